@@ -1,0 +1,43 @@
+# The two commands: `make demo` and `make test`. Each sets up all it needs in .venv.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+SOURCES := $(shell find cpp src -name '*.[ch]pp' -o -name '*.py' -path 'src/*' 2>/dev/null) pyproject.toml CMakeLists.txt
+JOBS   ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
+
+.PHONY: setup demo test lint format docs bench clean
+setup: $(STAMP)
+
+$(VENV)/.tools: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python tools/install_requirements.py pyproject.toml
+	touch $@
+
+$(STAMP): $(VENV)/.tools $(SOURCES)
+	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation .
+	touch $@
+
+demo: $(STAMP)
+	$(BIN)/python examples/demo_letters.py
+
+lint: $(VENV)/.tools
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run --Werror $$(find cpp -name '*.[ch]pp')
+	$(BIN)/python tools/check_imports.py src/maxmargin
+
+format: $(VENV)/.tools
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $$(find cpp -name '*.[ch]pp')
+
+test: $(STAMP) lint
+	$(BIN)/python -m pytest -n $(JOBS)
+
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks.race
+
+clean:
+	rm -rf build dist $(VENV)

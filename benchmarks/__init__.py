@@ -1,0 +1,9 @@
+"""Benchmarks: races to a duality gap, tables of papers, and timings of single passes.
+
+Everything is measured on one thread, so the numerical libraries are told so before they load.
+"""
+
+import os
+
+for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_variable, "1")

@@ -1,0 +1,209 @@
+"""Loaders of the benchmark sets from the folder named by the environment variable MAXMARGIN_DATA.
+
+    ocr_letters()  handwritten words, chain of 26 letters, 128 pixels each
+    usps()         handwritten digits, 10 classes, 256 intensities
+    conll2000()    text chunking, chain of 22 IOB2 tags, sparse attributes
+
+`small=True` gives a tiny synthetic stand-in of the same shape, for which no file is needed.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from benchmarks import stand_ins
+from benchmarks.scoring import chunk_f1, node_error
+from benchmarks.text_features import Sentence, Vocabulary, iterate_attributes
+
+VARIABLE = "MAXMARGIN_DATA"
+Inputs = Literal["raw", "unit"]
+
+__all__ = [
+    "VARIABLE",
+    "Dataset",
+    "chunk_f1",
+    "conll2000",
+    "load",
+    "node_error",
+    "ocr_letters",
+    "usps",
+]
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """One set, split. `kind` says how it is predicted: "chain" or "multiclass"."""
+
+    name: str
+    kind: Literal["chain", "multiclass"]
+    X_train: Any
+    Y_train: Any
+    X_test: Any
+    Y_test: Any
+    mean_loss: bool = False  # chains: Hamming loss divided by the length, not counted
+    rich: bool = False
+    sentences: dict[str, list[Sentence]] = field(default_factory=dict, repr=False)
+
+    @property
+    def size(self) -> int:
+        """m, the number of training examples."""
+        return len(self.Y_train)
+
+    @property
+    def width(self) -> int:
+        """d, the number of features of one node."""
+        first = self.X_train if self.kind == "multiclass" else self.X_train[0]
+        return int(first.shape[1])
+
+    def attributes(self, part: Literal["train", "test"]) -> Iterator[list[list[str]]]:
+        """Attribute lists of every sentence (text sets only), for learners that take strings."""
+        return iterate_attributes(self.sentences[part], self.rich)
+
+    def scores(self, predicted: Sequence[Any]) -> dict[str, float]:
+        """Test error, and chunk F1 where labels are chunk tags."""
+        result = {"test_error": node_error(self.Y_test, predicted)}
+        if self.sentences:
+            result["chunk_f1"] = chunk_f1(self.Y_test, predicted)
+        return result
+
+
+def ocr_letters(
+    inputs: Inputs = "raw",
+    test_folds: Sequence[int] = (0,),
+    dtype: type = np.float64,
+    small: bool = False,
+) -> Dataset:
+    """Words as lists of (T, 128) arrays: 0/1 pixels ("raw") or letters of norm one ("unit")."""
+    if small:
+        X, Y, folds = stand_ins.letters()
+    else:
+        with np.load(_path("ocr_letters", "ocr_letters.npz"), allow_pickle=False) as stored:
+            pixels, letters, ends = stored["X"], stored["y"], stored["ptr"][1:-1]
+            folds = stored["fold"]
+        X, Y = np.split(pixels, ends), np.split(letters.astype(np.int64), ends)
+    X = [np.ascontiguousarray(_scaled(x.astype(dtype), inputs)) for x in X]
+    test = np.isin(folds, test_folds)
+    return Dataset(
+        name="ocr",
+        kind="chain",
+        X_train=_pick(X, ~test),
+        Y_train=_pick(Y, ~test),
+        X_test=_pick(X, test),
+        Y_test=_pick(Y, test),
+        mean_loss=True,
+    )
+
+
+def usps(inputs: Inputs = "raw", dtype: type = np.float64, small: bool = False) -> Dataset:
+    """Digits as (n, 256) arrays: intensities in [-1, 1] ("raw") or rows of norm one ("unit")."""
+    if small:
+        X, y = stand_ins.digits()
+        parts = [(X[:150], y[:150]), (X[150:], y[150:])]
+    else:
+        parts = [_digits(_path("usps", f"zip.{part}.gz")) for part in ("train", "test")]
+    (X_train, y_train), (X_test, y_test) = parts
+    return Dataset(
+        name="usps",
+        kind="multiclass",
+        X_train=_scaled(X_train.astype(dtype), inputs),
+        Y_train=y_train,
+        X_test=_scaled(X_test.astype(dtype), inputs),
+        Y_test=y_test,
+    )
+
+
+def conll2000(rich: bool = False, dtype: type = np.float64, small: bool = False) -> Dataset:
+    """Sentences as CSR matrices over the attributes of the training part; labels are strings.
+
+    Attributes: word and tag at -2..2 and a bias (d = 92,790); with `rich` also word and tag
+    bigrams, tag trigrams, affixes and the word's shape (d = 561,682). Attributes of test
+    sentences that training has not seen are dropped.
+    """
+    if small:
+        texts, labels = stand_ins.sentences()
+        parts = {"train": (texts[:30], labels[:30]), "test": (texts[30:], labels[30:])}
+    else:
+        parts = {
+            part: _sentences(_path("conll2000", f"{part}.txt.gz")) for part in ("train", "test")
+        }
+    vocabulary = Vocabulary()
+    X = {
+        part: vocabulary.encode(iterate_attributes(parts[part][0], rich), dtype, part == "train")
+        for part in ("train", "test")
+    }
+    return Dataset(
+        name="conll2000",
+        kind="chain",
+        X_train=X["train"],
+        Y_train=parts["train"][1],
+        X_test=X["test"],
+        Y_test=parts["test"][1],
+        rich=rich,
+        sentences={part: texts for part, (texts, _) in parts.items()},
+    )
+
+
+_LOADERS: dict[str, Callable[..., Dataset]] = {
+    "ocr": ocr_letters,
+    "usps": usps,
+    "conll2000": conll2000,
+}
+
+
+def load(name: str, **options: Any) -> Dataset:
+    """The set called "ocr", "usps" or "conll2000"."""
+    if name not in _LOADERS:
+        raise ValueError(f"data set {name!r} is not one of {sorted(_LOADERS)}")
+    return _LOADERS[name](**options)
+
+
+def _path(folder: str, file: str) -> Path:
+    root = os.environ.get(VARIABLE)
+    if not root:
+        raise FileNotFoundError(
+            f"{folder}/{file} is needed: set the environment variable {VARIABLE} to the folder "
+            f"that holds it, or ask for the synthetic stand-in with small=True"
+        )
+    path = Path(root) / folder / file
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is missing; {VARIABLE} is {root!r}")
+    return path
+
+
+def _digits(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    with gzip.open(path, "rt") as lines:
+        table = np.array([line.split() for line in lines], dtype=np.float64)
+    return np.ascontiguousarray(table[:, 1:]), table[:, 0].astype(np.int64)
+
+
+def _sentences(path: Path) -> tuple[list[Sentence], list[list[str]]]:
+    with gzip.open(path, "rt") as stream:
+        blocks = stream.read().strip().split("\n\n")
+    texts: list[Sentence] = []
+    labels: list[list[str]] = []
+    for block in blocks:
+        words, tags, chunk_tags = zip(*(line.split() for line in block.splitlines()), strict=True)
+        texts.append((list(words), list(tags)))
+        labels.append(list(chunk_tags))
+    return texts, labels
+
+
+def _scaled(X: np.ndarray, inputs: Inputs) -> np.ndarray:
+    if inputs == "raw":
+        return X
+    if inputs == "unit":
+        norms = np.linalg.norm(X, axis=1, keepdims=True)
+        # A blank image has no direction; it stays zero.
+        return X / np.where(norms > 0, norms, 1)
+    raise ValueError(f"inputs={inputs!r} is not one of 'raw', 'unit'")
+
+
+def _pick(items: list[Any], mask: np.ndarray) -> list[Any]:
+    return [item for item, wanted in zip(items, mask, strict=True) if wanted]

@@ -1,0 +1,1 @@
+"""Timings of single passes: loss-augmented oracle, cached outputs, prediction."""

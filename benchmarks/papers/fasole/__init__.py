@@ -1,0 +1,1 @@
+"""Table 2 of V. Franc, FASOLE: Fast Algorithm for Structured Output Learning (ECML 2014)."""

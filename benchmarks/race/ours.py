@@ -1,0 +1,94 @@
+"""One row per fit of this library: a solver, a lambda, a tolerance."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+import maxmargin as mm
+from benchmarks.datasets import Dataset
+from benchmarks.timing import Timed, best_of
+from maxmargin import models, solvers
+
+Row = dict[str, Any]
+
+# Names on the command line; a plain name is the library's default form of that solver.
+SOLVERS: dict[str, Callable[[], Any]] = {
+    "auto": lambda: "auto",
+    "proximal": solvers.Proximal,
+    "proximal-float64": lambda: solvers.Proximal(precision="float64"),
+    "fasole": solvers.Fasole,
+    "fasole-cyclic": lambda: solvers.Fasole(order="cyclic"),
+    "fasole-sweeps": lambda: solvers.Fasole(reduced="sweeps"),
+    "sda": solvers.SDA,
+    "sdm": solvers.SDM,
+    "bcfw": solvers.BCFW,
+    "bcfw-pairwise": lambda: solvers.BCFW(pairwise=True),
+    "bcfw-gap-sampling": lambda: solvers.BCFW(gap_sampling=True),
+    "subgradient": solvers.Subgradient,
+}
+
+
+def estimator(data: Dataset, solver: Any, regularization: float, **options: Any) -> Any:
+    """The estimator whose objective is lambda/2 |w|^2 + mean loss, scaled by 1/lambda."""
+    C = 1.0 / (regularization * data.size)
+    options = {"C": C, "solver": solver, "random_state": 0, "n_jobs": 1} | options
+    if data.kind == "multiclass":
+        return mm.MulticlassSVC(**options)
+    loss = "mean-hamming" if data.mean_loss else "hamming"
+    return mm.StructuralSVM(models.Chain(loss=loss), **options)
+
+
+def fit(data: Dataset, make: Callable[[], Any], repeats: int) -> Timed[Any]:
+    """The fastest of several fits, each by a fresh estimator."""
+
+    def once() -> Any:
+        svm = make()
+        with warnings.catch_warnings():
+            # A fit that stops at its budget says so in its row.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return svm.fit(data.X_train, data.Y_train)
+
+    return best_of(repeats, once)
+
+
+def row(
+    data: Dataset, name: str, regularization: float, tol: float, repeats: int, budget: Row
+) -> tuple[Row, Any]:
+    """Fit, measure, test. Returns the row and the fitted estimator."""
+    solver = SOLVERS[name]()
+    timed = fit(data, lambda: estimator(data, solver, regularization, tol=tol, **budget), repeats)
+    svm, certificate = timed.result, timed.result.certificate_
+    # The certificate's clock is a wall clock; the share of CPU is taken from the whole fit.
+    busy = min(timed.cpu / timed.wall, 1.0)
+    result = {
+        "solver": name,
+        "lambda": regularization,
+        "tol": tol,
+        "fit_cpu": timed.cpu,
+        "train_cpu": certificate.seconds * busy,
+        "passes": certificate.oracle_calls / data.size,
+        "oracle_calls": certificate.oracle_calls,
+        "primal": certificate.primal,
+        "dual": certificate.dual,
+        "gap": certificate.gap,
+        "converged": certificate.converged,
+        "planes": float(np.asarray(svm.history_["planes"])[-1]),
+        "status": str(certificate.status),
+    }
+    return result | data.scores(svm.predict(data.X_test)), svm
+
+
+def curve(svm: Any, label: Row) -> list[Row]:
+    """The history of a fit as rows, for the convergence plot."""
+    names = ("seconds", "passes", "oracle_calls", "primal", "dual", "gap", "estimate", "planes")
+    columns = {name: np.asarray(svm.history_[name], dtype=float) for name in names}
+    steps = len(columns["gap"])
+    return [
+        label | {name: float(values[step]) for name, values in columns.items()}
+        for step in range(steps)
+    ]

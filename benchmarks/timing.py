@@ -1,0 +1,49 @@
+"""CPU time of a call, and rows of results as CSV."""
+
+from __future__ import annotations
+
+import csv
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Timed(Generic[Result]):
+    """The fastest of several runs: its result, CPU and wall-clock seconds."""
+
+    result: Result
+    cpu: float
+    wall: float
+
+
+def best_of(repeats: int, call: Callable[[], Result], enough: float = 20.0) -> Timed[Result]:
+    """Run `call` up to `repeats` times; no further run once `enough` CPU seconds are spent."""
+    best: Timed[Result] | None = None
+    spent = 0.0
+    for _ in range(max(repeats, 1)):
+        wall, cpu = time.perf_counter(), time.process_time()
+        result = call()
+        cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+        if best is None or cpu < best.cpu:
+            best = Timed(result, cpu, wall)
+        spent += cpu
+        if spent > enough:
+            break
+    assert best is not None
+    return best
+
+
+def write_csv(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """All columns that occur, in order of first appearance; a row's missing values stay empty."""
+    rows = list(rows)
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, columns)
+        writer.writeheader()
+        writer.writerows(rows)

@@ -1,0 +1,177 @@
+// The dual state and its passes, bound once for every structure.
+#pragma once
+
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "bindings/common.hpp"
+#include "runtime/threads.hpp"
+#include "solvers/dual_ascent.hpp"
+#include "solvers/proximal.hpp"
+#include "solvers/subgradient.hpp"
+
+namespace mm {
+
+template <class Structure>
+class Ascent {
+ public:
+  using Label = typename Structure::Label;
+  DualState<Structure> state;
+
+  Ascent(const typename Structure::Data& data, Array1<double> mass)
+      : state(data, to_vector(mass)), ascent_(state) {}
+
+  nb::tuple visit(Array1<int64_t> order, int rule, bool oracle, bool update, bool line_search, double tolerance,
+                  int keep, int threads) {
+    const VisitOptions options{static_cast<Rule>(rule), oracle, update, line_search, tolerance, keep};
+    const int64_t n = static_cast<int64_t>(order.size());
+    std::vector<double> violations(n);
+    VisitReport report;
+    {
+      nb::gil_scoped_release release;
+      report = threads > 1 ? race(order.data(), n, options, violations.data(), threads)
+                           : ascent_.pass(order.data(), n, options, violations.data());
+      state.steps += static_cast<double>(n);
+    }
+    return nb::make_tuple(to_numpy(std::move(violations)), report.oracle_calls, report.updates, report.violation,
+                          report.gain, report.beaten);
+  }
+
+  nb::tuple subgradient(Array1<int64_t> order, double active) {
+    nb::gil_scoped_release release;
+    const VisitReport r = subgradient_pass(state, order.data(), static_cast<int64_t>(order.size()), active);
+    nb::gil_scoped_acquire acquire;
+    return nb::make_tuple(r.oracle_calls, r.violation);
+  }
+
+  // mean |psi(u)|^2 and mean Delta(u) of the loss-augmented outputs u of some blocks
+  nb::tuple probe(Array1<int64_t> blocks) {
+    auto s = state.structure.scratch();
+    std::vector<Label> u, y;
+    double square = 0, loss = 0;
+    for (size_t k = 0; k < blocks.size(); ++k) {
+      const int64_t i = blocks.data()[k];
+      u.resize(state.structure.output_size(i));
+      y.resize(u.size());
+      state.structure.truth(i, y.data());
+      state.structure.open(i, state.W.data(), s, true, 1);
+      state.structure.best(s, state.W.data(), u.data());
+      state.structure.build_pair(s, i, u.data(), y.data());
+      square += state.structure.squared_norm(s);
+      loss += state.structure.loss(i, u.data());
+    }
+    return nb::make_tuple(square / blocks.size(), loss / blocks.size());
+  }
+
+  Result<double> weights(bool exact) const {
+    std::vector<double> flat(state.structure.dimension());
+    {
+      nb::gil_scoped_release release;
+      if (exact) {
+        std::vector<double> w;
+        state.law(w);
+        state.structure.unpack(w.data(), flat.data());
+      } else {
+        state.structure.unpack(state.W.data(), flat.data());
+      }
+    }
+    return to_numpy(std::move(flat));
+  }
+
+  // Averaged iterate: sum_j c_j d_j, to be combined with w by the solver that asked for it.
+  Result<double> weighted() const {
+    std::vector<double> flat(state.structure.dimension());
+    state.structure.unpack(state.weighted.data(), flat.data());
+    return to_numpy(std::move(flat));
+  }
+
+  nb::tuple support() const {
+    std::vector<int64_t> blocks;
+    std::vector<double> multipliers;
+    std::vector<Label> outputs;
+    state.each_support([&](int64_t i, const Kept& plane, const Label* y) {
+      blocks.push_back(i);
+      multipliers.push_back(plane.multiplier);
+      outputs.insert(outputs.end(), y, y + state.structure.output_size(i));
+    });
+    return nb::make_tuple(to_numpy(std::move(blocks)), to_numpy(std::move(multipliers)),
+                          to_numpy(std::move(outputs)));
+  }
+
+  void clear() {
+    for (auto& block : state.blocks)
+      for (auto& plane : block.planes) plane.multiplier = 0;
+  }
+
+  // Takes multipliers from outside; they must fit the masses (checked by the caller).
+  void restore(Array1<int64_t> blocks, Array1<double> multipliers, Array1<Label> outputs) {
+    clear();
+    const Label* y = outputs.data();
+    const Label* end = y + outputs.size();
+    for (size_t p = 0; p < blocks.size(); ++p) {
+      const int64_t i = blocks.data()[p];
+      if (i < 0 || i >= static_cast<int64_t>(state.blocks.size()) || end - y < state.structure.output_size(i))
+        throw std::invalid_argument("the kept outputs do not fit the examples");
+      const int j = state.find(i, y);
+      if (j < 0)
+        state.add(i, y, multipliers.data()[p]);
+      else
+        state.blocks[i].planes[j].multiplier += multipliers.data()[p];
+      y += state.structure.output_size(i);
+    }
+    if (y != end) throw std::invalid_argument("the kept outputs do not fit the examples");
+    state.refresh();
+  }
+
+  int64_t bytes() const {
+    int64_t n = 0;
+    for (const auto& b : state.blocks)
+      n += static_cast<int64_t>(b.planes.size() * sizeof(Kept) + b.outputs.size() * sizeof(Label));
+    return n;
+  }
+
+ private:
+  DualAscent<Structure> ascent_;
+
+  // Threads on disjoint blocks and one w, without locks: an update of w may be lost, a multiplier never.
+  // w is recomputed from the multipliers afterwards, so the law holds; the result is not reproducible.
+  VisitReport race(const int64_t* order, int64_t n, const VisitOptions& options, double* violations, int threads) {
+    std::vector<VisitReport> reports(threads);
+    parallel(n, threads, [&](int64_t from, int64_t to, int k) {
+      DualAscent<Structure> own(state);
+      reports[k] = own.pass(order + from, to - from, options, violations + from);
+    });
+    VisitReport total;
+    for (const auto& r : reports) total += r;
+    state.refresh();
+    return total;
+  }
+};
+
+template <class Structure>
+nb::class_<Ascent<Structure>> bind_ascent(nb::module_& m, const char* name) {
+  using A = Ascent<Structure>;
+  return nb::class_<A>(m, name)
+      .def(nb::init<const typename Structure::Data&, Array1<double>>(), nb::keep_alive<1, 2>())
+      .def("visit", &A::visit)
+      .def("subgradient", &A::subgradient)
+      .def("probe", &A::probe)
+      .def("weights", &A::weights)
+      .def("weighted", &A::weighted)
+      .def("start_average", [](A& a) { a.state.weighted.assign(a.state.structure.weights(), 0); })
+      .def("support", &A::support)
+      .def("restore", &A::restore)
+      .def("clear", &A::clear)
+      .def("refresh", [](A& a) { a.state.refresh(); }, nb::call_guard<nb::gil_scoped_release>())
+      .def("dual", [](const A& a) { return a.state.dual(); }, nb::call_guard<nb::gil_scoped_release>())
+      .def("recenter", [](A& a, double momentum, double k) { recenter(a.state, momentum, k); },
+           nb::call_guard<nb::gil_scoped_release>())
+      .def("squared_distance", [](const A& a) { return squared_distance_to_center(a.state); })
+      .def_prop_ro("proximity", [](const A& a) { return a.state.proximity; })
+      .def_prop_ro("steps", [](const A& a) { return a.state.steps; })
+      .def_prop_ro("n_planes", [](const A& a) { return a.state.planes(); })
+      .def_prop_ro("bytes", &A::bytes);
+}
+
+}  // namespace mm

@@ -1,0 +1,41 @@
+#include "models/chain.hpp"
+
+#include "bindings/ascent.hpp"
+#include "bindings/exact.hpp"
+
+namespace mm {
+
+void bind_chain(nb::module_& m) {
+  nb::class_<ChainData>(m, "ChainData")
+      .def(
+          "__init__",
+          [](ChainData* self, const Features& rows, int labels, bool start, bool end, Array1<int64_t> offsets,
+             Array1<int32_t> truth, Array1<double> node_weight, Array1<double> cost) {
+            new (self) ChainData{&rows, labels, start, end, to_vector(offsets), to_vector(truth),
+                                 to_vector(node_weight), to_vector(cost)};
+          },
+          nb::keep_alive<1, 2>());
+  using Structure = Chain<double, int32_t>;
+  bind_exact<Structure>(m, "ChainExact")
+      .def("best_k", [](const Exact<Structure>& e, Array1<double> w, int64_t block, int k) {
+        const auto W = e.packed(w.data());
+        const int T = e.structure().output_size(block);
+        std::vector<int32_t> labels(static_cast<size_t>(k) * T);
+        std::vector<double> scores(k);
+        {
+          nb::gil_scoped_release release;
+          auto s = e.structure().scratch();
+          e.structure().open(block, W.data(), s, false, 1);
+          const int n = e.structure().best_k(s, W.data(), k, labels.data(), scores.data());
+          labels.resize(static_cast<size_t>(n) * T);
+          scores.resize(n);
+        }
+        return nb::make_tuple(to_numpy(std::move(labels)), to_numpy(std::move(scores)));
+      });
+  bind_ascent<Chain<float, uint8_t>>(m, "ChainAscent32x8");
+  bind_ascent<Chain<double, uint8_t>>(m, "ChainAscent64x8");
+  bind_ascent<Chain<float, uint16_t>>(m, "ChainAscent32x16");
+  bind_ascent<Chain<double, uint16_t>>(m, "ChainAscent64x16");
+}
+
+}  // namespace mm

@@ -1,0 +1,55 @@
+// The exact answers of a compiled model, bound once for every structure.
+#pragma once
+
+#include "bindings/common.hpp"
+#include "models/exact.hpp"
+
+namespace mm {
+
+template <class Structure>
+nb::class_<Exact<Structure>> bind_exact(nb::module_& m, const char* name) {
+  using E = Exact<Structure>;
+  using Label = typename Structure::Label;
+  return nb::class_<E>(m, name)
+      .def(nb::init<const typename Structure::Data&>(), nb::keep_alive<1, 2>())
+      .def_prop_ro("dimension", [](const E& e) { return e.structure().dimension(); })
+      .def_prop_ro("blocks", [](const E& e) { return e.structure().blocks(); })
+      .def("slacks",
+           [](const E& e, Array1<double> w, int threads, bool outputs) {
+             std::vector<double> xi(e.structure().blocks());
+             std::vector<Label> y(outputs ? e.labels() : 0);
+             {
+               nb::gil_scoped_release release;
+               e.slacks(w.data(), threads, xi.data(), outputs ? y.data() : nullptr);
+             }
+             return nb::make_tuple(to_numpy(std::move(xi)), to_numpy(std::move(y)));
+           })
+      .def("predict",
+           [](const E& e, Array1<double> w, int threads) {
+             std::vector<Label> y(e.labels());
+             {
+               nb::gil_scoped_release release;
+               e.predict(w.data(), threads, y.data());
+             }
+             return to_numpy(std::move(y));
+           })
+      .def("combine", [](const E& e, Array1<int64_t> blocks, Array1<double> c, Array1<Label> outputs) {
+        std::vector<double> flat(e.structure().dimension());
+        int64_t expected = 0;
+        for (size_t p = 0; p < blocks.size(); ++p) {
+          const int64_t i = blocks.data()[p];
+          if (i < 0 || i >= e.structure().blocks()) throw nb::index_error("no such example");
+          expected += e.structure().output_size(i);
+        }
+        if (expected != static_cast<int64_t>(outputs.size()))
+          throw nb::value_error("the outputs do not fit the examples");
+        double offset = 0;
+        {
+          nb::gil_scoped_release release;
+          offset = e.combine(blocks.data(), c.data(), static_cast<int64_t>(blocks.size()), outputs.data(), flat.data());
+        }
+        return nb::make_tuple(offset, to_numpy(std::move(flat)));
+      });
+}
+
+}  // namespace mm

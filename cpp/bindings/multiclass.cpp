@@ -1,0 +1,34 @@
+#include "models/multiclass.hpp"
+
+#include "bindings/ascent.hpp"
+#include "bindings/exact.hpp"
+
+namespace mm {
+
+void bind_multiclass(nb::module_& m) {
+  nb::class_<MulticlassData>(m, "MulticlassData")
+      .def(
+          "__init__",
+          [](MulticlassData* self, const Features& rows, int labels, Array1<int32_t> truth, Array1<double> cost) {
+            new (self) MulticlassData{&rows, labels, to_vector(truth), to_vector(cost)};
+          },
+          nb::keep_alive<1, 2>());
+  bind_exact<Multiclass<double>>(m, "MulticlassExact")
+      .def("scores", [](const Exact<Multiclass<double>>& e, const MulticlassData& data, Array1<double> w) {
+        const auto W = e.packed(w.data());
+        auto s = e.structure().scratch();
+        std::vector<double> out(static_cast<size_t>(data.blocks()) * data.labels);
+        {
+          nb::gil_scoped_release release;
+          for (int64_t i = 0; i < data.blocks(); ++i) {
+            e.structure().open(i, W.data(), s, false, 1);
+            std::copy(s.scores.begin(), s.scores.begin() + data.labels, out.begin() + i * data.labels);
+          }
+        }
+        return to_numpy(std::move(out));
+      });
+  bind_ascent<Multiclass<float>>(m, "MulticlassAscent32");
+  bind_ascent<Multiclass<double>>(m, "MulticlassAscent64");
+}
+
+}  // namespace mm

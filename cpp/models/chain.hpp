@@ -1,0 +1,405 @@
+// Chain: a label for each position of a sequence, scored by position and by neighbouring labels.
+//
+//   <w, Psi(x, y)> = sum_t <w_{y_t}, x_t> + sum_{t>0} A[y_{t-1}, y_t] (+ start[y_0] + end[y_{T-1}])
+//   Delta_i(y)     = sum_t node_weight_t * cost[y_it, y_t]
+//
+// A visit computes the local scores U = X_i W once; then a labelling is scored by T look-ups, and a move
+// between labellings is a short list of (position, label, coefficient) and of transitions, from which both
+// its squared norm and the update of W follow. Weights inside: feature-major rows of `stride` reals, then a
+// row a previous label, then the rows `start` and `end`. Weights outside (flat): unary (K, d), transitions
+// (K, K), start (K) and end (K) where the model has them.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "features.hpp"
+
+namespace mm {
+
+struct ChainData {
+  const Features* features = nullptr;
+  int labels = 0;
+  bool start = false, end = false;
+  std::vector<int64_t> offsets;     // rows of sequence i: offsets[i] .. offsets[i + 1]
+  std::vector<int32_t> truth;       // a label for each row
+  std::vector<double> node_weight;  // for each row; 1 / T where the loss is a mean
+  std::vector<double> cost;         // labels x labels, [true, predicted]
+  int64_t blocks() const { return static_cast<int64_t>(offsets.size()) - 1; }
+  int64_t dimension() const {
+    const int64_t K = labels;
+    return features->width() * K + K * K + (start ? K : 0) + (end ? K : 0);
+  }
+};
+
+// out = max_j (from[j] + A[j, :]) for N vectors of columns.
+template <class Real, int N>
+inline void max_plus(const Real* from, const Real* A, int stride, int rows, Real* out) {
+  constexpr int lanes = Vector<Real>::lanes;
+  vec<Real> top[N];
+  for (int n = 0; n < N; ++n) top[n] = broadcast(from[0]) + load(A + n * lanes);
+  for (int j = 1; j < rows; ++j) {
+    const vec<Real> f = broadcast(from[j]);
+    const Real* a = A + static_cast<int64_t>(j) * stride;
+    for (int n = 0; n < N; ++n) top[n] = maximum(top[n], f + load(a + n * lanes));
+  }
+  for (int n = 0; n < N; ++n) store(out + n * lanes, top[n]);
+}
+
+template <class Real_, class Label_>
+class Chain {
+ public:
+  using Real = Real_;
+  using Label = Label_;
+  using Data = ChainData;
+  static constexpr bool given_planes = false;
+
+  struct Node {
+    int t, label;
+    double c;
+  };
+  struct Edge {
+    int64_t key;  // previous * stride + next
+    double c;
+  };
+  struct Scratch {
+    aligned<Real> local;    // U with the loss, T x stride
+    aligned<Real> forward;  // best score of a prefix that ends in a label
+    std::vector<int> positions;
+    std::vector<Node> nodes;
+    std::vector<Edge> edges;
+    const Real* weights = nullptr;
+    int64_t block = 0;
+    bool partial = false;
+  };
+
+  explicit Chain(const Data& data)
+      : data_(data),
+        K_(data.labels),
+        stride_(padded<Real>(data.labels)),
+        transitions_(data.features->width() * stride_) {
+    for (int64_t i = 0; i < data.blocks(); ++i) longest_ = std::max(longest_, length(i));
+    cost_.assign(static_cast<size_t>(K_) * stride_, 0);
+    for (int a = 0; a < K_; ++a)
+      for (int b = 0; b < K_; ++b) cost_[a * stride_ + b] = static_cast<Real>(data.cost[a * K_ + b]);
+  }
+
+  int64_t blocks() const { return data_.blocks(); }
+  int64_t dimension() const { return data_.dimension(); }
+  size_t weights() const { return static_cast<size_t>(transitions_) + static_cast<size_t>(K_ + 2) * stride_; }
+  int output_size(int64_t block) const { return length(block); }
+  Scratch scratch() const {
+    const size_t table = static_cast<size_t>(longest_) * stride_;
+    return {aligned<Real>(table), aligned<Real>(table), {}, {}, {}, nullptr, 0, false};
+  }
+
+  template <class To>
+  void pack(const double* flat, To* W) const {
+    each_weight([&](size_t inside, size_t outside) { W[inside] = static_cast<To>(flat[outside]); });
+  }
+  template <class From>
+  void unpack(const From* W, double* flat) const {
+    each_weight([&](size_t inside, size_t outside) { flat[outside] = W[inside]; });
+  }
+
+  void truth(int64_t block, Label* y) const {
+    for (int t = 0; t < length(block); ++t) y[t] = static_cast<Label>(data_.truth[row(block, t)]);
+  }
+  double loss(int64_t block, const Label* y) const {
+    double sum = 0;
+    for (int t = 0; t < length(block); ++t) {
+      const int64_t r = row(block, t);
+      sum += data_.node_weight[r] * data_.cost[static_cast<size_t>(data_.truth[r]) * K_ + y[t]];
+    }
+    return sum;
+  }
+
+  void open(int64_t block, const Real* W, Scratch& s, bool augmented, Real loss_scale) const {
+    s.block = block;
+    s.partial = false;
+    for (int t = 0; t < length(block); ++t) local_scores(block, t, W, s, augmented, loss_scale);
+    s.weights = W;
+  }
+
+  // Local scores at the positions where the n outputs do not agree: enough to compare them.
+  void open_where_different(int64_t block, const Real* W, Scratch& s, const Label* outputs, int n) const {
+    const int T = length(block);
+    s.block = block;
+    s.partial = true;
+    s.positions.clear();
+    for (int t = 0; t < T; ++t) {
+      bool different = false;
+      for (int j = 1; j < n; ++j) different |= outputs[static_cast<size_t>(j) * T + t] != outputs[t];
+      if (!different) continue;
+      s.positions.push_back(t);
+      local_scores(block, t, W, s, true, 1);
+    }
+    s.weights = W;
+  }
+
+  // s_i(y) up to a constant of the block (and, after a partial opening, of the compared outputs).
+  double score(const Scratch& s, const Label* y) const {
+    const int T = length(s.block);
+    const Real* A = s.weights + transitions_;
+    double sum = 0;
+    if (!s.partial) {
+      sum = s.local[y[0]];
+      for (int t = 1; t < T; ++t)
+        sum += static_cast<double>(s.local[static_cast<size_t>(t) * stride_ + y[t]]) + A[edge(y[t - 1], y[t])];
+      return sum + ends(A, y, T);
+    }
+    int scored = 0;  // transitions into positions before this one are counted
+    for (int t : s.positions) {
+      sum += s.local[static_cast<size_t>(t) * stride_ + y[t]];
+      if (t > 0 && t >= scored) sum += A[edge(y[t - 1], y[t])];
+      if (t + 1 < T) sum += A[edge(y[t], y[t + 1])];
+      scored = t + 2;
+    }
+    return sum + ends(A, y, T);
+  }
+
+  // Viterbi: additions and maxima only; the labels are found again on the way back.
+  double best(Scratch& s, const Real* W, Label* y) const {
+    const int T = length(s.block);
+    const Real* A = W + transitions_;
+    Real* F = s.forward.data();
+    std::memcpy(F, s.local.data(), sizeof(Real) * stride_);
+    if (data_.start)
+      for (int k = 0; k < stride_; ++k) F[k] += A[edge(K_, k)];
+    for (int t = 1; t < T; ++t) advance(F + static_cast<size_t>(t - 1) * stride_, A, s.local.data(), t, F);
+    Real* last = F + static_cast<size_t>(T - 1) * stride_;
+    if (data_.end)
+      for (int k = 0; k < stride_; ++k) last[k] += A[edge(K_ + 1, k)];
+    int top = static_cast<int>(std::max_element(last, last + K_) - last);
+    y[T - 1] = static_cast<Label>(top);
+    for (int t = T - 1; t > 0; --t) {
+      top = predecessor(F + static_cast<size_t>(t - 1) * stride_, A + top);
+      y[t - 1] = static_cast<Label>(top);
+    }
+    return score(s, y);
+  }
+
+  bool same(int64_t block, const Label* a, const Label* b) const {
+    return std::memcmp(a, b, sizeof(Label) * length(block)) == 0;
+  }
+
+  // move = Psi(x, plus) - Psi(x, minus)
+  void build_pair(Scratch& s, int64_t block, const Label* plus, const Label* minus) const {
+    const int T = length(block);
+    s.block = block;
+    s.nodes.clear();
+    s.edges.clear();
+    bool before = false;
+    for (int t = 0; t < T; ++t) {
+      const bool here = plus[t] != minus[t];
+      if (here) {
+        s.nodes.push_back({t, plus[t], 1.0});
+        s.nodes.push_back({t, minus[t], -1.0});
+      }
+      if (t > 0 && (here || before)) {
+        s.edges.push_back({edge(plus[t - 1], plus[t]), 1.0});
+        s.edges.push_back({edge(minus[t - 1], minus[t]), -1.0});
+      }
+      before = here;
+    }
+    if (data_.start && plus[0] != minus[0]) {
+      s.edges.push_back({edge(K_, plus[0]), 1.0});
+      s.edges.push_back({edge(K_, minus[0]), -1.0});
+    }
+    if (data_.end && before) {
+      s.edges.push_back({edge(K_ + 1, plus[T - 1]), 1.0});
+      s.edges.push_back({edge(K_ + 1, minus[T - 1]), -1.0});
+    }
+  }
+
+  // move = sum_j c_j Psi(x, y_j), where the c_j sum to zero: positions on which all agree drop out.
+  void build_mixture(Scratch& s, int64_t block, const Label* outputs, const double* c, int n) const {
+    const int T = length(block);
+    s.block = block;
+    s.nodes.clear();
+    s.edges.clear();
+    for (int t = 0; t < T; ++t) {
+      const size_t nodes = s.nodes.size(), edges = s.edges.size();
+      for (int j = 0; j < n; ++j) {
+        if (c[j] == 0) continue;
+        const Label* y = outputs + static_cast<size_t>(j) * T;
+        gather_node(s, nodes, t, y[t], c[j]);
+        if (t > 0) gather_edge(s, edges, edge(y[t - 1], y[t]), c[j]);
+        if (data_.start && t == 0) gather_edge(s, edges, edge(K_, y[t]), c[j]);
+        if (data_.end && t == T - 1) gather_edge(s, edges, edge(K_ + 1, y[t]), c[j]);
+      }
+      if (s.nodes.size() == nodes + 1) s.nodes.resize(nodes);
+      if (s.edges.size() == edges + 1) s.edges.resize(edges);
+    }
+  }
+
+  double squared_norm(const Scratch& s) const {
+    double sum = 0;
+    for (size_t a = 0; a < s.nodes.size(); ++a) {
+      const Node& p = s.nodes[a];
+      const int64_t r = row(s.block, p.t);
+      double inner = 0;
+      for (size_t b = 0; b < a; ++b) {
+        const Node& q = s.nodes[b];
+        if (p.label == q.label && p.t != q.t) inner += q.c * data_.features->dot(r, row(s.block, q.t));
+      }
+      sum += p.c * (p.c * data_.features->norms[r] + 2 * inner);
+    }
+    for (const Edge& p : s.edges)
+      for (const Edge& q : s.edges) sum += p.key == q.key ? p.c * q.c : 0.0;
+    return sum;
+  }
+
+  // W += c * move
+  template <class To>
+  void apply(const Scratch& s, To* W, double c) const {
+    for (size_t a = 0; a < s.nodes.size(); ++a) {
+      const Node& p = s.nodes[a];
+      if (a + 1 < s.nodes.size() && s.nodes[a + 1].t == p.t && s.nodes[a + 1].c == -p.c) {
+        const int other = s.nodes[++a].label;
+        data_.features->add_pair(row(s.block, p.t), W, stride_, p.label, other, static_cast<To>(c * p.c));
+      } else {
+        data_.features->add_column(row(s.block, p.t), W, stride_, p.label, static_cast<To>(c * p.c));
+      }
+    }
+    To* A = W + transitions_;
+    for (const Edge& e : s.edges) A[e.key] += static_cast<To>(c * e.c);
+  }
+
+  struct Ranked {
+    double score;
+    int label, rank;  // of the predecessor
+  };
+  // The k best labellings, best first: y receives k x T labels; returns how many exist.
+  int best_k(Scratch& s, const Real* W, int k, Label* y, double* scores) const {
+    const int T = length(s.block);
+    const Real* A = W + transitions_;
+    std::vector<std::vector<Ranked>> table(static_cast<size_t>(T) * K_);
+    for (int label = 0; label < K_; ++label) {
+      const double start = data_.start ? static_cast<double>(A[edge(K_, label)]) : 0.0;
+      table[label] = {{s.local[label] + start, -1, 0}};
+    }
+    std::vector<Ranked> all;
+    for (int t = 1; t < T; ++t)
+      for (int label = 0; label < K_; ++label) {
+        all.clear();
+        for (int from = 0; from < K_; ++from) {
+          const auto& list = table[static_cast<size_t>(t - 1) * K_ + from];
+          for (int rank = 0; rank < static_cast<int>(list.size()); ++rank)
+            all.push_back({list[rank].score + A[edge(from, label)], from, rank});
+        }
+        keep_best(all, k);
+        for (auto& item : all) item.score += s.local[static_cast<size_t>(t) * stride_ + label];
+        table[static_cast<size_t>(t) * K_ + label] = all;
+      }
+    all.clear();
+    for (int label = 0; label < K_; ++label) {
+      const auto& list = table[static_cast<size_t>(T - 1) * K_ + label];
+      const double end = data_.end ? static_cast<double>(A[edge(K_ + 1, label)]) : 0.0;
+      for (int rank = 0; rank < static_cast<int>(list.size()); ++rank)
+        all.push_back({list[rank].score + end, label, rank});
+    }
+    keep_best(all, k);
+    for (size_t j = 0; j < all.size(); ++j) {
+      scores[j] = all[j].score;
+      int label = all[j].label, rank = all[j].rank;
+      for (int t = T - 1; t >= 0; --t) {
+        y[j * T + t] = static_cast<Label>(label);
+        const Ranked& item = table[static_cast<size_t>(t) * K_ + label][rank];
+        label = item.label;
+        rank = item.rank;
+      }
+    }
+    return static_cast<int>(all.size());
+  }
+
+ private:
+  const Data& data_;
+  int K_, stride_;
+  int64_t transitions_;  // where the transition rows begin
+  int longest_ = 0;
+  aligned<Real> cost_;
+
+  int length(int64_t block) const { return static_cast<int>(data_.offsets[block + 1] - data_.offsets[block]); }
+  int64_t row(int64_t block, int t) const { return data_.offsets[block] + t; }
+  int64_t edge(int previous, int next) const { return static_cast<int64_t>(previous) * stride_ + next; }
+
+  double ends(const Real* A, const Label* y, int T) const {
+    double sum = 0;
+    if (data_.start) sum += A[edge(K_, y[0])];
+    if (data_.end) sum += A[edge(K_ + 1, y[T - 1])];
+    return sum;
+  }
+
+  void local_scores(int64_t block, int t, const Real* W, Scratch& s, bool augmented, Real scale) const {
+    const int64_t r = row(block, t);
+    Real* u = s.local.data() + static_cast<size_t>(t) * stride_;
+    if (augmented) {
+      const Real weight = scale * static_cast<Real>(data_.node_weight[r]);
+      const Real* cost = &cost_[static_cast<size_t>(data_.truth[r]) * stride_];
+      for (int k = 0; k < stride_; ++k) u[k] = weight * cost[k];
+    } else {
+      std::memset(u, 0, sizeof(Real) * stride_);
+    }
+    data_.features->add_scores(r, W, stride_, u);
+  }
+
+  void advance(const Real* from, const Real* A, const Real* local, int t, Real* F) const {
+    constexpr int lanes = Vector<Real>::lanes;
+    Real* to = F + static_cast<size_t>(t) * stride_;
+    for (int column = 0; column < stride_; column += 4 * lanes) {
+      switch ((stride_ - column) / lanes) {
+        case 1: max_plus<Real, 1>(from, A + column, stride_, K_, to + column); break;
+        case 2: max_plus<Real, 2>(from, A + column, stride_, K_, to + column); break;
+        case 3: max_plus<Real, 3>(from, A + column, stride_, K_, to + column); break;
+        default: max_plus<Real, 4>(from, A + column, stride_, K_, to + column);
+      }
+    }
+    const Real* u = local + static_cast<size_t>(t) * stride_;
+    for (int k = 0; k < stride_; ++k) to[k] += u[k];
+  }
+
+  int predecessor(const Real* from, const Real* column) const {
+    int top = 0;
+    Real value = from[0] + column[0];
+    for (int j = 1; j < K_; ++j) {
+      const Real x = from[j] + column[static_cast<int64_t>(j) * stride_];
+      if (x > value) value = x, top = j;
+    }
+    return top;
+  }
+
+  static void gather_node(Scratch& s, size_t first, int t, int label, double c) {
+    for (size_t a = first; a < s.nodes.size(); ++a)
+      if (s.nodes[a].label == label) return void(s.nodes[a].c += c);
+    s.nodes.push_back({t, label, c});
+  }
+  static void gather_edge(Scratch& s, size_t first, int64_t key, double c) {
+    for (size_t a = first; a < s.edges.size(); ++a)
+      if (s.edges[a].key == key) return void(s.edges[a].c += c);
+    s.edges.push_back({key, c});
+  }
+  static void keep_best(std::vector<Ranked>& all, int k) {
+    const size_t n = std::min(all.size(), static_cast<size_t>(k));
+    std::partial_sort(all.begin(), all.begin() + n, all.end(),
+                      [](const Ranked& a, const Ranked& b) { return a.score > b.score; });
+    all.resize(n);
+  }
+
+  template <class F>
+  void each_weight(F&& f) const {
+    const int64_t d = data_.features->width();
+    const int64_t K = K_;
+    for (int64_t j = 0; j < d; ++j)
+      for (int64_t k = 0; k < K; ++k) f(j * stride_ + k, k * d + j);
+    size_t outside = static_cast<size_t>(d * K);
+    for (int64_t previous = 0; previous < K; ++previous)
+      for (int64_t next = 0; next < K; ++next) f(transitions_ + previous * stride_ + next, outside++);
+    for (int64_t k = 0; data_.start && k < K; ++k) f(transitions_ + K * stride_ + k, outside++);
+    for (int64_t k = 0; data_.end && k < K; ++k) f(transitions_ + (K + 1) * stride_ + k, outside++);
+  }
+};
+
+}  // namespace mm

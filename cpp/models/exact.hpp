@@ -1,0 +1,82 @@
+// What a compiled model answers in double precision: predictions, slacks, and sums of planes.
+// Certificates are made of these, and of nothing that a solver keeps.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "runtime/threads.hpp"
+
+namespace mm {
+
+template <class Structure>
+class Exact {
+ public:
+  using Label = typename Structure::Label;
+  explicit Exact(const typename Structure::Data& data) : structure_(data), first_(1, 0) {
+    for (int64_t i = 0; i < structure_.blocks(); ++i) first_.push_back(first_.back() + structure_.output_size(i));
+  }
+  const Structure& structure() const { return structure_; }
+  int64_t labels() const { return first_.back(); }
+  int64_t first(int64_t block) const { return first_[block]; }
+
+  // xi_i = max_y s_i(y) for every block; the maximising outputs too, unless `outputs` is null.
+  void slacks(const double* flat, int threads, double* xi, Label* outputs) const {
+    const auto W = packed(flat);
+    parallel(structure_.blocks(), threads, [&](int64_t from, int64_t to, int) {
+      auto s = structure_.scratch();
+      std::vector<Label> y, truth;
+      for (int64_t i = from; i < to; ++i) {
+        y.resize(structure_.output_size(i));
+        truth.resize(y.size());
+        structure_.truth(i, truth.data());
+        structure_.open(i, W.data(), s, true, 1);
+        const double top = structure_.best(s, W.data(), y.data());
+        xi[i] = top - structure_.score(s, truth.data());
+        if (outputs) std::copy(y.begin(), y.end(), outputs + first_[i]);
+      }
+    });
+  }
+
+  void predict(const double* flat, int threads, Label* outputs) const {
+    const auto W = packed(flat);
+    parallel(structure_.blocks(), threads, [&](int64_t from, int64_t to, int) {
+      auto s = structure_.scratch();
+      for (int64_t i = from; i < to; ++i) {
+        structure_.open(i, W.data(), s, false, 1);
+        structure_.best(s, W.data(), outputs + first_[i]);
+      }
+    });
+  }
+
+  // sum_p c_p psi(y_p) into `flat`, and sum_p c_p Delta(y_p) as the result; outputs one after the other.
+  double combine(const int64_t* blocks, const double* c, int64_t n, const Label* outputs, double* flat) const {
+    aligned<double> sum(structure_.weights());
+    auto s = structure_.scratch();
+    std::vector<Label> truth;
+    double offset = 0;
+    for (int64_t p = 0; p < n; ++p) {
+      const int64_t i = blocks[p];
+      truth.resize(structure_.output_size(i));
+      structure_.truth(i, truth.data());
+      structure_.build_pair(s, i, outputs, truth.data());
+      if (!structure_.same(i, outputs, truth.data())) structure_.apply(s, sum.data(), c[p]);
+      offset += c[p] * structure_.loss(i, outputs);
+      outputs += truth.size();
+    }
+    structure_.unpack(sum.data(), flat);
+    return offset;
+  }
+
+  aligned<double> packed(const double* flat) const {
+    aligned<double> W(structure_.weights());
+    structure_.pack(flat, W.data());
+    return W;
+  }
+
+ private:
+  Structure structure_;
+  std::vector<int64_t> first_;
+};
+
+}  // namespace mm

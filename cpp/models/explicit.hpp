@@ -1,0 +1,148 @@
+// Explicit: planes given as vectors, for models that are written in Python.
+//
+//   a plane is (offset, vector):  s_i(y) = offset + <w, vector>
+//
+// The oracle runs outside; what it found is offered to the block before the visit. A label is the number of
+// a plane in the pool, and plane 0 is the true output of every block: offset 0, vector 0.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace mm {
+
+struct ExplicitData {
+  int64_t count = 0;
+  int64_t size = 0;
+  int64_t blocks() const { return count; }
+  int64_t dimension() const { return size; }
+};
+
+class Explicit {
+ public:
+  using Real = double;
+  using Label = int32_t;
+  using Data = ExplicitData;
+  static constexpr bool given_planes = true;
+
+  struct Plane {
+    double offset = 0;
+    std::vector<int32_t> index;  // sorted
+    std::vector<double> value;
+  };
+  struct Scratch {
+    std::vector<double> dense;     // the move, zero outside `touched`
+    std::vector<char> seen;
+    std::vector<int32_t> touched;  // where `seen`
+    const double* weights = nullptr;
+    double loss_scale = 1;
+    int64_t block = 0;
+  };
+
+  explicit Explicit(const Data& data) : data_(data), pool_(1), offered_(data.count, 0) {}
+
+  int64_t blocks() const { return data_.count; }
+  int64_t dimension() const { return data_.size; }
+  size_t weights() const { return static_cast<size_t>(data_.size); }
+  int output_size(int64_t) const { return 1; }
+  Scratch scratch() const {
+    Scratch s;
+    s.dense.assign(data_.size, 0);
+    s.seen.assign(data_.size, 0);
+    return s;
+  }
+  template <class To>
+  void pack(const double* flat, To* W) const {
+    std::copy(flat, flat + data_.size, W);
+  }
+  template <class From>
+  void unpack(const From* W, double* flat) const {
+    std::copy(W, W + data_.size, flat);
+  }
+
+  int32_t add(double offset, const int32_t* index, const double* value, int64_t n) {
+    Plane plane{offset, {index, index + n}, {value, value + n}};
+    if (free_.empty()) {
+      pool_.push_back(std::move(plane));
+      return static_cast<int32_t>(pool_.size() - 1);
+    }
+    const int32_t id = free_.back();
+    free_.pop_back();
+    pool_[id] = std::move(plane);
+    return id;
+  }
+  void release(int32_t id) {
+    if (id == 0) return;
+    pool_[id] = Plane{};
+    free_.push_back(id);
+  }
+  void offer(int64_t block, int32_t id) { offered_[block] = id; }
+  const Plane& plane(int32_t id) const { return pool_[id]; }
+
+  void truth(int64_t, Label* y) const { *y = 0; }
+  double loss(int64_t, const Label* y) const { return pool_[*y].offset; }
+  void open(int64_t block, const Real* W, Scratch& s, bool, Real loss_scale) const {
+    s.block = block;
+    s.weights = W;
+    s.loss_scale = loss_scale;
+  }
+  void open_where_different(int64_t block, const Real* W, Scratch& s, const Label*, int) const {
+    open(block, W, s, true, 1);
+  }
+  double score(const Scratch& s, const Label* y) const {
+    const Plane& p = pool_[*y];
+    double sum = s.loss_scale * p.offset;
+    for (size_t j = 0; j < p.index.size(); ++j) sum += s.weights[p.index[j]] * p.value[j];
+    return sum;
+  }
+  double best(Scratch& s, const Real*, Label* y) const {
+    *y = offered_[s.block];
+    return score(s, y);
+  }
+  bool same(int64_t, const Label* a, const Label* b) const {
+    const Plane &p = pool_[*a], &q = pool_[*b];
+    return p.offset == q.offset && p.index == q.index && p.value == q.value;
+  }
+
+  void build_pair(Scratch& s, int64_t block, const Label* plus, const Label* minus) const {
+    s.block = block;
+    clear(s);
+    gather(s, pool_[*plus], 1);
+    gather(s, pool_[*minus], -1);
+  }
+  void build_mixture(Scratch& s, int64_t block, const Label* outputs, const double* c, int n) const {
+    s.block = block;
+    clear(s);
+    for (int j = 0; j < n; ++j)
+      if (c[j] != 0) gather(s, pool_[outputs[j]], c[j]);
+  }
+  double squared_norm(const Scratch& s) const {
+    double sum = 0;
+    for (int32_t j : s.touched) sum += s.dense[j] * s.dense[j];
+    return sum;
+  }
+  template <class To>
+  void apply(const Scratch& s, To* W, double c) const {
+    for (int32_t j : s.touched) W[j] += c * s.dense[j];
+  }
+
+ private:
+  const Data& data_;
+  std::vector<Plane> pool_;
+  std::vector<int32_t> free_, offered_;
+
+  static void clear(Scratch& s) {
+    for (int32_t j : s.touched) s.dense[j] = 0, s.seen[j] = 0;
+    s.touched.clear();
+  }
+  static void gather(Scratch& s, const Plane& p, double c) {
+    for (size_t j = 0; j < p.index.size(); ++j) {
+      const int32_t k = p.index[j];
+      if (!s.seen[k]) s.seen[k] = 1, s.touched.push_back(k);
+      s.dense[k] += c * p.value[j];
+    }
+  }
+};
+
+}  // namespace mm

@@ -1,0 +1,130 @@
+// Multiclass: one of K labels for a row of features.
+//
+//   Psi(x, y) = x in the column of y;   s_i(y) = cost[y_i, y] + <w_y - w_{y_i}, x_i>
+//   |psi_i(u) - psi_i(v)|^2 = 2 |x_i|^2
+//
+// Weights inside: feature-major, W[f, k] at W[f * stride + k]. Weights outside (flat): class-major (K, d).
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "features.hpp"
+
+namespace mm {
+
+struct MulticlassData {
+  const Features* features = nullptr;
+  int labels = 0;
+  std::vector<int32_t> truth;  // label of each row; -1 where not given
+  std::vector<double> cost;    // labels x labels, [true, predicted]
+  int64_t blocks() const { return features->size(); }
+  int64_t dimension() const { return features->width() * labels; }
+};
+
+template <class Real_>
+class Multiclass {
+ public:
+  using Real = Real_;
+  using Label = int32_t;
+  using Data = MulticlassData;
+  static constexpr bool given_planes = false;
+
+  struct Term {
+    int label;
+    double c;
+  };
+  struct Scratch {
+    aligned<Real> scores;
+    std::vector<Term> move;
+    int64_t block = 0;
+  };
+
+  explicit Multiclass(const Data& data) : data_(data), K_(data.labels), stride_(padded<Real>(data.labels)) {
+    cost_.assign(static_cast<size_t>(K_) * stride_, 0);
+    for (int a = 0; a < K_; ++a)
+      for (int b = 0; b < K_; ++b) cost_[a * stride_ + b] = static_cast<Real>(data.cost[a * K_ + b]);
+  }
+
+  int64_t blocks() const { return data_.blocks(); }
+  int64_t dimension() const { return data_.dimension(); }
+  size_t weights() const { return static_cast<size_t>(data_.features->width()) * stride_; }
+  int output_size(int64_t) const { return 1; }
+  Scratch scratch() const { return {aligned<Real>(stride_), {}, 0}; }
+
+  template <class To>
+  void pack(const double* flat, To* W) const {
+    const int64_t d = data_.features->width();
+    for (int64_t f = 0; f < d; ++f)
+      for (int k = 0; k < K_; ++k) W[f * stride_ + k] = static_cast<To>(flat[k * d + f]);
+  }
+  template <class From>
+  void unpack(const From* W, double* flat) const {
+    const int64_t d = data_.features->width();
+    for (int64_t f = 0; f < d; ++f)
+      for (int k = 0; k < K_; ++k) flat[k * d + f] = W[f * stride_ + k];
+  }
+
+  void truth(int64_t block, Label* y) const { *y = data_.truth[block]; }
+  double loss(int64_t block, const Label* y) const {
+    return data_.cost[static_cast<size_t>(data_.truth[block]) * K_ + *y];
+  }
+
+  void open(int64_t block, const Real* W, Scratch& s, bool augmented, Real loss_scale) const {
+    s.block = block;
+    for (auto& x : s.scores) x = 0;
+    data_.features->add_scores(block, W, stride_, s.scores.data());
+    if (augmented) {
+      const Real* cost = &cost_[static_cast<size_t>(data_.truth[block]) * stride_];
+      for (int k = 0; k < stride_; ++k) s.scores[k] += loss_scale * cost[k];
+    }
+  }
+  void open_where_different(int64_t block, const Real* W, Scratch& s, const Label*, int) const {
+    open(block, W, s, true, 1);
+  }
+  double score(const Scratch& s, const Label* y) const { return s.scores[*y]; }
+
+  double best(Scratch& s, const Real*, Label* y) const {
+    int top = 0;
+    for (int k = 1; k < K_; ++k)
+      if (s.scores[k] > s.scores[top]) top = k;
+    *y = top;
+    return s.scores[top];
+  }
+
+  bool same(int64_t, const Label* a, const Label* b) const { return *a == *b; }
+
+  // move = sum_j c_j Psi(x, y_j)
+  void build_pair(Scratch& s, int64_t block, const Label* plus, const Label* minus) const {
+    s.block = block;
+    s.move = {{*plus, 1.0}, {*minus, -1.0}};
+  }
+  void build_mixture(Scratch& s, int64_t block, const Label* outputs, const double* c, int n) const {
+    s.block = block;
+    s.move.clear();
+    for (int j = 0; j < n; ++j)
+      if (c[j] != 0) s.move.push_back({outputs[j], c[j]});
+  }
+  double squared_norm(const Scratch& s) const {
+    double sum = 0;
+    for (const Term& t : s.move) sum += t.c * t.c;
+    return sum * data_.features->norms[s.block];
+  }
+  template <class To>
+  void apply(const Scratch& s, To* W, double c) const {
+    if (s.move.size() == 2 && s.move[0].c == -s.move[1].c) {
+      const To step = static_cast<To>(c * s.move[0].c);
+      return data_.features->add_pair(s.block, W, stride_, s.move[0].label, s.move[1].label, step);
+    }
+    for (const Term& t : s.move)
+      data_.features->add_column(s.block, W, stride_, t.label, static_cast<To>(c * t.c));
+  }
+
+ private:
+  const Data& data_;
+  int K_, stride_;
+  aligned<Real> cost_;
+};
+
+}  // namespace mm

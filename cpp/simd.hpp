@@ -1,0 +1,83 @@
+// Vectors of reals as wide as the instruction set that this file is compiled for.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+#include <vector>
+
+#if defined(__AVX2__) || defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
+namespace mm {
+
+#if defined(__AVX2__)
+constexpr int vector_bytes = 32;
+#else
+constexpr int vector_bytes = 16;  // wider types on a narrow machine are split, badly
+#endif
+
+template <class Real>
+struct Vector {
+  typedef Real type __attribute__((vector_size(vector_bytes)));
+  static constexpr int lanes = vector_bytes / static_cast<int>(sizeof(Real));
+};
+template <class Real>
+using vec = typename Vector<Real>::type;
+
+// Row length of a table with `n` columns: whole vectors, so that no kernel has a tail.
+template <class Real>
+constexpr int padded(int n) {
+  constexpr int lanes = Vector<Real>::lanes;
+  return (n + lanes - 1) / lanes * lanes;
+}
+
+template <class Real>
+inline vec<Real> load(const Real* p) {
+  vec<Real> v;
+  __builtin_memcpy(&v, p, sizeof v);
+  return v;
+}
+template <class Real>
+inline void store(Real* p, vec<Real> v) {
+  __builtin_memcpy(p, &v, sizeof v);
+}
+template <class Real>
+inline vec<Real> broadcast(Real x) {
+  return x - vec<Real>{};
+}
+
+// A comparison and a blend are not folded into one `max` under IEEE rules, hence the intrinsics.
+#if defined(__AVX2__)
+inline vec<float> maximum(vec<float> a, vec<float> b) { return (vec<float>)_mm256_max_ps((__m256)a, (__m256)b); }
+inline vec<double> maximum(vec<double> a, vec<double> b) {
+  return (vec<double>)_mm256_max_pd((__m256d)a, (__m256d)b);
+}
+#elif defined(__SSE2__)
+inline vec<float> maximum(vec<float> a, vec<float> b) { return (vec<float>)_mm_max_ps((__m128)a, (__m128)b); }
+inline vec<double> maximum(vec<double> a, vec<double> b) { return (vec<double>)_mm_max_pd((__m128d)a, (__m128d)b); }
+#else
+inline vec<float> maximum(vec<float> a, vec<float> b) { return a > b ? a : b; }
+inline vec<double> maximum(vec<double> a, vec<double> b) { return a > b ? a : b; }
+#endif
+
+// Memory aligned to cache lines, zeroed by std::vector.
+template <class T>
+struct AlignedAllocator {
+  using value_type = T;
+  AlignedAllocator() = default;
+  template <class U>
+  AlignedAllocator(const AlignedAllocator<U>&) {}
+  T* allocate(std::size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), std::align_val_t(64))); }
+  void deallocate(T* p, std::size_t) { ::operator delete(p, std::align_val_t(64)); }
+  template <class U>
+  bool operator==(const AlignedAllocator<U>&) const {
+    return true;
+  }
+};
+template <class T>
+using aligned = std::vector<T, AlignedAllocator<T>>;
+
+}  // namespace mm

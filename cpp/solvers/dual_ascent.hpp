@@ -1,0 +1,195 @@
+// Sequential dual ascent: one pass over the blocks of an order.
+//
+// A visit to block i (FASOLE paper, Algorithm 2; h = 1 / (1 + k) of the proximal term, else 1):
+//   s(y)  = Delta_i(y) + <w, psi_i(y)>              for the kept outputs and, in an oracle pass, u = argmax_y s(y)
+//   g     = s(u) - sum_y a(y) s(y) / mass           the block's share of the gap, >= 0
+//   if g > tolerance: move multipliers along the direction of the rule, with the exact step
+//     pair rules: from v to u,   step = min(a(v), (s(u) - s(v)) / (h |psi(u) - psi(v)|^2))
+//       wss2: v of the largest gain (9) with its misprint mended;  mvp: v of the smallest score
+//     frank-wolfe: towards the vertex u,   step = min(1, mass g / (h |mass psi(u) - sum a psi|^2))
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "solvers/dual_state.hpp"
+
+namespace mm {
+
+enum class Rule : int { wss2, mvp, frank_wolfe };
+
+struct VisitOptions {
+  Rule rule = Rule::wss2;
+  bool oracle = true;       // call the argmax, or compare kept outputs only
+  bool update = true;       // move multipliers, or only keep the output found
+  bool line_search = true;  // frank_wolfe: the exact step, or 2n / (visits + 2n)
+  double tolerance = 0;
+  int keep = 0;  // forget outputs without a multiplier after so many oracle visits; 0: never
+};
+
+struct VisitReport {
+  int64_t oracle_calls = 0, updates = 0;
+  double violation = 0;  // sum_i mass_i g_i, each g_i at the w of its visit
+  double gain = 0;       // increase of the (proximal) dual
+  int64_t beaten = -1;   // first block whose oracle was worse than a kept output
+
+  void operator+=(const VisitReport& r) {
+    oracle_calls += r.oracle_calls, updates += r.updates, violation += r.violation, gain += r.gain;
+    if (beaten < 0) beaten = r.beaten;
+  }
+};
+
+template <class Structure>
+class DualAscent {
+ public:
+  using State = DualState<Structure>;
+  using Real = typename Structure::Real;
+  using Label = typename Structure::Label;
+
+  explicit DualAscent(State& state) : state_(state), scratch_(state.structure.scratch()) {}
+
+  VisitReport pass(const int64_t* order, int64_t n, const VisitOptions& options, double* violations) {
+    VisitReport report;
+    for (int64_t k = 0; k < n; ++k) {
+      step_ = state_.steps + static_cast<double>(k + 1);
+      violations[k] = visit(order[k], options, report);
+    }
+    return report;
+  }
+
+ private:
+  State& state_;
+  typename Structure::Scratch scratch_;
+  std::vector<double> scores_, mixture_;
+  double step_ = 0;  // number of this visit, over all passes
+  std::vector<Label> found_;
+
+  double visit(int64_t i, const VisitOptions& options, VisitReport& report) {
+    const Structure& structure = state_.structure;
+    auto& block = state_.blocks[i];
+    const int kept = static_cast<int>(block.planes.size());
+    if (!options.oracle && kept < 2) return 0;
+    if (options.oracle)
+      structure.open(i, state_.W.data(), scratch_, true, 1);
+    else
+      structure.open_where_different(i, state_.W.data(), scratch_, block.outputs.data(), kept);
+
+    int u = 0;
+    double mean = 0;
+    scores_.resize(kept);
+    for (int j = 0; j < kept; ++j) {
+      scores_[j] = structure.score(scratch_, state_.output(i, j));
+      mean += block.planes[j].multiplier * scores_[j];
+      if (scores_[j] > scores_[u]) u = j;
+    }
+    double top = scores_[u];
+    bool fresh = false;
+    if (options.oracle) fresh = ask_oracle(i, top, report);
+    const double violation = top - mean / state_.mass[i];
+    report.violation += state_.mass[i] * violation;
+
+    const bool enough = violation > options.tolerance;
+    if (fresh && enough) {
+      u = state_.add(i, found_.data(), 0);
+      scores_.push_back(top);
+    }
+    if constexpr (Structure::given_planes)
+      if (options.oracle && !(fresh && enough)) state_.structure.release(found_[0]);
+    if (enough && options.update) {
+      ++report.updates;
+      report.gain += options.rule == Rule::frank_wolfe ? towards(i, u, violation, options) : pair(i, u, options);
+    }
+    if (options.oracle && options.keep > 0) forget(i, u, options.keep);
+    return violation;
+  }
+
+  // The loss-augmented argmax into found_; true if it is better than all that is kept.
+  bool ask_oracle(int64_t i, double& top, VisitReport& report) {
+    const Structure& structure = state_.structure;
+    found_.resize(structure.output_size(i));
+    const double value = structure.best(scratch_, state_.W.data(), found_.data());
+    ++report.oracle_calls;
+    // Scores carry the rounding of Real: what is better by less than that is not better.
+    const double noise = (sizeof(Real) == 4 ? 1e-6 : 1e-13) * (1 + std::abs(top));
+    if (Structure::given_planes && report.beaten < 0 && value < top - 1e-6 * (1 + std::abs(top))) report.beaten = i;
+    if (value <= top + noise || state_.find(i, found_.data()) >= 0) return false;
+    top = value;
+    return true;
+  }
+
+  // Moves multiplier from v to u; returns the gain.
+  double pair(int64_t i, int u, const VisitOptions& options) {
+    const Structure& structure = state_.structure;
+    auto& planes = state_.blocks[i].planes;
+    const double h = state_.shrink();
+    int v = -1;
+    double best = 0, step = 0;
+    for (int j = 0; j < static_cast<int>(planes.size()); ++j) {
+      const double a = planes[j].multiplier, g = scores_[u] - scores_[j];
+      if (j == u || a <= 0 || g <= 0) continue;
+      if (options.rule == Rule::mvp) {
+        if (g > best) best = g, v = j;
+        continue;
+      }
+      structure.build_pair(scratch_, i, state_.output(i, u), state_.output(i, j));
+      const double curvature = h * structure.squared_norm(scratch_);
+      const double t = curvature * a <= g ? a : g / curvature;
+      const double gain = t * (g - t * curvature / 2);
+      if (gain > best) best = gain, v = j, step = t;
+    }
+    if (v < 0) return 0;
+    structure.build_pair(scratch_, i, state_.output(i, u), state_.output(i, v));
+    if (options.rule == Rule::mvp) {
+      const double g = best, a = planes[v].multiplier, curvature = h * structure.squared_norm(scratch_);
+      step = curvature * a <= g ? a : g / curvature;
+      best = step * (g - step * curvature / 2);
+    }
+    move(-h * step);
+    planes[v].multiplier = step == planes[v].multiplier ? 0 : planes[v].multiplier - step;
+    planes[u].multiplier += step;
+    return best;
+  }
+
+  // Moves the whole block towards the vertex u; returns the gain.
+  double towards(int64_t i, int u, double violation, const VisitOptions& options) {
+    const Structure& structure = state_.structure;
+    auto& block = state_.blocks[i];
+    const double mass = state_.mass[i], h = state_.shrink();
+    const int n = static_cast<int>(block.planes.size());
+    mixture_.resize(n);
+    for (int j = 0; j < n; ++j) mixture_[j] = -block.planes[j].multiplier;
+    mixture_[u] += mass;
+    structure.build_mixture(scratch_, i, block.outputs.data(), mixture_.data(), n);
+    const double curvature = h * structure.squared_norm(scratch_), slope = mass * violation;
+    const double size = static_cast<double>(state_.blocks.size());
+    double step = curvature <= slope ? 1 : slope / curvature;
+    if (!options.line_search) step = 2 * size / (step_ - 1 + 2 * size);
+    move(-h * step);
+    for (int j = 0; j < n; ++j) block.planes[j].multiplier = step == 1 ? 0 : (1 - step) * block.planes[j].multiplier;
+    block.planes[u].multiplier += step * mass;
+    return step * (slope - step * curvature / 2);
+  }
+
+  // w += c * (the move that was built), and its share of the average sum_j j w_j.
+  void move(double c) {
+    state_.structure.apply(scratch_, state_.W.data(), c);
+    if (!state_.weighted.empty())
+      state_.structure.apply(scratch_, state_.weighted.data(), c * step_ * (step_ - 1) / 2);
+  }
+
+  void forget(int64_t i, int u, int keep) {
+    auto& planes = state_.blocks[i].planes;
+    for (int j = static_cast<int>(planes.size()) - 1; j >= 0; --j) {
+      planes[j].idle = planes[j].multiplier > 0 || j == u ? 0 : planes[j].idle + 1;
+      if (planes[j].idle > keep) {
+        state_.remove(i, j);
+        if (u == static_cast<int>(planes.size())) u = j;
+      }
+    }
+  }
+};
+
+}  // namespace mm

@@ -1,0 +1,137 @@
+// The dual state: outputs kept for each block, their multipliers, and w.
+//
+//   q = - sum_i sum_y a_i(y) psi_i(y)          the weighted sum of vectors
+//   w = (q + k z) / (1 + k)                    the law that ties w to the multipliers
+//
+// z is the centre of a proximal term k/2 |w - z|^2; k = 0 is the plain problem. W below is w in the
+// structure's own layout. Multipliers of a block are >= 0 and sum to its mass C v_i.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "simd.hpp"
+
+namespace mm {
+
+struct Kept {
+  double multiplier;
+  int32_t idle;  // visits since the multiplier was last positive
+};
+
+template <class Structure>
+class DualState {
+ public:
+  using Real = typename Structure::Real;
+  using Label = typename Structure::Label;
+
+  struct Block {
+    std::vector<Kept> planes;
+    std::vector<Label> outputs;  // planes.size() outputs, one after the other
+  };
+
+  Structure structure;
+  std::vector<double> mass;
+  std::vector<Block> blocks;
+  aligned<Real> W;
+  aligned<Real> center, previous;  // of the proximal term; empty while it was never used
+  std::vector<double> weighted;    // sum_j c_j d_j of an averaged iterate; empty unless asked for
+  double proximity = 0;            // k
+  double steps = 0;                // visits so far
+
+  DualState(const typename Structure::Data& data, std::vector<double> block_mass)
+      : structure(data), mass(std::move(block_mass)), blocks(mass.size()), W(structure.weights()) {
+    std::vector<Label> y;
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      y.resize(structure.output_size(i));
+      structure.truth(i, y.data());
+      add(i, y.data(), mass[i]);
+    }
+  }
+
+  double shrink() const { return 1 / (1 + proximity); }
+  const Label* output(int64_t block, int j) const {
+    return blocks[block].outputs.data() + static_cast<size_t>(j) * structure.output_size(block);
+  }
+  int find(int64_t block, const Label* y) const {
+    const int n = static_cast<int>(blocks[block].planes.size());
+    for (int j = 0; j < n; ++j)
+      if (structure.same(block, output(block, j), y)) return j;
+    return -1;
+  }
+  int add(int64_t block, const Label* y, double multiplier) {
+    Block& b = blocks[block];
+    b.outputs.insert(b.outputs.end(), y, y + structure.output_size(block));
+    b.planes.push_back({multiplier, 0});
+    return static_cast<int>(b.planes.size()) - 1;
+  }
+  void remove(int64_t block, int j) {
+    Block& b = blocks[block];
+    const size_t size = structure.output_size(block), last = b.planes.size() - 1;
+    if constexpr (Structure::given_planes) structure.release(b.outputs[j]);
+    for (size_t t = 0; t < size; ++t) b.outputs[j * size + t] = b.outputs[last * size + t];
+    b.planes[j] = b.planes[last];
+    b.planes.pop_back();
+    b.outputs.resize(last * size);
+  }
+
+  // Calls f(block, plane, output) for each plane with a positive multiplier.
+  template <class F>
+  void each_support(F&& f) const {
+    for (size_t i = 0; i < blocks.size(); ++i)
+      for (size_t j = 0; j < blocks[i].planes.size(); ++j)
+        if (blocks[i].planes[j].multiplier > 0) f(i, blocks[i].planes[j], output(i, static_cast<int>(j)));
+  }
+
+  // q in double precision, from the multipliers alone; returns sum a Delta.
+  double recompute(std::vector<double>& q) const {
+    q.assign(structure.weights(), 0);
+    auto s = structure.scratch();
+    std::vector<Label> y;
+    double offset = 0;
+    each_support([&](int64_t i, const Kept& plane, const Label* u) {
+      y.resize(structure.output_size(i));
+      structure.truth(i, y.data());
+      if (structure.same(i, u, y.data())) return;
+      structure.build_pair(s, i, u, y.data());
+      structure.apply(s, q.data(), -plane.multiplier);
+      offset += plane.multiplier * structure.loss(i, u);
+    });
+    return offset;
+  }
+
+  // w by the law, in double precision.
+  void law(std::vector<double>& w) const {
+    recompute(w);
+    if (proximity == 0) return;
+    for (size_t j = 0; j < w.size(); ++j) w[j] = (w[j] + proximity * center[j]) * shrink();
+  }
+
+  // D(a) = sum a Delta - 1/2 |q|^2 with q read off the running w.
+  double dual() const {
+    double offset = 0, square = 0;
+    each_support([&](int64_t i, const Kept& plane, const Label* u) {
+      offset += plane.multiplier * structure.loss(i, u);
+    });
+    for (size_t j = 0; j < W.size(); ++j) {
+      const double q = proximity == 0 ? W[j] : (1 + proximity) * W[j] - proximity * center[j];
+      square += q * q;
+    }
+    return offset - square / 2;
+  }
+
+  // Removes the rounding that the updates of w have gathered.
+  void refresh() {
+    std::vector<double> w;
+    law(w);
+    for (size_t j = 0; j < w.size(); ++j) W[j] = static_cast<Real>(w[j]);
+  }
+
+  int64_t planes() const {
+    int64_t n = 0;
+    for (const Block& b : blocks) n += static_cast<int64_t>(b.planes.size());
+    return n;
+  }
+};
+
+}  // namespace mm

@@ -1,0 +1,36 @@
+"""Structural support vector machines, each solution with a certificate.
+
+>>> import maxmargin as mm
+>>> from maxmargin import models
+>>> svm = mm.StructuralSVM(models.Chain(), C=0.1).fit(X, Y)      # doctest: +SKIP
+>>> print(svm.certificate_)                                      # doctest: +SKIP
+"""
+
+from maxmargin import losses, models, solvers
+from maxmargin.certify import certify, objective
+from maxmargin.estimators import MulticlassSVC, StructuralSVM
+from maxmargin.io.model_file import ModelFileError
+from maxmargin.models.base import OracleError
+from maxmargin.models.check import check_model
+from maxmargin.persistence import load
+from maxmargin.problem import Certificate, Problem
+from maxmargin.train import train
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Certificate",
+    "ModelFileError",
+    "MulticlassSVC",
+    "OracleError",
+    "Problem",
+    "StructuralSVM",
+    "certify",
+    "check_model",
+    "load",
+    "losses",
+    "models",
+    "objective",
+    "solvers",
+    "train",
+]

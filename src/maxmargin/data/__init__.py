@@ -1,0 +1,1 @@
+"""Where examples come from: arrays in memory, made-up data."""

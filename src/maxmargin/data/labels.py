@@ -1,0 +1,63 @@
+"""Labels of any kind, as numbers inside."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+
+def as_array(labels: Sequence[Any]) -> np.ndarray:
+    """Labels as one array that keeps each label as it is (NumPy would turn [1, 'a'] into strings)."""
+    kinds = {type(label) for label in labels}
+    if len(kinds) == 1 and issubclass(next(iter(kinds)), str | int | float | np.generic):
+        return np.asarray(labels)
+    array = np.empty(len(labels), dtype=object)
+    for position, label in enumerate(labels):
+        array[position] = label
+    return array
+
+
+def plain(labels: Any) -> bool:
+    """Whether the labels are an array that NumPy can sort and compare."""
+    return isinstance(labels, np.ndarray) and labels.dtype.kind in "biufUS"
+
+
+class LabelSet:
+    """The distinct labels, sorted where they can be, and the code of each.
+
+    ``classes`` fixes the set from outside: a fold that misses a label still has it.
+    """
+
+    def __init__(self, classes: Iterable[Hashable]):
+        if plain(classes):
+            self.classes = np.unique(classes)  # type: ignore[call-overload]
+        else:
+            distinct = list(dict.fromkeys(classes))
+            try:
+                distinct.sort()  # type: ignore[type-var]
+            except TypeError:  # labels of several kinds keep the order of their first appearance
+                pass
+            self.classes = as_array(distinct)
+        self.code = {label: k for k, label in enumerate(self.classes.tolist())}
+
+    def __len__(self) -> int:
+        return len(self.classes)
+
+    def encode(self, labels: Any, where: str = "Y") -> np.ndarray:
+        """Codes (int32) of a flat sequence of labels; -1 marks a label that is not in the set."""
+        if plain(labels) and self.classes.dtype.kind == labels.dtype.kind:
+            place = np.searchsorted(self.classes, labels)
+            place[place == len(self.classes)] = 0
+            return np.where(self.classes[place] == labels, place, -1).astype(np.int32)
+        if isinstance(labels, np.ndarray):
+            labels = labels.tolist()
+        try:
+            return np.fromiter((self.code.get(y, -1) for y in labels), np.int32, len(labels))
+        except TypeError as error:
+            raise ValueError(f"{where}: labels must be hashable; {error}") from None
+
+    def decode(self, codes: np.ndarray) -> np.ndarray:
+        """Labels of codes."""
+        return self.classes[codes]

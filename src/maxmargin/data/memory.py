@@ -1,0 +1,156 @@
+"""Features in memory: arrays and sparse matrices as the caller has them, without a copy where they fit.
+
+What fits: C-contiguous float32 or float64 arrays, and CSR matrices of those with 32-bit sorted indices.
+Anything else is converted once. Dense float32 or 0/1 input with many zeros gets an index list beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from maxmargin._core import core
+
+
+@dataclass
+class FeatureRows:
+    """Rows of features for all examples, ready for the core."""
+
+    core: Any  # core.Features
+    offsets: np.ndarray  # rows of example i: offsets[i] .. offsets[i + 1]
+    n_features: int
+    keep: list  # the arrays that the core reads
+
+
+def check_count(found: int, expected: int | None, where: str) -> None:
+    """Refuse a wrong number of features, naming the example."""
+    if expected is not None and found != expected:
+        raise ValueError(f"{where} has {found} features, expected {expected}")
+
+
+def feature_rows(
+    items: Sequence[Any],
+    n_features: int | None = None,
+    bias: float | None = None,
+    names: str = "X[{}]",
+) -> FeatureRows:
+    """Features of several examples, each a (rows, features) array or sparse matrix."""
+    if len(items) == 0:
+        raise ValueError("X is empty: at least one example is needed")
+    sparse = sp.issparse(items[0])
+    read = sparse_rows if sparse else dense_rows
+    rows = read(items, n_features, 0.0 if bias is None else float(bias), names)
+    if rows.core.bad_row >= 0:
+        example = int(np.searchsorted(rows.offsets, rows.core.bad_row, side="right")) - 1
+        place = f"{names.format(example)}, row {rows.core.bad_row - int(rows.offsets[example])},"
+        raise ValueError(f"{place} contains NaN or infinity")
+    return rows
+
+
+def offsets_of(lengths: list[int]) -> np.ndarray:
+    """Where the rows of each example begin."""
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+def float_type(dtype: np.dtype) -> type:
+    """The type that the core computes with, able to hold the values of `dtype`."""
+    if dtype == np.float32 or dtype.kind == "b" or (dtype.kind in "iu" and dtype.itemsize <= 2):
+        return np.float32
+    return np.float64
+
+
+def as_dense(x: Any, dtype: type | None, where: str) -> np.ndarray:
+    """One example as a two-dimensional float array."""
+    if sp.issparse(x):
+        raise ValueError(f"{where} is sparse, but the first example is dense: use one kind for all")
+    array = np.asarray(x)
+    if array.dtype.kind not in "fbiu":
+        try:
+            array = array.astype(np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"{where} must hold numbers, got an array of dtype {array.dtype}"
+            ) from None
+    if array.ndim != 2:
+        raise ValueError(
+            f"{where} must have two dimensions (rows, features), got shape {array.shape}"
+        )
+    return np.ascontiguousarray(array, dtype=dtype or float_type(array.dtype))
+
+
+def dense_rows(items: Sequence, n_features: int | None, bias: float, names: str) -> FeatureRows:
+    """Rows of dense arrays."""
+    first = as_dense(items[0], None, names.format(0))
+    width = first.shape[1]
+    check_count(width, n_features, names.format(0))
+    dtype = first.dtype
+    arrays: list[np.ndarray] = [first]
+    for i in range(1, len(items)):
+        x = items[i]
+        fits = (
+            type(x) is np.ndarray and x.dtype == dtype and x.ndim == 2 and x.flags.c_contiguous
+        )
+        if not fits:
+            x = as_dense(x, dtype.type, names.format(i))
+        if x.shape[1] != width:
+            check_count(x.shape[1], width, names.format(i))
+        arrays.append(x)
+    build = core.dense32 if dtype == np.float32 else core.dense64
+    return FeatureRows(
+        build(arrays, width, bias), offsets_of([len(x) for x in arrays]), width, arrays
+    )
+
+
+def as_csr(x: Any, dtype: type | None, where: str, canonical: bool = False) -> Any:
+    """One example as a CSR matrix that the core can read."""
+    if not sp.issparse(x):
+        raise ValueError(f"{where} is dense, but the first example is sparse: use one kind for all")
+    if x.dtype.kind not in "fbiu":
+        raise ValueError(f"{where} must hold numbers, got a sparse matrix of dtype {x.dtype}")
+    x = x.tocsr()
+    if canonical:
+        x = x.copy()
+        x.sum_duplicates()
+    dtype = dtype or float_type(x.dtype)
+    fits = x.dtype == dtype and x.indices.dtype == np.int32 and x.indptr.dtype == np.int32
+    if fits:
+        return x
+    if x.nnz > np.iinfo(np.int32).max or x.shape[1] > np.iinfo(np.int32).max:
+        raise ValueError(f"{where} is too large for 32-bit indices: {x.nnz} entries, {x.shape[1]} columns")
+    fitted = sp.csr_matrix(x.shape, dtype=dtype)
+    fitted.data = x.data.astype(dtype, copy=False)
+    fitted.indices = x.indices.astype(np.int32, copy=False)
+    fitted.indptr = x.indptr.astype(np.int32, copy=False)
+    return fitted
+
+
+def sparse_rows(items: Sequence, n_features: int | None, bias: float, names: str) -> FeatureRows:
+    """Rows of sparse matrices; a second try sorts indices that are not sorted."""
+    for canonical in (False, True):
+        first = as_csr(items[0], None, names.format(0), canonical)
+        width = first.shape[1]
+        check_count(width, n_features, names.format(0))
+        matrices = [first]
+        for i in range(1, len(items)):
+            x = as_csr(items[i], first.dtype.type, names.format(i), canonical)
+            if x.shape[1] != width:
+                check_count(x.shape[1], width, names.format(i))
+            matrices.append(x)
+        build = core.sparse32 if first.dtype == np.float32 else core.sparse64
+        built = build(
+            [x.data for x in matrices],
+            [x.indices for x in matrices],
+            [x.indptr for x in matrices],
+            width,
+            bias,
+        )
+        if built.sorted and built.in_range:
+            break
+    if not built.in_range:
+        raise ValueError("X: a sparse matrix holds a column index outside its shape")
+    lengths = [len(x.indptr) - 1 for x in matrices]
+    return FeatureRows(built, offsets_of(lengths), width, matrices)

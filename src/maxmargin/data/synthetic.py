@@ -1,0 +1,319 @@
+"""Data made from nothing: words in a handwritten-looking alphabet, random chains, random classes.
+
+A letter is drawn by looking each pixel of its 16 x 8 bitmap up in a small font, through a map back
+
+    (row, column) -> slant, size, shift and a smooth warp -> (font row, font column)
+
+with bilinear interpolation between font pixels. Slant and stroke thickness belong to the writer of
+a word; size, shift and warp to each letter, and a little more slant.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+from scipy.sparse import csr_matrix
+
+__all__ = ["LETTERS", "WORDS", "random_chains", "random_multiclass", "words_of_letters"]
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+HEIGHT, WIDTH = 16, 8
+CONTRAST = 1.5  # ink of a stroke that bilinear look-up spread over two pixels
+
+WORD_LIST = """
+    about above across after again almost along also always amazing among animal answer apple around
+    autumn away back balance beautiful because become before begin behind believe better between
+    beyond bird black blue book bottle bridge bring brother brown build busy butter buzz calm candle
+    carry center chance change chapter child circle city clean climb cloud coffee color common
+    copper corner cotton country course cousin crazy cross dance daughter decide deep different
+    dinner distance dozen dream drive during each early earth east edge eight engine enjoy enough
+    equal evening every example exit explain family father favorite field figure final finger flower
+    follow foot forest forget forward four fox freeze fresh friend from frozen future game garden
+    general gentle giant glass gold good grass great green ground group grow guitar hammer hand
+    happy harbor have heart heavy history horizon horse house hundred idea important inside island
+    jacket jazz join journey judge juice jump jungle just keep kitchen knife know language large
+    later laugh learn leave left letter light listen little long magazine major market maybe
+    measure method middle minute mixture moment money month morning mother mountain music narrow
+    nature never next night normal north nothing number object ocean office often only orange
+    order other paper pencil people perfect picture place planet pocket power present pretty
+    problem puzzle quarter question quick quiet quite rabbit rain reason remember result ripple
+    river rocket round safety school season second seven shadow silver simple sister sixty size
+    sleep smooth snow soft sound south spring square station stone story street strong subject
+    summer sunday table taxi teacher thank their there thing think thousand three through ticket
+    together tomorrow travel tree trouble twelve uncle under until useful usual valley very village
+    visit voice warm water wave weather week west wheel where which white window winter without
+    wolf woman wonder word world would write yellow yesterday young zebra zero
+"""
+WORDS = tuple(WORD_LIST.split())
+
+# One pixel is one pen width; four rows above the body of a letter, six for the body, four below.
+FONT_SHEETS = {
+    "abcdefghi": """
+...... #..... ...... ....#. ...... ..###. ...... #..... ......
+...... #..... ...... ....#. ...... .#...# ...... #..... ......
+...... #..... ...... ....#. ...... .#.... ...... #..... ..#...
+...... #..... ...... ....#. ...... .#.... ...... #..... ......
+.###.. #.##.. ..###. .##.#. .###.. ####.. .##.#. #.##.. .##...
+....#. ##..#. .#.... #..##. #...#. .#.... #..##. ##..#. ..#...
+.####. #...#. #..... #...#. #####. .#.... #...#. #...#. ..#...
+#...#. #...#. #..... #...#. #..... .#.... #..##. #...#. ..#...
+#..##. ##..#. #....# #..##. #....# .#.... .##.#. #...#. ..#...
+.##.## #.##.. .####. .##.## .####. .#.... ....#. #...## ..##..
+...... ...... ...... ...... ...... ...... ....#. ...... ......
+...... ...... ...... ...... ...... ...... ....#. ...... ......
+...... ...... ...... ...... ...... ...... #..#.. ...... ......
+...... ...... ...... ...... ...... ...... .##... ...... ......""",
+    "jklmnopqr": """
+...... #..... .##... ...... ...... ...... ...... ...... ......
+...... #..... ..#... ...... ...... ...... ...... ...... ......
+....#. #..... ..#... ...... ...... ...... ...... ...... ......
+...... #..... ..#... ...... ...... ...... ...... ...... ......
+...##. #...#. ..#... ##.##. #.##.. .###.. #.##.. .##.#. #.###.
+....#. #..#.. ..#... #.#..# ##..#. #...#. ##..#. #..##. ##...#
+....#. #.#... ..#... #.#..# #...#. #...#. #...#. #...#. #.....
+....#. ###... ..#... #.#..# #...#. #...#. #...#. #...#. #.....
+....#. #..#.. ..#... #.#..# #...#. #...#. ##..#. #..##. #.....
+....#. #...## ..###. #.#..# #...## .###.. #.##.. .##.#. #.....
+....#. ...... ...... ...... ...... ...... #..... ....#. ......
+....#. ...... ...... ...... ...... ...... #..... ....#. ......
+#..#.. ...... ...... ...... ...... ...... #..... ....## ......
+.##... ...... ...... ...... ...... ...... #..... ....#. ......""",
+    "stuvwxyz": """
+...... ...... ...... ...... ...... ...... ...... ......
+...... ...... ...... ...... ...... ...... ...... ......
+...... .#.... ...... ...... ...... ...... ...... ......
+...... .#.... ...... ...... ...... ...... ...... ......
+.####. #####. #...#. #...#. #.#..# #...#. #...#. #####.
+#..... .#.... #...#. #...#. #.#..# .#.#.. #...#. ....#.
+.##... .#.... #...#. #...#. #.#..# ..#... #...#. ...#..
+...##. .#.... #...#. .#.#.. #.#..# ..#... #...#. ..#...
+....#. .#..#. #..##. .#.#.. #.#.## .#.#.. #..##. .#....
+####.. ..##.. .##.## ..#... .#.#.. #...#. .##.#. #####.
+...... ...... ...... ...... ...... ...... ....#. ......
+...... ...... ...... ...... ...... ...... ....#. ......
+...... ...... ...... ...... ...... ...... #..#.. ......
+...... ...... ...... ...... ...... ...... .##... ......""",
+}
+
+
+def words_of_letters(
+    n_words: int,
+    random_state: Any = None,
+    *,
+    noise: float = 0.25,
+    shift: bool = True,
+    slant: float = 0.25,
+    thickness: float = 0.12,
+    warp: float = 0.6,
+    words: tuple[str, ...] = WORDS,
+    dtype: DTypeLike = np.float64,
+) -> tuple[list[NDArray[Any]], list[list[str]]]:
+    """Draw words of handwritten-looking letters, each letter a bitmap of 16 x 8 pixels.
+
+    Parameters
+    ----------
+    n_words : how many words, drawn with equal chances from ``words``.
+    random_state : None, an int, a NumPy ``Generator`` or ``RandomState``.
+    noise : standard deviation of the Gaussian noise added to each pixel (ink is 1, paper 0).
+    shift : whether letters sit up to a pixel off their place.
+    slant : standard deviation of the writers' slant, in columns per four rows.
+    thickness : standard deviation of the writers' stroke thickness, in units of ink.
+    warp : size of the smooth distortion of each letter, in pixels.
+    words : the vocabulary; lower-case letters a to z only.
+    dtype : floating type of the bitmaps.
+
+    Returns
+    -------
+    X : list of (T, 128) arrays, one row per letter, pixels in row-major order, values in [0, 1].
+    Y : list of lists of T one-letter strings.
+    """
+    rng = _generator(random_state)
+    _check_count("n_words", n_words)
+    sizes = {"noise": noise, "slant": slant, "thickness": thickness, "warp": warp}
+    for name, size in sizes.items():
+        _check_size(name, size)
+    _check_words(words)
+    texts = [words[i] for i in rng.integers(len(words), size=n_words)]
+    lengths = np.array([len(text) for text in texts])
+    codes = np.array([LETTERS.index(letter) for text in texts for letter in text])
+    ink = _interpolate(_font()[codes], *_looked_up_at(lengths, rng, shift, slant, warp))
+    pen = np.repeat(rng.normal(0.0, thickness, n_words), lengths)
+    ink = np.clip(CONTRAST * ink + pen[:, None, None] * (ink > 0.0), 0.0, 1.0)
+    ink = np.clip(ink + rng.normal(0.0, noise, ink.shape), 0.0, 1.0)
+    pixels = ink.reshape(len(codes), HEIGHT * WIDTH).astype(dtype)
+    return np.split(pixels, np.cumsum(lengths)[:-1]), [list(text) for text in texts]
+
+
+def random_chains(
+    n: int,
+    n_labels: int = 3,
+    n_features: int = 5,
+    *,
+    min_length: int = 1,
+    max_length: int = 4,
+    noise: float = 1.0,
+    sparse: bool = False,
+    dtype: DTypeLike = np.float64,
+    random_state: Any = None,
+) -> tuple[list[Any], list[NDArray[np.int64]]]:
+    """Chains of integer labels from a random Markov chain, seen through noisy label prototypes.
+
+    Every label occurs when the chains have at least ``n_labels`` nodes together. With ``sparse``
+    the features are CSR matrices, about half of them zero.
+
+    Returns X, a list of (T, n_features) arrays or CSR matrices, and Y, a list of (T,) integers.
+    """
+    rng = _generator(random_state)
+    for name, count in (("n", n), ("n_labels", n_labels), ("n_features", n_features)):
+        _check_count(name, count)
+    _check_count("min_length", min_length)
+    if max_length < min_length:
+        raise ValueError(f"max_length: expected at least min_length={min_length}, got {max_length}")
+    _check_size("noise", noise)
+    lengths = rng.integers(min_length, max_length + 1, size=n)
+    prototypes = rng.normal(size=(n_labels, n_features))
+    cumulative = np.cumsum(rng.dirichlet(np.full(n_labels, 0.5), size=n_labels), axis=1)
+    Y = [_markov_walk(cumulative, length, rng) for length in lengths]
+    _show_every_label(Y, n_labels)
+    X = [_noisy(prototypes[y], noise, sparse, dtype, rng) for y in Y]
+    return X, Y
+
+
+def random_multiclass(
+    n: int,
+    n_classes: int = 3,
+    n_features: int = 5,
+    *,
+    noise: float = 1.0,
+    sparse: bool = False,
+    dtype: DTypeLike = np.float64,
+    random_state: Any = None,
+) -> tuple[Any, NDArray[np.int64]]:
+    """Points scattered around one random prototype per class; every class occurs when n allows.
+
+    Returns X, an (n, n_features) array (CSR, about half zero, if ``sparse``), and y, (n,) integers.
+    """
+    rng = _generator(random_state)
+    for name, count in (("n", n), ("n_classes", n_classes), ("n_features", n_features)):
+        _check_count(name, count)
+    _check_size("noise", noise)
+    prototypes = rng.normal(size=(n_classes, n_features))
+    y = rng.permutation(np.arange(n) % n_classes)
+    return _noisy(prototypes[y], noise, sparse, dtype, rng), y
+
+
+def _generator(random_state: Any) -> np.random.Generator:
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31 - 1))
+    return np.random.default_rng(random_state)
+
+
+def _check_count(name: str, count: int) -> None:
+    if not isinstance(count, (int, np.integer)) or count < 1:
+        raise ValueError(f"{name}: expected an integer of at least 1, got {count!r}")
+
+
+def _check_size(name: str, size: float) -> None:
+    if not 0.0 <= size < np.inf:
+        raise ValueError(f"{name}: expected a finite number of at least 0, got {size!r}")
+
+
+def _check_words(words: tuple[str, ...]) -> None:
+    if len(words) == 0:
+        raise ValueError("words: expected at least one word, got none")
+    for word in words:
+        if not word or not set(word) <= set(LETTERS):
+            raise ValueError(f"words: expected words of the letters a to z, got {word!r}")
+
+
+def _font() -> NDArray[np.float64]:
+    """The 26 letters as (26, 16, 8) ink, each centred in its bitmap."""
+    font = np.zeros((len(LETTERS), HEIGHT, WIDTH))
+    for letters, sheet in FONT_SHEETS.items():
+        for row, line in enumerate(sheet.split("\n")[1:], start=1):
+            for letter, pixels in zip(letters, line.split(), strict=True):
+                font[LETTERS.index(letter), row, 1:7] = [pixel == "#" for pixel in pixels]
+    return font
+
+
+def _looked_up_at(
+    lengths: NDArray[np.int64], rng: np.random.Generator, shift: bool, slant: float, warp: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """For every letter, the font row and column that each of its 16 x 8 pixels shows."""
+    n_words, n_letters = len(lengths), int(lengths.sum())
+    writer = np.repeat(rng.normal(0.0, slant, n_words), lengths)
+    lean = (writer + rng.normal(0.0, slant / 3, n_letters)) / 4.0
+    height, width = 1.0 + warp * rng.normal(0.0, 0.12, (2, n_letters))
+    down, right = rng.integers(-1, 2, (2, n_letters)) * float(shift)
+    row = np.arange(HEIGHT)[None, :, None] - (HEIGHT - 1) / 2
+    column = np.arange(WIDTH)[None, None, :] - (WIDTH - 1) / 2
+    row = row - down[:, None, None]
+    column = column - right[:, None, None]
+    column = column + lean[:, None, None] * row
+    wave = warp * rng.uniform(0.0, 1.0, (2, n_letters, 1, 1))
+    phase = rng.uniform(0.0, 2 * np.pi, (2, n_letters, 1, 1))
+    rows = height[:, None, None] * row + wave[0] * np.sin(0.7 * column + phase[0])
+    columns = width[:, None, None] * column + wave[1] * np.sin(0.5 * row + phase[1])
+    return rows + (HEIGHT - 1) / 2, columns + (WIDTH - 1) / 2
+
+
+def _interpolate(
+    glyphs: NDArray[np.float64], rows: NDArray[np.float64], columns: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Bilinear look-up of glyph i at (rows[i], columns[i]); paper outside the bitmap."""
+    # The border of two blank pixels lets every look-up be clipped instead of tested.
+    padded = np.pad(glyphs, ((0, 0), (2, 2), (2, 2)))
+    rows = np.clip(rows + 2.0, 0.0, HEIGHT + 2.0)
+    columns = np.clip(columns + 2.0, 0.0, WIDTH + 2.0)
+    top, left = rows.astype(np.int64), columns.astype(np.int64)
+    below, beside = rows - top, columns - left
+    letter = np.arange(len(glyphs))[:, None, None]
+
+    def across(row: NDArray[np.int64]) -> NDArray[np.float64]:
+        return (1 - beside) * padded[letter, row, left] + beside * padded[letter, row, left + 1]
+
+    return (1 - below) * across(top) + below * across(top + 1)
+
+
+def _markov_walk(
+    cumulative: NDArray[np.float64], length: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    n_labels = len(cumulative)
+    labels = np.empty(length, dtype=np.int64)
+    labels[0] = rng.integers(n_labels)
+    for t in range(1, length):
+        drawn = np.searchsorted(cumulative[labels[t - 1]], rng.random())
+        labels[t] = min(int(drawn), n_labels - 1)
+    return labels
+
+
+def _show_every_label(Y: list[NDArray[np.int64]], n_labels: int) -> None:
+    """Overwrite repeated labels, in place, until every label that can occur does."""
+    nodes = np.concatenate(Y)
+    counts = np.bincount(nodes, minlength=n_labels)
+    for label in np.flatnonzero(counts == 0):
+        if counts.max() == 1:
+            break
+        node = int(np.flatnonzero(nodes == counts.argmax())[-1])
+        counts[nodes[node]] -= 1
+        counts[label] += 1
+        nodes[node] = label
+    start = 0
+    for labels in Y:
+        labels[:] = nodes[start : start + len(labels)]
+        start += len(labels)
+
+
+def _noisy(
+    centers: NDArray[np.float64],
+    noise: float,
+    sparse: bool,
+    dtype: DTypeLike,
+    rng: np.random.Generator,
+) -> Any:
+    points = centers + rng.normal(0.0, noise, centers.shape)
+    if not sparse:
+        return points.astype(dtype)
+    return csr_matrix((points * (rng.random(points.shape) < 0.5)).astype(dtype))

@@ -1,0 +1,373 @@
+"""StructuralSVM and the flat front end MulticlassSVC: scikit-learn's manners over the one training loop."""
+
+from __future__ import annotations
+
+import logging
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from maxmargin.callbacks import Callback, LogProgress, ProgressLine
+from maxmargin.models.base import Examples, Model
+from maxmargin.models.multiclass import Multiclass
+from maxmargin.models.python import PythonExamples
+from maxmargin.problem import Formulation, Problem
+from maxmargin.result import Result
+from maxmargin.runtime.executor import count_jobs, open_executor
+from maxmargin.solvers import make_solver
+from maxmargin.train import train
+
+logger = logging.getLogger("maxmargin")
+
+
+def check_positive(name: str, value: Any, none: bool = False) -> float:
+    """A positive number, or infinity for None where that is allowed."""
+    if value is None and none:
+        return math.inf
+    wrong = isinstance(value, bool | str) or not isinstance(value, int | float | np.number)
+    if wrong or not value > 0:
+        raise ValueError(f"{name} must be a positive number{' or None' if none else ''}, got {value!r}")
+    return float(value)
+
+
+def seed_of(random_state: Any) -> int:
+    """A seed from scikit-learn's random_state."""
+    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+
+
+class SolverMixin:
+    """Training, shared by the estimators: parameters in, fitted attributes out."""
+
+    def _formulation(self) -> Formulation:
+        return Formulation()
+
+    def _callbacks(self) -> list[Callback]:
+        level = int(self.verbose)  # type: ignore[attr-defined]
+        return ([ProgressLine()] if level == 1 else []) + ([LogProgress()] if level >= 2 else [])
+
+    def _minimise(self, examples: Examples, sample_weight: Any) -> Result:
+        """Train, warn if not converged, and set the fitted attributes that all estimators share."""
+        me: Any = self
+        formulation = self._formulation()
+        solver = make_solver(me.solver, formulation)
+        problem = Problem(examples, me.C, sample_weight, formulation, count_jobs(me.n_jobs))
+        warm = getattr(self, "support_", None) if me.warm_start else None
+        result = train(
+            problem,
+            solver,
+            tol=check_positive("tol", me.tol),
+            max_passes=check_positive("max_passes", me.max_passes),
+            max_seconds=check_positive("max_seconds", me.max_seconds, none=True),
+            callbacks=self._callbacks(),
+            random_state=seed_of(me.random_state),
+            warm=warm,
+        )
+        if me.solver == "auto":
+            logger.info("solver='auto' took %r", solver)
+        if not result.certificate.converged:
+            warn_not_converged(result)
+        self.certificate_ = result.certificate
+        self.history_ = dict(result.history)
+        self.solver_ = result.solver
+        self.support_ = result.support
+        return result
+
+    def _check_shared(self) -> None:
+        """Refuse parameters before any work on the data."""
+        me: Any = self
+        make_solver(me.solver, self._formulation())
+        check_positive("C", me.C)
+        check_positive("tol", me.tol)
+        check_positive("max_passes", me.max_passes)
+        check_positive("max_seconds", me.max_seconds, none=True)
+        count_jobs(me.n_jobs)
+
+
+def warn_not_converged(result: Result) -> None:
+    """Say what was reached and what to do."""
+    c = result.certificate
+    advice = "raise max_passes or max_seconds, raise tol, lower C, or scale the features"
+    if not c.exact:
+        advice = "the model's argmax is not exact, so the gap is not proven"
+    elif result.solver in ("bcfw", "subgradient"):
+        advice = f"solver {result.solver!r} converges slowly; solver='auto' is faster, or raise tol"
+    warnings.warn(
+        f"not converged ({c.status}): gap {c.gap:.3g} after {c.passes:.1f} passes, tol {c.tol:.3g}; {advice}",
+        ConvergenceWarning,
+        stacklevel=4,
+    )
+
+
+class StructuralSVM(SolverMixin, BaseEstimator):
+    """Structural support vector machine.
+
+    Minimises P(w) = 1/2 |w|^2 + C sum_i v_i xi_i(w), with xi_i(w) = max_y Delta(y_i, y) +
+    <w, Psi(x_i, y) - Psi(x_i, y_i)>, until the gap (P(w) - D(a)) / (C sum_i v_i) is at most ``tol``.
+
+    Parameters
+    ----------
+    model : models.Chain(), models.Multiclass(), or any object with the protocol of ``models.base``
+    C : float
+        Weight of the risk. The papers' lambda form is C = 1 / (lambda n).
+    hinge, rescaling : str
+        The formulation; this version solves hinge="max", rescaling="margin".
+    solver : str or solvers.Solver
+        "auto", "proximal", "fasole", "sda", "sdm", "bcfw", "subgradient", or an instance with options.
+    tol : float
+        Wanted gap, in units of the task loss.
+    max_passes, max_seconds : float
+        Budgets; a pass is n oracle calls.
+    prior, nonnegative : None
+        Reserved; refused in this version.
+    warm_start : bool
+        Start the next fit from the multipliers of the last one (same examples; C may change).
+    n_jobs : int, None or concurrent.futures.Executor
+        Threads of the compiled models, or workers of an oracle written in Python. With more than one
+        the result is not reproducible to the bit; its certificate holds all the same.
+    random_state : int, RandomState or None
+    verbose : int
+        1: a progress line on stderr; 2: through the logger "maxmargin".
+
+    Attributes
+    ----------
+    coef_ : array, the weights
+    certificate_ : Certificate
+    history_ : dict of arrays
+    model_ : the fitted model; classes_ where it has classes
+    solver_ : name of the solver that was used
+    support_ : the multipliers, for ``certify`` and ``warm_start``
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        C: float = 1.0,
+        hinge: str = "max",
+        rescaling: str = "margin",
+        solver: Any = "auto",
+        tol: float = 1e-3,
+        max_passes: float = 1000,
+        max_seconds: float | None = None,
+        prior: Any = None,
+        nonnegative: Any = None,
+        warm_start: bool = False,
+        n_jobs: Any = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        self.model = model
+        self.C = C
+        self.hinge = hinge
+        self.rescaling = rescaling
+        self.solver = solver
+        self.tol = tol
+        self.max_passes = max_passes
+        self.max_seconds = max_seconds
+        self.prior = prior
+        self.nonnegative = nonnegative
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _formulation(self) -> Formulation:
+        return Formulation(self.hinge, self.rescaling)
+
+    def _examples(self, X: Any, Y: Any, executor: Any, node_weight: Any = None) -> Examples:
+        if isinstance(self.model_, Model):
+            return self.model_.bind(X, Y, node_weight)
+        if node_weight is not None:
+            raise ValueError("node_weight is for the built-in models; put weights into your model's loss")
+        return PythonExamples(self.model_, X, Y, executor)
+
+    def fit(
+        self, X: Any, Y: Any, sample_weight: Any = None, node_weight: Any = None
+    ) -> StructuralSVM:
+        """Train.
+
+        Parameters
+        ----------
+        X, Y : sequences of examples and their outputs, as the model takes them
+        sample_weight : array of shape (n,), one weight for each example
+        node_weight : list of arrays, a factor on the loss of each position (Chain)
+        """
+        self._check_shared()
+        for name in ("prior", "nonnegative"):
+            if getattr(self, name) is not None:
+                raise ValueError(f"{name} must be None: no solver of this version honours it")
+        if isinstance(self.model, type):
+            raise TypeError(f"model: give an instance, {self.model.__name__}(), not the class")
+        self.model_ = clone(self.model, safe=False)
+        executor, close = (None, False)
+        if not isinstance(self.model_, Model):
+            executor, close = open_executor(self.n_jobs)
+        try:
+            self.model_.initialize(X, Y)
+            examples = self._examples(X, Y, executor, node_weight)
+            self.coef_ = self._minimise(examples, sample_weight).w
+        finally:
+            if close and executor is not None:
+                executor.shutdown()
+        if hasattr(self.model_, "classes_"):
+            self.classes_ = self.model_.classes_
+        return self
+
+    def predict(self, X: Any) -> Sequence[Any]:
+        """The best output of every example."""
+        check_is_fitted(self, "coef_")
+        executor, close = (None, False)
+        if not isinstance(self.model_, Model):
+            executor, close = open_executor(self.n_jobs)
+        try:
+            return self._examples(X, None, executor).predict(self.coef_, count_jobs(self.n_jobs))
+        finally:
+            if close and executor is not None:
+                executor.shutdown()
+
+    def predict_k_best(self, X: Any, k: int) -> list[list[tuple[Any, float]]]:
+        """For every example the k best outputs with their scores, best first."""
+        check_is_fitted(self, "coef_")
+        if not hasattr(self.model_, "inference_k_best"):
+            raise ValueError(f"model {type(self.model_).__name__} has no inference_k_best")
+        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+            raise ValueError(f"k must be a whole number of at least 1, got {k!r}")
+        return [self.model_.inference_k_best(x, self.coef_, int(k)) for x in X]
+
+    def score(self, X: Any, Y: Any, sample_weight: Any = None) -> float:
+        """Share of correctly predicted nodes; a label that the model does not know is never correct."""
+        right, total = 0.0, 0.0
+        weights = np.ones(len(Y)) if sample_weight is None else np.asarray(sample_weight)
+        for y, y_hat, v in zip(Y, self.predict(X), weights, strict=True):
+            agree, size = count_agreement(y, y_hat)
+            right, total = right + v * agree, total + v * size
+        return right / total
+
+    def loss(self, X: Any, Y: Any) -> float:
+        """Mean task loss of ``predict(X)``."""
+        outputs = self.predict(X)
+        return float(np.mean([self.model_.loss(y, p) for y, p in zip(Y, outputs, strict=True)]))
+
+    def save(self, path: Any) -> None:
+        """Write the model to a file that holds numbers and plain text only; see ``maxmargin.load``."""
+        from maxmargin.persistence import save
+
+        save(self, path)
+
+
+def count_agreement(y: Any, y_hat: Any) -> tuple[float, int]:
+    """How many nodes of two outputs agree, and how many there are."""
+    if isinstance(y, str) or not hasattr(y, "__len__"):
+        return float(y == y_hat), 1
+    if len(y) != len(y_hat):
+        raise ValueError(f"Y holds an output of {len(y)} nodes where {len(y_hat)} were predicted")
+    if isinstance(y, np.ndarray) and isinstance(y_hat, np.ndarray):
+        return float(np.sum(y == y_hat)), y.size
+    return float(sum(bool(np.all(a == b)) for a, b in zip(y, y_hat, strict=True))), len(y)
+
+
+class MulticlassSVC(SolverMixin, ClassifierMixin, BaseEstimator):
+    """Multiclass support vector classifier in the form of Crammer and Singer.
+
+    Minimises 1/2 |W|^2 + C sum_i v_i max_y [cost(y_i, y) + <w_y - w_{y_i}, x_i>], the intercept being
+    the weight of a constant feature 1, regularised like the rest.
+
+    Parameters
+    ----------
+    C : float
+    loss : "zero-one" or array of shape (K, K), costs [true, predicted] over ``classes_``
+    fit_intercept : bool
+    class_weight : dict, "balanced" or None
+    solver, tol, max_passes, max_seconds, warm_start, n_jobs, random_state, verbose
+        As in ``StructuralSVM``.
+
+    Attributes
+    ----------
+    coef_ : array of shape (K, d);  intercept_ : array of shape (K,);  classes_ : array of shape (K,)
+    certificate_, history_, solver_, support_ : as in ``StructuralSVM``
+    """
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        loss: Any = "zero-one",
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        solver: Any = "auto",
+        tol: float = 1e-3,
+        max_passes: float = 1000,
+        max_seconds: float | None = None,
+        warm_start: bool = False,
+        n_jobs: Any = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        self.C = C
+        self.loss = loss
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.solver = solver
+        self.tol = tol
+        self.max_passes = max_passes
+        self.max_seconds = max_seconds
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MulticlassSVC:
+        """Train on X (n, d), dense or CSR, and labels y (n,)."""
+        self._check_shared()
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C"
+        )
+        check_classification_targets(y)
+        self.model_ = Multiclass(loss=self.loss, bias=1.0 if self.fit_intercept else None)
+        self.model_.initialize(X, y)
+        self.classes_ = self.model_.classes_
+        weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        if self.class_weight is not None:
+            balance = compute_sample_weight(self.class_weight, y)
+            weights = balance if weights is None else weights * balance
+        self.w_ = self._minimise(self.model_.bind(X, y), weights).w
+        self._unpack()
+        return self
+
+    def _unpack(self) -> None:
+        parts = self.model_.unpack(self.w_)
+        self.coef_ = np.ascontiguousarray(parts["weights"])
+        self.intercept_ = np.array(parts.get("bias", np.zeros(len(self.classes_))))
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Scores (n, K); for two classes the score of the second less that of the first, (n,)."""
+        check_is_fitted(self, "coef_")
+        X = validate_data(
+            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=False
+        )
+        scores = X @ self.coef_.T + self.intercept_
+        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The best label of every example."""
+        scores = self.decision_function(X)
+        winners = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        return self.classes_[winners]
+
+    def save(self, path: Any) -> None:
+        """Write the model to a file that holds numbers and plain text only; see ``maxmargin.load``."""
+        from maxmargin.persistence import save
+
+        save(self, path)

@@ -1,0 +1,7 @@
+"""What can be predicted: joint features, loss, argmax and loss-augmented argmax."""
+
+from maxmargin.models.base import Model
+from maxmargin.models.chain import Chain
+from maxmargin.models.multiclass import Multiclass
+
+__all__ = ["Chain", "Model", "Multiclass"]

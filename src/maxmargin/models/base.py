@@ -1,0 +1,127 @@
+"""The protocol of a model, and a model bound to data.
+
+A model written by a user is any object with
+
+    initialize(X, Y)                     look at the data once: sizes, classes
+    size_joint_feature                   length of w
+    joint_feature(x, y)                  Psi(x, y)
+    loss(y, y_hat)                       Delta(y, y_hat) >= 0, zero for y_hat = y
+    inference(x, w)                      argmax_y <w, Psi(x, y)>
+    loss_augmented_inference(x, y, w)    argmax_y' Delta(y, y') + <w, Psi(x, y')>
+
+and, where it can, ``batch_loss_augmented_inference(X, Y, w)`` (a list of outputs),
+``inference_k_best(x, w, k)``, and ``exact = False`` if its argmax may miss the best output.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+PROTOCOL = (
+    "initialize",
+    "joint_feature",
+    "loss",
+    "inference",
+    "loss_augmented_inference",
+)
+
+
+class OracleError(ValueError):
+    """A model's argmax contradicts its own features or loss."""
+
+
+class Examples(ABC):
+    """A model bound to data: all that a problem asks of it.
+
+    Ensures: ``slacks`` and ``combine`` follow the definition in double precision; an output is the
+    model's own affair, kept by solvers and handed back in ``combine``.
+    """
+
+    n: int
+    dimension: int
+    exact: bool = True
+    core: Any = None  # the compiled data set, where there is one
+
+    @abstractmethod
+    def slacks(self, w: np.ndarray, n_jobs: int) -> np.ndarray:
+        """max_y Delta_i(y) + <w, psi_i(y)> for every example."""
+
+    @abstractmethod
+    def combine(
+        self, blocks: np.ndarray, multipliers: np.ndarray, outputs: Any
+    ) -> tuple[float, np.ndarray]:
+        """sum a Delta and sum a psi over kept outputs."""
+
+    @abstractmethod
+    def predict(self, w: np.ndarray, n_jobs: int) -> Sequence[Any]:
+        """argmax_y <w, Psi(x_i, y)> for every example."""
+
+
+class Model(BaseEstimator):
+    """Base of the built-in models: the protocol on top of a compiled data set."""
+
+    classes_: np.ndarray
+    size_joint_feature: int
+    task_loss: Any  # the parameter ``loss``: the attribute of that name is the protocol's method
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name (scikit-learn's protocol)."""
+        names = self._get_param_names()
+        return {name: self.task_loss if name == "loss" else getattr(self, name) for name in names}
+
+    def set_params(self, **params: Any) -> Model:
+        """Set parameters by name (scikit-learn's protocol)."""
+        known = self._get_param_names()
+        for name, value in params.items():
+            if name not in known:
+                raise ValueError(
+                    f"{name!r} is no parameter of {type(self).__name__}, which has {known}"
+                )
+            setattr(self, "task_loss" if name == "loss" else name, value)
+        return self
+
+    def bind(self, X: Any, Y: Any = None, node_weight: Any = None) -> Examples:
+        """The model on these data, ready for the core."""
+        raise NotImplementedError
+
+    def initialize(self, X: Any, Y: Any) -> None:
+        """Learn the classes and the number of features."""
+        raise NotImplementedError
+
+    def inference(self, x: Any, w: np.ndarray) -> Any:
+        """The output with the best score."""
+        return self.bind([x]).predict(np.ascontiguousarray(w, dtype=np.float64), 1)[0]
+
+
+def check_protocol(model: Any) -> None:
+    """Refuse an object that is not a model, naming what it lacks."""
+    missing = [name for name in PROTOCOL if not callable(getattr(model, name, None))]
+    if missing:
+        raise TypeError(
+            f"model {type(model).__name__} is no model: it lacks {', '.join(missing)}; "
+            "see maxmargin.models.base for the protocol"
+        )
+
+
+def check_lengths(X: Any, Y: Any) -> None:
+    """Refuse data of different length, or none."""
+    if not hasattr(X, "__len__") and not hasattr(X, "shape"):
+        raise ValueError(f"X must be a sequence of examples, got {type(X).__name__}")
+    n = X.shape[0] if hasattr(X, "shape") else len(X)
+    if n == 0:
+        raise ValueError("X is empty: at least one example is needed")
+    if Y is not None and n != len(Y):
+        raise ValueError(f"X has {n} examples, but Y has {len(Y)}")
+
+
+def check_classes(classes: np.ndarray) -> None:
+    """Refuse a single class: there would be nothing to learn."""
+    if len(classes) < 2:
+        raise ValueError(
+            f"at least 2 classes are needed, but Y holds one class only: {classes.tolist()}"
+        )

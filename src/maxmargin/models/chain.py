@@ -1,0 +1,217 @@
+"""Chain: a label for each position of a sequence.
+
+    <w, Psi(x, y)> = sum_t <w_{y_t}, x_t> + sum_{t > 0} A[y_{t-1}, y_t]  (+ start[y_0] + end[y_T])
+    Delta(y, y')   = sum_t weight_t * cost[y_t, y'_t]
+
+``coef_``: unary weights (K, d) ravelled (d + 1 with a bias), transitions (K, K) ravelled as [previous,
+next], then start (K,) and end (K,) where the model has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain as concatenate
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from maxmargin._core import core
+from maxmargin.data.attributes import Vocabulary, are_attributes
+from maxmargin.data.labels import LabelSet, plain
+from maxmargin.data.memory import FeatureRows, feature_rows
+from maxmargin.losses import cost_matrix, sequence_loss
+from maxmargin.models.base import Examples, Model, check_classes, check_lengths
+
+MOST_LABELS = 65_535  # a kept labelling has at most two bytes a position
+
+
+class ChainExamples(Examples):
+    """Sequences in the core."""
+
+    def __init__(self, rows: FeatureRows, labels: LabelSet, data: Any):
+        self.rows, self.labels, self.core = rows, labels, data
+        self.ask = core.ChainExact(data)
+        self.n, self.dimension = self.ask.blocks, self.ask.dimension
+
+    def slacks(self, w: np.ndarray, n_jobs: int) -> np.ndarray:
+        return self.ask.slacks(w, n_jobs, False)[0]
+
+    def combine(self, blocks, multipliers, outputs):
+        return self.ask.combine(blocks, multipliers, np.ascontiguousarray(outputs, dtype=np.int32))
+
+    def split(self, codes: np.ndarray) -> list[np.ndarray]:
+        """Labels of each sequence from the codes of all rows."""
+        labels = self.labels.decode(codes)
+        bounds = self.rows.offsets.tolist()
+        return [labels[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+
+    def predict(self, w: np.ndarray, n_jobs: int) -> list[np.ndarray]:
+        return self.split(self.ask.predict(w, n_jobs))
+
+    def worst(self, w: np.ndarray) -> list[np.ndarray]:
+        """Loss-augmented argmax of every sequence."""
+        return self.split(self.ask.slacks(w, 1, True)[1])
+
+    def best_k(self, w: np.ndarray, i: int, k: int) -> list[tuple[np.ndarray, float]]:
+        """The k best labellings of sequence i with their scores."""
+        codes, scores = self.ask.best_k(w, i, k)
+        labels = self.labels.decode(codes).reshape(len(scores), -1)
+        return [(y, float(s)) for y, s in zip(labels, scores, strict=True)]
+
+
+class Chain(Model):
+    """Linear chain.
+
+    Parameters
+    ----------
+    loss : "hamming", "mean-hamming", losses.Hamming(...), or costs as that takes them
+        Mistakes counted, or divided by the length of the sequence.
+    bias : float or None
+        Append a constant feature of this value to every position.
+    start, end : bool
+        Weights for the first and for the last label of a sequence.
+    classes : sequence or None
+        All labels, where the data may miss some.
+    """
+
+    def __init__(
+        self,
+        loss: Any = "hamming",
+        bias: float | None = None,
+        start: bool = False,
+        end: bool = False,
+        classes: Any = None,
+    ):
+        self.task_loss = loss
+        self.bias = bias
+        self.start = start
+        self.end = end
+        self.classes = classes
+
+    def initialize(self, X: Sequence, Y: Sequence) -> None:
+        """Learn the classes, and the features or the attribute names."""
+        check_lengths(X, Y)
+        self.labels_ = LabelSet(flatten(Y) if self.classes is None else self.classes)
+        self.classes_ = self.labels_.classes
+        check_classes(self.classes_)
+        if len(self.classes_) > MOST_LABELS:
+            raise ValueError(f"Chain takes at most {MOST_LABELS} labels, got {len(self.classes_)}")
+        self.hamming_ = sequence_loss(self.task_loss)
+        self.cost_ = cost_matrix(self.hamming_.costs, self.classes_)
+        self.vocabulary_ = None
+        if are_attributes(X):
+            self.vocabulary_ = Vocabulary()
+            self.vocabulary_.transform(X, grow=True)
+            self.n_features_ = len(self.vocabulary_)
+        else:
+            first = X[0] if sp.issparse(X[0]) else np.asarray(X[0])
+            if first.ndim != 2:
+                raise ValueError(
+                    f"X[0] must have two dimensions (positions, features), got shape {first.shape}"
+                )
+            self.n_features_ = int(first.shape[1])
+        K, d = len(self.classes_), self.n_features_ + (self.bias is not None)
+        self.size_joint_feature = K * d + K * K + K * bool(self.start) + K * bool(self.end)
+
+    def bind(self, X: Sequence, Y: Any = None, node_weight: Any = None) -> ChainExamples:
+        """The model on these data; without Y for prediction only."""
+        check_lengths(X, Y)
+        if self.vocabulary_ is not None:
+            if not are_attributes(X):
+                raise ValueError("X: the model was trained on attributes, but got arrays")
+            X = self.vocabulary_.transform(X)
+        rows = feature_rows(X, self.n_features_, self.bias)
+        lengths = np.diff(rows.offsets)
+        if (lengths == 0).any():
+            raise ValueError(f"X[{int(np.argmin(lengths))}] is an empty sequence")
+        codes = np.zeros(int(rows.offsets[-1]), np.int32) if Y is None else self.encode(Y, lengths)
+        data = core.ChainData(
+            rows.core.rows,
+            len(self.labels_),
+            bool(self.start),
+            bool(self.end),
+            rows.offsets,
+            codes,
+            self._node_weight(node_weight, lengths),
+            self.cost_.ravel(),
+        )
+        return ChainExamples(rows, self.labels_, data)
+
+    def encode(self, Y: Sequence, lengths: np.ndarray) -> np.ndarray:
+        """Codes of all labels; refuses wrong lengths and labels that are not in ``classes_``."""
+        found = np.fromiter(map(len, Y), np.int64, len(Y))
+        if (found != lengths).any():
+            i = int(np.argmax(found != lengths))
+            raise ValueError(f"X[{i}] has {lengths[i]} positions, but Y[{i}] has {found[i]} labels")
+        codes = self.labels_.encode(flatten(Y))
+        if (codes < 0).any():
+            position = int(np.argmin(codes))
+            i = int(np.searchsorted(np.cumsum(lengths), position, side="right"))
+            t = position - int(lengths[:i].sum())
+            raise ValueError(f"Y[{i}][{t}] = {Y[i][t]!r} is not among the classes of the model")
+        return codes
+
+    def _node_weight(self, node_weight: Any, lengths: np.ndarray) -> np.ndarray:
+        weight = np.ones(int(lengths.sum()))
+        if node_weight is not None:
+            found = np.fromiter(map(len, node_weight), np.int64, len(node_weight))
+            if len(found) != len(lengths) or (found != lengths).any():
+                raise ValueError("node_weight must have one number for each position of each example")
+            weight = np.concatenate([np.asarray(v, dtype=np.float64) for v in node_weight])
+            if not np.isfinite(weight).all() or (weight < 0).any():
+                raise ValueError("node_weight must be finite and not negative")
+        if self.hamming_.mean:
+            weight = weight / np.repeat(lengths, lengths)
+        return weight
+
+    def joint_feature(self, x: Any, y: Any) -> np.ndarray:
+        """Psi(x, y), in the order of ``coef_``."""
+        if self.vocabulary_ is not None:
+            x = self.vocabulary_.transform([x])[0]
+        x = x.toarray() if sp.issparse(x) else np.asarray(x, dtype=np.float64)
+        if self.bias is not None:
+            x = np.hstack([x, np.full((len(x), 1), self.bias)])
+        codes = self.encode([y], np.array([len(x)]))
+        K = len(self.classes_)
+        unary, pairs = np.zeros((K, x.shape[1])), np.zeros((K, K))
+        np.add.at(unary, codes, x)
+        np.add.at(pairs, (codes[:-1], codes[1:]), 1.0)
+        ends = [np.eye(K)[codes[0]]] * bool(self.start) + [np.eye(K)[codes[-1]]] * bool(self.end)
+        return np.concatenate([unary.ravel(), pairs.ravel(), *ends])
+
+    def loss(self, y: Any, y_hat: Any) -> float:
+        """Delta(y, y_hat)."""
+        lengths = np.array([len(y)])
+        true, other = self.encode([y], lengths), self.encode([y_hat], lengths)
+        return float(self._node_weight(None, lengths) @ self.cost_[true, other])
+
+    def loss_augmented_inference(self, x: Any, y: Any, w: np.ndarray) -> np.ndarray:
+        """argmax_y' Delta(y, y') + <w, Psi(x, y')>."""
+        return self.bind([x], [y]).worst(np.ascontiguousarray(w, dtype=np.float64))[0]
+
+    def inference_k_best(self, x: Any, w: np.ndarray, k: int) -> list[tuple[np.ndarray, float]]:
+        """The k best labellings with their scores, best first."""
+        return self.bind([x]).best_k(np.ascontiguousarray(w, dtype=np.float64), 0, k)
+
+    def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
+        """Named parts of w: unary (K, d), bias (K,), transitions (K, K), start (K,), end (K,)."""
+        K, d = len(self.classes_), self.n_features_ + (self.bias is not None)
+        unary, rest = np.split(np.asarray(w), [K * d])
+        unary = unary.reshape(K, d)
+        parts = {"unary": unary[:, : self.n_features_]}
+        if self.bias is not None:
+            parts["bias"] = unary[:, -1] * self.bias
+        parts["transitions"], rest = rest[: K * K].reshape(K, K), rest[K * K :]
+        if self.start:
+            parts["start"], rest = rest[:K], rest[K:]
+        if self.end:
+            parts["end"] = rest[:K]
+        return parts
+
+
+def flatten(Y: Sequence) -> Any:
+    """All labels of all sequences, one after the other."""
+    if all(map(plain, Y)) and len({y.dtype.kind for y in Y}) == 1:
+        return np.concatenate(Y)
+    return list(concatenate.from_iterable(y.tolist() if isinstance(y, np.ndarray) else y for y in Y))

@@ -1,0 +1,103 @@
+"""Tell the author of a model what is wrong with it."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+
+from maxmargin.models.base import Model, OracleError, check_protocol
+from maxmargin.models.python import PythonExamples
+
+
+def check_model(model: Any, X: Any, Y: Any, n_checks: int = 20, random_state: int = 0) -> None:
+    """Try a model on data; raises ``OracleError`` with the first contradiction found.
+
+    Checked on up to `n_checks` examples and several random w: shapes, finite features, loss zero at the
+    truth and never negative, determinism, inference and loss-augmented inference never beaten by the
+    truth, by each other, by outputs of other w, or (where ``inference_k_best`` exists) by its list; and
+    the batch oracle equal in score to the single one.
+    """
+    check_protocol(model)
+    model = copy.deepcopy(model)
+    model.initialize(X, Y)
+    if not isinstance(getattr(model, "size_joint_feature", None), int | np.integer):
+        raise OracleError("size_joint_feature must be a whole number after initialize(X, Y)")
+    rng = np.random.default_rng(random_state)
+    examples = PythonExamples(model, X, Y)
+    chosen = rng.permutation(examples.n)[:n_checks].tolist()
+    scales = (0.0, 0.1, 1.0, 10.0)
+    weights = [scale * rng.standard_normal(examples.dimension) for scale in scales]
+    for i in chosen:
+        check_example(examples, i, weights)
+    check_batch(examples, chosen, weights)
+
+
+def check_example(examples: PythonExamples, i: int, weights: list[np.ndarray]) -> None:
+    """All checks of one example."""
+    model, x, y = examples.model, examples.X[i], examples.Y[i]  # type: ignore[index]
+    own = float(model.loss(y, y))
+    if abs(own) > 1e-12:
+        raise OracleError(f"loss(y, y) of example {i} is {own}: it must be 0")
+    outputs = [y]
+    for w in weights:
+        outputs += [model.inference(x, w), model.loss_augmented_inference(x, y, w)]
+    features = [examples.features(i, output) for output in outputs]
+    losses = [examples.difference(i, output)[0] for output in outputs]
+    again = examples.features(i, outputs[-1])
+    if not np.array_equal(features[-1], again):
+        raise OracleError(f"joint_feature of example {i} differs between two calls on the same output")
+    exact = examples.exact
+    for k, w in enumerate(weights):
+        scores = np.array([psi @ w for psi in features])
+        check_best(i, "inference", scores, 1 + 2 * k, exact)
+        check_best(i, "loss_augmented_inference", scores + losses, 2 + 2 * k, exact)
+        if hasattr(model, "inference_k_best"):
+            check_k_best(examples, i, w, scores[1 + 2 * k])
+
+
+def check_best(i: int, name: str, scores: np.ndarray, own: int, exact: bool) -> None:
+    """The output that a method returned must not be beaten by any that we know."""
+    lead = float(scores.max() - scores[own])
+    if exact and lead > 1e-8 * (1 + float(np.abs(scores).max())):
+        raise OracleError(
+            f"{name} of example {i} is beaten by a known output, by {lead:.3g}: either it is no argmax "
+            "(set exact = False if it is approximate), or it scores other features or another loss "
+            "than joint_feature and loss give"
+        )
+
+
+def check_k_best(examples: PythonExamples, i: int, w: np.ndarray, best: float) -> None:
+    """The k-best list must be sorted, true to its scores, and start with the best."""
+    listed = examples.model.inference_k_best(examples.X[i], w, 3)
+    scores = [float(s) for _, s in listed]
+    true = [float(examples.features(i, y) @ w) for y, _ in listed]
+    slack = 1e-6 * (1 + max(map(abs, true)))
+    wrong = any(abs(a - b) > slack for a, b in zip(scores, true, strict=True))
+    if wrong or scores != sorted(scores, reverse=True) or (examples.exact and best > true[0] + slack):
+        raise OracleError(
+            f"inference_k_best of example {i} is not sorted, or its scores are not those of its outputs, "
+            "or it misses the best output"
+        )
+
+
+def check_batch(examples: PythonExamples, chosen: list[int], weights: list[np.ndarray]) -> None:
+    """The batch oracle must score as well as the single one."""
+    if isinstance(examples.model, Model) or not hasattr(
+        examples.model, "batch_loss_augmented_inference"
+    ):
+        return
+    for w in weights:
+        found = examples.oracle(chosen, w)
+        for i, (loss, (index, value)) in zip(chosen, found, strict=True):
+            single = examples.difference(
+                i, examples.model.loss_augmented_inference(examples.X[i], examples.Y[i], w)  # type: ignore[index]
+            )
+            a = loss + float(w[index] @ value)
+            b = single[0] + float(w[single[1][0]] @ single[1][1])
+            if examples.exact and abs(a - b) > 1e-8 * (1 + abs(a)):
+                raise OracleError(
+                    f"batch_loss_augmented_inference of example {i} scores {a:.6g}, "
+                    f"loss_augmented_inference {b:.6g}"
+                )

@@ -1,0 +1,133 @@
+"""Multiclass: one of K labels for a row of features.
+
+    Psi(x, y) = x in the row of y of a K x d matrix;   Delta = cost[y, y']
+
+``coef_`` is that matrix, class-major: (K, d) ravelled, or (K, d + 1) with a bias.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from maxmargin._core import core
+from maxmargin.data.labels import LabelSet
+from maxmargin.data.memory import FeatureRows, feature_rows
+from maxmargin.losses import Costs, cost_matrix, flat_loss
+from maxmargin.models.base import Examples, Model, check_classes, check_lengths
+
+
+class MulticlassExamples(Examples):
+    """Multiclass data in the core."""
+
+    def __init__(self, rows: FeatureRows, labels: LabelSet, codes: np.ndarray, cost: np.ndarray):
+        self.rows, self.labels = rows, labels
+        self.core = core.MulticlassData(rows.core.rows, len(labels), codes, cost.ravel())
+        self.ask = core.MulticlassExact(self.core)
+        self.n, self.dimension = self.ask.blocks, self.ask.dimension
+
+    def slacks(self, w: np.ndarray, n_jobs: int) -> np.ndarray:
+        return self.ask.slacks(w, n_jobs, False)[0]
+
+    def combine(self, blocks, multipliers, outputs):
+        return self.ask.combine(blocks, multipliers, np.ascontiguousarray(outputs, dtype=np.int32))
+
+    def predict(self, w: np.ndarray, n_jobs: int) -> np.ndarray:
+        return self.labels.decode(self.ask.predict(w, n_jobs))
+
+    def worst(self, w: np.ndarray) -> np.ndarray:
+        """Loss-augmented argmax of every example."""
+        return self.labels.decode(self.ask.slacks(w, 1, True)[1])
+
+    def scores(self, w: np.ndarray) -> np.ndarray:
+        """<w_k, x_i>, one row an example."""
+        return self.ask.scores(self.core, w).reshape(self.n, len(self.labels))
+
+
+class Multiclass(Model):
+    """Multiclass model.
+
+    Parameters
+    ----------
+    loss : "zero-one" or array of shape (K, K)
+        Cost of predicting column for row, over ``classes_``; zero on the diagonal.
+    bias : float or None
+        Append a constant feature of this value to every example.
+    classes : sequence or None
+        All labels, where the data may miss some.
+    """
+
+    def __init__(self, loss: Any = "zero-one", bias: float | None = None, classes: Any = None):
+        self.task_loss = loss
+        self.bias = bias
+        self.classes = classes
+
+    def initialize(self, X: Any, Y: Any) -> None:
+        """Learn the classes and the number of features."""
+        check_lengths(X, Y)
+        self.labels_ = LabelSet(np.asarray(Y) if self.classes is None else self.classes)
+        self.classes_ = self.labels_.classes
+        check_classes(self.classes_)
+        spec = flat_loss(self.task_loss)
+        costs = spec.costs if isinstance(spec, Costs) else None
+        self.cost_ = cost_matrix(costs, self.classes_)
+        self.n_features_ = int(X.shape[1]) if hasattr(X, "shape") and len(X.shape) == 2 else len(X[0])
+        self.size_joint_feature = len(self.labels_) * (self.n_features_ + (self.bias is not None))
+
+    def bind(self, X: Any, Y: Any = None, node_weight: Any = None) -> MulticlassExamples:
+        """The model on these data; without Y for prediction only."""
+        if node_weight is not None:
+            raise ValueError("node_weight: a multiclass example has one node; use sample_weight")
+        check_lengths(X, Y)
+        if not sp.issparse(X):
+            X = np.asarray(X)
+        rows = feature_rows([X], self.n_features_, self.bias, names="X")
+        codes = np.zeros(rows.core.n_rows, np.int32) if Y is None else self.encode(Y)
+        return MulticlassExamples(rows, self.labels_, codes, self.cost_)
+
+    def encode(self, Y: Any) -> np.ndarray:
+        """Codes of labels; refuses one that is not in ``classes_``."""
+        codes = self.labels_.encode(np.asarray(Y) if not isinstance(Y, np.ndarray) else Y)
+        if (codes < 0).any():
+            i = int(np.argmin(codes))
+            raise ValueError(f"Y[{i}] = {Y[i]!r} is not among the classes of the model")
+        return codes
+
+    def _row(self, x: Any) -> Any:
+        return x if sp.issparse(x) else np.asarray(x)[None, :]
+
+    def joint_feature(self, x: Any, y: Any) -> np.ndarray:
+        """Psi(x, y), in the order of ``coef_``."""
+        row = x.toarray().ravel() if sp.issparse(x) else np.asarray(x, dtype=np.float64).ravel()
+        if self.bias is not None:
+            row = np.append(row, self.bias)
+        psi = np.zeros((len(self.labels_), len(row)))
+        psi[self.encode([y])[0]] = row
+        return psi.ravel()
+
+    def loss(self, y: Any, y_hat: Any) -> float:
+        """Delta(y, y_hat)."""
+        return float(self.cost_[self.encode([y])[0], self.encode([y_hat])[0]])
+
+    def inference(self, x: Any, w: np.ndarray) -> Any:
+        """The label with the best score."""
+        return self.bind(self._row(x)).predict(np.ascontiguousarray(w, dtype=np.float64), 1)[0]
+
+    def loss_augmented_inference(self, x: Any, y: Any, w: np.ndarray) -> Any:
+        """argmax_y' Delta(y, y') + <w, Psi(x, y')>."""
+        return self.bind(self._row(x), [y]).worst(np.ascontiguousarray(w, dtype=np.float64))[0]
+
+    def inference_k_best(self, x: Any, w: np.ndarray, k: int) -> list[tuple[Any, float]]:
+        """The k best labels with their scores, best first."""
+        scores = self.bind(self._row(x)).scores(np.ascontiguousarray(w, dtype=np.float64))[0]
+        order = np.argsort(-scores, kind="stable")[:k]
+        return [(self.classes_[j], float(scores[j])) for j in order]
+
+    def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
+        """Named parts of w: ``weights`` (K, d) and, with a bias, ``bias`` (K,)."""
+        matrix = np.asarray(w).reshape(len(self.labels_), -1)
+        if self.bias is None:
+            return {"weights": matrix}
+        return {"weights": matrix[:, :-1], "bias": matrix[:, -1] * self.bias}

@@ -1,0 +1,109 @@
+"""A model written in Python, bound to data: planes as sparse vectors, the oracle through an executor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from maxmargin.models.base import Examples, OracleError, check_lengths, check_protocol
+from maxmargin.runtime.executor import map_chunks
+
+Vector = tuple[np.ndarray, np.ndarray]  # sorted indices (int32) and values of a sparse vector
+
+
+def answer(model: Any, X: list, Y: list, w: np.ndarray) -> list[Any]:
+    """Loss-augmented outputs of some examples; a function of its own so that any executor can run it."""
+    batch = getattr(model, "batch_loss_augmented_inference", None)
+    if batch is not None:
+        return list(batch(X, Y, w))
+    return [model.loss_augmented_inference(x, y, w) for x, y in zip(X, Y, strict=True)]
+
+
+def predict(model: Any, X: list, Y: list, w: np.ndarray) -> list[Any]:
+    """Predictions of some examples."""
+    return [model.inference(x, w) for x in X]
+
+
+class PythonExamples(Examples):
+    """A model of the user's with its data."""
+
+    def __init__(self, model: Any, X: Sequence, Y: Sequence | None, executor: Executor | None = None):
+        check_protocol(model)
+        check_lengths(X, Y)
+        self.model, self.X, self.Y = model, X, Y
+        self.executor = executor
+        self.n = X.shape[0] if hasattr(X, "shape") else len(X)
+        self.dimension = int(model.size_joint_feature)
+        self.exact = bool(getattr(model, "exact", True))
+        self._truth: list[Vector | None] = [None] * self.n
+
+    def features(self, i: int, y: Any) -> np.ndarray:
+        """Psi(x_i, y), checked."""
+        psi = self.model.joint_feature(self.X[i], y)
+        psi = psi.toarray().ravel() if sp.issparse(psi) else np.asarray(psi, dtype=np.float64)
+        if psi.shape != (self.dimension,):
+            raise OracleError(
+                f"joint_feature of example {i} has shape {psi.shape}, "
+                f"expected ({self.dimension},) = (size_joint_feature,)"
+            )
+        return psi
+
+    def difference(self, i: int, y: Any) -> tuple[float, Vector]:
+        """Delta_i(y) and psi_i(y), checked."""
+        assert self.Y is not None
+        loss = float(self.model.loss(self.Y[i], y))
+        if not loss >= 0 or not np.isfinite(loss):
+            raise OracleError(f"loss of example {i} is {loss}: it must be finite and not negative")
+        psi = self.features(i, y)
+        truth = self._truth[i]
+        if truth is None:
+            dense = self.features(i, self.Y[i])
+            index = np.flatnonzero(dense).astype(np.int32)
+            truth = self._truth[i] = (index, dense[index])
+        psi = psi.copy()
+        psi[truth[0]] -= truth[1]
+        index = np.flatnonzero(psi).astype(np.int32)
+        if not np.isfinite(psi[index]).all():
+            raise OracleError(f"joint_feature of example {i} contains NaN or infinity")
+        return loss, (index, psi[index])
+
+    def oracle(self, blocks: Sequence[int], w: np.ndarray) -> list[tuple[float, Vector]]:
+        """Delta and psi of the loss-augmented output of each block; a wrong oracle is refused."""
+        assert self.Y is not None
+        items = [int(i) for i in blocks]
+        X, Y = [self.X[i] for i in items], [self.Y[i] for i in items]
+        outputs = map_chunks(self.executor, answer, self.model, X, Y, w)
+        if len(outputs) != len(items):
+            raise OracleError(f"the oracle answered {len(outputs)} outputs for {len(items)} examples")
+        found = [self.difference(i, y) for i, y in zip(items, outputs, strict=True)]
+        for i, (loss, (index, value)) in zip(items, found, strict=True):
+            violation = loss + float(w[index] @ value)
+            if self.exact and violation < -1e-6 * (1 + abs(loss)):
+                raise OracleError(
+                    f"loss_augmented_inference of example {i} returned an output worse than the true "
+                    f"one (by {-violation:.3g}); if it is approximate, set exact = False on the model"
+                )
+        return found
+
+    def slacks(self, w: np.ndarray, n_jobs: int) -> np.ndarray:
+        xi = np.empty(self.n)
+        for start in range(0, self.n, 256):
+            blocks = range(start, min(start + 256, self.n))
+            for i, (loss, (index, value)) in zip(blocks, self.oracle(blocks, w), strict=True):
+                xi[i] = max(0.0, loss + float(w[index] @ value))
+        return xi
+
+    def combine(self, blocks, multipliers, outputs):
+        total, offset = np.zeros(self.dimension), 0.0
+        for a, (loss, (index, value)) in zip(multipliers, outputs, strict=True):
+            offset += a * loss
+            total[index] += a * value
+        return offset, total
+
+    def predict(self, w: np.ndarray, n_jobs: int) -> list[Any]:
+        X = [self.X[i] for i in range(self.n)]
+        return map_chunks(self.executor, predict, self.model, X, [None] * self.n, w)

@@ -1,0 +1,59 @@
+"""Certificate: how far from the optimum a solution can be, computed by a stranger to the solver.
+
+    dual <= P* <= primal,     gap = (primal - dual) / (C sum_i v_i)     in units of the task loss
+
+Primal by one exact pass at w, dual from the multipliers alone; no running sum of a solver is used.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from maxmargin.problem.plane import Support
+from maxmargin.problem.problem import Problem
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Bounds on the optimum, whether they are proven, and what they cost.
+
+    ``exact`` is False where the model's argmax may miss the best output: the primal is then a lower
+    estimate and the gap is not proven. ``status`` is a sentence on why training ended.
+    """
+
+    primal: float
+    dual: float
+    gap: float
+    tol: float = float("nan")
+    converged: bool = False
+    exact: bool = True
+    passes: float = 0.0
+    oracle_calls: int = 0
+    support: int = 0
+    seconds: float = 0.0
+    status: str = "certified"
+
+    def __str__(self) -> str:
+        proof = "proven" if self.exact else "not proven: the oracle is not exact"
+        return (
+            f"{self.status}: dual {self.dual:.6g} <= optimum <= primal {self.primal:.6g}, "
+            f"gap {self.gap:.3g} ({proof}; tol {self.tol:.3g}), {self.passes:.1f} passes, "
+            f"{self.oracle_calls} oracle calls, {self.support} support planes, {self.seconds:.2f} s"
+        )
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What one exact pass found."""
+
+    primal: float
+    dual: float
+    slacks: np.ndarray
+
+
+def certify_state(problem: Problem, w: np.ndarray, support: Support) -> Bounds:
+    """Primal and dual of (w, multipliers) from their definitions."""
+    slacks = problem.slacks(w)
+    return Bounds(problem.objective(w, slacks), problem.dual_objective(support), slacks)

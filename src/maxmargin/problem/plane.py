@@ -1,0 +1,52 @@
+"""Plane: one linear lower bound on one block's risk, and the planes that carry multipliers.
+
+    xi_block(w) >= offset + <w, vector>      for every w
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Plane:
+    """A lower bound on the slack of a block; the vector is sparse."""
+
+    block: int
+    offset: float
+    index: np.ndarray
+    value: np.ndarray
+
+    def at(self, w: np.ndarray) -> float:
+        """The bound at w."""
+        return self.offset + float(w[self.index] @ self.value)
+
+
+@dataclass(frozen=True)
+class Support:
+    """Planes with positive multipliers: the dual point, apart from any solver.
+
+    ``outputs`` holds what the model keeps of a plane: labels one after the other for the compiled
+    models, (loss, vector) pairs for models written in Python.
+    """
+
+    blocks: np.ndarray
+    multipliers: np.ndarray
+    outputs: Any
+
+    def __len__(self) -> int:
+        return len(self.blocks)
+
+    def rescaled(self, mass: np.ndarray) -> Support:
+        """The same point for other masses: each block's multipliers scaled to its new sum."""
+        total = np.bincount(self.blocks, self.multipliers, minlength=len(mass))
+        if len(total) != len(mass) or (total[mass > 0] <= 0).any():
+            raise ValueError(
+                f"warm_start: the last fit had other examples ({int((total > 0).sum())}, now "
+                f"{len(mass)}); set warm_start=False or fit the same examples"
+            )
+        factor = np.divide(mass, total, out=np.zeros_like(total), where=total > 0)[self.blocks]
+        return Support(self.blocks, self.multipliers * factor, self.outputs)

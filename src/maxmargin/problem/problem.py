@@ -1,0 +1,101 @@
+"""Problem: the function that every solver minimises.
+
+    P(w) = R(w) + sum_i mass_i xi_i(w),     mass_i = C v_i
+    D(a) = sum a Delta - R*(- sum a psi),   a >= 0, sum_y a_i(y) = mass_i
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from maxmargin.models.base import Examples
+from maxmargin.problem.formulation import Formulation
+from maxmargin.problem.plane import Plane, Support
+from maxmargin.problem.regularizer import SquaredNorm
+
+
+class Problem:
+    """A model on data, with C, example weights, a formulation and a regulariser.
+
+    A block owns one slack; here a block is an example.
+    """
+
+    def __init__(
+        self,
+        examples: Examples,
+        C: float = 1.0,
+        sample_weight: Any = None,
+        formulation: Formulation | None = None,
+        n_jobs: int = 1,
+    ):
+        self.examples = examples
+        self.C = check_C(C)
+        self.formulation = formulation or Formulation()
+        self.regularizer = SquaredNorm()
+        self.n_jobs = n_jobs
+        self.mass = self.C * check_weights(sample_weight, examples.n)
+        self.total = float(self.mass.sum())
+        self.active = np.flatnonzero(self.mass > 0)
+
+    @property
+    def n_blocks(self) -> int:
+        """How many slacks there are."""
+        return self.examples.n
+
+    @property
+    def dimension(self) -> int:
+        """Length of w."""
+        return self.examples.dimension
+
+    def oracle(self, blocks: Sequence[int], w: np.ndarray) -> list[Plane]:
+        """The worst plane of each block at w (for models written in Python)."""
+        found = self.examples.oracle(blocks, w)  # type: ignore[attr-defined]
+        return [
+            Plane(int(i), loss, index, value)
+            for i, (loss, (index, value)) in zip(blocks, found, strict=True)
+        ]
+
+    def slacks(self, w: np.ndarray) -> np.ndarray:
+        """xi_i(w) of every block, by an exact pass."""
+        return self.examples.slacks(np.ascontiguousarray(w, dtype=np.float64), self.n_jobs)
+
+    def objective(self, w: np.ndarray, slacks: np.ndarray | None = None) -> float:
+        """P(w) by definition."""
+        xi = self.slacks(w) if slacks is None else slacks
+        return self.regularizer.value(np.asarray(w)) + float(self.mass @ xi)
+
+    def dual_objective(self, support: Support) -> float:
+        """D(a) by definition, from the multipliers alone; refuses a point that is not feasible."""
+        a = support.multipliers
+        sums = np.bincount(support.blocks, a, minlength=self.n_blocks)
+        if (a < 0).any() or not np.allclose(sums, self.mass, rtol=1e-9, atol=1e-300):
+            raise ValueError("the multipliers are not feasible for this problem")
+        offset, vector = self.examples.combine(support.blocks, a, support.outputs)
+        return offset - self.regularizer.conjugate(-vector)
+
+
+def check_C(C: Any) -> float:
+    """C as a float; refuses what is not positive."""
+    if isinstance(C, bool) or not isinstance(C, int | float | np.number) or not np.isfinite(C) or C <= 0:
+        raise ValueError(f"C must be a positive number, got {C!r}")
+    return float(C)
+
+
+def check_weights(sample_weight: Any, n: int) -> np.ndarray:
+    """Example weights, one where none are given."""
+    if sample_weight is None:
+        return np.ones(n)
+    v = np.asarray(sample_weight, dtype=np.float64)
+    if v.ndim == 0:
+        v = np.full(n, float(v))
+    if v.shape != (n,):
+        raise ValueError(f"sample_weight must have shape ({n},), one for each example, got {v.shape}")
+    if not np.isfinite(v).all() or (v < 0).any():
+        i = int(np.argmax(~(v >= 0)))
+        raise ValueError(f"sample_weight[{i}] = {v[i]}: weights must be finite and not negative")
+    if not v.any():
+        raise ValueError("sample_weight is zero for every example")
+    return v

@@ -1,0 +1,52 @@
+"""What training gives back: weights, multipliers, certificate, history."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from maxmargin.problem import Certificate, Support
+
+COLUMNS = ("seconds", "passes", "oracle_calls", "primal", "dual", "gap", "estimate", "planes")
+
+
+class Status(str, Enum):
+    """Why training ended."""
+
+    SOLVED = "solved"
+    PASS_LIMIT = "pass limit"
+    TIME_LIMIT = "time limit"
+    INTERRUPTED = "interrupted"
+    STOPPED = "stopped by a callback"
+    INEXACT = "inexact oracle"
+    STALLED = "numerical limit"
+
+
+class History(dict):
+    """Arrays of equal length, an entry a step.
+
+    ``primal`` is the least that an exact pass has proven so far and ``gap`` what it leaves open (infinite
+    until the first exact pass); ``estimate`` is the gap as the solver saw it while w moved.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({name: np.empty(0) for name in COLUMNS})
+
+    def append(self, **values: float) -> None:
+        """Add a step."""
+        for name in COLUMNS:
+            self[name] = np.append(self[name], float(values[name]))
+
+
+@dataclass(frozen=True)
+class Result:
+    """A trained solution."""
+
+    w: np.ndarray
+    support: Support
+    certificate: Certificate
+    history: History
+    status: Status
+    solver: str

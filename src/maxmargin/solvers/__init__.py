@@ -1,0 +1,22 @@
+"""How: the solvers, by name or as objects."""
+
+from maxmargin.solvers.auto import SOLVERS, compatibility_table, make_solver
+from maxmargin.solvers.base import Solver, StepReport
+from maxmargin.solvers.dual_ascent import BCFW, SDA, SDM
+from maxmargin.solvers.fasole import Fasole
+from maxmargin.solvers.proximal import Proximal
+from maxmargin.solvers.subgradient import Subgradient
+
+__all__ = [
+    "BCFW",
+    "SDA",
+    "SDM",
+    "SOLVERS",
+    "Fasole",
+    "Proximal",
+    "Solver",
+    "StepReport",
+    "Subgradient",
+    "compatibility_table",
+    "make_solver",
+]

@@ -1,0 +1,63 @@
+"""What a solver is: ``start`` makes a state, ``step`` is about one pass, ``solution`` reads it.
+
+Options are frozen; all that changes is in the state. A solver never stops, prints or reads a clock:
+the training loop does.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from maxmargin.problem import Formulation, Problem, Support
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """What a step did: ``estimate`` is the gap as the solver saw it while w moved (in loss units)."""
+
+    oracle_calls: int
+    estimate: float
+    dual: float
+    planes: int
+
+
+@dataclass(frozen=True)
+class Solver(ABC):
+    """Base of all solvers."""
+
+    name: ClassVar[str] = ""
+    formulations: ClassVar[tuple[Formulation, ...]] = (Formulation("max", "margin"),)
+    pairwise_optimum: ClassVar[bool] = True  # reaches any tolerance in practice, not only in the limit
+
+    @abstractmethod
+    def start(
+        self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
+    ) -> Any:
+        """A state at w = 0, or at the multipliers of `warm`."""
+
+    @abstractmethod
+    def step(self, problem: Problem, state: Any) -> StepReport:
+        """About one pass."""
+
+    def solution(self, problem: Problem, state: Any) -> tuple[np.ndarray, Support]:
+        """w and the multipliers, in double precision."""
+        return state.weights(), state.support()
+
+    def learn(self, problem: Problem, state: Any, slacks: np.ndarray) -> None:
+        """Hear what an exact pass found that did not end training."""
+        state.refresh()
+
+
+def option(
+    owner: str, name: str, value: Any, allowed: tuple | None = None, test: Callable | None = None, says: str = ""
+) -> None:
+    """Refuse an option value: parameter, owner, allowed, got."""
+    if allowed is not None and value not in allowed:
+        raise ValueError(f"{owner}: {name} must be one of {list(allowed)}, got {value!r}")
+    if test is not None and (isinstance(value, str) or value is None or not test(value)):
+        raise ValueError(f"{owner}: {name} must be {says}, got {value!r}")

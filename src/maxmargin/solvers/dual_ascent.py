@@ -1,0 +1,151 @@
+"""Sequential dual ascent: one skeleton, three directions (FASOLE paper, Algorithms 1 and 2).
+
+    repeat: for block i:  u = argmax_y s_i(y);  if g_i > tol: move multipliers of block i, exact step
+
+    SDA    WSS2: from the v that gains most                    (Section 3.2)
+    SDM    maximal violating pair: from the worst v            (Section 4)
+    BCFW   Frank-Wolfe: the whole block towards the vertex u   (Section 4), and its newer variants
+
+The pass is in ``cpp/solvers/dual_ascent.hpp``; here are the order of visits and what a step reports.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from maxmargin.problem import Problem, Support
+from maxmargin.solvers.base import Solver, StepReport, option
+from maxmargin.solvers.dual_state import PRECISIONS, DualState, open_state
+
+ORDERS = ("random", "cyclic")
+
+
+@dataclass(frozen=True)
+class DualAscent(Solver):
+    """One oracle visit to every block a step.
+
+    Parameters
+    ----------
+    order : "random" or "cyclic"
+        A fresh permutation for every pass, or the order of the examples.
+    precision : "double", "single"
+        Of w while it is updated; multipliers and certificates are always double.
+    """
+
+    rule: ClassVar[str] = "wss2"
+    order: str = "random"
+    precision: str = "double"
+
+    def __post_init__(self) -> None:
+        option(type(self).__name__, "order", self.order, ORDERS)
+        option(type(self).__name__, "precision", self.precision, PRECISIONS[1:])
+
+    def start(
+        self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
+    ) -> DualState:
+        return open_state(problem, tol, rng, self.precision == "single", warm)
+
+    def blocks(self, problem: Problem, state: DualState) -> np.ndarray:
+        """The blocks of a pass, in the order of the visits."""
+        return state.rng.permutation(problem.active) if self.order == "random" else problem.active
+
+    def step(self, problem: Problem, state: DualState) -> StepReport:
+        # A block within a tenth of the tolerance has nothing to gain; the mean must come below it.
+        visit = state.visit(
+            self.blocks(problem, state),
+            rule=self.rule,
+            tolerance=0.1 * state.tol,
+            threads=problem.n_jobs,
+        )
+        return StepReport(
+            visit.oracle_calls, visit.violation / problem.total, state.dual(), state.n_planes
+        )
+
+
+@dataclass(frozen=True)
+class SDA(DualAscent):
+    """Sequential dual ascent with the second-order working set selection (Algorithm 2)."""
+
+    name: ClassVar[str] = "sda"
+    rule: ClassVar[str] = "wss2"
+
+
+@dataclass(frozen=True)
+class SDM(DualAscent):
+    """Sequential dual method: the maximal violating pair."""
+
+    name: ClassVar[str] = "sdm"
+    rule: ClassVar[str] = "mvp"
+
+
+@dataclass(frozen=True)
+class BCFW(DualAscent):
+    """Block-coordinate Frank-Wolfe.
+
+    Parameters
+    ----------
+    pairwise : bool
+        Pairwise steps: from the worst kept output to the new one, instead of from all.
+    line_search : bool
+        The exact step, or 2n / (visits + 2n).
+    gap_sampling : bool
+        Draw blocks in proportion to their last known gap, all of them anew every ten passes.
+    averaging : bool
+        Return the average of the iterates, the later the heavier.
+    """
+
+    name: ClassVar[str] = "bcfw"
+    pairwise_optimum: ClassVar[bool] = False
+    pairwise: bool = False
+    line_search: bool = True
+    gap_sampling: bool = False
+    averaging: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.pairwise and not self.line_search:
+            raise ValueError("BCFW: pairwise steps need line_search=True")
+
+    def start(
+        self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
+    ) -> DualState:
+        state = super().start(problem, tol, rng, warm)
+        if self.averaging:
+            state.core.start_average()
+        return state
+
+    def blocks(self, problem: Problem, state: DualState) -> np.ndarray:
+        if not self.gap_sampling or state.passes % 10 == 0:
+            return super().blocks(problem, state)
+        share = problem.mass * np.maximum(state.violations, 0.0)
+        share[problem.mass == 0] = 0.0
+        if share.sum() <= 0:
+            return super().blocks(problem, state)
+        size = len(problem.active)
+        return state.rng.choice(problem.n_blocks, size=size, p=share / share.sum())
+
+    def step(self, problem: Problem, state: DualState) -> StepReport:
+        order = self.blocks(problem, state)
+        distinct = not self.gap_sampling or state.passes % 10 == 0
+        visit = state.visit(
+            order,
+            rule="mvp" if self.pairwise else "frank-wolfe",
+            line_search=self.line_search,
+            tolerance=0.0,
+            threads=problem.n_jobs if distinct and not self.averaging else 1,
+        )
+        state.passes += 1
+        known = np.where(problem.mass > 0, np.maximum(state.violations, 0.0), 0.0)
+        estimate = float(problem.mass @ known) / problem.total
+        return StepReport(visit.oracle_calls, estimate, state.dual(), state.n_planes)
+
+    def solution(self, problem: Problem, state: DualState) -> tuple[np.ndarray, Support]:
+        w, support = super().solution(problem, state)
+        if not self.averaging:
+            return w, support
+        # sum_j j w_j = (k (k + 1) / 2) w_k - sum_j (j (j - 1) / 2) d_j
+        k = state.core.steps
+        return w - 2.0 / (k * (k + 1)) * state.core.weighted(), support

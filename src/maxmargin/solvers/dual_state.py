@@ -1,0 +1,211 @@
+"""DualState: planes kept, multipliers, w, and the law that ties them; the Python side of the core's.
+
+A state belongs to one problem. ``visit`` is one pass over the blocks of an order: the same call for the
+compiled models and for models written in Python, whose oracle is asked here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from maxmargin._core import core
+from maxmargin.models.base import OracleError
+from maxmargin.problem import Problem, Support
+from maxmargin.runtime.executor import workers
+
+RULES = {"wss2": 0, "mvp": 1, "frank-wolfe": 2}
+PRECISIONS = ("auto", "single", "double")
+
+
+@dataclass(frozen=True)
+class Visit:
+    """What one pass did."""
+
+    violations: np.ndarray  # g_i of each visited block, in the order of the visits
+    oracle_calls: int
+    updates: int
+    violation: float  # sum of mass_i g_i
+    gain: float
+
+
+class DualState:
+    """Multipliers and w of a compiled model."""
+
+    def __init__(
+        self, problem: Problem, tol: float, rng: np.random.Generator, single: bool = False
+    ):
+        self.problem, self.tol, self.rng = problem, tol, rng
+        self.passes = 0
+        self.single = single
+        self.core = self._open(problem, single)
+        self.violations = np.full(problem.n_blocks, np.inf)  # last seen of each block
+        self.oracle_calls = 0
+
+    def _open(self, problem: Problem, single: bool) -> Any:
+        data = problem.examples.core
+        bits = 32 if single else 64
+        if isinstance(data, core.MulticlassData):
+            return getattr(core, f"MulticlassAscent{bits}")(data, problem.mass)
+        width = 8 if len(problem.examples.labels) <= 256 else 16  # type: ignore[attr-defined]
+        return getattr(core, f"ChainAscent{bits}x{width}")(data, problem.mass)
+
+    def visit(
+        self,
+        order: np.ndarray,
+        rule: str = "wss2",
+        oracle: bool = True,
+        update: bool = True,
+        line_search: bool = True,
+        tolerance: float = 0.0,
+        keep: int = 0,
+        threads: int = 1,
+    ) -> Visit:
+        """One pass over the blocks of `order`."""
+        report = self.core.visit(
+            order, RULES[rule], oracle, update, line_search, tolerance, keep, threads
+        )
+        violations, calls, updates, violation, gain, beaten = report
+        self.violations[order] = violations
+        self.oracle_calls += calls
+        self._check(beaten)
+        return Visit(violations, calls, updates, violation, gain)
+
+    def _check(self, beaten: int) -> None:
+        """The compiled argmax is exact; nothing to check."""
+
+    def subgradient(self, order: np.ndarray) -> float:
+        """One pass of stochastic subgradient; returns the risk as it was seen."""
+        calls, risk = self.core.subgradient(order, float(len(self.problem.active)))
+        self.oracle_calls += calls
+        return risk
+
+    def probe(self, blocks: np.ndarray) -> tuple[float, float]:
+        """mean |psi|^2 and mean Delta of the loss-augmented outputs of some blocks."""
+        return self.core.probe(blocks)
+
+    def weights(self) -> np.ndarray:
+        """w by the law, in double precision."""
+        return self.core.weights(True)
+
+    def support(self) -> Support:
+        """The planes with positive multipliers."""
+        return Support(*self.core.support())
+
+    def restore(self, support: Support) -> None:
+        """Start from these multipliers."""
+        point = support.rescaled(self.problem.mass)
+        kind = self.core.support()[2].dtype
+        self.core.restore(point.blocks, point.multipliers, np.ascontiguousarray(point.outputs, dtype=kind))
+
+    def refresh(self) -> None:
+        """Remove the rounding that updates of w have gathered."""
+        self.core.refresh()
+
+    def dual(self) -> float:
+        """D(a) by the running w."""
+        return self.core.dual()
+
+    @property
+    def n_planes(self) -> int:
+        """How many outputs are kept."""
+        return self.core.n_planes
+
+
+class ExplicitState(DualState):
+    """Multipliers and w of a model written in Python."""
+
+    def _open(self, problem: Problem, single: bool) -> Any:
+        self.core = core.ExplicitAscent(
+            core.ExplicitData(problem.n_blocks, problem.dimension), problem.mass
+        )
+        executor = getattr(problem.examples, "executor", None)
+        batched = hasattr(getattr(problem.examples, "model", None), "batch_loss_augmented_inference")
+        # Outputs of a batch are found at one w, then visited in turn: wide enough to feed the workers,
+        # narrow enough that w is fresh.
+        self.batch = 1 if executor is None and not batched else max(8, 4 * workers(executor))
+        return self.core
+
+    def running(self) -> np.ndarray:
+        """The w that the visits see, read-only."""
+        w = self.core.running.view()
+        w.flags.writeable = False
+        return w
+
+    def ask(self, blocks: np.ndarray, w: np.ndarray) -> None:
+        """Offer the oracle's planes to their blocks."""
+        for plane in self.problem.oracle(blocks, w):
+            self.core.offer(plane.block, plane.offset, plane.index, plane.value)
+
+    def visit(self, order: np.ndarray, oracle: bool = True, **options: Any) -> Visit:  # type: ignore[override]
+        options["threads"] = 1
+        if not oracle:
+            return super().visit(order, oracle=False, **options)
+        parts = []
+        for start in range(0, len(order), self.batch):
+            blocks = order[start : start + self.batch]
+            self.ask(blocks, self.running())
+            parts.append(super().visit(blocks, oracle=True, **options))
+        return Visit(
+            np.concatenate([part.violations for part in parts]) if parts else np.empty(0),
+            sum(part.oracle_calls for part in parts),
+            sum(part.updates for part in parts),
+            sum(part.violation for part in parts),
+            sum(part.gain for part in parts),
+        )
+
+    def _check(self, beaten: int) -> None:
+        if beaten >= 0 and self.problem.examples.exact and self.batch == 1:
+            raise OracleError(
+                f"loss_augmented_inference of example {beaten} returned an output worse than one it "
+                "returned before; if it is approximate, set exact = False on the model"
+            )
+
+    def subgradient(self, order: np.ndarray) -> float:
+        risk, active = 0.0, float(len(self.problem.active))
+        for start in range(0, len(order), self.batch):
+            blocks = order[start : start + self.batch]
+            steps = self.core.steps
+            self.ask(blocks, self.running() * (active / steps) if steps else self.running())
+            calls, seen = self.core.subgradient(blocks, active)
+            self.oracle_calls += calls
+            risk += seen
+        return risk
+
+    def probe(self, blocks: np.ndarray) -> tuple[float, float]:
+        self.ask(blocks, self.running())
+        self.oracle_calls += len(blocks)
+        return super().probe(blocks)
+
+    def support(self) -> Support:
+        blocks, multipliers, numbers = self.core.support()
+        outputs = [(offset, (index, value)) for offset, index, value in map(self.core.plane, numbers.tolist())]
+        return Support(blocks, multipliers, outputs)
+
+    def restore(self, support: Support) -> None:
+        point = support.rescaled(self.problem.mass)
+        numbers = np.array(
+            [
+                self.core.offer(int(i), loss, index, value)
+                for i, (loss, (index, value)) in zip(point.blocks, point.outputs, strict=True)
+            ],
+            dtype=np.int32,
+        )
+        self.core.restore(point.blocks, point.multipliers, numbers)
+
+
+def open_state(
+    problem: Problem,
+    tol: float,
+    rng: np.random.Generator,
+    single: bool = False,
+    warm: Support | None = None,
+) -> DualState:
+    """A state for the problem's model."""
+    kind = ExplicitState if problem.examples.core is None else DualState
+    state = kind(problem, tol, rng, single)
+    if warm is not None:
+        state.restore(warm)
+    return state

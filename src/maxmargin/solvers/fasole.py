@@ -1,0 +1,122 @@
+"""FASOLE (Algorithm 3): sequential dual ascent on two levels.
+
+    repeat
+      for blocks that are not satisfied: ask the oracle; keep u; g_i <= tol marks it satisfied;
+        in the online regime also make the WSS2 step
+      all blocks checked, batch regime and mean g_i <= tol: done
+      at least `switch` of the blocks satisfied: batch regime
+      all satisfied: forget the marks
+      solve the problem reduced to the kept outputs (12)
+
+The paper compares the sum of g_i with tol at the end; the gap is their mean, weighted by mass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from maxmargin.problem import Problem, Support
+from maxmargin.solvers.base import Solver, StepReport, option
+from maxmargin.solvers.dual_ascent import ORDERS
+from maxmargin.solvers.dual_state import PRECISIONS, DualState, open_state
+
+
+@dataclass(frozen=True)
+class Fasole(Solver):
+    """FASOLE, all of Algorithm 3.
+
+    Parameters
+    ----------
+    switch : float
+        Share of satisfied blocks that ends the online regime (K = 0.9 in the paper).
+    reduced : "printed" or "sweeps"
+        Solve the reduced problem until every g_i <= tol, as printed; or until their mean is.
+    rule : "wss2" or "mvp"
+        Direction of a step; "mvp" in this frame is the paper's SDM.
+    order : "cyclic" or "random"
+        As printed, or a fresh permutation for every pass.
+    max_sweeps : int
+        At most so many sweeps of the reduced problem a step.
+    """
+
+    name: ClassVar[str] = "fasole"
+    switch: float = 0.9
+    reduced: str = "printed"
+    rule: str = "wss2"
+    order: str = "cyclic"
+    max_sweeps: int = 100_000
+    precision: str = "double"
+
+    def __post_init__(self) -> None:
+        option("Fasole", "switch", self.switch, test=lambda x: 0 < x <= 1, says="in (0, 1]")
+        option("Fasole", "reduced", self.reduced, ("printed", "sweeps"))
+        option("Fasole", "rule", self.rule, ("wss2", "mvp"))
+        option("Fasole", "order", self.order, ORDERS)
+        option("Fasole", "precision", self.precision, PRECISIONS[1:])
+        option("Fasole", "max_sweeps", self.max_sweeps, test=lambda x: x >= 1, says="at least 1")
+
+    def start(
+        self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
+    ) -> FasoleState:
+        state = open_state(problem, tol, rng, self.precision == "single", warm)
+        return FasoleState(state, tol, np.zeros(problem.n_blocks, dtype=bool))
+
+    def step(self, problem: Problem, state: FasoleState) -> StepReport:
+        todo = problem.active[~state.satisfied[problem.active]]
+        visit = state.dual.visit(
+            self._ordered(todo, state),
+            rule=self.rule,
+            update=state.online,
+            tolerance=state.tol,
+            threads=problem.n_jobs,
+        )
+        fine = state.dual.violations <= state.tol
+        state.satisfied[todo] = fine[todo]
+        whole = len(todo) == len(problem.active)
+        estimate = visit.violation / problem.total if whole and not state.online else np.inf
+        if fine[todo].sum() >= self.switch * len(problem.active):
+            state.online = False
+        if state.satisfied[problem.active].all():
+            state.satisfied[:] = False
+        if not estimate <= state.tol:
+            self._solve_reduced(problem, state)
+        return StepReport(visit.oracle_calls, estimate, state.dual.dual(), state.dual.n_planes)
+
+    def _solve_reduced(self, problem: Problem, state: FasoleState) -> None:
+        """Algorithm 2 on the kept outputs, from where they stand."""
+        active = problem.active
+        for _ in range(self.max_sweeps):
+            visit = state.dual.visit(
+                self._ordered(active, state),
+                rule=self.rule,
+                oracle=False,
+                tolerance=state.tol,
+                threads=problem.n_jobs,
+            )
+            if visit.updates == 0:
+                return
+            if self.reduced == "sweeps" and visit.violation / problem.total <= state.tol:
+                return
+
+    def _ordered(self, blocks: np.ndarray, state: FasoleState) -> np.ndarray:
+        return state.dual.rng.permutation(blocks) if self.order == "random" else blocks
+
+    def solution(self, problem: Problem, state: FasoleState) -> tuple[np.ndarray, Support]:
+        return state.dual.weights(), state.dual.support()
+
+    def learn(self, problem: Problem, state: FasoleState, slacks: np.ndarray) -> None:
+        state.dual.refresh()
+        state.satisfied[:] = False
+
+
+@dataclass
+class FasoleState:
+    """The dual state, the satisfied marks and the regime."""
+
+    dual: DualState
+    tol: float
+    satisfied: np.ndarray
+    online: bool = True

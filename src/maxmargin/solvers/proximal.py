@@ -1,0 +1,138 @@
+"""Accelerated proximal dual ascent: the default.
+
+A round ascends the dual of   P(w) + k/2 |w - z|^2   by one oracle pass and a few passes over the kept
+outputs, then moves the centre with momentum:  z = w + beta (w - w_previous). The proximal term makes a
+weakly regularised problem well conditioned; the gap of the problem itself stays known,
+
+    P(w) - D(a) = sum_i mass_i g_i + k^2 / 2 |w - z|^2.
+
+k starts at C mean|psi|^2 / mean(Delta) over the outputs that the oracle gives at w = 0 and falls
+whenever the second term is more than half of the first. Blocks with g_i <= tol leave the cached passes of
+the round and are passed over for up to `skip` oracle passes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from maxmargin.problem import Problem, Support
+from maxmargin.solvers.base import Solver, StepReport, option
+from maxmargin.solvers.dual_state import PRECISIONS, DualState, open_state
+
+PROBED = 200  # blocks from which k is estimated
+LARGE = 100_000_000  # weights from which the two extra copies of w are not affordable
+SINGLE_ENOUGH = 1e-5  # single precision carries a tolerance of this share of the mean loss
+
+
+@dataclass(frozen=True)
+class Proximal(Solver):
+    """Accelerated proximal dual ascent.
+
+    Parameters
+    ----------
+    cached_passes : int
+        Passes over the kept outputs after each oracle pass.
+    momentum : float
+        beta; 0.7 and more can fail to converge.
+    proximity : float
+        Factor on the first k; 0 turns the proximal term off.
+    decay : float
+        k is divided by this when the centre lags behind.
+    skip : int
+        Oracle passes that a satisfied block may miss.
+    keep : int
+        Oracle visits that an output without a multiplier is kept.
+    rule : "wss2" or "mvp"
+    precision : "auto", "single" or "double"
+        Of w while it is updated. "auto": single where tol allows it.
+    """
+
+    name: ClassVar[str] = "proximal"
+    cached_passes: int = 3
+    momentum: float = 0.3
+    proximity: float = 1.0
+    decay: float = 1.3
+    skip: int = 3
+    keep: int = 10
+    rule: str = "wss2"
+    precision: str = "auto"
+
+    def __post_init__(self) -> None:
+        option("Proximal", "precision", self.precision, PRECISIONS)
+        option("Proximal", "rule", self.rule, ("wss2", "mvp"))
+        option("Proximal", "momentum", self.momentum, test=lambda x: 0 <= x < 1, says="in [0, 1)")
+        option("Proximal", "decay", self.decay, test=lambda x: x > 1, says="above 1")
+        for name in ("cached_passes", "proximity", "skip", "keep"):
+            option("Proximal", name, getattr(self, name), test=lambda x: x >= 0, says="0 or more")
+
+    def start(
+        self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
+    ) -> ProximalState:
+        dual = open_state(problem, tol, rng, single=self.precision != "double")
+        square, loss = dual.probe(rng.permutation(problem.active)[:PROBED])
+        if self.precision == "auto" and tol < SINGLE_ENOUGH * loss:
+            dual = open_state(problem, tol, rng, single=False)
+        if warm is not None:
+            dual.restore(warm)
+        use = self.proximity > 0 and problem.dimension < LARGE and loss > 0
+        k = self.proximity * problem.C * square / loss if use else 0.0
+        state = ProximalState(dual, tol, k, np.zeros(problem.n_blocks, dtype=np.int64))
+        if k > 0:
+            dual.core.recenter(0.0, k)
+        return state
+
+    def step(self, problem: Problem, state: ProximalState) -> StepReport:
+        dual = state.dual
+        due = problem.active[state.rest[problem.active] == 0]
+        visit = self._visit(problem, state, due, oracle=True)
+        state.rest[problem.active] -= state.rest[problem.active] > 0
+        state.rest[due] = np.where(dual.violations[due] <= state.tol, self.skip, 0)
+        todo = due[dual.violations[due] > state.tol]
+        for _ in range(self.cached_passes):
+            if len(todo) == 0:
+                break
+            self._visit(problem, state, todo, oracle=False)
+            todo = todo[dual.violations[todo] > state.tol]
+        return StepReport(visit.oracle_calls, self._recenter(problem, state, visit), dual.dual(), dual.n_planes)
+
+    def _visit(self, problem: Problem, state: ProximalState, blocks: np.ndarray, oracle: bool):
+        return state.dual.visit(
+            state.dual.rng.permutation(blocks),
+            rule=self.rule,
+            oracle=oracle,
+            tolerance=state.tol,
+            keep=self.keep,
+            threads=problem.n_jobs,
+        )
+
+    def _recenter(self, problem: Problem, state: ProximalState, visit) -> float:
+        """Move the centre; returns the estimate of the gap, in loss units."""
+        known = np.where(problem.mass > 0, np.maximum(state.dual.violations, 0.0), 0.0)
+        ascent = float(problem.mass @ known)
+        if state.k == 0:
+            return ascent / problem.total
+        lag = 0.5 * state.k**2 * state.dual.core.squared_distance()
+        if lag > 0.5 * ascent:
+            state.k /= self.decay
+        state.dual.core.recenter(self.momentum, state.k)
+        return (ascent + lag) / problem.total
+
+    def solution(self, problem: Problem, state: ProximalState) -> tuple[np.ndarray, Support]:
+        return state.dual.weights(), state.dual.support()
+
+    def learn(self, problem: Problem, state: ProximalState, slacks: np.ndarray) -> None:
+        state.dual.refresh()
+        state.rest[:] = 0
+
+
+@dataclass
+class ProximalState:
+    """The dual state, k, and how many oracle passes each block may still miss."""
+
+    dual: DualState
+    tol: float
+    k: float
+    rest: np.ndarray = field(repr=False)

@@ -1,0 +1,71 @@
+"""Stochastic subgradient with step 1/t and averaging: the baseline that everyone knows.
+
+    w_t = (1 - 1/t) w_{t-1} - (n/t) C v_i psi_i(u_t),     blocks in a fresh permutation for every pass
+
+After p whole passes the outputs that were chosen, each with C v_i / p, are feasible multipliers that
+give w_t: so even this method has a certificate, which its rate keeps from ever being tight.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from maxmargin.problem import Problem, Support
+from maxmargin.solvers.base import Solver, StepReport
+from maxmargin.solvers.dual_state import DualState, open_state
+
+
+@dataclass(frozen=True)
+class Subgradient(Solver):
+    """Stochastic subgradient.
+
+    Parameters
+    ----------
+    averaging : bool
+        Return the average of the iterates, the later the heavier.
+    """
+
+    name: ClassVar[str] = "subgradient"
+    pairwise_optimum: ClassVar[bool] = False
+    averaging: bool = True
+
+    def start(
+        self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
+    ) -> DualState:
+        if warm is not None:
+            raise ValueError("solver 'subgradient' has no warm start; use 'sda', 'bcfw' or 'proximal'")
+        state = open_state(problem, tol, rng)
+        state.core.clear()
+        if self.averaging:
+            state.core.start_average()
+        return state
+
+    def step(self, problem: Problem, state: DualState) -> StepReport:
+        before = state.oracle_calls
+        risk = state.subgradient(state.rng.permutation(problem.active))
+        state.passes += 1
+        w, support = self._last(problem, state)
+        dual = problem.dual_objective(support)
+        primal = problem.regularizer.value(w) + risk  # each slack at the w of its visit
+        estimate = max(0.0, primal - dual) / problem.total
+        return StepReport(state.oracle_calls - before, estimate, dual, state.n_planes)
+
+    def _last(self, problem: Problem, state: DualState) -> tuple[np.ndarray, Support]:
+        kept = state.support()
+        w = state.core.weights(False) / state.passes
+        return w, Support(kept.blocks, kept.multipliers / state.passes, kept.outputs)
+
+    def solution(self, problem: Problem, state: DualState) -> tuple[np.ndarray, Support]:
+        w, support = self._last(problem, state)
+        if not self.averaging:
+            return w, support
+        # sum_t S_t = (T + 1) S_T - sum_j j delta_j,   average = 2 n / (T (T + 1)) sum_t S_t
+        T, n = state.core.steps, len(problem.active)
+        total = (T + 1) * state.core.weights(False) - state.core.weighted()
+        return 2.0 * n / (T * (T + 1)) * total, support
+
+    def learn(self, problem: Problem, state: DualState, slacks: np.ndarray) -> None:
+        """Nothing to mend: S is a plain sum."""

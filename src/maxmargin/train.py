@@ -1,0 +1,193 @@
+"""The training loop: start; until the certificate is good enough or a budget ends: step, certify, notify."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from maxmargin.callbacks import Callback, Progress
+from maxmargin.problem import Certificate, Problem, Support, certify_state
+from maxmargin.result import History, Result, Status
+from maxmargin.solvers import Solver, StepReport
+
+# An exact pass costs as much as a step: it is made once the running estimate is this close to tol.
+HOPEFUL = 1.4
+
+
+@dataclass
+class Run:
+    """What the loop knows: counters, the best certified point, history."""
+
+    problem: Problem
+    solver: Solver
+    tol: float
+    max_passes: float
+    max_seconds: float
+    started: float = field(default_factory=time.perf_counter)
+    oracle_calls: int = 0
+    steps: int = 0
+    threshold: float = math.inf
+    primal: float = math.inf
+    dual: float = -math.inf
+    w: np.ndarray | None = None
+    support: Support | None = None
+    history: History = field(default_factory=History)
+    status: Status | None = None
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self.started
+
+    @property
+    def passes(self) -> float:
+        return self.oracle_calls / self.problem.n_blocks
+
+    @property
+    def gap(self) -> float:
+        """The certified gap, in units of the task loss."""
+        return (self.primal - self.dual) / self.problem.total
+
+    def certify(self, state: Any, report: StepReport | None) -> None:
+        """One exact pass; the best w and the best multipliers are kept, each for its own bound."""
+        w, support = self.solver.solution(self.problem, state)
+        bounds = certify_state(self.problem, w, support)
+        self.oracle_calls += self.problem.n_blocks
+        if bounds.primal < self.primal:
+            self.primal, self.w = bounds.primal, w
+        if bounds.dual > self.dual:
+            self.dual, self.support = bounds.dual, support
+        if self.gap > self.tol:
+            self.solver.learn(self.problem, state, bounds.slacks)
+            if report is not None:
+                # The estimate was too hopeful by this factor: wait until it says enough.
+                own = (bounds.primal - bounds.dual) / self.problem.total
+                self.threshold = min(self.threshold, report.estimate * max(0.5, self.tol / own))
+
+    def budget(self) -> Status | None:
+        """Whether a budget has ended."""
+        if self.passes >= self.max_passes:
+            return Status.PASS_LIMIT
+        if self.seconds >= self.max_seconds:
+            return Status.TIME_LIMIT
+        return None
+
+    def record(self, report: StepReport) -> None:
+        """Add a step to the history."""
+        dual = max(report.dual, self.dual) if self.primal < math.inf else report.dual
+        self.history.append(
+            seconds=self.seconds,
+            passes=self.passes,
+            oracle_calls=self.oracle_calls,
+            primal=self.primal,
+            dual=report.dual,
+            gap=max(0.0, (self.primal - dual) / self.problem.total),
+            estimate=report.estimate,
+            planes=report.planes,
+        )
+
+    def progress(self) -> Progress:
+        """The last step, for callbacks."""
+        last = {name: column[-1] if len(column) else math.nan for name, column in self.history.items()}
+        return Progress(
+            step=self.steps,
+            seconds=self.seconds,
+            passes=self.passes,
+            oracle_calls=self.oracle_calls,
+            primal=self.primal,
+            dual=float(last["dual"]),
+            gap=float(last["gap"]),
+            estimate=float(last["estimate"]),
+            planes=0 if math.isnan(last["planes"]) else int(last["planes"]),
+            tol=self.tol,
+            max_passes=self.max_passes,
+            max_seconds=self.max_seconds,
+            solver=self.solver.name,
+            status="" if self.status is None else self.status.value,
+        )
+
+
+def train(
+    problem: Problem,
+    solver: Solver,
+    *,
+    tol: float = 1e-3,
+    max_passes: float = 1000,
+    max_seconds: float | None = None,
+    callbacks: Sequence[Callback] = (),
+    random_state: Any = None,
+    warm: Support | None = None,
+    certify_every: int | None = None,
+) -> Result:
+    """Minimise a problem.
+
+    Parameters
+    ----------
+    tol : float
+        Wanted gap, in units of the task loss.
+    max_passes, max_seconds : float
+        Budgets; a pass is as many oracle calls as there are blocks, exact passes included.
+    certify_every : int or None
+        An exact pass after every so many steps; None: only when it has a chance to end training.
+    """
+    rng = np.random.default_rng(random_state)
+    run = Run(problem, solver, tol, max_passes, math.inf if max_seconds is None else max_seconds)
+    run.threshold = HOPEFUL * tol
+    for callback in callbacks:
+        callback.on_start(run.progress())
+    state = None
+    try:
+        state = solver.start(problem, tol, rng, warm)
+        while run.status is None:
+            advance(run, state, callbacks, certify_every)
+    except KeyboardInterrupt:
+        run.status = Status.INTERRUPTED
+    if state is None or (run.steps == 0 and run.w is None):
+        raise KeyboardInterrupt("training was interrupted before the first pass had ended")
+    if run.w is None or (run.status is not Status.SOLVED and run.status is not Status.INEXACT):
+        run.certify(state, None)  # a truthful certificate for where training ended
+    result = finish(run)
+    for callback in callbacks:
+        callback.on_end(run.progress())
+    return result
+
+
+def advance(run: Run, state: Any, callbacks: Sequence[Callback], certify_every: int | None) -> None:
+    """One step, an exact pass where it is due, and the decision to go on."""
+    report = run.solver.step(run.problem, state)
+    run.oracle_calls += report.oracle_calls
+    run.steps += 1
+    asked = certify_every is not None and run.steps % certify_every == 0
+    if report.estimate <= run.threshold or asked:
+        run.certify(state, report)
+        if run.gap <= run.tol:
+            run.status = Status.SOLVED if run.problem.examples.exact else Status.INEXACT
+    run.record(report)
+    progress = run.progress()
+    stop = [callback.on_step(progress) for callback in callbacks]
+    if run.status is None:
+        run.status = Status.STOPPED if any(stop) else run.budget()
+
+
+def finish(run: Run) -> Result:
+    """The certificate of the best point."""
+    assert run.w is not None and run.support is not None and run.status is not None
+    exact = run.problem.examples.exact
+    certificate = Certificate(
+        primal=run.primal,
+        dual=run.dual,
+        gap=run.gap,
+        tol=run.tol,
+        converged=bool(run.gap <= run.tol and exact),
+        exact=exact,
+        passes=run.passes,
+        oracle_calls=run.oracle_calls,
+        support=len(run.support),
+        seconds=run.seconds,
+        status=run.status.value,
+    )
+    return Result(run.w, run.support, certificate, run.history, run.status, run.solver.name)

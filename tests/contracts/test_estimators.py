@@ -1,0 +1,114 @@
+"""scikit-learn's own contract, and the same problem through both estimators."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import maxmargin as mm
+from helpers import built_in, loss_units
+from maxmargin import models
+from reference.problems import chain_case, make_case, multiclass_case
+
+
+@parametrize_with_checks([mm.MulticlassSVC(max_passes=200)])
+def test_multiclass_svc_passes_every_check_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("layout", ["dense", "csr"])
+def test_multiclass_svc_is_the_structural_svm(generator, intercept, layout):
+    bias = 1.0 if intercept else None
+    case = multiclass_case(generator, n=15, layout=layout, bias=bias, weighted=True)
+    tol = loss_units(case, 1e-8)
+    svc = mm.MulticlassSVC(C=case.C, fit_intercept=intercept, tol=tol, max_passes=50_000)
+    svc.fit(case.X, case.Y, sample_weight=case.sample_weight)
+    assert svc.certificate_.primal == pytest.approx(case.optimum.value, rel=1e-6)
+    weights = case.optimum.w.reshape(3, -1)
+    np.testing.assert_allclose(svc.coef_, weights[:, :4], atol=2e-3)
+    expected = weights[:, 4] if intercept else np.zeros(3)
+    np.testing.assert_allclose(svc.intercept_, expected, atol=2e-3)
+    values = svc.decision_function(case.X)
+    direct = case.truth.examples(case.X) @ svc.coef_.T + svc.intercept_
+    np.testing.assert_allclose(values, direct, atol=1e-9)
+    np.testing.assert_array_equal(svc.predict(case.X), np.argmax(direct, axis=1))
+
+
+def test_class_weight_is_a_sample_weight(generator):
+    case = multiclass_case(generator, n=12)
+    by_class = {0: 1.0, 1: 2.5, 2: 0.5}
+    weights = np.array([by_class[y] for y in case.Y])
+    expected = case.replace(sample_weight=weights).optimum.value
+    settings = {"fit_intercept": False, "tol": 1e-9, "max_passes": 50_000}
+    left = mm.MulticlassSVC(class_weight=by_class, **settings).fit(case.X, case.Y)
+    right = mm.MulticlassSVC(**settings).fit(case.X, case.Y, sample_weight=weights)
+    assert left.certificate_.primal == pytest.approx(expected, rel=1e-6)
+    assert right.certificate_.primal == pytest.approx(expected, rel=1e-6)
+    counts = np.bincount(case.Y)
+    balanced = len(case.Y) / (3 * counts[case.Y])
+    left = mm.MulticlassSVC(class_weight="balanced", **settings).fit(case.X, case.Y)
+    expected = case.replace(sample_weight=balanced).optimum.value
+    assert left.certificate_.primal == pytest.approx(expected, rel=1e-6)
+
+
+def test_cost_matrix_through_the_flat_front_end(generator):
+    case = multiclass_case(generator, costs=True)
+    svc = mm.MulticlassSVC(loss=case.options["costs"], fit_intercept=False, tol=1e-9)
+    svc.set_params(max_passes=50_000).fit(case.X, case.Y)
+    assert svc.certificate_.primal == pytest.approx(case.optimum.value, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["multiclass-cost-dense", "chain-1to4-csr-ends"])
+def test_clone_and_parameters(seed, name):
+    case = make_case(name, seed)
+    svm = mm.StructuralSVM(built_in(case), C=0.5, solver="sda", tol=1e-2)
+    copied = clone(svm)
+    assert copied.get_params(deep=False).keys() == svm.get_params(deep=False).keys()
+    svm.fit(case.X, case.Y)
+    assert not hasattr(copied, "coef_")
+    copied.fit(case.X, case.Y)
+    assert copied.C == 0.5
+
+
+def test_fitting_leaves_the_users_model_and_data_alone(generator):
+    case = chain_case(generator)
+    model = models.Chain()
+    copies = [x.copy() for x in case.X]
+    mm.StructuralSVM(model, tol=1e-2).fit(case.X, case.Y)
+    assert not hasattr(model, "classes_")
+    assert all((x == y).all() for x, y in zip(case.X, copies, strict=True))
+    assert model.get_params() == models.Chain().get_params()
+
+
+@pytest.mark.parametrize("layout", ["dense", "csr"])
+def test_grid_search_and_cross_validation_of_chains(generator, layout):
+    case = chain_case(generator, n=12, lengths=(2, 3), n_classes=2, layout=layout)
+    svm = mm.StructuralSVM(models.Chain(classes=[0, 1]), tol=1e-2, random_state=0)
+    scores = cross_val_score(svm, case.X, case.Y, cv=3, error_score="raise")
+    assert np.isfinite(scores).all()
+    search = GridSearchCV(svm, {"C": [0.1, 1.0]}, cv=3, error_score="raise")
+    search.fit(case.X, case.Y)
+    assert search.best_params_["C"] in (0.1, 1.0)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    assert len(search.predict(case.X)) == 12
+
+
+def test_pipeline_and_string_labels(generator):
+    X = generator.normal(size=(30, 4))
+    y = np.where(X[:, 0] > 0, "right", "left")
+    pipe = make_pipeline(StandardScaler(), mm.MulticlassSVC(tol=1e-3)).fit(X, y)
+    assert pipe.score(X, y) > 0.9
+    assert list(pipe[-1].classes_) == ["left", "right"]
+
+
+def test_separable_data_are_separated(generator):
+    centres = 6 * np.eye(3)
+    y = np.repeat([0, 1, 2], 20)
+    X = sparse.csr_matrix(centres[y] + generator.normal(size=(60, 3)) * 0.3)
+    svc = mm.MulticlassSVC().fit(X, y)
+    assert svc.score(X, y) == 1.0

@@ -1,0 +1,264 @@
+"""Every built-in model against brute force over all outputs."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import maxmargin as mm
+from helpers import as_python, built_in, densified
+from maxmargin import losses, models
+from reference import enumerate as truths
+from reference.problems import CASES, chain_case, make_case, multiclass_case
+
+CHAINS = [name for name in CASES if name.startswith("chain")]
+
+
+def prepared(case):
+    """The initialised built-in model and its examples in the form the protocol takes."""
+    model = built_in(case)
+    model.initialize(case.X, case.Y)
+    examples = case.X if case.kind == "chain" else [case.X[i] for i in range(len(case.Y))]
+    return model, examples, case.truth.examples(case.X)
+
+
+def as_key(output):
+    """An output as a hashable value of plain Python."""
+    return tuple(np.asarray(output).tolist()) if np.ndim(output) else output
+
+
+def score_tolerance(case):
+    """Scores of float32 inputs may be summed in float32."""
+    X = case.X[0] if case.kind == "chain" else case.X
+    return 1e-5 if X.dtype == np.float32 else 1e-10
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_joint_feature_has_the_documented_order(seed, name):
+    case = make_case(name, seed)
+    model, examples, rows = prepared(case)
+    assert list(model.classes_) == case.truth.classes
+    assert model.size_joint_feature == case.truth.size_joint_feature
+    for x, row, y in zip(examples, rows, case.Y, strict=True):
+        for output in [y, *case.truth.outputs(row)[::5]]:
+            vector = np.asarray(model.joint_feature(x, output), dtype=float)
+            np.testing.assert_allclose(vector, case.truth.joint_feature(row, output), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_inference_is_the_brute_force_argmax(seed, generator, name):
+    case = make_case(name, seed)
+    model, examples, rows = prepared(case)
+    for scale in (0.1, 1.0, 10.0):
+        w = scale * generator.normal(size=model.size_joint_feature)
+        for x, row in zip(examples, rows, strict=True):
+            found = as_key(model.inference(x, w))
+            best = truths.scores(case.truth, row, w).max()
+            value = case.truth.joint_feature(row, found) @ w
+            assert value == pytest.approx(best, abs=score_tolerance(case) * scale)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_loss_augmented_inference_is_the_brute_force_argmax(seed, generator, name):
+    case = make_case(name, seed)
+    model, examples, rows = prepared(case)
+    for scale in (0.0, 0.3, 3.0):
+        w = scale * generator.normal(size=model.size_joint_feature)
+        for x, row, y in zip(examples, rows, case.Y, strict=True):
+            found = as_key(model.loss_augmented_inference(x, y, w))
+            best = truths.augmented_scores(case.truth, row, y, w).max()
+            value = case.truth.joint_feature(row, found) @ w + case.truth.loss(y, found)
+            assert value == pytest.approx(best, abs=score_tolerance(case))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_loss_is_the_definition(seed, name):
+    case = make_case(name, seed)
+    model, _, rows = prepared(case)
+    for row, y in zip(rows, case.Y, strict=True):
+        assert model.loss(y, y) == 0.0
+        for output in case.truth.outputs(row)[::3]:
+            assert model.loss(y, output) == pytest.approx(case.truth.loss(y, output), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("k", [1, 3, 1000])
+def test_k_best_is_brute_force(seed, generator, name, k):
+    case = make_case(name, seed)
+    model, examples, rows = prepared(case)
+    w = generator.normal(size=model.size_joint_feature)
+    for x, row in zip(examples, rows, strict=True):
+        found = model.inference_k_best(x, w, k)
+        outputs = [as_key(output) for output, _ in found]
+        values = [value for _, value in found]
+        expected = [value for _, value in truths.k_best(case.truth, row, w, k)]
+        np.testing.assert_allclose(values, expected, atol=score_tolerance(case))
+        assert len(set(outputs)) == len(outputs) == len(expected)
+        for output, value in found:
+            direct = case.truth.joint_feature(row, as_key(output)) @ w
+            assert value == pytest.approx(direct, abs=score_tolerance(case))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_unpack_names_every_weight_once(seed, name):
+    case = make_case(name, seed)
+    model, _, _ = prepared(case)
+    parts = model.unpack(np.arange(model.size_joint_feature, dtype=float))
+    together = np.concatenate([np.ravel(part) for part in parts.values()])
+    assert sorted(together.tolist()) == list(range(model.size_joint_feature))
+    K = len(case.truth.classes)
+    if case.kind == "chain":
+        assert parts["transitions"].shape == (K, K)
+        start = K * (case.truth.n_features + (case.truth.bias is not None))
+        assert parts["transitions"][0, 1] == start + 1  # [previous, next]
+        assert ("start" in parts, "end" in parts) == (case.truth.start, case.truth.end)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if "csr" in name])
+def test_csr_and_dense_are_the_same_model(seed, generator, name):
+    case = make_case(name, seed)
+    model, examples, _ = prepared(case)
+    dense, dense_examples, _ = prepared(case.replace(X=densified(case.X)))
+    w = generator.normal(size=model.size_joint_feature)
+    for x, row, y in zip(examples, dense_examples, case.Y, strict=True):
+        assert as_key(model.inference(x, w)) == as_key(dense.inference(row, w))
+        left, right = model.joint_feature(x, y), dense.joint_feature(row, y)
+        np.testing.assert_allclose(left, right, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_labels_may_be_anything_hashable(seed, generator, name):
+    # Names whose sorted order is not the order of the integers they stand for.
+    case = make_case(name, seed)
+    K = len(case.truth.classes)
+    names = ["delta", "alpha", "charlie", "bravo"][:K]
+    Y = [names[y] if case.kind == "multiclass" else [names[t] for t in y] for y in case.Y]
+    model = built_in(case) if case.options["costs"] is None else None
+    if model is None:
+        order = [names.index(name) for name in sorted(names)]
+        options = dict(case.options, costs=case.options["costs"][np.ix_(order, order)])
+        model = built_in(case.replace(options=options))
+    model.initialize(case.X, Y)
+    assert list(model.classes_) == sorted(names)
+    plain, examples, _ = prepared(case)
+    w = generator.normal(size=model.size_joint_feature)
+    for x, y, number in zip(examples, Y, case.Y, strict=True):
+        assert model.loss(y, y) == 0.0
+        worst = model.loss_augmented_inference(x, y, w)
+        back = as_key(worst)
+        back = names.index(back) if case.kind == "multiclass" else [names.index(t) for t in back]
+        assert model.loss(y, worst) == pytest.approx(plain.loss(number, back), rel=1e-12)
+        left = np.sort(np.asarray(model.joint_feature(x, worst)))
+        right = np.sort(np.asarray(plain.joint_feature(x, back)))
+        np.testing.assert_allclose(left, right, atol=1e-12)
+
+
+def test_given_classes_keep_labels_that_do_not_occur(generator):
+    case = multiclass_case(generator, n_classes=2)
+    model = models.Multiclass(classes=[0, 1, 2])
+    model.initialize(case.X, case.Y)
+    assert list(model.classes_) == [0, 1, 2]
+    assert model.size_joint_feature == 3 * case.X.shape[1]
+    vector = np.asarray(model.joint_feature(case.X[0], 2))
+    np.testing.assert_allclose(vector, np.concatenate([np.zeros(8), case.X[0]]))
+
+
+@pytest.mark.parametrize("form", ["vector", "matrix", "dict"])
+@pytest.mark.parametrize("mean", [False, True])
+def test_per_label_costs(generator, form, mean):
+    # A vector or a dict gives the cost of a mistake by the true label.
+    case = chain_case(generator, n_classes=3)
+    per_label = np.array([1.0, 2.0, 5.0])
+    table = per_label[:, None] * (1.0 - np.eye(3))
+    costs = {"vector": per_label, "matrix": table, "dict": {0: 1.0, 1: 2.0, 2: 5.0}}[form]
+    model = models.Chain(loss=losses.Hamming(costs=costs, mean=mean))
+    model.initialize(case.X, case.Y)
+    truth = truths.ChainTruth([0, 1, 2], 3, table, mean)
+    for row, y in zip(case.X, case.Y, strict=True):
+        for output in truth.outputs(row):
+            assert model.loss(y, output) == pytest.approx(truth.loss(y, output), rel=1e-12)
+
+
+def test_strings_and_dicts_are_features_by_name():
+    words = [["the", "cat"], ["cat"], ["sat", "the", "sat"]]
+    Y = [["D", "N"], ["N"], ["V", "D", "V"]]
+    vocabulary = sorted({word for sentence in words for word in sentence})
+    one_hot = [np.eye(3)[[vocabulary.index(word) for word in sentence]] for sentence in words]
+    forms = {
+        "strings": words,
+        "lists": [[[word] for word in sentence] for sentence in words],
+        "dicts": [[{word: 1.0} for word in sentence] for sentence in words],
+    }
+    expected = fitted_primal(one_hot, Y)
+    for name, X in forms.items():
+        assert fitted_primal(X, Y) == pytest.approx(expected, rel=1e-7), name
+
+
+def fitted_primal(X, Y):
+    svm = mm.StructuralSVM(models.Chain(), tol=1e-9, max_passes=5000, random_state=0)
+    return svm.fit(X, Y).certificate_.primal
+
+
+def test_attributes_unseen_in_training_are_ignored_at_prediction():
+    X = [[{"a": 1.0}, {"b": 2.0}], [{"b": 1.0}]]
+    svm = mm.StructuralSVM(models.Chain(), tol=1e-6).fit(X, [["x", "y"], ["y"]])
+    known = svm.predict([[{"a": 1.0}]])
+    assert [list(y) for y in svm.predict([[{"a": 1.0, "never": 7.0}]])] == [list(known[0])]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_prediction_is_inference_with_coef(seed, name):
+    case = make_case(name, seed)
+    svm = mm.StructuralSVM(built_in(case), C=case.C, tol=1e-4, random_state=0, n_jobs=2)
+    svm.fit(case.X, case.Y, sample_weight=case.sample_weight)
+    predicted = svm.predict(case.X)
+    rows = case.truth.examples(case.X)
+    for row, output in zip(rows, predicted, strict=True):
+        best = truths.scores(case.truth, row, svm.coef_).max()
+        value = case.truth.joint_feature(row, as_key(output)) @ svm.coef_
+        assert value == pytest.approx(best, abs=score_tolerance(case))
+    pairs = list(zip(case.Y, predicted, strict=True))
+    mean_loss = np.mean([case.truth.loss(y, as_key(output)) for y, output in pairs])
+    assert svm.loss(case.X, case.Y) == pytest.approx(mean_loss, rel=1e-12)
+    right = [np.equal(np.ravel(y), np.ravel(output)) for y, output in pairs]
+    assert svm.score(case.X, case.Y) == pytest.approx(np.concatenate(right).mean(), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_predicted_k_best_starts_with_the_prediction(seed, name):
+    case = make_case(name, seed)
+    svm = mm.StructuralSVM(built_in(case), C=case.C, tol=1e-4, random_state=0)
+    svm.fit(case.X, case.Y, sample_weight=case.sample_weight)
+    rows = case.truth.examples(case.X)
+    for row, answers in zip(rows, svm.predict_k_best(case.X, 3), strict=True):
+        expected = truths.k_best(case.truth, row, svm.coef_, 3)
+        values = [value for _, value in answers]
+        np.testing.assert_allclose(values, [v for _, v in expected], atol=1e-4)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_check_model_has_nothing_to_say_about_the_built_in_models(seed, name):
+    case = make_case(name, seed)
+    mm.check_model(built_in(case), case.X, case.Y)
+
+
+@pytest.mark.parametrize("name", ["multiclass-cost-dense", "chain-1to4-dense"])
+def test_check_model_accepts_a_right_python_model(seed, name):
+    case = make_case(name, seed)
+    model, X = as_python(case)
+    mm.check_model(model, X, case.Y)
+
+
+def test_csr_rows_with_unsorted_indices_and_explicit_zeros(generator):
+    case = multiclass_case(generator, layout="csr")
+    messy = case.X.copy()
+    for row in range(messy.shape[0]):
+        part = slice(messy.indptr[row], messy.indptr[row + 1])
+        messy.indices[part] = messy.indices[part][::-1].copy()
+        messy.data[part] = messy.data[part][::-1].copy()
+    messy.data[0] = 0.0
+    messy.has_sorted_indices = False
+    reference = sparse.csr_matrix(messy.toarray())
+    clean = mm.StructuralSVM(models.Multiclass(), tol=1e-9, random_state=0, max_passes=9999)
+    other = mm.StructuralSVM(models.Multiclass(), tol=1e-9, random_state=0, max_passes=9999)
+    left = clean.fit(reference, case.Y).certificate_.primal
+    assert other.fit(messy, case.Y).certificate_.primal == pytest.approx(left, rel=1e-8)

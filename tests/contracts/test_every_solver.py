@@ -1,0 +1,187 @@
+"""Every solver walks through the same problems; the dense QP over all outputs is the judge."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+import maxmargin as mm
+from helpers import (
+    EVERY,
+    EXACT,
+    RATED,
+    as_python,
+    assert_optimal,
+    assert_truthful,
+    fit,
+    loss_units,
+    quietly,
+)
+from reference.dense_qp import primal_objective
+from reference.problems import CASES, make_case
+from reference.python_chain import BatchPythonChain, PythonChain
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("solver", EXACT)
+def test_pair_steps_reach_the_optimum(seed, solver, name):
+    case = make_case(name, seed)
+    svm = fit(case, EXACT[solver](), relative=1e-7)
+    assert_optimal(case, svm)
+    assert_truthful(case, svm)
+
+
+@pytest.mark.parametrize("name", ["multiclass-cost-dense", "chain-1to4-dense"])
+@pytest.mark.parametrize("solver", EXACT)
+def test_pair_steps_reach_nine_digits(seed, solver, name):
+    case = make_case(name, seed)
+    svm = fit(case, EXACT[solver](), relative=1e-9)
+    assert_optimal(case, svm, relative=1e-8)
+
+
+@pytest.mark.parametrize("C", [1e-3, 20.0])
+@pytest.mark.parametrize("solver", EXACT)
+def test_pair_steps_reach_the_optimum_for_small_and_large_c(seed, solver, C):
+    case = make_case("chain-mean-weights", seed).replace(C=C)
+    svm = fit(case, EXACT[solver](), relative=1e-7)
+    assert_optimal(case, svm)
+    assert_truthful(case, svm)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("solver", RATED)
+def test_rated_solvers_bracket_the_optimum_and_claim_no_more(seed, solver, name):
+    case = make_case(name, seed)
+    with pytest.warns(ConvergenceWarning, match="gap"):
+        svm = fit(case, RATED[solver](), relative=1e-13, max_passes=20)
+    assert not svm.certificate_.converged
+    assert_truthful(case, svm)
+
+
+@pytest.mark.parametrize("name", ["multiclass-cost-dense", "chain-mean-weights"])
+@pytest.mark.parametrize("solver", RATED)
+def test_rated_solvers_get_somewhere(seed, solver, name):
+    case = make_case(name, seed)
+    short = quietly(lambda: fit(case, RATED[solver](), relative=1e-13, max_passes=2))
+    long = quietly(lambda: fit(case, RATED[solver](), relative=1e-13, max_passes=400))
+    excess = long.certificate_.primal - case.optimum.value
+    assert excess <= 0.2 * case.optimum.value
+    assert excess <= short.certificate_.primal - case.optimum.value
+    assert long.certificate_.gap < short.certificate_.gap
+
+
+@pytest.mark.parametrize("solver", ["bcfw", "bcfw-gap", "bcfw-average"])
+def test_frank_wolfe_converges_at_a_loose_tolerance_and_is_right(seed, solver):
+    case = make_case("chain-1to4-dense", seed)
+    svm = fit(case, RATED[solver](), relative=0.05, max_passes=5000)
+    assert svm.certificate_.converged
+    assert_truthful(case, svm)
+    assert svm.certificate_.primal <= 1.05 * case.optimum.value
+
+
+@pytest.mark.parametrize("name", ["multiclass-cost-csr-weights", "chain-1to4-csr-ends"])
+@pytest.mark.parametrize("solver", EVERY)
+def test_history_is_made_of_equal_columns_that_only_grow(seed, solver, name):
+    case = make_case(name, seed)
+    svm = quietly(lambda: fit(case, EVERY[solver](), max_passes=30))
+    history, certificate = svm.history_, svm.certificate_
+    keys = ("seconds", "passes", "oracle_calls", "primal", "dual", "gap", "estimate", "planes")
+    columns = {key: np.asarray(history[key], dtype=float) for key in keys}
+    assert len({len(column) for column in columns.values()}) == 1
+    assert len(columns["gap"]) >= 1
+    for key in ("seconds", "passes", "oracle_calls"):
+        assert (np.diff(columns[key]) >= 0).all(), key
+    for key in ("primal", "gap"):  # best certified so far
+        finite = columns[key][np.isfinite(columns[key])]
+        assert (np.diff(finite) <= 1e-12).all(), key
+    assert columns["oracle_calls"][-1] <= certificate.oracle_calls
+    assert certificate.passes == pytest.approx(certificate.oracle_calls / len(case.Y), rel=0.5)
+    certified = np.isfinite(columns["primal"])
+    assert (columns["dual"] <= case.optimum.primal * (1 + 1e-9)).all()
+    assert (columns["primal"][certified] >= case.optimum.dual * (1 - 1e-9)).all()
+
+
+@pytest.mark.parametrize("name", ["multiclass-cost-dense", "chain-1to4-csr-ends"])
+@pytest.mark.parametrize("solver", EXACT)
+def test_python_model_reaches_the_same_optimum(seed, solver, name):
+    case = make_case(name, seed)
+    model, X = as_python(case)
+    tol = loss_units(case, 1e-7)
+    svm = mm.StructuralSVM(model, C=case.C, solver=EXACT[solver](), tol=tol, random_state=0)
+    svm.set_params(max_passes=50_000).fit(X, case.Y, sample_weight=case.sample_weight)
+    assert_optimal(case, svm)
+    assert_truthful(case, svm)
+
+
+@pytest.mark.parametrize("solver", RATED)
+def test_python_model_brackets_the_optimum_with_rated_solvers(seed, solver):
+    case = make_case("chain-mean-weights", seed)
+    model, X = as_python(case)
+    svm = mm.StructuralSVM(model, C=case.C, solver=RATED[solver](), tol=1e-12, max_passes=15)
+    quietly(lambda: svm.fit(X, case.Y, sample_weight=case.sample_weight))
+    assert not svm.certificate_.converged
+    assert_truthful(case, svm)
+
+
+def test_python_model_is_not_asked_more_often_than_the_counter_says(seed):
+    case = make_case("chain-1to4-dense", seed)
+
+    class Counting(PythonChain):
+        calls = 0
+
+        def loss_augmented_inference(self, x, y, w):
+            self.calls += 1
+            return super().loss_augmented_inference(x, y, w)
+
+    model = Counting(3)
+    svm = mm.StructuralSVM(model, solver="sda", tol=1e-6, max_passes=5000).fit(case.X, case.Y)
+    used = svm.model_.calls if hasattr(svm.model_, "calls") else model.calls
+    assert 0 < used <= svm.certificate_.oracle_calls + len(case.Y)
+
+
+def test_batch_oracle_of_a_python_model_is_used(seed):
+    case = make_case("chain-1to4-dense", seed)
+    model = BatchPythonChain(3)
+    svm = mm.StructuralSVM(model, tol=loss_units(case, 1e-7), max_passes=5000)
+    svm.fit(case.X, case.Y)
+    assert_optimal(case, svm)
+    assert max(model.batches, svm.model_.batches) > 0
+
+
+@pytest.mark.parametrize("solver", EXACT)
+def test_float32_input_meets_the_optimum_of_its_own_values(seed, solver):
+    case = make_case("multiclass-bias-float32", seed)
+    svm = fit(case, EXACT[solver](), relative=1e-8)
+    wide = fit(case.replace(X=np.asarray(case.X, dtype=np.float64)), EXACT[solver](), relative=1e-8)
+    assert svm.certificate_.primal == pytest.approx(wide.certificate_.primal, rel=1e-7)
+    assert svm.coef_.dtype == np.float64
+
+
+@pytest.mark.parametrize("solver", EXACT)
+def test_no_warning_when_converged(seed, solver):
+    case = make_case("multiclass-cost-dense", seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit(case, EXACT[solver](), relative=1e-4)
+
+
+@pytest.mark.parametrize("solver", EVERY)
+def test_budget_of_passes_is_kept(seed, solver):
+    case = make_case("multiclass-cost-dense", seed)
+    svm = quietly(lambda: fit(case, EVERY[solver](), relative=1e-13, max_passes=3))
+    assert svm.certificate_.oracle_calls <= 6 * len(case.Y)  # three passes and certificates
+    assert_truthful(case, svm)
+
+
+@pytest.mark.parametrize("solver", ["proximal", "fasole", "sda"])
+def test_objective_and_certify_recompute_the_definition(seed, generator, solver):
+    case = make_case("chain-cost-four-labels", seed)
+    svm = fit(case, solver, relative=1e-4)
+    w = generator.normal(size=case.truth.size_joint_feature)
+    expected = primal_objective(case.blocks, case.budgets, w)
+    assert mm.objective(svm, w, case.X, case.Y) == pytest.approx(expected, rel=1e-10)
+    again = mm.certify(svm, case.X, case.Y)
+    assert again.primal == pytest.approx(svm.certificate_.primal, rel=1e-9)
+    assert again.dual == pytest.approx(svm.certificate_.dual, rel=1e-9)
+    assert again.exact

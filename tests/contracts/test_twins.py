@@ -1,0 +1,67 @@
+"""The compiled solvers do what the readable twins do, pass by pass.
+
+Cyclic order and a random cost matrix (no ties) leave no freedom: after each pass over the examples
+the dual of the package is the dual of the pseudo-code.
+"""
+
+import numpy as np
+import pytest
+
+from helpers import fit, quietly
+from maxmargin import solvers
+from reference import twins, twins_batch
+from reference.problems import chain_case, fresh, multiclass_case
+
+MAKERS = {
+    "multiclass": lambda g: multiclass_case(g, n=12, n_classes=4, costs=True, C=0.4),
+    "multiclass-csr-weights": lambda g: multiclass_case(
+        g, n=12, n_classes=3, layout="csr", costs=True, weighted=True
+    ),
+    "chain": lambda g: chain_case(g, n=8, lengths=(1, 3, 2), costs=True, start=True, end=True),
+    "chain-mean-weights": lambda g: chain_case(
+        g, n=8, lengths=(3, 2), costs=True, mean=True, weighted=True, C=3.0
+    ),
+}
+PAIRS = {
+    "sda": (twins.sda, lambda: solvers.SDA(order="cyclic")),
+    "sdm": (twins.sdm, lambda: solvers.SDM(order="cyclic")),
+    "bcfw": (twins.bcfw, lambda: solvers.BCFW(order="cyclic")),
+}
+PASSES = 6
+
+
+def enumerated(case):
+    return twins.EnumeratedBlocks(case.truth, case.X, case.Y, case.C, case.sample_weight)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("solver", PAIRS)
+def test_dual_after_each_pass_is_the_twins(seed, solver, name):
+    case = MAKERS[name](fresh(seed, 7))
+    twin, make = PAIRS[solver]
+    expected = twin(enumerated(case), tol=0.0, max_passes=PASSES).dual
+    svm = quietly(lambda: fit(case, make(), relative=1e-14, max_passes=50))
+    found = np.asarray(svm.history_["dual"][: PASSES + 1])
+    found = found[1:] if found[0] == 0.0 else found[:PASSES]  # a row for the start is allowed
+    np.testing.assert_allclose(found[:PASSES], expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_fasole_as_printed_asks_the_oracle_as_often_as_the_twin(seed, name):
+    case = MAKERS[name](fresh(seed, 8))
+    tol = 1e-3
+    twin = twins_batch.fasole(enumerated(case), tol=tol)
+    assert twin.converged
+    svm = fit(case, solvers.Fasole(order="cyclic", reduced="printed"), tol=tol)
+    slack = 2 * len(case.Y)  # a certificate pass, and flags that end a pass earlier or later
+    assert abs(svm.certificate_.oracle_calls - twin.oracle_calls[-1]) <= slack
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_proximal_needs_no_more_passes_than_the_plain_recipe(seed, name):
+    # The recipe's shortcuts (skipping, early certificates) may only save oracle calls.
+    case = MAKERS[name](fresh(seed, 9))
+    twin = twins_batch.proximal(enumerated(case), tol=1e-3, seed=seed)
+    assert twin.converged
+    svm = fit(case, "proximal", tol=1e-3)
+    assert svm.certificate_.oracle_calls <= 2 * twin.oracle_calls[-1] + 5 * len(case.Y)

@@ -1,0 +1,132 @@
+"""How the suites meet the package: cases as models, solvers by name, fits to a relative gap."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+
+import maxmargin as mm
+from maxmargin import losses, models, solvers
+from reference.dense_qp import primal_objective
+from reference.enumerate import with_bias
+from reference.problems import Case
+from reference.python_chain import PythonChain, PythonMulticlass
+
+# Solvers with pair steps: they must reach the optimum when asked to.
+EXACT: dict[str, Callable[[], Any]] = {
+    "auto": lambda: "auto",
+    "proximal": lambda: "proximal",
+    "fasole": lambda: "fasole",
+    "fasole-sweeps": lambda: solvers.Fasole(reduced="sweeps", order="random"),
+    "fasole-mvp": lambda: solvers.Fasole(rule="mvp"),
+    "sda": lambda: "sda",
+    "sda-cyclic": lambda: solvers.SDA(order="cyclic"),
+    "sdm": lambda: "sdm",
+    "bcfw-pairwise": lambda: solvers.BCFW(pairwise=True),
+    "bcfw-pairwise-gap": lambda: solvers.BCFW(pairwise=True, gap_sampling=True),
+}
+
+# Solvers that only go as far as their rate allows.
+RATED: dict[str, Callable[[], Any]] = {
+    "bcfw": lambda: "bcfw",
+    "bcfw-gap": lambda: solvers.BCFW(gap_sampling=True),
+    "bcfw-average": lambda: solvers.BCFW(averaging=True),
+    "bcfw-fixed-step": lambda: solvers.BCFW(line_search=False),
+    "subgradient": lambda: "subgradient",
+    "subgradient-last": lambda: solvers.Subgradient(averaging=False),
+}
+
+EVERY = {**EXACT, **RATED}
+
+
+def built_in(case: Case) -> Any:
+    """The package's model for a case."""
+    options = case.options
+    if case.kind == "multiclass":
+        loss = "zero-one" if options["costs"] is None else options["costs"]
+        return models.Multiclass(loss=loss, bias=options["bias"])
+    loss = "mean-hamming" if options["mean"] else "hamming"
+    if options["costs"] is not None:
+        loss = losses.Hamming(costs=options["costs"], mean=options["mean"])
+    ends = {"start": options["start"], "end": options["end"]}
+    return models.Chain(loss=loss, bias=options["bias"], **ends)
+
+
+def as_python(case: Case) -> tuple[Any, list]:
+    """The same problem for a model written in Python: a bias becomes a constant feature."""
+    options = case.options
+    X = [with_bias(x, options["bias"]) for x in case.truth.examples(case.X)]
+    if case.kind == "multiclass":
+        return PythonMulticlass(case.truth.costs), X
+    ends = {"start": options["start"], "end": options["end"]}
+    return PythonChain(len(case.truth.classes), case.truth.costs, options["mean"], **ends), X
+
+
+def loss_units(case: Case, relative: float) -> float:
+    """The `tol` that bounds P - D by `relative` times the optimum."""
+    return relative * case.optimum.value / float(case.budgets.sum())
+
+
+def fit(case: Case, solver: Any = "auto", relative: float = 1e-7, **settings: Any) -> Any:
+    """A StructuralSVM with the built-in model, asked for this relative gap."""
+    settings = {
+        "tol": loss_units(case, relative),
+        "max_passes": 50_000,
+        "random_state": 0,
+    } | settings
+    svm = mm.StructuralSVM(built_in(case), C=case.C, solver=solver, **settings)
+    return svm.fit(case.X, case.Y, sample_weight=case.sample_weight)
+
+
+def quietly(call: Callable[[], Any]) -> Any:
+    """The result of a call that may run out of passes."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return call()
+
+
+def densified(X: Any) -> Any:
+    """The same examples without CSR."""
+    if isinstance(X, list):
+        return [x.toarray() if sparse.issparse(x) else x for x in X]
+    return X.toarray() if sparse.issparse(X) else X
+
+
+def assert_truthful(case: Case, svm: Any) -> None:
+    """The certificate by definition: primal of coef_, units of the gap, and the bracket."""
+    certificate, optimum = svm.certificate_, case.optimum
+    primal = primal_objective(case.blocks, case.budgets, np.asarray(svm.coef_))
+    total = float(case.budgets.sum())
+    assert certificate.primal == pytest.approx(primal, rel=1e-8)
+    assert certificate.gap == pytest.approx(
+        (certificate.primal - certificate.dual) / total, rel=1e-8, abs=1e-12
+    )
+    assert certificate.dual <= optimum.primal * (1 + 1e-9)
+    assert certificate.primal >= optimum.dual * (1 - 1e-9)
+    assert certificate.converged == (certificate.gap <= certificate.tol)
+
+
+def assert_optimal(case: Case, svm: Any, relative: float = 1e-6) -> None:
+    """Primal and dual are the optimum of the dense QP."""
+    assert svm.certificate_.converged
+    assert svm.certificate_.exact
+    assert svm.certificate_.primal == pytest.approx(case.optimum.value, rel=relative)
+    assert svm.certificate_.dual == pytest.approx(case.optimum.value, rel=relative)
+
+
+@contextlib.contextmanager
+def refusal(*patterns: str, kinds: tuple = (ValueError, TypeError)) -> Iterator[None]:
+    """The block must raise, and the message must match every pattern (case does not matter)."""
+    with pytest.raises(kinds) as caught:
+        yield
+    message = str(caught.value)
+    for pattern in patterns:
+        assert re.search(pattern, message, re.IGNORECASE), f"{pattern!r} not in: {message}"

@@ -1,0 +1,116 @@
+"""Runs: reproducible, restartable, parallel, saved and loaded, and the same optimum throughout."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import maxmargin as mm
+from helpers import EVERY, EXACT, built_in, fit, loss_units, quietly
+from reference.strategies import cases
+
+few = settings(max_examples=8)
+
+
+def flat(predictions):
+    """All predicted labels in one list."""
+    return [label for y in predictions for label in np.ravel(y).tolist()]
+
+
+@pytest.mark.parametrize("solver", EVERY)
+@few
+@given(case=cases(), state=st.integers(0, 1000))
+def test_same_seed_and_one_thread_are_bit_identical(solver, case, state):
+    settings = {"relative": 1e-6, "max_passes": 10, "random_state": state, "n_jobs": 1}
+    left, right = (quietly(lambda: fit(case, EVERY[solver](), **settings)) for _ in range(2))
+    assert left.coef_.tobytes() == right.coef_.tobytes()
+    assert left.certificate_.dual == right.certificate_.dual
+    assert left.certificate_.oracle_calls == right.certificate_.oracle_calls
+    np.testing.assert_array_equal(left.history_["dual"], right.history_["dual"])
+
+
+@pytest.mark.parametrize("solver", ["proximal", "sda", "sdm", "bcfw-pairwise"])
+@few
+@given(case=cases())
+def test_any_seed_reaches_the_same_optimum(solver, case):
+    for state in (1, 2):
+        svm = fit(case, EXACT[solver](), random_state=state)
+        assert svm.certificate_.primal == pytest.approx(case.optimum.value, rel=1e-6)
+
+
+@pytest.mark.parametrize("solver", EXACT)
+@few
+@given(case=cases())
+def test_two_threads_reach_the_same_optimum(solver, case):
+    svm = fit(case, EXACT[solver](), n_jobs=2)
+    assert svm.certificate_.converged
+    assert svm.certificate_.primal == pytest.approx(case.optimum.value, rel=1e-6)
+    assert svm.certificate_.dual == pytest.approx(case.optimum.value, rel=1e-6)
+
+
+@pytest.mark.parametrize("solver", EXACT)
+@few
+@given(case=cases())
+def test_warm_start_continues_to_the_same_optimum(solver, case):
+    tol = loss_units(case, 1e-7)
+    svm = mm.StructuralSVM(built_in(case), C=case.C, solver=EXACT[solver](), tol=tol)
+    svm.set_params(max_passes=2, warm_start=True, random_state=0)
+    quietly(lambda: svm.fit(case.X, case.Y, sample_weight=case.sample_weight))
+    reached = svm.certificate_.dual
+    svm.set_params(max_passes=50_000)
+    svm.fit(case.X, case.Y, sample_weight=case.sample_weight)
+    assert svm.certificate_.converged
+    assert svm.certificate_.primal == pytest.approx(case.optimum.value, rel=1e-6)
+    assert svm.history_["dual"][0] >= reached - 1e-9 * case.optimum.value  # not from zero
+
+
+@few
+@given(case=cases())
+def test_warm_start_at_the_optimum_is_almost_free(case):
+    tol = loss_units(case, 1e-5)
+    svm = mm.StructuralSVM(built_in(case), C=case.C, solver="sda", tol=tol, warm_start=True)
+    svm.set_params(max_passes=50_000, random_state=0)
+    svm.fit(case.X, case.Y, sample_weight=case.sample_weight)
+    first = svm.certificate_.primal
+    svm.fit(case.X, case.Y, sample_weight=case.sample_weight)
+    assert svm.certificate_.converged
+    assert svm.certificate_.passes <= 3
+    assert svm.certificate_.primal == pytest.approx(first, rel=2e-5)
+
+
+@few
+@given(case=cases(), factor=st.sampled_from([0.1, 7.0]))
+def test_warm_start_with_another_c_reaches_the_other_optimum(case, factor):
+    svm = fit(case, "sda", warm_start=True)
+    other = case.replace(C=factor * case.C)
+    svm.set_params(C=other.C, tol=loss_units(other, 1e-7))
+    svm.fit(case.X, case.Y, sample_weight=case.sample_weight)
+    assert svm.certificate_.converged
+    assert svm.certificate_.primal == pytest.approx(other.optimum.value, rel=1e-6)
+    assert svm.certificate_.dual <= other.optimum.primal * (1 + 1e-9)
+
+
+@few
+@given(case=cases())
+def test_loaded_models_predict_the_same_bits(tmp_path_factory, case):
+    svm = quietly(lambda: fit(case, "proximal", max_passes=5))
+    path = tmp_path_factory.mktemp("models") / "model.safetensors"
+    svm.save(path)
+    loaded = mm.load(path)
+    assert loaded.coef_.tobytes() == svm.coef_.tobytes()
+    assert list(loaded.classes_) == list(svm.classes_)
+    assert flat(loaded.predict(case.X)) == flat(svm.predict(case.X))
+    assert loaded.score(case.X, case.Y) == svm.score(case.X, case.Y)
+    assert loaded.loss(case.X, case.Y) == svm.loss(case.X, case.Y)
+
+
+@pytest.mark.parametrize("solver", EVERY)
+@few
+@given(case=cases(), passes=st.integers(1, 6))
+def test_certify_agrees_with_the_certificate(solver, case, passes):
+    svm = quietly(lambda: fit(case, EVERY[solver](), relative=1e-10, max_passes=passes))
+    again = mm.certify(svm, case.X, case.Y, sample_weight=case.sample_weight)
+    assert again.primal == pytest.approx(svm.certificate_.primal, rel=1e-8)
+    assert again.dual == pytest.approx(svm.certificate_.dual, rel=1e-8, abs=1e-12)
+    assert again.gap == pytest.approx(svm.certificate_.gap, rel=1e-6, abs=1e-10)
+    assert again.exact

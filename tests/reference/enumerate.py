@@ -1,0 +1,190 @@
+"""All outputs of an example, one by one: the slow truth about models.
+
+Nothing here is clever. An output is scored by the inner product of w with its joint feature
+vector, and every argmax is a loop over all outputs. The layout of the vectors is the documented
+order of `coef_`:
+
+    multiclass  (K, d [+1 with bias]) ravelled, class-major
+    chain       unary (K, d [+1]) ravelled, transitions (K, K) ravelled as [previous, next],
+                then start (K,) and end (K,) where the model has them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, product
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+Label = Hashable
+
+
+def dense_rows(X: Any) -> np.ndarray:
+    """A float64 copy of a dense or sparse matrix."""
+    return np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
+
+
+def with_bias(x: np.ndarray, bias: float | None) -> np.ndarray:
+    """`x` with the constant `bias` appended to its last axis (unchanged for None)."""
+    if bias is None:
+        return x
+    constant = np.full((*x.shape[:-1], 1), float(bias))
+    return np.concatenate([x, constant], axis=-1)
+
+
+def zero_one(n_classes: int) -> np.ndarray:
+    """The cost matrix of the zero-one loss."""
+    return 1.0 - np.eye(n_classes)
+
+
+class MulticlassTruth:
+    """Labels of one example are its outputs; costs[true, predicted] is the loss."""
+
+    def __init__(
+        self,
+        classes: Sequence[Label],
+        n_features: int,
+        costs: np.ndarray | None = None,
+        bias: float | None = None,
+    ) -> None:
+        self.classes = list(classes)
+        self.n_features = n_features
+        self.costs = zero_one(len(self.classes)) if costs is None else np.asarray(costs)
+        self.bias = bias
+        self.size_joint_feature = len(self.classes) * (n_features + (bias is not None))
+
+    def examples(self, X: Any) -> list[np.ndarray]:
+        """One dense row per example."""
+        return list(dense_rows(X))
+
+    def outputs(self, x: np.ndarray) -> list[Label]:
+        """Every label."""
+        return list(self.classes)
+
+    def joint_feature(self, x: np.ndarray, y: Label) -> np.ndarray:
+        """x in the rows of class y, zero elsewhere."""
+        features = with_bias(np.asarray(x, dtype=np.float64), self.bias)
+        table = np.zeros((len(self.classes), len(features)))
+        table[self.classes.index(y)] = features
+        return table.ravel()
+
+    def loss(self, y: Label, y_hat: Label, node_weight: Any = None) -> float:
+        """costs[y, y_hat]."""
+        return float(self.costs[self.classes.index(y), self.classes.index(y_hat)])
+
+
+class ChainTruth:
+    """Label sequences of the length of x are its outputs; the loss is a sum over positions."""
+
+    def __init__(
+        self,
+        classes: Sequence[Label],
+        n_features: int,
+        costs: np.ndarray | None = None,
+        mean: bool = False,
+        bias: float | None = None,
+        start: bool = False,
+        end: bool = False,
+    ) -> None:
+        self.classes = list(classes)
+        self.n_features = n_features
+        self.costs = zero_one(len(self.classes)) if costs is None else np.asarray(costs)
+        self.mean, self.bias, self.start, self.end = mean, bias, start, end
+        K = len(self.classes)
+        self.size_joint_feature = K * (n_features + (bias is not None)) + K * K + K * (start + end)
+
+    def examples(self, X: Any) -> list[np.ndarray]:
+        """One dense (T, d) array per example."""
+        return [dense_rows(x) for x in X]
+
+    def outputs(self, x: np.ndarray) -> list[tuple[Label, ...]]:
+        """Every sequence of labels of the length of x, K^T of them."""
+        return list(product(self.classes, repeat=len(x)))
+
+    def joint_feature(self, x: np.ndarray, y: Sequence[Label]) -> np.ndarray:
+        """Sums of features per label, counts of transitions, the first and the last label."""
+        features = with_bias(np.asarray(x, dtype=np.float64), self.bias)
+        codes = [self.classes.index(label) for label in y]
+        K = len(self.classes)
+        unary, transitions = np.zeros((K, features.shape[1])), np.zeros((K, K))
+        first, last = np.zeros(K), np.zeros(K)
+        for position, code in enumerate(codes):
+            unary[code] += features[position]
+        for previous, following in pairwise(codes):
+            transitions[previous, following] += 1.0
+        first[codes[0]] = 1.0
+        last[codes[-1]] = 1.0
+        parts = [unary.ravel(), transitions.ravel()]
+        parts += [first] if self.start else []
+        parts += [last] if self.end else []
+        return np.concatenate(parts)
+
+    def loss(self, y: Sequence[Label], y_hat: Sequence[Label], node_weight: Any = None) -> float:
+        """Sum (or mean) over positions of node_weight[t] * costs[y[t], y_hat[t]]."""
+        weights = np.ones(len(y)) if node_weight is None else np.asarray(node_weight)
+        index = self.classes.index
+        total = sum(
+            weight * self.costs[index(true), index(predicted)]
+            for weight, true, predicted in zip(weights, y, y_hat, strict=True)
+        )
+        return float(total / len(y) if self.mean else total)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Every plane of one example: row j of `vectors` is psi(y_j), `offsets[j]` its loss."""
+
+    outputs: list[Any]
+    offsets: np.ndarray
+    vectors: np.ndarray
+
+
+def enumerate_block(truth: Any, x: Any, y: Any, node_weight: Any = None) -> Block:
+    """All planes of one example, for any model with outputs, joint_feature and loss."""
+    outputs = truth.outputs(x)
+    extra = {} if node_weight is None else {"node_weight": node_weight}
+    correct = truth.joint_feature(x, y)
+    vectors = np.array([truth.joint_feature(x, output) - correct for output in outputs])
+    offsets = np.array([truth.loss(y, output, **extra) for output in outputs])
+    return Block(outputs, offsets, vectors)
+
+
+def enumerate_blocks(truth: Any, X: Any, Y: Any, node_weight: Any = None) -> list[Block]:
+    """All planes of all examples."""
+    weights = [None] * len(Y) if node_weight is None else node_weight
+    return [
+        enumerate_block(truth, x, y, weight)
+        for x, y, weight in zip(truth.examples(X), Y, weights, strict=True)
+    ]
+
+
+def scores(truth: Any, x: Any, w: np.ndarray) -> np.ndarray:
+    """<w, Psi(x, y)> of every output, in the order of `outputs`."""
+    return np.array([truth.joint_feature(x, output) @ w for output in truth.outputs(x)])
+
+
+def augmented_scores(truth: Any, x: Any, y: Any, w: np.ndarray) -> np.ndarray:
+    """<w, Psi(x, y_hat)> + loss(y, y_hat) of every output y_hat."""
+    losses = np.array([truth.loss(y, output) for output in truth.outputs(x)])
+    return scores(truth, x, w) + losses
+
+
+def argmax(truth: Any, x: Any, w: np.ndarray) -> Any:
+    """The best output by enumeration (the first of equals)."""
+    return truth.outputs(x)[int(np.argmax(scores(truth, x, w)))]
+
+
+def loss_augmented_argmax(truth: Any, x: Any, y: Any, w: np.ndarray) -> Any:
+    """The most violating output by enumeration (the first of equals)."""
+    return truth.outputs(x)[int(np.argmax(augmented_scores(truth, x, y, w)))]
+
+
+def k_best(truth: Any, x: Any, w: np.ndarray, k: int) -> list[tuple[Any, float]]:
+    """The k best outputs with their scores, best first; fewer when there are fewer outputs."""
+    values = scores(truth, x, w)
+    order = np.argsort(-values, kind="stable")[:k]
+    outputs = truth.outputs(x)
+    return [(outputs[j], float(values[j])) for j in order]

@@ -1,0 +1,163 @@
+"""Random small problems, each with the enumerated truth about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from .dense_qp import Optimum, solve
+from .enumerate import Block, ChainTruth, MulticlassTruth, enumerate_blocks
+
+
+@dataclass(frozen=True)
+class Case:
+    """One training problem: data, what the model is told, and the truth to compare with."""
+
+    kind: str
+    X: Any
+    Y: list
+    truth: Any
+    C: float = 1.0
+    sample_weight: np.ndarray | None = None
+    options: dict = field(default_factory=dict)
+
+    @cached_property
+    def blocks(self) -> list[Block]:
+        """Every plane of every example."""
+        return enumerate_blocks(self.truth, self.X, self.Y)
+
+    @cached_property
+    def optimum(self) -> Optimum:
+        """The optimum of the dense QP over all outputs."""
+        return solve(self.blocks, self.C, self.sample_weight)
+
+    @property
+    def budgets(self) -> np.ndarray:
+        """C v_i."""
+        weights = np.ones(len(self.Y)) if self.sample_weight is None else self.sample_weight
+        return self.C * np.asarray(weights, dtype=np.float64)
+
+    def replace(self, **changes: Any) -> Case:
+        """A changed copy; nothing computed is carried over."""
+        return replace(self, **changes)
+
+
+def random_costs(generator: np.random.Generator, n_classes: int) -> np.ndarray:
+    """A cost matrix [true, predicted] without ties: zero diagonal, not symmetric."""
+    costs = generator.uniform(0.3, 2.0, size=(n_classes, n_classes))
+    np.fill_diagonal(costs, 0.0)
+    return costs
+
+
+def _features(
+    generator: np.random.Generator, shape: tuple[int, int], layout: str, dtype: Any
+) -> Any:
+    """Dense normal features, or CSR with about half of the entries zero."""
+    values = generator.normal(size=shape)
+    if layout == "dense":
+        return values.astype(dtype)
+    values[generator.uniform(size=shape) < 0.5] = 0.0
+    return sparse.csr_matrix(values.astype(dtype))
+
+
+def _weights(generator: np.random.Generator, n: int, weighted: bool) -> np.ndarray | None:
+    """Uneven weights with one zero among them, or None."""
+    if not weighted:
+        return None
+    weights = generator.uniform(0.2, 3.0, size=n)
+    weights[-1] = 0.0
+    return weights
+
+
+def multiclass_case(
+    generator: np.random.Generator,
+    n: int = 10,
+    n_features: int = 4,
+    n_classes: int = 3,
+    layout: str = "dense",
+    dtype: Any = np.float64,
+    costs: bool = False,
+    bias: float | None = None,
+    weighted: bool = False,
+    C: float = 1.0,
+) -> Case:
+    """A random multiclass problem; every class occurs."""
+    X = _features(generator, (n, n_features), layout, dtype)
+    labels = np.concatenate([np.arange(n_classes), generator.integers(n_classes, size=n)])[:n]
+    table = random_costs(generator, n_classes) if costs else None
+    truth = MulticlassTruth(range(n_classes), n_features, table, bias)
+    options = {"costs": table, "bias": bias}
+    weights = _weights(generator, n, weighted)
+    return Case("multiclass", X, [int(y) for y in labels], truth, C, weights, options)
+
+
+def chain_case(
+    generator: np.random.Generator,
+    n: int = 5,
+    n_features: int = 3,
+    n_classes: int = 3,
+    lengths: tuple[int, ...] = (1, 2, 3),
+    layout: str = "dense",
+    dtype: Any = np.float64,
+    costs: bool = False,
+    mean: bool = False,
+    bias: float | None = None,
+    start: bool = False,
+    end: bool = False,
+    weighted: bool = False,
+    C: float = 1.0,
+) -> Case:
+    """Random chains of the given lengths, in turn; every class occurs."""
+    X, Y = [], []
+    for i in range(n):
+        length = lengths[i % len(lengths)]
+        X.append(_features(generator, (length, n_features), layout, dtype))
+        Y.append([int(y) for y in generator.integers(n_classes, size=length)])
+    positions = [(i, t) for i, y in enumerate(Y) for t in range(len(y))]
+    for label, (i, t) in zip(range(n_classes), positions, strict=False):
+        Y[i][t] = label
+    table = random_costs(generator, n_classes) if costs else None
+    truth = ChainTruth(range(n_classes), n_features, table, mean, bias, start, end)
+    options = {"costs": table, "mean": mean, "bias": bias, "start": start, "end": end}
+    return Case("chain", X, Y, truth, C, _weights(generator, n, weighted), options)
+
+
+def fresh(seed: int, salt: int = 0) -> np.random.Generator:
+    """A generator of its own for one case."""
+    return np.random.default_rng([seed, salt])
+
+
+# The sizes that every solver and every model must get right: name -> maker.
+CASES = {
+    "multiclass-cost-dense": lambda g: multiclass_case(g, costs=True),
+    "multiclass-cost-csr-weights": lambda g: multiclass_case(
+        g, n=12, n_classes=4, layout="csr", costs=True, weighted=True, C=0.3
+    ),
+    "multiclass-bias-float32": lambda g: multiclass_case(g, dtype=np.float32, bias=1.0, C=2.0),
+    "multiclass-two-classes-csr32": lambda g: multiclass_case(
+        g, n_classes=2, layout="csr", dtype=np.float32
+    ),
+    "chain-singletons": lambda g: chain_case(g, n=6, lengths=(1,), n_classes=3, costs=True),
+    "chain-1to4-dense": lambda g: chain_case(g, n=6, lengths=(1, 2, 3, 4), n_classes=3),
+    "chain-1to4-csr-ends": lambda g: chain_case(
+        g, lengths=(4, 1, 3, 2), n_classes=2, layout="csr", start=True, end=True, bias=1.0
+    ),
+    "chain-mean-weights": lambda g: chain_case(
+        g, n=6, lengths=(3, 2, 4), n_classes=3, mean=True, weighted=True, C=4.0
+    ),
+    "chain-cost-four-labels": lambda g: chain_case(
+        g, n=4, lengths=(4, 2), n_classes=4, n_features=2, costs=True, C=0.2, start=True
+    ),
+    "chain-csr32-mean-cost": lambda g: chain_case(
+        g, lengths=(2, 3), layout="csr", dtype=np.float32, mean=True, costs=True, end=True
+    ),
+}
+
+
+def make_case(name: str, seed: int) -> Case:
+    """The case of this name for this seed."""
+    return CASES[name](fresh(seed, salt=list(CASES).index(name)))

@@ -1,0 +1,172 @@
+"""Every benchmark runs on its synthetic stand-in, so that none rots."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+# The benchmarks are a folder of the repository, not a part of the installed package.
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from benchmarks import datasets, scoring, text_features
+from benchmarks.race import bars, config, peers
+
+PEERS_FOUND = [name for name in peers.PEERS if peers.available(name)]
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("name", ["ocr", "usps", "conll2000"])
+def test_stand_ins_have_the_shape_of_the_data(name: str) -> None:
+    data = datasets.load(name, small=True)
+    assert data.width == {"ocr": 128, "usps": 256}.get(name, data.width)
+    assert len(data.X_test) == len(data.Y_test) > 0
+    assert data.size == (len(data.X_train) if name != "usps" else data.X_train.shape[0])
+    assert data.scores(data.Y_test)["test_error"] == 0.0
+
+
+def test_unit_inputs_have_norm_one() -> None:
+    data = datasets.ocr_letters(inputs="unit", small=True)
+    norms = np.linalg.norm(np.vstack(data.X_train), axis=1)
+    np.testing.assert_allclose(norms, 1.0)
+    with pytest.raises(ValueError, match="inputs='half' is not one of"):
+        datasets.usps(inputs="half", small=True)
+
+
+def test_text_features_are_sorted_binary_rows() -> None:
+    plain, rich = (datasets.conll2000(rich=rich, small=True) for rich in (False, True))
+    assert rich.width > plain.width
+    for matrix in plain.X_train:
+        assert matrix.has_sorted_indices
+        assert np.all(matrix.data == 1)
+        assert np.all(np.diff(matrix.indptr) == 11)
+    assert plain.X_test[0].shape[1] == plain.width
+
+
+def test_attributes_unknown_to_training_are_dropped() -> None:
+    vocabulary = text_features.Vocabulary()
+    vocabulary.encode([[["b", "a"]]], np.float32, grow=True)
+    (matrix,) = vocabulary.encode([[["a", "new"], ["new"]]], np.float32, grow=False)
+    np.testing.assert_array_equal(matrix.toarray(), [[0, 1], [0, 0]])
+
+
+def test_window_of_a_single_token() -> None:
+    (attributes,) = text_features.window_attributes((["Go"], ["VB"]))
+    pad = text_features.PADDING
+    assert attributes[:3] == [f"w-2={pad}", f"w-1={pad}", "w0=Go"]
+    assert attributes[-1] == "bias"
+
+
+def test_missing_data_names_file_and_variable(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv(datasets.VARIABLE, raising=False)
+    with pytest.raises(FileNotFoundError, match=r"ocr_letters\.npz.*MAXMARGIN_DATA"):
+        datasets.ocr_letters()
+    monkeypatch.setenv(datasets.VARIABLE, str(tmp_path))
+    with pytest.raises(FileNotFoundError, match=r"zip\.train\.gz is missing; MAXMARGIN_DATA"):
+        datasets.usps()
+    with pytest.raises(ValueError, match="'mnist' is not one of"):
+        datasets.load("mnist")
+
+
+@pytest.mark.parametrize(
+    ("tags", "expected"),
+    [
+        ("O B-NP I-NP O", [(1, 3, "NP")]),
+        ("B-NP B-NP I-NP", [(0, 1, "NP"), (1, 3, "NP")]),
+        ("I-NP I-VP", [(0, 1, "NP"), (1, 2, "VP")]),
+        ("B-NP I-VP I-VP O I-PP", [(0, 1, "NP"), (1, 3, "VP"), (4, 5, "PP")]),
+        ("O O", []),
+    ],
+)
+def test_chunks(tags: str, expected: list[scoring.Chunk]) -> None:
+    assert list(scoring.chunks(tags.split())) == expected
+
+
+def test_scores_by_hand() -> None:
+    truth = [["B-NP", "I-NP", "O", "B-VP"], ["B-PP"]]
+    predicted = [["B-NP", "I-NP", "O", "B-NP"], ["B-PP"]]
+    assert scoring.chunk_f1(truth, predicted) == pytest.approx(2 * 2 / 6)
+    assert scoring.node_error(truth, predicted) == pytest.approx(1 / 5)
+    assert scoring.node_error([0, 1], [0, 2]) == 0.5
+    assert scoring.node_error(["ab", "c"], ["ab", "d"]) == 0.5
+
+
+def test_primal_of_the_peer_by_hand() -> None:
+    W, X = np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([[1.0, 0.0], [1.0, 1.0]])
+    # Losses: max(0, 1 + 0 - 1) = 0 and max(0, 1 + 2 - 1) = 2.
+    assert peers.multiclass_primal(W, X, np.array([0, 0]), C=0.5) == pytest.approx(2.5 + 1.0)
+
+
+def test_unknown_config_entries_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "race.json"
+    file.write_text('{"data": "usps", "lambads": [1]}', encoding="utf-8")
+    with pytest.raises(ValueError, match="unknown keys \\['lambads'\\]"):
+        config.Config.read(str(file))
+    with pytest.raises(FileNotFoundError, match="neither a file nor one of: conll2000"):
+        config.Config.read("nowhere")
+
+
+@pytest.mark.parametrize("name", ["ocr", "usps", "conll2000", "conll2000-rich"])
+def test_race_runs_small(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from benchmarks.race.__main__ import main
+
+    assert main(["--data", name, "--small", "--max-passes", "20", "--out", str(tmp_path)]) == 0
+    asked = config.Config.read(name)
+    rows = rows_of(tmp_path / f"{name}.csv")
+    assert {row["solver"] for row in rows} == set(asked.solvers) | (
+        set(asked.peers) & set(PEERS_FOUND)
+    )
+    assert rows_of(tmp_path / f"{name}-curves.csv")
+    assert (tmp_path / f"{name}.png").stat().st_size > 0
+    for row in rows:
+        assert float(row["fit_cpu"]) >= 0
+        if row["dual"]:
+            assert float(row["dual"]) <= float(row["primal"]) * (1 + 1e-9)
+
+
+@pytest.mark.skipif("liblinear" not in PEERS_FOUND, reason="LIBLINEAR is not installed")
+def test_liblinear_reaches_the_primal_asked() -> None:
+    data = datasets.usps(small=True)
+    loose = peers.liblinear(data, peers.Setting(0.1, repeats=1))
+    asked = 0.5 * loose["primal"]
+    tight = peers.liblinear(data, peers.Setting(0.1, primal=asked, repeats=1))
+    assert tight["primal"] <= asked
+    assert tight["status"].startswith("tol=")
+
+
+def test_bars_are_compared_with_the_rows() -> None:
+    row = {"solver": "auto", "lambda": 0.01, "tol": 0.001, "passes": 11.2, "test_error": 0.14}
+    row |= {"train_cpu": 0.3, "fit_cpu": 0.6}
+    slow = {"solver": "bcfw", "lambda": 0.01, "tol": 0.001, "train_cpu": 6.0, "test_error": 0.14}
+    crf = {"solver": "crfsuite-lbfgs", "train_cpu": 3.0, "test_error": 0.15}
+    lines = bars.compare(config.Config.read("ocr"), [row, slow, crf])
+    verdicts = [line.split(";")[0].split()[-1] for line in lines]
+    assert verdicts == ["reached", "reached", "MISSED", "reached", "MISSED"]
+
+
+def test_fasole_table_runs_small(tmp_path: Path) -> None:
+    from benchmarks.papers.fasole.__main__ import main
+
+    assert main(["--small", "--out", str(tmp_path)]) == 0
+    rows = rows_of(tmp_path / "table2.csv")
+    assert len(rows) == 3 * 3 * 4
+    assert all(row["converged"] == "True" for row in rows if row["method"] == "fasole")
+    assert (tmp_path / "table2.png").stat().st_size > 0
+
+
+def test_micro_runs_small(tmp_path: Path) -> None:
+    from benchmarks.micro.__main__ import main
+
+    assert main(["--small", "--repeats", "1", "--out", str(tmp_path)]) == 0
+    rows = rows_of(tmp_path / "passes.csv")
+    assert {row["pass"] for row in rows} == {"oracle", "ascent", "cached", "predict", "prepare"}
+    assert len({row["inputs"] for row in rows if row["data"] == "ocr"}) == 4
