@@ -27,7 +27,7 @@ candidates = {
 print("solver           status       gap       passes  seconds    primal      dual")
 for name, solver in candidates.items():
     svm = mm.StructuralSVM(
-        models.Chain(loss="mean-hamming"), C=1.0, solver=solver, tol=1e-2, max_passes=30,
+        models.Chain(loss="mean-hamming"), C=0.1, solver=solver, tol=1e-2, max_passes=100,
         random_state=0,
     )  # fmt: skip
     with warnings.catch_warnings():

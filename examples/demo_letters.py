@@ -25,7 +25,7 @@ SHOWN = 12
 def main():
     options = parse_options()
     began = time.perf_counter()
-    n_train, n_test = (60, 40) if options.small else (1500, 1000)
+    n_train, n_test = (60, 40) if options.small else (3000, 1000)
     X_train, Y_train = words_of_letters(n_train, random_state=0)
     X_test, Y_test = words_of_letters(n_test, random_state=1)
     n_letters = sum(map(len, Y_train))
@@ -80,14 +80,17 @@ def compare(Y, predictions):
 
 
 def draw_words(path, X, Y, alone, together):
-    """Some words, under each what the two machines read, wrong letters in red."""
+    """Some words, and under each what the two machines read, wrong letters in red."""
     from matplotlib.figure import Figure
 
     # Words that at least one machine misread say more than those that both read.
     missed = [i for i, y in enumerate(Y) if list(alone[i]) != y or list(together[i]) != y]
     chosen = (missed + list(range(len(Y))))[:SHOWN]
-    figure = Figure(figsize=(11, 9), layout="constrained")
-    figure.suptitle("above: letters alone    below: with neighbours    wrong letters in red")
+    figure = Figure(figsize=(11, 7), layout="constrained")
+    figure.suptitle(
+        "New words that at least one of the two misread, wrong letters in red\n"
+        "first line: letters alone, second line: with neighbours"
+    )
     for ax, i in zip(figure.subplots(4, 3).ravel(), chosen, strict=False):
         bitmap = np.hstack([letter.reshape(16, 8) for letter in X[i]])
         ax.imshow(bitmap, cmap="gray_r", extent=(0, len(Y[i]), 0, 2))

@@ -59,8 +59,9 @@ print(f"accuracy on new sentences  {tagger.score(X_test, tags_test):.3f}")
 print(f"mistakes per sentence      {tagger.loss(X_test, tags_test):.3f}")
 
 sentence = ["we", "gladly", "fish", "the", "quiet", "fish"]
-for reading in tagger.predict_k_best([attributes(sentence)], k=2)[0]:
-    print("  ".join(f"{word}/{tag}" for word, tag in zip(sentence, reading, strict=True)))
+for reading, score in tagger.predict_k_best([attributes(sentence)], k=2)[0]:
+    tagged = " ".join(f"{word}/{tag}" for word, tag in zip(sentence, reading, strict=True))
+    print(f"score {score:.2f}  {tagged}")
 
 # What was learnt about neighbours: the strongest transitions, [previous, next].
 transitions = tagger.model_.unpack(tagger.coef_)["transitions"]

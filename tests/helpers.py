@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import maxmargin as mm
 from maxmargin import losses, models, solvers
-from reference.dense_qp import primal_objective
+from reference.dense_qp import dual_objective, primal_objective
 from reference.enumerate import with_bias
 from reference.problems import Case
 from reference.python_chain import PythonChain, PythonMulticlass
@@ -77,12 +77,10 @@ def loss_units(case: Case, relative: float) -> float:
 
 def fit(case: Case, solver: Any = "auto", relative: float = 1e-7, **settings: Any) -> Any:
     """A StructuralSVM with the built-in model, asked for this relative gap."""
-    settings = {
-        "tol": loss_units(case, relative),
-        "max_passes": 50_000,
-        "random_state": 0,
-    } | settings
-    svm = mm.StructuralSVM(built_in(case), C=case.C, solver=solver, **settings)
+    # The time limit only keeps a solver that stalls from holding up the suite.
+    defaults = {"tol": loss_units(case, relative), "max_passes": 50_000, "random_state": 0}
+    defaults |= {"max_seconds": 5.0}
+    svm = mm.StructuralSVM(built_in(case), C=case.C, solver=solver, **(defaults | settings))
     return svm.fit(case.X, case.Y, sample_weight=case.sample_weight)
 
 
@@ -100,6 +98,32 @@ def densified(X: Any) -> Any:
     return X.toarray() if sparse.issparse(X) else X
 
 
+def multipliers_of(case: Case, support: Any) -> list[np.ndarray]:
+    """The stored multipliers over the enumerated outputs of a case with a built-in model."""
+    totals = [np.zeros(len(block.offsets)) for block in case.blocks]
+    labels, place = np.asarray(support.outputs).ravel().tolist(), 0
+    classes = case.truth.classes
+    for i, a in zip(support.blocks, support.multipliers, strict=True):
+        length = 1 if case.kind == "multiclass" else len(case.Y[i])
+        output = tuple(classes[code] for code in labels[place : place + length])
+        output = output[0] if case.kind == "multiclass" else output
+        totals[i][case.blocks[i].outputs.index(output)] += a
+        place += length
+    assert place == len(labels)
+    return totals
+
+
+def assert_dual_by_definition(case: Case, svm: Any) -> None:
+    """The multipliers are feasible and give the certificate's dual."""
+    multipliers = multipliers_of(case, svm.support_)
+    for a, budget in zip(multipliers, case.budgets, strict=True):
+        assert (a >= 0).all()
+        assert a.sum() == pytest.approx(budget, rel=1e-8, abs=1e-300)
+    dual = dual_objective(case.blocks, multipliers)
+    assert svm.certificate_.dual == pytest.approx(dual, rel=1e-8, abs=1e-12)
+    assert svm.certificate_.support == len(svm.support_.blocks)
+
+
 def assert_truthful(case: Case, svm: Any) -> None:
     """The certificate by definition: primal of coef_, units of the gap, and the bracket."""
     certificate, optimum = svm.certificate_, case.optimum
@@ -112,6 +136,8 @@ def assert_truthful(case: Case, svm: Any) -> None:
     assert certificate.dual <= optimum.primal * (1 + 1e-9)
     assert certificate.primal >= optimum.dual * (1 - 1e-9)
     assert certificate.converged == (certificate.gap <= certificate.tol)
+    if hasattr(svm.model_, "classes_"):  # a built-in model keeps outputs that can be read
+        assert_dual_by_definition(case, svm)
 
 
 def assert_optimal(case: Case, svm: Any, relative: float = 1e-6) -> None:

@@ -49,5 +49,12 @@ class Config:
 
     def shrunk(self) -> Config:
         """The same race on the synthetic stand-in: seconds, not minutes."""
-        options = self.options | {"small": True}
-        return replace(self, options=options, repeats=1, max_seconds=1.0, peer_iterations=5)
+        return replace(
+            self,
+            options=self.options | {"small": True},
+            lambdas=(self.lambdas[0], self.lambdas[-1]),
+            tols=self.tols[:1],
+            repeats=1,
+            max_seconds=1.0,
+            peer_iterations=5,
+        )

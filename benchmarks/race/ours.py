@@ -20,7 +20,7 @@ Row = dict[str, Any]
 SOLVERS: dict[str, Callable[[], Any]] = {
     "auto": lambda: "auto",
     "proximal": solvers.Proximal,
-    "proximal-float64": lambda: solvers.Proximal(precision="float64"),
+    "proximal-double": lambda: solvers.Proximal(precision="double"),
     "fasole": solvers.Fasole,
     "fasole-cyclic": lambda: solvers.Fasole(order="cyclic"),
     "fasole-sweeps": lambda: solvers.Fasole(reduced="sweeps"),

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "features.hpp"
@@ -48,6 +49,25 @@ inline void max_plus(const Real* from, const Real* A, int stride, int rows, Real
   for (int n = 0; n < N; ++n) store(out + n * lanes, top[n]);
 }
 
+// A vector whose pushes do not ask for room: it is made once a move.
+template <class T>
+class Stack {
+ public:
+  void clear(size_t room) {
+    if (items_.size() < room) items_.resize(room);
+    size_ = 0;
+  }
+  void push(const T& item) { items_[size_++] = item; }
+  void drop_to(size_t size) { size_ = size; }
+  size_t size() const { return size_; }
+  T& operator[](size_t k) { return items_[k]; }
+  const T& operator[](size_t k) const { return items_[k]; }
+
+ private:
+  std::vector<T> items_;
+  size_t size_ = 0;
+};
+
 template <class Real_, class Label_>
 class Chain {
  public:
@@ -68,8 +88,8 @@ class Chain {
     aligned<Real> local;    // U with the loss, T x stride
     aligned<Real> forward;  // best score of a prefix that ends in a label
     std::vector<int> positions;
-    std::vector<Node> nodes;
-    std::vector<Edge> edges;
+    Stack<Node> nodes;
+    Stack<Edge> edges;
     const Real* weights = nullptr;
     int64_t block = 0;
     bool partial = false;
@@ -80,7 +100,13 @@ class Chain {
         K_(data.labels),
         stride_(padded<Real>(data.labels)),
         transitions_(data.features->width() * stride_) {
-    for (int64_t i = 0; i < data.blocks(); ++i) longest_ = std::max(longest_, length(i));
+    size_t pairs = 0;
+    for (int64_t i = 0; i < data.blocks(); ++i) {
+      longest_ = std::max(longest_, length(i));
+      first_pair_.push_back(pairs);
+      if (length(i) <= longest_gram) pairs += static_cast<size_t>(length(i)) * (length(i) - 1) / 2;
+    }
+    gram_.assign(pairs, std::numeric_limits<float>::quiet_NaN());
     cost_.assign(static_cast<size_t>(K_) * stride_, 0);
     for (int a = 0; a < K_; ++a)
       for (int b = 0; b < K_; ++b) cost_[a * stride_ + b] = static_cast<Real>(data.cost[a * K_ + b]);
@@ -189,28 +215,28 @@ class Chain {
   void build_pair(Scratch& s, int64_t block, const Label* plus, const Label* minus) const {
     const int T = length(block);
     s.block = block;
-    s.nodes.clear();
-    s.edges.clear();
+    s.nodes.clear(2 * static_cast<size_t>(T));
+    s.edges.clear(2 * static_cast<size_t>(T) + 4);
     bool before = false;
     for (int t = 0; t < T; ++t) {
       const bool here = plus[t] != minus[t];
       if (here) {
-        s.nodes.push_back({t, plus[t], 1.0});
-        s.nodes.push_back({t, minus[t], -1.0});
+        s.nodes.push({t, plus[t], 1.0});
+        s.nodes.push({t, minus[t], -1.0});
       }
       if (t > 0 && (here || before)) {
-        s.edges.push_back({edge(plus[t - 1], plus[t]), 1.0});
-        s.edges.push_back({edge(minus[t - 1], minus[t]), -1.0});
+        s.edges.push({edge(plus[t - 1], plus[t]), 1.0});
+        s.edges.push({edge(minus[t - 1], minus[t]), -1.0});
       }
       before = here;
     }
     if (data_.start && plus[0] != minus[0]) {
-      s.edges.push_back({edge(K_, plus[0]), 1.0});
-      s.edges.push_back({edge(K_, minus[0]), -1.0});
+      s.edges.push({edge(K_, plus[0]), 1.0});
+      s.edges.push({edge(K_, minus[0]), -1.0});
     }
     if (data_.end && before) {
-      s.edges.push_back({edge(K_ + 1, plus[T - 1]), 1.0});
-      s.edges.push_back({edge(K_ + 1, minus[T - 1]), -1.0});
+      s.edges.push({edge(K_ + 1, plus[T - 1]), 1.0});
+      s.edges.push({edge(K_ + 1, minus[T - 1]), -1.0});
     }
   }
 
@@ -218,8 +244,8 @@ class Chain {
   void build_mixture(Scratch& s, int64_t block, const Label* outputs, const double* c, int n) const {
     const int T = length(block);
     s.block = block;
-    s.nodes.clear();
-    s.edges.clear();
+    s.nodes.clear(static_cast<size_t>(T) * n);
+    s.edges.clear(static_cast<size_t>(T + 2) * n);
     for (int t = 0; t < T; ++t) {
       const size_t nodes = s.nodes.size(), edges = s.edges.size();
       for (int j = 0; j < n; ++j) {
@@ -230,8 +256,8 @@ class Chain {
         if (data_.start && t == 0) gather_edge(s, edges, edge(K_, y[t]), c[j]);
         if (data_.end && t == T - 1) gather_edge(s, edges, edge(K_ + 1, y[t]), c[j]);
       }
-      if (s.nodes.size() == nodes + 1) s.nodes.resize(nodes);
-      if (s.edges.size() == edges + 1) s.edges.resize(edges);
+      if (s.nodes.size() == nodes + 1) s.nodes.drop_to(nodes);
+      if (s.edges.size() == edges + 1) s.edges.drop_to(edges);
     }
   }
 
@@ -243,12 +269,16 @@ class Chain {
       double inner = 0;
       for (size_t b = 0; b < a; ++b) {
         const Node& q = s.nodes[b];
-        if (p.label == q.label && p.t != q.t) inner += q.c * data_.features->dot(r, row(s.block, q.t));
+        if (p.label == q.label && p.t != q.t) inner += q.c * dot(s.block, q.t, p.t);
       }
       sum += p.c * (p.c * data_.features->norms[r] + 2 * inner);
     }
-    for (const Edge& p : s.edges)
-      for (const Edge& q : s.edges) sum += p.key == q.key ? p.c * q.c : 0.0;
+    for (size_t a = 0; a < s.edges.size(); ++a) {
+      const Edge& p = s.edges[a];
+      double inner = 0;
+      for (size_t b = 0; b < a; ++b) inner += p.key == s.edges[b].key ? s.edges[b].c : 0.0;
+      sum += p.c * (p.c + 2 * inner);
+    }
     return sum;
   }
 
@@ -265,7 +295,7 @@ class Chain {
       }
     }
     To* A = W + transitions_;
-    for (const Edge& e : s.edges) A[e.key] += static_cast<To>(c * e.c);
+    for (size_t a = 0; a < s.edges.size(); ++a) A[s.edges[a].key] += static_cast<To>(c * s.edges[a].c);
   }
 
   struct Ranked {
@@ -321,6 +351,17 @@ class Chain {
   int64_t transitions_;  // where the transition rows begin
   int longest_ = 0;
   aligned<Real> cost_;
+  // <x_t, x_q> of pairs of positions of a sequence, each computed when first asked for.
+  static constexpr int longest_gram = 128;
+  mutable std::vector<float> gram_;
+  std::vector<size_t> first_pair_;
+
+  double dot(int64_t block, int t, int q) const {  // t < q
+    if (length(block) > longest_gram) return data_.features->dot(row(block, t), row(block, q));
+    float& known = gram_[first_pair_[block] + static_cast<size_t>(q) * (q - 1) / 2 + t];
+    if (known != known) known = static_cast<float>(data_.features->dot(row(block, t), row(block, q)));
+    return known;
+  }
 
   int length(int64_t block) const { return static_cast<int>(data_.offsets[block + 1] - data_.offsets[block]); }
   int64_t row(int64_t block, int t) const { return data_.offsets[block] + t; }
@@ -374,12 +415,12 @@ class Chain {
   static void gather_node(Scratch& s, size_t first, int t, int label, double c) {
     for (size_t a = first; a < s.nodes.size(); ++a)
       if (s.nodes[a].label == label) return void(s.nodes[a].c += c);
-    s.nodes.push_back({t, label, c});
+    s.nodes.push({t, label, c});
   }
   static void gather_edge(Scratch& s, size_t first, int64_t key, double c) {
     for (size_t a = first; a < s.edges.size(); ++a)
       if (s.edges[a].key == key) return void(s.edges[a].c += c);
-    s.edges.push_back({key, c});
+    s.edges.push({key, c});
   }
   static void keep_best(std::vector<Ranked>& all, int k) {
     const size_t n = std::min(all.size(), static_cast<size_t>(k));

@@ -120,33 +120,42 @@ class DualAscent {
     return true;
   }
 
+  // mvp: the v of the smallest score. wss2: the v of the largest a(v) (s(u) - s(v)), an upper bound on its
+  // gain, so that most others need not be tried.
+  int promising(int u, const std::vector<Kept>& planes, Rule rule) const {
+    int v = -1;
+    double most = 0;
+    for (int j = 0; j < static_cast<int>(planes.size()); ++j) {
+      const double a = planes[j].multiplier, g = scores_[u] - scores_[j];
+      const double value = a <= 0 ? 0 : rule == Rule::mvp ? g : a * g;
+      if (value > most) most = value, v = j;
+    }
+    return v;
+  }
+
   // Moves multiplier from v to u; returns the gain.
   double pair(int64_t i, int u, const VisitOptions& options) {
     const Structure& structure = state_.structure;
     auto& planes = state_.blocks[i].planes;
     const double h = state_.shrink();
-    int v = -1;
+    int v = -1, built = -1;
     double best = 0, step = 0;
-    for (int j = 0; j < static_cast<int>(planes.size()); ++j) {
+    const auto consider = [&](int j) {
       const double a = planes[j].multiplier, g = scores_[u] - scores_[j];
-      if (j == u || a <= 0 || g <= 0) continue;
-      if (options.rule == Rule::mvp) {
-        if (g > best) best = g, v = j;
-        continue;
-      }
       structure.build_pair(scratch_, i, state_.output(i, u), state_.output(i, j));
+      built = j;
       const double curvature = h * structure.squared_norm(scratch_);
       const double t = curvature * a <= g ? a : g / curvature;
       const double gain = t * (g - t * curvature / 2);
       if (gain > best) best = gain, v = j, step = t;
-    }
+    };
+    const int first = promising(u, planes, options.rule);
+    if (first >= 0) consider(first);
+    if (options.rule == Rule::wss2)
+      for (int j = 0; j < static_cast<int>(planes.size()); ++j)
+        if (j != first && planes[j].multiplier * (scores_[u] - scores_[j]) > best) consider(j);
     if (v < 0) return 0;
-    structure.build_pair(scratch_, i, state_.output(i, u), state_.output(i, v));
-    if (options.rule == Rule::mvp) {
-      const double g = best, a = planes[v].multiplier, curvature = h * structure.squared_norm(scratch_);
-      step = curvature * a <= g ? a : g / curvature;
-      best = step * (g - step * curvature / 2);
-    }
+    if (built != v) structure.build_pair(scratch_, i, state_.output(i, u), state_.output(i, v));
     move(-h * step);
     planes[v].multiplier = step == planes[v].multiplier ? 0 : planes[v].multiplier - step;
     planes[u].multiplier += step;

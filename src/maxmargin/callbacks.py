@@ -224,13 +224,16 @@ class Forecast:
         slope = _slope(later_half)
         if not slope < 0:
             return None
-        return max(0.0, (math.log(tol) - later_half[-1][1]) / slope)
+        seconds = (math.log(tol) - later_half[-1][1]) / slope
+        # Below tol an estimate only waits to be certified, and how long that takes is unknown.
+        return seconds if seconds > 0 else None
 
 
 def describe(info: Progress, left: TimeLeft | None = None) -> str:
     """One line about a step; ``~`` marks a gap that is estimated, not certified."""
-    estimated = info.estimate < info.gap
-    gap = ("~" if estimated else "") + _number(_distance(info), 3)
+    known = [_number(info.gap, 3)] if math.isfinite(info.gap) else []
+    hoped = ["~" + _number(info.estimate, 3)] if info.estimate < info.gap else []
+    gap = " ".join(known + hoped) or "?"
     line = f"{_counters(info)}  gap {gap}  planes {_count(info.planes)}  {_duration(info.seconds)}"
     if left is None:
         return line

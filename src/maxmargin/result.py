@@ -39,6 +39,11 @@ class History(dict):
         for name in COLUMNS:
             self[name] = np.append(self[name], float(values[name]))
 
+    def amend(self, **values: float) -> None:
+        """Change the last step to what is known now."""
+        for name, value in values.items():
+            self[name][-1:] = float(value)
+
 
 @dataclass(frozen=True)
 class Result:

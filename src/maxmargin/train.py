@@ -78,31 +78,34 @@ class Run:
 
     def record(self, report: StepReport) -> None:
         """Add a step to the history."""
-        dual = max(report.dual, self.dual) if self.primal < math.inf else report.dual
         self.history.append(
             seconds=self.seconds,
             passes=self.passes,
             oracle_calls=self.oracle_calls,
             primal=self.primal,
             dual=report.dual,
-            gap=max(0.0, (self.primal - dual) / self.problem.total),
+            gap=self.gap,
             estimate=report.estimate,
             planes=report.planes,
         )
 
     def progress(self) -> Progress:
         """The last step, for callbacks."""
-        last = {name: column[-1] if len(column) else math.nan for name, column in self.history.items()}
+        known = len(self.history["dual"]) > 0
+        dual, estimate, planes = (
+            float(self.history[name][-1]) if known else other
+            for name, other in (("dual", -math.inf), ("estimate", math.inf), ("planes", 0))
+        )
         return Progress(
             step=self.steps,
             seconds=self.seconds,
             passes=self.passes,
             oracle_calls=self.oracle_calls,
             primal=self.primal,
-            dual=float(last["dual"]),
-            gap=float(last["gap"]),
-            estimate=float(last["estimate"]),
-            planes=0 if math.isnan(last["planes"]) else int(last["planes"]),
+            dual=dual,
+            gap=self.gap,
+            estimate=estimate,
+            planes=int(planes),
             tol=self.tol,
             max_passes=self.max_passes,
             max_seconds=self.max_seconds,
@@ -148,8 +151,8 @@ def train(
         run.status = Status.INTERRUPTED
     if state is None or (run.steps == 0 and run.w is None):
         raise KeyboardInterrupt("training was interrupted before the first pass had ended")
-    if run.w is None or (run.status is not Status.SOLVED and run.status is not Status.INEXACT):
-        run.certify(state, None)  # a truthful certificate for where training ended
+    if run.status not in (Status.SOLVED, Status.INEXACT):
+        conclude(run, state)
     result = finish(run)
     for callback in callbacks:
         callback.on_end(run.progress())
@@ -171,6 +174,20 @@ def advance(run: Run, state: Any, callbacks: Sequence[Callback], certify_every: 
     stop = [callback.on_step(progress) for callback in callbacks]
     if run.status is None:
         run.status = Status.STOPPED if any(stop) else run.budget()
+
+
+def conclude(run: Run, state: Any) -> None:
+    """A truthful certificate for where training ended, which may be better than was known."""
+    run.certify(state, None)
+    if run.gap <= run.tol:
+        run.status = Status.SOLVED if run.problem.examples.exact else Status.INEXACT
+    run.history.amend(
+        seconds=run.seconds,
+        passes=run.passes,
+        oracle_calls=run.oracle_calls,
+        primal=run.primal,
+        gap=run.gap,
+    )
 
 
 def finish(run: Run) -> Result:

@@ -125,7 +125,8 @@ def test_default_stream_is_standard_error(capsys):
 
 def test_an_estimate_is_marked():
     assert "gap ~0.5 " in describe(geometric(1))
-    assert "gap 0.25 " in describe(geometric(1, gap=0.25))
+    assert "gap 0.25  planes" in describe(geometric(1, gap=0.25))
+    assert "gap 0.75 ~0.5  planes" in describe(geometric(1, gap=0.75))
     assert "primal ?  dual ?  gap ? " in describe(Progress())
 
 
@@ -164,7 +165,13 @@ def test_time_left_is_silent_when_it_cannot_be_told():
     few.observe(geometric(1))
     for forecast in (few, flat, unknown, instant):
         assert forecast.time_left(geometric(10)) is None
-    assert few.time_left(geometric(10, tol=0.0)) is None
+
+
+def test_time_left_is_silent_once_only_the_certificate_is_missing():
+    forecast = Forecast()
+    for step in range(1, 31):
+        forecast.observe(geometric(step))
+    assert forecast.time_left(geometric(30)) is None
 
 
 def test_progress_is_logged(caplog):

@@ -23,28 +23,20 @@ HEIGHT, WIDTH = 16, 8
 CONTRAST = 1.5  # ink of a stroke that bilinear look-up spread over two pixels
 
 WORD_LIST = """
-    about above across after again almost along also always amazing among animal answer apple around
-    autumn away back balance beautiful because become before begin behind believe better between
-    beyond bird black blue book bottle bridge bring brother brown build busy butter buzz calm candle
-    carry center chance change chapter child circle city clean climb cloud coffee color common
-    copper corner cotton country course cousin crazy cross dance daughter decide deep different
-    dinner distance dozen dream drive during each early earth east edge eight engine enjoy enough
-    equal evening every example exit explain family father favorite field figure final finger flower
-    follow foot forest forget forward four fox freeze fresh friend from frozen future game garden
-    general gentle giant glass gold good grass great green ground group grow guitar hammer hand
-    happy harbor have heart heavy history horizon horse house hundred idea important inside island
-    jacket jazz join journey judge juice jump jungle just keep kitchen knife know language large
-    later laugh learn leave left letter light listen little long magazine major market maybe
-    measure method middle minute mixture moment money month morning mother mountain music narrow
-    nature never next night normal north nothing number object ocean office often only orange
-    order other paper pencil people perfect picture place planet pocket power present pretty
-    problem puzzle quarter question quick quiet quite rabbit rain reason remember result ripple
-    river rocket round safety school season second seven shadow silver simple sister sixty size
-    sleep smooth snow soft sound south spring square station stone story street strong subject
-    summer sunday table taxi teacher thank their there thing think thousand three through ticket
-    together tomorrow travel tree trouble twelve uncle under until useful usual valley very village
-    visit voice warm water wave weather week west wheel where which white window winter without
-    wolf woman wonder word world would write yellow yesterday young zebra zero
+about after again along always animal answer apple around away back because before begin behind
+between bird black book bridge bring brother brown build busy butter candle carry chance change
+child circle clean cloud coffee common corner cotton country course crazy cross dance different
+dinner dream drive each early earth eight engine enjoy enough evening every example explain
+father field finger flower follow forest forget four friend from frozen garden great green ground
+group hand happy have heart history horse house hundred island jacket join journey judge juice
+jump keep kitchen knife know language large laugh learn letter light listen little long magazine
+maybe measure middle minute mixture money morning mother mountain music nature never next night
+north nothing number ocean often orange order other paper pencil people picture place pocket
+power puzzle quarter question quick quiet rain reason remember river round school season second
+seven shadow silver simple sister sixty size sleep smooth snow sound south spring square station
+stone story street strong summer table taxi teacher thank their there thing think thousand three
+through together travel tree trouble under until valley very village voice water weather week
+where which white window winter without wonder word world would write yellow young zero
 """
 WORDS = tuple(WORD_LIST.split())
 

@@ -71,13 +71,14 @@ def _draw(ax: Any, histories: Mapping[str, Any], quantity: str, tol: float | Non
         certified = _curve(name, history, quantity, "gap")
         estimated = _curve(name, history, quantity, "estimate")
         ax.plot(*certified, color=color, marker=".", label=name)
-        ax.plot(*estimated, color=color, linestyle=":", linewidth=1)
+        ax.plot(*estimated, color=color, linestyle=":", linewidth=1.2)
+    ax.plot([], [], color="gray", linestyle=":", label="running estimates")
     if tol is not None:
         ax.axhline(tol, color="gray", linewidth=0.8, linestyle="--")
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.set_xlabel(AXES[quantity])
-    ax.set_ylabel("gap, in units of the loss (dotted: running estimate)")
+    ax.set_ylabel("gap, in units of the loss")
     ax.grid(True, which="major", alpha=0.3)
 
 

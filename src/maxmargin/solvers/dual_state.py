@@ -41,7 +41,7 @@ class DualState:
         self.passes = 0
         self.single = single
         self.core = self._open(problem, single)
-        self.violations = np.full(problem.n_blocks, np.inf)  # last seen of each block
+        self.violations = np.full(problem.n_blocks, np.inf)  # of each block, as its last oracle visit saw it
         self.oracle_calls = 0
 
     def _open(self, problem: Problem, single: bool) -> Any:
@@ -68,7 +68,8 @@ class DualState:
             order, RULES[rule], oracle, update, line_search, tolerance, keep, threads
         )
         violations, calls, updates, violation, gain, beaten = report
-        self.violations[order] = violations
+        if oracle:
+            self.violations[order] = violations
         self.oracle_calls += calls
         self._check(beaten)
         return Visit(violations, calls, updates, violation, gain)

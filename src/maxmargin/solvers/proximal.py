@@ -6,9 +6,10 @@ weakly regularised problem well conditioned; the gap of the problem itself stays
 
     P(w) - D(a) = sum_i mass_i g_i + k^2 / 2 |w - z|^2.
 
-k starts at C mean|psi|^2 / mean(Delta) over the outputs that the oracle gives at w = 0 and falls
-whenever the second term is more than half of the first. Blocks with g_i <= tol leave the cached passes of
-the round and are passed over for up to `skip` oracle passes.
+k starts at C mean|psi|^2 / mean(Delta) over the outputs that the oracle gives at w = 0. It is divided by
+`decay` whenever the second term is more than half of the first, and halved when the gap has not fallen
+for `PATIENCE` rounds. Satisfied blocks, those with g_i <= care * tol, leave the cached passes of the round
+and are passed over for `skip` oracle passes.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from maxmargin.solvers.dual_state import PRECISIONS, DualState, open_state
 
 PROBED = 200  # blocks from which k is estimated
 LARGE = 100_000_000  # weights from which the two extra copies of w are not affordable
+PATIENCE = 10  # rounds without a fall of the estimate by a tenth
 SINGLE_ENOUGH = 1e-5  # single precision carries a tolerance of this share of the mean loss
 
 
@@ -41,6 +43,8 @@ class Proximal(Solver):
         Factor on the first k; 0 turns the proximal term off.
     decay : float
         k is divided by this when the centre lags behind.
+    care : float
+        A block is satisfied once its share of the gap is this part of tol.
     skip : int
         Oracle passes that a satisfied block may miss.
     keep : int
@@ -52,10 +56,11 @@ class Proximal(Solver):
 
     name: ClassVar[str] = "proximal"
     cached_passes: int = 3
-    momentum: float = 0.3
+    momentum: float = 0.4
     proximity: float = 1.0
     decay: float = 1.3
-    skip: int = 3
+    care: float = 0.3
+    skip: int = 1
     keep: int = 10
     rule: str = "wss2"
     precision: str = "auto"
@@ -65,6 +70,7 @@ class Proximal(Solver):
         option("Proximal", "rule", self.rule, ("wss2", "mvp"))
         option("Proximal", "momentum", self.momentum, test=lambda x: 0 <= x < 1, says="in [0, 1)")
         option("Proximal", "decay", self.decay, test=lambda x: x > 1, says="above 1")
+        option("Proximal", "care", self.care, test=lambda x: 0 < x <= 1, says="in (0, 1]")
         for name in ("cached_passes", "proximity", "skip", "keep"):
             option("Proximal", name, getattr(self, name), test=lambda x: x >= 0, says="0 or more")
 
@@ -79,46 +85,54 @@ class Proximal(Solver):
             dual.restore(warm)
         use = self.proximity > 0 and problem.dimension < LARGE and loss > 0
         k = self.proximity * problem.C * square / loss if use else 0.0
-        state = ProximalState(dual, tol, k, np.zeros(problem.n_blocks, dtype=np.int64))
-        if k > 0:
-            dual.core.recenter(0.0, k)
-        return state
+        rest = np.zeros(problem.n_blocks, dtype=np.int64)
+        return ProximalState(dual, self.care * tol, k, rest)
 
     def step(self, problem: Problem, state: ProximalState) -> StepReport:
         dual = state.dual
+        if state.k > 0:  # here, not at the end: w is certified where the round left it
+            dual.core.recenter(self.momentum, state.k)
         due = problem.active[state.rest[problem.active] == 0]
-        visit = self._visit(problem, state, due, oracle=True)
+        calls = dual.oracle_calls
+        todo = self._visit(problem, state, due, oracle=True)
         state.rest[problem.active] -= state.rest[problem.active] > 0
-        state.rest[due] = np.where(dual.violations[due] <= state.tol, self.skip, 0)
-        todo = due[dual.violations[due] > state.tol]
+        state.rest[due] = np.where(dual.violations[due] <= state.fine, self.skip, 0)
         for _ in range(self.cached_passes):
-            if len(todo) == 0:
-                break
-            self._visit(problem, state, todo, oracle=False)
-            todo = todo[dual.violations[todo] > state.tol]
-        return StepReport(visit.oracle_calls, self._recenter(problem, state, visit), dual.dual(), dual.n_planes)
+            todo = self._visit(problem, state, todo, oracle=False)
+        estimate = self._balance(problem, state)
+        return StepReport(dual.oracle_calls - calls, estimate, dual.dual(), dual.n_planes)
 
-    def _visit(self, problem: Problem, state: ProximalState, blocks: np.ndarray, oracle: bool):
-        return state.dual.visit(
-            state.dual.rng.permutation(blocks),
+    def _visit(
+        self, problem: Problem, state: ProximalState, blocks: np.ndarray, oracle: bool
+    ) -> np.ndarray:
+        """One pass in a fresh order; returns the blocks that are not satisfied."""
+        order = state.dual.rng.permutation(blocks)
+        visit = state.dual.visit(
+            order,
             rule=self.rule,
             oracle=oracle,
-            tolerance=state.tol,
+            tolerance=state.fine,
             keep=self.keep,
             threads=problem.n_jobs,
         )
+        return order[visit.violations > state.fine]
 
-    def _recenter(self, problem: Problem, state: ProximalState, visit) -> float:
-        """Move the centre; returns the estimate of the gap, in loss units."""
+    def _balance(self, problem: Problem, state: ProximalState) -> float:
+        """Lower k where the centre lags; returns the estimate of the gap, in loss units."""
         known = np.where(problem.mass > 0, np.maximum(state.dual.violations, 0.0), 0.0)
         ascent = float(problem.mass @ known)
         if state.k == 0:
             return ascent / problem.total
         lag = 0.5 * state.k**2 * state.dual.core.squared_distance()
+        estimate = (ascent + lag) / problem.total
+        state.stalled += 1
+        if estimate < 0.9 * state.best:
+            state.best, state.stalled = estimate, 0
         if lag > 0.5 * ascent:
             state.k /= self.decay
-        state.dual.core.recenter(self.momentum, state.k)
-        return (ascent + lag) / problem.total
+        elif state.stalled >= PATIENCE:
+            state.k, state.stalled = state.k / 2, 0
+        return estimate
 
     def solution(self, problem: Problem, state: ProximalState) -> tuple[np.ndarray, Support]:
         return state.dual.weights(), state.dual.support()
@@ -126,13 +140,16 @@ class Proximal(Solver):
     def learn(self, problem: Problem, state: ProximalState, slacks: np.ndarray) -> None:
         state.dual.refresh()
         state.rest[:] = 0
+        state.fine *= 0.5  # what was passed over adds up to more than was hoped
 
 
 @dataclass
 class ProximalState:
-    """The dual state, k, and how many oracle passes each block may still miss."""
+    """The dual state, when a block is satisfied, k, and the oracle passes each block may still miss."""
 
     dual: DualState
-    tol: float
+    fine: float
     k: float
     rest: np.ndarray = field(repr=False)
+    best: float = np.inf
+    stalled: int = 0
