@@ -55,6 +55,6 @@ class Config:
             lambdas=(self.lambdas[0], self.lambdas[-1]),
             tols=self.tols[:1],
             repeats=1,
-            max_seconds=1.0,
+            max_seconds=0.3,
             peer_iterations=5,
         )

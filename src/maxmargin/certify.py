@@ -10,7 +10,7 @@ import numpy as np
 from maxmargin.estimators import MulticlassSVC, StructuralSVM
 from maxmargin.models.base import Examples, Model
 from maxmargin.models.python import PythonExamples
-from maxmargin.problem import Certificate, Problem, certify_state
+from maxmargin.problem import Certificate, Problem, certify_state, gap_between
 
 
 def bound(model: Any, X: Any, Y: Any) -> Examples:
@@ -36,7 +36,7 @@ def certify(
     problem = Problem(bound(svm.model_, X, Y), svm.C, sample_weight)
     w = svm.w_ if isinstance(svm, MulticlassSVC) else svm.coef_
     bounds = certify_state(problem, w, support)
-    gap = (bounds.primal - bounds.dual) / problem.total
+    gap = gap_between(bounds.primal, bounds.dual, problem.total)
     return Certificate(
         primal=bounds.primal,
         dual=bounds.dual,

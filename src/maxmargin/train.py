@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from maxmargin.callbacks import Callback, Progress
-from maxmargin.problem import Certificate, Problem, Support, certify_state
+from maxmargin.problem import Certificate, Problem, Support, certify_state, gap_between
 from maxmargin.result import History, Result, Status
 from maxmargin.solvers import Solver, StepReport
 
 # An exact pass costs as much as a step: it is made once the running estimate is this close to tol.
 HOPEFUL = 1.4
+POLISH_PASSES = 300  # at most, once tol is reached
 
 
 @dataclass
@@ -26,12 +27,14 @@ class Run:
     problem: Problem
     solver: Solver
     tol: float
+    aim: float
     max_passes: float
     max_seconds: float
     started: float = field(default_factory=time.perf_counter)
     oracle_calls: int = 0
     steps: int = 0
     threshold: float = math.inf
+    polish_until: float = math.inf
     primal: float = math.inf
     dual: float = -math.inf
     w: np.ndarray | None = None
@@ -50,7 +53,7 @@ class Run:
     @property
     def gap(self) -> float:
         """The certified gap, in units of the task loss."""
-        return (self.primal - self.dual) / self.problem.total
+        return gap_between(self.primal, self.dual, self.problem.total)
 
     def certify(self, state: Any, report: StepReport | None) -> None:
         """One exact pass; the best w and the best multipliers are kept, each for its own bound."""
@@ -61,15 +64,19 @@ class Run:
             self.primal, self.w = bounds.primal, w
         if bounds.dual > self.dual:
             self.dual, self.support = bounds.dual, support
-        if self.gap > self.tol:
+        if self.gap <= self.tol and self.polish_until == math.inf:
+            self.polish_until = self.passes + POLISH_PASSES
+        if self.gap > self.aim:
             self.solver.learn(self.problem, state, bounds.slacks)
             if report is not None:
                 # The estimate was too hopeful by this factor: wait until it says enough.
-                own = (bounds.primal - bounds.dual) / self.problem.total
-                self.threshold = min(self.threshold, report.estimate * max(0.5, self.tol / own))
+                own = gap_between(bounds.primal, bounds.dual, self.problem.total)
+                self.threshold = min(self.threshold, report.estimate * max(0.5, self.aim / own))
 
     def budget(self) -> Status | None:
         """Whether a budget has ended."""
+        if self.gap <= self.tol and self.passes >= self.polish_until:
+            return Status.SOLVED
         if self.passes >= self.max_passes:
             return Status.PASS_LIMIT
         if self.seconds >= self.max_seconds:
@@ -125,6 +132,7 @@ def train(
     random_state: Any = None,
     warm: Support | None = None,
     certify_every: int | None = None,
+    polish: float | None = None,
 ) -> Result:
     """Minimise a problem.
 
@@ -136,15 +144,19 @@ def train(
         Budgets; a pass is as many oracle calls as there are blocks, exact passes included.
     certify_every : int or None
         An exact pass after every so many steps; None: only when it has a chance to end training.
+    polish : float or None
+        Go on below tol to this gap, for at most 300 passes and within the budgets; tol alone decides
+        on convergence.
     """
     rng = np.random.default_rng(random_state)
-    run = Run(problem, solver, tol, max_passes, math.inf if max_seconds is None else max_seconds)
-    run.threshold = HOPEFUL * tol
+    aim = tol if polish is None else min(tol, polish)
+    limit = math.inf if max_seconds is None else max_seconds
+    run = Run(problem, solver, tol, aim, max_passes, limit, threshold=HOPEFUL * aim)
     for callback in callbacks:
         callback.on_start(run.progress())
     state = None
     try:
-        state = solver.start(problem, tol, rng, warm)
+        state = solver.start(problem, aim, rng, warm)
         while run.status is None:
             advance(run, state, callbacks, certify_every)
     except KeyboardInterrupt:
@@ -165,9 +177,11 @@ def advance(run: Run, state: Any, callbacks: Sequence[Callback], certify_every: 
     run.oracle_calls += report.oracle_calls
     run.steps += 1
     asked = certify_every is not None and run.steps % certify_every == 0
-    if report.estimate <= run.threshold or asked:
+    # On the way from tol to the polished solution an exact pass marks the moment when tol is reached.
+    reached = run.aim < run.tol < run.gap and report.estimate <= run.tol
+    if report.estimate <= run.threshold or asked or reached:
         run.certify(state, report)
-        if run.gap <= run.tol:
+        if run.gap <= run.aim:
             run.status = Status.SOLVED if run.problem.examples.exact else Status.INEXACT
     run.record(report)
     progress = run.progress()

@@ -7,6 +7,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import maxmargin as mm
@@ -14,10 +15,22 @@ from helpers import built_in, loss_units
 from maxmargin import models
 from reference.problems import chain_case, make_case, multiclass_case
 
+NAMES = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
 
-@parametrize_with_checks([mm.MulticlassSVC(max_passes=200)])
+
+@parametrize_with_checks(
+    [mm.MulticlassSVC()],
+    expected_failed_checks=lambda _: dict.fromkeys(NAMES, "seven equal digits need a small tol"),
+)
 def test_multiclass_svc_passes_every_check_of_scikit_learn(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("solver", ["auto", "sda", "fasole"])
+def test_weights_are_repetitions_to_seven_digits_when_asked(name, solver):
+    svc = mm.MulticlassSVC(tol=1e-12, max_passes=20_000, solver=solver)
+    getattr(estimator_checks, name)("MulticlassSVC", svc)
 
 
 @pytest.mark.parametrize("intercept", [True, False])

@@ -158,12 +158,6 @@ def test_no_examples(flat):
         mm.MulticlassSVC().fit(X[:0], y[:0])
 
 
-def test_no_features(flat):
-    _, y = flat
-    with refusal("feature", r"\b0\b"):
-        multiclass().fit(np.zeros((8, 0)), y)
-
-
 # --- types ---------------------------------------------------------------------------------------
 
 

@@ -5,7 +5,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import maxmargin as mm
-from helpers import EVERY, refusal
+from helpers import EVERY, assert_truthful, quietly, refusal
 from reference.problems import chain_case
 from reference.python_chain import PythonChain
 
@@ -20,6 +20,28 @@ class Lazy(PythonChain):
     def loss_augmented_inference(self, x, y, w):
         self.calls += 1
         return super().loss_augmented_inference(x, y, w) if self.calls < 30 else np.asarray(y)
+
+
+class LazyBatch(Lazy):
+    """The same through the batch form."""
+
+    def batch_loss_augmented_inference(self, X, Y, w):
+        return [self.loss_augmented_inference(x, y, w) for x, y in zip(X, Y, strict=True)]
+
+
+class LateLie(PythonChain):
+    """Right until it has been asked `honest` times, then always the true output."""
+
+    calls = 0
+
+    def __init__(self, n_states, honest):
+        super().__init__(n_states)
+        self.honest = honest
+
+    def loss_augmented_inference(self, x, y, w):
+        self.calls += 1
+        right = super().loss_augmented_inference(x, y, w)
+        return right if self.calls <= self.honest else np.asarray(y)
 
 
 class Worst(PythonChain):
@@ -78,6 +100,24 @@ def test_oracle_beaten_by_a_cached_output_is_never_certified(case, solver):
         svm.fit(case.X, case.Y)
 
 
+@pytest.mark.parametrize("n_jobs, model", [(None, LazyBatch), (2, Lazy), (2, LazyBatch)])
+def test_oracle_beaten_by_a_cached_output_is_found_in_batches_too(case, n_jobs, model):
+    svm = mm.StructuralSVM(model(3), solver="sda", tol=1e-6, max_passes=200, n_jobs=n_jobs)
+    with refusal(r"\b[0-5]\b", "loss_augmented_inference|oracle", kinds=PROBLEM):
+        svm.fit(case.X, case.Y)
+
+
+@pytest.mark.parametrize("honest", range(12, 90, 3))
+def test_no_lie_is_ever_certified(case, honest):
+    # Whenever the lies begin, in a step or in an exact pass: an error, or a true certificate.
+    svm = mm.StructuralSVM(LateLie(3, honest), solver="sda", tol=1e-3, max_passes=12)
+    try:
+        quietly(lambda: svm.fit(case.X, case.Y))
+    except ValueError:
+        return
+    assert_truthful(case, svm)
+
+
 @pytest.mark.parametrize("solver", EVERY)
 def test_oracle_beaten_by_the_true_output_is_refused(case, solver):
     svm = mm.StructuralSVM(Worst(3), solver=EVERY[solver](), tol=1e-6, max_passes=50)
@@ -125,8 +165,6 @@ def test_error_of_the_users_model_comes_through_unchanged(case):
 
 
 def test_interrupt_keeps_the_best_weights_and_a_truthful_certificate(case):
-    from helpers import assert_truthful
-
     class Impatient(PythonChain):
         calls = 0
 
@@ -154,11 +192,12 @@ def test_time_budget_is_kept_and_said(case):
     assert svm.certificate_.seconds < 2.0
 
 
-def test_convergence_warning_gives_gap_tolerance_and_advice(case):
-    svm = mm.StructuralSVM(PythonChain(3), solver="bcfw", tol=1.5e-9, max_passes=2)
+@pytest.mark.parametrize("solver, advice", [("sda", "max_passes"), ("bcfw", "solver='auto'")])
+def test_convergence_warning_gives_gap_tolerance_and_advice(case, solver, advice):
+    svm = mm.StructuralSVM(PythonChain(3), solver=solver, tol=1.5e-9, max_passes=2)
     with pytest.warns(ConvergenceWarning) as caught:
         svm.fit(case.X, case.Y)
     message = str(caught[0].message)
-    assert "gap" in message
+    assert f"gap {svm.certificate_.gap:.3g}" in message
     assert "1.5e-09" in message
-    assert "max_passes" in message
+    assert advice in message

@@ -49,8 +49,8 @@ def test_file_is_safetensors_and_holds_no_pickle(saved):
 
 @pytest.mark.parametrize(
     "labels",
-    [["x", "y"], [3, 7], [True, False], [2.5, -1.0], [("a", 1), ("b", 2)], ["ä", "日本"]],
-    ids=["strings", "integers", "booleans", "floats", "tuples", "unicode"],
+    [["x", "y"], [3, 7], [True, False], [2.5, -1.0], ["ä", "日本"]],
+    ids=["strings", "integers", "booleans", "floats", "unicode"],
 )
 def test_labels_survive_with_their_types(generator, tmp_path, labels):
     X = [generator.normal(size=(2, 2)) for _ in range(4)]
@@ -62,6 +62,15 @@ def test_labels_survive_with_their_types(generator, tmp_path, labels):
     left, right = loaded.predict(X), svm.predict(X)
     assert [list(y) for y in left] == [list(y) for y in right]
     assert {type(t) for y in left for t in y} == {type(t) for y in right for t in y}
+
+
+def test_labels_that_a_file_cannot_hold_are_refused(generator, tmp_path):
+    X = [generator.normal(size=(2, 2)) for _ in range(2)]
+    svm = mm.StructuralSVM(models.Chain(), tol=1e-3)
+    svm.fit(X, [[("a", 1), ("b", 2)], [("b", 2), ("a", 1)]])
+    with refusal("labels"):
+        svm.save(tmp_path / "tuples")
+    assert not (tmp_path / "tuples").exists()
 
 
 def test_attribute_names_survive(tmp_path):
@@ -89,9 +98,9 @@ def test_losses_survive(generator, tmp_path):
 
 def test_saving_replaces_the_file_as_a_whole(saved):
     svm, _, path = saved
-    before = path.read_bytes()
+    path.write_bytes(b"something else")
     svm.save(path)
-    assert path.read_bytes() == before
+    assert mm.load(path).coef_.tobytes() == svm.coef_.tobytes()
     assert [p.name for p in path.parent.iterdir()] == [path.name]  # no temporary file is left
 
 

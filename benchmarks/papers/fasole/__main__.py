@@ -1,7 +1,8 @@
 """python -m benchmarks.papers.fasole [--config FILE] [--out DIR] [--small]
 
 Passes and time of FASOLE, SDM and BCFW beside the paper's Table 2. As in the paper, SDM is FASOLE
-with the choice of the maximal violating pair, and BCFW stops at the paper's iterations.
+with the choice of the maximal violating pair, and BCFW stops at the paper's iterations. "passes"
+are those of the method; "all" adds the certificate's exact passes, which the paper does not make.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from benchmarks import datasets
 from benchmarks.datasets import Dataset
@@ -41,11 +44,11 @@ def _measure(
     config: dict[str, Any], data: Dataset, method: str, regularization: float, small: bool
 ) -> Row:
     choice = config["methods"][method]
-    entry = TABLE[data.name, method, regularization]
+    entry = TABLE[data.name, choice.get("paper", method), regularization]
     make = getattr(solvers, choice["solver"])
     budget = {
         "max_passes": round(entry.passes) if method == "bcfw" else 1000,
-        "max_seconds": 1.0 if small else config["max_seconds"],
+        "max_seconds": 0.3 if small else config["max_seconds"],
     }
 
     def estimator() -> Any:
@@ -54,29 +57,40 @@ def _measure(
 
     timed = ours.fit(data, estimator, repeats=1)
     certificate = timed.result.certificate_
+    passes = own_passes(timed.result.history_["oracle_calls"], data.size)
     return {
         "method": method,
         "lambda": regularization,
-        "passes": certificate.oracle_calls / data.size,
+        "passes": passes,
+        "all_passes": certificate.oracle_calls / data.size,
         "cpu": timed.cpu,
         "gap": certificate.gap,
         "converged": certificate.converged,
         "paper_passes": entry.passes,
         "paper_seconds": entry.seconds,
         "paper_finished": entry.finished,
-        "ratio": certificate.oracle_calls / data.size / entry.passes,
+        "ratio": passes / entry.passes,
     } | data.scores(timed.result.predict(data.X_test))
+
+
+def own_passes(oracle_calls: Sequence[float], size: int) -> float:
+    """Passes of the method itself, as the paper counts: without the certificate's exact passes.
+
+    A step asks the oracle once for each example at most; what goes beyond is an exact pass.
+    """
+    calls = np.diff(np.asarray(oracle_calls, dtype=float), prepend=0.0)
+    return float(np.where(calls > size, calls - size, calls).sum() / size)
 
 
 def _sentence(row: Row) -> str:
     paper = f"{row['paper_passes']:g}" if row["paper_finished"] else f"({row['paper_passes']:g})"
     verdict = ""
-    if row["method"] == "fasole":
+    if row["method"].startswith("fasole"):
         verdict = "reached" if row["ratio"] <= ALLOWED and row["converged"] else "MISSED"
     return (
-        f"{row['data']} {row['inputs']:>4} {row['method']:>6} lambda {row['lambda']:<6g} "
-        f"passes {row['passes']:6.1f} paper {paper:>5}  CPU {row['cpu']:8.2f} s "
-        f"paper {row['paper_seconds']:8.1f} s  gap {row['gap']:.2g} "
+        f"{row['data']} {row['inputs']:>4} {row['method']:>13} lambda {row['lambda']:<6g} "
+        f"passes {row['passes']:5.1f} (all {row['all_passes']:5.1f}) paper {paper:>5}  "
+        f"CPU {row['cpu']:8.2f} s paper {row['paper_seconds']:8.1f} s  gap {row['gap']:.2g} "
         f"error {row['test_error']:.3f} {verdict}"
     )
 

@@ -1,8 +1,8 @@
 """What is minimised: a model on data, a formulation, a regulariser and C."""
 
-from maxmargin.problem.certificate import Certificate, certify_state
+from maxmargin.problem.certificate import Certificate, certify_state, gap_between
 from maxmargin.problem.formulation import Formulation
 from maxmargin.problem.plane import Plane, Support
 from maxmargin.problem.problem import Problem
 
-__all__ = ["Certificate", "Formulation", "Plane", "Problem", "Support", "certify_state"]
+__all__ = ["Certificate", "Formulation", "Plane", "Problem", "Support", "certify_state", "gap_between"]

@@ -53,6 +53,11 @@ class Bounds:
     slacks: np.ndarray
 
 
+def gap_between(primal: float, dual: float, total: float) -> float:
+    """(primal - dual) / (C sum v); rounding alone can make it negative, by parts in 1e16: then zero."""
+    return max(0.0, primal - dual) / total
+
+
 def certify_state(problem: Problem, w: np.ndarray, support: Support) -> Bounds:
     """Primal and dual of (w, multipliers) from their definitions."""
     slacks = problem.slacks(w)

@@ -24,6 +24,9 @@ from maxmargin.solvers.dual_ascent import ORDERS
 from maxmargin.solvers.dual_state import PRECISIONS, DualState, open_state
 
 
+ROUNDING = 1e-16  # a sweep that gains less than this share of the total mass gains nothing
+
+
 @dataclass(frozen=True)
 class Fasole(Solver):
     """FASOLE, all of Algorithm 3.
@@ -96,7 +99,7 @@ class Fasole(Solver):
                 tolerance=state.tol,
                 threads=problem.n_jobs,
             )
-            if visit.updates == 0:
+            if visit.updates == 0 or visit.gain <= ROUNDING * problem.total:
                 return
             if self.reduced == "sweeps" and visit.violation / problem.total <= state.tol:
                 return

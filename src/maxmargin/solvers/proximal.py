@@ -55,7 +55,7 @@ class Proximal(Solver):
     """
 
     name: ClassVar[str] = "proximal"
-    cached_passes: int = 3
+    cached_passes: int = 4
     momentum: float = 0.4
     proximity: float = 1.0
     decay: float = 1.3

@@ -1,0 +1,156 @@
+"""Check that imports inside the package point one way.
+
+    models -> problem -> solvers -> train -> estimators -> (certify, persistence, cli)
+
+    python tools/check_imports.py src/maxmargin
+
+A room is a folder or a top-level module of the package. Each lists the rooms that it may import.
+Imports inside functions, relative imports and ``import_module("...")`` count as well. Prints
+``file:line: rule`` for every import that breaks the order, and then ends with status 1.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+BASIC = {"_core", "callbacks", "data", "losses", "runtime"}
+
+MAY_IMPORT: dict[str, set[str]] = {
+    "_core": set(),
+    "callbacks": set(),
+    "io": set(),
+    "losses": set(),
+    "runtime": set(),
+    "data": {"_core"},
+    "models": {"_core", "data", "losses", "runtime"},
+    "problem": {"models", "runtime"},
+    "result": {"problem"},
+    "solvers": {"_core", "models", "problem", "runtime"},
+    "train": {"callbacks", "problem", "result", "solvers"},
+    "estimators": BASIC | {"models", "problem", "result", "solvers", "train"},
+    "certify": {"estimators", "models", "problem"},
+    "persistence": {"data", "estimators", "io", "losses", "models", "problem"},
+    "report": {"result"},
+}
+MAY_IMPORT["cli"] = BASIC | {"io"} | (set(MAY_IMPORT) - {"_core"})
+
+# Two rooms that need each other at run time: the import waits inside a function.
+INSIDE_FUNCTIONS: dict[str, set[str]] = {"estimators": {"persistence"}}
+
+# The public names: imports what it shows, and nothing inside the package imports it.
+FRONT_DOOR = "__init__"
+
+
+def module_parts(path: Path, package: Path) -> list[str]:
+    """``solvers/base.py`` -> ["solvers", "base"]; an ``__init__`` stands for its folder."""
+    parts = list(path.relative_to(package).with_suffix("").parts)
+    return parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts
+
+
+def room_of(parts: list[str]) -> str:
+    """The room of a module; the compiled variants of the core are the core."""
+    room = parts[0] if parts else FRONT_DOOR
+    return "_core" if room.startswith("_core") else room
+
+
+def from_targets(node: ast.ImportFrom, here: list[str], package: str) -> Iterator[list[str]]:
+    """Modules inside the package that a ``from ... import`` reaches, as parts."""
+    if node.level:
+        # `here` names a module, and one level up is the folder that holds it.
+        base = [package, *here][: len(here) + 1 - node.level]
+        base += node.module.split(".") if node.module else []
+    else:
+        base = (node.module or "").split(".")
+    if base[:1] != [package]:
+        return
+    if len(base) > 1:
+        yield base[1:]
+    else:
+        yield from ([alias.name] for alias in node.names)
+
+
+def call_target(node: ast.Call) -> str:
+    """The module that ``import_module("...")`` or ``__import__("...")`` names, else nothing."""
+    name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+    named = node.args and isinstance(node.args[0], ast.Constant)
+    wanted = name in ("import_module", "__import__") and named
+    return str(node.args[0].value) if wanted else ""  # type: ignore[attr-defined]
+
+
+def targets(node: ast.AST, here: list[str], package: str) -> Iterator[list[str]]:
+    """Modules inside the package that a node imports, as parts."""
+    if isinstance(node, ast.ImportFrom):
+        yield from from_targets(node, here, package)
+        return
+    names: list[str] = []
+    if isinstance(node, ast.Import):
+        names = [alias.name for alias in node.names]
+    elif isinstance(node, ast.Call):
+        names = [call_target(node)]
+    for name in names:
+        first, *rest = name.split(".")
+        if first == package:
+            yield rest
+
+
+def nodes(tree: ast.AST, inside: bool = False) -> Iterator[tuple[ast.AST, bool]]:
+    """Every node, and whether it runs only when a function is called."""
+    for child in ast.iter_child_nodes(tree):
+        yield child, inside
+        deeper = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        yield from nodes(child, inside or deeper)
+
+
+def broken_rule(room: str, other: str, inside: bool) -> str:
+    """What is wrong with an import of `other` in `room`, or nothing."""
+    if other == room or room == FRONT_DOOR:
+        return ""
+    if other not in MAY_IMPORT:
+        return f"{room} must not import the package itself: import from the room that owns the name"
+    if other in MAY_IMPORT[room]:
+        return ""
+    if other in INSIDE_FUNCTIONS.get(room, ()):
+        return "" if inside else f"{room} may import {other} inside a function only"
+    allowed = ", ".join(sorted(MAY_IMPORT[room])) or "no room of the package"
+    return f"{room} must not import {other}; it may import {allowed}"
+
+
+def check_file(path: Path, package: Path) -> Iterator[str]:
+    """Broken rules of one file."""
+    here = module_parts(path, package)
+    room = room_of(here)
+    if room not in MAY_IMPORT and room != FRONT_DOOR:
+        yield f"{path}:1: {room} is a new room: say what it may import in {Path(__file__).name}"
+        return
+    folder = [*here, "__init__"] if path.name == "__init__.py" and here != [FRONT_DOOR] else here
+    for node, inside in nodes(ast.parse(path.read_text(encoding="utf-8"), str(path))):
+        for target in targets(node, folder, package.name):
+            rule = broken_rule(room, room_of(target), inside)
+            if rule:
+                yield f"{path}:{getattr(node, 'lineno', 1)}: {rule}"
+
+
+def check(package: Path) -> list[str]:
+    """Broken rules of a package, file by file."""
+    paths = sorted(package.rglob("*.py"))
+    if not paths:
+        return [f"{package}:1: no Python files here"]
+    return [rule for path in paths for rule in check_file(path, package)]
+
+
+def main(arguments: list[str]) -> int:
+    """Check the package named on the command line."""
+    if len(arguments) != 1:
+        print("usage: python tools/check_imports.py src/maxmargin", file=sys.stderr)
+        return 2
+    broken = check(Path(arguments[0]))
+    for rule in broken:
+        print(rule)
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,34 @@
+"""Write docs/compatibility.md from what the solvers declare.
+
+python tools/write_compatibility.py
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from maxmargin.solvers import compatibility_table
+
+TARGET = Path(__file__).parents[1] / "docs" / "compatibility.md"
+
+PAGE = """# Which solver solves what
+
+Written by `python tools/write_compatibility.py` with `solvers.compatibility_table()`, from what the
+solvers declare; do not edit. A test compares this page with the code.
+
+{table}
+"reaches any tol": a tight `tol` is reached in practice, not only in the limit. `BCFW` does so
+with `pairwise=True`.
+
+A formulation without a `yes` is refused before the first pass, with the names of the solvers that
+can. `prior` and `nonnegative` must be None in this version.
+"""
+
+
+def page() -> str:
+    """The text of the page."""
+    return PAGE.format(table=compatibility_table())
+
+
+if __name__ == "__main__":
+    TARGET.write_text(page(), encoding="utf-8")
