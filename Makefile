@@ -36,6 +36,9 @@ format: $(VENV)/.tools
 test: $(STAMP) lint
 	$(BIN)/python -m pytest -n $(JOBS)
 
+docs: $(STAMP)
+	$(BIN)/python tools/write_compatibility.py
+
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.race
 

@@ -73,10 +73,17 @@ inline void accumulate_all(const Row& row, const Real* W, int stride, Real* out)
   constexpr int lanes = Vector<Real>::lanes;
   for (int column = 0; column < stride; column += 4 * lanes) {
     switch ((stride - column) / lanes) {
-      case 1: accumulate<Real, 1>(row, W + column, stride, out + column); break;
-      case 2: accumulate<Real, 2>(row, W + column, stride, out + column); break;
-      case 3: accumulate<Real, 3>(row, W + column, stride, out + column); break;
-      default: accumulate<Real, 4>(row, W + column, stride, out + column);
+      case 1:
+        accumulate<Real, 1>(row, W + column, stride, out + column);
+        break;
+      case 2:
+        accumulate<Real, 2>(row, W + column, stride, out + column);
+        break;
+      case 3:
+        accumulate<Real, 3>(row, W + column, stride, out + column);
+        break;
+      default:
+        accumulate<Real, 4>(row, W + column, stride, out + column);
     }
   }
 }
@@ -99,11 +106,16 @@ class Features {
   decltype(auto) with_row(int64_t r, F&& f) const {
     const RowView& v = rows[r];
     switch (kind) {
-      case Kind::dense32: return f(DenseRow<float>{static_cast<const float*>(v.value), v.length});
-      case Kind::dense64: return f(DenseRow<double>{static_cast<const double*>(v.value), v.length});
-      case Kind::sparse32: return f(SparseRow<float>{v.index, static_cast<const float*>(v.value), v.length});
-      case Kind::sparse64: return f(SparseRow<double>{v.index, static_cast<const double*>(v.value), v.length});
-      default: return f(BinaryRow{v.index, v.length});
+      case Kind::dense32:
+        return f(DenseRow<float>{static_cast<const float*>(v.value), v.length});
+      case Kind::dense64:
+        return f(DenseRow<double>{static_cast<const double*>(v.value), v.length});
+      case Kind::sparse32:
+        return f(SparseRow<float>{v.index, static_cast<const float*>(v.value), v.length});
+      case Kind::sparse64:
+        return f(SparseRow<double>{v.index, static_cast<const double*>(v.value), v.length});
+      default:
+        return f(BinaryRow{v.index, v.length});
     }
   }
 

@@ -51,13 +51,17 @@ inline vec<Real> broadcast(Real x) {
 
 // A comparison and a blend are not folded into one `max` under IEEE rules, hence the intrinsics.
 #if defined(__AVX2__)
-inline vec<float> maximum(vec<float> a, vec<float> b) { return (vec<float>)_mm256_max_ps((__m256)a, (__m256)b); }
+inline vec<float> maximum(vec<float> a, vec<float> b) {
+  return (vec<float>)_mm256_max_ps((__m256)a, (__m256)b);
+}
 inline vec<double> maximum(vec<double> a, vec<double> b) {
   return (vec<double>)_mm256_max_pd((__m256d)a, (__m256d)b);
 }
 #elif defined(__SSE2__)
 inline vec<float> maximum(vec<float> a, vec<float> b) { return (vec<float>)_mm_max_ps((__m128)a, (__m128)b); }
-inline vec<double> maximum(vec<double> a, vec<double> b) { return (vec<double>)_mm_max_pd((__m128d)a, (__m128d)b); }
+inline vec<double> maximum(vec<double> a, vec<double> b) {
+  return (vec<double>)_mm_max_pd((__m128d)a, (__m128d)b);
+}
 #else
 inline vec<float> maximum(vec<float> a, vec<float> b) { return a > b ? a : b; }
 inline vec<double> maximum(vec<double> a, vec<double> b) { return a > b ? a : b; }

@@ -22,8 +22,8 @@ class Ascent {
   Ascent(const typename Structure::Data& data, Array1<double> mass)
       : state(data, to_vector(mass)), ascent_(state) {}
 
-  nb::tuple visit(Array1<int64_t> order, int rule, bool oracle, bool update, bool line_search, double tolerance,
-                  int keep, int threads) {
+  nb::tuple visit(Array1<int64_t> order, int rule, bool oracle, bool update, bool line_search,
+                  double tolerance, int keep, int threads) {
     const VisitOptions options{static_cast<Rule>(rule), oracle, update, line_search, tolerance, keep};
     const int64_t n = static_cast<int64_t>(order.size());
     std::vector<double> violations(n);
@@ -34,8 +34,8 @@ class Ascent {
                            : ascent_.pass(order.data(), n, options, violations.data());
       state.steps += static_cast<double>(n);
     }
-    return nb::make_tuple(to_numpy(std::move(violations)), report.oracle_calls, report.updates, report.violation,
-                          report.gain, report.beaten);
+    return nb::make_tuple(to_numpy(std::move(violations)), report.oracle_calls, report.updates,
+                          report.violation, report.gain, report.beaten);
   }
 
   nb::tuple subgradient(Array1<int64_t> order, double active) {
@@ -136,7 +136,8 @@ class Ascent {
 
   // Threads on disjoint blocks and one w, without locks: an update of w may be lost, a multiplier never.
   // w is recomputed from the multipliers afterwards, so the law holds; the result is not reproducible.
-  VisitReport race(const int64_t* order, int64_t n, const VisitOptions& options, double* violations, int threads) {
+  VisitReport race(const int64_t* order, int64_t n, const VisitOptions& options, double* violations,
+                   int threads) {
     std::vector<VisitReport> reports(threads);
     parallel(n, threads, [&](int64_t from, int64_t to, int k) {
       DualAscent<Structure> own(state);
@@ -163,10 +164,13 @@ nb::class_<Ascent<Structure>> bind_ascent(nb::module_& m, const char* name) {
       .def("support", &A::support)
       .def("restore", &A::restore)
       .def("clear", &A::clear)
-      .def("refresh", [](A& a) { a.state.refresh(); }, nb::call_guard<nb::gil_scoped_release>())
-      .def("dual", [](const A& a) { return a.state.dual(); }, nb::call_guard<nb::gil_scoped_release>())
-      .def("recenter", [](A& a, double momentum, double k) { recenter(a.state, momentum, k); },
-           nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "refresh", [](A& a) { a.state.refresh(); }, nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "dual", [](const A& a) { return a.state.dual(); }, nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "recenter", [](A& a, double momentum, double k) { recenter(a.state, momentum, k); },
+          nb::call_guard<nb::gil_scoped_release>())
       .def("squared_distance", [](const A& a) { return squared_distance_to_center(a.state); })
       .def_prop_ro("proximity", [](const A& a) { return a.state.proximity; })
       .def_prop_ro("steps", [](const A& a) { return a.state.steps; })

@@ -11,8 +11,14 @@ void bind_chain(nb::module_& m) {
           "__init__",
           [](ChainData* self, const Features& rows, int labels, bool start, bool end, Array1<int64_t> offsets,
              Array1<int32_t> truth, Array1<double> node_weight, Array1<double> cost) {
-            new (self) ChainData{&rows, labels, start, end, to_vector(offsets), to_vector(truth),
-                                 to_vector(node_weight), to_vector(cost)};
+            new (self) ChainData{&rows,
+                                 labels,
+                                 start,
+                                 end,
+                                 to_vector(offsets),
+                                 to_vector(truth),
+                                 to_vector(node_weight),
+                                 to_vector(cost)};
           },
           nb::keep_alive<1, 2>());
   using Structure = Chain<double, int32_t>;

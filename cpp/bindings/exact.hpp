@@ -46,7 +46,8 @@ nb::class_<Exact<Structure>> bind_exact(nb::module_& m, const char* name) {
         double offset = 0;
         {
           nb::gil_scoped_release release;
-          offset = e.combine(blocks.data(), c.data(), static_cast<int64_t>(blocks.size()), outputs.data(), flat.data());
+          offset = e.combine(blocks.data(), c.data(), static_cast<int64_t>(blocks.size()), outputs.data(),
+                             flat.data());
         }
         return nb::make_tuple(offset, to_numpy(std::move(flat)));
       });

@@ -10,8 +10,8 @@ void bind_explicit(nb::module_& m) {
   bind_ascent<Explicit>(m, "ExplicitAscent")
       .def("offer",
            [](A& a, int64_t block, double offset, Array1<int32_t> index, Array1<double> value) {
-             const int32_t id =
-                 a.state.structure.add(offset, index.data(), value.data(), static_cast<int64_t>(index.size()));
+             const int32_t id = a.state.structure.add(offset, index.data(), value.data(),
+                                                      static_cast<int64_t>(index.size()));
              a.state.structure.offer(block, id);
              return id;
            })
@@ -22,7 +22,10 @@ void bind_explicit(nb::module_& m) {
                                    to_numpy(std::vector<double>(plane.value)));
            })
       .def_prop_ro(
-          "running", [](A& a) { return nb::ndarray<nb::numpy, double, nb::ndim<1>>(a.state.W.data(), {a.state.W.size()}); },
+          "running",
+          [](A& a) {
+            return nb::ndarray<nb::numpy, double, nb::ndim<1>>(a.state.W.data(), {a.state.W.size()});
+          },
           nb::rv_policy::reference_internal);
 }
 

@@ -126,7 +126,8 @@ Checked* sparse(nb::list data, nb::list indices, nb::list starts, int64_t column
 void bind_features(nb::module_& m) {
   nb::class_<Features>(m, "Rows");
   nb::class_<Checked>(m, "Features")
-      .def_prop_ro("rows", [](Checked& c) { return &c.features; }, nb::rv_policy::reference_internal)
+      .def_prop_ro(
+          "rows", [](Checked& c) { return &c.features; }, nb::rv_policy::reference_internal)
       .def_ro("bad_row", &Checked::bad_row)
       .def_ro("sorted", &Checked::sorted)
       .def_ro("in_range", &Checked::in_range)

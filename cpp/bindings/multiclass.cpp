@@ -9,7 +9,8 @@ void bind_multiclass(nb::module_& m) {
   nb::class_<MulticlassData>(m, "MulticlassData")
       .def(
           "__init__",
-          [](MulticlassData* self, const Features& rows, int labels, Array1<int32_t> truth, Array1<double> cost) {
+          [](MulticlassData* self, const Features& rows, int labels, Array1<int32_t> truth,
+             Array1<double> cost) {
             new (self) MulticlassData{&rows, labels, to_vector(truth), to_vector(cost)};
           },
           nb::keep_alive<1, 2>());

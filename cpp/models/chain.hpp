@@ -173,7 +173,8 @@ class Chain {
     if (!s.partial) {
       sum = s.local[y[0]];
       for (int t = 1; t < T; ++t)
-        sum += static_cast<double>(s.local[static_cast<size_t>(t) * stride_ + y[t]]) + A[edge(y[t - 1], y[t])];
+        sum +=
+            static_cast<double>(s.local[static_cast<size_t>(t) * stride_ + y[t]]) + A[edge(y[t - 1], y[t])];
       return sum + ends(A, y, T);
     }
     int scored = 0;  // transitions into positions before this one are counted
@@ -363,7 +364,9 @@ class Chain {
     return known;
   }
 
-  int length(int64_t block) const { return static_cast<int>(data_.offsets[block + 1] - data_.offsets[block]); }
+  int length(int64_t block) const {
+    return static_cast<int>(data_.offsets[block + 1] - data_.offsets[block]);
+  }
   int64_t row(int64_t block, int t) const { return data_.offsets[block] + t; }
   int64_t edge(int previous, int next) const { return static_cast<int64_t>(previous) * stride_ + next; }
 
@@ -392,10 +395,17 @@ class Chain {
     Real* to = F + static_cast<size_t>(t) * stride_;
     for (int column = 0; column < stride_; column += 4 * lanes) {
       switch ((stride_ - column) / lanes) {
-        case 1: max_plus<Real, 1>(from, A + column, stride_, K_, to + column); break;
-        case 2: max_plus<Real, 2>(from, A + column, stride_, K_, to + column); break;
-        case 3: max_plus<Real, 3>(from, A + column, stride_, K_, to + column); break;
-        default: max_plus<Real, 4>(from, A + column, stride_, K_, to + column);
+        case 1:
+          max_plus<Real, 1>(from, A + column, stride_, K_, to + column);
+          break;
+        case 2:
+          max_plus<Real, 2>(from, A + column, stride_, K_, to + column);
+          break;
+        case 3:
+          max_plus<Real, 3>(from, A + column, stride_, K_, to + column);
+          break;
+        default:
+          max_plus<Real, 4>(from, A + column, stride_, K_, to + column);
       }
     }
     const Real* u = local + static_cast<size_t>(t) * stride_;

@@ -14,7 +14,8 @@ class Exact {
  public:
   using Label = typename Structure::Label;
   explicit Exact(const typename Structure::Data& data) : structure_(data), first_(1, 0) {
-    for (int64_t i = 0; i < structure_.blocks(); ++i) first_.push_back(first_.back() + structure_.output_size(i));
+    for (int64_t i = 0; i < structure_.blocks(); ++i)
+      first_.push_back(first_.back() + structure_.output_size(i));
   }
   const Structure& structure() const { return structure_; }
   int64_t labels() const { return first_.back(); }
@@ -50,7 +51,8 @@ class Exact {
   }
 
   // sum_p c_p psi(y_p) into `flat`, and sum_p c_p Delta(y_p) as the result; outputs one after the other.
-  double combine(const int64_t* blocks, const double* c, int64_t n, const Label* outputs, double* flat) const {
+  double combine(const int64_t* blocks, const double* c, int64_t n, const Label* outputs,
+                 double* flat) const {
     aligned<double> sum(structure_.weights());
     auto s = structure_.scratch();
     std::vector<Label> truth;

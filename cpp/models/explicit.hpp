@@ -32,7 +32,7 @@ class Explicit {
     std::vector<double> value;
   };
   struct Scratch {
-    std::vector<double> dense;     // the move, zero outside `touched`
+    std::vector<double> dense;  // the move, zero outside `touched`
     std::vector<char> seen;
     std::vector<int32_t> touched;  // where `seen`
     const double* weights = nullptr;

@@ -1,9 +1,9 @@
 // Sequential dual ascent: one pass over the blocks of an order.
 //
 // A visit to block i (FASOLE paper, Algorithm 2; h = 1 / (1 + k) of the proximal term, else 1):
-//   s(y)  = Delta_i(y) + <w, psi_i(y)>              for the kept outputs and, in an oracle pass, u = argmax_y s(y)
-//   g     = s(u) - sum_y a(y) s(y) / mass           the block's share of the gap, >= 0
-//   if g > tolerance: move multipliers along the direction of the rule, with the exact step
+//   s(y)  = Delta_i(y) + <w, psi_i(y)>              for the kept outputs and, in an oracle pass, u = argmax_y
+//   s(y) g     = s(u) - sum_y a(y) s(y) / mass           the block's share of the gap, >= 0 if g > tolerance:
+//   move multipliers along the direction of the rule, with the exact step
 //     pair rules: from v to u,   step = min(a(v), (s(u) - s(v)) / (h |psi(u) - psi(v)|^2))
 //       wss2: v of the largest gain (9) with its misprint mended;  mvp: v of the smallest score
 //     frank-wolfe: towards the vertex u,   step = min(1, mass g / (h |mass psi(u) - sum a psi|^2))
@@ -100,7 +100,8 @@ class DualAscent {
       if (options.oracle && !(fresh && enough)) state_.structure.release(found_[0]);
     if (enough && options.update) {
       ++report.updates;
-      report.gain += options.rule == Rule::frank_wolfe ? towards(i, u, violation, options) : pair(i, u, options);
+      report.gain +=
+          options.rule == Rule::frank_wolfe ? towards(i, u, violation, options) : pair(i, u, options);
     }
     if (options.oracle && options.keep > 0) forget(i, u, options.keep);
     return violation;
@@ -114,7 +115,8 @@ class DualAscent {
     ++report.oracle_calls;
     // Scores carry the rounding of Real: what is better by less than that is not better.
     const double noise = (sizeof(Real) == 4 ? 1e-6 : 1e-13) * (1 + std::abs(top));
-    if (Structure::given_planes && report.beaten < 0 && value < top - 1e-6 * (1 + std::abs(top))) report.beaten = i;
+    if (Structure::given_planes && report.beaten < 0 && value < top - 1e-6 * (1 + std::abs(top)))
+      report.beaten = i;
     if (value <= top + noise || state_.find(i, found_.data()) >= 0) return false;
     top = value;
     return true;
@@ -177,7 +179,8 @@ class DualAscent {
     double step = curvature <= slope ? 1 : slope / curvature;
     if (!options.line_search) step = 2 * size / (step_ - 1 + 2 * size);
     move(-h * step);
-    for (int j = 0; j < n; ++j) block.planes[j].multiplier = step == 1 ? 0 : (1 - step) * block.planes[j].multiplier;
+    for (int j = 0; j < n; ++j)
+      block.planes[j].multiplier = step == 1 ? 0 : (1 - step) * block.planes[j].multiplier;
     block.planes[u].multiplier += step * mass;
     return step * (slope - step * curvature / 2);
   }

@@ -39,7 +39,8 @@ VisitReport subgradient_pass(DualState<Structure>& state, const int64_t* order, 
     state.blocks[i].planes[u].multiplier += state.mass[i];
     structure.build_pair(scratch, i, state.output(i, u), truth.data());
     structure.apply(scratch, state.W.data(), -state.mass[i]);
-    if (!state.weighted.empty()) structure.apply(scratch, state.weighted.data(), -state.mass[i] * state.steps);
+    if (!state.weighted.empty())
+      structure.apply(scratch, state.weighted.data(), -state.mass[i] * state.steps);
   }
   return report;
 }

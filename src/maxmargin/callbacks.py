@@ -25,8 +25,8 @@ logger = logging.getLogger("maxmargin")
 class Progress:
     """Where training stands after a step.
 
-    ``primal``, ``dual`` and ``gap`` are certified, and infinite (minus infinite for ``dual``) until
-    a first exact pass; ``estimate`` is the solver's running estimate of the gap. ``gap``,
+    ``primal`` and ``gap`` are certified, and infinite until a first exact pass; ``dual`` is the
+    solver's running dual and ``estimate`` its running estimate of the gap. ``gap``,
     ``estimate`` and ``tol`` are in units of the task loss. ``passes`` counts oracle calls per
     example, ``planes`` the outputs kept. ``status`` is empty until training has ended.
     """

@@ -13,17 +13,23 @@ from maxmargin.models.python import PythonExamples
 from maxmargin.problem import Certificate, Problem, certify_state, gap_between
 
 
-def bound(model: Any, X: Any, Y: Any) -> Examples:
+def bound(model: Any, X: Any, Y: Any, node_weight: Any = None) -> Examples:
     """A fitted model on data."""
-    return model.bind(X, Y) if isinstance(model, Model) else PythonExamples(model, X, Y)
+    if isinstance(model, Model):
+        return model.bind(X, Y, node_weight)
+    return PythonExamples(model, X, Y)
 
 
 def certify(
-    svm: StructuralSVM | MulticlassSVC, X: Any, Y: Any, sample_weight: Any = None
+    svm: StructuralSVM | MulticlassSVC,
+    X: Any,
+    Y: Any,
+    sample_weight: Any = None,
+    node_weight: Any = None,
 ) -> Certificate:
     """The certificate of a fitted estimator, from its weights and multipliers alone.
 
-    X, Y and sample_weight must be those it was fitted on: the primal is computed by an exact pass over
+    X, Y and the weights must be those it was fitted on: the primal is computed by an exact pass over
     them, the dual from the stored multipliers.
     """
     support = getattr(svm, "support_", None)
@@ -32,8 +38,12 @@ def certify(
             "this estimator holds no multipliers (it was loaded from a model file, or not fitted): "
             "certify needs them; mm.objective gives P(w)"
         )
+    if getattr(svm, "weighted_nodes_", False) != (node_weight is not None):
+        raise ValueError("certify: node_weight must be given exactly if it was given to fit")
     began = time.perf_counter()
-    problem = Problem(bound(svm.model_, X, Y), svm.C, sample_weight)
+    if isinstance(svm, MulticlassSVC):
+        sample_weight = svm.example_weights(Y, sample_weight)
+    problem = Problem(bound(svm.model_, X, Y, node_weight), svm.C, sample_weight)
     w = svm.w_ if isinstance(svm, MulticlassSVC) else svm.coef_
     bounds = certify_state(problem, w, support)
     gap = gap_between(bounds.primal, bounds.dual, problem.total)
@@ -53,7 +63,12 @@ def certify(
 
 
 def objective(
-    svm_or_model: Any, w: np.ndarray, X: Any, Y: Any, C: float | None = None, sample_weight: Any = None
+    svm_or_model: Any,
+    w: np.ndarray,
+    X: Any,
+    Y: Any,
+    C: float | None = None,
+    sample_weight: Any = None,
 ) -> float:
     """P(w) by definition.
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -38,7 +39,9 @@ def check_positive(name: str, value: Any, none: bool = False) -> float:
         return math.inf
     wrong = isinstance(value, bool | str) or not isinstance(value, int | float | np.number)
     if wrong or not value > 0:
-        raise ValueError(f"{name} must be a positive number{' or None' if none else ''}, got {value!r}")
+        raise ValueError(
+            f"{name} must be a positive number{' or None' if none else ''}, got {value!r}"
+        )
     return float(value)
 
 
@@ -192,7 +195,9 @@ class StructuralSVM(SolverMixin, BaseEstimator):
         if isinstance(self.model_, Model):
             return self.model_.bind(X, Y, node_weight)
         if node_weight is not None:
-            raise ValueError("node_weight is for the built-in models; put weights into your model's loss")
+            raise ValueError(
+                "node_weight is for the built-in models; put weights into your model's loss"
+            )
         return PythonExamples(self.model_, X, Y, executor)
 
     def fit(
@@ -220,6 +225,7 @@ class StructuralSVM(SolverMixin, BaseEstimator):
             self.model_.initialize(X, Y)
             examples = self._examples(X, Y, executor, node_weight)
             self.coef_ = self._minimise(examples, sample_weight).w
+            self.weighted_nodes_ = node_weight is not None
         finally:
             if close and executor is not None:
                 executor.shutdown()
@@ -246,7 +252,8 @@ class StructuralSVM(SolverMixin, BaseEstimator):
             raise ValueError(f"model {type(self.model_).__name__} has no inference_k_best")
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
             raise ValueError(f"k must be a whole number of at least 1, got {k!r}")
-        return [self.model_.inference_k_best(x, self.coef_, int(k)) for x in X]
+        items = (X[i : i + 1] for i in range(X.shape[0])) if sp.issparse(X) else X
+        return [self.model_.inference_k_best(x, self.coef_, int(k)) for x in items]
 
     def score(self, X: Any, Y: Any, sample_weight: Any = None) -> float:
         """Share of correctly predicted nodes; a label that the model does not know is never correct."""
@@ -345,10 +352,7 @@ class MulticlassSVC(SolverMixin, ClassifierMixin, BaseEstimator):
         self.model_ = Multiclass(loss=self.loss, bias=1.0 if self.fit_intercept else None)
         self.model_.initialize(X, y)
         self.classes_ = self.model_.classes_
-        weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-        if self.class_weight is not None:
-            balance = compute_sample_weight(self.class_weight, y)
-            weights = balance if weights is None else weights * balance
+        weights = self.example_weights(y, sample_weight)
         # A small problem is solved to rounding, which costs milliseconds: its solution then does not
         # depend on the order of the examples or on the seed.
         small = X.shape[0] * X.shape[1] * len(self.classes_) <= SMALL
@@ -356,6 +360,14 @@ class MulticlassSVC(SolverMixin, ClassifierMixin, BaseEstimator):
         self.w_ = self._minimise(self.model_.bind(X, y), weights, polish).w
         self._unpack()
         return self
+
+    def example_weights(self, y: Any, sample_weight: Any) -> np.ndarray | None:
+        """v_i: the product of sample_weight and class_weight."""
+        weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        if self.class_weight is None:
+            return weights
+        balance = compute_sample_weight(self.class_weight, y)
+        return balance if weights is None else weights * balance
 
     def _unpack(self) -> None:
         parts = self.model_.unpack(self.w_)

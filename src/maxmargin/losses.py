@@ -87,6 +87,8 @@ def sequence_loss(loss: Any) -> Hamming:
     named = {"hamming": Hamming(), "mean-hamming": Hamming(mean=True)}
     if isinstance(loss, str):
         if loss not in named:
-            raise ValueError(f"loss must be one of {sorted(named)} or losses.Hamming(...), got {loss!r}")
+            raise ValueError(
+                f"loss must be one of {sorted(named)} or losses.Hamming(...), got {loss!r}"
+            )
         return named[loss]
     return Hamming(costs=loss)

@@ -16,7 +16,16 @@ from maxmargin.problem import Certificate
 
 ESTIMATORS = {kind.__name__: kind for kind in (StructuralSVM, MulticlassSVC)}
 MODELS = {kind.__name__: kind for kind in (Multiclass, Chain)}
-SAVED = ("C", "hinge", "rescaling", "tol", "max_passes", "max_seconds", "fit_intercept", "warm_start")
+SAVED = (
+    "C",
+    "hinge",
+    "rescaling",
+    "tol",
+    "max_passes",
+    "max_seconds",
+    "fit_intercept",
+    "warm_start",
+)
 PLAIN = (str, int, float, bool, type(None))
 
 
@@ -46,7 +55,9 @@ def describe(model: Any) -> dict[str, Any]:
     """A fitted model as plain values."""
     labels = model.classes_.tolist()
     if not all(isinstance(label, PLAIN) for label in labels):
-        raise ValueError("save: labels must be strings, numbers, booleans or None to be written to a file")
+        raise ValueError(
+            "save: labels must be strings, numbers, booleans or None to be written to a file"
+        )
     state = {
         "kind": type(model).__name__,
         "bias": model.bias,
@@ -100,7 +111,8 @@ def load(path: Any) -> Any:
         if arrays["w"].shape != (model.size_joint_feature,):
             raise ModelFileError(f"{path} is damaged: its weights do not fit its model")
         params = dict(header["params"], solver=header["solver"])
-        svm = kind(model, **params) if kind is StructuralSVM else kind(loss=model.task_loss, **params)
+        own = {"model": model} if kind is StructuralSVM else {"loss": model.task_loss}
+        svm: Any = kind(**own, **params)
         svm.certificate_ = Certificate(**header["certificate"])
     except (KeyError, TypeError, AttributeError) as error:
         raise ModelFileError(f"{path} is damaged: {error!r}") from None

@@ -21,7 +21,6 @@ class Status(str, Enum):
     INTERRUPTED = "interrupted"
     STOPPED = "stopped by a callback"
     INEXACT = "inexact oracle"
-    STALLED = "numerical limit"
 
 
 class History(dict):

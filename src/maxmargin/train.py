@@ -33,6 +33,7 @@ class Run:
     started: float = field(default_factory=time.perf_counter)
     oracle_calls: int = 0
     steps: int = 0
+    certified: int = -1  # the step after which the last exact pass was made
     threshold: float = math.inf
     polish_until: float = math.inf
     primal: float = math.inf
@@ -60,6 +61,7 @@ class Run:
         w, support = self.solver.solution(self.problem, state)
         bounds = certify_state(self.problem, w, support)
         self.oracle_calls += self.problem.n_blocks
+        self.certified = self.steps
         if bounds.primal < self.primal:
             self.primal, self.w = bounds.primal, w
         if bounds.dual > self.dual:
@@ -163,7 +165,7 @@ def train(
         run.status = Status.INTERRUPTED
     if state is None or (run.steps == 0 and run.w is None):
         raise KeyboardInterrupt("training was interrupted before the first pass had ended")
-    if run.status not in (Status.SOLVED, Status.INEXACT):
+    if run.certified != run.steps:
         conclude(run, state)
     result = finish(run)
     for callback in callbacks:

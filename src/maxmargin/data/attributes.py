@@ -16,7 +16,9 @@ def are_attributes(X: Sequence[Any]) -> bool:
             return False
         for token in x:
             if isinstance(token, list | tuple):
-                return len(token) > 0 and isinstance(token[0], str)
+                if len(token) == 0:  # a token without attributes: the next one tells
+                    continue
+                return isinstance(token[0], str)
             return isinstance(token, str | Mapping | set | frozenset)
     return False
 
@@ -26,7 +28,9 @@ def attributes(token: Any) -> Iterable[tuple[str, float]]:
     if isinstance(token, str):
         return [(token, 1.0)]
     if isinstance(token, Mapping):
-        return [(f"{k}={v}", 1.0) if isinstance(v, str) else (k, float(v)) for k, v in token.items()]
+        return [
+            (f"{k}={v}", 1.0) if isinstance(v, str) else (k, float(v)) for k, v in token.items()
+        ]
     return [(name, 1.0) for name in token]
 
 
@@ -41,14 +45,18 @@ class Vocabulary:
 
     def transform(self, X: Sequence[Any], grow: bool = False) -> list[sp.csr_matrix]:
         """One CSR matrix for each sequence, all with as many columns as names are known at the end."""
-        rows = [[self._row(token, i, t, grow) for t, token in enumerate(x)] for i, x in enumerate(X)]
+        rows = [
+            [self._row(token, i, t, grow) for t, token in enumerate(x)] for i, x in enumerate(X)
+        ]
         return [self._matrix(tokens) for tokens in rows]
 
     def _row(self, token: Any, example: int, position: int, grow: bool) -> dict[int, float]:
         row: dict[int, float] = {}
         try:
             for name, value in attributes(token):
-                column = self.index.setdefault(name, len(self.index)) if grow else self.index.get(name)
+                column = (
+                    self.index.setdefault(name, len(self.index)) if grow else self.index.get(name)
+                )
                 if column is not None:
                     row[column] = row.get(column, 0.0) + value
         except (TypeError, ValueError):
@@ -63,6 +71,7 @@ class Vocabulary:
         indptr = np.cumsum([0, *map(len, columns)]).astype(np.int32)
         indices = np.array([c for row in columns for c in row], dtype=np.int32)
         data = np.array(
-            [row[c] for row, found in zip(tokens, columns, strict=True) for c in found], dtype=np.float64
+            [row[c] for row, found in zip(tokens, columns, strict=True) for c in found],
+            dtype=np.float64,
         )
         return sp.csr_matrix((data, indices, indptr), shape=(len(tokens), len(self.index)))

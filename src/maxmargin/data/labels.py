@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -35,10 +36,8 @@ class LabelSet:
             self.classes = np.unique(classes)  # type: ignore[call-overload]
         else:
             distinct = list(dict.fromkeys(classes))
-            try:
-                distinct.sort()  # type: ignore[type-var]
-            except TypeError:  # labels of several kinds keep the order of their first appearance
-                pass
+            with suppress(TypeError):  # labels of several kinds keep the order of first appearance
+                distinct.sort()  # type: ignore
             self.classes = as_array(distinct)
         self.code = {label: k for k, label in enumerate(self.classes.tolist())}
 

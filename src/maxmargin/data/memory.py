@@ -91,9 +91,7 @@ def dense_rows(items: Sequence, n_features: int | None, bias: float, names: str)
     arrays: list[np.ndarray] = [first]
     for i in range(1, len(items)):
         x = items[i]
-        fits = (
-            type(x) is np.ndarray and x.dtype == dtype and x.ndim == 2 and x.flags.c_contiguous
-        )
+        fits = type(x) is np.ndarray and x.dtype == dtype and x.ndim == 2 and x.flags.c_contiguous
         if not fits:
             x = as_dense(x, dtype.type, names.format(i))
         if x.shape[1] != width:
@@ -120,7 +118,9 @@ def as_csr(x: Any, dtype: type | None, where: str, canonical: bool = False) -> A
     if fits:
         return x
     if x.nnz > np.iinfo(np.int32).max or x.shape[1] > np.iinfo(np.int32).max:
-        raise ValueError(f"{where} is too large for 32-bit indices: {x.nnz} entries, {x.shape[1]} columns")
+        raise ValueError(
+            f"{where} is too large for 32-bit indices: {x.nnz} entries, {x.shape[1]} columns"
+        )
     fitted = sp.csr_matrix(x.shape, dtype=dtype)
     fitted.data = x.data.astype(dtype, copy=False)
     fitted.indices = x.indices.astype(np.int32, copy=False)

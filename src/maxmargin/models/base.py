@@ -16,7 +16,6 @@ and, where it can, ``batch_loss_augmented_inference(X, Y, w)`` (a list of output
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -58,7 +57,7 @@ class Examples(ABC):
         """sum a Delta and sum a psi over kept outputs."""
 
     @abstractmethod
-    def predict(self, w: np.ndarray, n_jobs: int) -> Sequence[Any]:
+    def predict(self, w: np.ndarray, n_jobs: int) -> Any:
         """argmax_y <w, Psi(x_i, y)> for every example."""
 
 
@@ -117,6 +116,18 @@ def check_lengths(X: Any, Y: Any) -> None:
         raise ValueError("X is empty: at least one example is needed")
     if Y is not None and n != len(Y):
         raise ValueError(f"X has {n} examples, but Y has {len(Y)}")
+
+
+def check_bias(bias: Any) -> None:
+    """Refuse a bias that is no number, or that could never act."""
+    number = isinstance(bias, int | float | np.number) and not isinstance(bias, bool)
+    if bias is not None and (not number or not np.isfinite(bias) or bias == 0):
+        raise ValueError(f"bias must be None or a number other than 0, got {bias!r}")
+
+
+def no_cost(label: Any) -> ValueError:
+    """The error for a true label without a row in the cost matrix."""
+    return ValueError(f"the label {label!r} is not among the classes of the model: it has no cost")
 
 
 def check_classes(classes: np.ndarray) -> None:

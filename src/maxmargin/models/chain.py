@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain as concatenate
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from maxmargin.data.attributes import Vocabulary, are_attributes
 from maxmargin.data.labels import LabelSet, plain
 from maxmargin.data.memory import FeatureRows, feature_rows
 from maxmargin.losses import cost_matrix, sequence_loss
-from maxmargin.models.base import Examples, Model, check_classes, check_lengths
+from maxmargin.models.base import Examples, Model, check_bias, check_classes, check_lengths, no_cost
 
 MOST_LABELS = 65_535  # a kept labelling has at most two bytes a position
 
@@ -44,7 +45,7 @@ class ChainExamples(Examples):
         """Labels of each sequence from the codes of all rows."""
         labels = self.labels.decode(codes)
         bounds = self.rows.offsets.tolist()
-        return [labels[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+        return [labels[a:b] for a, b in pairwise(bounds)]
 
     def predict(self, w: np.ndarray, n_jobs: int) -> list[np.ndarray]:
         return self.split(self.ask.predict(w, n_jobs))
@@ -92,6 +93,7 @@ class Chain(Model):
     def initialize(self, X: Sequence, Y: Sequence) -> None:
         """Learn the classes, and the features or the attribute names."""
         check_lengths(X, Y)
+        check_bias(self.bias)
         self.labels_ = LabelSet(flatten(Y) if self.classes is None else self.classes)
         self.classes_ = self.labels_.classes
         check_classes(self.classes_)
@@ -157,7 +159,9 @@ class Chain(Model):
         if node_weight is not None:
             found = np.fromiter(map(len, node_weight), np.int64, len(node_weight))
             if len(found) != len(lengths) or (found != lengths).any():
-                raise ValueError("node_weight must have one number for each position of each example")
+                raise ValueError(
+                    "node_weight must have one number for each position of each example"
+                )
             weight = np.concatenate([np.asarray(v, dtype=np.float64) for v in node_weight])
             if not np.isfinite(weight).all() or (weight < 0).any():
                 raise ValueError("node_weight must be finite and not negative")
@@ -181,10 +185,16 @@ class Chain(Model):
         return np.concatenate([unary.ravel(), pairs.ravel(), *ends])
 
     def loss(self, y: Any, y_hat: Any) -> float:
-        """Delta(y, y_hat)."""
+        """Delta(y, y_hat); a true label that the model does not know is a mistake."""
         lengths = np.array([len(y)])
-        true, other = self.encode([y], lengths), self.encode([y_hat], lengths)
-        return float(self._node_weight(None, lengths) @ self.cost_[true, other])
+        if len(y_hat) != len(y):
+            raise ValueError(f"outputs of {len(y)} and {len(y_hat)} labels have no loss")
+        true, other = self.labels_.encode(flatten([y])), self.encode([y_hat], lengths)
+        if (true < 0).any() and self.hamming_.costs is not None:
+            raise no_cost(y[int(np.argmin(true))])
+        return float(
+            self._node_weight(None, lengths) @ np.where(true < 0, 1.0, self.cost_[true, other])
+        )
 
     def loss_augmented_inference(self, x: Any, y: Any, w: np.ndarray) -> np.ndarray:
         """argmax_y' Delta(y, y') + <w, Psi(x, y')>."""
@@ -214,4 +224,6 @@ def flatten(Y: Sequence) -> Any:
     """All labels of all sequences, one after the other."""
     if all(map(plain, Y)) and len({y.dtype.kind for y in Y}) == 1:
         return np.concatenate(Y)
-    return list(concatenate.from_iterable(y.tolist() if isinstance(y, np.ndarray) else y for y in Y))
+    return list(
+        concatenate.from_iterable(y.tolist() if isinstance(y, np.ndarray) else y for y in Y)
+    )

@@ -47,7 +47,9 @@ def check_example(examples: PythonExamples, i: int, weights: list[np.ndarray]) -
     losses = [examples.difference(i, output)[0] for output in outputs]
     again = examples.features(i, outputs[-1])
     if not np.array_equal(features[-1], again):
-        raise OracleError(f"joint_feature of example {i} differs between two calls on the same output")
+        raise OracleError(
+            f"joint_feature of example {i} differs between two calls on the same output"
+        )
     exact = examples.exact
     for k, w in enumerate(weights):
         scores = np.array([psi @ w for psi in features])
@@ -75,7 +77,11 @@ def check_k_best(examples: PythonExamples, i: int, w: np.ndarray, best: float) -
     true = [float(examples.features(i, y) @ w) for y, _ in listed]
     slack = 1e-6 * (1 + max(map(abs, true)))
     wrong = any(abs(a - b) > slack for a, b in zip(scores, true, strict=True))
-    if wrong or scores != sorted(scores, reverse=True) or (examples.exact and best > true[0] + slack):
+    if (
+        wrong
+        or scores != sorted(scores, reverse=True)
+        or (examples.exact and best > true[0] + slack)
+    ):
         raise OracleError(
             f"inference_k_best of example {i} is not sorted, or its scores are not those of its outputs, "
             "or it misses the best output"
@@ -92,7 +98,8 @@ def check_batch(examples: PythonExamples, chosen: list[int], weights: list[np.nd
         found = examples.oracle(chosen, w)
         for i, (loss, (index, value)) in zip(chosen, found, strict=True):
             single = examples.difference(
-                i, examples.model.loss_augmented_inference(examples.X[i], examples.Y[i], w)  # type: ignore[index]
+                i,
+                examples.model.loss_augmented_inference(examples.X[i], examples.Y[i], w),  # type: ignore[index]
             )
             a = loss + float(w[index] @ value)
             b = single[0] + float(w[single[1][0]] @ single[1][1])

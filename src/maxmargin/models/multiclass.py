@@ -16,7 +16,7 @@ from maxmargin._core import core
 from maxmargin.data.labels import LabelSet
 from maxmargin.data.memory import FeatureRows, feature_rows
 from maxmargin.losses import Costs, cost_matrix, flat_loss
-from maxmargin.models.base import Examples, Model, check_classes, check_lengths
+from maxmargin.models.base import Examples, Model, check_bias, check_classes, check_lengths, no_cost
 
 
 class MulticlassExamples(Examples):
@@ -67,13 +67,16 @@ class Multiclass(Model):
     def initialize(self, X: Any, Y: Any) -> None:
         """Learn the classes and the number of features."""
         check_lengths(X, Y)
-        self.labels_ = LabelSet(np.asarray(Y) if self.classes is None else self.classes)
+        check_bias(self.bias)
+        self.labels_ = LabelSet(Y if self.classes is None else self.classes)
         self.classes_ = self.labels_.classes
         check_classes(self.classes_)
         spec = flat_loss(self.task_loss)
         costs = spec.costs if isinstance(spec, Costs) else None
         self.cost_ = cost_matrix(costs, self.classes_)
-        self.n_features_ = int(X.shape[1]) if hasattr(X, "shape") and len(X.shape) == 2 else len(X[0])
+        self.n_features_ = (
+            int(X.shape[1]) if hasattr(X, "shape") and len(X.shape) == 2 else len(X[0])
+        )
         self.size_joint_feature = len(self.labels_) * (self.n_features_ + (self.bias is not None))
 
     def bind(self, X: Any, Y: Any = None, node_weight: Any = None) -> MulticlassExamples:
@@ -89,7 +92,7 @@ class Multiclass(Model):
 
     def encode(self, Y: Any) -> np.ndarray:
         """Codes of labels; refuses one that is not in ``classes_``."""
-        codes = self.labels_.encode(np.asarray(Y) if not isinstance(Y, np.ndarray) else Y)
+        codes = self.labels_.encode(Y)
         if (codes < 0).any():
             i = int(np.argmin(codes))
             raise ValueError(f"Y[{i}] = {Y[i]!r} is not among the classes of the model")
@@ -108,8 +111,13 @@ class Multiclass(Model):
         return psi.ravel()
 
     def loss(self, y: Any, y_hat: Any) -> float:
-        """Delta(y, y_hat)."""
-        return float(self.cost_[self.encode([y])[0], self.encode([y_hat])[0]])
+        """Delta(y, y_hat); a true label that the model does not know is a mistake."""
+        true, other = self.labels_.encode([y])[0], self.encode([y_hat])[0]
+        if true >= 0:
+            return float(self.cost_[true, other])
+        if isinstance(flat_loss(self.task_loss), Costs):
+            raise no_cost(y)
+        return 1.0
 
     def inference(self, x: Any, w: np.ndarray) -> Any:
         """The label with the best score."""

@@ -31,7 +31,9 @@ def predict(model: Any, X: list, Y: list, w: np.ndarray) -> list[Any]:
 class PythonExamples(Examples):
     """A model of the user's with its data."""
 
-    def __init__(self, model: Any, X: Sequence, Y: Sequence | None, executor: Executor | None = None):
+    def __init__(
+        self, model: Any, X: Sequence, Y: Sequence | None, executor: Executor | None = None
+    ):
         check_protocol(model)
         check_lengths(X, Y)
         self.model, self.X, self.Y = model, X, Y
@@ -78,7 +80,9 @@ class PythonExamples(Examples):
         X, Y = [self.X[i] for i in items], [self.Y[i] for i in items]
         outputs = map_chunks(self.executor, answer, self.model, X, Y, w)
         if len(outputs) != len(items):
-            raise OracleError(f"the oracle answered {len(outputs)} outputs for {len(items)} examples")
+            raise OracleError(
+                f"the oracle answered {len(outputs)} outputs for {len(items)} examples"
+            )
         found = [self.difference(i, y) for i, y in zip(items, outputs, strict=True)]
         for i, (loss, (index, value)) in zip(items, found, strict=True):
             violation = loss + float(w[index] @ value)

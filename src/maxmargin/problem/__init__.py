@@ -5,4 +5,12 @@ from maxmargin.problem.formulation import Formulation
 from maxmargin.problem.plane import Plane, Support
 from maxmargin.problem.problem import Problem
 
-__all__ = ["Certificate", "Formulation", "Plane", "Problem", "Support", "certify_state", "gap_between"]
+__all__ = [
+    "Certificate",
+    "Formulation",
+    "Plane",
+    "Problem",
+    "Support",
+    "certify_state",
+    "gap_between",
+]

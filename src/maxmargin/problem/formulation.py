@@ -1,8 +1,8 @@
 """Formulation: how an output becomes a plane, and which set the multipliers live in.
 
-    margin rescaling:  offset = Delta, vector = psi
-    slack rescaling:   offset = Delta, vector = Delta * psi
-    hinge="max":       a >= 0, sum_y a_i(y) = C v_i       hinge="sum":  0 <= a_i(y) <= C v_i
+margin rescaling:  offset = Delta, vector = psi
+slack rescaling:   offset = Delta, vector = Delta * psi
+hinge="max":       a >= 0, sum_y a_i(y) = C v_i       hinge="sum":  0 <= a_i(y) <= C v_i
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Plane: one linear lower bound on one block's risk, and the planes that carry multipliers.
 
-    xi_block(w) >= offset + <w, vector>      for every w
+xi_block(w) >= offset + <w, vector>      for every w
 """
 
 from __future__ import annotations

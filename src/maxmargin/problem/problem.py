@@ -1,12 +1,11 @@
 """Problem: the function that every solver minimises.
 
-    P(w) = R(w) + sum_i mass_i xi_i(w),     mass_i = C v_i
-    D(a) = sum a Delta - R*(- sum a psi),   a >= 0, sum_y a_i(y) = mass_i
+P(w) = R(w) + sum_i mass_i xi_i(w),     mass_i = C v_i
+D(a) = sum a Delta - R*(- sum a psi),   a >= 0, sum_y a_i(y) = mass_i
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -32,7 +31,7 @@ class Problem:
         n_jobs: int = 1,
     ):
         self.examples = examples
-        self.C = check_C(C)
+        self.C = check_weight_of_risk(C)
         self.formulation = formulation or Formulation()
         self.regularizer = SquaredNorm()
         self.n_jobs = n_jobs
@@ -50,7 +49,7 @@ class Problem:
         """Length of w."""
         return self.examples.dimension
 
-    def oracle(self, blocks: Sequence[int], w: np.ndarray) -> list[Plane]:
+    def oracle(self, blocks: np.ndarray, w: np.ndarray) -> list[Plane]:
         """The worst plane of each block at w (for models written in Python)."""
         found = self.examples.oracle(blocks, w)  # type: ignore[attr-defined]
         return [
@@ -77,9 +76,14 @@ class Problem:
         return offset - self.regularizer.conjugate(-vector)
 
 
-def check_C(C: Any) -> float:
+def check_weight_of_risk(C: Any) -> float:
     """C as a float; refuses what is not positive."""
-    if isinstance(C, bool) or not isinstance(C, int | float | np.number) or not np.isfinite(C) or C <= 0:
+    if (
+        isinstance(C, bool)
+        or not isinstance(C, int | float | np.number)
+        or not np.isfinite(C)
+        or C <= 0
+    ):
         raise ValueError(f"C must be a positive number, got {C!r}")
     return float(C)
 
@@ -92,7 +96,9 @@ def check_weights(sample_weight: Any, n: int) -> np.ndarray:
     if v.ndim == 0:
         v = np.full(n, float(v))
     if v.shape != (n,):
-        raise ValueError(f"sample_weight must have shape ({n},), one for each example, got {v.shape}")
+        raise ValueError(
+            f"sample_weight must have shape ({n},), one for each example, got {v.shape}"
+        )
     if not np.isfinite(v).all() or (v < 0).any():
         i = int(np.argmax(~(v >= 0)))
         raise ValueError(f"sample_weight[{i}] = {v[i]}: weights must be finite and not negative")

@@ -17,7 +17,9 @@ def count_jobs(n_jobs: Any) -> int:
     if isinstance(n_jobs, Executor):
         return int(getattr(n_jobs, "_max_workers", 1))
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs == 0:
-        raise ValueError(f"n_jobs must be a whole number other than 0, None or an Executor, got {n_jobs!r}")
+        raise ValueError(
+            f"n_jobs must be a whole number other than 0, None or an Executor, got {n_jobs!r}"
+        )
     return int(n_jobs) if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + int(n_jobs))
 
 
@@ -31,7 +33,11 @@ def open_executor(n_jobs: Any) -> tuple[Executor | None, bool]:
 
 def workers(executor: Executor | None) -> int:
     """How many pieces of work an executor runs at a time."""
-    return 1 if executor is None else int(getattr(executor, "_max_workers", None) or os.cpu_count() or 1)
+    return (
+        1
+        if executor is None
+        else int(getattr(executor, "_max_workers", None) or os.cpu_count() or 1)
+    )
 
 
 def map_chunks(

@@ -44,12 +44,21 @@ def make_solver(solver: Any, formulation: Formulation) -> Solver:
     return made
 
 
-def compatibility_table(models: tuple[str, ...] = ("Multiclass", "Chain", "own model in Python")) -> str:
+def compatibility_table(
+    models: tuple[str, ...] = ("Multiclass", "Chain", "own model in Python"),
+) -> str:
     """Solver x model x formulation as a Markdown table, from what the solvers declare."""
     forms = [Formulation(hinge, rescaling) for hinge in HINGES for rescaling in RESCALINGS]
-    head = ["solver", "models", *(f"{f.hinge} hinge, {f.rescaling} rescaling" for f in forms), "reaches any tol"]
+    head = [
+        "solver",
+        "models",
+        *(f"{f.hinge} hinge, {f.rescaling} rescaling" for f in forms),
+        "reaches any tol",
+    ]
     rows = [head, ["---"] * len(head)]
     for name, kind in SOLVERS.items():
         marks = ["yes" if f in kind.formulations else "-" for f in forms]
-        rows.append([f'`"{name}"`', ", ".join(models), *marks, "yes" if kind.pairwise_optimum else "-"])
+        rows.append(
+            [f'`"{name}"`', ", ".join(models), *marks, "yes" if kind.pairwise_optimum else "-"]
+        )
     return "\n".join("| " + " | ".join(row) + " |" for row in rows) + "\n"

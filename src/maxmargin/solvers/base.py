@@ -32,7 +32,9 @@ class Solver(ABC):
 
     name: ClassVar[str] = ""
     formulations: ClassVar[tuple[Formulation, ...]] = (Formulation("max", "margin"),)
-    pairwise_optimum: ClassVar[bool] = True  # reaches any tolerance in practice, not only in the limit
+    pairwise_optimum: ClassVar[bool] = (
+        True  # reaches any tolerance in practice, not only in the limit
+    )
 
     @abstractmethod
     def start(
@@ -54,7 +56,12 @@ class Solver(ABC):
 
 
 def option(
-    owner: str, name: str, value: Any, allowed: tuple | None = None, test: Callable | None = None, says: str = ""
+    owner: str,
+    name: str,
+    value: Any,
+    allowed: tuple | None = None,
+    test: Callable | None = None,
+    says: str = "",
 ) -> None:
     """Refuse an option value: parameter, owner, allowed, got."""
     if allowed is not None and value not in allowed:

@@ -41,7 +41,9 @@ class DualState:
         self.passes = 0
         self.single = single
         self.core = self._open(problem, single)
-        self.violations = np.full(problem.n_blocks, np.inf)  # of each block, as its last oracle visit saw it
+        self.violations = np.full(
+            problem.n_blocks, np.inf
+        )  # of each block, as its last oracle visit saw it
         self.oracle_calls = 0
 
     def _open(self, problem: Problem, single: bool) -> Any:
@@ -85,6 +87,7 @@ class DualState:
 
     def probe(self, blocks: np.ndarray) -> tuple[float, float]:
         """mean |psi|^2 and mean Delta of the loss-augmented outputs of some blocks."""
+        self.oracle_calls += len(blocks)
         return self.core.probe(blocks)
 
     def weights(self) -> np.ndarray:
@@ -99,7 +102,9 @@ class DualState:
         """Start from these multipliers."""
         point = support.rescaled(self.problem.mass)
         kind = self.core.support()[2].dtype
-        self.core.restore(point.blocks, point.multipliers, np.ascontiguousarray(point.outputs, dtype=kind))
+        self.core.restore(
+            point.blocks, point.multipliers, np.ascontiguousarray(point.outputs, dtype=kind)
+        )
 
     def refresh(self) -> None:
         """Remove the rounding that updates of w have gathered."""
@@ -123,7 +128,9 @@ class ExplicitState(DualState):
             core.ExplicitData(problem.n_blocks, problem.dimension), problem.mass
         )
         executor = getattr(problem.examples, "executor", None)
-        batched = hasattr(getattr(problem.examples, "model", None), "batch_loss_augmented_inference")
+        batched = hasattr(
+            getattr(problem.examples, "model", None), "batch_loss_augmented_inference"
+        )
         # Outputs of a batch are found at one w, then visited in turn: wide enough to feed the workers,
         # narrow enough that w is fresh.
         self.batch = 1 if executor is None and not batched else max(8, 4 * workers(executor))
@@ -177,12 +184,14 @@ class ExplicitState(DualState):
 
     def probe(self, blocks: np.ndarray) -> tuple[float, float]:
         self.ask(blocks, self.running())
-        self.oracle_calls += len(blocks)
         return super().probe(blocks)
 
     def support(self) -> Support:
         blocks, multipliers, numbers = self.core.support()
-        outputs = [(offset, (index, value)) for offset, index, value in map(self.core.plane, numbers.tolist())]
+        outputs = [
+            (offset, (index, value))
+            for offset, index, value in map(self.core.plane, numbers.tolist())
+        ]
         return Support(blocks, multipliers, outputs)
 
     def restore(self, support: Support) -> None:

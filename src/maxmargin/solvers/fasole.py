@@ -23,7 +23,6 @@ from maxmargin.solvers.base import Solver, StepReport, option
 from maxmargin.solvers.dual_ascent import ORDERS
 from maxmargin.solvers.dual_state import PRECISIONS, DualState, open_state
 
-
 ROUNDING = 1e-16  # a sweep that gains less than this share of the total mass gains nothing
 
 

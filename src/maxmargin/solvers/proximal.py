@@ -80,7 +80,9 @@ class Proximal(Solver):
         dual = open_state(problem, tol, rng, single=self.precision != "double")
         square, loss = dual.probe(rng.permutation(problem.active)[:PROBED])
         if self.precision == "auto" and tol < SINGLE_ENOUGH * loss:
+            probed = dual.oracle_calls
             dual = open_state(problem, tol, rng, single=False)
+            dual.oracle_calls = probed
         if warm is not None:
             dual.restore(warm)
         use = self.proximity > 0 and problem.dimension < LARGE and loss > 0
@@ -93,14 +95,14 @@ class Proximal(Solver):
         if state.k > 0:  # here, not at the end: w is certified where the round left it
             dual.core.recenter(self.momentum, state.k)
         due = problem.active[state.rest[problem.active] == 0]
-        calls = dual.oracle_calls
         todo = self._visit(problem, state, due, oracle=True)
         state.rest[problem.active] -= state.rest[problem.active] > 0
         state.rest[due] = np.where(dual.violations[due] <= state.fine, self.skip, 0)
         for _ in range(self.cached_passes):
             todo = self._visit(problem, state, todo, oracle=False)
         estimate = self._balance(problem, state)
-        return StepReport(dual.oracle_calls - calls, estimate, dual.dual(), dual.n_planes)
+        calls, state.reported = dual.oracle_calls - state.reported, dual.oracle_calls
+        return StepReport(calls, estimate, dual.dual(), dual.n_planes)
 
     def _visit(
         self, problem: Problem, state: ProximalState, blocks: np.ndarray, oracle: bool
@@ -153,3 +155,4 @@ class ProximalState:
     rest: np.ndarray = field(repr=False)
     best: float = np.inf
     stalled: int = 0
+    reported: int = 0  # oracle calls that a step has told of

@@ -36,7 +36,9 @@ class Subgradient(Solver):
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
     ) -> DualState:
         if warm is not None:
-            raise ValueError("solver 'subgradient' has no warm start; use 'sda', 'bcfw' or 'proximal'")
+            raise ValueError(
+                "solver 'subgradient' has no warm start; use 'sda', 'bcfw' or 'proximal'"
+            )
         state = open_state(problem, tol, rng)
         state.core.clear()
         if self.averaging:
