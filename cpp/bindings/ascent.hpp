@@ -35,7 +35,7 @@ class Ascent {
       state.steps += static_cast<double>(n);
     }
     return nb::make_tuple(to_numpy(std::move(violations)), report.oracle_calls, report.updates,
-                          report.violation, report.gain, report.beaten);
+                          report.violation, report.gain);
   }
 
   nb::tuple subgradient(Array1<int64_t> order, double active) {

@@ -15,6 +15,15 @@ void bind_explicit(nb::module_& m) {
              a.state.structure.offer(block, id);
              return id;
            })
+      .def("best_kept",
+           [](const A& a, int64_t block, Array1<double> w) {  // the best score of a kept output at w
+             auto s = a.state.structure.scratch();
+             a.state.structure.open(block, w.data(), s, true, 1);
+             double top = 0;  // of the true output
+             for (const auto& y : a.state.blocks[block].outputs)
+               top = std::max(top, a.state.structure.score(s, &y));
+             return top;
+           })
       .def("plane",
            [](const A& a, int32_t id) {
              const auto& plane = a.state.structure.plane(id);

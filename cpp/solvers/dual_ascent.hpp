@@ -34,11 +34,9 @@ struct VisitReport {
   int64_t oracle_calls = 0, updates = 0;
   double violation = 0;  // sum_i mass_i g_i, each g_i at the w of its visit
   double gain = 0;       // increase of the (proximal) dual
-  int64_t beaten = -1;   // first block whose oracle was worse than a kept output
 
   void operator+=(const VisitReport& r) {
     oracle_calls += r.oracle_calls, updates += r.updates, violation += r.violation, gain += r.gain;
-    if (beaten < 0) beaten = r.beaten;
   }
 };
 
@@ -115,8 +113,6 @@ class DualAscent {
     ++report.oracle_calls;
     // Scores carry the rounding of Real: what is better by less than that is not better.
     const double noise = (sizeof(Real) == 4 ? 1e-6 : 1e-13) * (1 + std::abs(top));
-    if (Structure::given_planes && report.beaten < 0 && value < top - 1e-6 * (1 + std::abs(top)))
-      report.beaten = i;
     if (value <= top + noise || state_.find(i, found_.data()) >= 0) return false;
     top = value;
     return true;

@@ -18,7 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from maxmargin.callbacks import Callback, LogProgress, ProgressLine
-from maxmargin.models.base import Examples, Model
+from maxmargin.models.base import Examples, Model, check_lengths
 from maxmargin.models.multiclass import Multiclass
 from maxmargin.models.python import PythonExamples
 from maxmargin.problem import Formulation, Problem
@@ -85,7 +85,7 @@ class SolverMixin:
         if not result.certificate.converged:
             warn_not_converged(result)
         self.certificate_ = result.certificate
-        self.history_ = dict(result.history)
+        self.history_ = result.history.arrays()
         self.solver_ = result.solver
         self.support_ = result.support
         return result
@@ -257,16 +257,20 @@ class StructuralSVM(SolverMixin, BaseEstimator):
 
     def score(self, X: Any, Y: Any, sample_weight: Any = None) -> float:
         """Share of correctly predicted nodes; a label that the model does not know is never correct."""
+        check_lengths(X, Y)
         right, total = 0.0, 0.0
         weights = np.ones(len(Y)) if sample_weight is None else np.asarray(sample_weight)
-        for y, y_hat, v in zip(Y, self.predict(X), weights, strict=True):
-            agree, size = count_agreement(y, y_hat)
+        for i, (y, y_hat, v) in enumerate(zip(Y, self.predict(X), weights, strict=True)):
+            agree, size = count_agreement(i, y, y_hat)
             right, total = right + v * agree, total + v * size
         return right / total
 
     def loss(self, X: Any, Y: Any) -> float:
         """Mean task loss of ``predict(X)``."""
+        check_lengths(X, Y)
         outputs = self.predict(X)
+        for i, (y, y_hat) in enumerate(zip(Y, outputs, strict=True)):
+            count_agreement(i, y, y_hat)
         return float(np.mean([self.model_.loss(y, p) for y, p in zip(Y, outputs, strict=True)]))
 
     def save(self, path: Any) -> None:
@@ -276,12 +280,12 @@ class StructuralSVM(SolverMixin, BaseEstimator):
         save(self, path)
 
 
-def count_agreement(y: Any, y_hat: Any) -> tuple[float, int]:
+def count_agreement(i: int, y: Any, y_hat: Any) -> tuple[float, int]:
     """How many nodes of two outputs agree, and how many there are."""
     if isinstance(y, str) or not hasattr(y, "__len__"):
         return float(y == y_hat), 1
     if len(y) != len(y_hat):
-        raise ValueError(f"Y holds an output of {len(y)} nodes where {len(y_hat)} were predicted")
+        raise ValueError(f"Y[{i}] has {len(y)} nodes, but {len(y_hat)} were predicted")
     if isinstance(y, np.ndarray) and isinstance(y_hat, np.ndarray):
         return float(np.sum(y == y_hat)), y.size
     return float(sum(bool(np.all(a == b)) for a, b in zip(y, y_hat, strict=True))), len(y)
@@ -367,6 +371,10 @@ class MulticlassSVC(SolverMixin, ClassifierMixin, BaseEstimator):
         if self.class_weight is None:
             return weights
         balance = compute_sample_weight(self.class_weight, y)
+        if not np.isfinite(balance).all() or (balance < 0).any():
+            raise ValueError(
+                f"class_weight must be finite and not negative, got {self.class_weight!r}"
+            )
         return balance if weights is None else weights * balance
 
     def _unpack(self) -> None:

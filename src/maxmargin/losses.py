@@ -34,10 +34,14 @@ def cost_matrix(costs: Any, classes: np.ndarray) -> np.ndarray:
     if np.ndim(costs) < 2:
         matrix = matrix.copy()
         np.fill_diagonal(matrix, 0.0)
-    if not np.isfinite(matrix).all() or (matrix < 0).any():
-        raise ValueError("loss: costs must be finite and not negative")
-    if np.diagonal(matrix).any():
-        raise ValueError("loss: the cost of the true label (the diagonal) must be 0")
+    wrong = matrix[~(matrix >= 0) | np.isinf(matrix)]
+    if len(wrong):
+        raise ValueError(f"loss: costs must be finite and not negative, got {wrong[0]}")
+    diagonal = np.diagonal(matrix)
+    if diagonal.any():
+        raise ValueError(
+            f"loss: the cost of the true label (the diagonal) must be 0, got {diagonal[diagonal != 0][0]}"
+        )
     return np.ascontiguousarray(matrix)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.data.attributes import Vocabulary
 from maxmargin.data.labels import LabelSet, as_array
@@ -31,8 +32,7 @@ PLAIN = (str, int, float, bool, type(None))
 
 def save(svm: Any, path: Any) -> None:
     """Write a fitted estimator with a built-in model."""
-    if not hasattr(svm, "coef_"):
-        raise ValueError("save: the estimator is not fitted")
+    check_is_fitted(svm, "coef_")
     model = svm.model_
     if type(model).__name__ not in MODELS or type(model) is not MODELS[type(model).__name__]:
         raise ValueError(

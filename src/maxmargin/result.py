@@ -23,25 +23,33 @@ class Status(str, Enum):
     INEXACT = "inexact oracle"
 
 
-class History(dict):
-    """Arrays of equal length, an entry a step.
+class History:
+    """Columns of equal length, an entry a step.
 
     ``primal`` is the least that an exact pass has proven so far and ``gap`` what it leaves open (infinite
     until the first exact pass); ``estimate`` is the gap as the solver saw it while w moved.
     """
 
     def __init__(self) -> None:
-        super().__init__({name: np.empty(0) for name in COLUMNS})
+        self.columns: dict[str, list[float]] = {name: [] for name in COLUMNS}
 
     def append(self, **values: float) -> None:
         """Add a step."""
         for name in COLUMNS:
-            self[name] = np.append(self[name], float(values[name]))
+            self.columns[name].append(float(values[name]))
 
     def amend(self, **values: float) -> None:
         """Change the last step to what is known now."""
         for name, value in values.items():
-            self[name][-1:] = float(value)
+            self.columns[name][-1:] = [float(value)]
+
+    def last(self, name: str, otherwise: float) -> float:
+        """The last entry of a column."""
+        return self.columns[name][-1] if self.columns[name] else otherwise
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The columns as arrays."""
+        return {name: np.array(column) for name, column in self.columns.items()}
 
 
 @dataclass(frozen=True)

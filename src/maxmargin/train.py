@@ -17,6 +17,7 @@ from maxmargin.solvers import Solver, StepReport
 
 # An exact pass costs as much as a step: it is made once the running estimate is this close to tol.
 HOPEFUL = 1.4
+CERTAIN = 0.01  # so far below tol an exact pass is always worth its cost
 POLISH_PASSES = 300  # at most, once tol is reached
 
 
@@ -73,7 +74,8 @@ class Run:
             if report is not None:
                 # The estimate was too hopeful by this factor: wait until it says enough.
                 own = gap_between(bounds.primal, bounds.dual, self.problem.total)
-                self.threshold = min(self.threshold, report.estimate * max(0.5, self.aim / own))
+                hope = report.estimate * max(0.5, self.aim / own)
+                self.threshold = max(min(self.threshold, hope), CERTAIN * self.aim)
 
     def budget(self) -> Status | None:
         """Whether a budget has ended."""
@@ -100,21 +102,16 @@ class Run:
 
     def progress(self) -> Progress:
         """The last step, for callbacks."""
-        known = len(self.history["dual"]) > 0
-        dual, estimate, planes = (
-            float(self.history[name][-1]) if known else other
-            for name, other in (("dual", -math.inf), ("estimate", math.inf), ("planes", 0))
-        )
         return Progress(
             step=self.steps,
             seconds=self.seconds,
             passes=self.passes,
             oracle_calls=self.oracle_calls,
             primal=self.primal,
-            dual=dual,
+            dual=self.history.last("dual", -math.inf),
             gap=self.gap,
-            estimate=estimate,
-            planes=int(planes),
+            estimate=self.history.last("estimate", math.inf),
+            planes=int(self.history.last("planes", 0)),
             tol=self.tol,
             max_passes=self.max_passes,
             max_seconds=self.max_seconds,
@@ -159,6 +156,8 @@ def train(
     state = None
     try:
         state = solver.start(problem, aim, rng, warm)
+        if warm is not None:
+            look_first(run, state)
         while run.status is None:
             advance(run, state, callbacks, certify_every)
     except KeyboardInterrupt:
@@ -190,6 +189,14 @@ def advance(run: Run, state: Any, callbacks: Sequence[Callback], certify_every: 
     stop = [callback.on_step(progress) for callback in callbacks]
     if run.status is None:
         run.status = Status.STOPPED if any(stop) else run.budget()
+
+
+def look_first(run: Run, state: Any) -> None:
+    """A warm start may be at its goal before the first step."""
+    run.certify(state, None)
+    run.record(StepReport(0, run.gap, run.dual, len(run.support or ())))
+    if run.gap <= run.aim:
+        run.status = Status.SOLVED if run.problem.examples.exact else Status.INEXACT
 
 
 def conclude(run: Run, state: Any) -> None:

@@ -7,6 +7,7 @@ Anything else is converted once. Dense float32 or 0/1 input with many zeros gets
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,18 +64,25 @@ def float_type(dtype: np.dtype) -> type:
     return np.float64
 
 
+def common_type(items: Sequence) -> type | None:
+    """float32 where every example fits it, float64 where one does not, None to ask the first."""
+    kinds = {getattr(x, "dtype", None) for x in items}
+    if len(kinds) == 1:
+        return None
+    single = all(isinstance(kind, np.dtype) and float_type(kind) is np.float32 for kind in kinds)
+    return np.float32 if single else np.float64
+
+
 def as_dense(x: Any, dtype: type | None, where: str) -> np.ndarray:
     """One example as a two-dimensional float array."""
     if sp.issparse(x):
         raise ValueError(f"{where} is sparse, but the first example is dense: use one kind for all")
     array = np.asarray(x)
-    if array.dtype.kind not in "fbiu":
-        try:
+    if array.dtype.kind == "O":
+        with suppress(TypeError, ValueError):
             array = array.astype(np.float64)
-        except (TypeError, ValueError):
-            raise ValueError(
-                f"{where} must hold numbers, got an array of dtype {array.dtype}"
-            ) from None
+    if array.dtype.kind not in "fbiu":
+        raise ValueError(f"{where} must hold real numbers, got an array of dtype {array.dtype}")
     if array.ndim != 2:
         raise ValueError(
             f"{where} must have two dimensions (rows, features), got shape {array.shape}"
@@ -84,7 +92,7 @@ def as_dense(x: Any, dtype: type | None, where: str) -> np.ndarray:
 
 def dense_rows(items: Sequence, n_features: int | None, bias: float, names: str) -> FeatureRows:
     """Rows of dense arrays."""
-    first = as_dense(items[0], None, names.format(0))
+    first = as_dense(items[0], common_type(items), names.format(0))
     width = first.shape[1]
     check_count(width, n_features, names.format(0))
     dtype = first.dtype
@@ -131,7 +139,7 @@ def as_csr(x: Any, dtype: type | None, where: str, canonical: bool = False) -> A
 def sparse_rows(items: Sequence, n_features: int | None, bias: float, names: str) -> FeatureRows:
     """Rows of sparse matrices; a second try sorts indices that are not sorted."""
     for canonical in (False, True):
-        first = as_csr(items[0], None, names.format(0), canonical)
+        first = as_csr(items[0], common_type(items), names.format(0), canonical)
         width = first.shape[1]
         check_count(width, n_features, names.format(0))
         matrices = [first]

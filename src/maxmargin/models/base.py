@@ -34,6 +34,17 @@ class OracleError(ValueError):
     """A model's argmax contradicts its own features or loss."""
 
 
+NOISE = 1e-6  # relative: scores of two outputs that differ by less are equal
+
+
+def beaten(example: int) -> OracleError:
+    """The error for an oracle that missed an output it had found before."""
+    return OracleError(
+        f"loss_augmented_inference of example {example} returned an output worse than one it "
+        "returned before; if it is approximate, set exact = False on the model"
+    )
+
+
 class Examples(ABC):
     """A model bound to data: all that a problem asks of it.
 
@@ -55,6 +66,12 @@ class Examples(ABC):
         self, blocks: np.ndarray, multipliers: np.ndarray, outputs: Any
     ) -> tuple[float, np.ndarray]:
         """sum a Delta and sum a psi over kept outputs."""
+
+    def check_slacks(
+        self, w: np.ndarray, slacks: np.ndarray, blocks: np.ndarray, outputs: Any
+    ) -> None:
+        """Hold the slacks of an exact pass against kept outputs; a compiled argmax needs no check."""
+        return
 
     @abstractmethod
     def predict(self, w: np.ndarray, n_jobs: int) -> Any:

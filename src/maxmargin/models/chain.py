@@ -157,14 +157,7 @@ class Chain(Model):
     def _node_weight(self, node_weight: Any, lengths: np.ndarray) -> np.ndarray:
         weight = np.ones(int(lengths.sum()))
         if node_weight is not None:
-            found = np.fromiter(map(len, node_weight), np.int64, len(node_weight))
-            if len(found) != len(lengths) or (found != lengths).any():
-                raise ValueError(
-                    "node_weight must have one number for each position of each example"
-                )
-            weight = np.concatenate([np.asarray(v, dtype=np.float64) for v in node_weight])
-            if not np.isfinite(weight).all() or (weight < 0).any():
-                raise ValueError("node_weight must be finite and not negative")
+            weight = np.concatenate(check_node_weight(node_weight, lengths))
         if self.hamming_.mean:
             weight = weight / np.repeat(lengths, lengths)
         return weight
@@ -218,6 +211,19 @@ class Chain(Model):
         if self.end:
             parts["end"] = rest[:K]
         return parts
+
+
+def check_node_weight(node_weight: Sequence, lengths: np.ndarray) -> list[np.ndarray]:
+    """One finite, non-negative number for each position of each example."""
+    if len(node_weight) != len(lengths):
+        raise ValueError(f"node_weight has {len(node_weight)} examples, expected {len(lengths)}")
+    checked = [np.asarray(v, dtype=np.float64) for v in node_weight]
+    for i, (v, length) in enumerate(zip(checked, lengths, strict=True)):
+        if v.shape != (length,):
+            raise ValueError(f"node_weight[{i}] has shape {v.shape}, expected ({length},)")
+        if not np.isfinite(v).all() or (v < 0).any():
+            raise ValueError(f"node_weight[{i}] must be finite and not negative, got {v}")
+    return checked
 
 
 def flatten(Y: Sequence) -> Any:

@@ -37,9 +37,6 @@ def check_model(model: Any, X: Any, Y: Any, n_checks: int = 20, random_state: in
 def check_example(examples: PythonExamples, i: int, weights: list[np.ndarray]) -> None:
     """All checks of one example."""
     model, x, y = examples.model, examples.X[i], examples.Y[i]  # type: ignore[index]
-    own = float(model.loss(y, y))
-    if abs(own) > 1e-12:
-        raise OracleError(f"loss(y, y) of example {i} is {own}: it must be 0")
     outputs = [y]
     for w in weights:
         outputs += [model.inference(x, w), model.loss_augmented_inference(x, y, w)]

@@ -68,15 +68,18 @@ class Multiclass(Model):
         """Learn the classes and the number of features."""
         check_lengths(X, Y)
         check_bias(self.bias)
+        shape = np.shape(X) if not sp.issparse(X) else X.shape
+        if len(shape) != 2:
+            raise ValueError(
+                f"X must have 2 dimensions (examples, features), got {len(shape)}: shape {shape}"
+            )
         self.labels_ = LabelSet(Y if self.classes is None else self.classes)
         self.classes_ = self.labels_.classes
         check_classes(self.classes_)
         spec = flat_loss(self.task_loss)
         costs = spec.costs if isinstance(spec, Costs) else None
         self.cost_ = cost_matrix(costs, self.classes_)
-        self.n_features_ = (
-            int(X.shape[1]) if hasattr(X, "shape") and len(X.shape) == 2 else len(X[0])
-        )
+        self.n_features_ = int(shape[1])
         self.size_joint_feature = len(self.labels_) * (self.n_features_ + (self.bias is not None))
 
     def bind(self, X: Any, Y: Any = None, node_weight: Any = None) -> MulticlassExamples:

@@ -61,4 +61,5 @@ def gap_between(primal: float, dual: float, total: float) -> float:
 def certify_state(problem: Problem, w: np.ndarray, support: Support) -> Bounds:
     """Primal and dual of (w, multipliers) from their definitions."""
     slacks = problem.slacks(w)
+    problem.examples.check_slacks(w, slacks, support.blocks, support.outputs)
     return Bounds(problem.objective(w, slacks), problem.dual_objective(support), slacks)

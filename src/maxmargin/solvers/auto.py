@@ -39,7 +39,8 @@ def make_solver(solver: Any, formulation: Formulation) -> Solver:
         raise ValueError(f"solver must be one of {known} or an instance of these, got {solver!r}")
     if formulation not in made.formulations:
         others = compatible(formulation)
-        advice = f"solvers that can: {others}" if others else "no solver of this version can"
+        able = "; ".join(str(f) for f in made.formulations)
+        advice = f"solvers that can: {others}" if others else f"this version solves {able}"
         raise ValueError(f"solver {made.name!r} does not solve {formulation}; {advice}")
     return made
 

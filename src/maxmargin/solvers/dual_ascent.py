@@ -21,6 +21,7 @@ from maxmargin.solvers.base import Solver, StepReport, option
 from maxmargin.solvers.dual_state import PRECISIONS, DualState, open_state
 
 ORDERS = ("random", "cyclic")
+REFRESH = 10  # gap sampling: every so many passes visit all blocks
 
 
 @dataclass(frozen=True)
@@ -118,10 +119,9 @@ class BCFW(DualAscent):
         return state
 
     def blocks(self, problem: Problem, state: DualState) -> np.ndarray:
-        if not self.gap_sampling or state.passes % 10 == 0:
+        if self.whole(state):
             return super().blocks(problem, state)
-        share = problem.mass * np.maximum(state.violations, 0.0)
-        share[problem.mass == 0] = 0.0
+        share = problem.mass * state.known_violations()
         if share.sum() <= 0:
             return super().blocks(problem, state)
         size = len(problem.active)
@@ -129,18 +129,26 @@ class BCFW(DualAscent):
 
     def step(self, problem: Problem, state: DualState) -> StepReport:
         order = self.blocks(problem, state)
-        distinct = not self.gap_sampling or state.passes % 10 == 0
+        whole = self.whole(state)
         visit = state.visit(
             order,
             rule="mvp" if self.pairwise else "frank-wolfe",
             line_search=self.line_search,
             tolerance=0.0,
-            threads=problem.n_jobs if distinct and not self.averaging else 1,
+            threads=problem.n_jobs if whole and not self.averaging else 1,
         )
         state.passes += 1
-        known = np.where(problem.mass > 0, np.maximum(state.violations, 0.0), 0.0)
-        estimate = float(problem.mass @ known) / problem.total
-        return StepReport(visit.oracle_calls, estimate, state.dual(), state.n_planes)
+        if whole:  # between whole passes most gaps are stale: the last estimate stands
+            state.estimate = visit.violation / problem.total
+        return StepReport(visit.oracle_calls, state.estimate, state.dual(), state.n_planes)
+
+    def whole(self, state: DualState) -> bool:
+        """Whether this pass visits every block once."""
+        return not self.gap_sampling or state.passes % REFRESH == 0
+
+    def learn(self, problem: Problem, state: DualState, slacks: np.ndarray) -> None:
+        super().learn(problem, state, slacks)
+        state.passes = 0  # gaps that were too small are seen anew
 
     def solution(self, problem: Problem, state: DualState) -> tuple[np.ndarray, Support]:
         w, support = super().solution(problem, state)

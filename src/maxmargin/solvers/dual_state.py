@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin._core import core
-from maxmargin.models.base import OracleError
+from maxmargin.models.base import NOISE, beaten
 from maxmargin.problem import Problem, Support
 from maxmargin.runtime.executor import workers
 
@@ -39,6 +39,7 @@ class DualState:
     ):
         self.problem, self.tol, self.rng = problem, tol, rng
         self.passes = 0
+        self.estimate = np.inf  # of the gap, after the last whole pass
         self.single = single
         self.core = self._open(problem, single)
         self.violations = np.full(
@@ -69,15 +70,11 @@ class DualState:
         report = self.core.visit(
             order, RULES[rule], oracle, update, line_search, tolerance, keep, threads
         )
-        violations, calls, updates, violation, gain, beaten = report
+        violations, calls, updates, violation, gain = report
         if oracle:
             self.violations[order] = violations
         self.oracle_calls += calls
-        self._check(beaten)
         return Visit(violations, calls, updates, violation, gain)
-
-    def _check(self, beaten: int) -> None:
-        """The compiled argmax is exact; nothing to check."""
 
     def subgradient(self, order: np.ndarray) -> float:
         """One pass of stochastic subgradient; returns the risk as it was seen."""
@@ -89,6 +86,10 @@ class DualState:
         """mean |psi|^2 and mean Delta of the loss-augmented outputs of some blocks."""
         self.oracle_calls += len(blocks)
         return self.core.probe(blocks)
+
+    def known_violations(self) -> np.ndarray:
+        """g_i of every block as last seen; zero for blocks without mass, which are never visited."""
+        return np.where(self.problem.mass > 0, np.maximum(self.violations, 0.0), 0.0)
 
     def weights(self) -> np.ndarray:
         """w by the law, in double precision."""
@@ -144,7 +145,11 @@ class ExplicitState(DualState):
 
     def ask(self, blocks: np.ndarray, w: np.ndarray) -> None:
         """Offer the oracle's planes to their blocks."""
+        exact = self.problem.examples.exact
         for plane in self.problem.oracle(blocks, w):
+            kept = self.core.best_kept(plane.block, w)
+            if exact and plane.at(w) < kept - NOISE * (1 + abs(kept)):
+                raise beaten(plane.block)
             self.core.offer(plane.block, plane.offset, plane.index, plane.value)
 
     def visit(self, order: np.ndarray, oracle: bool = True, **options: Any) -> Visit:  # type: ignore[override]
@@ -163,13 +168,6 @@ class ExplicitState(DualState):
             sum(part.violation for part in parts),
             sum(part.gain for part in parts),
         )
-
-    def _check(self, beaten: int) -> None:
-        if beaten >= 0 and self.problem.examples.exact and self.batch == 1:
-            raise OracleError(
-                f"loss_augmented_inference of example {beaten} returned an output worse than one it "
-                "returned before; if it is approximate, set exact = False on the model"
-            )
 
     def subgradient(self, order: np.ndarray) -> float:
         risk, active = 0.0, float(len(self.problem.active))

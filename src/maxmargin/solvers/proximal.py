@@ -121,8 +121,7 @@ class Proximal(Solver):
 
     def _balance(self, problem: Problem, state: ProximalState) -> float:
         """Lower k where the centre lags; returns the estimate of the gap, in loss units."""
-        known = np.where(problem.mass > 0, np.maximum(state.dual.violations, 0.0), 0.0)
-        ascent = float(problem.mass @ known)
+        ascent = float(problem.mass @ state.dual.known_violations())
         if state.k == 0:
             return ascent / problem.total
         lag = 0.5 * state.k**2 * state.dual.core.squared_distance()
