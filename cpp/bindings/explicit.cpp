@@ -6,23 +6,37 @@ namespace mm {
 
 void bind_explicit(nb::module_& m) {
   using A = Ascent<Explicit>;
+  // Where a - b is not zero, its values there, and whether they are finite; b is sparse.
+  m.def("difference", [](Array1<double> a, Array1<int32_t> index, Array1<double> value) {
+    std::vector<int32_t> where;
+    std::vector<double> what;
+    size_t next = 0;
+    double finite = 0;
+    for (size_t k = 0; k < a.size(); ++k) {
+      double d = a.data()[k];
+      if (next < index.size() && static_cast<size_t>(index.data()[next]) == k) d -= value.data()[next++];
+      if (d == 0) continue;
+      finite += d * 0;
+      where.push_back(static_cast<int32_t>(k));
+      what.push_back(d);
+    }
+    return nb::make_tuple(to_numpy(std::move(where)), to_numpy(std::move(what)), finite == 0);
+  });
   nb::class_<ExplicitData>(m, "ExplicitData").def(nb::init<int64_t, int64_t>());
   bind_ascent<Explicit>(m, "ExplicitAscent")
+      // Offers a plane to its block; returns by how much a kept output beats it at w.
       .def("offer",
-           [](A& a, int64_t block, double offset, Array1<int32_t> index, Array1<double> value) {
-             const int32_t id = a.state.structure.add(offset, index.data(), value.data(),
-                                                      static_cast<int64_t>(index.size()));
-             a.state.structure.offer(block, id);
-             return id;
-           })
-      .def("best_kept",
-           [](const A& a, int64_t block, Array1<double> w) {  // the best score of a kept output at w
-             auto s = a.state.structure.scratch();
-             a.state.structure.open(block, w.data(), s, true, 1);
+           [](A& a, int64_t block, double offset, Array1<int32_t> index, Array1<double> value,
+              Array1<double> w) {
+             auto& structure = a.state.structure;
+             const int32_t id =
+                 structure.add(offset, index.data(), value.data(), static_cast<int64_t>(index.size()));
+             structure.offer(block, id);
+             const double own = structure.at(id, w.data());
              double top = 0;  // of the true output
-             for (const auto& y : a.state.blocks[block].outputs)
-               top = std::max(top, a.state.structure.score(s, &y));
-             return top;
+             for (const int32_t y : a.state.blocks[block].outputs)
+               top = std::max(top, structure.at(y, w.data()));
+             return nb::make_tuple(id, top - own);
            })
       .def("plane",
            [](const A& a, int32_t id) {

@@ -90,12 +90,13 @@ class Explicit {
   void open_where_different(int64_t block, const Real* W, Scratch& s, const Label*, int) const {
     open(block, W, s, true, 1);
   }
-  double score(const Scratch& s, const Label* y) const {
-    const Plane& p = pool_[*y];
-    double sum = s.loss_scale * p.offset;
-    for (size_t j = 0; j < p.index.size(); ++j) sum += s.weights[p.index[j]] * p.value[j];
+  double at(int32_t id, const double* w, double loss_scale = 1) const {
+    const Plane& p = pool_[id];
+    double sum = loss_scale * p.offset;
+    for (size_t j = 0; j < p.index.size(); ++j) sum += w[p.index[j]] * p.value[j];
     return sum;
   }
+  double score(const Scratch& s, const Label* y) const { return at(*y, s.weights, s.loss_scale); }
   double best(Scratch& s, const Real*, Label* y) const {
     *y = offered_[s.block];
     return score(s, y);

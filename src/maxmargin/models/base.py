@@ -37,11 +37,12 @@ class OracleError(ValueError):
 NOISE = 1e-6  # relative: scores of two outputs that differ by less are equal
 
 
-def beaten(example: int) -> OracleError:
-    """The error for an oracle that missed an output it had found before."""
+def beaten(example: int, lead: float) -> OracleError:
+    """The error for an oracle that missed a known output."""
     return OracleError(
-        f"loss_augmented_inference of example {example} returned an output worse than one it "
-        "returned before; if it is approximate, set exact = False on the model"
+        f"loss_augmented_inference of example {example} returned an output worse, by {lead:.3g}, than a "
+        "known one (the true one, or one it returned before); if it is approximate, set exact = False "
+        "on the model"
     )
 
 

@@ -147,10 +147,9 @@ class ExplicitState(DualState):
         """Offer the oracle's planes to their blocks."""
         exact = self.problem.examples.exact
         for plane in self.problem.oracle(blocks, w):
-            kept = self.core.best_kept(plane.block, w)
-            if exact and plane.at(w) < kept - NOISE * (1 + abs(kept)):
-                raise beaten(plane.block)
-            self.core.offer(plane.block, plane.offset, plane.index, plane.value)
+            _, lead = self.core.offer(plane.block, plane.offset, plane.index, plane.value, w)
+            if exact and lead > NOISE * (1 + abs(plane.offset)):
+                raise beaten(plane.block, lead)
 
     def visit(self, order: np.ndarray, oracle: bool = True, **options: Any) -> Visit:  # type: ignore[override]
         options["threads"] = 1
@@ -196,7 +195,7 @@ class ExplicitState(DualState):
         point = support.rescaled(self.problem.mass)
         numbers = np.array(
             [
-                self.core.offer(int(i), loss, index, value)
+                self.core.offer(int(i), loss, index, value, self.running())[0]
                 for i, (loss, (index, value)) in zip(point.blocks, point.outputs, strict=True)
             ],
             dtype=np.int32,

@@ -1,0 +1,132 @@
+"""The compiled core: instruction sets agree, no copies, outputs kept as labels, the GIL released."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import maxmargin as mm
+from maxmargin import _core, models
+from maxmargin.data.synthetic import random_chains, words_of_letters
+from maxmargin.problem import Problem
+from maxmargin.solvers.dual_state import open_state
+
+TRAIN = """
+import json, numpy as np, maxmargin as mm
+from maxmargin import models, _core
+from maxmargin.data.synthetic import random_chains, random_multiclass
+X, Y = random_chains(30, 5, 7, random_state=3)
+chain = mm.StructuralSVM(models.Chain(start=True, end=True), C=0.3, tol=1e-9, random_state=0).fit(X, Y)
+X, y = random_multiclass(60, 11, 9, random_state=3)
+flat = mm.MulticlassSVC(C=0.3, tol=1e-9, random_state=0).fit(X, y)
+print(json.dumps([_core.core.name, chain.certificate_.primal, flat.certificate_.primal,
+                  chain.coef_.tolist(), flat.coef_.ravel().tolist()]))
+"""
+
+
+def trained(level):
+    environment = {**os.environ, "MAXMARGIN_SIMD": level}
+    done = subprocess.run(
+        [sys.executable, "-c", TRAIN], env=environment, capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout)
+
+
+@pytest.mark.skipif(len(_core.available()) < 2, reason="this machine runs one instruction set only")
+def test_instruction_sets_agree():
+    first, second = (trained(level) for level in _core.available())
+    assert first[0] != second[0]
+    np.testing.assert_allclose(first[1:3], second[1:3], rtol=1e-9)
+    for a, b in zip(first[3:], second[3:], strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-3)
+
+
+def test_unknown_instruction_set_is_refused():
+    with pytest.raises(ValueError, match="MAXMARGIN_SIMD"):
+        _core.load("v99")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_dense_input_that_fits_is_not_copied(generator, dtype):
+    X = [generator.normal(size=(4, 6)).astype(dtype) for _ in range(5)]
+    model = models.Chain()
+    Y = [[0, 1, 0, 1]] * 5
+    model.initialize(X, Y)
+    rows = model.bind(X, Y).rows
+    assert all(kept is given for kept, given in zip(rows.keep, X, strict=True))
+    assert rows.core.owned_bytes == 0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sparse_input_that_fits_is_not_copied(generator, dtype):
+    X = sp.random(20, 30, density=0.2, format="csr", dtype=dtype, random_state=0)
+    model = models.Multiclass()
+    y = np.arange(20) % 3
+    model.initialize(X, y)
+    rows = model.bind(X, y).rows
+    assert np.shares_memory(rows.keep[0].data, X.data)
+    assert np.shares_memory(rows.keep[0].indices, X.indices)
+    assert rows.core.owned_bytes == 0
+
+
+def test_pixels_are_walked_by_index_list():
+    X, Y = words_of_letters(20, random_state=0, noise=0.0)
+    X = [(x > 0).astype(np.float64) for x in X]
+    model = models.Chain()
+    model.initialize(X, Y)
+    rows = model.bind(X, Y).rows
+    assert rows.core.kind == "binary"
+    assert rows.core.owned_bytes == 4 * sum(int(x.sum()) for x in X)
+
+
+def test_kept_outputs_cost_their_labels():
+    X, Y = random_chains(50, 5, 400, random_state=0)
+    model = models.Chain()
+    model.initialize(X, Y)
+    problem = Problem(model.bind(X, Y), C=1.0)
+    state = open_state(problem, 1e-3, np.random.default_rng(0))
+    for _ in range(5):
+        state.visit(problem.active)
+    blocks = np.array([len(y) for y in Y])
+    longest = int(blocks.max())
+    # a byte a label, and sixteen for the multiplier and its age; a vector would take 8 * 2000
+    assert state.core.bytes <= state.n_planes * (16 + longest)
+
+
+def test_other_threads_run_while_the_core_trains():
+    X, Y = words_of_letters(600, random_state=0)
+    ticks = []
+    stop = threading.Event()
+
+    def tick():
+        while not stop.is_set():
+            ticks.append(time.perf_counter())
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    began = time.perf_counter()
+    mm.StructuralSVM(models.Chain(), C=1.0, tol=1e-3, max_seconds=2.0, solver="sda").fit(X, Y)
+    ended = time.perf_counter()
+    stop.set()
+    thread.join()
+    inside = [t for t in ticks if began < t < ended]
+    assert len(inside) >= 10
+
+
+def test_rows_that_are_not_sorted_are_sorted_once():
+    X = sp.csr_matrix(
+        (np.array([1.0, 2.0, 3.0]), np.array([2, 0, 1], dtype=np.int32), np.array([0, 2, 3])),
+        shape=(2, 3),
+    )
+    dense = X.toarray()
+    model = models.Multiclass()
+    model.initialize(X, [0, 1])
+    w = np.arange(6.0)
+    assert mm.objective(model, w, X, [0, 1]) == mm.objective(model, w, dense, [0, 1])
