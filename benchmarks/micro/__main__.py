@@ -2,10 +2,10 @@
 
 CPU time of one pass over the training set, per example and node, for each way to store the inputs:
 
-    oracle      one exact pass with w fixed (the objective by definition)
+    oracle      `mm.objective`: taking in X and Y, then one exact pass with w fixed
     ascent      one oracle pass that also moves w: a round without cached passes
     cached      one pass over cached outputs: what each further one adds to a round
-    predict     batch prediction on one thread
+    predict     `predict` on one thread, taking in X included
     prepare     the share of `fit` outside the training loop
 """
 

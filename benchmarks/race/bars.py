@@ -1,7 +1,9 @@
 """Bars: what a prototype of the default solver needed, and the factors allowed over it.
 
-Measured on one core, CPU seconds, about +-25 %. Raw inputs; OCR: mean Hamming loss, folds 1 to 9;
-CoNLL-2000: word and tag at -2..2 and a bias, counted Hamming loss. Gaps are in units of the loss.
+Measured on one core of another machine, CPU seconds, about +-25 %: passes and ratios to peers of
+the same run carry over, seconds only as far as the machines are alike. Raw inputs; OCR: mean
+Hamming loss, folds 1 to 9; CoNLL-2000: word and tag at -2..2 and a bias, counted Hamming loss.
+Gaps are in units of the loss.
 """
 
 from __future__ import annotations

@@ -135,7 +135,8 @@ class Ascent {
   DualAscent<Structure> ascent_;
 
   // Threads on disjoint blocks and one w, without locks: an update of w may be lost, a multiplier never.
-  // w is recomputed from the multipliers afterwards, so the law holds; the result is not reproducible.
+  // w is recomputed from the multipliers after each oracle pass, so the law holds to what the cached passes
+  // of one round may lose; the result is not reproducible.
   VisitReport race(const int64_t* order, int64_t n, const VisitOptions& options, double* violations,
                    int threads) {
     std::vector<VisitReport> reports(threads);
@@ -145,7 +146,7 @@ class Ascent {
     });
     VisitReport total;
     for (const auto& r : reports) total += r;
-    state.refresh();
+    if (options.oracle) state.refresh();
     return total;
   }
 };

@@ -77,6 +77,8 @@ def _draw(ax: Any, histories: Mapping[str, Any], quantity: str, tol: float | Non
         ax.axhline(tol, color="gray", linewidth=0.8, linestyle="--")
     ax.set_xscale("log")
     ax.set_yscale("log")
+    ax.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
+    ax.xaxis.set_minor_formatter(lambda x, _: f"{x:g}" if f"{x:.0e}"[0] in "25" else "")
     ax.set_xlabel(AXES[quantity])
     ax.set_ylabel("gap, in units of the loss")
     ax.grid(True, which="major", alpha=0.3)
