@@ -43,7 +43,7 @@ CONTENDERS = ("auto", "proximal")
 
 @dataclass(frozen=True)
 class Rival:
-    """How many times less CPU than a rival is asked for; `measure` is the column of our row."""
+    """How many times less CPU than a rival is asked for; `measure` is the column compared."""
 
     data: str
     solver: str
@@ -53,7 +53,9 @@ class Rival:
 
 
 RIVALS = (
+    # Training against training, and end to end: preparing the data costs both the same.
     Rival("ocr", "bcfw", 15.0, "train_cpu", 0.01),
+    Rival("ocr", "bcfw", 15.0, "fit_cpu", 0.01),
     Rival("ocr", "crfsuite-lbfgs", 50.0, "train_cpu", 0.01),
     Rival("usps", "liblinear", 2.0, "fit_cpu"),
     Rival("conll2000", "crfsuite-ap", 20.0, "train_cpu"),
@@ -105,10 +107,10 @@ def _against_rival(rival: Rival, row: Row, rows: list[Row]) -> list[str]:
         same = all(other.get(name) in (None, row[name]) for name in ("lambda", "tol"))
         if other["solver"] != rival.solver or not same:
             continue
-        ratio = other["train_cpu"] / row[rival.measure]
+        ratio = other[rival.measure] / row[rival.measure]
         scores = "chunk_f1" if "chunk_f1" in row else "test_error"
         lines.append(
-            f"{_where(row)}: {ratio:.1f} times less CPU than {rival.solver} "
+            f"{_where(row)}: {ratio:.1f} times less {rival.measure} than {rival.solver} "
             f"(asked {rival.factor:g}) {_verdict(ratio >= rival.factor)}; "
             f"{scores} {row[scores]:.4f} against {other[scores]:.4f}"
         )

@@ -1,7 +1,7 @@
 """Accelerated proximal dual ascent: the default.
 
-A round ascends the dual of   P(w) + k/2 |w - z|^2   by one oracle pass and a few passes over the kept
-outputs, then moves the centre with momentum:  z = w + beta (w - w_previous). The proximal term makes a
+A round ascends the dual of   P(w) + k/2 |w - z|^2   by one oracle pass and passes over the kept outputs
+until the gap they see is `inner` of what the oracle saw, then moves the centre with momentum:  z = w + beta (w - w_previous). The proximal term makes a
 weakly regularised problem well conditioned; the gap of the problem itself stays known,
 
     P(w) - D(a) = sum_i mass_i g_i + k^2 / 2 |w - z|^2.
@@ -25,6 +25,7 @@ from maxmargin.solvers.dual_state import PRECISIONS, DualState, open_state
 
 PROBED = 200  # blocks from which k is estimated
 LARGE = 100_000_000  # weights from which the two extra copies of w are not affordable
+STIFFEST = 1000.0  # k at most: a round shrinks what is left by no more than k / (1 + k)
 PATIENCE = 10  # rounds without a fall of the estimate by a tenth
 SINGLE_ENOUGH = 1e-5  # single precision carries a tolerance of this share of the mean loss
 
@@ -36,7 +37,9 @@ class Proximal(Solver):
     Parameters
     ----------
     cached_passes : int
-        Passes over the kept outputs after each oracle pass.
+        At most so many passes over the kept outputs after each oracle pass.
+    inner : float
+        They end when the gap they see is this part of what the oracle pass saw.
     momentum : float
         beta; 0.7 and more can fail to converge.
     proximity : float
@@ -55,7 +58,8 @@ class Proximal(Solver):
     """
 
     name: ClassVar[str] = "proximal"
-    cached_passes: int = 4
+    cached_passes: int = 30
+    inner: float = 0.3
     momentum: float = 0.4
     proximity: float = 1.0
     decay: float = 1.3
@@ -70,6 +74,7 @@ class Proximal(Solver):
         option("Proximal", "rule", self.rule, ("wss2", "mvp"))
         option("Proximal", "momentum", self.momentum, test=lambda x: 0 <= x < 1, says="in [0, 1)")
         option("Proximal", "decay", self.decay, test=lambda x: x > 1, says="above 1")
+        option("Proximal", "inner", self.inner, test=lambda x: 0 <= x < 1, says="in [0, 1)")
         option("Proximal", "care", self.care, test=lambda x: 0 < x <= 1, says="in (0, 1]")
         for name in ("cached_passes", "proximity", "skip", "keep"):
             option("Proximal", name, getattr(self, name), test=lambda x: x >= 0, says="0 or more")
@@ -86,7 +91,7 @@ class Proximal(Solver):
         if warm is not None:
             dual.restore(warm)
         use = self.proximity > 0 and problem.dimension < LARGE and loss > 0
-        k = self.proximity * problem.C * square / loss if use else 0.0
+        k = min(STIFFEST, self.proximity * problem.C * square / loss) if use else 0.0
         rest = np.zeros(problem.n_blocks, dtype=np.int64)
         return ProximalState(dual, self.care * tol, k, rest)
 
@@ -95,19 +100,21 @@ class Proximal(Solver):
         if state.k > 0:  # here, not at the end: w is certified where the round left it
             dual.core.recenter(self.momentum, state.k)
         due = problem.active[state.rest[problem.active] == 0]
-        todo = self._visit(problem, state, due, oracle=True)
+        todo, seen = self._visit(problem, state, due, oracle=True)
         state.rest[problem.active] -= state.rest[problem.active] > 0
         state.rest[due] = np.where(dual.violations[due] <= state.fine, self.skip, 0)
         for _ in range(self.cached_passes):
-            todo = self._visit(problem, state, todo, oracle=False)
+            todo, left = self._visit(problem, state, todo, oracle=False)
+            if left <= self.inner * seen:
+                break
         estimate = self._balance(problem, state)
         calls, state.reported = dual.oracle_calls - state.reported, dual.oracle_calls
         return StepReport(calls, estimate, dual.dual(), dual.n_planes)
 
     def _visit(
         self, problem: Problem, state: ProximalState, blocks: np.ndarray, oracle: bool
-    ) -> np.ndarray:
-        """One pass in a fresh order; returns the blocks that are not satisfied."""
+    ) -> tuple[np.ndarray, float]:
+        """One pass in a fresh order; the blocks that are not satisfied, and the sum of mass_i g_i."""
         order = state.dual.rng.permutation(blocks)
         visit = state.dual.visit(
             order,
@@ -117,7 +124,7 @@ class Proximal(Solver):
             keep=self.keep,
             threads=problem.n_jobs,
         )
-        return order[visit.violations > state.fine]
+        return order[visit.violations > state.fine], visit.violation
 
     def _balance(self, problem: Problem, state: ProximalState) -> float:
         """Lower k where the centre lags; returns the estimate of the gap, in loss units."""
