@@ -6,7 +6,7 @@
 >>> print(svm.certificate_)                                      # doctest: +SKIP
 """
 
-from maxmargin import losses, models, solvers
+from maxmargin import callbacks, losses, models, solvers
 from maxmargin.certify import certify, objective
 from maxmargin.estimators import MulticlassSVC, StructuralSVM
 from maxmargin.io.model_file import ModelFileError
@@ -25,6 +25,7 @@ __all__ = [
     "OracleError",
     "Problem",
     "StructuralSVM",
+    "callbacks",
     "certify",
     "check_model",
     "load",

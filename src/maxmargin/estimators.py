@@ -61,7 +61,11 @@ class SolverMixin:
         return ([ProgressLine()] if level == 1 else []) + ([LogProgress()] if level >= 2 else [])
 
     def _minimise(
-        self, examples: Examples, sample_weight: Any, polish: float | None = None
+        self,
+        examples: Examples,
+        sample_weight: Any,
+        polish: float | None = None,
+        callbacks: Sequence[Callback] = (),
     ) -> Result:
         """Train, warn if not converged, and set the fitted attributes that all estimators share."""
         me: Any = self
@@ -75,7 +79,7 @@ class SolverMixin:
             tol=check_positive("tol", me.tol),
             max_passes=check_positive("max_passes", me.max_passes),
             max_seconds=check_positive("max_seconds", me.max_seconds, none=True),
-            callbacks=self._callbacks(),
+            callbacks=[*self._callbacks(), *callbacks],
             random_state=seed_of(me.random_state),
             warm=warm,
             polish=polish,
@@ -201,7 +205,12 @@ class StructuralSVM(SolverMixin, BaseEstimator):
         return PythonExamples(self.model_, X, Y, executor)
 
     def fit(
-        self, X: Any, Y: Any, sample_weight: Any = None, node_weight: Any = None
+        self,
+        X: Any,
+        Y: Any,
+        sample_weight: Any = None,
+        node_weight: Any = None,
+        callbacks: Sequence[Callback] = (),
     ) -> StructuralSVM:
         """Train.
 
@@ -210,6 +219,7 @@ class StructuralSVM(SolverMixin, BaseEstimator):
         X, Y : sequences of examples and their outputs, as the model takes them
         sample_weight : array of shape (n,), one weight for each example
         node_weight : list of arrays, a factor on the loss of each position (Chain)
+        callbacks : callbacks.Callback objects, told of every step; one may stop training
         """
         self._check_shared()
         for name in ("prior", "nonnegative"):
@@ -224,7 +234,7 @@ class StructuralSVM(SolverMixin, BaseEstimator):
         try:
             self.model_.initialize(X, Y)
             examples = self._examples(X, Y, executor, node_weight)
-            self.coef_ = self._minimise(examples, sample_weight).w
+            self.coef_ = self._minimise(examples, sample_weight, callbacks=callbacks).w
             self.weighted_nodes_ = node_weight is not None
         finally:
             if close and executor is not None:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -122,3 +123,28 @@ def test_separable_data_are_separated(generator):
     X = sparse.csr_matrix(centres[y] + generator.normal(size=(60, 3)) * 0.3)
     svc = mm.MulticlassSVC().fit(X, y)
     assert svc.score(X, y) == 1.0
+
+
+def test_callbacks_of_fit_see_every_step_and_can_stop(generator):
+    class Third(mm.callbacks.Callback):
+        seen = 0
+
+        def on_step(self, info):
+            self.seen += 1
+            return self.seen == 3
+
+    X = generator.normal(size=(40, 5))
+    y = generator.integers(0, 3, 40)
+    third = Third()
+    svm = mm.StructuralSVM(models.Multiclass(), solver="bcfw", tol=1e-9)
+    with pytest.warns(ConvergenceWarning, match="callback"):
+        svm.fit(X, y, callbacks=[third])
+    assert third.seen == 3
+    assert len(svm.history_["gap"]) == 3
+
+
+def test_warm_start_refuses_other_labels(generator):
+    X = generator.normal(size=(20, 3))
+    svm = mm.StructuralSVM(models.Multiclass(), warm_start=True).fit(X, np.arange(20) % 4)
+    with pytest.raises(ValueError, match="warm_start"):
+        svm.fit(X, np.arange(20) % 2)

@@ -103,6 +103,8 @@ class DualState:
         """Start from these multipliers."""
         point = support.rescaled(self.problem.mass)
         kind = self.core.support()[2].dtype
+        if len(point.outputs) and int(np.max(point.outputs)) >= len(self.problem.examples.labels):  # type: ignore[attr-defined]
+            raise ValueError("warm_start: the last fit had other labels; set warm_start=False")
         self.core.restore(
             point.blocks, point.multipliers, np.ascontiguousarray(point.outputs, dtype=kind)
         )

@@ -1,8 +1,9 @@
 """Accelerated proximal dual ascent: the default.
 
-A round ascends the dual of   P(w) + k/2 |w - z|^2   by one oracle pass and passes over the kept outputs
-until the gap they see is `inner` of what the oracle saw, then moves the centre with momentum:  z = w + beta (w - w_previous). The proximal term makes a
-weakly regularised problem well conditioned; the gap of the problem itself stays known,
+A round ascends the dual of   P(w) + k/2 |w - z|^2   by one oracle pass, then passes over the kept outputs
+until the gap they see is `inner` of what the oracle saw. Then the centre moves with momentum,
+z = w + beta (w - w_previous). The proximal term makes a weakly regularised problem well conditioned; the
+gap of the problem itself stays known,
 
     P(w) - D(a) = sum_i mass_i g_i + k^2 / 2 |w - z|^2.
 
