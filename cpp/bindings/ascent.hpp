@@ -22,20 +22,20 @@ class Ascent {
   Ascent(const typename Structure::Data& data, Array1<double> mass)
       : state(data, to_vector(mass)), ascent_(state) {}
 
-  nb::tuple visit(Array1<int64_t> order, int rule, bool oracle, bool update, bool line_search,
+  nb::tuple visit(Array1<int64_t> order, int rule, bool oracle, bool update, bool slacks, bool line_search,
                   double tolerance, int keep, int threads) {
-    const VisitOptions options{static_cast<Rule>(rule), oracle, update, line_search, tolerance, keep};
+    const VisitOptions options{static_cast<Rule>(rule), oracle, update, slacks, line_search, tolerance, keep};
     const int64_t n = static_cast<int64_t>(order.size());
-    std::vector<double> violations(n);
+    std::vector<double> violations(n), xi(slacks ? n : 0);
     VisitReport report;
     {
       nb::gil_scoped_release release;
-      report = threads > 1 ? race(order.data(), n, options, violations.data(), threads)
-                           : ascent_.pass(order.data(), n, options, violations.data());
+      report = threads > 1 ? race(order.data(), n, options, violations.data(), xi.data(), threads)
+                           : ascent_.pass(order.data(), n, options, violations.data(), xi.data());
       state.steps += static_cast<double>(n);
     }
-    return nb::make_tuple(to_numpy(std::move(violations)), report.oracle_calls, report.updates,
-                          report.violation, report.gain);
+    return nb::make_tuple(to_numpy(std::move(violations)), to_numpy(std::move(xi)), report.oracle_calls,
+                          report.updates, report.violation, report.gain);
   }
 
   nb::tuple subgradient(Array1<int64_t> order, double active) {
@@ -138,11 +138,12 @@ class Ascent {
   // w is recomputed from the multipliers after each oracle pass, so the law holds to what the cached passes
   // of one round may lose; the result is not reproducible.
   VisitReport race(const int64_t* order, int64_t n, const VisitOptions& options, double* violations,
-                   int threads) {
+                   double* slacks, int threads) {
     std::vector<VisitReport> reports(threads);
     parallel(n, threads, [&](int64_t from, int64_t to, int k) {
       DualAscent<Structure> own(state);
-      reports[k] = own.pass(order + from, to - from, options, violations + from);
+      double* part = options.slacks ? slacks + from : slacks;
+      reports[k] = own.pass(order + from, to - from, options, violations + from, part);
     });
     VisitReport total;
     for (const auto& r : reports) total += r;

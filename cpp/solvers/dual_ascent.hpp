@@ -25,6 +25,7 @@ struct VisitOptions {
   Rule rule = Rule::wss2;
   bool oracle = true;       // call the argmax, or compare kept outputs only
   bool update = true;       // move multipliers, or only keep the output found
+  bool slacks = false;      // oracle: tell each block's slack max_y s(y) - s(y_i), too
   bool line_search = true;  // frank_wolfe: the exact step, or 2n / (visits + 2n)
   double tolerance = 0;
   int keep = 0;  // forget outputs without a multiplier after so many oracle visits; 0: never
@@ -49,11 +50,13 @@ class DualAscent {
 
   explicit DualAscent(State& state) : state_(state), scratch_(state.structure.scratch()) {}
 
-  VisitReport pass(const int64_t* order, int64_t n, const VisitOptions& options, double* violations) {
+  VisitReport pass(const int64_t* order, int64_t n, const VisitOptions& options, double* violations,
+                   double* slacks) {
     VisitReport report;
     for (int64_t k = 0; k < n; ++k) {
       step_ = state_.steps + static_cast<double>(k + 1);
       violations[k] = visit(order[k], options, report);
+      if (options.slacks) slacks[k] = slack_;
     }
     return report;
   }
@@ -62,8 +65,9 @@ class DualAscent {
   State& state_;
   typename Structure::Scratch scratch_;
   std::vector<double> scores_, mixture_;
-  double step_ = 0;  // number of this visit, over all passes
-  std::vector<Label> found_;
+  double step_ = 0;   // number of this visit, over all passes
+  double slack_ = 0;  // of the visited block
+  std::vector<Label> found_, truth_;
 
   double visit(int64_t i, const VisitOptions& options, VisitReport& report) {
     const Structure& structure = state_.structure;
@@ -86,6 +90,11 @@ class DualAscent {
     double top = scores_[u];
     bool fresh = false;
     if (options.oracle) fresh = ask_oracle(i, top, report);
+    if (options.slacks) {
+      truth_.resize(structure.output_size(i));
+      structure.truth(i, truth_.data());
+      slack_ = top - structure.score(scratch_, truth_.data());
+    }
     const double violation = top - mean / state_.mass[i];
     report.violation += state_.mass[i] * violation;
 

@@ -58,8 +58,13 @@ def gap_between(primal: float, dual: float, total: float) -> float:
     return max(0.0, primal - dual) / total
 
 
-def certify_state(problem: Problem, w: np.ndarray, support: Support) -> Bounds:
-    """Primal and dual of (w, multipliers) from their definitions."""
-    slacks = problem.slacks(w)
+def certify_state(
+    problem: Problem, w: np.ndarray, support: Support, slacks: np.ndarray | None = None
+) -> Bounds:
+    """Primal and dual of (w, multipliers) from their definitions.
+
+    ``slacks`` may be given where an exact pass at this w has just been made.
+    """
+    slacks = problem.slacks(w) if slacks is None else slacks
     problem.examples.check_slacks(w, slacks, support.blocks, support.outputs)
     return Bounds(problem.objective(w, slacks), problem.dual_objective(support), slacks)

@@ -18,12 +18,17 @@ from maxmargin.problem import Formulation, Problem, Support
 
 @dataclass(frozen=True)
 class StepReport:
-    """What a step did: ``estimate`` is the gap as the solver saw it while w moved (in loss units)."""
+    """What a step did.
+
+    ``estimate`` is the gap as the solver saw it while w moved, in loss units. ``slacks`` are those of
+    every block where the step was one exact pass at the w it ended with, and so need not be made again.
+    """
 
     oracle_calls: int
     estimate: float
     dual: float
     planes: int
+    slacks: np.ndarray | None = None
 
 
 @dataclass(frozen=True)

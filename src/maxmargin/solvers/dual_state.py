@@ -25,6 +25,7 @@ class Visit:
     """What one pass did."""
 
     violations: np.ndarray  # g_i of each visited block, in the order of the visits
+    slacks: np.ndarray  # xi_i of each, where asked for
     oracle_calls: int
     updates: int
     violation: float  # sum of mass_i g_i
@@ -61,6 +62,7 @@ class DualState:
         rule: str = "wss2",
         oracle: bool = True,
         update: bool = True,
+        slacks: bool = False,
         line_search: bool = True,
         tolerance: float = 0.0,
         keep: int = 0,
@@ -68,13 +70,13 @@ class DualState:
     ) -> Visit:
         """One pass over the blocks of `order`."""
         report = self.core.visit(
-            order, RULES[rule], oracle, update, line_search, tolerance, keep, threads
+            order, RULES[rule], oracle, update, slacks, line_search, tolerance, keep, threads
         )
-        violations, calls, updates, violation, gain = report
+        violations, xi, calls, updates, violation, gain = report
         if oracle:
             self.violations[order] = violations
         self.oracle_calls += calls
-        return Visit(violations, calls, updates, violation, gain)
+        return Visit(violations, xi, calls, updates, violation, gain)
 
     def subgradient(self, order: np.ndarray) -> float:
         """One pass of stochastic subgradient; returns the risk as it was seen."""
@@ -164,6 +166,7 @@ class ExplicitState(DualState):
             parts.append(super().visit(blocks, oracle=True, **options))
         return Visit(
             np.concatenate([part.violations for part in parts]) if parts else np.empty(0),
+            np.concatenate([part.slacks for part in parts]) if parts else np.empty(0),
             sum(part.oracle_calls for part in parts),
             sum(part.updates for part in parts),
             sum(part.violation for part in parts),

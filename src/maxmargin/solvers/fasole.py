@@ -68,31 +68,42 @@ class Fasole(Solver):
 
     def step(self, problem: Problem, state: FasoleState) -> StepReport:
         todo = problem.active[~state.satisfied[problem.active]]
+        # In the batch regime a pass leaves w alone: over all blocks it is an exact pass.
+        exact = not state.online and len(todo) == problem.n_blocks
+        order = self._ordered(todo, state)
         visit = state.dual.visit(
-            self._ordered(todo, state),
+            order,
             rule=self.rule,
             update=state.online,
+            slacks=exact,
             tolerance=state.tol,
             threads=problem.n_jobs,
         )
         fine = state.dual.violations <= state.tol
         state.satisfied[todo] = fine[todo]
-        whole = len(todo) == len(problem.active)
-        estimate = visit.violation / problem.total if whole and not state.online else np.inf
+        whole = len(todo) == len(problem.active) and not state.online
+        estimate = visit.violation / problem.total if whole else np.inf
         if fine[todo].sum() >= self.switch * len(problem.active):
             state.online = False
         if state.satisfied[problem.active].all():
             state.satisfied[:] = False
-        if not estimate <= state.tol:
+        slacks = None
+        if estimate > state.tol:
             self._solve_reduced(problem, state)
-        return StepReport(visit.oracle_calls, estimate, state.dual.dual(), state.dual.n_planes)
+        elif exact:
+            slacks = np.empty(problem.n_blocks)
+            slacks[order] = visit.slacks
+        dual = state.dual
+        return StepReport(visit.oracle_calls, estimate, dual.dual(), dual.n_planes, slacks)
 
     def _solve_reduced(self, problem: Problem, state: FasoleState) -> None:
         """Algorithm 2 on the kept outputs, from where they stand."""
         active = problem.active
         for _ in range(self.max_sweeps):
             visit = state.dual.visit(
-                self._ordered(active, state),
+                state.dual.rng.permutation(
+                    active
+                ),  # the order of (12) is the inner solver's own affair
                 rule=self.rule,
                 oracle=False,
                 tolerance=state.tol,

@@ -60,7 +60,7 @@ class Proximal(Solver):
 
     name: ClassVar[str] = "proximal"
     cached_passes: int = 30
-    inner: float = 0.3
+    inner: float = 0.4
     momentum: float = 0.4
     proximity: float = 1.0
     decay: float = 1.3
