@@ -29,6 +29,8 @@ EXACT: dict[str, Callable[[], Any]] = {
     "fasole-mvp": lambda: solvers.Fasole(rule="mvp"),
     "sda": lambda: "sda",
     "sdm": lambda: "sdm",
+    "one-slack": lambda: "one-slack",
+    "n-slack": lambda: "n-slack",
     "bcfw-pairwise": lambda: solvers.BCFW(pairwise=True),
     "bcfw-pairwise-gap": lambda: solvers.BCFW(pairwise=True, gap_sampling=True),
 }
@@ -80,6 +82,7 @@ def fit(case: Case, solver: Any = "auto", relative: float = 1e-7, **settings: An
     # The time limit only keeps a solver that stalls from holding up the suite.
     defaults = {"tol": loss_units(case, relative), "max_passes": 50_000, "random_state": 0}
     defaults |= {"max_seconds": 5.0}
+    defaults |= {"rescaling": case.rescaling}
     svm = mm.StructuralSVM(built_in(case), C=case.C, solver=solver, **(defaults | settings))
     return svm.fit(case.X, case.Y, sample_weight=case.sample_weight)
 

@@ -2,6 +2,7 @@
 
 #include "bindings/ascent.hpp"
 #include "bindings/exact.hpp"
+#include "models/slack.hpp"
 
 namespace mm {
 
@@ -11,6 +12,10 @@ void bind_chain(nb::module_& m) {
           "__init__",
           [](ChainData* self, const Features& rows, int labels, bool start, bool end, Array1<int64_t> offsets,
              Array1<int32_t> truth, Array1<double> node_weight, Array1<double> cost) {
+            if (static_cast<int64_t>(truth.size()) != rows.size() || node_weight.size() != truth.size() ||
+                cost.size() != static_cast<size_t>(labels) * labels || offsets.size() == 0 ||
+                offsets.data()[offsets.size() - 1] != rows.size())
+              throw nb::value_error("labels, weights or costs do not fit the examples");
             new (self) ChainData{&rows,
                                  labels,
                                  start,
@@ -24,6 +29,8 @@ void bind_chain(nb::module_& m) {
   using Structure = Chain<double, int32_t>;
   bind_exact<Structure>(m, "ChainExact")
       .def("best_k", [](const Exact<Structure>& e, Array1<double> w, int64_t block, int k) {
+        check_size(e, w);
+        if (block < 0 || block >= e.structure().blocks()) throw nb::index_error("no such example");
         const auto W = e.packed(w.data());
         const int T = e.structure().output_size(block);
         std::vector<int32_t> labels(static_cast<size_t>(k) * T);
@@ -38,6 +45,9 @@ void bind_chain(nb::module_& m) {
         }
         return nb::make_tuple(to_numpy(std::move(labels)), to_numpy(std::move(scores)));
       });
+  bind_exact<SlackRescaled<Structure>>(m, "ChainSlackExact");
+  bind_ascent<SlackRescaled<Chain<double, uint8_t>>>(m, "ChainSlackAscent64x8");
+  bind_ascent<SlackRescaled<Chain<double, uint16_t>>>(m, "ChainSlackAscent64x16");
   bind_ascent<Chain<float, uint8_t>>(m, "ChainAscent32x8");
   bind_ascent<Chain<double, uint8_t>>(m, "ChainAscent64x8");
   bind_ascent<Chain<float, uint16_t>>(m, "ChainAscent32x16");

@@ -34,5 +34,6 @@ void bind_features(nb::module_& m);
 void bind_multiclass(nb::module_& m);
 void bind_chain(nb::module_& m);
 void bind_explicit(nb::module_& m);
+void bind_simplex_qp(nb::module_& m);
 
 }  // namespace mm

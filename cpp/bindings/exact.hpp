@@ -1,10 +1,21 @@
 // The exact answers of a compiled model, bound once for every structure.
 #pragma once
 
+#include <string>
+
 #include "bindings/common.hpp"
 #include "models/exact.hpp"
 
 namespace mm {
+
+template <class Structure>
+void check_size(const Exact<Structure>& e, const Array1<double>& w) {
+  if (static_cast<int64_t>(w.size()) != e.structure().dimension()) {
+    const std::string text = "w has " + std::to_string(w.size()) + " weights, the model needs " +
+                             std::to_string(e.structure().dimension());
+    throw nb::value_error(text.c_str());
+  }
+}
 
 template <class Structure>
 nb::class_<Exact<Structure>> bind_exact(nb::module_& m, const char* name) {
@@ -16,6 +27,7 @@ nb::class_<Exact<Structure>> bind_exact(nb::module_& m, const char* name) {
       .def_prop_ro("blocks", [](const E& e) { return e.structure().blocks(); })
       .def("slacks",
            [](const E& e, Array1<double> w, int threads, bool outputs) {
+             check_size(e, w);
              std::vector<double> xi(e.structure().blocks());
              std::vector<Label> y(outputs ? e.labels() : 0);
              {
@@ -26,6 +38,7 @@ nb::class_<Exact<Structure>> bind_exact(nb::module_& m, const char* name) {
            })
       .def("predict",
            [](const E& e, Array1<double> w, int threads) {
+             check_size(e, w);
              std::vector<Label> y(e.labels());
              {
                nb::gil_scoped_release release;
@@ -34,6 +47,7 @@ nb::class_<Exact<Structure>> bind_exact(nb::module_& m, const char* name) {
              return to_numpy(std::move(y));
            })
       .def("combine", [](const E& e, Array1<int64_t> blocks, Array1<double> c, Array1<Label> outputs) {
+        if (c.size() != blocks.size()) throw nb::value_error("as many multipliers as outputs are needed");
         std::vector<double> flat(e.structure().dimension());
         int64_t expected = 0;
         for (size_t p = 0; p < blocks.size(); ++p) {
@@ -43,6 +57,9 @@ nb::class_<Exact<Structure>> bind_exact(nb::module_& m, const char* name) {
         }
         if (expected != static_cast<int64_t>(outputs.size()))
           throw nb::value_error("the outputs do not fit the examples");
+        for (size_t k = 0; k < outputs.size(); ++k)
+          if (outputs.data()[k] < 0 || outputs.data()[k] >= e.structure().label_count())
+            throw nb::value_error("an output holds a label that the model does not have");
         double offset = 0;
         {
           nb::gil_scoped_release release;

@@ -29,6 +29,12 @@ void bind_explicit(nb::module_& m) {
            [](A& a, int64_t block, double offset, Array1<int32_t> index, Array1<double> value,
               Array1<double> w) {
              auto& structure = a.state.structure;
+             if (block < 0 || block >= structure.blocks() || index.size() != value.size() ||
+                 static_cast<int64_t>(w.size()) != structure.dimension())
+               throw nb::value_error("a plane does not fit the problem");
+             for (size_t j = 0; j < index.size(); ++j)
+               if (index.data()[j] < 0 || index.data()[j] >= structure.dimension())
+                 throw nb::value_error("a plane has an index outside w");
              const int32_t id =
                  structure.add(offset, index.data(), value.data(), static_cast<int64_t>(index.size()));
              structure.offer(block, id);

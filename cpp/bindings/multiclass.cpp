@@ -2,6 +2,7 @@
 
 #include "bindings/ascent.hpp"
 #include "bindings/exact.hpp"
+#include "models/slack.hpp"
 
 namespace mm {
 
@@ -11,11 +12,15 @@ void bind_multiclass(nb::module_& m) {
           "__init__",
           [](MulticlassData* self, const Features& rows, int labels, Array1<int32_t> truth,
              Array1<double> cost) {
+            if (static_cast<int64_t>(truth.size()) != rows.size() ||
+                cost.size() != static_cast<size_t>(labels) * labels)
+              throw nb::value_error("labels or costs do not fit the examples");
             new (self) MulticlassData{&rows, labels, to_vector(truth), to_vector(cost)};
           },
           nb::keep_alive<1, 2>());
   bind_exact<Multiclass<double>>(m, "MulticlassExact")
       .def("scores", [](const Exact<Multiclass<double>>& e, const MulticlassData& data, Array1<double> w) {
+        check_size(e, w);
         const auto W = e.packed(w.data());
         auto s = e.structure().scratch();
         std::vector<double> out(static_cast<size_t>(data.blocks()) * data.labels);
@@ -28,6 +33,8 @@ void bind_multiclass(nb::module_& m) {
         }
         return to_numpy(std::move(out));
       });
+  bind_exact<SlackRescaled<Multiclass<double>>>(m, "MulticlassSlackExact");
+  bind_ascent<SlackRescaled<Multiclass<double>>>(m, "MulticlassSlackAscent64");
   bind_ascent<Multiclass<float>>(m, "MulticlassAscent32");
   bind_ascent<Multiclass<double>>(m, "MulticlassAscent64");
 }

@@ -88,6 +88,7 @@ class Chain {
     aligned<Real> local;    // U with the loss, T x stride
     aligned<Real> forward;  // best score of a prefix that ends in a label
     std::vector<int> positions;
+    aligned<Real> counted;  // slack rescaling: the same with the number of mistakes
     Stack<Node> nodes;
     Stack<Edge> edges;
     const Real* weights = nullptr;
@@ -106,19 +107,25 @@ class Chain {
       first_pair_.push_back(pairs);
       if (length(i) <= longest_gram) pairs += static_cast<size_t>(length(i)) * (length(i) - 1) / 2;
     }
-    gram_.assign(pairs, std::numeric_limits<float>::quiet_NaN());
+    pairs_ = pairs;
     cost_.assign(static_cast<size_t>(K_) * stride_, 0);
     for (int a = 0; a < K_; ++a)
-      for (int b = 0; b < K_; ++b) cost_[a * stride_ + b] = static_cast<Real>(data.cost[a * K_ + b]);
+      for (int b = 0; b < K_; ++b)
+        cost_[static_cast<size_t>(a) * stride_ + b] =
+            static_cast<Real>(data.cost[static_cast<size_t>(a) * K_ + b]);
   }
 
   int64_t blocks() const { return data_.blocks(); }
   int64_t dimension() const { return data_.dimension(); }
+  int64_t label_count() const { return K_; }
   size_t weights() const { return static_cast<size_t>(transitions_) + static_cast<size_t>(K_ + 2) * stride_; }
   int output_size(int64_t block) const { return length(block); }
   Scratch scratch() const {
     const size_t table = static_cast<size_t>(longest_) * stride_;
-    return {aligned<Real>(table), aligned<Real>(table), {}, {}, {}, nullptr, 0, false};
+    Scratch s;
+    s.local.resize(table);
+    s.forward.resize(table);
+    return s;
   }
 
   template <class To>
@@ -129,6 +136,9 @@ class Chain {
   void unpack(const From* W, double* flat) const {
     each_weight([&](size_t inside, size_t outside) { flat[outside] = W[inside]; });
   }
+
+  // Room for inner products of positions, for those who measure many moves.
+  void prepare() { gram_.assign(pairs_, std::numeric_limits<float>::quiet_NaN()); }
 
   void truth(int64_t block, Label* y) const {
     for (int t = 0; t < length(block); ++t) y[t] = static_cast<Label>(data_.truth[row(block, t)]);
@@ -206,6 +216,33 @@ class Chain {
       y[t - 1] = static_cast<Label>(top);
     }
     return score(s, y);
+  }
+
+  // argmax_y Delta(y) (score(y) + shift) for a loss that counts mistakes, each of one cost: Viterbi with the
+  // count n of mistakes in the state, F[t, n, k], then the best n. Needs T times the work of `best`.
+  void best_slack(Scratch& s, const Real* W, double shift, const Label* truth, Label* y) const {
+    const int T = length(s.block);
+    const Real* A = W + transitions_;
+    const size_t level = static_cast<size_t>(stride_), layer = static_cast<size_t>(T + 1) * level;
+    const Real never = -std::numeric_limits<Real>::infinity();
+    s.counted.assign(static_cast<size_t>(T) * layer, never);
+    for (int k = 0; k < K_; ++k) {
+      const Real start = data_.start ? A[edge(K_, k)] : Real(0);
+      s.counted[(k != truth[0] ? level : 0) + k] = s.local[k] + start;
+    }
+    for (int t = 1; t < T; ++t)
+      for (int n = 0; n <= t + 1; ++n) count_step(s, A, truth[t], t, n, layer, level);
+    const double each = data_.node_weight[row(s.block, 0)];
+    std::copy(truth, truth + T, y);
+    double top = 0;
+    int mistakes = 0, last = 0;
+    for (int n = 1; n <= T; ++n)
+      for (int k = 0; k < K_; ++k) {
+        const double end = data_.end ? static_cast<double>(A[edge(K_ + 1, k)]) : 0.0;
+        const double value = n * each * (s.counted[(T - 1) * layer + n * level + k] + end + shift);
+        if (value > top) top = value, mistakes = n, last = k;
+      }
+    if (mistakes > 0) trace_counted(s, A, truth, mistakes, last, layer, level, y);
   }
 
   bool same(int64_t block, const Label* a, const Label* b) const {
@@ -354,11 +391,13 @@ class Chain {
   aligned<Real> cost_;
   // <x_t, x_q> of pairs of positions of a sequence, each computed when first asked for.
   static constexpr int longest_gram = 128;
+  size_t pairs_ = 0;
   mutable std::vector<float> gram_;
   std::vector<size_t> first_pair_;
 
   double dot(int64_t block, int t, int q) const {  // t < q
-    if (length(block) > longest_gram) return data_.features->dot(row(block, t), row(block, q));
+    if (gram_.empty() || length(block) > longest_gram)
+      return data_.features->dot(row(block, t), row(block, q));
     float& known = gram_[first_pair_[block] + static_cast<size_t>(q) * (q - 1) / 2 + t];
     if (known != known) known = static_cast<float>(data_.features->dot(row(block, t), row(block, q)));
     return known;
@@ -410,6 +449,28 @@ class Chain {
     }
     const Real* u = local + static_cast<size_t>(t) * stride_;
     for (int k = 0; k < stride_; ++k) to[k] += u[k];
+  }
+
+  // F[t, n, k] = U[t, k] + max_j (F[t-1, n - [k wrong], j] + A[j, k])
+  void count_step(Scratch& s, const Real* A, int right, int t, int n, size_t layer, size_t level) const {
+    Real* to = s.counted.data() + t * layer + n * level;
+    const Real* before = s.counted.data() + (t - 1) * layer;
+    const Real* local = s.local.data() + static_cast<size_t>(t) * stride_;
+    for (int k = 0; k < K_; ++k) {
+      const int m = n - (k != right);
+      if (m < 0) continue;
+      const Real* from = before + m * level;
+      const int j = predecessor(from, A + k);
+      to[k] = from[j] + A[edge(j, k)] + local[k];
+    }
+  }
+  void trace_counted(const Scratch& s, const Real* A, const Label* truth, int n, int label, size_t layer,
+                     size_t level, Label* y) const {
+    for (int t = length(s.block) - 1; t >= 0; --t) {
+      y[t] = static_cast<Label>(label);
+      n -= label != truth[t];
+      if (t > 0) label = predecessor(s.counted.data() + (t - 1) * layer + n * level, A + label);
+    }
   }
 
   int predecessor(const Real* from, const Real* column) const {

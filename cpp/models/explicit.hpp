@@ -80,6 +80,7 @@ class Explicit {
   void offer(int64_t block, int32_t id) { offered_[block] = id; }
   const Plane& plane(int32_t id) const { return pool_[id]; }
 
+  void prepare() {}
   void truth(int64_t, Label* y) const { *y = 0; }
   double loss(int64_t, const Label* y) const { return pool_[*y].offset; }
   void open(int64_t block, const Real* W, Scratch& s, bool, Real loss_scale) const {

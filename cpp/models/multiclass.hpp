@@ -44,11 +44,14 @@ class Multiclass {
   explicit Multiclass(const Data& data) : data_(data), K_(data.labels), stride_(padded<Real>(data.labels)) {
     cost_.assign(static_cast<size_t>(K_) * stride_, 0);
     for (int a = 0; a < K_; ++a)
-      for (int b = 0; b < K_; ++b) cost_[a * stride_ + b] = static_cast<Real>(data.cost[a * K_ + b]);
+      for (int b = 0; b < K_; ++b)
+        cost_[static_cast<size_t>(a) * stride_ + b] =
+            static_cast<Real>(data.cost[static_cast<size_t>(a) * K_ + b]);
   }
 
   int64_t blocks() const { return data_.blocks(); }
   int64_t dimension() const { return data_.dimension(); }
+  int64_t label_count() const { return K_; }
   size_t weights() const { return static_cast<size_t>(data_.features->width()) * stride_; }
   int output_size(int64_t) const { return 1; }
   Scratch scratch() const { return {aligned<Real>(stride_), {}, 0}; }
@@ -65,6 +68,8 @@ class Multiclass {
     for (int64_t f = 0; f < d; ++f)
       for (int k = 0; k < K_; ++k) flat[k * d + f] = W[f * stride_ + k];
   }
+
+  void prepare() {}
 
   void truth(int64_t block, Label* y) const { *y = data_.truth[block]; }
   double loss(int64_t block, const Label* y) const {
@@ -91,6 +96,16 @@ class Multiclass {
       if (s.scores[k] > s.scores[top]) top = k;
     *y = top;
     return s.scores[top];
+  }
+
+  // argmax_y Delta(y) (scores[y] + shift), where shift holds the constant and the score of the truth
+  void best_slack(const Scratch& s, const Real*, double shift, const Label* truth, Label* y) const {
+    *y = *truth;
+    double top = 0;
+    for (int k = 0; k < K_; ++k) {
+      const double value = data_.cost[static_cast<size_t>(*truth) * K_ + k] * (s.scores[k] + shift);
+      if (value > top) top = value, *y = k;
+    }
   }
 
   bool same(int64_t, const Label* a, const Label* b) const { return *a == *b; }

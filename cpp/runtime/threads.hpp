@@ -3,20 +3,41 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <exception>
+#include <system_error>
 #include <thread>
 #include <vector>
 
 namespace mm {
 
-// Calls work(first, last, thread) on `threads` contiguous parts of [0, n).
+constexpr int64_t most_threads = 256;
+
+// Calls work(first, last, thread) on `threads` contiguous parts of [0, n). Where the system gives no more
+// threads, the caller's own does the rest; the first exception of any part is thrown when all have ended.
 template <class Work>
 void parallel(int64_t n, int threads, Work&& work) {
-  threads = static_cast<int>(std::max<int64_t>(1, std::min<int64_t>(threads, n)));
+  threads =
+      static_cast<int>(std::max<int64_t>(1, std::min({static_cast<int64_t>(threads), n, most_threads})));
   if (threads == 1) return work(int64_t{0}, n, 0);
+  std::vector<std::exception_ptr> failed(threads);
+  const auto part = [&](int k) {
+    try {
+      work(n * k / threads, n * (k + 1) / threads, k);
+    } catch (...) {
+      failed[k] = std::current_exception();
+    }
+  };
   std::vector<std::thread> pool;
-  for (int k = 0; k < threads; ++k)
-    pool.emplace_back([&, k] { work(n * k / threads, n * (k + 1) / threads, k); });
+  pool.reserve(threads);
+  int started = 0;
+  try {
+    for (; started < threads - 1; ++started) pool.emplace_back(part, started);
+  } catch (const std::system_error&) {
+  }
+  for (int k = started; k < threads; ++k) part(k);
   for (auto& thread : pool) thread.join();
+  for (const auto& error : failed)
+    if (error) std::rethrow_exception(error);
 }
 
 }  // namespace mm

@@ -41,6 +41,7 @@ class DualState {
 
   DualState(const typename Structure::Data& data, std::vector<double> block_mass)
       : structure(data), mass(std::move(block_mass)), blocks(mass.size()), W(structure.weights()) {
+    structure.prepare();
     std::vector<Label> y;
     for (size_t i = 0; i < blocks.size(); ++i) {
       y.resize(structure.output_size(i));

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.estimators import MulticlassSVC, StructuralSVM
+from maxmargin.estimators import MulticlassSVC, StructuralSVM, plain_sequence
 from maxmargin.models.base import Examples, Model
 from maxmargin.models.python import PythonExamples
 from maxmargin.problem import Certificate, Problem, certify_state, gap_between
@@ -15,6 +15,7 @@ from maxmargin.problem import Certificate, Problem, certify_state, gap_between
 
 def bound(model: Any, X: Any, Y: Any, node_weight: Any = None) -> Examples:
     """A fitted model on data."""
+    X, Y = plain_sequence(X), plain_sequence(Y)
     if isinstance(model, Model):
         return model.bind(X, Y, node_weight)
     return PythonExamples(model, X, Y)
@@ -43,7 +44,9 @@ def certify(
     began = time.perf_counter()
     if isinstance(svm, MulticlassSVC):
         sample_weight = svm.example_weights(Y, sample_weight)
-    problem = Problem(bound(svm.model_, X, Y, node_weight), svm.C, sample_weight)
+    problem = Problem(
+        bound(svm.model_, X, Y, node_weight), svm.C, sample_weight, svm._formulation()
+    )
     w = svm.w_ if isinstance(svm, MulticlassSVC) else svm.coef_
     bounds = certify_state(problem, w, support)
     gap = gap_between(bounds.primal, bounds.dual, problem.total)
@@ -52,8 +55,8 @@ def certify(
         dual=bounds.dual,
         gap=gap,
         tol=float(svm.tol),
-        converged=bool(gap <= svm.tol and problem.examples.exact),
-        exact=problem.examples.exact,
+        converged=bool(gap <= svm.tol and problem.exact),
+        exact=problem.exact,
         passes=1.0,
         oracle_calls=problem.n_blocks,
         support=len(support),
@@ -69,6 +72,7 @@ def objective(
     Y: Any,
     C: float | None = None,
     sample_weight: Any = None,
+    node_weight: Any = None,
 ) -> float:
     """P(w) by definition.
 
@@ -82,7 +86,14 @@ def objective(
     model = svm_or_model.model_ if estimator else svm_or_model
     if C is None:
         C = svm_or_model.C if estimator else 1.0
-    problem = Problem(bound(model, X, Y), C, sample_weight)
+    if isinstance(svm_or_model, MulticlassSVC):
+        sample_weight = svm_or_model.example_weights(Y, sample_weight)
+    if not hasattr(model, "size_joint_feature"):
+        raise ValueError(
+            "objective: call initialize(X, Y) on the model first, or give a fitted estimator"
+        )
+    formulation = svm_or_model._formulation() if estimator else None
+    problem = Problem(bound(model, X, Y, node_weight), C, sample_weight, formulation)
     w = np.ascontiguousarray(w, dtype=np.float64).ravel()
     if w.shape != (problem.dimension,):
         raise ValueError(f"w must have {problem.dimension} weights, got {w.shape}")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -22,6 +25,7 @@ from maxmargin.models.base import Examples, Model, check_lengths
 from maxmargin.models.multiclass import Multiclass
 from maxmargin.models.python import PythonExamples
 from maxmargin.problem import Formulation, Problem
+from maxmargin.problem.problem import check_weights
 from maxmargin.result import Result
 from maxmargin.runtime.executor import count_jobs, open_executor
 from maxmargin.solvers import make_solver
@@ -50,6 +54,11 @@ def seed_of(random_state: Any) -> int:
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 
 
+def plain_sequence(data: Any) -> Any:
+    """Data frames and series as arrays: they index by label, everything here by position."""
+    return data.to_numpy() if hasattr(data, "iloc") else data
+
+
 class SolverMixin:
     """Training, shared by the estimators: parameters in, fitted attributes out."""
 
@@ -67,12 +76,17 @@ class SolverMixin:
         polish: float | None = None,
         callbacks: Sequence[Callback] = (),
     ) -> Result:
-        """Train, warn if not converged, and set the fitted attributes that all estimators share."""
+        """Train; warn if not converged."""
         me: Any = self
         formulation = self._formulation()
         solver = make_solver(me.solver, formulation)
         problem = Problem(examples, me.C, sample_weight, formulation, count_jobs(me.n_jobs))
         warm = getattr(self, "support_", None) if me.warm_start else None
+        if warm is not None and examples.fingerprint() != self.fingerprint_:
+            raise ValueError(
+                "warm_start: a model written in Python must be fitted again on the same examples; set "
+                "warm_start=False for others"
+            )
         result = train(
             problem,
             solver,
@@ -88,11 +102,30 @@ class SolverMixin:
             logger.info("solver='auto' took %r", solver)
         if not result.certificate.converged:
             warn_not_converged(result)
+        return result
+
+    def _keep(self, result: Result, examples: Examples) -> None:
+        """Set the fitted attributes that all estimators share."""
         self.certificate_ = result.certificate
         self.history_ = result.history.arrays()
         self.solver_ = result.solver
         self.support_ = result.support
-        return result
+        self.fingerprint_ = examples.fingerprint()
+
+    def __sklearn_clone__(self) -> Any:
+        """A clone shares its executor: workers cannot be copied."""
+        me: Any = self
+        if not isinstance(me.n_jobs, Executor):
+            return super().__sklearn_clone__()  # type: ignore[misc]
+        own = {k: v for k, v in me.get_params(deep=False).items() if k != "n_jobs"}
+        twin = type(me)(**{k: clone(v, safe=False) for k, v in own.items()}, n_jobs=me.n_jobs)
+        if hasattr(me, "_metadata_request"):
+            twin._metadata_request = copy.deepcopy(me._metadata_request)
+        return twin
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: Any = super().__getstate__()
+        return dict(state, n_jobs=None) if isinstance(state.get("n_jobs"), Executor) else state
 
     def _check_shared(self) -> None:
         """Refuse parameters before any work on the data."""
@@ -195,14 +228,16 @@ class StructuralSVM(SolverMixin, BaseEstimator):
     def _formulation(self) -> Formulation:
         return Formulation(self.hinge, self.rescaling)
 
-    def _examples(self, X: Any, Y: Any, executor: Any, node_weight: Any = None) -> Examples:
-        if isinstance(self.model_, Model):
-            return self.model_.bind(X, Y, node_weight)
+    def _examples(
+        self, model: Any, X: Any, Y: Any, executor: Any, node_weight: Any = None
+    ) -> Examples:
+        if isinstance(model, Model):
+            return model.bind(X, Y, node_weight)
         if node_weight is not None:
             raise ValueError(
                 "node_weight is for the built-in models; put weights into your model's loss"
             )
-        return PythonExamples(self.model_, X, Y, executor)
+        return PythonExamples(model, X, Y, executor)
 
     def fit(
         self,
@@ -227,33 +262,35 @@ class StructuralSVM(SolverMixin, BaseEstimator):
                 raise ValueError(f"{name} must be None: no solver of this version honours it")
         if isinstance(self.model, type):
             raise TypeError(f"model: give an instance, {self.model.__name__}(), not the class")
-        self.model_ = clone(self.model, safe=False)
-        executor, close = (None, False)
-        if not isinstance(self.model_, Model):
-            executor, close = open_executor(self.n_jobs)
-        try:
-            self.model_.initialize(X, Y)
-            examples = self._examples(X, Y, executor, node_weight)
-            self.coef_ = self._minimise(examples, sample_weight, callbacks=callbacks).w
-            self.weighted_nodes_ = node_weight is not None
-        finally:
-            if close and executor is not None:
-                executor.shutdown()
-        if hasattr(self.model_, "classes_"):
-            self.classes_ = self.model_.classes_
+        X, Y = plain_sequence(X), [plain_sequence(y) for y in plain_sequence(Y)]
+        model = clone(self.model, safe=False)
+        with self._executor(model) as executor:
+            model.initialize(X, Y)
+            examples = self._examples(model, X, Y, executor, node_weight)
+            result = self._minimise(examples, sample_weight, callbacks=callbacks)
+        self._keep(result, examples)
+        self.model_, self.coef_ = model, result.w
+        self.weighted_nodes_ = node_weight is not None
+        if hasattr(model, "classes_"):
+            self.classes_ = model.classes_
         return self
+
+    @contextmanager
+    def _executor(self, model: Any) -> Iterator[Executor | None]:
+        """Workers for a model written in Python, closed at the end if they were opened here."""
+        executor, own = (None, False) if isinstance(model, Model) else open_executor(self.n_jobs)
+        try:
+            yield executor
+        finally:
+            if own and executor is not None:
+                executor.shutdown()
 
     def predict(self, X: Any) -> Sequence[Any]:
         """The best output of every example."""
         check_is_fitted(self, "coef_")
-        executor, close = (None, False)
-        if not isinstance(self.model_, Model):
-            executor, close = open_executor(self.n_jobs)
-        try:
-            return self._examples(X, None, executor).predict(self.coef_, count_jobs(self.n_jobs))
-        finally:
-            if close and executor is not None:
-                executor.shutdown()
+        with self._executor(self.model_) as executor:
+            examples = self._examples(self.model_, plain_sequence(X), None, executor)
+            return examples.predict(self.coef_, count_jobs(self.n_jobs))
 
     def predict_k_best(self, X: Any, k: int) -> list[list[tuple[Any, float]]]:
         """For every example the k best outputs with their scores, best first."""
@@ -262,43 +299,44 @@ class StructuralSVM(SolverMixin, BaseEstimator):
             raise ValueError(f"model {type(self.model_).__name__} has no inference_k_best")
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
             raise ValueError(f"k must be a whole number of at least 1, got {k!r}")
-        items = (X[i : i + 1] for i in range(X.shape[0])) if sp.issparse(X) else X
+        X = plain_sequence(X)
+        items = (X.tocsr()[i : i + 1] for i in range(X.shape[0])) if sp.issparse(X) else X
         return [self.model_.inference_k_best(x, self.coef_, int(k)) for x in items]
 
     def score(self, X: Any, Y: Any, sample_weight: Any = None) -> float:
         """Share of correctly predicted nodes; a label that the model does not know is never correct."""
-        check_lengths(X, Y)
-        right, total = 0.0, 0.0
-        weights = np.ones(len(Y)) if sample_weight is None else np.asarray(sample_weight)
-        for i, (y, y_hat, v) in enumerate(zip(Y, self.predict(X), weights, strict=True)):
-            agree, size = count_agreement(i, y, y_hat)
-            right, total = right + v * agree, total + v * size
-        return right / total
+        Y, outputs = self._outputs(X, Y)
+        weights = check_weights(sample_weight, len(Y))
+        counts = [self._agreement(i, y, p) for i, (y, p) in enumerate(zip(Y, outputs, strict=True))]
+        right, total = weights @ np.array(counts)
+        return float(right / total)
 
     def loss(self, X: Any, Y: Any) -> float:
         """Mean task loss of ``predict(X)``."""
-        check_lengths(X, Y)
-        outputs = self.predict(X)
-        for i, (y, y_hat) in enumerate(zip(Y, outputs, strict=True)):
-            count_agreement(i, y, y_hat)
+        Y, outputs = self._outputs(X, Y)
+        for i, (y, output) in enumerate(zip(Y, outputs, strict=True)):
+            self._agreement(i, y, output)  # sizes that do not fit are told with their example
         return float(np.mean([self.model_.loss(y, p) for y, p in zip(Y, outputs, strict=True)]))
+
+    def _outputs(self, X: Any, Y: Any) -> tuple[list, Sequence[Any]]:
+        """The true outputs as a list, and the predicted ones."""
+        X, Y = plain_sequence(X), [plain_sequence(y) for y in plain_sequence(Y)]
+        check_lengths(X, Y)
+        return Y, self.predict(X)
+
+    def _agreement(self, i: int, y: Any, y_hat: Any) -> tuple[float, int]:
+        """How many nodes of two outputs agree, and how many there are."""
+        if getattr(self.model_, "flat", np.ndim(y_hat) == 0):
+            return float(y == y_hat), 1
+        if len(y) != len(y_hat):
+            raise ValueError(f"Y[{i}] has {len(y)} nodes, but {len(y_hat)} were predicted")
+        return float(sum(bool(np.all(a == b)) for a, b in zip(y, y_hat, strict=True))), len(y)
 
     def save(self, path: Any) -> None:
         """Write the model to a file that holds numbers and plain text only; see ``maxmargin.load``."""
         from maxmargin.persistence import save
 
         save(self, path)
-
-
-def count_agreement(i: int, y: Any, y_hat: Any) -> tuple[float, int]:
-    """How many nodes of two outputs agree, and how many there are."""
-    if isinstance(y, str) or not hasattr(y, "__len__"):
-        return float(y == y_hat), 1
-    if len(y) != len(y_hat):
-        raise ValueError(f"Y[{i}] has {len(y)} nodes, but {len(y_hat)} were predicted")
-    if isinstance(y, np.ndarray) and isinstance(y_hat, np.ndarray):
-        return float(np.sum(y == y_hat)), y.size
-    return float(sum(bool(np.all(a == b)) for a, b in zip(y, y_hat, strict=True))), len(y)
 
 
 class MulticlassSVC(SolverMixin, ClassifierMixin, BaseEstimator):
@@ -363,21 +401,22 @@ class MulticlassSVC(SolverMixin, ClassifierMixin, BaseEstimator):
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C"
         )
         check_classification_targets(y)
-        self.model_ = Multiclass(loss=self.loss, bias=1.0 if self.fit_intercept else None)
-        self.model_.initialize(X, y)
-        self.classes_ = self.model_.classes_
+        model = Multiclass(loss=self.loss, bias=1.0 if self.fit_intercept else None)
+        model.initialize(X, y)
         weights = self.example_weights(y, sample_weight)
         # A small problem is solved to rounding, which costs milliseconds: its solution then does not
         # depend on the order of the examples or on the seed.
-        small = X.shape[0] * X.shape[1] * len(self.classes_) <= SMALL
-        polish = ROUNDING if small else None
-        self.w_ = self._minimise(self.model_.bind(X, y), weights, polish).w
+        small = X.shape[0] * X.shape[1] * len(model.classes_) <= SMALL
+        examples = model.bind(X, y)
+        result = self._minimise(examples, weights, ROUNDING if small else None)
+        self._keep(result, examples)
+        self.model_, self.classes_, self.w_ = model, model.classes_, result.w
         self._unpack()
         return self
 
     def example_weights(self, y: Any, sample_weight: Any) -> np.ndarray | None:
         """v_i: the product of sample_weight and class_weight."""
-        weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        weights = None if sample_weight is None else check_weights(sample_weight, len(y))
         if self.class_weight is None:
             return weights
         balance = compute_sample_weight(self.class_weight, y)

@@ -26,8 +26,17 @@ SAVED = (
     "max_seconds",
     "fit_intercept",
     "warm_start",
+    "class_weight",
+    "n_jobs",
+    "random_state",
+    "verbose",
 )
 PLAIN = (str, int, float, bool, type(None))
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a parameter can be written as text: a model file holds no objects."""
+    return isinstance(value, (*PLAIN, np.generic))
 
 
 def save(svm: Any, path: Any) -> None:
@@ -42,7 +51,9 @@ def save(svm: Any, path: Any) -> None:
     solver = svm.solver if isinstance(svm.solver, str) else svm.solver_
     header = {
         "estimator": type(svm).__name__,
-        "params": {k: v for k, v in svm.get_params(deep=False).items() if k in SAVED},
+        "params": {
+            k: v for k, v in svm.get_params(deep=False).items() if k in SAVED and is_plain(v)
+        },
         "solver": solver,
         "certificate": vars(svm.certificate_),
         "model": describe(model),
@@ -67,6 +78,8 @@ def describe(model: Any) -> dict[str, Any]:
     }
     if isinstance(model, Chain):
         names = None if model.vocabulary_ is None else list(model.vocabulary_.index)
+        if not all(isinstance(name, str) for name in names or ()):
+            raise ValueError("save: attribute names must be strings to be written to a file")
         state |= {"start": bool(model.start), "end": bool(model.end)}
         state |= {"mean": model.hamming_.mean, "attributes": names}
     return state
@@ -99,6 +112,15 @@ def rebuild(state: dict[str, Any], cost: np.ndarray) -> Any:
     return model
 
 
+def check_arrays(path: Any, arrays: dict[str, np.ndarray], classes: list) -> None:
+    """Refuse numbers that no saved model has."""
+    w, cost, K = arrays["w"], arrays["cost"], len(classes)
+    fine = w.dtype == np.float64 and cost.dtype == np.float64 and cost.shape == (K, K)
+    fine = fine and len({(type(label), label) for label in classes}) == K
+    if not fine or not np.isfinite(w).all() or not np.isfinite(cost).all() or (cost < 0).any():
+        raise ModelFileError(f"{path} is damaged: its weights or costs are not those of a model")
+
+
 def load(path: Any) -> Any:
     """Read a fitted estimator from a file written by ``save``; predictions are the same to the bit.
 
@@ -107,6 +129,7 @@ def load(path: Any) -> Any:
     header, arrays = read(path)
     try:
         kind = ESTIMATORS[header["estimator"]]
+        check_arrays(path, arrays, header["model"]["classes"])
         model = rebuild(header["model"], arrays["cost"])
         if arrays["w"].shape != (model.size_joint_feature,):
             raise ModelFileError(f"{path} is damaged: its weights do not fit its model")

@@ -31,25 +31,23 @@ class History:
     """
 
     def __init__(self) -> None:
-        self.columns: dict[str, list[float]] = {name: [] for name in COLUMNS}
+        self.rows: list[dict[str, float]] = []
 
     def append(self, **values: float) -> None:
-        """Add a step."""
-        for name in COLUMNS:
-            self.columns[name].append(float(values[name]))
+        """Add a step, as a whole: an interrupt leaves no half of it."""
+        self.rows.append({name: float(values[name]) for name in COLUMNS})
 
     def amend(self, **values: float) -> None:
         """Change the last step to what is known now."""
-        for name, value in values.items():
-            self.columns[name][-1:] = [float(value)]
+        self.rows[-1] = self.rows[-1] | {name: float(value) for name, value in values.items()}
 
     def last(self, name: str, otherwise: float) -> float:
         """The last entry of a column."""
-        return self.columns[name][-1] if self.columns[name] else otherwise
+        return self.rows[-1][name] if self.rows else otherwise
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The columns as arrays."""
-        return {name: np.array(column) for name, column in self.columns.items()}
+        return {name: np.array([row[name] for row in self.rows]) for name in COLUMNS}
 
 
 @dataclass(frozen=True)

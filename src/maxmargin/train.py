@@ -63,11 +63,11 @@ class Run:
         given = None if report is None else report.slacks
         bounds = certify_state(self.problem, w, support, given)
         self.oracle_calls += self.problem.n_blocks if given is None else 0
-        self.certified = self.steps
         if bounds.primal < self.primal:
             self.primal, self.w = bounds.primal, w
         if bounds.dual > self.dual:
             self.dual, self.support = bounds.dual, support
+        self.certified = self.steps
         if self.gap <= self.tol and self.polish_until == math.inf:
             self.polish_until = self.passes + POLISH_PASSES
         if self.gap > self.aim:
@@ -148,6 +148,10 @@ def train(
         Go on below tol to this gap, for at most 300 passes and within the budgets; tol alone decides
         on convergence.
     """
+    if not isinstance(solver, Solver):
+        raise TypeError(f"solver must be an instance of solvers.Solver, got {solver!r}")
+    if not tol > 0:
+        raise ValueError(f"tol must be a positive number, got {tol!r}")
     rng = np.random.default_rng(random_state)
     aim = tol if polish is None else min(tol, polish)
     limit = math.inf if max_seconds is None else max_seconds
@@ -163,8 +167,8 @@ def train(
             advance(run, state, callbacks, certify_every)
     except KeyboardInterrupt:
         run.status = Status.INTERRUPTED
-    if state is None or (run.steps == 0 and run.w is None):
-        raise KeyboardInterrupt("training was interrupted before the first pass had ended")
+    if state is None or (run.w is None and not solver.ready(state)):
+        raise KeyboardInterrupt("training was interrupted before there was a solution")
     if run.certified != run.steps:
         conclude(run, state)
     result = finish(run)
@@ -184,7 +188,7 @@ def advance(run: Run, state: Any, callbacks: Sequence[Callback], certify_every: 
     if report.estimate <= run.threshold or asked or reached:
         run.certify(state, report)
         if run.gap <= run.aim:
-            run.status = Status.SOLVED if run.problem.examples.exact else Status.INEXACT
+            run.status = Status.SOLVED if run.problem.exact else Status.INEXACT
     run.record(report)
     progress = run.progress()
     stop = [callback.on_step(progress) for callback in callbacks]
@@ -197,14 +201,16 @@ def look_first(run: Run, state: Any) -> None:
     run.certify(state, None)
     run.record(StepReport(0, run.gap, run.dual, len(run.support or ())))
     if run.gap <= run.aim:
-        run.status = Status.SOLVED if run.problem.examples.exact else Status.INEXACT
+        run.status = Status.SOLVED if run.problem.exact else Status.INEXACT
 
 
 def conclude(run: Run, state: Any) -> None:
     """A truthful certificate for where training ended, which may be better than was known."""
     run.certify(state, None)
     if run.gap <= run.tol:
-        run.status = Status.SOLVED if run.problem.examples.exact else Status.INEXACT
+        run.status = Status.SOLVED if run.problem.exact else Status.INEXACT
+    if not run.history.rows:  # interrupted in the first step
+        run.record(StepReport(0, run.gap, run.dual, len(run.support or ())))
     run.history.amend(
         seconds=run.seconds,
         passes=run.passes,
@@ -217,7 +223,7 @@ def conclude(run: Run, state: Any) -> None:
 def finish(run: Run) -> Result:
     """The certificate of the best point."""
     assert run.w is not None and run.support is not None and run.status is not None
-    exact = run.problem.examples.exact
+    exact = run.problem.exact
     certificate = Certificate(
         primal=run.primal,
         dual=run.dual,

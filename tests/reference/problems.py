@@ -24,11 +24,15 @@ class Case:
     C: float = 1.0
     sample_weight: np.ndarray | None = None
     options: dict = field(default_factory=dict)
+    rescaling: str = "margin"
 
     @cached_property
     def blocks(self) -> list[Block]:
-        """Every plane of every example."""
-        return enumerate_blocks(self.truth, self.X, self.Y)
+        """Every plane of every example: (Delta, psi), or (Delta, Delta psi) for slack rescaling."""
+        blocks = enumerate_blocks(self.truth, self.X, self.Y)
+        if self.rescaling == "margin":
+            return blocks
+        return [Block(b.outputs, b.offsets, b.offsets[:, None] * b.vectors) for b in blocks]
 
     @cached_property
     def optimum(self) -> Optimum:

@@ -120,7 +120,6 @@ class NeverAsked:
     [
         ({"hinge": "sum"}, ["hinge", "sum", "max"]),
         ({"hinge": "soft"}, ["hinge", "soft", "max"]),
-        ({"rescaling": "slack"}, ["rescaling", "slack", "margin"]),
         ({"rescaling": "both"}, ["rescaling", "both", "margin"]),
         ({"prior": (0.0, 1.0)}, ["prior"]),
         ({"nonnegative": [0]}, ["nonnegative"]),

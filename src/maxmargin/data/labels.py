@@ -12,8 +12,12 @@ import numpy as np
 def as_array(labels: Sequence[Any]) -> np.ndarray:
     """Labels as one array that keeps each label as it is (NumPy would turn [1, 'a'] into strings)."""
     kinds = {type(label) for label in labels}
-    if len(kinds) == 1 and issubclass(next(iter(kinds)), str | int | float | np.generic):
-        return np.asarray(labels)
+    if len(kinds) == 1 and (
+        kinds <= {str, int, float, bool} or issubclass(next(iter(kinds)), np.generic)
+    ):
+        array = np.asarray(labels)
+        if array.dtype.kind in "biufUS":
+            return array
     array = np.empty(len(labels), dtype=object)
     for position, label in enumerate(labels):
         array[position] = label
@@ -35,11 +39,15 @@ class LabelSet:
         if plain(classes):
             self.classes = np.unique(classes)  # type: ignore[call-overload]
         else:
-            distinct = list(dict.fromkeys(classes))
+            try:
+                distinct = list(dict.fromkeys(classes))
+            except TypeError as error:
+                raise ValueError(f"Y: labels must be hashable; {error}") from None
             with suppress(TypeError):  # labels of several kinds keep the order of first appearance
-                distinct.sort()  # type: ignore
+                distinct = sorted(distinct)  # type: ignore
             self.classes = as_array(distinct)
-        self.code = {label: k for k, label in enumerate(self.classes.tolist())}
+        named = self.classes.tolist() if plain(self.classes) else self.classes
+        self.code = {label: k for k, label in enumerate(named)}
 
     def __len__(self) -> int:
         return len(self.classes)
@@ -50,7 +58,7 @@ class LabelSet:
             place = np.searchsorted(self.classes, labels)
             place[place == len(self.classes)] = 0
             return np.where(self.classes[place] == labels, place, -1).astype(np.int32)
-        if isinstance(labels, np.ndarray):
+        if plain(labels):
             labels = labels.tolist()
         try:
             return np.fromiter((self.code.get(y, -1) for y in labels), np.int32, len(labels))

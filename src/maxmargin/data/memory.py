@@ -77,6 +77,8 @@ def as_dense(x: Any, dtype: type | None, where: str) -> np.ndarray:
     """One example as a two-dimensional float array."""
     if sp.issparse(x):
         raise ValueError(f"{where} is sparse, but the first example is dense: use one kind for all")
+    if isinstance(x, np.ma.MaskedArray):
+        raise ValueError(f"{where} is a masked array: fill or drop the masked values first")
     array = np.asarray(x)
     if array.dtype.kind == "O":
         with suppress(TypeError, ValueError):
@@ -122,7 +124,15 @@ def as_csr(x: Any, dtype: type | None, where: str, canonical: bool = False) -> A
         x = x.copy()
         x.sum_duplicates()
     dtype = dtype or float_type(x.dtype)
-    fits = x.dtype == dtype and x.indices.dtype == np.int32 and x.indptr.dtype == np.int32
+    if x.indices.dtype != np.int32 and x.nnz and int(x.indices.max()) >= x.shape[1]:
+        raise ValueError(f"{where} holds a column index outside its shape")
+    fits = (
+        x.dtype == dtype
+        and x.indices.dtype == np.int32
+        and x.indptr.dtype == np.int32
+        and x.data.flags.c_contiguous
+        and x.indices.flags.c_contiguous
+    )
     if fits:
         return x
     if x.nnz > np.iinfo(np.int32).max or x.shape[1] > np.iinfo(np.int32).max:
@@ -130,9 +140,9 @@ def as_csr(x: Any, dtype: type | None, where: str, canonical: bool = False) -> A
             f"{where} is too large for 32-bit indices: {x.nnz} entries, {x.shape[1]} columns"
         )
     fitted = sp.csr_matrix(x.shape, dtype=dtype)
-    fitted.data = x.data.astype(dtype, copy=False)
-    fitted.indices = x.indices.astype(np.int32, copy=False)
-    fitted.indptr = x.indptr.astype(np.int32, copy=False)
+    fitted.data = np.ascontiguousarray(x.data, dtype=dtype)
+    fitted.indices = np.ascontiguousarray(x.indices, dtype=np.int32)
+    fitted.indptr = np.ascontiguousarray(x.indptr, dtype=np.int32)
     return fitted
 
 

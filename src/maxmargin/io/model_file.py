@@ -26,6 +26,13 @@ class ModelFileError(ValueError):
     """A file that is no model file, or a damaged or a newer one."""
 
 
+def plain_number(value: Any) -> Any:
+    """NumPy's numbers as Python's."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"a model file holds numbers and text only, not {type(value).__name__}")
+
+
 def digest(arrays: dict[str, np.ndarray], header: str) -> str:
     """Checksum of all that the file says."""
     total = hashlib.sha256(header.encode())
@@ -38,7 +45,7 @@ def digest(arrays: dict[str, np.ndarray], header: str) -> str:
 
 def write(path: Any, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
     """Write a model file, whole or not at all."""
-    text = json.dumps(header, sort_keys=True)
+    text = json.dumps(header, sort_keys=True, default=plain_number)
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     metadata = {
         "format": FORMAT,
@@ -47,13 +54,17 @@ def write(path: Any, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> N
         "sha256": digest(arrays, text),
     }
     content = encode(arrays, metadata=metadata)
-    target = Path(path)
+    target = Path(path).resolve()
+    if target.exists() and not target.is_file():
+        raise ValueError(f"save: {path} exists and is no regular file")
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
+        os.umask(mask := os.umask(0))
+        os.chmod(temporary, 0o666 & ~mask)
         os.replace(temporary, target)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
@@ -71,7 +82,7 @@ def read(path: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
                 raise ModelFileError(f"{path} is no maxmargin model file")
             check_version(path, metadata.get("version", ""))
             arrays = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, UnicodeDecodeError) as error:
+    except (SafetensorError, OSError, UnicodeDecodeError, TypeError, AttributeError) as error:
         raise ModelFileError(f"{path} is damaged or no model file: {error}") from None
     text = metadata.get("header", "")
     if digest(arrays, text) != metadata.get("sha256"):

@@ -16,10 +16,12 @@ and, where it can, ``batch_loss_augmented_inference(X, Y, w)`` (a list of output
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
+
+from maxmargin._core import core
 
 PROTOCOL = (
     "initialize",
@@ -59,17 +61,35 @@ class Examples(ABC):
     core: Any = None  # the compiled data set, where there is one
 
     @abstractmethod
-    def slacks(self, w: np.ndarray, n_jobs: int) -> np.ndarray:
-        """max_y Delta_i(y) + <w, psi_i(y)> for every example."""
+    def slacks(self, w: np.ndarray, n_jobs: int, rescaling: str = "margin") -> np.ndarray:
+        """xi_i(w) of every example, in the given rescaling."""
 
     @abstractmethod
     def combine(
-        self, blocks: np.ndarray, multipliers: np.ndarray, outputs: Any
+        self, blocks: np.ndarray, multipliers: np.ndarray, outputs: Any, rescaling: str = "margin"
     ) -> tuple[float, np.ndarray]:
-        """sum a Delta and sum a psi over kept outputs."""
+        """Sums of the offsets and of the vectors of the planes of kept outputs, with multipliers."""
+
+    def check_rescaling(self, rescaling: str) -> None:
+        """Refuse a rescaling that the model cannot answer, before any work."""
+        return
+
+    def fingerprint(self) -> str:
+        """What kept planes depend on besides the model; empty where planes are made anew from outputs."""
+        return ""
+
+    def is_exact(self, rescaling: str) -> bool:
+        """Whether the argmax of this rescaling is always the best output."""
+        return self.exact
+
+    @abstractmethod
+    def worst_outputs(
+        self, w: np.ndarray, n_jobs: int, rescaling: str = "margin"
+    ) -> tuple[np.ndarray, Any]:
+        """xi_i(w) of every example, and the outputs that attain them."""
 
     def check_slacks(
-        self, w: np.ndarray, slacks: np.ndarray, blocks: np.ndarray, outputs: Any
+        self, w: np.ndarray, slacks: np.ndarray, blocks: np.ndarray, outputs: Any, exact: bool
     ) -> None:
         """Hold the slacks of an exact pass against kept outputs; a compiled argmax needs no check."""
         return
@@ -77,6 +97,33 @@ class Examples(ABC):
     @abstractmethod
     def predict(self, w: np.ndarray, n_jobs: int) -> Any:
         """argmax_y <w, Psi(x_i, y)> for every example."""
+
+
+class CompiledExamples(Examples):
+    """A built-in model on data, answered by the core; ``ask`` for margin, ``ask_slack`` for slack."""
+
+    ask: Any
+    kind: ClassVar[str]
+
+    def exactly(self, rescaling: str) -> Any:
+        """The core's exact answers in a rescaling."""
+        if rescaling == "margin":
+            return self.ask
+        if not hasattr(self, "ask_slack"):
+            self.ask_slack = getattr(core, f"{self.kind}SlackExact")(self.core)
+        return self.ask_slack
+
+    def slacks(self, w: np.ndarray, n_jobs: int, rescaling: str = "margin") -> np.ndarray:
+        return self.exactly(rescaling).slacks(w, n_jobs, False)[0]
+
+    def worst_outputs(
+        self, w: np.ndarray, n_jobs: int, rescaling: str = "margin"
+    ) -> tuple[np.ndarray, np.ndarray]:
+        return self.exactly(rescaling).slacks(w, n_jobs, True)
+
+    def combine(self, blocks, multipliers, outputs, rescaling="margin"):
+        labels = np.ascontiguousarray(outputs, dtype=np.int32)
+        return self.exactly(rescaling).combine(blocks, multipliers, labels)
 
 
 class Model(BaseEstimator):

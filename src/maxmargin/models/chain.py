@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain as concatenate
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,24 +22,35 @@ from maxmargin.data.attributes import Vocabulary, are_attributes
 from maxmargin.data.labels import LabelSet, plain
 from maxmargin.data.memory import FeatureRows, feature_rows
 from maxmargin.losses import cost_matrix, sequence_loss
-from maxmargin.models.base import Examples, Model, check_bias, check_classes, check_lengths, no_cost
+from maxmargin.models.base import (
+    CompiledExamples,
+    Model,
+    check_bias,
+    check_classes,
+    check_lengths,
+    no_cost,
+)
 
 MOST_LABELS = 65_535  # a kept labelling has at most two bytes a position
 
 
-class ChainExamples(Examples):
+class ChainExamples(CompiledExamples):
     """Sequences in the core."""
 
-    def __init__(self, rows: FeatureRows, labels: LabelSet, data: Any):
+    kind = "Chain"
+
+    def __init__(self, rows: FeatureRows, labels: LabelSet, data: Any, counts: bool):
         self.rows, self.labels, self.core = rows, labels, data
+        self.counts = counts  # the loss is a number of mistakes times a cost of the sequence
         self.ask = core.ChainExact(data)
         self.n, self.dimension = self.ask.blocks, self.ask.dimension
 
-    def slacks(self, w: np.ndarray, n_jobs: int) -> np.ndarray:
-        return self.ask.slacks(w, n_jobs, False)[0]
-
-    def combine(self, blocks, multipliers, outputs):
-        return self.ask.combine(blocks, multipliers, np.ascontiguousarray(outputs, dtype=np.int32))
+    def check_rescaling(self, rescaling: str) -> None:
+        if rescaling == "slack" and not self.counts:
+            raise ValueError(
+                "rescaling='slack' for a Chain needs a loss that counts mistakes (costs=None, and no "
+                "node_weight that differs inside a sequence); rescaling='margin' takes any loss"
+            )
 
     def split(self, codes: np.ndarray) -> list[np.ndarray]:
         """Labels of each sequence from the codes of all rows."""
@@ -76,6 +87,8 @@ class Chain(Model):
         All labels, where the data may miss some.
     """
 
+    flat: ClassVar[bool] = False
+
     def __init__(
         self,
         loss: Any = "hamming",
@@ -94,6 +107,10 @@ class Chain(Model):
         """Learn the classes, and the features or the attribute names."""
         check_lengths(X, Y)
         check_bias(self.bias)
+        for name, items in (("X", X), ("Y", Y)):
+            for i, item in enumerate(items):
+                if not hasattr(item, "__len__") and not hasattr(item, "shape"):
+                    raise ValueError(f"{name}[{i}] must be a sequence of positions, got {item!r}")
         self.labels_ = LabelSet(flatten(Y) if self.classes is None else self.classes)
         self.classes_ = self.labels_.classes
         check_classes(self.classes_)
@@ -138,7 +155,8 @@ class Chain(Model):
             self._node_weight(node_weight, lengths),
             self.cost_.ravel(),
         )
-        return ChainExamples(rows, self.labels_, data)
+        counts = self.hamming_.costs is None and node_weight is None
+        return ChainExamples(rows, self.labels_, data, counts)
 
     def encode(self, Y: Sequence, lengths: np.ndarray) -> np.ndarray:
         """Codes of all labels; refuses wrong lengths and labels that are not in ``classes_``."""

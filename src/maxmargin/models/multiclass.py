@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,23 +16,26 @@ from maxmargin._core import core
 from maxmargin.data.labels import LabelSet
 from maxmargin.data.memory import FeatureRows, feature_rows
 from maxmargin.losses import Costs, cost_matrix, flat_loss
-from maxmargin.models.base import Examples, Model, check_bias, check_classes, check_lengths, no_cost
+from maxmargin.models.base import (
+    CompiledExamples,
+    Model,
+    check_bias,
+    check_classes,
+    check_lengths,
+    no_cost,
+)
 
 
-class MulticlassExamples(Examples):
+class MulticlassExamples(CompiledExamples):
     """Multiclass data in the core."""
+
+    kind = "Multiclass"
 
     def __init__(self, rows: FeatureRows, labels: LabelSet, codes: np.ndarray, cost: np.ndarray):
         self.rows, self.labels = rows, labels
         self.core = core.MulticlassData(rows.core.rows, len(labels), codes, cost.ravel())
         self.ask = core.MulticlassExact(self.core)
         self.n, self.dimension = self.ask.blocks, self.ask.dimension
-
-    def slacks(self, w: np.ndarray, n_jobs: int) -> np.ndarray:
-        return self.ask.slacks(w, n_jobs, False)[0]
-
-    def combine(self, blocks, multipliers, outputs):
-        return self.ask.combine(blocks, multipliers, np.ascontiguousarray(outputs, dtype=np.int32))
 
     def predict(self, w: np.ndarray, n_jobs: int) -> np.ndarray:
         return self.labels.decode(self.ask.predict(w, n_jobs))
@@ -59,6 +62,8 @@ class Multiclass(Model):
         All labels, where the data may miss some.
     """
 
+    flat: ClassVar[bool] = True  # an output is one label, whatever it is
+
     def __init__(self, loss: Any = "zero-one", bias: float | None = None, classes: Any = None):
         self.task_loss = loss
         self.bias = bias
@@ -72,6 +77,10 @@ class Multiclass(Model):
         if len(shape) != 2:
             raise ValueError(
                 f"X must have 2 dimensions (examples, features), got {len(shape)}: shape {shape}"
+            )
+        if isinstance(Y, np.ndarray) and Y.ndim != 1:
+            raise ValueError(
+                f"Y must have 1 dimension, a label for each example, got shape {Y.shape}"
             )
         self.labels_ = LabelSet(Y if self.classes is None else self.classes)
         self.classes_ = self.labels_.classes

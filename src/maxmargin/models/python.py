@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from typing import Any
@@ -18,6 +19,7 @@ from maxmargin.models.base import (
     check_lengths,
     check_protocol,
 )
+from maxmargin.models.search import search_slack
 from maxmargin.runtime.executor import map_chunks
 
 Vector = tuple[np.ndarray, np.ndarray]  # sorted indices (int32) and values of a sparse vector
@@ -29,6 +31,14 @@ def answer(model: Any, X: list, Y: list, w: np.ndarray) -> list[Any]:
     if batch is not None:
         return list(batch(X, Y, w))
     return [model.loss_augmented_inference(x, y, w) for x, y in zip(X, Y, strict=True)]
+
+
+def answer_slack(model: Any, X: list, Y: list, w: np.ndarray) -> list[Any]:
+    """Slack-rescaled outputs: the model's own, or found by a search over the loss multiplier."""
+    own = getattr(model, "slack_rescaled_inference", None)
+    if own is not None:
+        return [own(x, y, w) for x, y in zip(X, Y, strict=True)]
+    return [search_slack(model, x, y, w) for x, y in zip(X, Y, strict=True)]
 
 
 def predict(model: Any, X: list, Y: list, w: np.ndarray) -> list[Any]:
@@ -62,58 +72,86 @@ class PythonExamples(Examples):
             )
         return psi
 
+    def truth(self, i: int) -> Vector:
+        """Psi(x_i, y_i), computed once."""
+        known = self._truth[i]
+        if known is None:
+            assert self.Y is not None
+            own = float(self.model.loss(self.Y[i], self.Y[i]))
+            if abs(own) > 1e-12:
+                raise OracleError(f"loss(y, y) of example {i} is {own}: it must be 0")
+            dense = self.features(i, self.Y[i])
+            index = np.flatnonzero(dense).astype(np.int32)
+            known = self._truth[i] = (index, dense[index])
+        return known
+
     def difference(self, i: int, y: Any) -> tuple[float, Vector]:
         """Delta_i(y) and psi_i(y), checked."""
         assert self.Y is not None
         loss = float(self.model.loss(self.Y[i], y))
         if not loss >= 0 or not np.isfinite(loss):
             raise OracleError(f"loss of example {i} is {loss}: it must be finite and not negative")
-        psi = self.features(i, y)
-        truth = self._truth[i]
-        if truth is None:
-            own = float(self.model.loss(self.Y[i], self.Y[i]))
-            if abs(own) > 1e-12:
-                raise OracleError(f"loss(y, y) of example {i} is {own}: it must be 0")
-            dense = self.features(i, self.Y[i])
-            index = np.flatnonzero(dense).astype(np.int32)
-            truth = self._truth[i] = (index, dense[index])
-        index, value, finite = core.difference(psi, *truth)
+        index, value, finite = core.difference(self.features(i, y), *self.truth(i))
         if not finite:
             raise OracleError(f"joint_feature of example {i} contains NaN or infinity")
         return loss, (index, value)
 
-    def oracle(self, blocks: Sequence[int], w: np.ndarray) -> list[tuple[float, Vector]]:
-        """Delta and psi of the loss-augmented output of each block."""
+    def fingerprint(self) -> str:
+        """Kept planes hold vectors: they are worth nothing for other examples."""
+        total = hashlib.sha256(str(self.dimension).encode())
+        for i in range(self.n if self.Y is not None else 0):
+            index, value = self.truth(i)
+            total.update(index.tobytes() + value.tobytes())
+        return total.hexdigest()
+
+    def is_exact(self, rescaling: str) -> bool:
+        """A search over the loss multiplier may miss the best output; a model's own answer may not."""
+        own = rescaling == "margin" or hasattr(self.model, "slack_rescaled_inference")
+        return self.exact and own
+
+    def oracle(
+        self, blocks: Sequence[int], w: np.ndarray, rescaling: str = "margin"
+    ) -> list[tuple[float, Vector]]:
+        """Offset and vector of the worst plane of each block."""
         assert self.Y is not None
         items = [int(i) for i in blocks]
         X, Y = [self.X[i] for i in items], [self.Y[i] for i in items]
-        outputs = map_chunks(self.executor, answer, self.model, X, Y, w)
+        ask = answer if rescaling == "margin" else answer_slack
+        outputs = map_chunks(self.executor, ask, self.model, X, Y, w)
         if len(outputs) != len(items):
             raise OracleError(
                 f"the oracle answered {len(outputs)} outputs for {len(items)} examples"
             )
-        return [self.difference(i, y) for i, y in zip(items, outputs, strict=True)]
+        found = [self.difference(i, y) for i, y in zip(items, outputs, strict=True)]
+        if rescaling == "margin":
+            return found
+        return [(loss, (index, loss * value)) for loss, (index, value) in found]
 
-    def slacks(self, w: np.ndarray, n_jobs: int) -> np.ndarray:
-        xi = np.empty(self.n)
+    def worst_outputs(
+        self, w: np.ndarray, n_jobs: int, rescaling: str = "margin"
+    ) -> tuple[np.ndarray, list[tuple[float, Vector]]]:
+        outputs: list[tuple[float, Vector]] = []
         for start in range(0, self.n, 256):
-            blocks = range(start, min(start + 256, self.n))
-            for i, (loss, (index, value)) in zip(blocks, self.oracle(blocks, w), strict=True):
-                xi[i] = loss + float(w[index] @ value)
-                if self.exact and xi[i] < -NOISE * (1 + loss):
-                    raise beaten(i, -xi[i])
-        return np.maximum(xi, 0.0)
+            outputs += self.oracle(range(start, min(start + 256, self.n)), w, rescaling)
+        xi = np.array([offset + float(w[index] @ value) for offset, (index, value) in outputs])
+        wrong = xi < -NOISE * (1 + np.array([offset for offset, _ in outputs]))
+        if self.is_exact(rescaling) and wrong.any():
+            raise beaten(int(np.argmax(wrong)), -float(xi[np.argmax(wrong)]))
+        return np.maximum(xi, 0.0), outputs
+
+    def slacks(self, w: np.ndarray, n_jobs: int, rescaling: str = "margin") -> np.ndarray:
+        return self.worst_outputs(w, n_jobs, rescaling)[0]
 
     def check_slacks(
-        self, w: np.ndarray, slacks: np.ndarray, blocks: np.ndarray, outputs: Any
+        self, w: np.ndarray, slacks: np.ndarray, blocks: np.ndarray, outputs: Any, exact: bool
     ) -> None:
         for i, (loss, (index, value)) in zip(blocks, outputs, strict=True):
             kept = loss + float(w[index] @ value)
-            if self.exact and slacks[i] < kept - NOISE * (1 + abs(kept)):
+            if exact and slacks[i] < kept - NOISE * (1 + abs(kept)):
                 raise beaten(int(i), kept - slacks[i])
             slacks[i] = max(slacks[i], kept)  # an approximate oracle never hides what is known
 
-    def combine(self, blocks, multipliers, outputs):
+    def combine(self, blocks, multipliers, outputs, rescaling="margin"):
         total, offset = np.zeros(self.dimension), 0.0
         for a, (loss, (index, value)) in zip(multipliers, outputs, strict=True):
             offset += a * loss

@@ -66,5 +66,6 @@ def certify_state(
     ``slacks`` may be given where an exact pass at this w has just been made.
     """
     slacks = problem.slacks(w) if slacks is None else slacks
-    problem.examples.check_slacks(w, slacks, support.blocks, support.outputs)
+    examples = problem.examples
+    examples.check_slacks(w, slacks, support.blocks, support.outputs, problem.exact)
     return Bounds(problem.objective(w, slacks), problem.dual_objective(support), slacks)

@@ -26,6 +26,20 @@ class Plane:
 
 
 @dataclass(frozen=True)
+class Cut:
+    """One plane for the whole set: sum_i mass_i xi_i(w) >= offset + <w, vector>, tight where it was made.
+
+    ``outputs`` has an output of every block, as the model keeps it; ``risk`` is the sum at that w.
+    """
+
+    offset: float
+    vector: np.ndarray
+    outputs: Any
+    slacks: np.ndarray
+    risk: float
+
+
+@dataclass(frozen=True)
 class Support:
     """Planes with positive multipliers: the dual point, apart from any solver.
 
@@ -45,8 +59,9 @@ class Support:
         total = np.bincount(self.blocks, self.multipliers, minlength=len(mass))
         if len(total) != len(mass) or (total[mass > 0] <= 0).any():
             raise ValueError(
-                f"warm_start: the last fit had other examples ({int((total > 0).sum())}, now "
-                f"{len(mass)}); set warm_start=False or fit the same examples"
+                f"warm_start: the last fit had {len(total)} examples, {int((total > 0).sum())} of them with "
+                f"weight, now there are {len(mass)} and {int((mass > 0).sum())}; set warm_start=False or fit "
+                "the same examples"
             )
         factor = np.divide(mass, total, out=np.zeros_like(total), where=total > 0)[self.blocks]
         return Support(self.blocks, self.multipliers * factor, self.outputs)

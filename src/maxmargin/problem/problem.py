@@ -12,7 +12,7 @@ import numpy as np
 
 from maxmargin.models.base import Examples
 from maxmargin.problem.formulation import Formulation
-from maxmargin.problem.plane import Plane, Support
+from maxmargin.problem.plane import Cut, Plane, Support
 from maxmargin.problem.regularizer import SquaredNorm
 
 
@@ -33,11 +33,20 @@ class Problem:
         self.examples = examples
         self.C = check_weight_of_risk(C)
         self.formulation = formulation or Formulation()
+        self.rescaling = self.formulation.rescaling
+        examples.check_rescaling(self.rescaling)
         self.regularizer = SquaredNorm()
         self.n_jobs = n_jobs
         self.mass = self.C * check_weights(sample_weight, examples.n)
         self.total = float(self.mass.sum())
+        if not np.isfinite(self.total):
+            raise ValueError(f"C times sample_weight must be finite, got a sum of {self.total}")
         self.active = np.flatnonzero(self.mass > 0)
+
+    @property
+    def exact(self) -> bool:
+        """Whether an exact pass finds every slack."""
+        return self.examples.is_exact(self.rescaling)
 
     @property
     def n_blocks(self) -> int:
@@ -51,15 +60,23 @@ class Problem:
 
     def oracle(self, blocks: np.ndarray, w: np.ndarray) -> list[Plane]:
         """The worst plane of each block at w (for models written in Python)."""
-        found = self.examples.oracle(blocks, w)  # type: ignore[attr-defined]
+        found = self.examples.oracle(blocks, w, self.rescaling)  # type: ignore[attr-defined]
         return [
             Plane(int(i), loss, index, value)
             for i, (loss, (index, value)) in zip(blocks, found, strict=True)
         ]
 
+    def cut(self, w: np.ndarray) -> Cut:
+        """The plane of the whole set at w, by an exact pass."""
+        slacks, outputs = self.examples.worst_outputs(w, self.n_jobs, self.rescaling)
+        everything = np.arange(self.n_blocks)
+        offset, vector = self.examples.combine(everything, self.mass, outputs, self.rescaling)
+        return Cut(offset, vector, outputs, slacks, float(self.mass @ slacks))
+
     def slacks(self, w: np.ndarray) -> np.ndarray:
         """xi_i(w) of every block, by an exact pass."""
-        return self.examples.slacks(np.ascontiguousarray(w, dtype=np.float64), self.n_jobs)
+        w = np.ascontiguousarray(w, dtype=np.float64)
+        return self.examples.slacks(w, self.n_jobs, self.rescaling)
 
     def objective(self, w: np.ndarray, slacks: np.ndarray | None = None) -> float:
         """P(w) by definition."""
@@ -72,7 +89,7 @@ class Problem:
         sums = np.bincount(support.blocks, a, minlength=self.n_blocks)
         if (a < 0).any() or not np.allclose(sums, self.mass, rtol=1e-9, atol=1e-300):
             raise ValueError("the multipliers are not feasible for this problem")
-        offset, vector = self.examples.combine(support.blocks, a, support.outputs)
+        offset, vector = self.examples.combine(support.blocks, a, support.outputs, self.rescaling)
         return offset - self.regularizer.conjugate(-vector)
 
 
@@ -100,7 +117,7 @@ def check_weights(sample_weight: Any, n: int) -> np.ndarray:
             f"sample_weight must have shape ({n},), one for each example, got {v.shape}"
         )
     if not np.isfinite(v).all() or (v < 0).any():
-        i = int(np.argmax(~(v >= 0)))
+        i = int(np.argmax(~np.isfinite(v) | (v < 0)))
         raise ValueError(f"sample_weight[{i}] = {v[i]}: weights must be finite and not negative")
     if not v.any():
         raise ValueError("sample_weight is zero for every example")

@@ -2,6 +2,7 @@
 
 from maxmargin.solvers.auto import SOLVERS, compatibility_table, make_solver
 from maxmargin.solvers.base import Solver, StepReport
+from maxmargin.solvers.cutting_plane import NSlack, OneSlack
 from maxmargin.solvers.dual_ascent import BCFW, SDA, SDM
 from maxmargin.solvers.fasole import Fasole
 from maxmargin.solvers.proximal import Proximal
@@ -13,6 +14,8 @@ __all__ = [
     "SDM",
     "SOLVERS",
     "Fasole",
+    "NSlack",
+    "OneSlack",
     "Proximal",
     "Solver",
     "StepReport",

@@ -7,13 +7,14 @@ from typing import Any
 from maxmargin.problem import Formulation
 from maxmargin.problem.formulation import HINGES, RESCALINGS
 from maxmargin.solvers.base import Solver
+from maxmargin.solvers.cutting_plane import NSlack, OneSlack
 from maxmargin.solvers.dual_ascent import BCFW, SDA, SDM
 from maxmargin.solvers.fasole import Fasole
 from maxmargin.solvers.proximal import Proximal
 from maxmargin.solvers.subgradient import Subgradient
 
 SOLVERS: dict[str, type[Solver]] = {
-    kind.name: kind for kind in (Proximal, Fasole, SDA, SDM, BCFW, Subgradient)
+    kind.name: kind for kind in (Proximal, Fasole, SDA, SDM, BCFW, OneSlack, NSlack, Subgradient)
 }
 
 

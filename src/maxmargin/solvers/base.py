@@ -36,7 +36,10 @@ class Solver(ABC):
     """Base of all solvers."""
 
     name: ClassVar[str] = ""
-    formulations: ClassVar[tuple[Formulation, ...]] = (Formulation("max", "margin"),)
+    formulations: ClassVar[tuple[Formulation, ...]] = (
+        Formulation("max", "margin"),
+        Formulation("max", "slack"),
+    )
     pairwise_optimum: ClassVar[bool] = (
         True  # reaches any tolerance in practice, not only in the limit
     )
@@ -54,6 +57,10 @@ class Solver(ABC):
     def solution(self, problem: Problem, state: Any) -> tuple[np.ndarray, Support]:
         """w and the multipliers, in double precision."""
         return state.weights(), state.support()
+
+    def ready(self, state: Any) -> bool:
+        """Whether the state is a solution already (asked when training is interrupted)."""
+        return True
 
     def learn(self, problem: Problem, state: Any, slacks: np.ndarray) -> None:
         """Hear what an exact pass found that did not end training."""

@@ -6,6 +6,7 @@ compiled models and for models written in Python, whose oracle is asked here.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,11 +51,13 @@ class DualState:
 
     def _open(self, problem: Problem, single: bool) -> Any:
         data = problem.examples.core
-        bits = 32 if single else 64
-        if isinstance(data, core.MulticlassData):
-            return getattr(core, f"MulticlassAscent{bits}")(data, problem.mass)
-        width = 8 if len(problem.examples.labels) <= 256 else 16  # type: ignore[attr-defined]
-        return getattr(core, f"ChainAscent{bits}x{width}")(data, problem.mass)
+        slack = problem.rescaling == "slack"
+        # Slack rescaling multiplies by losses: double precision only.
+        bits = 32 if single and not slack else 64
+        name = f"{problem.examples.kind}{'Slack' if slack else ''}Ascent{bits}"  # type: ignore[attr-defined]
+        if isinstance(data, core.ChainData):
+            name += "x8" if len(problem.examples.labels) <= 256 else "x16"  # type: ignore[attr-defined]
+        return getattr(core, name)(data, problem.mass)
 
     def visit(
         self,
@@ -147,9 +150,18 @@ class ExplicitState(DualState):
         w.flags.writeable = False
         return w
 
+    def batches(self, order: np.ndarray) -> Iterator[np.ndarray]:
+        """Parts of an order in which no block stands twice: an offer is for one visit."""
+        for start in range(0, len(order), self.batch):
+            blocks = order[start : start + self.batch]
+            while len(blocks):
+                first = np.sort(np.unique(blocks, return_index=True)[1])
+                yield blocks[first]
+                blocks = np.delete(blocks, first)
+
     def ask(self, blocks: np.ndarray, w: np.ndarray) -> None:
         """Offer the oracle's planes to their blocks."""
-        exact = self.problem.examples.exact
+        exact = self.problem.exact
         for plane in self.problem.oracle(blocks, w):
             _, lead = self.core.offer(plane.block, plane.offset, plane.index, plane.value, w)
             if exact and lead > NOISE * (1 + abs(plane.offset)):
@@ -160,8 +172,7 @@ class ExplicitState(DualState):
         if not oracle:
             return super().visit(order, oracle=False, **options)
         parts = []
-        for start in range(0, len(order), self.batch):
-            blocks = order[start : start + self.batch]
+        for blocks in self.batches(order):
             self.ask(blocks, self.running())
             parts.append(super().visit(blocks, oracle=True, **options))
         return Visit(

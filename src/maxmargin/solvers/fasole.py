@@ -41,7 +41,7 @@ class Fasole(Solver):
     order : "cyclic" or "random"
         As printed, or a fresh permutation for every pass.
     max_sweeps : int
-        At most so many sweeps of the reduced problem a step.
+        At most so many sweeps of the reduced problem a step; the next step goes on.
     """
 
     name: ClassVar[str] = "fasole"
@@ -49,7 +49,7 @@ class Fasole(Solver):
     reduced: str = "printed"
     rule: str = "wss2"
     order: str = "cyclic"
-    max_sweeps: int = 100_000
+    max_sweeps: int = 1000
     precision: str = "double"
 
     def __post_init__(self) -> None:
@@ -69,7 +69,9 @@ class Fasole(Solver):
     def step(self, problem: Problem, state: FasoleState) -> StepReport:
         todo = problem.active[~state.satisfied[problem.active]]
         # In the batch regime a pass leaves w alone: over all blocks it is an exact pass.
-        exact = not state.online and len(todo) == problem.n_blocks
+        exact = not state.online and len(todo) == problem.n_blocks and not state.dual.single
+        if exact:
+            state.dual.refresh()  # w to the last bit that the multipliers give
         order = self._ordered(todo, state)
         visit = state.dual.visit(
             order,
@@ -77,7 +79,7 @@ class Fasole(Solver):
             update=state.online,
             slacks=exact,
             tolerance=state.tol,
-            threads=problem.n_jobs,
+            threads=1 if exact else problem.n_jobs,
         )
         fine = state.dual.violations <= state.tol
         state.satisfied[todo] = fine[todo]

@@ -56,9 +56,12 @@ class Subgradient(Solver):
         return StepReport(state.oracle_calls - before, estimate, dual, state.n_planes)
 
     def _last(self, problem: Problem, state: DualState) -> tuple[np.ndarray, Support]:
-        kept = state.support()
-        w = state.core.weights(False) / state.passes
-        return w, Support(kept.blocks, kept.multipliers / state.passes, kept.outputs)
+        """The last iterate, and each block's counts scaled to its mass (also in the middle of a pass)."""
+        w = state.core.weights(False) * (len(problem.active) / state.core.steps)
+        return w, state.support().rescaled(problem.mass)
+
+    def ready(self, state: DualState) -> bool:
+        return state.passes > 0
 
     def solution(self, problem: Problem, state: DualState) -> tuple[np.ndarray, Support]:
         w, support = self._last(problem, state)

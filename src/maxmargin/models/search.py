@@ -1,0 +1,84 @@
+"""Slack rescaling through a margin oracle: a search over the loss multiplier.
+
+    wanted:    max_y Delta(y) (1 + m(y)),   m(y) = <w, psi(y)>
+    at hand:   max_y lambda Delta(y) + m(y), the margin oracle at w / lambda
+
+The oracle walks the upper hull of the points (Delta, m): no output is above a line that it has answered.
+Segments between two points are split, most promising first, until none promises more than the best point
+found, or the calls are spent. What lies under the hull can be missed: the result is a lower bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+CALLS = 16  # of the margin oracle, at most
+
+
+@dataclass(frozen=True)
+class Point:
+    """An output as the search sees it; no output is above the line of slope -multiplier through it."""
+
+    output: Any
+    loss: float
+    margin: float
+    multiplier: float
+
+    @property
+    def value(self) -> float:
+        """Delta (1 + m)."""
+        return self.loss * (1 + self.margin)
+
+    def ceiling(self, loss: float) -> float:
+        """The largest margin that an output of this loss can have."""
+        if np.isinf(self.multiplier):
+            return np.inf if loss <= self.loss else -np.inf
+        return self.margin - self.multiplier * (loss - self.loss)
+
+
+def promise(left: Point, right: Point) -> float:
+    """The largest Delta (1 + m) that an output between two points can have."""
+    tops = [left.loss, right.loss]
+    for p in (left, right):
+        if 0 < p.multiplier < np.inf:  # the top of Delta (1 + ceiling)
+            tops.append((1 + p.margin + p.multiplier * p.loss) / (2 * p.multiplier))
+    if left.multiplier < right.multiplier < np.inf:  # where the two lines meet
+        rise = (
+            right.margin + right.multiplier * right.loss - left.margin - left.multiplier * left.loss
+        )
+        tops.append(rise / (right.multiplier - left.multiplier))
+    inside = [min(max(t, left.loss), right.loss) for t in tops]
+    return max(t * (1 + min(left.ceiling(t), right.ceiling(t))) for t in inside)
+
+
+def search_slack(model: Any, x: Any, y: Any, w: np.ndarray) -> Any:
+    """The best output found for slack rescaling."""
+    truth = model.joint_feature(x, y)
+
+    def point(output: Any, multiplier: float) -> Point:
+        psi = np.asarray(model.joint_feature(x, output)) - truth
+        margin = float(np.asarray(psi).ravel() @ w)
+        return Point(output, float(model.loss(y, output)), margin, multiplier)
+
+    left = point(model.inference(x, w), 0.0)
+    right = point(model.loss_augmented_inference(x, y, 0.0 * w), np.inf)
+    best = max(Point(y, 0.0, 0.0, 0.0), left, right, key=lambda p: p.value)
+    open_segments = [(left, right)]
+    for _ in range(CALLS):
+        open_segments = [s for s in open_segments if promise(*s) > best.value + 1e-12]
+        if not open_segments:
+            break
+        a, b = open_segments.pop(int(np.argmax([promise(*s) for s in open_segments])))
+        if b.loss <= a.loss or a.margin <= b.margin:
+            continue
+        multiplier = (a.margin - b.margin) / (b.loss - a.loss)
+        found = point(model.loss_augmented_inference(x, y, w / multiplier), multiplier)
+        line = multiplier * a.loss + a.margin
+        if multiplier * found.loss + found.margin <= line + 1e-12 * (1 + abs(line)):
+            continue  # an edge of the hull: nothing above it
+        best = max(best, found, key=lambda p: p.value)
+        open_segments += [(a, found), (found, b)]
+    return best.output

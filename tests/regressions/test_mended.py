@@ -1,0 +1,210 @@
+"""What once went wrong and must not again."""
+
+import enum
+import os
+import pickle
+import stat
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+import maxmargin as mm
+from helpers import quietly
+from maxmargin import models, solvers
+from maxmargin.data.synthetic import random_chains, random_multiclass
+from maxmargin.io.model_file import read, write
+from reference.problems import chain_case
+from reference.python_chain import PythonChain, PythonMulticlass
+
+pandas = pytest.importorskip("pandas")
+
+
+def test_fasole_in_single_precision_certifies_its_own_w():
+    for seed in range(10):
+        X, Y = random_chains(20, 4, 5, random_state=seed)
+        svm = mm.StructuralSVM(models.Chain(), C=0.3, solver=solvers.Fasole(precision="single"))
+        svm.fit(X, Y)
+        own = mm.objective(svm, svm.coef_, X, Y)
+        assert svm.certificate_.primal == pytest.approx(own, rel=1e-9)
+
+
+def test_weights_of_a_wrong_length_are_refused():
+    X, Y = random_chains(5, 3, 4, random_state=0)
+    model = models.Chain()
+    model.initialize(X, Y)
+    with pytest.raises(ValueError, match="3 weights"):
+        model.inference(X[0], np.zeros(3))
+
+
+def test_a_failed_refit_leaves_the_fitted_estimator_as_it_was():
+    X, y = random_multiclass(30, 3, 4, random_state=0)
+    svm = mm.StructuralSVM(models.Multiclass()).fit(X, y)
+    before = svm.predict(X)
+    with pytest.raises(ValueError, match="sample_weight"):
+        svm.fit(X, np.arange(30) % 6, sample_weight=-np.ones(30))
+    np.testing.assert_array_equal(svm.predict(X), before)
+
+
+def test_warm_start_of_a_python_model_refuses_other_examples(generator):
+    X, y = generator.normal(size=(12, 5)), np.arange(12) % 3
+    costs = 1.0 - np.eye(3)
+    svm = mm.StructuralSVM(PythonMulticlass(costs), warm_start=True, tol=1e-2).fit(X, y)
+    svm.fit(X, y)
+    with pytest.raises(ValueError, match="warm_start"):
+        svm.fit(1.1 * X, y)
+    with pytest.raises(ValueError, match="warm_start"):
+        svm.fit(X[:, :2], y)
+
+
+def test_gap_sampling_in_batches_draws_a_block_twice_without_harm(generator):
+    class Batched(PythonChain):
+        def batch_loss_augmented_inference(self, X, Y, w):
+            return [self.loss_augmented_inference(x, y, w) for x, y in zip(X, Y, strict=True)]
+
+    case = chain_case(generator, n=6, lengths=(2, 3), n_classes=3)
+    solver = solvers.BCFW(gap_sampling=True, pairwise=True)
+    svm = mm.StructuralSVM(Batched(3), C=case.C, solver=solver, tol=1e-6, max_passes=5000)
+    svm.fit(case.X, case.Y)
+    assert svm.certificate_.primal == pytest.approx(case.optimum.value, rel=1e-4)
+
+
+def test_more_threads_than_the_machine_has_are_no_trouble():
+    X, Y = random_chains(400, 3, 4, random_state=0)
+    svm = mm.StructuralSVM(models.Chain(), C=0.1, n_jobs=300, tol=1e-2).fit(X, Y)
+    assert svm.certificate_.converged
+
+
+def test_a_file_with_costs_of_a_wrong_shape_is_refused(tmp_path):
+    X, y = random_multiclass(30, 3, 4, random_state=0)
+    path = tmp_path / "model"
+    mm.StructuralSVM(models.Multiclass()).fit(X, y).save(path)
+    header, arrays = read(path)
+    for change in ({"cost": np.zeros((1, 1))}, {"w": arrays["w"].astype(np.float32)}):
+        write(path, header, {**arrays, **change})
+        with pytest.raises(mm.ModelFileError, match="damaged"):
+            mm.load(path)
+
+
+def test_interrupted_subgradient_is_truthful(generator):
+    class Impatient(PythonChain):
+        calls = 0
+
+        def loss_augmented_inference(self, x, y, w):
+            self.calls += 1
+            if self.calls == 27:  # in the middle of a pass over 6 examples
+                raise KeyboardInterrupt
+            return super().loss_augmented_inference(x, y, w)
+
+    case = chain_case(generator, n=6, lengths=(2, 3), n_classes=3)
+    svm = mm.StructuralSVM(Impatient(3), solver="subgradient", tol=1e-9)
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        svm.fit(case.X, case.Y)
+    assert svm.certificate_.dual <= case.optimum.primal
+    assert svm.certificate_.primal >= case.optimum.dual
+    assert len({len(column) for column in svm.history_.values()}) == 1
+
+
+def test_series_are_read_by_position(generator):
+    X, Y = random_chains(20, 3, 4, random_state=0)
+    order = generator.permutation(20)
+    frame = pandas.DataFrame({"x": X, "y": Y}).iloc[order]
+    svm = mm.StructuralSVM(models.Chain(), C=0.1, random_state=0)
+    listed = svm.fit([X[i] for i in order], [Y[i] for i in order]).certificate_.primal
+    assert svm.fit(frame["x"], frame["y"]).certificate_.primal == listed
+    assert svm.score(frame["x"], frame["y"]) == svm.score(X, Y)
+
+
+def test_flat_labels_that_have_a_length_count_as_one():
+    X, y = random_multiclass(40, 3, 4, random_state=0)
+    pairs = [("a", int(k)) for k in y]
+    svm = mm.StructuralSVM(models.Multiclass(), C=0.1).fit(X, pairs)
+    right = np.mean([a == b for a, b in zip(svm.predict(X), pairs, strict=True)])
+    assert svm.score(X, pairs) == right
+
+
+def test_chains_of_letters_can_be_strings():
+    X = [np.eye(2)[[0, 1, 0]], np.eye(2)[[1, 0, 1]]]
+    svm = mm.StructuralSVM(models.Chain(), C=10.0, tol=1e-2).fit(X, ["aba", "bab"])
+    assert svm.score(X, ["aba", "bab"]) == 1.0
+    assert svm.loss(X, ["aba", "bab"]) == 0.0
+
+
+class Tag(str, enum.Enum):
+    NOUN = "n"
+    VERB = "v"
+
+
+@pytest.mark.parametrize(
+    "labels", [list(Tag), [np.datetime64("2020-01-01"), np.datetime64("2021-01-01")]]
+)
+def test_labels_of_unusual_types(labels):
+    X = np.array([[1.0, 0.0], [0.0, 1.0]] * 4)
+    y = labels * 4
+    svm = mm.StructuralSVM(models.Multiclass(), C=10.0).fit(X, y)
+    assert svm.score(X, y) == 1.0
+
+
+def test_objective_knows_class_and_node_weights():
+    X, y = random_multiclass(40, 3, 4, random_state=0)
+    svc = mm.MulticlassSVC(class_weight={0: 1.0, 1: 2.0, 2: 5.0}).fit(X, y)
+    assert mm.objective(svc, svc.w_, X, y) == pytest.approx(svc.certificate_.primal)
+    X, Y = random_chains(10, 3, 4, random_state=0)
+    nodes = [np.linspace(0.5, 2.0, len(y)) for y in Y]
+    svm = mm.StructuralSVM(models.Chain()).fit(X, Y, node_weight=nodes)
+    assert mm.objective(svm, svm.coef_, X, Y, node_weight=nodes) == pytest.approx(
+        svm.certificate_.primal
+    )
+
+
+def test_parameters_of_numpy_types_can_be_saved(tmp_path):
+    X, y = random_multiclass(30, 3, 4, random_state=0)
+    path = tmp_path / "model"
+    mm.StructuralSVM(models.Multiclass(bias=np.float32(1.0)), C=np.int64(1)).fit(X, y).save(path)
+    assert mm.load(path).C == 1
+    mask = os.umask(0)
+    os.umask(mask)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~mask
+
+
+def test_save_replaces_no_special_file(tmp_path):
+    X, y = random_multiclass(30, 3, 4, random_state=0)
+    svm = mm.StructuralSVM(models.Multiclass()).fit(X, y)
+    with pytest.raises(ValueError, match="regular"):
+        svm.save(tmp_path)
+
+
+def test_an_executor_is_shared_by_clones_and_left_out_of_pickles(generator):
+    with ThreadPoolExecutor(2) as executor:
+        svm = mm.StructuralSVM(PythonMulticlass(1.0 - np.eye(3)), n_jobs=executor, tol=1e-2)
+        assert clone(svm).n_jobs is executor
+        X, y = generator.normal(size=(12, 3)), np.arange(12) % 3
+        svm.fit(X, y)
+        assert pickle.loads(pickle.dumps(svm)).n_jobs is None
+
+
+def test_weights_that_overflow_are_refused():
+    X, y = random_multiclass(30, 3, 4, random_state=0)
+    with pytest.raises(ValueError, match="finite"):
+        mm.StructuralSVM(models.Multiclass(), C=1e308).fit(X, y, sample_weight=np.full(30, 1e10))
+    weights = np.ones(30)
+    weights[3] = np.inf
+    with pytest.raises(ValueError, match=r"sample_weight\[3\]"):
+        mm.StructuralSVM(models.Multiclass()).fit(X, y, sample_weight=weights)
+
+
+def test_masked_arrays_are_refused():
+    X, y = random_multiclass(30, 3, 4, random_state=0)
+    with pytest.raises(ValueError, match="masked"):
+        mm.StructuralSVM(models.Chain()).fit([np.ma.masked_array(X)], [y])
+
+
+def test_fasole_hears_of_the_time_limit():
+    X, y = random_multiclass(3000, 5, 40, random_state=0)
+    svm = mm.StructuralSVM(
+        models.Multiclass(), C=100.0, solver=solvers.Fasole(max_sweeps=5), tol=1e-12, max_seconds=0.05
+    )
+    quietly(lambda: svm.fit(X, y))
+    assert svm.certificate_.status == "time limit"
