@@ -88,7 +88,8 @@ class Chain {
     aligned<Real> local;    // U with the loss, T x stride
     aligned<Real> forward;  // best score of a prefix that ends in a label
     std::vector<int> positions;
-    aligned<Real> counted;  // slack rescaling: the same with the number of mistakes
+    aligned<Real> counted;      // slack rescaling: the same with the number of mistakes
+    std::vector<double> table;  // a long move as a dense vector; zero between uses
     Stack<Node> nodes;
     Stack<Edge> edges;
     const Real* weights = nullptr;
@@ -299,7 +300,8 @@ class Chain {
     }
   }
 
-  double squared_norm(const Scratch& s) const {
+  double squared_norm(Scratch& s) const {
+    if (s.nodes.size() > many_nodes) return squared_norm_by_table(s);
     double sum = 0;
     for (size_t a = 0; a < s.nodes.size(); ++a) {
       const Node& p = s.nodes[a];
@@ -394,6 +396,25 @@ class Chain {
   size_t pairs_ = 0;
   mutable std::vector<float> gram_;
   std::vector<size_t> first_pair_;
+
+  // The pairs of a move of n nodes are n^2 / 2; a table costs n rows, but lies far from the cache.
+  static constexpr size_t many_nodes = 48;
+
+  double squared_norm_by_table(Scratch& s) const {
+    if (s.table.empty()) s.table.assign(weights(), 0);
+    apply(s, s.table.data(), 1.0);
+    double sum = 0;
+    const auto take = [&](double& x) { sum += x * x, x = 0; };  // each entry counts once
+    for (size_t a = 0; a < s.nodes.size(); ++a) {
+      double* column = s.table.data() + s.nodes[a].label;
+      data_.features->with_row(row(s.block, s.nodes[a].t), [&](const auto& x) {
+        for (int32_t j = 0; j < x.length; ++j) take(column[x.index(j) * stride_]);
+      });
+      if (data_.features->bias != 0) take(column[data_.features->columns * stride_]);
+    }
+    for (size_t a = 0; a < s.edges.size(); ++a) take(s.table[transitions_ + s.edges[a].key]);
+    return sum;
+  }
 
   double dot(int64_t block, int t, int q) const {  // t < q
     if (gram_.empty() || length(block) > longest_gram)

@@ -204,7 +204,11 @@ def test_masked_arrays_are_refused():
 def test_fasole_hears_of_the_time_limit():
     X, y = random_multiclass(3000, 5, 40, random_state=0)
     svm = mm.StructuralSVM(
-        models.Multiclass(), C=100.0, solver=solvers.Fasole(max_sweeps=5), tol=1e-12, max_seconds=0.05
+        models.Multiclass(),
+        C=100.0,
+        solver=solvers.Fasole(max_sweeps=5),
+        tol=1e-12,
+        max_seconds=0.05,
     )
     quietly(lambda: svm.fit(X, y))
     assert svm.certificate_.status == "time limit"

@@ -130,3 +130,21 @@ def test_rows_that_are_not_sorted_are_sorted_once():
     model.initialize(X, [0, 1])
     w = np.arange(6.0)
     assert mm.objective(model, w, X, [0, 1]) == mm.objective(model, w, dense, [0, 1])
+
+
+@pytest.mark.parametrize("rule", ["wss2", "mvp", "frank-wolfe"])
+@pytest.mark.parametrize("length", [5, 90])
+def test_gain_of_a_pass_is_the_rise_of_the_dual(generator, rule, length):
+    # Long moves are measured by another route than short ones; a wrong length would show in the gain.
+    X = [generator.normal(size=(length, 6)) for _ in range(4)]
+    Y = [generator.integers(0, 4, length) for _ in X]
+    model = models.Chain(bias=0.5, start=True, end=True)
+    model.initialize(X, Y)
+    problem = Problem(model.bind(X, Y), C=0.05)
+    state = open_state(problem, 1e-9, np.random.default_rng(0))
+    before = state.dual()
+    for _ in range(6):
+        visit = state.visit(problem.active, rule=rule)
+        after = state.dual()
+        assert after - before == pytest.approx(visit.gain, rel=1e-5, abs=1e-9)
+        before = after
