@@ -37,8 +37,9 @@ class Problem:
         examples.check_rescaling(self.rescaling)
         self.regularizer = SquaredNorm()
         self.n_jobs = n_jobs
-        self.mass = self.C * check_weights(sample_weight, examples.n)
-        self.total = float(self.mass.sum())
+        with np.errstate(over="ignore"):  # what overflows is refused
+            self.mass = self.C * check_weights(sample_weight, examples.n)
+            self.total = float(self.mass.sum())
         if not np.isfinite(self.total):
             raise ValueError(f"C times sample_weight must be finite, got a sum of {self.total}")
         self.active = np.flatnonzero(self.mass > 0)
