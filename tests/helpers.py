@@ -80,7 +80,7 @@ def loss_units(case: Case, relative: float) -> float:
 def fit(case: Case, solver: Any = "auto", relative: float = 1e-7, **settings: Any) -> Any:
     """A StructuralSVM with the built-in model, asked for this relative gap."""
     # The time limit only keeps a solver that stalls from holding up the suite.
-    defaults = {"tol": loss_units(case, relative), "max_passes": 50_000, "random_state": 0}
+    defaults = {"tol": loss_units(case, relative), "max_passes": 200_000, "random_state": 0}
     defaults |= {"max_seconds": 5.0}
     defaults |= {"rescaling": case.rescaling}
     svm = mm.StructuralSVM(built_in(case), C=case.C, solver=solver, **(defaults | settings))

@@ -185,7 +185,8 @@ def advance(run: Run, state: Any, callbacks: Sequence[Callback], certify_every: 
     asked = certify_every is not None and run.steps % certify_every == 0
     # On the way from tol to the polished solution an exact pass marks the moment when tol is reached.
     reached = run.aim < run.tol < run.gap and report.estimate <= run.tol
-    if report.estimate <= run.threshold or asked or reached:
+    free = report.slacks is not None and report.estimate <= run.aim
+    if free or report.estimate <= run.threshold or asked or reached:
         run.certify(state, report)
         if run.gap <= run.aim:
             run.status = Status.SOLVED if run.problem.exact else Status.INEXACT

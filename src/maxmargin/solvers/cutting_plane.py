@@ -186,6 +186,10 @@ class NSlack(Solver):
                 self._solve(problem, state)
         return StepReport(calls, seen / problem.total, state.dual(), state.n_planes)
 
+    def learn(self, problem: Problem, state: DualState, slacks: np.ndarray) -> None:
+        super().learn(problem, state, slacks)
+        state.tol *= 0.5  # what it counts as satisfied was not enough
+
     def _solve(self, problem: Problem, state: DualState) -> None:
         """The quadratic program over all working sets, from where it stands."""
         for _ in range(self.max_sweeps):

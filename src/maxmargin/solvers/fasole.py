@@ -125,6 +125,7 @@ class Fasole(Solver):
     def learn(self, problem: Problem, state: FasoleState, slacks: np.ndarray) -> None:
         state.dual.refresh()
         state.satisfied[:] = False
+        state.tol *= 0.5  # what it counts as satisfied was not enough
 
 
 @dataclass
