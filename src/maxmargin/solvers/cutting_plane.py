@@ -51,7 +51,7 @@ class OneSlack(Solver):
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
     ) -> CutState:
         truth = open_state(problem, tol, rng).support()
-        state = CutState(tol, np.zeros(problem.dimension))
+        state = CutState(tol, np.zeros(problem.dimension), np.arange(problem.n_blocks))
         state.add(0.0, np.zeros(problem.dimension), truth)
         state.beta[0] = 1.0
         if warm is not None:
@@ -71,17 +71,28 @@ class OneSlack(Solver):
         slacks: np.ndarray | None = cut.slacks  # w stays: the cut was an exact pass
         if estimate > state.tol:
             slacks = None
-            point = Support(np.arange(problem.n_blocks), problem.mass, cut.outputs)
-            state.add(cut.offset, cut.vector, point)
+            state.add(
+                cut.offset, cut.vector, Support(state.everything, problem.mass, slim(cut.outputs))
+            )
             state.solve(self.accuracy * gap)
             state.forget(self.keep)
         return StepReport(problem.n_blocks, estimate, state.dual(), len(state.beta), slacks)
 
     def solution(self, problem: Problem, state: CutState) -> tuple[np.ndarray, Support]:
-        return state.w, state.support()
+        # Cuts share outputs of a block; a dual state adds up what is the same.
+        merged = open_state(problem, state.tol, np.random.default_rng(0))
+        merged.restore(state.support())
+        return state.w, merged.support()
 
     def learn(self, problem: Problem, state: CutState, slacks: np.ndarray) -> None:
         """Nothing to mend: w is computed from the cuts."""
+
+
+def slim(outputs: Any) -> Any:
+    """Labels in as few bytes as they need: a cut keeps an output of every block."""
+    if not isinstance(outputs, np.ndarray) or len(outputs) == 0:
+        return outputs
+    return outputs.astype(np.min_scalar_type(int(outputs.max())))
 
 
 @dataclass
@@ -90,6 +101,7 @@ class CutState:
 
     tol: float
     w: np.ndarray
+    everything: np.ndarray  # the numbers of all blocks, shared by the cuts
     offsets: np.ndarray = field(default_factory=lambda: np.empty(0))
     beta: np.ndarray = field(default_factory=lambda: np.empty(0))
     idle: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
