@@ -84,7 +84,7 @@ def ocr_letters(
     if small:
         X, Y, folds = stand_ins.letters()
     else:
-        with np.load(_path("ocr_letters", "ocr_letters.npz"), allow_pickle=False) as stored:
+        with np.load(data_file("ocr_letters", "ocr_letters.npz"), allow_pickle=False) as stored:
             pixels, letters, ends = stored["X"], stored["y"], stored["ptr"][1:-1]
             folds = stored["fold"]
         X, Y = np.split(pixels, ends), np.split(letters.astype(np.int64), ends)
@@ -107,7 +107,7 @@ def usps(inputs: Inputs = "raw", dtype: type = np.float64, small: bool = False) 
         X, y = stand_ins.digits()
         parts = [(X[:150], y[:150]), (X[150:], y[150:])]
     else:
-        parts = [_digits(_path("usps", f"zip.{part}.gz")) for part in ("train", "test")]
+        parts = [_digits(data_file("usps", f"zip.{part}.gz")) for part in ("train", "test")]
     (X_train, y_train), (X_test, y_test) = parts
     return Dataset(
         name="usps",
@@ -131,7 +131,7 @@ def conll2000(rich: bool = False, dtype: type = np.float64, small: bool = False)
         parts = {"train": (texts[:30], labels[:30]), "test": (texts[30:], labels[30:])}
     else:
         parts = {
-            part: _sentences(_path("conll2000", f"{part}.txt.gz")) for part in ("train", "test")
+            part: _sentences(data_file("conll2000", f"{part}.txt.gz")) for part in ("train", "test")
         }
     vocabulary = Vocabulary()
     X = {
@@ -164,7 +164,8 @@ def load(name: str, **options: Any) -> Dataset:
     return _LOADERS[name](**options)
 
 
-def _path(folder: str, file: str) -> Path:
+def data_file(folder: str, file: str) -> Path:
+    """A file of the data folder; says what is missing where it is not there."""
     root = os.environ.get(VARIABLE)
     if not root:
         raise FileNotFoundError(

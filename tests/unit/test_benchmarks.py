@@ -178,3 +178,13 @@ def test_micro_runs_small(tmp_path: Path) -> None:
     rows = rows_of(tmp_path / "passes.csv")
     assert {row["pass"] for row in rows} == {"oracle", "ascent", "cached", "predict", "prepare"}
     assert len({row["inputs"] for row in rows if row["data"] == "ocr"}) == 4
+
+
+def test_cutting_planes_against_n_run_small(tmp_path):
+    from benchmarks.papers.cutting_plane.__main__ import main
+
+    rows = main(["--small", "--out", str(tmp_path), "--eps", "0.05"])
+    assert {row["solver"] for row in rows} == {"auto", "one-slack", "n-slack"}
+    assert all(row["gap"] <= 0.05 for row in rows)
+    assert (tmp_path / "covertype.csv").is_file()
+    assert (tmp_path / "covertype.png").is_file()
