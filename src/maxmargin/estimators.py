@@ -82,10 +82,10 @@ class SolverMixin:
         solver = make_solver(me.solver, formulation)
         problem = Problem(examples, me.C, sample_weight, formulation, count_jobs(me.n_jobs))
         warm = getattr(self, "support_", None) if me.warm_start else None
-        if warm is not None and examples.fingerprint() != self.fingerprint_:
+        if warm is not None and examples.fingerprint(formulation.rescaling) != self.fingerprint_:
             raise ValueError(
-                "warm_start: a model written in Python must be fitted again on the same examples; set "
-                "warm_start=False for others"
+                "warm_start: a model written in Python must be fitted again on the same examples with the "
+                "same rescaling; set warm_start=False for others"
             )
         result = train(
             problem,
@@ -110,7 +110,7 @@ class SolverMixin:
         self.history_ = result.history.arrays()
         self.solver_ = result.solver
         self.support_ = result.support
-        self.fingerprint_ = examples.fingerprint()
+        self.fingerprint_ = examples.fingerprint(self._formulation().rescaling)
 
     def __sklearn_clone__(self) -> Any:
         """A clone shares its executor: workers cannot be copied."""

@@ -57,6 +57,8 @@ def test_warm_start_of_a_python_model_refuses_other_examples(generator):
         svm.fit(1.1 * X, y)
     with pytest.raises(ValueError, match="warm_start"):
         svm.fit(X[:, :2], y)
+    with pytest.raises(ValueError, match="warm_start"):
+        svm.set_params(rescaling="slack").fit(X, y)
 
 
 def test_gap_sampling_in_batches_draws_a_block_twice_without_harm(generator):

@@ -74,7 +74,7 @@ class Examples(ABC):
         """Refuse a rescaling that the model cannot answer, before any work."""
         return
 
-    def fingerprint(self) -> str:
+    def fingerprint(self, rescaling: str = "margin") -> str:
         """What kept planes depend on besides the model; empty where planes are made anew from outputs."""
         return ""
 

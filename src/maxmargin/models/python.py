@@ -96,9 +96,9 @@ class PythonExamples(Examples):
             raise OracleError(f"joint_feature of example {i} contains NaN or infinity")
         return loss, (index, value)
 
-    def fingerprint(self) -> str:
-        """Kept planes hold vectors: they are worth nothing for other examples."""
-        total = hashlib.sha256(str(self.dimension).encode())
+    def fingerprint(self, rescaling: str = "margin") -> str:
+        """Kept planes hold vectors: they are worth nothing for other examples or another rescaling."""
+        total = hashlib.sha256(f"{rescaling} {self.dimension}".encode())
         for i in range(self.n if self.Y is not None else 0):
             index, value = self.truth(i)
             total.update(index.tobytes() + value.tobytes())
