@@ -1,9 +1,7 @@
 // The dual state and its passes, bound once for every structure.
 #pragma once
 
-#include <optional>
 #include <stdexcept>
-#include <string>
 
 #include "bindings/common.hpp"
 #include "runtime/threads.hpp"

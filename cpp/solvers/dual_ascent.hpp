@@ -1,18 +1,16 @@
 // Sequential dual ascent: one pass over the blocks of an order.
 //
 // A visit to block i (FASOLE paper, Algorithm 2; h = 1 / (1 + k) of the proximal term, else 1):
-//   s(y)  = Delta_i(y) + <w, psi_i(y)>              for the kept outputs and, in an oracle pass, u = argmax_y
-//   s(y) g     = s(u) - sum_y a(y) s(y) / mass           the block's share of the gap, >= 0 if g > tolerance:
-//   move multipliers along the direction of the rule, with the exact step
+//   s(y) = Delta_i(y) + <w, psi_i(y)>       for the kept outputs; in an oracle pass u = argmax_y s(y) too
+//   g    = s(u) - sum_y a(y) s(y) / mass    the block's share of the gap, >= 0
+//   if g > tolerance: move multipliers along the direction of the rule, with the exact step
 //     pair rules: from v to u,   step = min(a(v), (s(u) - s(v)) / (h |psi(u) - psi(v)|^2))
 //       wss2: v of the largest gain (9) with its misprint mended;  mvp: v of the smallest score
 //     frank-wolfe: towards the vertex u,   step = min(1, mass g / (h |mass psi(u) - sum a psi|^2))
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <vector>
 
 #include "solvers/dual_state.hpp"

@@ -1,9 +1,9 @@
 // Quadratic program over the simplex, for the multipliers of cutting planes:
 //
-//   max_beta <b, beta> - 1/2 beta' H beta,   beta >= 0, sum beta = total
+//   max_beta <b, beta> - 1/2 beta' H beta,   beta >= 0, sum beta kept as it is given
 //
 // Pair steps with the second-order choice, from where beta stands, until the gap
-// max_c (b - H beta)_c total - <beta, b - H beta> is at most `tolerance`.
+// sum_c beta_c (max slope - slope_c), slope = b - H beta, is at most `tolerance`.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,8 @@ namespace mm {
 inline double simplex_qp(const double* H, int64_t stride, const double* b, double* beta, int64_t n,
                          double tolerance, int64_t most) {
   std::vector<double> slope(b, b + n);
-  for (int64_t c = 0; c < n; ++c) {
+  for (int64_t c = 0; c < n; ++c)
     for (int64_t k = 0; k < n && beta[c] != 0; ++k) slope[k] -= beta[c] * H[c * stride + k];
-  }
   double gap = 0;
   for (int64_t step = 0; step <= most; ++step) {
     int64_t u = 0, v = -1;

@@ -7,18 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.estimators import MulticlassSVC, StructuralSVM, plain_sequence
-from maxmargin.models.base import Examples, Model
-from maxmargin.models.python import PythonExamples
+from maxmargin.estimators import MulticlassSVC, StructuralSVM, plain_outputs, plain_sequence
+from maxmargin.models.python import bind_model
 from maxmargin.problem import Certificate, Problem, certify_state, gap_between
-
-
-def bound(model: Any, X: Any, Y: Any, node_weight: Any = None) -> Examples:
-    """A fitted model on data."""
-    X, Y = plain_sequence(X), plain_sequence(Y)
-    if isinstance(model, Model):
-        return model.bind(X, Y, node_weight)
-    return PythonExamples(model, X, Y)
 
 
 def certify(
@@ -44,9 +35,8 @@ def certify(
     began = time.perf_counter()
     if isinstance(svm, MulticlassSVC):
         sample_weight = svm.example_weights(Y, sample_weight)
-    problem = Problem(
-        bound(svm.model_, X, Y, node_weight), svm.C, sample_weight, svm._formulation()
-    )
+    examples = bind_model(svm.model_, plain_sequence(X), plain_outputs(Y), node_weight)
+    problem = Problem(examples, svm.C, sample_weight, svm._formulation())
     w = svm.w_ if isinstance(svm, MulticlassSVC) else svm.coef_
     bounds = certify_state(problem, w, support)
     gap = gap_between(bounds.primal, bounds.dual, problem.total)
@@ -93,7 +83,8 @@ def objective(
             "objective: call initialize(X, Y) on the model first, or give a fitted estimator"
         )
     formulation = svm_or_model._formulation() if estimator else None
-    problem = Problem(bound(model, X, Y, node_weight), C, sample_weight, formulation)
+    examples = bind_model(model, plain_sequence(X), plain_outputs(Y), node_weight)
+    problem = Problem(examples, C, sample_weight, formulation)
     w = np.ascontiguousarray(w, dtype=np.float64).ravel()
     if w.shape != (problem.dimension,):
         raise ValueError(f"w must have {problem.dimension} weights, got {w.shape}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import logging
-import math
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
@@ -21,11 +20,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from maxmargin.callbacks import Callback, LogProgress, ProgressLine
+from maxmargin.data.labels import plain
 from maxmargin.models.base import Examples, Model, check_lengths
 from maxmargin.models.multiclass import Multiclass
-from maxmargin.models.python import PythonExamples
+from maxmargin.models.python import bind_model
 from maxmargin.problem import Formulation, Problem
-from maxmargin.problem.problem import check_weights
+from maxmargin.problem.problem import check_weight_of_risk, check_weights
 from maxmargin.result import Result
 from maxmargin.runtime.executor import count_jobs, open_executor
 from maxmargin.solvers import make_solver
@@ -37,16 +37,15 @@ SMALL = 10_000  # examples x features x classes
 ROUNDING = 1e-13
 
 
-def check_positive(name: str, value: Any, none: bool = False) -> float:
-    """A positive number, or infinity for None where that is allowed."""
+def check_positive(name: str, value: Any, none: bool = False) -> None:
+    """Refuse what is no positive number; None passes where it is allowed."""
     if value is None and none:
-        return math.inf
+        return
     wrong = isinstance(value, bool | str) or not isinstance(value, int | float | np.number)
     if wrong or not value > 0:
         raise ValueError(
             f"{name} must be a positive number{' or None' if none else ''}, got {value!r}"
         )
-    return float(value)
 
 
 def seed_of(random_state: Any) -> int:
@@ -57,6 +56,12 @@ def seed_of(random_state: Any) -> int:
 def plain_sequence(data: Any) -> Any:
     """Data frames and series as arrays: they index by label, everything here by position."""
     return data.to_numpy() if hasattr(data, "iloc") else data
+
+
+def plain_outputs(Y: Any) -> Any:
+    """True outputs by position; an array of numbers or strings stays one."""
+    Y = plain_sequence(Y)
+    return Y if plain(Y) else [plain_sequence(y) for y in Y]
 
 
 class SolverMixin:
@@ -90,9 +95,9 @@ class SolverMixin:
         result = train(
             problem,
             solver,
-            tol=check_positive("tol", me.tol),
-            max_passes=check_positive("max_passes", me.max_passes),
-            max_seconds=check_positive("max_seconds", me.max_seconds, none=True),
+            tol=me.tol,
+            max_passes=me.max_passes,
+            max_seconds=me.max_seconds,
             callbacks=[*self._callbacks(), *callbacks],
             random_state=seed_of(me.random_state),
             warm=warm,
@@ -131,7 +136,7 @@ class SolverMixin:
         """Refuse parameters before any work on the data."""
         me: Any = self
         make_solver(me.solver, self._formulation())
-        check_positive("C", me.C)
+        check_weight_of_risk(me.C)
         check_positive("tol", me.tol)
         check_positive("max_passes", me.max_passes)
         check_positive("max_seconds", me.max_seconds, none=True)
@@ -228,17 +233,6 @@ class StructuralSVM(SolverMixin, BaseEstimator):
     def _formulation(self) -> Formulation:
         return Formulation(self.hinge, self.rescaling)
 
-    def _examples(
-        self, model: Any, X: Any, Y: Any, executor: Any, node_weight: Any = None
-    ) -> Examples:
-        if isinstance(model, Model):
-            return model.bind(X, Y, node_weight)
-        if node_weight is not None:
-            raise ValueError(
-                "node_weight is for the built-in models; put weights into your model's loss"
-            )
-        return PythonExamples(model, X, Y, executor)
-
     def fit(
         self,
         X: Any,
@@ -262,11 +256,11 @@ class StructuralSVM(SolverMixin, BaseEstimator):
                 raise ValueError(f"{name} must be None: no solver of this version honours it")
         if isinstance(self.model, type):
             raise TypeError(f"model: give an instance, {self.model.__name__}(), not the class")
-        X, Y = plain_sequence(X), [plain_sequence(y) for y in plain_sequence(Y)]
+        X, Y = plain_sequence(X), plain_outputs(Y)
         model = clone(self.model, safe=False)
         with self._executor(model) as executor:
             model.initialize(X, Y)
-            examples = self._examples(model, X, Y, executor, node_weight)
+            examples = bind_model(model, X, Y, node_weight, executor)
             result = self._minimise(examples, sample_weight, callbacks=callbacks)
         self._keep(result, examples)
         self.model_, self.coef_ = model, result.w
@@ -289,7 +283,7 @@ class StructuralSVM(SolverMixin, BaseEstimator):
         """The best output of every example."""
         check_is_fitted(self, "coef_")
         with self._executor(self.model_) as executor:
-            examples = self._examples(self.model_, plain_sequence(X), None, executor)
+            examples = bind_model(self.model_, plain_sequence(X), None, executor=executor)
             return examples.predict(self.coef_, count_jobs(self.n_jobs))
 
     def predict_k_best(self, X: Any, k: int) -> list[list[tuple[Any, float]]]:
@@ -318,9 +312,9 @@ class StructuralSVM(SolverMixin, BaseEstimator):
             self._agreement(i, y, output)  # sizes that do not fit are told with their example
         return float(np.mean([self.model_.loss(y, p) for y, p in zip(Y, outputs, strict=True)]))
 
-    def _outputs(self, X: Any, Y: Any) -> tuple[list, Sequence[Any]]:
-        """The true outputs as a list, and the predicted ones."""
-        X, Y = plain_sequence(X), [plain_sequence(y) for y in plain_sequence(Y)]
+    def _outputs(self, X: Any, Y: Any) -> tuple[Any, Sequence[Any]]:
+        """The true outputs, and the predicted ones."""
+        X, Y = plain_sequence(X), plain_outputs(Y)
         check_lengths(X, Y)
         return Y, self.predict(X)
 

@@ -80,25 +80,33 @@ class Run:
 
     def budget(self) -> Status | None:
         """Whether a budget has ended."""
-        if self.gap <= self.tol and self.passes >= self.polish_until:
-            return Status.SOLVED
-        if self.passes >= self.max_passes:
+        if self.passes >= min(self.max_passes, self.polish_until):
             return Status.PASS_LIMIT
         if self.seconds >= self.max_seconds:
             return Status.TIME_LIMIT
         return None
 
-    def record(self, report: StepReport) -> None:
-        """Add a step to the history."""
+    def settle(self, goal: float) -> None:
+        """The certified gap may be small enough."""
+        if self.gap <= goal:
+            self.status = Status.SOLVED if self.problem.exact else Status.INEXACT
+
+    def known(self) -> dict[str, float]:
+        """What a row of the history says whoever took the step."""
+        return {
+            "seconds": self.seconds,
+            "passes": self.passes,
+            "oracle_calls": self.oracle_calls,
+            "primal": self.primal,
+            "gap": self.gap,
+        }
+
+    def record(self, report: StepReport | None = None) -> None:
+        """Add a step to the history; without a report, where the certified point stands."""
+        if report is None:
+            report = StepReport(0, self.gap, self.dual, len(self.support or ()))
         self.history.append(
-            seconds=self.seconds,
-            passes=self.passes,
-            oracle_calls=self.oracle_calls,
-            primal=self.primal,
-            dual=report.dual,
-            gap=self.gap,
-            estimate=report.estimate,
-            planes=report.planes,
+            **self.known(), dual=report.dual, estimate=report.estimate, planes=report.planes
         )
 
     def progress(self) -> Progress:
@@ -171,6 +179,7 @@ def train(
         raise KeyboardInterrupt("training was interrupted before there was a solution")
     if run.certified != run.steps:
         conclude(run, state)
+    run.settle(run.tol)
     result = finish(run)
     for callback in callbacks:
         callback.on_end(run.progress())
@@ -188,8 +197,7 @@ def advance(run: Run, state: Any, callbacks: Sequence[Callback], certify_every: 
     free = report.slacks is not None and report.estimate <= run.aim
     if free or report.estimate <= run.threshold or asked or reached:
         run.certify(state, report)
-        if run.gap <= run.aim:
-            run.status = Status.SOLVED if run.problem.exact else Status.INEXACT
+        run.settle(run.aim)
     run.record(report)
     progress = run.progress()
     stop = [callback.on_step(progress) for callback in callbacks]
@@ -200,25 +208,16 @@ def advance(run: Run, state: Any, callbacks: Sequence[Callback], certify_every: 
 def look_first(run: Run, state: Any) -> None:
     """A warm start may be at its goal before the first step."""
     run.certify(state, None)
-    run.record(StepReport(0, run.gap, run.dual, len(run.support or ())))
-    if run.gap <= run.aim:
-        run.status = Status.SOLVED if run.problem.exact else Status.INEXACT
+    run.record()
+    run.settle(run.aim)
 
 
 def conclude(run: Run, state: Any) -> None:
     """A truthful certificate for where training ended, which may be better than was known."""
     run.certify(state, None)
-    if run.gap <= run.tol:
-        run.status = Status.SOLVED if run.problem.exact else Status.INEXACT
     if not run.history.rows:  # interrupted in the first step
-        run.record(StepReport(0, run.gap, run.dual, len(run.support or ())))
-    run.history.amend(
-        seconds=run.seconds,
-        passes=run.passes,
-        oracle_calls=run.oracle_calls,
-        primal=run.primal,
-        gap=run.gap,
-    )
+        run.record()
+    run.history.amend(**run.known())
 
 
 def finish(run: Run) -> Result:

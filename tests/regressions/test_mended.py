@@ -214,3 +214,16 @@ def test_fasole_hears_of_the_time_limit():
     )
     quietly(lambda: svm.fit(X, y))
     assert svm.certificate_.status == "time limit"
+
+
+def test_a_column_of_labels_is_refused_with_its_shape():
+    X, y = random_multiclass(30, 3, 4, random_state=0)
+    with pytest.raises(ValueError, match=r"Y .*\(30, 1\)"):
+        mm.StructuralSVM(models.Multiclass()).fit(X, np.asarray(y)[:, None])
+
+
+def test_a_polished_fit_that_meets_the_pass_limit_is_called_solved():
+    X, y = random_multiclass(60, 3, 4, random_state=0)
+    svc = mm.MulticlassSVC(tol=0.5, max_passes=4).fit(X, y)
+    assert svc.certificate_.converged
+    assert svc.certificate_.status == "solved"

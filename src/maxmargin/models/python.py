@@ -14,6 +14,7 @@ from maxmargin._core import core
 from maxmargin.models.base import (
     NOISE,
     Examples,
+    Model,
     OracleError,
     beaten,
     check_lengths,
@@ -44,6 +45,19 @@ def answer_slack(model: Any, X: list, Y: list, w: np.ndarray) -> list[Any]:
 def predict(model: Any, X: list, Y: list, w: np.ndarray) -> list[Any]:
     """Predictions of some examples."""
     return [model.inference(x, w) for x in X]
+
+
+def bind_model(
+    model: Any, X: Any, Y: Any, node_weight: Any = None, executor: Executor | None = None
+) -> Examples:
+    """Any model on data: a built-in one in the core, any other as it is."""
+    if isinstance(model, Model):
+        return model.bind(X, Y, node_weight)
+    if node_weight is not None:
+        raise ValueError(
+            "node_weight is for the built-in models; put weights into your model's loss"
+        )
+    return PythonExamples(model, X, Y, executor)
 
 
 class PythonExamples(Examples):

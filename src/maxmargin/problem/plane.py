@@ -20,10 +20,6 @@ class Plane:
     index: np.ndarray
     value: np.ndarray
 
-    def at(self, w: np.ndarray) -> float:
-        """The bound at w."""
-        return self.offset + float(w[self.index] @ self.value)
-
 
 @dataclass(frozen=True)
 class Cut:

@@ -42,19 +42,17 @@ class DualState:
         self.problem, self.tol, self.rng = problem, tol, rng
         self.passes = 0
         self.estimate = np.inf  # of the gap, after the last whole pass
-        self.single = single
-        self.core = self._open(problem, single)
-        self.violations = np.full(
-            problem.n_blocks, np.inf
-        )  # of each block, as its last oracle visit saw it
+        # Slack rescaling multiplies by losses: double precision only.
+        self.single = single and problem.rescaling == "margin"
+        self.core = self._open(problem)
+        # g_i of each block, as its last oracle visit saw it
+        self.violations = np.full(problem.n_blocks, np.inf)
         self.oracle_calls = 0
 
-    def _open(self, problem: Problem, single: bool) -> Any:
+    def _open(self, problem: Problem) -> Any:
         data = problem.examples.core
-        slack = problem.rescaling == "slack"
-        # Slack rescaling multiplies by losses: double precision only.
-        bits = 32 if single and not slack else 64
-        name = f"{problem.examples.kind}{'Slack' if slack else ''}Ascent{bits}"  # type: ignore[attr-defined]
+        slack = "Slack" if problem.rescaling == "slack" else ""
+        name = f"{problem.examples.kind}{slack}Ascent{32 if self.single else 64}"  # type: ignore[attr-defined]
         if isinstance(data, core.ChainData):
             name += "x8" if len(problem.examples.labels) <= 256 else "x16"  # type: ignore[attr-defined]
         return getattr(core, name)(data, problem.mass)
@@ -131,10 +129,7 @@ class DualState:
 class ExplicitState(DualState):
     """Multipliers and w of a model written in Python."""
 
-    def _open(self, problem: Problem, single: bool) -> Any:
-        self.core = core.ExplicitAscent(
-            core.ExplicitData(problem.n_blocks, problem.dimension), problem.mass
-        )
+    def _open(self, problem: Problem) -> Any:
         executor = getattr(problem.examples, "executor", None)
         batched = hasattr(
             getattr(problem.examples, "model", None), "batch_loss_augmented_inference"
@@ -142,7 +137,8 @@ class ExplicitState(DualState):
         # Outputs of a batch are found at one w, then visited in turn: wide enough to feed the workers,
         # narrow enough that w is fresh.
         self.batch = 1 if executor is None and not batched else max(8, 4 * workers(executor))
-        return self.core
+        data = core.ExplicitData(problem.n_blocks, problem.dimension)
+        return core.ExplicitAscent(data, problem.mass)
 
     def running(self) -> np.ndarray:
         """The w that the visits see, read-only."""
@@ -154,10 +150,12 @@ class ExplicitState(DualState):
         """Parts of an order in which no block stands twice: an offer is for one visit."""
         for start in range(0, len(order), self.batch):
             blocks = order[start : start + self.batch]
-            while len(blocks):
+            while len(blocks) > 1:
                 first = np.sort(np.unique(blocks, return_index=True)[1])
                 yield blocks[first]
                 blocks = np.delete(blocks, first)
+            if len(blocks):
+                yield blocks
 
     def ask(self, blocks: np.ndarray, w: np.ndarray) -> None:
         """Offer the oracle's planes to their blocks."""
@@ -186,8 +184,7 @@ class ExplicitState(DualState):
 
     def subgradient(self, order: np.ndarray) -> float:
         risk, active = 0.0, float(len(self.problem.active))
-        for start in range(0, len(order), self.batch):
-            blocks = order[start : start + self.batch]
+        for blocks in self.batches(order):
             steps = self.core.steps
             self.ask(blocks, self.running() * (active / steps) if steps else self.running())
             calls, seen = self.core.subgradient(blocks, active)

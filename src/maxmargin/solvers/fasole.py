@@ -102,10 +102,9 @@ class Fasole(Solver):
         """Algorithm 2 on the kept outputs, from where they stand."""
         active = problem.active
         for _ in range(self.max_sweeps):
+            order = state.dual.rng.permutation(active)  # of (12): the inner solver's own affair
             visit = state.dual.visit(
-                state.dual.rng.permutation(
-                    active
-                ),  # the order of (12) is the inner solver's own affair
+                order,
                 rule=self.rule,
                 oracle=False,
                 tolerance=state.tol,
