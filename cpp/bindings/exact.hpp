@@ -57,8 +57,9 @@ nb::class_<Exact<Structure>> bind_exact(nb::module_& m, const char* name) {
         }
         if (expected != static_cast<int64_t>(outputs.size()))
           throw nb::value_error("the outputs do not fit the examples");
-        for (size_t k = 0; k < outputs.size(); ++k)
-          if (outputs.data()[k] < 0 || outputs.data()[k] >= e.structure().label_count())
+        const Label* y = outputs.data();
+        for (size_t p = 0; p < blocks.size(); y += e.structure().output_size(blocks.data()[p]), ++p)
+          if (!e.structure().valid(blocks.data()[p], y))
             throw nb::value_error("an output holds a label that the model does not have");
         double offset = 0;
         {

@@ -118,7 +118,9 @@ class Chain {
 
   int64_t blocks() const { return data_.blocks(); }
   int64_t dimension() const { return data_.dimension(); }
-  int64_t label_count() const { return K_; }
+  bool valid(int64_t block, const Label* y) const {
+    return std::all_of(y, y + length(block), [&](Label k) { return k >= 0 && k < K_; });
+  }
   size_t weights() const { return static_cast<size_t>(transitions_) + static_cast<size_t>(K_ + 2) * stride_; }
   int output_size(int64_t block) const { return length(block); }
   Scratch scratch() const {

@@ -45,6 +45,14 @@ def cost_matrix(costs: Any, classes: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(matrix)
 
 
+def saved_costs(cost: np.ndarray, n: int) -> np.ndarray | None:
+    """Costs read from a file, None where every mistake costs 1; refuses what is no cost matrix."""
+    fine = cost.dtype == np.float64 and cost.shape == (n, n) and np.isfinite(cost).all()
+    if not fine or (cost < 0).any() or np.diagonal(cost).any():
+        raise ValueError("its costs are not those of a model")
+    return None if np.array_equal(cost, 1.0 - np.eye(n)) else cost
+
+
 @dataclass(frozen=True)
 class ZeroOne:
     """One for a wrong label, zero for the right one."""

@@ -7,11 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.data.attributes import Vocabulary
-from maxmargin.data.labels import LabelSet, as_array
 from maxmargin.estimators import MulticlassSVC, StructuralSVM
 from maxmargin.io.model_file import ModelFileError, read, write
-from maxmargin.losses import Costs, Hamming, ZeroOne, sequence_loss
 from maxmargin.models import Chain, Multiclass
 from maxmargin.problem import Certificate
 
@@ -49,6 +46,7 @@ def save(svm: Any, path: Any) -> None:
             "Python is code, which a model file cannot hold: save coef_ and rebuild the model"
         )
     solver = svm.solver if isinstance(svm.solver, str) else svm.solver_
+    state, arrays = model.state()
     header = {
         "estimator": type(svm).__name__,
         "params": {
@@ -56,69 +54,19 @@ def save(svm: Any, path: Any) -> None:
         },
         "solver": solver,
         "certificate": vars(svm.certificate_),
-        "model": describe(model),
+        "model": {"kind": type(model).__name__, **state},
     }
     w = svm.w_ if isinstance(svm, MulticlassSVC) else svm.coef_
-    write(path, header, {"w": w, "cost": model.cost_})
+    write(path, header, {"w": w, **arrays})
 
 
-def describe(model: Any) -> dict[str, Any]:
-    """A fitted model as plain values."""
-    labels = model.classes_.tolist()
-    if not all(isinstance(label, PLAIN) for label in labels):
-        raise ValueError(
-            "save: labels must be strings, numbers, booleans or None to be written to a file"
-        )
-    state = {
-        "kind": type(model).__name__,
-        "bias": model.bias,
-        "classes": labels,
-        "dtype": model.classes_.dtype.str,
-        "n_features": model.n_features_,
-    }
-    if isinstance(model, Chain):
-        names = None if model.vocabulary_ is None else list(model.vocabulary_.index)
-        if not all(isinstance(name, str) for name in names or ()):
-            raise ValueError("save: attribute names must be strings to be written to a file")
-        state |= {"start": bool(model.start), "end": bool(model.end)}
-        state |= {"mean": model.hamming_.mean, "attributes": names}
-    return state
-
-
-def rebuild(state: dict[str, Any], cost: np.ndarray) -> Any:
-    """A fitted model from its plain values."""
-    classes = state["classes"]
-    labels = LabelSet([])
-    dtype = np.dtype(state["dtype"])
-    labels.classes = as_array(classes) if dtype.hasobject else np.asarray(classes, dtype=dtype)
-    labels.code = {label: k for k, label in enumerate(classes)}
-    plain = np.array_equal(cost, 1.0 - np.eye(len(classes)))
-    if state["kind"] == "Chain":
-        loss = Hamming(costs=None if plain else cost, mean=state["mean"])
-        model: Any = Chain(loss, state["bias"], state["start"], state["end"])
-        model.hamming_ = sequence_loss(loss)
-        model.vocabulary_ = None
-        if state["attributes"] is not None:
-            model.vocabulary_ = Vocabulary()
-            model.vocabulary_.index = {name: j for j, name in enumerate(state["attributes"])}
-        extra = len(classes) * (len(classes) + state["start"] + state["end"])
-    else:
-        model = Multiclass(ZeroOne() if plain else Costs(cost), state["bias"])
-        extra = 0
-    model.labels_, model.classes_, model.cost_ = labels, labels.classes, cost
-    model.n_features_ = state["n_features"]
-    width = model.n_features_ + (model.bias is not None)
-    model.size_joint_feature = len(classes) * width + extra
-    return model
-
-
-def check_arrays(path: Any, arrays: dict[str, np.ndarray], classes: list) -> None:
-    """Refuse numbers that no saved model has."""
-    w, cost, K = arrays["w"], arrays["cost"], len(classes)
-    fine = w.dtype == np.float64 and cost.dtype == np.float64 and cost.shape == (K, K)
-    fine = fine and len({(type(label), label) for label in classes}) == K
-    if not fine or not np.isfinite(w).all() or not np.isfinite(cost).all() or (cost < 0).any():
-        raise ModelFileError(f"{path} is damaged: its weights or costs are not those of a model")
+def rebuild(state: dict[str, Any], arrays: dict[str, np.ndarray]) -> tuple[Any, np.ndarray]:
+    """A fitted model from its plain values and arrays, and its weights; refuses what does not fit."""
+    w = arrays["w"]
+    model = MODELS[state["kind"]].from_state(state, arrays)
+    if w.dtype != np.float64 or w.shape != (model.size_joint_feature,) or not np.isfinite(w).all():
+        raise ValueError("its weights do not fit its model")
+    return model, w
 
 
 def load(path: Any) -> Any:
@@ -129,20 +77,17 @@ def load(path: Any) -> Any:
     header, arrays = read(path)
     try:
         kind = ESTIMATORS[header["estimator"]]
-        check_arrays(path, arrays, header["model"]["classes"])
-        model = rebuild(header["model"], arrays["cost"])
-        if arrays["w"].shape != (model.size_joint_feature,):
-            raise ModelFileError(f"{path} is damaged: its weights do not fit its model")
+        model, w = rebuild(header["model"], arrays)
         params = dict(header["params"], solver=header["solver"])
         own = {"model": model} if kind is StructuralSVM else {"loss": model.task_loss}
         svm: Any = kind(**own, **params)
         svm.certificate_ = Certificate(**header["certificate"])
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ModelFileError(f"{path} is damaged: {error!r}") from None
     svm.model_, svm.classes_, svm.solver_ = model, model.classes_, header["solver"]
     if kind is MulticlassSVC:
-        svm.w_, svm.n_features_in_ = arrays["w"], model.n_features_
+        svm.w_, svm.n_features_in_ = w, model.n_features_
         svm._unpack()
     else:
-        svm.coef_ = arrays["w"]
+        svm.coef_ = w
     return svm

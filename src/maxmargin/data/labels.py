@@ -68,3 +68,22 @@ class LabelSet:
     def decode(self, codes: np.ndarray) -> np.ndarray:
         """Labels of codes."""
         return self.classes[codes]
+
+    def state(self) -> dict[str, Any]:
+        """The labels as plain values; refuses labels that text cannot hold."""
+        labels = self.classes.tolist()
+        if not all(isinstance(label, str | int | float | bool | None) for label in labels):
+            raise ValueError(
+                "save: labels must be strings, numbers, booleans or None to be written to a file"
+            )
+        return {"classes": labels, "dtype": self.classes.dtype.str}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> LabelSet:
+        """The labels that ``state`` wrote, in their order."""
+        labels, classes, dtype = cls([]), state["classes"], np.dtype(state["dtype"])
+        if len({(type(label), label) for label in classes}) != len(classes):
+            raise ValueError("labels must be distinct")
+        labels.classes = as_array(classes) if dtype.hasobject else np.asarray(classes, dtype=dtype)
+        labels.code = {label: k for k, label in enumerate(classes)}
+        return labels

@@ -22,6 +22,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from maxmargin._core import core
+from maxmargin.data.labels import LabelSet
 
 PROTOCOL = (
     "initialize",
@@ -103,6 +104,7 @@ class CompiledExamples(Examples):
     """A built-in model on data, answered by the core; ``ask`` for margin, ``ask_slack`` for slack."""
 
     ask: Any
+    labels: LabelSet
     kind: ClassVar[str]
 
     def exactly(self, rescaling: str) -> Any:
@@ -112,6 +114,15 @@ class CompiledExamples(Examples):
         if not hasattr(self, "ask_slack"):
             self.ask_slack = getattr(core, f"{self.kind}SlackExact")(self.core)
         return self.ask_slack
+
+    def state_name(self, rescaling: str, single: bool) -> str:
+        """The core's dual state for these examples."""
+        slack = "Slack" if rescaling == "slack" else ""
+        return f"{self.kind}{slack}Ascent{32 if single else 64}"
+
+    def knows(self, outputs: np.ndarray) -> bool:
+        """Whether outputs that were kept before hold this model's labels only."""
+        return len(outputs) == 0 or int(np.max(outputs)) < len(self.labels)
 
     def slacks(self, w: np.ndarray, n_jobs: int, rescaling: str = "margin") -> np.ndarray:
         return self.exactly(rescaling).slacks(w, n_jobs, False)[0]
@@ -155,6 +166,15 @@ class Model(BaseEstimator):
 
     def initialize(self, X: Any, Y: Any) -> None:
         """Learn the classes and the number of features."""
+        raise NotImplementedError
+
+    def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """The fitted model as plain values (text and numbers) and arrays, for a model file."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
+        """The fitted model that ``state`` wrote; raises what no fitted model could have written."""
         raise NotImplementedError
 
     def inference(self, x: Any, w: np.ndarray) -> Any:

@@ -21,7 +21,7 @@ from maxmargin._core import core
 from maxmargin.data.attributes import Vocabulary, are_attributes
 from maxmargin.data.labels import LabelSet, plain
 from maxmargin.data.memory import FeatureRows, feature_rows
-from maxmargin.losses import cost_matrix, sequence_loss
+from maxmargin.losses import Hamming, cost_matrix, saved_costs, sequence_loss
 from maxmargin.models.base import (
     CompiledExamples,
     Model,
@@ -51,6 +51,9 @@ class ChainExamples(CompiledExamples):
                 "rescaling='slack' for a Chain needs a loss that counts mistakes (costs=None, and no "
                 "node_weight that differs inside a sequence); rescaling='margin' takes any loss"
             )
+
+    def state_name(self, rescaling: str, single: bool) -> str:
+        return super().state_name(rescaling, single) + ("x8" if len(self.labels) <= 256 else "x16")
 
     def split(self, codes: np.ndarray) -> list[np.ndarray]:
         """Labels of each sequence from the codes of all rows."""
@@ -130,8 +133,7 @@ class Chain(Model):
                     f"X[0] must have two dimensions (positions, features), got shape {first.shape}"
                 )
             self.n_features_ = int(first.shape[1])
-        K, d = len(self.classes_), self.n_features_ + (self.bias is not None)
-        self.size_joint_feature = K * d + K * K + K * bool(self.start) + K * bool(self.end)
+        self._measure()
 
     def bind(self, X: Sequence, Y: Any = None, node_weight: Any = None) -> ChainExamples:
         """The model on these data; without Y for prediction only."""
@@ -229,6 +231,39 @@ class Chain(Model):
         if self.end:
             parts["end"] = rest[:K]
         return parts
+
+    def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        names = None if self.vocabulary_ is None else list(self.vocabulary_.index)
+        if not all(isinstance(name, str) for name in names or ()):
+            raise ValueError("save: attribute names must be strings to be written to a file")
+        state = {
+            "bias": self.bias,
+            "start": bool(self.start),
+            "end": bool(self.end),
+            "mean": self.hamming_.mean,
+            "n_features": self.n_features_,
+            "attributes": names,
+        }
+        return {**state, **self.labels_.state()}, {"cost": self.cost_}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> Chain:
+        labels = LabelSet.from_state(state)
+        loss = Hamming(costs=saved_costs(arrays["cost"], len(labels)), mean=state["mean"])
+        model = cls(loss, state["bias"], state["start"], state["end"])
+        model.labels_, model.classes_, model.cost_ = labels, labels.classes, arrays["cost"]
+        model.hamming_ = loss
+        model.vocabulary_ = None
+        if state["attributes"] is not None:
+            model.vocabulary_ = Vocabulary()
+            model.vocabulary_.index = {name: j for j, name in enumerate(state["attributes"])}
+        model.n_features_ = state["n_features"]
+        model._measure()
+        return model
+
+    def _measure(self) -> None:
+        K, d = len(self.classes_), self.n_features_ + (self.bias is not None)
+        self.size_joint_feature = K * d + K * K + K * bool(self.start) + K * bool(self.end)
 
 
 def check_node_weight(node_weight: Sequence, lengths: np.ndarray) -> list[np.ndarray]:

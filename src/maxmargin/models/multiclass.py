@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from maxmargin._core import core
 from maxmargin.data.labels import LabelSet
 from maxmargin.data.memory import FeatureRows, feature_rows
-from maxmargin.losses import Costs, cost_matrix, flat_loss
+from maxmargin.losses import Costs, ZeroOne, cost_matrix, flat_loss, saved_costs
 from maxmargin.models.base import (
     CompiledExamples,
     Model,
@@ -151,3 +151,17 @@ class Multiclass(Model):
         if self.bias is None:
             return {"weights": matrix}
         return {"weights": matrix[:, :-1], "bias": matrix[:, -1] * self.bias}
+
+    def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        labels = self.labels_.state()
+        return {"bias": self.bias, "n_features": self.n_features_, **labels}, {"cost": self.cost_}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> Multiclass:
+        labels = LabelSet.from_state(state)
+        costs = saved_costs(arrays["cost"], len(labels))
+        model = cls(ZeroOne() if costs is None else Costs(costs), state["bias"])
+        model.labels_, model.classes_, model.cost_ = labels, labels.classes, arrays["cost"]
+        model.n_features_ = state["n_features"]
+        model.size_joint_feature = len(labels) * (model.n_features_ + (model.bias is not None))
+        return model

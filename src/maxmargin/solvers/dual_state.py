@@ -50,12 +50,9 @@ class DualState:
         self.oracle_calls = 0
 
     def _open(self, problem: Problem) -> Any:
-        data = problem.examples.core
-        slack = "Slack" if problem.rescaling == "slack" else ""
-        name = f"{problem.examples.kind}{slack}Ascent{32 if self.single else 64}"  # type: ignore[attr-defined]
-        if isinstance(data, core.ChainData):
-            name += "x8" if len(problem.examples.labels) <= 256 else "x16"  # type: ignore[attr-defined]
-        return getattr(core, name)(data, problem.mass)
+        examples: Any = problem.examples
+        name = examples.state_name(problem.rescaling, self.single)
+        return getattr(core, name)(examples.core, problem.mass)
 
     def visit(
         self,
@@ -106,7 +103,7 @@ class DualState:
         """Start from these multipliers."""
         point = support.rescaled(self.problem.mass)
         kind = self.core.support()[2].dtype
-        if len(point.outputs) and int(np.max(point.outputs)) >= len(self.problem.examples.labels):  # type: ignore[attr-defined]
+        if not self.problem.examples.knows(point.outputs):  # type: ignore[attr-defined]
             raise ValueError("warm_start: the last fit had other labels; set warm_start=False")
         self.core.restore(
             point.blocks, point.multipliers, np.ascontiguousarray(point.outputs, dtype=kind)
