@@ -1,10 +1,12 @@
 // The exact answers of a compiled model, bound once for every structure.
 #pragma once
 
+#include <limits>
 #include <string>
 
 #include "bindings/common.hpp"
 #include "models/exact.hpp"
+#include "solvers/output_cache.hpp"
 
 namespace mm {
 
@@ -17,10 +19,39 @@ void check_size(const Exact<Structure>& e, const Array1<double>& w) {
   }
 }
 
+// The cache of a structure, named after its exact answers: MulticlassExact has a MulticlassCache.
+template <class Structure>
+void bind_cache(nb::module_& m, const char* exact) {
+  using C = OutputCache<Structure>;
+  using Label = typename Structure::Label;
+  static const std::string name = std::string(exact).replace(std::string(exact).rfind("Exact"), 5, "Cache");
+  nb::class_<C>(m, name.c_str())
+      .def(nb::init<const typename Structure::Data&, int>(), nb::keep_alive<1, 2>())
+      .def("add",
+           [](C& c, Array1<Label> outputs) {
+             if (static_cast<int64_t>(outputs.size()) != c.labels())
+               throw nb::value_error("the outputs do not fit the examples");
+             nb::gil_scoped_release release;
+             c.add(outputs.data());
+           })
+      .def("best", [](C& c, Array1<double> w, int threads) {
+        if (static_cast<int64_t>(w.size()) != c.structure().dimension())
+          throw nb::value_error("w does not fit the model");
+        std::vector<double> xi(c.structure().blocks());
+        std::vector<Label> y(c.labels());
+        {
+          nb::gil_scoped_release release;
+          c.best(w.data(), threads, xi.data(), y.data());
+        }
+        return nb::make_tuple(to_numpy(std::move(xi)), to_numpy(std::move(y)));
+      });
+}
+
 template <class Structure>
 nb::class_<Exact<Structure>> bind_exact(nb::module_& m, const char* name) {
   using E = Exact<Structure>;
   using Label = typename Structure::Label;
+  bind_cache<Structure>(m, name);
   return nb::class_<E>(m, name)
       .def(nb::init<const typename Structure::Data&>(), nb::keep_alive<1, 2>())
       .def_prop_ro("dimension", [](const E& e) { return e.structure().dimension(); })
@@ -32,10 +63,28 @@ nb::class_<Exact<Structure>> bind_exact(nb::module_& m, const char* name) {
              std::vector<Label> y(outputs ? e.labels() : 0);
              {
                nb::gil_scoped_release release;
-               e.slacks(w.data(), threads, xi.data(), outputs ? y.data() : nullptr);
+               e.slacks(w.data(), threads, xi.data(), outputs ? y.data() : nullptr, nullptr);
              }
              return nb::make_tuple(to_numpy(std::move(xi)), to_numpy(std::move(y)));
            })
+      .def("slack_bounds",
+           [](const E& e, Array1<double> w, int threads) {
+             check_size(e, w);
+             std::vector<double> xi(e.structure().blocks());
+             std::vector<double> ceilings(xi.size(), std::numeric_limits<double>::infinity());
+             {
+               nb::gil_scoped_release release;
+               e.slacks(w.data(), threads, xi.data(), nullptr, ceilings.data());
+             }
+             return nb::make_tuple(to_numpy(std::move(xi)), to_numpy(std::move(ceilings)));
+           })
+      .def_prop_ro("exact",
+                   [](const E& e) {
+                     if constexpr (requires { e.structure().exact(); })
+                       return e.structure().exact();
+                     else
+                       return true;
+                   })
       .def("predict",
            [](const E& e, Array1<double> w, int threads) {
              check_size(e, w);

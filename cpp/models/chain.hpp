@@ -114,6 +114,7 @@ class Chain {
       for (int b = 0; b < K_; ++b)
         cost_[static_cast<size_t>(a) * stride_ + b] =
             static_cast<Real>(data.cost[static_cast<size_t>(a) * K_ + b]);
+    counts_ = counts_mistakes();
   }
 
   int64_t blocks() const { return data_.blocks(); }
@@ -220,6 +221,8 @@ class Chain {
     }
     return score(s, y);
   }
+
+  bool slack_argmax() const { return counts_; }
 
   // argmax_y Delta(y) (score(y) + shift) for a loss that counts mistakes, each of one cost: Viterbi with the
   // count n of mistakes in the state, F[t, n, k], then the best n. Needs T times the work of `best`.
@@ -388,10 +391,22 @@ class Chain {
   }
 
  private:
+  // Whether the loss of every sequence is a number of mistakes times one cost.
+  bool counts_mistakes() const {
+    for (int a = 0; a < K_; ++a)
+      for (int b = 0; b < K_; ++b)
+        if (data_.cost[static_cast<size_t>(a) * K_ + b] != (a == b ? 0 : 1)) return false;
+    for (int64_t i = 0; i < blocks(); ++i)
+      for (int t = 1; t < length(i); ++t)
+        if (data_.node_weight[row(i, t)] != data_.node_weight[row(i, 0)]) return false;
+    return true;
+  }
+
   const Data& data_;
   int K_, stride_;
   int64_t transitions_;  // where the transition rows begin
   int longest_ = 0;
+  bool counts_ = false;
   aligned<Real> cost_;
   // <x_t, x_q> of pairs of positions of a sequence, each computed when first asked for.
   static constexpr int longest_gram = 128;

@@ -21,8 +21,9 @@ class Exact {
   int64_t labels() const { return first_.back(); }
   int64_t first(int64_t block) const { return first_[block]; }
 
-  // xi_i = max_y s_i(y) for every block; the maximising outputs too, unless `outputs` is null.
-  void slacks(const double* flat, int threads, double* xi, Label* outputs) const {
+  // xi_i = max_y s_i(y) for every block; the maximising outputs too, unless `outputs` is null, and where the
+  // argmax is a search the ceilings that it proved, unless `ceilings` is null.
+  void slacks(const double* flat, int threads, double* xi, Label* outputs, double* ceilings) const {
     const auto W = packed(flat);
     parallel(structure_.blocks(), threads, [&](int64_t from, int64_t to, int) {
       auto s = structure_.scratch();
@@ -34,6 +35,8 @@ class Exact {
         structure_.open(i, W.data(), s, true, 1);
         const double top = structure_.best(s, W.data(), y.data());
         xi[i] = top - structure_.score(s, truth.data());
+        if constexpr (requires { s.ceiling; })
+          if (ceilings) ceilings[i] = s.ceiling;
         if (outputs) std::copy(y.begin(), y.end(), outputs + first_[i]);
       }
     });

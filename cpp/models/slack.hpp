@@ -3,12 +3,18 @@
 //   s(y) = Delta(y) (c + <w, psi(y)>),   c = 1, or the scale of the loss in the subgradient method
 //   a move sum_j c_j Delta_j psi_j puts c_j Delta_j on y_j and minus their sum on the true output
 //
-// The base structure answers `best_slack`, the argmax of s. Scores are absolute here (s of the true output
-// is 0), so that a visit opens the whole block.
+// The base structure answers `best_slack`, the argmax of s; where its `slack_argmax()` says that it cannot, the
+// output is searched over the loss multiplier. Scores are absolute here (s of the true output is 0), so that a
+// visit opens the whole block.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <vector>
+
+#include "models/hull.hpp"
+#include "simd.hpp"
 
 namespace mm {
 
@@ -24,6 +30,10 @@ class SlackRescaled : public Base {
     std::vector<double> coefficients;
     double margin_of_truth = 0;
     double scale = 1;
+    double ceiling = 0;   // no output of the block scores more, after `best`
+    aligned<Real> zeros;  // weights of no margin, for the search
+    std::vector<Label> candidate;
+    HullSearch search;
   };
   Scratch scratch() const {
     Scratch s;
@@ -45,9 +55,18 @@ class SlackRescaled : public Base {
     const double loss = Base::loss(s.block, y);
     return loss == 0 ? 0 : loss * (s.scale + Base::score(s, y) - s.margin_of_truth);
   }
+  bool exact() const {
+    if constexpr (requires(const Base& b) { b.slack_argmax(); })
+      return Base::slack_argmax();
+    else
+      return true;
+  }
   double best(Scratch& s, const Real* W, Label* y) const {
-    Base::best_slack(s, W, s.scale - s.margin_of_truth, s.truth.data(), y);
-    return score(s, y);
+    if (!exact()) return search(s, W, y);
+    if constexpr (requires(const Base& b) { b.best_slack(s, W, 0.0, y, y); })
+      Base::best_slack(s, W, s.scale - s.margin_of_truth, s.truth.data(), y);
+    s.ceiling = score(s, y);
+    return s.ceiling;
   }
 
   void build_pair(Scratch& s, int64_t block, const Label* plus, const Label* minus) const {
@@ -64,6 +83,38 @@ class SlackRescaled : public Base {
   }
 
  private:
+  // The best output that the margin oracle shows at some multiplier of the loss, and the true one.
+  double search(Scratch& s, const Real* W, Label* y) const {
+    const int64_t block = s.block;
+    const int size = Base::output_size(block);
+    const auto point = [&](const Label* u, double lambda, double multiplier) {
+      const double loss = Base::loss(block, u);
+      return HullPoint{loss, Base::score(s, u) - lambda * loss - s.margin_of_truth, multiplier};
+    };
+    std::vector<Label>& found = s.candidate;
+    found.resize(size);
+    s.zeros.resize(Base::weights());
+    Base::open(block, s.zeros.data(), s, true, 1);
+    Base::best(s, s.zeros.data(), y);  // the largest loss
+    Base::open(block, W, s, false, 1);
+    Base::best(s, W, found.data());
+    const HullPoint left = point(found.data(), 0, 0);
+    const HullPoint right = point(y, 0, std::numeric_limits<double>::infinity());
+    s.search.scale(s.scale);
+    double top = s.search.value(right);
+    if (s.search.value(left) > top) top = s.search.value(left), std::copy(found.begin(), found.end(), y);
+    if (!(top > 0)) top = 0, std::copy(s.truth.begin(), s.truth.end(), y);
+    const auto ask = [&](double lambda) {
+      Base::open(block, W, s, true, static_cast<Real>(lambda));
+      Base::best(s, W, found.data());
+      return point(found.data(), lambda, lambda);
+    };
+    s.ceiling =
+        s.search.run(left, right, s.scale, top, ask, [&] { std::copy(found.begin(), found.end(), y); });
+    Base::open(block, W, s, false, 1);
+    return score(s, y);
+  }
+
   void gather(Scratch& s, int64_t block, const double* c, int n) const {
     const int size = Base::output_size(block);
     double total = 0;

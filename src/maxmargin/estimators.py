@@ -26,7 +26,7 @@ from maxmargin.models.multiclass import Multiclass
 from maxmargin.models.python import bind_model
 from maxmargin.problem import Formulation, Problem
 from maxmargin.problem.problem import check_weight_of_risk, check_weights
-from maxmargin.result import Result
+from maxmargin.result import Result, Status
 from maxmargin.runtime.executor import count_jobs, open_executor
 from maxmargin.solvers import make_solver
 from maxmargin.train import train
@@ -149,6 +149,11 @@ def warn_not_converged(result: Result) -> None:
     advice = "raise max_passes or max_seconds, raise tol, lower C, or scale the features"
     if not c.exact:
         advice = "the model's argmax is not exact, so the gap is not proven"
+    elif result.status is Status.INEXACT:
+        advice = (
+            "the search over the loss multiplier finds no worse output but cannot exclude one: the gap is a "
+            "proven bound; give the model a slack_rescaled_inference, or raise tol"
+        )
     elif result.solver in ("bcfw", "subgradient"):
         advice = f"solver {result.solver!r} converges slowly; solver='auto' is faster, or raise tol"
     warnings.warn(

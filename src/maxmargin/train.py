@@ -38,6 +38,7 @@ class Run:
     threshold: float = math.inf
     polish_until: float = math.inf
     primal: float = math.inf
+    seen: float = math.inf  # the primal as far as a searching argmax found it
     dual: float = -math.inf
     w: np.ndarray | None = None
     support: Support | None = None
@@ -60,9 +61,10 @@ class Run:
     def certify(self, state: Any, report: StepReport | None) -> None:
         """One exact pass; the best w and the best multipliers are kept, each for its own bound."""
         w, support = self.solver.solution(self.problem, state)
-        given = None if report is None else report.slacks
+        given = None if report is None or not self.problem.exact else report.slacks
         bounds = certify_state(self.problem, w, support, given)
         self.oracle_calls += self.problem.n_blocks if given is None else 0
+        self.seen = min(self.seen, bounds.seen)
         if bounds.primal < self.primal:
             self.primal, self.w = bounds.primal, w
         if bounds.dual > self.dual:
@@ -87,9 +89,11 @@ class Run:
         return None
 
     def settle(self, goal: float) -> None:
-        """The certified gap may be small enough."""
-        if self.gap <= goal:
-            self.status = Status.SOLVED if self.problem.exact else Status.INEXACT
+        """The certified gap may be small enough; or all that the argmax finds is, and more would not help."""
+        if self.gap <= goal and self.problem.bounded:
+            self.status = Status.SOLVED
+        elif gap_between(self.seen, self.dual, self.problem.total) <= goal:
+            self.status = Status.INEXACT
 
     def known(self) -> dict[str, float]:
         """What a row of the history says whoever took the step."""
@@ -223,7 +227,7 @@ def conclude(run: Run, state: Any) -> None:
 def finish(run: Run) -> Result:
     """The certificate of the best point."""
     assert run.w is not None and run.support is not None and run.status is not None
-    exact = run.problem.exact
+    exact = run.problem.bounded
     certificate = Certificate(
         primal=run.primal,
         dual=run.dual,

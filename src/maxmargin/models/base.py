@@ -59,6 +59,9 @@ class Examples(ABC):
     n: int
     dimension: int
     exact: bool = True
+    enumerates: bool = (
+        False  # the argmax tries every output, which costs no more than a few of them
+    )
     core: Any = None  # the compiled data set, where there is one
 
     @abstractmethod
@@ -83,11 +86,27 @@ class Examples(ABC):
         """Whether the argmax of this rescaling is always the best output."""
         return self.exact
 
+    def is_bounded(self, rescaling: str) -> bool:
+        """Whether ``slack_bounds`` has proven ceilings."""
+        return self.is_exact(rescaling)
+
+    def slack_bounds(
+        self, w: np.ndarray, n_jobs: int, rescaling: str = "margin"
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Slacks of every example as far as the argmax found them, and what they cannot exceed."""
+        found = self.slacks(w, n_jobs, rescaling)
+        proven = self.is_exact(rescaling)
+        return found, found if proven else np.full_like(found, np.inf)
+
     @abstractmethod
     def worst_outputs(
         self, w: np.ndarray, n_jobs: int, rescaling: str = "margin"
     ) -> tuple[np.ndarray, Any]:
         """xi_i(w) of every example, and the outputs that attain them."""
+
+    @abstractmethod
+    def cache(self, capacity: int, rescaling: str = "margin") -> Any:
+        """The last outputs of each example: ``add`` takes one of each, ``best`` tells the worst kept ones."""
 
     def check_slacks(
         self, w: np.ndarray, slacks: np.ndarray, blocks: np.ndarray, outputs: Any, exact: bool
@@ -115,6 +134,19 @@ class CompiledExamples(Examples):
             self.ask_slack = getattr(core, f"{self.kind}SlackExact")(self.core)
         return self.ask_slack
 
+    def is_exact(self, rescaling: str) -> bool:
+        return self.exactly(rescaling).exact
+
+    def is_bounded(self, rescaling: str) -> bool:
+        return True
+
+    def slack_bounds(
+        self, w: np.ndarray, n_jobs: int, rescaling: str = "margin"
+    ) -> tuple[np.ndarray, np.ndarray]:
+        if self.is_exact(rescaling):
+            return super().slack_bounds(w, n_jobs, rescaling)
+        return self.exactly(rescaling).slack_bounds(w, n_jobs)
+
     def state_name(self, rescaling: str, single: bool) -> str:
         """The core's dual state for these examples."""
         slack = "Slack" if rescaling == "slack" else ""
@@ -131,6 +163,10 @@ class CompiledExamples(Examples):
         self, w: np.ndarray, n_jobs: int, rescaling: str = "margin"
     ) -> tuple[np.ndarray, np.ndarray]:
         return self.exactly(rescaling).slacks(w, n_jobs, True)
+
+    def cache(self, capacity: int, rescaling: str = "margin") -> Any:
+        slack = "Slack" if rescaling == "slack" else ""
+        return getattr(core, f"{self.kind}{slack}Cache")(self.core, capacity)
 
     def combine(self, blocks, multipliers, outputs, rescaling="margin"):
         labels = np.ascontiguousarray(outputs, dtype=np.int32)

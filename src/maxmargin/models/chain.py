@@ -39,18 +39,10 @@ class ChainExamples(CompiledExamples):
 
     kind = "Chain"
 
-    def __init__(self, rows: FeatureRows, labels: LabelSet, data: Any, counts: bool):
+    def __init__(self, rows: FeatureRows, labels: LabelSet, data: Any):
         self.rows, self.labels, self.core = rows, labels, data
-        self.counts = counts  # the loss is a number of mistakes times a cost of the sequence
         self.ask = core.ChainExact(data)
         self.n, self.dimension = self.ask.blocks, self.ask.dimension
-
-    def check_rescaling(self, rescaling: str) -> None:
-        if rescaling == "slack" and not self.counts:
-            raise ValueError(
-                "rescaling='slack' for a Chain needs a loss that counts mistakes (costs=None, and no "
-                "node_weight that differs inside a sequence); rescaling='margin' takes any loss"
-            )
 
     def state_name(self, rescaling: str, single: bool) -> str:
         return super().state_name(rescaling, single) + ("x8" if len(self.labels) <= 256 else "x16")
@@ -157,8 +149,7 @@ class Chain(Model):
             self._node_weight(node_weight, lengths),
             self.cost_.ravel(),
         )
-        counts = self.hamming_.costs is None and node_weight is None
-        return ChainExamples(rows, self.labels_, data, counts)
+        return ChainExamples(rows, self.labels_, data)
 
     def encode(self, Y: Sequence, lengths: np.ndarray) -> np.ndarray:
         """Codes of all labels; refuses wrong lengths and labels that are not in ``classes_``."""

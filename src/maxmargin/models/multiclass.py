@@ -30,6 +30,7 @@ class MulticlassExamples(CompiledExamples):
     """Multiclass data in the core."""
 
     kind = "Multiclass"
+    enumerates = True
 
     def __init__(self, rows: FeatureRows, labels: LabelSet, codes: np.ndarray, cost: np.ndarray):
         self.rows, self.labels = rows, labels

@@ -23,6 +23,8 @@ from maxmargin.models.base import (
 from maxmargin.models.search import search_slack
 from maxmargin.runtime.executor import map_chunks
 
+PASS = 256  # examples whose oracle is asked at a time in a pass over all
+
 Vector = tuple[np.ndarray, np.ndarray]  # sorted indices (int32) and values of a sparse vector
 
 
@@ -34,11 +36,11 @@ def answer(model: Any, X: list, Y: list, w: np.ndarray) -> list[Any]:
     return [model.loss_augmented_inference(x, y, w) for x, y in zip(X, Y, strict=True)]
 
 
-def answer_slack(model: Any, X: list, Y: list, w: np.ndarray) -> list[Any]:
-    """Slack-rescaled outputs: the model's own, or found by a search over the loss multiplier."""
+def answer_slack(model: Any, X: list, Y: list, w: np.ndarray) -> list[tuple[Any, float]]:
+    """Slack-rescaled outputs with ceilings: the model's own, or found by a search over the multiplier."""
     own = getattr(model, "slack_rescaled_inference", None)
     if own is not None:
-        return [own(x, y, w) for x, y in zip(X, Y, strict=True)]
+        return [(own(x, y, w), 0.0) for x, y in zip(X, Y, strict=True)]
     return [search_slack(model, x, y, w) for x, y in zip(X, Y, strict=True)]
 
 
@@ -123,38 +125,70 @@ class PythonExamples(Examples):
         own = rescaling == "margin" or hasattr(self.model, "slack_rescaled_inference")
         return self.exact and own
 
+    def is_bounded(self, rescaling: str) -> bool:
+        """The search has ceilings, where the margin oracle that it asks is exact."""
+        return self.exact
+
     def oracle(
         self, blocks: Sequence[int], w: np.ndarray, rescaling: str = "margin"
     ) -> list[tuple[float, Vector]]:
         """Offset and vector of the worst plane of each block."""
+        return self._worst(blocks, w, rescaling)[0]
+
+    def _worst(
+        self, blocks: Sequence[int], w: np.ndarray, rescaling: str
+    ) -> tuple[list[tuple[float, Vector]], list[float]]:
+        """The worst plane of each block, and the ceiling of its slack where that was searched."""
         assert self.Y is not None
         items = [int(i) for i in blocks]
         X, Y = [self.X[i] for i in items], [self.Y[i] for i in items]
-        ask = answer if rescaling == "margin" else answer_slack
-        outputs = map_chunks(self.executor, ask, self.model, X, Y, w)
-        if len(outputs) != len(items):
+        margin = rescaling == "margin"
+        ask = answer if margin else answer_slack
+        answers = map_chunks(self.executor, ask, self.model, X, Y, w)
+        if len(answers) != len(items):
             raise OracleError(
-                f"the oracle answered {len(outputs)} outputs for {len(items)} examples"
+                f"the oracle answered {len(answers)} outputs for {len(items)} examples"
             )
-        found = [self.difference(i, y) for i, y in zip(items, outputs, strict=True)]
-        if rescaling == "margin":
-            return found
-        return [(loss, (index, loss * value)) for loss, (index, value) in found]
+        if margin:
+            return [self.difference(i, y) for i, y in zip(items, answers, strict=True)], []
+        found = [self.difference(i, y) for i, (y, _) in zip(items, answers, strict=True)]
+        planes = [(loss, (index, loss * value)) for loss, (index, value) in found]
+        return planes, [ceiling for _, ceiling in answers]
 
-    def worst_outputs(
-        self, w: np.ndarray, n_jobs: int, rescaling: str = "margin"
-    ) -> tuple[np.ndarray, list[tuple[float, Vector]]]:
+    def _pass(
+        self, w: np.ndarray, rescaling: str
+    ) -> tuple[np.ndarray, np.ndarray, list[tuple[float, Vector]]]:
+        """Slacks, their ceilings and the planes of all examples."""
         outputs: list[tuple[float, Vector]] = []
-        for start in range(0, self.n, 256):
-            outputs += self.oracle(range(start, min(start + 256, self.n)), w, rescaling)
+        ceilings: list[float] = []
+        for start in range(0, self.n, PASS):
+            planes, tops = self._worst(range(start, min(start + PASS, self.n)), w, rescaling)
+            outputs += planes
+            ceilings += tops
         xi = np.array([offset + float(w[index] @ value) for offset, (index, value) in outputs])
         wrong = xi < -NOISE * (1 + np.array([offset for offset, _ in outputs]))
         if self.is_exact(rescaling) and wrong.any():
             raise beaten(int(np.argmax(wrong)), -float(xi[np.argmax(wrong)]))
-        return np.maximum(xi, 0.0), outputs
+        xi = np.maximum(xi, 0.0)
+        return xi, np.maximum(xi, ceilings) if ceilings else xi, outputs
+
+    def slack_bounds(
+        self, w: np.ndarray, n_jobs: int, rescaling: str = "margin"
+    ) -> tuple[np.ndarray, np.ndarray]:
+        found, ceilings, _ = self._pass(w, rescaling)
+        return found, ceilings if self.exact else np.full_like(found, np.inf)
+
+    def worst_outputs(
+        self, w: np.ndarray, n_jobs: int, rescaling: str = "margin"
+    ) -> tuple[np.ndarray, list[tuple[float, Vector]]]:
+        found, _, outputs = self._pass(w, rescaling)
+        return found, outputs
 
     def slacks(self, w: np.ndarray, n_jobs: int, rescaling: str = "margin") -> np.ndarray:
         return self.worst_outputs(w, n_jobs, rescaling)[0]
+
+    def cache(self, capacity: int, rescaling: str = "margin") -> PlaneCache:
+        return PlaneCache(self.n, capacity)
 
     def check_slacks(
         self, w: np.ndarray, slacks: np.ndarray, blocks: np.ndarray, outputs: Any, exact: bool
@@ -170,8 +204,47 @@ class PythonExamples(Examples):
         for a, (loss, (index, value)) in zip(multipliers, outputs, strict=True):
             offset += a * loss
             total[index] += a * value
-        return offset, total
+        return float(offset), total
 
     def predict(self, w: np.ndarray, n_jobs: int) -> list[Any]:
         X = [self.X[i] for i in range(self.n)]
         return map_chunks(self.executor, predict, self.model, X, [None] * self.n, w)
+
+
+class PlaneCache:
+    """The last planes of each example, most recently used first; the compiled twin keeps outputs."""
+
+    def __init__(self, n: int, capacity: int):
+        self.capacity = capacity
+        nothing: Vector = (np.empty(0, np.int32), np.empty(0))
+        self.truth = (0.0, nothing)
+        self.kept: list[list[tuple[float, Vector]]] = [[] for _ in range(n)]
+
+    def add(self, planes: list[tuple[float, Vector]]) -> None:
+        """One plane for each example."""
+        for kept, plane in zip(self.kept, planes, strict=True):
+            self._touch(kept, plane)
+
+    def _touch(self, kept: list[tuple[float, Vector]], plane: tuple[float, Vector]) -> None:
+        loss, (index, value) = plane
+        if len(index) == 0 and loss == 0:
+            return
+        for j, (other, (places, values)) in enumerate(kept):
+            same = other == loss and np.array_equal(places, index) and np.array_equal(values, value)
+            if same:
+                del kept[j]
+                break
+        kept.insert(0, plane)
+        del kept[self.capacity :]
+
+    def best(self, w: np.ndarray, n_jobs: int) -> tuple[np.ndarray, list[tuple[float, Vector]]]:
+        """The slack that the kept planes show, and the plane, of each example."""
+        found, slacks = [], np.zeros(len(self.kept))
+        for i, kept in enumerate(self.kept):
+            values = [0.0, *(loss + float(w[index] @ value) for loss, (index, value) in kept)]
+            j = int(np.argmax(values))
+            slacks[i] = values[j]
+            found.append(kept[j - 1] if j > 0 else self.truth)
+            if j > 1:
+                kept.insert(0, kept.pop(j - 1))
+        return slacks, found

@@ -5,7 +5,8 @@
 
 The oracle walks the upper hull of the points (Delta, m): no output is above a line that it has answered.
 Segments between two points are split, most promising first, until none promises more than the best point
-found, or the calls are spent. What lies under the hull can be missed: the result is a lower bound.
+found, or the calls are spent. What lies under the hull can be missed, so that the search tells a ceiling
+too: no output is better than that. The compiled twin is cpp/models/hull.hpp.
 """
 
 from __future__ import annotations
@@ -39,8 +40,17 @@ class Point:
         return self.margin - self.multiplier * (loss - self.loss)
 
 
+def edge(left: Point, right: Point, multiplier: float) -> float:
+    """The largest Delta (1 + m) on the line of slope -multiplier through two points, between them."""
+    peak = (1 + left.margin + multiplier * left.loss) / (2 * multiplier)
+    tops = (left.loss, right.loss, min(max(peak, left.loss), right.loss))
+    return max(t * (1 + left.margin - multiplier * (t - left.loss)) for t in tops)
+
+
 def promise(left: Point, right: Point) -> float:
     """The largest Delta (1 + m) that an output between two points can have."""
+    if right.loss <= left.loss:
+        return max(left.value, right.value)
     tops = [left.loss, right.loss]
     for p in (left, right):
         if 0 < p.multiplier < np.inf:  # the top of Delta (1 + ceiling)
@@ -54,8 +64,8 @@ def promise(left: Point, right: Point) -> float:
     return max(t * (1 + min(left.ceiling(t), right.ceiling(t))) for t in inside)
 
 
-def search_slack(model: Any, x: Any, y: Any, w: np.ndarray) -> Any:
-    """The best output found for slack rescaling."""
+def search_slack(model: Any, x: Any, y: Any, w: np.ndarray) -> tuple[Any, float]:
+    """The best output found for slack rescaling, and what no output exceeds if the oracle is exact."""
     truth = model.joint_feature(x, y)
 
     def point(output: Any, multiplier: float) -> Point:
@@ -66,19 +76,21 @@ def search_slack(model: Any, x: Any, y: Any, w: np.ndarray) -> Any:
     left = point(model.inference(x, w), 0.0)
     right = point(model.loss_augmented_inference(x, y, 0.0 * w), np.inf)
     best = max(Point(y, 0.0, 0.0, 0.0), left, right, key=lambda p: p.value)
-    open_segments = [(left, right)]
+    open_segments, closed = [(left, right)], 0.0
     for _ in range(CALLS):
-        open_segments = [s for s in open_segments if promise(*s) > best.value + 1e-12]
-        if not open_segments:
+        promises = [promise(*s) for s in open_segments]
+        if not promises or max(promises) <= best.value + 1e-12 * (1 + best.value):
             break
-        a, b = open_segments.pop(int(np.argmax([promise(*s) for s in open_segments])))
+        a, b = open_segments.pop(int(np.argmax(promises)))
         if b.loss <= a.loss or a.margin <= b.margin:
+            closed = max(closed, promise(a, b))
             continue
         multiplier = (a.margin - b.margin) / (b.loss - a.loss)
         found = point(model.loss_augmented_inference(x, y, w / multiplier), multiplier)
         line = multiplier * a.loss + a.margin
         if multiplier * found.loss + found.margin <= line + 1e-12 * (1 + abs(line)):
-            continue  # an edge of the hull: nothing above it
+            closed = max(closed, edge(a, b, multiplier))  # of the hull: nothing above it
+            continue
         best = max(best, found, key=lambda p: p.value)
         open_segments += [(a, found), (found, b)]
-    return best.output
+    return best.output, max([best.value, closed, *(promise(*s) for s in open_segments)])

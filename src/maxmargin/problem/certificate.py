@@ -19,8 +19,9 @@ from maxmargin.problem.problem import Problem
 class Certificate:
     """Bounds on the optimum, whether they are proven, and what they cost.
 
-    ``exact`` is False where the model's argmax may miss the best output: the primal is then a lower
-    estimate and the gap is not proven. ``status`` is a sentence on why training ended.
+    ``exact`` is False where the model's argmax may miss the best output and no ceiling is known: the
+    primal is then a lower estimate and the gap is not proven. ``status`` is a sentence on why training
+    ended.
     """
 
     primal: float
@@ -46,11 +47,12 @@ class Certificate:
 
 @dataclass(frozen=True)
 class Bounds:
-    """What one exact pass found."""
+    """What one exact pass found; ``seen`` is the primal at the slacks found, below or at ``primal``."""
 
     primal: float
     dual: float
     slacks: np.ndarray
+    seen: float
 
 
 def gap_between(primal: float, dual: float, total: float) -> float:
@@ -63,9 +65,15 @@ def certify_state(
 ) -> Bounds:
     """Primal and dual of (w, multipliers) from their definitions.
 
-    ``slacks`` may be given where an exact pass at this w has just been made.
+    ``slacks`` may be given where an exact pass at this w has just been made. Where the argmax may miss
+    the best output, the primal is made of the ceilings of the slacks, if these are known.
     """
-    slacks = problem.slacks(w) if slacks is None else slacks
-    examples = problem.examples
-    examples.check_slacks(w, slacks, support.blocks, support.outputs, problem.exact)
-    return Bounds(problem.objective(w, slacks), problem.dual_objective(support), slacks)
+    dual = problem.dual_objective(support)
+    if problem.exact:
+        slacks = ceilings = problem.slacks(w) if slacks is None else slacks
+    else:
+        slacks, ceilings = problem.slack_bounds(w)
+    problem.examples.check_slacks(w, slacks, support.blocks, support.outputs, problem.exact)
+    seen = problem.objective(w, slacks)
+    primal = problem.objective(w, np.maximum(slacks, ceilings)) if problem.bounded else seen
+    return Bounds(primal, dual, slacks, seen)

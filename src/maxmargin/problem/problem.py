@@ -50,6 +50,11 @@ class Problem:
         return self.examples.is_exact(self.rescaling)
 
     @property
+    def bounded(self) -> bool:
+        """Whether an exact pass has a proven ceiling for every slack."""
+        return self.examples.is_bounded(self.rescaling)
+
+    @property
     def n_blocks(self) -> int:
         """How many slacks there are."""
         return self.examples.n
@@ -67,9 +72,12 @@ class Problem:
             for i, (loss, (index, value)) in zip(blocks, found, strict=True)
         ]
 
-    def cut(self, w: np.ndarray) -> Cut:
-        """The plane of the whole set at w, by an exact pass."""
-        slacks, outputs = self.examples.worst_outputs(w, self.n_jobs, self.rescaling)
+    def cut(self, w: np.ndarray, cache: Any = None) -> Cut:
+        """The plane of the whole set at w: of the outputs in a cache, or by an exact pass."""
+        if cache is None:
+            slacks, outputs = self.examples.worst_outputs(w, self.n_jobs, self.rescaling)
+        else:
+            slacks, outputs = cache.best(w, self.n_jobs)
         everything = np.arange(self.n_blocks)
         offset, vector = self.examples.combine(everything, self.mass, outputs, self.rescaling)
         return Cut(offset, vector, outputs, slacks, float(self.mass @ slacks))
@@ -78,6 +86,11 @@ class Problem:
         """xi_i(w) of every block, by an exact pass."""
         w = np.ascontiguousarray(w, dtype=np.float64)
         return self.examples.slacks(w, self.n_jobs, self.rescaling)
+
+    def slack_bounds(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """xi_i(w) as far as the argmax found it, and what it cannot exceed."""
+        w = np.ascontiguousarray(w, dtype=np.float64)
+        return self.examples.slack_bounds(w, self.n_jobs, self.rescaling)
 
     def objective(self, w: np.ndarray, slacks: np.ndarray | None = None) -> float:
         """P(w) by definition."""

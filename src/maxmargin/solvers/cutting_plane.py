@@ -5,7 +5,10 @@ blocks at w. The dual over the cuts is a small quadratic program over the simple
 
     max_beta <b, beta> - 1/2 |sum_c beta_c g_c|^2,   beta >= 0, sum beta = 1,   w = - sum_c beta_c g_c
 
-    repeat: cut at w; gap = P(w) - D(beta); add the cut, extend the Hessian by a row, solve from beta on
+    repeat: cut at w; gap = P(best w) - D(beta); add the cut, extend the Hessian by a row, solve from beta on
+
+A cut may also be made of outputs that the oracle answered before (the cache): while such cuts are violated
+enough, the oracle is not asked.
 
 NSlack, Algorithms 1 and 2. Every block has its own working set of outputs; after each batch of blocks the
 quadratic program over all working sets is solved from where it stands.
@@ -13,18 +16,21 @@ quadratic program over all working sets is solved from where it stands.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from itertools import chain
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from maxmargin._core import core
 from maxmargin.problem import Problem, Support
+from maxmargin.problem.plane import Cut
 from maxmargin.solvers.base import Solver, StepReport, option
+from maxmargin.solvers.cut_state import CutState, Point, unslim
 from maxmargin.solvers.dual_state import DualState, open_state
 
-QP_STEPS = 1_000_000  # of the inner quadratic program, at most
+CACHED_PART = 0.3  # of the last gap that a cut of the cache must see to be worth a round
+CACHED_ROUNDS = 100  # cuts of the cache between two of the oracle, at most
+WEIGHTS = (1e-3, 3.0)  # of the proximal term, least and most
+LOOSER, TIGHTER = 0.7, 1.5
 
 
 @dataclass(frozen=True)
@@ -37,124 +43,125 @@ class OneSlack(Solver):
         Rounds that a cut without a multiplier is kept.
     accuracy : float
         The inner program is solved to this part of the last gap.
+    cache : int or None
+        Last outputs of each example that are tried before the oracle; 0: none; None: 10, or none where
+        the oracle is an enumeration that costs no more than the cache.
+    inner : "qp" or "line-search"
+        The program over all cuts, or the best point between the last solution and the new cut.
+    proximal : bool
+        Stay near the best w with a term k/2 |w - z|^2, its weight k adapted to what a round brings.
     """
 
     name: ClassVar[str] = "one-slack"
     keep: int = 50
     accuracy: float = 0.1
+    cache: int | None = None
+    inner: str = "qp"
+    proximal: bool = False
 
     def __post_init__(self) -> None:
         option("OneSlack", "keep", self.keep, test=lambda x: x >= 1, says="at least 1")
         option("OneSlack", "accuracy", self.accuracy, test=lambda x: 0 < x < 1, says="in (0, 1)")
+        if self.cache is not None:
+            option(
+                "OneSlack", "cache", self.cache, test=lambda x: x >= 0, says="at least 0 or None"
+            )
+        option("OneSlack", "inner", self.inner, allowed=("qp", "line-search"))
+        option("OneSlack", "proximal", self.proximal, allowed=(False, True))
+        if self.proximal and self.inner != "qp":
+            raise ValueError("OneSlack: proximal=True needs inner='qp', got 'line-search'")
 
     def start(
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
     ) -> CutState:
-        truth = open_state(problem, tol, rng).support()
         state = CutState(tol, np.zeros(problem.dimension), np.arange(problem.n_blocks))
-        state.add(0.0, np.zeros(problem.dimension), truth)
+        size = self.cache_size(problem)
+        if size > 0:
+            state.cache = problem.examples.cache(size, problem.rescaling)
+        truth = open_state(problem, tol, rng).support()
+        state.add(problem, 0.0, np.zeros(problem.dimension), truth)
         state.beta[0] = 1.0
         if warm is not None:
             point = warm.rescaled(problem.mass)
             offset, vector = problem.examples.combine(
                 point.blocks, point.multipliers, point.outputs, problem.rescaling
             )
-            state.add(offset, vector, point)
+            state.add(problem, offset, vector, point)
             state.beta[:] = [0.0, 1.0]
             state.w = -vector
+        if self.proximal:
+            state.recenter(state.w, 1.0)
         return state
 
+    def cache_size(self, problem: Problem) -> int:
+        """How many outputs are kept; an argmax that may miss the best output needs some."""
+        if self.cache is not None and (self.cache > 0 or problem.exact):
+            return self.cache
+        return 0 if problem.exact and problem.examples.enumerates else 10
+
     def step(self, problem: Problem, state: CutState) -> StepReport:
+        self.use_cache(problem, state)
         cut = problem.cut(state.w)
-        gap = problem.regularizer.value(state.w) + cut.risk - state.dual()
-        estimate = max(0.0, gap) / problem.total
-        slacks: np.ndarray | None = cut.slacks  # w stays: the cut was an exact pass
-        if estimate > state.tol:
-            slacks = None
-            state.add(
-                cut.offset, cut.vector, Support(state.everything, problem.mass, slim(cut.outputs))
-            )
-            state.solve(self.accuracy * gap)
-            state.forget(self.keep)
+        if state.cache is not None:
+            state.cache.add(cut.outputs)
+            if not problem.exact:  # what is known may be better than what was found
+                cut = problem.cut(state.w, state.cache)
+        self.note(problem, state, cut)
+        if state.gap > state.tol * problem.total:
+            self.improve(problem, state, cut)
+        assert state.best is not None
+        estimate = max(0.0, state.gap) / problem.total
+        slacks = state.best.slacks
         return StepReport(problem.n_blocks, estimate, state.dual(), len(state.beta), slacks)
 
+    def use_cache(self, problem: Problem, state: CutState) -> None:
+        """Cuts of kept outputs, while these are violated enough."""
+        for _ in range(CACHED_ROUNDS if state.cache is not None and state.rounds > 0 else 0):
+            cut = problem.cut(state.w, state.cache)
+            seen = problem.regularizer.value(state.w) + cut.risk - state.dual()
+            if seen <= max(state.tol * problem.total, CACHED_PART * state.gap):
+                return
+            self.improve(problem, state, cut)
+
+    def note(self, problem: Problem, state: CutState, cut: Cut) -> None:
+        """The objective at w, the best w so far, and the gap."""
+        primal = problem.regularizer.value(state.w) + cut.risk
+        last = state.best
+        if last is None or primal < last.primal:
+            state.best = Point(primal, state.w, cut.slacks)
+        assert state.best is not None
+        state.gap = state.best.primal - state.dual()
+        if self.proximal and last is not None:
+            # What the cuts promised against what came: trust them more, as before, or less.
+            promised = last.primal - problem.regularizer.value(state.w) - state.risk(state.w)
+            share = (last.primal - primal) / max(promised, 1e-300)
+            factor = LOOSER if share > 0.3 else 1.0 if share > -1.0 else TIGHTER
+            k = min(max(factor * state.proximity, WEIGHTS[0]), WEIGHTS[1])
+            state.recenter(state.best.w, k)
+
+    def improve(self, problem: Problem, state: CutState, cut: Cut) -> None:
+        """One more cut, and beta and w with it."""
+        state.add_cut(problem, cut)
+        if self.inner == "line-search":
+            state.search_line()
+            state.gather(problem)
+        else:
+            state.solve(self.accuracy * min(state.gap, problem.total))
+            state.forget(self.keep)
+
     def solution(self, problem: Problem, state: CutState) -> tuple[np.ndarray, Support]:
-        # Cuts share outputs of a block; a dual state adds up what is the same.
-        merged = open_state(problem, state.tol, np.random.default_rng(0))
-        merged.restore(state.support())
-        return state.w, merged.support()
+        w = state.w if state.best is None else state.best.w
+        return w, state.merged(problem)
 
     def learn(self, problem: Problem, state: CutState, slacks: np.ndarray) -> None:
-        """Nothing to mend: w is computed from the cuts."""
-
-
-def slim(outputs: Any) -> Any:
-    """Labels in as few bytes as they need: a cut keeps an output of every block."""
-    if not isinstance(outputs, np.ndarray) or len(outputs) == 0:
-        return outputs
-    return outputs.astype(np.min_scalar_type(int(outputs.max())))
-
-
-@dataclass
-class CutState:
-    """Cuts, their Gram matrix, their multipliers and w."""
-
-    tol: float
-    w: np.ndarray
-    everything: np.ndarray  # the numbers of all blocks, shared by the cuts
-    offsets: np.ndarray = field(default_factory=lambda: np.empty(0))
-    beta: np.ndarray = field(default_factory=lambda: np.empty(0))
-    idle: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    hessian: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
-    vectors: list[np.ndarray] = field(default_factory=list)
-    points: list[Support] = field(default_factory=list)  # each cut as a dual point of its own
-
-    def add(self, offset: float, vector: np.ndarray, point: Support) -> None:
-        """A new cut: one more row of the Hessian."""
-        row = np.array([g @ vector for g in self.vectors] + [vector @ vector])
-        n = len(self.beta)
-        grown = np.empty((n + 1, n + 1))
-        grown[:n, :n] = self.hessian
-        grown[n, :] = grown[:, n] = row
-        self.hessian = grown
-        self.offsets = np.append(self.offsets, offset)
-        self.beta = np.append(self.beta, 0.0)
-        self.idle = np.append(self.idle, 0)
-        self.vectors.append(vector)
-        self.points.append(point)
-
-    def solve(self, tolerance: float) -> None:
-        """The program over the cuts, from where beta stands; then w by the law."""
-        core.simplex_qp(self.hessian, self.offsets, self.beta, tolerance, QP_STEPS)
-        self.beta /= self.beta.sum()
-        self.w = -sum(b * g for b, g in zip(self.beta, self.vectors, strict=True) if b > 0)
-
-    def dual(self) -> float:
-        """D(beta)."""
-        return float(self.offsets @ self.beta - 0.5 * self.beta @ self.hessian @ self.beta)
-
-    def forget(self, keep: int) -> None:
-        """Drop cuts that had no multiplier for `keep` rounds."""
-        self.idle = np.where(self.beta > 0, 0, self.idle + 1)
-        stays = np.flatnonzero(self.idle <= keep)
-        if len(stays) == len(self.beta):
+        """A searching argmax missed outputs that the cuts hold: try these too."""
+        if problem.exact:
             return
-        self.offsets, self.beta, self.idle = self.offsets[stays], self.beta[stays], self.idle[stays]
-        self.hessian = np.ascontiguousarray(self.hessian[np.ix_(stays, stays)])
-        self.vectors = [self.vectors[c] for c in stays]
-        self.points = [self.points[c] for c in stays]
-
-    def support(self) -> Support:
-        """The multipliers of the blocks: those of each cut, times its own."""
-        used = [(b, p) for b, p in zip(self.beta, self.points, strict=True) if b > 0]
-        outputs: Any = [p.outputs for _, p in used]
-        plain = isinstance(outputs[0], np.ndarray)
-        joined = np.concatenate(outputs) if plain else list(chain.from_iterable(outputs))
-        return Support(
-            np.concatenate([p.blocks for _, p in used]),
-            np.concatenate([b * p.multipliers for b, p in used]),
-            joined,
-        )
+        whole = [p for b, p in zip(state.beta, state.points, strict=True) if b > 0]
+        state.cache = problem.examples.cache(max(10, 2 * len(whole)), problem.rescaling)
+        for point in whole:
+            if len(point) == problem.n_blocks:
+                state.cache.add(unslim(point.outputs))
 
 
 @dataclass(frozen=True)

@@ -143,10 +143,10 @@ class ExplicitState(DualState):
         w.flags.writeable = False
         return w
 
-    def batches(self, order: np.ndarray) -> Iterator[np.ndarray]:
+    def batches(self, order: np.ndarray, size: int) -> Iterator[np.ndarray]:
         """Parts of an order in which no block stands twice: an offer is for one visit."""
-        for start in range(0, len(order), self.batch):
-            blocks = order[start : start + self.batch]
+        for start in range(0, len(order), size):
+            blocks = order[start : start + size]
             while len(blocks) > 1:
                 first = np.sort(np.unique(blocks, return_index=True)[1])
                 yield blocks[first]
@@ -167,7 +167,8 @@ class ExplicitState(DualState):
         if not oracle:
             return super().visit(order, oracle=False, **options)
         parts = []
-        for blocks in self.batches(order):
+        moves = options.get("update", True)  # else w stays, and all can be asked at once
+        for blocks in self.batches(order, self.batch if moves else max(1, len(order))):
             self.ask(blocks, self.running())
             parts.append(super().visit(blocks, oracle=True, **options))
         return Visit(
@@ -181,7 +182,7 @@ class ExplicitState(DualState):
 
     def subgradient(self, order: np.ndarray) -> float:
         risk, active = 0.0, float(len(self.problem.active))
-        for blocks in self.batches(order):
+        for blocks in self.batches(order, self.batch):
             steps = self.core.steps
             self.ask(blocks, self.running() * (active / steps) if steps else self.running())
             calls, seen = self.core.subgradient(blocks, active)
