@@ -23,6 +23,7 @@ from maxmargin._core import core
 from maxmargin.data.synthetic import random_multiclass
 from maxmargin.models.python import bind_model
 from maxmargin.problem import Formulation, Problem
+from maxmargin.solvers.cut_state import CutState, thin
 from reference.problems import chain_case, multiclass_case
 
 
@@ -58,7 +59,7 @@ def test_grown_hessian_equals_one_built_fresh(generator):
     state = solver.start(problem, 1e-9, generator)
     for _ in range(12):
         solver.step(problem, state)
-        G = np.array(state.vectors)
+        G = np.array([state.mixed(row) for row in np.eye(len(state.beta))])
         np.testing.assert_allclose(state.hessian, G @ G.T, rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(state.w, -G.T @ state.beta, atol=1e-12)
     assert len(state.beta) < state.rounds  # some were forgotten
@@ -189,6 +190,19 @@ def refresh(kept, plane, capacity):
         del kept[same.index(True)]
     kept.insert(0, plane)
     del kept[capacity:]
+
+
+def test_thin_vectors_are_the_same_vectors(generator):
+    dense = generator.normal(size=50)
+    other = generator.normal(size=50)
+    assert thin(dense) is dense
+    dense[generator.permutation(50)[:40]] = 0.0
+    short = thin(dense)
+    assert len(short.index) == 10
+    assert short @ other == pytest.approx(dense @ other, rel=1e-12)
+    np.testing.assert_array_equal(
+        CutState(1e-3, dense, None, vectors=[short]).mixed([2.0]), 2 * dense
+    )
 
 
 def test_gathered_cuts_are_the_same_dual_point(generator):

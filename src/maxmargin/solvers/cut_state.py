@@ -24,6 +24,25 @@ TOGETHER = 20  # cuts of the line search that are kept apart
 
 
 @dataclass(frozen=True)
+class Thin:
+    """A vector of few entries: late cuts hold the few mistakes that are left."""
+
+    index: np.ndarray
+    value: np.ndarray
+
+    def __matmul__(self, dense: np.ndarray) -> float:
+        return float(self.value @ dense[self.index])
+
+
+def thin(vector: np.ndarray) -> np.ndarray | Thin:
+    """The vector by its entries where that saves memory."""
+    if np.count_nonzero(vector) > len(vector) / 4:
+        return vector
+    index = np.flatnonzero(vector)
+    return Thin(index.astype(np.int32), vector[index])
+
+
+@dataclass(frozen=True)
 class Point:
     """A w with its exact slacks and objective."""
 
@@ -47,7 +66,7 @@ class CutState:
     beta: np.ndarray = field(default_factory=lambda: np.empty(0))
     idle: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     hessian: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
-    vectors: list[np.ndarray] = field(default_factory=list)
+    vectors: list[np.ndarray | Thin] = field(default_factory=list)
     points: list[Support] = field(default_factory=list)  # each cut as a dual point of its own
     proximity: float = 0.0  # k of the proximal term k/2 |w - center|^2
     center: np.ndarray | None = None
@@ -69,7 +88,7 @@ class CutState:
         self.trial = np.append(self.trial, 0.0)
         self.idle = np.append(self.idle, 0)
         self.pulls = np.append(self.pulls, 0.0 if self.center is None else self.center @ vector)
-        self.vectors.append(vector)
+        self.vectors.append(thin(vector))
         self.points.append(point)
 
     def add_cut(self, problem: Problem, cut: Cut) -> None:
@@ -80,8 +99,13 @@ class CutState:
 
     def mixed(self, beta: np.ndarray) -> np.ndarray:
         """sum_c beta_c g_c."""
-        parts = (b * g for b, g in zip(beta, self.vectors, strict=True) if b > 0)
-        return np.asarray(sum(parts, np.zeros_like(self.w)))
+        total = np.zeros_like(self.w)
+        for b, g in zip(beta, self.vectors, strict=True):
+            if b > 0 and isinstance(g, Thin):
+                total[g.index] += b * g.value
+            elif b > 0:
+                total += b * g
+        return total
 
     def solve(self, tolerance: float) -> None:
         """The program over the cuts, from where beta stands; then w by the law."""
