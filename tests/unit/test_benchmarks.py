@@ -180,11 +180,16 @@ def test_micro_runs_small(tmp_path: Path) -> None:
     assert len({row["inputs"] for row in rows if row["data"] == "ocr"}) == 4
 
 
-def test_cutting_planes_against_n_run_small(tmp_path):
-    from benchmarks.papers.cutting_plane.__main__ import main
+def test_cutting_planes_run_small(tmp_path: Path) -> None:
+    from benchmarks.papers.cutting_plane.__main__ import PARTS, main
+    from benchmarks.papers.cutting_plane.tasks import TASKS
 
-    rows = main(["--small", "--out", str(tmp_path), "--eps", "0.05"])
-    assert {row["solver"] for row in rows} == {"auto", "one-slack", "n-slack"}
-    assert all(row["gap"] <= 0.05 for row in rows)
-    assert (tmp_path / "covertype.csv").is_file()
-    assert (tmp_path / "covertype.png").is_file()
+    results = main(["--small", "--out", str(tmp_path)])
+    assert list(results) == list(PARTS)
+    for part, rows in results.items():
+        assert rows_of(tmp_path / f"{part}.csv")
+        assert part == "liblinear" or {row["task"] for row in rows} == set(TASKS)
+        assert all(row["gap"] <= row["eps"] for row in rows if "gap" in row)
+    assert any(row["method"].startswith("liblinear") for row in results["liblinear"])
+    for name in ("size", "epsilon", "weight"):
+        assert (tmp_path / f"{name}.png").stat().st_size > 0

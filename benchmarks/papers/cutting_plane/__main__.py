@@ -1,121 +1,118 @@
-"""python -m benchmarks.papers.cutting_plane [--sizes N ...] [--c C'] [--eps EPS] [--out DIR] [--small]
+"""python -m benchmarks.papers.cutting_plane [WHAT ...] [--tasks NAME ...] [--seconds S] [--out DIR] [--small]
 
-Multiclass training on covertype against the number of examples, as in the first columns of Table 1
-and Figures 1 and 3 of Joachims, Finley and Yu: CPU seconds, oracle calls and cuts of 1-slack and
-n-slack cutting planes, with the library's default beside them. C' and eps are in the paper's scale
-for a zero-one loss of one: 1/2 |w|^2 + C'/n sum xi.
+Joachims, Finley and Yu, Cutting-Plane Training of Structural SVMs (2009), on the data at hand. WHAT:
+
+table1     CPU time, oracle calls and support vectors of 1-slack and n-slack          Table 1
+size       against the number of examples, with and without the cache                Figures 1, 3, 5
+epsilon    iterations and oracle calls against epsilon                                Figure 8
+weight     the same against C                                                         Figure 9
+liblinear  all of covertype beside LIBLINEAR on the same objective
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
-import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from sklearn.exceptions import ConvergenceWarning
-
-import maxmargin as mm
-from benchmarks import stand_ins
-from benchmarks.datasets import data_file
-from benchmarks.timing import best_of, write_csv
-from maxmargin import models
+from benchmarks.papers.cutting_plane import figures, liblinear
+from benchmarks.papers.cutting_plane.measure import line, measure
+from benchmarks.papers.cutting_plane.tasks import TASKS, Task
+from benchmarks.timing import write_csv
 
 Row = dict[str, Any]
-SOLVERS = ("auto", "one-slack", "n-slack")
-MOST_FOR_N_SLACK = 100_000  # a program over all examples after each batch: time grows like n^2
+SIZES = {"covertype": (5000, 20_000, 100_000, 500_000)}
+SHARES = (0.125, 0.25, 0.5, 1.0)  # of the other sets
+FACTORS = (0.01, 0.1, 1.0)  # of the paper's C
+EPSILONS = (30.0, 10.0, 3.0, 1.0)  # of the paper's epsilon
 
 
-def covertype() -> tuple[np.ndarray, np.ndarray]:
-    """All 581,012 examples in random order, each feature scaled to a largest size of one."""
-    with gzip.open(data_file("covtype", "covtype.csv.gz"), "rt") as lines:
-        table = np.loadtxt(lines, delimiter=",", skiprows=1)
-    table = np.random.default_rng(0).permutation(table)
-    X, y = np.ascontiguousarray(table[:, :-1]), table[:, -1].astype(np.int64)
-    return X / np.maximum(np.abs(X).max(axis=0), 1e-12), y
+def sizes_of(task: Task, small: bool) -> list[int]:
+    """Numbers of examples for the curves."""
+    if task.name in SIZES and not small:
+        return list(SIZES[task.name])
+    return [max(10, int(share * task.size)) for share in SHARES]
 
 
-def measure(X: np.ndarray, y: np.ndarray, solver: str, weight: float, eps: float) -> Row:
-    """One fit."""
-    svm = mm.StructuralSVM(
-        models.Multiclass(bias=1.0),
-        C=weight / len(y),
-        solver=solver,
-        tol=eps,
-        max_passes=5000,
-        max_seconds=600,
-        random_state=0,
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        timed = best_of(1, lambda: svm.fit(X, y))
-    certificate = svm.certificate_
-    return {
-        "solver": solver,
-        "n": len(y),
-        "cpu": timed.cpu,
-        "oracle_calls": certificate.oracle_calls,
-        "passes": certificate.passes,
-        "planes": int(svm.history_["planes"][-1]),
-        "gap": certificate.gap,
-        "status": certificate.status,
-    }
-
-
-def run(sizes: list[int], weight: float, eps: float, small: bool) -> list[Row]:
-    """All sizes and solvers."""
-    X, y = stand_ins.digits(examples=max(sizes)) if small else covertype()
+def table1(tasks: list[Task], options: argparse.Namespace) -> list[Row]:
+    """1-slack with the cache against n-slack, and the library's default beside them."""
     rows = []
-    for n in sizes:
-        for solver in SOLVERS:
-            if solver == "n-slack" and n > MOST_FOR_N_SLACK:
-                continue
-            rows.append(measure(X[:n], y[:n], solver, weight, eps))
-            print(
-                "  ".join(
-                    f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}"
-                    for k, v in rows[-1].items()
-                )
-            )
+    for task in tasks:
+        for method in ("1-slack cache", "n-slack", "auto"):
+            rows.append(measure(task, method, seconds=options.seconds, test=True))
+            print(line(rows[-1]), flush=True)
     return rows
 
 
-def draw(rows: list[Row], path: Path) -> None:
-    """CPU seconds and passes against n."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(1, 2, figsize=(9, 4))
-    for axis, name in zip(axes, ("cpu", "passes"), strict=True):
-        for solver in SOLVERS:
-            own = [row for row in rows if row["solver"] == solver]
-            axis.loglog([row["n"] for row in own], [row[name] for row in own], "o-", label=solver)
-        axis.set(xlabel="examples", ylabel={"cpu": "CPU seconds", "passes": "passes"}[name])
-    axes[0].legend()
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    pyplot.close(figure)
+def size(tasks: list[Task], options: argparse.Namespace) -> list[Row]:
+    """Against the number of examples."""
+    rows = []
+    for task in tasks:
+        rows += figures.against_size(task, sizes_of(task, options.small), options.seconds)
+    columns = ("cpu", "iterations", "oracle_calls", "support")
+    figures.draw(rows, "n", columns, options.out / "size.png")
+    return rows
 
 
-def main(arguments: list[str] | None = None) -> list[Row]:
+def epsilon(tasks: list[Task], options: argparse.Namespace) -> list[Row]:
+    """Against epsilon."""
+    rows = []
+    for task in tasks:
+        values = [factor * task.eps for factor in EPSILONS]
+        rows += figures.against(task, "eps", values, options.seconds)
+    figures.draw(rows, "eps", ("iterations", "oracle_calls"), options.out / "epsilon.png")
+    return rows
+
+
+def weight(tasks: list[Task], options: argparse.Namespace) -> list[Row]:
+    """Against C."""
+    rows = []
+    for task in tasks:
+        values = [factor * task.weight for factor in FACTORS]
+        rows += figures.against(task, "weight", values, options.seconds)
+    figures.draw(rows, "C", ("iterations", "oracle_calls"), options.out / "weight.png")
+    return rows
+
+
+def beside_liblinear(tasks: list[Task], options: argparse.Namespace) -> list[Row]:
+    """Covertype only."""
+    return [
+        row for t in tasks if t.name == "covertype" for row in liblinear.run(t, options.seconds)
+    ]
+
+
+PARTS: dict[str, Callable[[list[Task], argparse.Namespace], list[Row]]] = {
+    "table1": table1,
+    "size": size,
+    "epsilon": epsilon,
+    "weight": weight,
+    "liblinear": beside_liblinear,
+}
+
+
+def main(arguments: list[str] | None = None) -> dict[str, list[Row]]:
     """Parse, run, write."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--sizes", type=int, nargs="+", default=[5000, 20_000, 100_000, 500_000])
-    parser.add_argument("--c", type=float, default=1000.0)
-    parser.add_argument("--eps", type=float, default=0.01)
+    parser.add_argument(
+        "what", nargs="*", metavar="WHAT", help="default: all of " + ", ".join(PARTS)
+    )
+    parser.add_argument("--tasks", nargs="+", choices=list(TASKS), default=list(TASKS))
+    parser.add_argument("--seconds", type=float, default=600.0, help="for one fit, at most")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/cutting_plane"))
     parser.add_argument("--small", action="store_true")
     options = parser.parse_args(arguments)
-    rows = run([60, 120] if options.small else options.sizes, options.c, options.eps, options.small)
-    write_csv(options.out / "covertype.csv", rows)
-    draw(rows, options.out / "covertype.png")
-    return rows
+    if unknown := set(options.what) - set(PARTS):
+        parser.error(f"WHAT must be of {list(PARTS)}, got {sorted(unknown)}")
+    options.out.mkdir(parents=True, exist_ok=True)
+    tasks = [TASKS[name](options.small) for name in options.tasks]
+    results = {}
+    for part in options.what or PARTS:
+        results[part] = PARTS[part](tasks, options)
+        write_csv(options.out / f"{part}.csv", results[part])
+    return results
 
 
 if __name__ == "__main__":
