@@ -16,6 +16,7 @@ and, where it can, ``batch_loss_augmented_inference(X, Y, w)`` (a list of output
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -37,6 +38,7 @@ class OracleError(ValueError):
     """A model's argmax contradicts its own features or loss."""
 
 
+Vector = tuple[np.ndarray, np.ndarray]  # sorted indices (int32) and values of a sparse vector
 NOISE = 1e-6  # relative: scores of two outputs that differ by less are equal
 
 
@@ -79,6 +81,10 @@ class Examples(ABC):
         """What kept planes depend on besides the model; empty where planes are made anew from outputs."""
         return ""
 
+    def check_weights(self, sample_weight: Any) -> None:
+        """Refuse weights of examples where the loss has none."""
+        return
+
     def is_exact(self, rescaling: str) -> bool:
         """Whether the argmax of this rescaling is always the best output."""
         return self.exact
@@ -98,6 +104,49 @@ class Examples(ABC):
     @abstractmethod
     def predict(self, w: np.ndarray, n_jobs: int) -> Any:
         """argmax_y <w, Psi(x_i, y)> for every example."""
+
+
+class PlaneExamples(Examples):
+    """Examples whose planes are made in Python; an output is kept as (offset, (index, value))."""
+
+    @abstractmethod
+    def planes(self, w: np.ndarray, n_jobs: int, rescaling: str) -> list[tuple[float, Vector]]:
+        """Offset and vector of the worst plane of every block."""
+
+    @abstractmethod
+    def oracle(
+        self, blocks: Sequence[int], w: np.ndarray, rescaling: str = "margin"
+    ) -> list[tuple[float, Vector]]:
+        """Offset and vector of the worst plane of each of these blocks."""
+
+    def worst_outputs(
+        self, w: np.ndarray, n_jobs: int, rescaling: str = "margin"
+    ) -> tuple[np.ndarray, list[tuple[float, Vector]]]:
+        outputs = self.planes(w, n_jobs, rescaling)
+        xi = np.array([offset + float(w[index] @ value) for offset, (index, value) in outputs])
+        wrong = xi < -NOISE * (1 + np.array([offset for offset, _ in outputs]))
+        if self.is_exact(rescaling) and wrong.any():
+            raise beaten(int(np.argmax(wrong)), -float(xi[np.argmax(wrong)]))
+        return np.maximum(xi, 0.0), outputs
+
+    def slacks(self, w: np.ndarray, n_jobs: int, rescaling: str = "margin") -> np.ndarray:
+        return self.worst_outputs(w, n_jobs, rescaling)[0]
+
+    def check_slacks(
+        self, w: np.ndarray, slacks: np.ndarray, blocks: np.ndarray, outputs: Any, exact: bool
+    ) -> None:
+        for i, (loss, (index, value)) in zip(blocks, outputs, strict=True):
+            kept = loss + float(w[index] @ value)
+            if exact and slacks[i] < kept - NOISE * (1 + abs(kept)):
+                raise beaten(int(i), kept - slacks[i])
+            slacks[i] = max(slacks[i], kept)  # an approximate oracle never hides what is known
+
+    def combine(self, blocks, multipliers, outputs, rescaling="margin"):
+        total, offset = np.zeros(self.dimension), 0.0
+        for a, (loss, (index, value)) in zip(multipliers, outputs, strict=True):
+            offset += a * loss
+            total[index] += a * value
+        return offset, total
 
 
 class CompiledExamples(Examples):
@@ -143,6 +192,11 @@ class Model(BaseEstimator):
     classes_: np.ndarray
     size_joint_feature: int
     task_loss: Any  # the parameter ``loss``: the attribute of that name is the protocol's method
+
+    @property
+    def joint(self) -> bool:
+        """Whether the loss is one of the whole sample: all examples are one block."""
+        return False
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name (scikit-learn's protocol)."""

@@ -12,18 +12,16 @@ import scipy.sparse as sp
 
 from maxmargin._core import core
 from maxmargin.models.base import (
-    NOISE,
     Examples,
     Model,
     OracleError,
-    beaten,
+    PlaneExamples,
+    Vector,
     check_lengths,
     check_protocol,
 )
 from maxmargin.models.search import search_slack
 from maxmargin.runtime.executor import map_chunks
-
-Vector = tuple[np.ndarray, np.ndarray]  # sorted indices (int32) and values of a sparse vector
 
 
 def answer(model: Any, X: list, Y: list, w: np.ndarray) -> list[Any]:
@@ -60,7 +58,7 @@ def bind_model(
     return PythonExamples(model, X, Y, executor)
 
 
-class PythonExamples(Examples):
+class PythonExamples(PlaneExamples):
     """A model of the user's with its data."""
 
     def __init__(
@@ -141,36 +139,11 @@ class PythonExamples(Examples):
             return found
         return [(loss, (index, loss * value)) for loss, (index, value) in found]
 
-    def worst_outputs(
-        self, w: np.ndarray, n_jobs: int, rescaling: str = "margin"
-    ) -> tuple[np.ndarray, list[tuple[float, Vector]]]:
+    def planes(self, w: np.ndarray, n_jobs: int, rescaling: str) -> list[tuple[float, Vector]]:
         outputs: list[tuple[float, Vector]] = []
         for start in range(0, self.n, 256):
             outputs += self.oracle(range(start, min(start + 256, self.n)), w, rescaling)
-        xi = np.array([offset + float(w[index] @ value) for offset, (index, value) in outputs])
-        wrong = xi < -NOISE * (1 + np.array([offset for offset, _ in outputs]))
-        if self.is_exact(rescaling) and wrong.any():
-            raise beaten(int(np.argmax(wrong)), -float(xi[np.argmax(wrong)]))
-        return np.maximum(xi, 0.0), outputs
-
-    def slacks(self, w: np.ndarray, n_jobs: int, rescaling: str = "margin") -> np.ndarray:
-        return self.worst_outputs(w, n_jobs, rescaling)[0]
-
-    def check_slacks(
-        self, w: np.ndarray, slacks: np.ndarray, blocks: np.ndarray, outputs: Any, exact: bool
-    ) -> None:
-        for i, (loss, (index, value)) in zip(blocks, outputs, strict=True):
-            kept = loss + float(w[index] @ value)
-            if exact and slacks[i] < kept - NOISE * (1 + abs(kept)):
-                raise beaten(int(i), kept - slacks[i])
-            slacks[i] = max(slacks[i], kept)  # an approximate oracle never hides what is known
-
-    def combine(self, blocks, multipliers, outputs, rescaling="margin"):
-        total, offset = np.zeros(self.dimension), 0.0
-        for a, (loss, (index, value)) in zip(multipliers, outputs, strict=True):
-            offset += a * loss
-            total[index] += a * value
-        return offset, total
+        return outputs
 
     def predict(self, w: np.ndarray, n_jobs: int) -> list[Any]:
         X = [self.X[i] for i in range(self.n)]
