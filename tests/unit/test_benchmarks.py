@@ -188,3 +188,16 @@ def test_cutting_planes_against_n_run_small(tmp_path):
     assert all(row["gap"] <= 0.05 for row in rows)
     assert (tmp_path / "covertype.csv").is_file()
     assert (tmp_path / "covertype.png").is_file()
+
+
+def test_f1_against_error_runs_small(tmp_path):
+    from benchmarks.papers.cutting_plane.multivariate import METHODS, best_threshold, main
+
+    rows = main(["--small", "--out", str(tmp_path)])
+    assert {row["method"] for row in rows} == set(METHODS)
+    assert all(0 <= row["test_f1"] <= 1 for row in rows)
+    assert len(rows_of(tmp_path / "multivariate.csv")) == len(rows) == 2 + 8 + 2
+    assert (tmp_path / "multivariate.md").read_text().count("| small |") == 3
+    # The best F1 counts the two highest as positive.
+    scores = np.array([0.1, 0.4, 0.35, 0.8])
+    assert best_threshold(scores, np.array([0, 1, 0, 1])) == 0.4

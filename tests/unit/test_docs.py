@@ -14,6 +14,7 @@ import maxmargin as mm
 from maxmargin import losses, models, solvers
 from maxmargin.result import COLUMNS, Status
 from reference.dense_qp import dual_objective, primal_objective
+from reference.multivariate import labelling_block
 from reference.problems import binary_case, chain_case, fresh, multiclass_case
 
 ROOT = Path(__file__).parents[2]
@@ -305,6 +306,24 @@ def test_liblinear_has_the_same_c(plain, intercept):
     parts = [peer.coef_, np.reshape(peer.intercept_, (-1, 1))] if intercept else [peer.coef_]
     primal = mm.objective(svm, np.hstack(parts), case.X, case.Y)
     assert primal == pytest.approx(svm.certificate_.primal, rel=1e-6)
+
+
+def test_liblinear_hinge_has_the_same_c(generator):
+    X, y, w = generator.normal(size=(9, 3)), np.arange(9) % 2, generator.normal(size=3)
+    theirs = 0.5 * w @ w + 0.3 * np.maximum(0, 1 - (2 * y - 1) * (X @ w)).sum()
+    svm = mm.StructuralSVM(models.Binary(), C=0.3).fit(X, y)
+    assert mm.objective(svm, w, X, y) == pytest.approx(theirs, rel=1e-12)
+
+
+def test_multivariate_form(generator):
+    n, X, y = 7, generator.normal(size=(7, 3)), np.arange(7) % 2
+    v, block = generator.normal(size=3), labelling_block("f1", X, y)
+    # psi of the reference is 1/n sum over changed labels; their Psi = sum_i y_i x_i is 2 n times ours.
+    theirs = 0.5 * v @ v + 0.3 * np.max(block.offsets + 2 * n * block.vectors @ v)
+    model = models.Binary("f1")
+    model.initialize(X, y)
+    ours = mm.objective(model, 2 * n * v, X, y, C=4 * n**2 * 0.3)
+    assert theirs == pytest.approx(ours / (4 * n**2), rel=1e-12)
 
 
 def test_pair_step_is_exact_and_gains_what_the_page_says(case, generator):
