@@ -92,7 +92,7 @@ def tiny(generator, n=7):
     return X + 0.5 * y[:, None], y
 
 
-@pytest.mark.parametrize("solver", ["auto", "one-slack", "n-slack", "fasole", "proximal", "sda"])
+@pytest.mark.parametrize("solver", ["auto", "one-slack", "n-slack", "fasole", "proximal"])
 @pytest.mark.parametrize("rescaling", RESCALINGS)
 @pytest.mark.parametrize("name", LOSSES)
 def test_the_solution_is_that_of_the_dense_program(name, rescaling, solver, generator):
@@ -183,20 +183,29 @@ def test_half_of_the_sample_positive(generator, scale):
 # What the estimators do with such a loss
 
 
+def first(svm, X, k):
+    """The k rows of the highest scores; equal rows have equal scores, and keep their order."""
+    return np.argsort(-(X * svm.coef_).sum(axis=1), kind="stable")[:k]
+
+
 def test_loss_is_that_of_the_metrics(generator):
     X, y = tiny(generator, 60)
-    X = np.round(X, 1)  # ties
+    X[::5] = X[1::5]  # ties
     for loss, metric in (
         ("f1", lambda svm: 1 - f1_score(y, svm.predict(X))),
         (losses.F1(beta=3.0), lambda svm: 1 - fbeta_score(y, svm.predict(X), beta=3.0)),
         ("error-rate", lambda svm: np.mean(svm.predict(X) != y)),
-        ("roc-area", lambda svm: 1 - roc_auc_score(y, X @ svm.coef_)),
-        (losses.PrecisionAt(10), lambda svm: 1 - y[np.argsort(-(X @ svm.coef_))[:10]].mean()),
-        (losses.RecallAt(0.5), lambda svm: 1 - y[np.argsort(-(X @ svm.coef_))[:30]].sum() / 20),
+        ("roc-area", lambda svm: 1 - roc_auc_score(y, (X * svm.coef_).sum(axis=1))),
+        (
+            losses.PrecisionAt(10),
+            lambda svm: 1 - y[first(svm, X, 10)].mean(),
+        ),
+        (
+            losses.RecallAt(0.5),
+            lambda svm: 1 - y[first(svm, X, 30)].sum() / 20,
+        ),
     ):
         svm = mm.StructuralSVM(models.Binary(loss), C=50.0, tol=1e-2).fit(X, y)
-        if isinstance(loss, losses.TopLoss):
-            assert len(np.unique(X @ svm.coef_)) == 60, "the ranking is not unique"
         assert svm.loss(X, y) == pytest.approx(metric(svm), abs=1e-12)
         assert svm.score(X, y) == pytest.approx(np.mean(svm.predict(X) == y))
 
@@ -289,7 +298,7 @@ def test_unknown_losses_are_refused(generator):
         with refusal("beta must be"):
             losses.F1(beta=beta)
     with refusal("order of all pairs"):
-        bound(X, y, "roc-area").joint_feature()
+        bound(X, y, "roc-area").joint_feature(y)
     examples = bound(X, y, losses.PrecisionAt(3))
     with refusal("3 labels must be positive, got 12"):
         examples.loss_of(np.ones(12, np.int32))

@@ -45,6 +45,8 @@ def test_dual_after_each_pass_is_the_twins(seed, solver, name):
     found = np.asarray(svm.history_["dual"][: PASSES + 1])
     found = found[1:] if found[0] == 0.0 else found[:PASSES]  # a row for the start is allowed
     # Steps are steered by norms in single precision: optimal to about 1e-7, certified in double.
+    # A pair step can end at the optimum itself: then the twin stops, and nothing more is gained.
+    expected = np.pad(np.asarray(expected), (0, len(found[:PASSES]) - len(expected)), mode="edge")
     np.testing.assert_allclose(found[:PASSES], expected, rtol=1e-6)
 
 

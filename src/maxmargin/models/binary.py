@@ -112,7 +112,7 @@ class Binary(FlatModel):
     def joint_feature(self, x: Any, y: Any) -> np.ndarray:
         """Psi(x, y), in the order of ``coef_``; a whole sample and its labels where the loss is one of it."""
         if self.joint:
-            return self._whole(x, y).joint_feature()
+            return self._whole(x, None).joint_feature(self.encode(y))
         return (self.encode([y])[0] - 0.5) * self._features(x)
 
     def loss(self, y: Any, y_hat: Any) -> float:

@@ -236,7 +236,7 @@ class MultivariateExamples(PlaneExamples):
         if isinstance(loss, TableLoss):
             loss.predicted(self.n_rows)  # a k that is too large is told now
         if codes is not None and len(set(codes.tolist())) < 2:
-            only = labels.classes[codes[0]]
+            only = labels.decode(codes[:1]).tolist()[0]
             raise ValueError(f"Y holds the class {only!r} only: {loss!r} needs examples of both")
 
     def check_weights(self, sample_weight: Any) -> None:
@@ -250,23 +250,23 @@ class MultivariateExamples(PlaneExamples):
         """Kept planes hold vectors: they are worth nothing for other examples, losses or rescalings."""
         total = hashlib.sha256(f"{rescaling} {sample_loss_state(self.loss)}".encode())
         if self.codes is not None:
-            total.update(self.codes.tobytes() + self._truth().tobytes())
+            total.update(self.codes.tobytes() + self._psi(self.codes).tobytes())
         return total.hexdigest()
 
     def scores(self, w: np.ndarray, n_jobs: int = 1) -> np.ndarray:
         """<w, x_i> of every row."""
         return self.rows.core.rows.scores(np.ascontiguousarray(w, dtype=np.float64), n_jobs)
 
-    def joint_feature(self) -> np.ndarray:
-        """Psi(X, Y) of the own labels."""
-        self._only_labellings()
-        return self._truth()
+    def joint_feature(self, codes: np.ndarray) -> np.ndarray:
+        """Psi(X, Y') of any labelling."""
+        self.only_labellings()
+        return self._psi(codes)
 
-    def _truth(self) -> np.ndarray:
-        assert self.codes is not None
-        return self.rows.core.rows.combine((self.codes - 0.5) / self.n_rows)
+    def _psi(self, codes: np.ndarray) -> np.ndarray:
+        return self.rows.core.rows.combine((codes - 0.5) / self.n_rows)
 
-    def _only_labellings(self) -> None:
+    def only_labellings(self) -> None:
+        """Refuse where outputs are no labellings."""
         if isinstance(self.loss, ROCArea):
             raise ValueError(
                 "an output of ROCArea is an order of all pairs of a positive and a negative, which is no "
@@ -297,7 +297,7 @@ class MultivariateExamples(PlaneExamples):
 
     def worst(self, w: np.ndarray) -> np.ndarray:
         """The worst labelling, as labels."""
-        self._only_labellings()
+        self.only_labellings()
         assert self.codes is not None
         c = self.answer(w, 1, "margin")[1]
         return self.labels.decode(np.where(c == 0, self.codes, (c > 0).astype(np.int32)))
@@ -318,7 +318,7 @@ class MultivariateExamples(PlaneExamples):
 
     def loss_of(self, codes: np.ndarray) -> float:
         """Delta of a labelling."""
-        self._only_labellings()
+        self.only_labellings()
         assert isinstance(self.loss, TableLoss) and self.codes is not None
         if len(codes) != self.n_rows:
             raise ValueError(f"a labelling has {self.n_rows} labels, got {len(codes)}")
