@@ -3,6 +3,7 @@
 //   scores:  s += x_r W            (W has a row of `stride` reals for each feature)
 //   scatter: W[:, k] += c x_r
 //   dot:     <x_r, x_q>
+//   one weight a feature:  dot_weights = <x_r, w>,   axpy: w += c x_r
 //
 // A constant feature `bias` may be appended to every row without touching the caller's arrays.
 #pragma once
@@ -88,6 +89,45 @@ inline void accumulate_all(const Row& row, const Real* W, int stride, Real* out)
   }
 }
 
+// <x, w>, in four chains of sums: one would wait for its own addition each time.
+template <class Real, class T>
+inline Real dot_of(const DenseRow<T>& row, const Real* w) {
+  constexpr int lanes = Vector<Real>::lanes;
+  vec<Real> sums[4] = {};
+  int32_t j = 0;
+  for (; j + 4 * lanes <= row.length; j += 4 * lanes)
+    for (int n = 0; n < 4; ++n)
+      sums[n] += load_as<Real>(row.values + j + n * lanes) * load(w + j + n * lanes);
+  for (; j + lanes <= row.length; j += lanes) sums[0] += load_as<Real>(row.values + j) * load(w + j);
+  Real sum = sum_of_lanes<Real>((sums[0] + sums[1]) + (sums[2] + sums[3]));
+  for (; j < row.length; ++j) sum += static_cast<Real>(row.values[j]) * w[j];
+  return sum;
+}
+template <class Real, class Row>
+inline Real dot_of(const Row& row, const Real* w) {
+  Real sums[4] = {0, 0, 0, 0};
+  int32_t j = 0;
+  for (; j + 4 <= row.length; j += 4)
+    for (int n = 0; n < 4; ++n) sums[n] += static_cast<Real>(row.value(j + n)) * w[row.index(j + n)];
+  for (; j < row.length; ++j) sums[0] += static_cast<Real>(row.value(j)) * w[row.index(j)];
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+// w += c x
+template <class Real, class T>
+inline void axpy_of(const DenseRow<T>& row, Real* w, Real c) {
+  constexpr int lanes = Vector<Real>::lanes;
+  const vec<Real> factor = broadcast(c);
+  int32_t j = 0;
+  for (; j + lanes <= row.length; j += lanes)
+    store(w + j, load(w + j) + factor * load_as<Real>(row.values + j));
+  for (; j < row.length; ++j) w[j] += c * static_cast<Real>(row.values[j]);
+}
+template <class Real, class Row>
+inline void axpy_of(const Row& row, Real* w, Real c) {
+  for (int32_t j = 0; j < row.length; ++j) w[row.index(j)] += c * static_cast<Real>(row.value(j));
+}
+
 class Features {
  public:
   Kind kind = Kind::dense64;
@@ -153,6 +193,18 @@ class Features {
         W[row.index(j) * stride + column] += c * static_cast<Real>(row.value(j));
     });
     if (bias != 0) W[columns * stride + column] += c * static_cast<Real>(bias);
+  }
+
+  template <class Real>
+  Real dot_weights(int64_t r, const Real* w) const {
+    const Real sum = with_row(r, [&](const auto& row) { return dot_of<Real>(row, w); });
+    return bias == 0 ? sum : sum + static_cast<Real>(bias) * w[columns];
+  }
+
+  template <class Real>
+  void axpy(int64_t r, Real* w, Real c) const {
+    with_row(r, [&](const auto& row) { axpy_of<Real>(row, w, c); });
+    if (bias != 0) w[columns] += c * static_cast<Real>(bias);
   }
 
   double dot(int64_t r, int64_t q) const {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <new>
+#include <type_traits>
 #include <vector>
 
 #if defined(__AVX2__) || defined(__SSE2__)
@@ -47,6 +48,24 @@ inline void store(Real* p, vec<Real> v) {
 template <class Real>
 inline vec<Real> broadcast(Real x) {
   return x - vec<Real>{};
+}
+// As many numbers of another type as a vector of reals holds.
+template <class Real, class T>
+inline vec<Real> load_as(const T* p) {
+  if constexpr (std::is_same_v<Real, T>) {
+    return load<Real>(p);
+  } else {
+    typedef T source __attribute__((vector_size(Vector<Real>::lanes * sizeof(T))));
+    source v;
+    __builtin_memcpy(&v, p, sizeof v);
+    return __builtin_convertvector(v, vec<Real>);
+  }
+}
+template <class Real>
+inline Real sum_of_lanes(vec<Real> v) {
+  Real sum = 0;
+  for (int k = 0; k < Vector<Real>::lanes; ++k) sum += v[k];
+  return sum;
 }
 
 // A comparison and a blend are not folded into one `max` under IEEE rules, hence the intrinsics.

@@ -18,7 +18,7 @@ from maxmargin import losses, models, solvers
 from reference.dense_qp import dual_objective, primal_objective
 from reference.enumerate import with_bias
 from reference.problems import Case
-from reference.python_chain import PythonChain, PythonMulticlass
+from reference.python_chain import PythonBinary, PythonChain, PythonMulticlass
 
 # Solvers with pair steps: they must reach the optimum when asked to.
 EXACT: dict[str, Callable[[], Any]] = {
@@ -49,12 +49,15 @@ RATED: dict[str, Callable[[], Any]] = {
 EVERY = {**EXACT, **RATED, "sda-cyclic": lambda: solvers.SDA(order="cyclic")}
 
 
+FLAT = {"multiclass": models.Multiclass, "binary": models.Binary}  # kinds with one label an example
+
+
 def built_in(case: Case) -> Any:
     """The package's model for a case."""
     options = case.options
-    if case.kind == "multiclass":
+    if case.kind in FLAT:
         loss = "zero-one" if options["costs"] is None else options["costs"]
-        return models.Multiclass(loss=loss, bias=options["bias"])
+        return FLAT[case.kind](loss=loss, bias=options["bias"])
     loss = "mean-hamming" if options["mean"] else "hamming"
     if options["costs"] is not None:
         loss = losses.Hamming(costs=options["costs"], mean=options["mean"])
@@ -68,6 +71,8 @@ def as_python(case: Case) -> tuple[Any, list]:
     X = [with_bias(x, options["bias"]) for x in case.truth.examples(case.X)]
     if case.kind == "multiclass":
         return PythonMulticlass(case.truth.costs), X
+    if case.kind == "binary":
+        return PythonBinary(case.truth.costs), X
     ends = {"start": options["start"], "end": options["end"]}
     return PythonChain(len(case.truth.classes), case.truth.costs, options["mean"], **ends), X
 
@@ -107,9 +112,9 @@ def multipliers_of(case: Case, support: Any) -> list[np.ndarray]:
     labels, place = np.asarray(support.outputs).ravel().tolist(), 0
     classes = case.truth.classes
     for i, a in zip(support.blocks, support.multipliers, strict=True):
-        length = 1 if case.kind == "multiclass" else len(case.Y[i])
+        length = 1 if case.kind in FLAT else len(case.Y[i])
         output = tuple(classes[code] for code in labels[place : place + length])
-        output = output[0] if case.kind == "multiclass" else output
+        output = output[0] if case.kind in FLAT else output
         totals[i][case.blocks[i].outputs.index(output)] += a
         place += length
     assert place == len(labels)

@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "bindings/common.hpp"
+#include "runtime/threads.hpp"
 
 namespace mm {
 namespace {
@@ -124,7 +125,33 @@ Checked* sparse(nb::list data, nb::list indices, nb::list starts, int64_t column
 }  // namespace
 
 void bind_features(nb::module_& m) {
-  nb::class_<Features>(m, "Rows");
+  nb::class_<Features>(m, "Rows")
+      // X w
+      .def("scores",
+           [](const Features& f, Array1<double> w, int threads) {
+             if (static_cast<int64_t>(w.size()) != f.width())
+               throw nb::value_error("as many weights as features are needed");
+             std::vector<double> out(f.size());
+             {
+               nb::gil_scoped_release release;
+               parallel(f.size(), threads, [&](int64_t from, int64_t to, int) {
+                 for (int64_t r = from; r < to; ++r) out[r] = f.dot_weights(r, w.data());
+               });
+             }
+             return to_numpy(std::move(out));
+           })
+      // X' c
+      .def("combine", [](const Features& f, Array1<double> c) {
+        if (static_cast<int64_t>(c.size()) != f.size())
+          throw nb::value_error("as many factors as rows are needed");
+        std::vector<double> out(f.width());
+        {
+          nb::gil_scoped_release release;
+          for (int64_t r = 0; r < f.size(); ++r)
+            if (c.data()[r] != 0) f.axpy(r, out.data(), c.data()[r]);
+        }
+        return to_numpy(std::move(out));
+      });
   nb::class_<Checked>(m, "Features")
       .def_prop_ro(
           "rows", [](Checked& c) { return &c.features; }, nb::rv_policy::reference_internal)

@@ -21,6 +21,7 @@ NB_MODULE(MM_MODULE, m) {
   m.attr("vector_bytes") = mm::vector_bytes;
   m.def("runs_v3", &runs_v3, "Whether this machine runs code compiled for x86-64-v3.");
   mm::bind_features(m);
+  mm::bind_binary(m);
   mm::bind_multiclass(m);
   mm::bind_chain(m);
   mm::bind_explicit(m);

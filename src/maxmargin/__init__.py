@@ -8,7 +8,8 @@
 
 from maxmargin import callbacks, losses, models, solvers
 from maxmargin.certify import certify, objective
-from maxmargin.estimators import MulticlassSVC, StructuralSVM
+from maxmargin.classifiers import BinarySVC, MulticlassSVC
+from maxmargin.estimators import StructuralSVM
 from maxmargin.io.model_file import ModelFileError
 from maxmargin.models.base import OracleError
 from maxmargin.models.check import check_model
@@ -19,6 +20,7 @@ from maxmargin.train import train
 __version__ = "0.1.0"
 
 __all__ = [
+    "BinarySVC",
     "Certificate",
     "ModelFileError",
     "MulticlassSVC",

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.estimators import MulticlassSVC, StructuralSVM, plain_outputs, plain_sequence
+from maxmargin.estimators import SolverMixin, plain_outputs, plain_sequence
 from maxmargin.models.python import bind_model
 from maxmargin.problem import Certificate, Problem, certify_state, gap_between
 
 
 def certify(
-    svm: StructuralSVM | MulticlassSVC,
+    svm: Any,
     X: Any,
     Y: Any,
     sample_weight: Any = None,
@@ -33,12 +33,10 @@ def certify(
     if getattr(svm, "weighted_nodes_", False) != (node_weight is not None):
         raise ValueError("certify: node_weight must be given exactly if it was given to fit")
     began = time.perf_counter()
-    if isinstance(svm, MulticlassSVC):
-        sample_weight = svm.example_weights(Y, sample_weight)
+    sample_weight = svm.example_weights(Y, sample_weight)
     examples = bind_model(svm.model_, plain_sequence(X), plain_outputs(Y), node_weight)
     problem = Problem(examples, svm.C, sample_weight, svm._formulation())
-    w = svm.w_ if isinstance(svm, MulticlassSVC) else svm.coef_
-    bounds = certify_state(problem, w, support)
+    bounds = certify_state(problem, svm.weights(), support)
     gap = gap_between(bounds.primal, bounds.dual, problem.total)
     return Certificate(
         primal=bounds.primal,
@@ -72,11 +70,11 @@ def objective(
     w : flat weights, in the order of the model
     C : float; the estimator's own if None
     """
-    estimator = isinstance(svm_or_model, StructuralSVM | MulticlassSVC)
+    estimator = isinstance(svm_or_model, SolverMixin)
     model = svm_or_model.model_ if estimator else svm_or_model
     if C is None:
         C = svm_or_model.C if estimator else 1.0
-    if isinstance(svm_or_model, MulticlassSVC):
+    if estimator:
         sample_weight = svm_or_model.example_weights(Y, sample_weight)
     if not hasattr(model, "size_joint_feature"):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""StructuralSVM and the flat front end MulticlassSVC: scikit-learn's manners over the one training loop."""
+"""StructuralSVM, and what all estimators share: scikit-learn's manners over the one training loop."""
 
 from __future__ import annotations
 
@@ -12,17 +12,14 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.class_weight import compute_sample_weight
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.callbacks import Callback, LogProgress, ProgressLine
 from maxmargin.data.labels import plain
 from maxmargin.models.base import Examples, Model, check_lengths
-from maxmargin.models.multiclass import Multiclass
 from maxmargin.models.python import bind_model
 from maxmargin.problem import Formulation, Problem
 from maxmargin.problem.problem import check_weight_of_risk, check_weights
@@ -32,9 +29,6 @@ from maxmargin.solvers import make_solver
 from maxmargin.train import train
 
 logger = logging.getLogger("maxmargin")
-
-SMALL = 10_000  # examples x features x classes
-ROUNDING = 1e-13
 
 
 def check_positive(name: str, value: Any, none: bool = False) -> None:
@@ -67,6 +61,29 @@ def plain_outputs(Y: Any) -> Any:
 class SolverMixin:
     """Training, shared by the estimators: parameters in, fitted attributes out."""
 
+    def example_weights(self, y: Any, sample_weight: Any) -> Any:
+        """v_i of the objective, from what the user gave for each example."""
+        return sample_weight
+
+    def weights(self) -> np.ndarray:
+        """w as the model packs it."""
+        raise NotImplementedError
+
+    @staticmethod
+    def params_of(model: Any) -> dict[str, Any]:
+        """The parameters that a fitted model stands for."""
+        raise NotImplementedError
+
+    def adopt(self, model: Any, w: np.ndarray) -> None:
+        """Become the fitted estimator of this model and these weights."""
+        raise NotImplementedError
+
+    def save(self, path: Any) -> None:
+        """Write the model to a file that holds numbers and plain text only; see ``maxmargin.load``."""
+        from maxmargin.persistence import save
+
+        save(self, path)
+
     def _formulation(self) -> Formulation:
         return Formulation()
 
@@ -84,13 +101,13 @@ class SolverMixin:
         """Train; warn if not converged."""
         me: Any = self
         formulation = self._formulation()
-        solver = make_solver(me.solver, formulation)
         problem = Problem(examples, me.C, sample_weight, formulation, count_jobs(me.n_jobs))
+        solver = make_solver(me.solver, formulation, problem)
         warm = getattr(self, "support_", None) if me.warm_start else None
         if warm is not None and examples.fingerprint(formulation.rescaling) != self.fingerprint_:
             raise ValueError(
-                "warm_start: a model written in Python must be fitted again on the same examples with the "
-                "same rescaling; set warm_start=False for others"
+                "warm_start: a model written in Python, or with a loss of the whole sample, must be fitted "
+                "again on the same examples with the same loss and rescaling; set warm_start=False for others"
             )
         result = train(
             problem,
@@ -171,7 +188,7 @@ class StructuralSVM(SolverMixin, BaseEstimator):
 
     Parameters
     ----------
-    model : models.Chain(), models.Multiclass(), or any object with the protocol of ``models.base``
+    model : a model of ``maxmargin.models``, or any object with the protocol of ``models.base``
     C : float
         Weight of the risk. The papers' lambda form is C = 1 / (lambda n).
     hinge, rescaling : str
@@ -268,11 +285,21 @@ class StructuralSVM(SolverMixin, BaseEstimator):
             examples = bind_model(model, X, Y, node_weight, executor)
             result = self._minimise(examples, sample_weight, callbacks=callbacks)
         self._keep(result, examples)
-        self.model_, self.coef_ = model, result.w
+        self.adopt(model, result.w)
         self.weighted_nodes_ = node_weight is not None
+        return self
+
+    def weights(self) -> np.ndarray:
+        return self.coef_
+
+    @staticmethod
+    def params_of(model: Any) -> dict[str, Any]:
+        return {"model": model}
+
+    def adopt(self, model: Any, w: np.ndarray) -> None:
+        self.model_, self.coef_ = model, w
         if hasattr(model, "classes_"):
             self.classes_ = model.classes_
-        return self
 
     @contextmanager
     def _executor(self, model: Any) -> Iterator[Executor | None]:
@@ -311,7 +338,10 @@ class StructuralSVM(SolverMixin, BaseEstimator):
         return float(right / total)
 
     def loss(self, X: Any, Y: Any) -> float:
-        """Mean task loss of ``predict(X)``."""
+        """Mean task loss of ``predict(X)``; of the whole sample where the loss is one of it."""
+        check_is_fitted(self, "coef_")
+        if getattr(self.model_, "joint", False):
+            return self.model_.bind(plain_sequence(X), plain_outputs(Y)).loss_at(self.coef_)
         Y, outputs = self._outputs(X, Y)
         for i, (y, output) in enumerate(zip(Y, outputs, strict=True)):
             self._agreement(i, y, output)  # sizes that do not fit are told with their example
@@ -330,123 +360,3 @@ class StructuralSVM(SolverMixin, BaseEstimator):
         if len(y) != len(y_hat):
             raise ValueError(f"Y[{i}] has {len(y)} nodes, but {len(y_hat)} were predicted")
         return float(sum(bool(np.all(a == b)) for a, b in zip(y, y_hat, strict=True))), len(y)
-
-    def save(self, path: Any) -> None:
-        """Write the model to a file that holds numbers and plain text only; see ``maxmargin.load``."""
-        from maxmargin.persistence import save
-
-        save(self, path)
-
-
-class MulticlassSVC(SolverMixin, ClassifierMixin, BaseEstimator):
-    """Multiclass support vector classifier in the form of Crammer and Singer.
-
-    Minimises 1/2 |W|^2 + C sum_i v_i max_y [cost(y_i, y) + <w_y - w_{y_i}, x_i>], the intercept being
-    the weight of a constant feature 1, regularised like the rest.
-
-    Parameters
-    ----------
-    C : float
-    loss : "zero-one" or array of shape (K, K), costs [true, predicted] over ``classes_``
-    fit_intercept : bool
-    class_weight : dict, "balanced" or None
-    solver, tol, max_passes, max_seconds, warm_start, n_jobs, random_state, verbose
-        As in ``StructuralSVM``. A problem of at most 10,000 examples x features x classes is solved
-        to rounding, whatever tol, if that takes at most 300 passes more.
-
-    Attributes
-    ----------
-    coef_ : array of shape (K, d);  intercept_ : array of shape (K,);  classes_ : array of shape (K,)
-    certificate_, history_, solver_, support_ : as in ``StructuralSVM``
-    """
-
-    def __init__(
-        self,
-        C: float = 1.0,
-        loss: Any = "zero-one",
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        solver: Any = "auto",
-        tol: float = 1e-3,
-        max_passes: float = 1000,
-        max_seconds: float | None = None,
-        warm_start: bool = False,
-        n_jobs: Any = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ):
-        self.C = C
-        self.loss = loss
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.solver = solver
-        self.tol = tol
-        self.max_passes = max_passes
-        self.max_seconds = max_seconds
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MulticlassSVC:
-        """Train on X (n, d), dense or CSR, and labels y (n,)."""
-        self._check_shared()
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C"
-        )
-        check_classification_targets(y)
-        model = Multiclass(loss=self.loss, bias=1.0 if self.fit_intercept else None)
-        model.initialize(X, y)
-        weights = self.example_weights(y, sample_weight)
-        # A small problem is solved to rounding, which costs milliseconds: its solution then does not
-        # depend on the order of the examples or on the seed.
-        small = X.shape[0] * X.shape[1] * len(model.classes_) <= SMALL
-        examples = model.bind(X, y)
-        result = self._minimise(examples, weights, ROUNDING if small else None)
-        self._keep(result, examples)
-        self.model_, self.classes_, self.w_ = model, model.classes_, result.w
-        self._unpack()
-        return self
-
-    def example_weights(self, y: Any, sample_weight: Any) -> np.ndarray | None:
-        """v_i: the product of sample_weight and class_weight."""
-        weights = None if sample_weight is None else check_weights(sample_weight, len(y))
-        if self.class_weight is None:
-            return weights
-        balance = compute_sample_weight(self.class_weight, y)
-        if not np.isfinite(balance).all() or (balance < 0).any():
-            raise ValueError(
-                f"class_weight must be finite and not negative, got {self.class_weight!r}"
-            )
-        return balance if weights is None else weights * balance
-
-    def _unpack(self) -> None:
-        parts = self.model_.unpack(self.w_)
-        self.coef_ = np.ascontiguousarray(parts["weights"])
-        self.intercept_ = np.array(parts.get("bias", np.zeros(len(self.classes_))))
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Scores (n, K); for two classes the score of the second less that of the first, (n,)."""
-        check_is_fitted(self, "coef_")
-        X = validate_data(
-            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=False
-        )
-        scores = X @ self.coef_.T + self.intercept_
-        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The best label of every example."""
-        scores = self.decision_function(X)
-        winners = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        return self.classes_[winners]
-
-    def save(self, path: Any) -> None:
-        """Write the model to a file that holds numbers and plain text only; see ``maxmargin.load``."""
-        from maxmargin.persistence import save
-
-        save(self, path)

@@ -4,12 +4,20 @@
 ``Costs``       Delta(y, y') = cost[y, y'], a matrix over ``classes_``
 ``Hamming``     Delta(y, y') = sum_t weight_t * cost[y_t, y'_t], over the positions of a sequence;
                 ``mean=True`` divides by the length
+
+Losses of a whole sample with two classes, for ``models.Binary``. P positives and N negatives, n = P + N;
+a prediction has a hits (positives found) and b false alarms:
+
+``ErrorRate``     (P - a + b) / n
+``F1``            1 - (1 + beta^2) a / (a + b + beta^2 P)
+``PrecisionAt``   1 - a / k  and  ``RecallAt``  1 - a / P,  over predictions of exactly k positives
+``ROCArea``       the share of (positive, negative) pairs in the wrong order
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -81,10 +89,139 @@ class Hamming:
     mean: bool = False
 
 
+class SampleLoss:
+    """A loss of the predictions of a whole sample: it is no sum over examples."""
+
+
+class TableLoss(SampleLoss):
+    """A loss that depends on the numbers of hits and of false alarms only.
+
+    Ensures: ``delta`` is concave in the number of false alarms, which the oracle relies on.
+    """
+
+    def delta(self, hits: np.ndarray, alarms: np.ndarray, positives: int, n: int) -> np.ndarray:
+        """The loss of every pair of hits and false alarms."""
+        raise NotImplementedError
+
+    def predicted(self, n: int) -> int | None:
+        """How many positives a prediction must have; None: any number."""
+        return None
+
+
+@dataclass(frozen=True)
+class ErrorRate(TableLoss):
+    """Share of wrong labels."""
+
+    def delta(self, hits: np.ndarray, alarms: np.ndarray, positives: int, n: int) -> np.ndarray:
+        return (positives - hits + alarms) / n
+
+
+@dataclass(frozen=True)
+class F1(TableLoss):
+    """1 - F_beta, F_beta = (1 + beta^2) precision recall / (beta^2 precision + recall)."""
+
+    beta: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not is_number(self.beta) or not 0 < self.beta < np.inf:
+            raise ValueError(f"F1: beta must be a positive number, got {self.beta!r}")
+
+    def delta(self, hits: np.ndarray, alarms: np.ndarray, positives: int, n: int) -> np.ndarray:
+        square = float(self.beta) ** 2
+        # The misses and alarms stand above, not a difference of near ones.
+        return (square * (positives - hits) + alarms) / (hits + alarms + square * positives)
+
+
+@dataclass(frozen=True)
+class TopLoss(TableLoss):
+    """A loss of the k best-ranked examples: k a count (int), or a share of the sample (float in (0, 1])."""
+
+    k: int | float
+
+    def __post_init__(self) -> None:
+        whole = (
+            isinstance(self.k, int | np.integer) and not isinstance(self.k, bool) and self.k >= 1
+        )
+        share = isinstance(self.k, float | np.floating) and 0 < self.k <= 1
+        if not (whole or share):
+            raise ValueError(
+                f"{type(self).__name__}: k must be a count (a whole number of at least 1) or a share of the "
+                f"sample (a float in (0, 1]), got {self.k!r}"
+            )
+
+    def predicted(self, n: int) -> int:
+        k = max(1, round(self.k * n)) if isinstance(self.k, float | np.floating) else int(self.k)
+        if k > n:
+            raise ValueError(f"{type(self).__name__}: k is {k}, but the sample has {n} examples")
+        return k
+
+
+@dataclass(frozen=True)
+class PrecisionAt(TopLoss):
+    """1 - precision of the k best-ranked examples."""
+
+    def delta(self, hits: np.ndarray, alarms: np.ndarray, positives: int, n: int) -> np.ndarray:
+        return alarms / (hits + alarms)
+
+
+@dataclass(frozen=True)
+class RecallAt(TopLoss):
+    """1 - recall of the k best-ranked examples."""
+
+    def delta(self, hits: np.ndarray, alarms: np.ndarray, positives: int, n: int) -> np.ndarray:
+        return (positives - hits) / positives
+
+
+@dataclass(frozen=True)
+class ROCArea(SampleLoss):
+    """1 - area under the ROC curve: the share of (positive, negative) pairs in the wrong order."""
+
+
+SAMPLE_LOSSES: dict[str, type[SampleLoss]] = {
+    kind.__name__: kind for kind in (ErrorRate, F1, PrecisionAt, RecallAt, ROCArea)
+}
+
+
+def is_number(value: Any) -> bool:
+    """Whether a parameter is a real number."""
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
+
+
+def sample_loss_state(loss: SampleLoss) -> dict[str, Any]:
+    """A loss as plain values, for a model file."""
+    return {"kind": type(loss).__name__, **asdict(loss)}  # type: ignore[call-overload]
+
+
+def saved_sample_loss(state: dict[str, Any]) -> SampleLoss:
+    """The loss that ``sample_loss_state`` wrote."""
+    options = {name: value for name, value in state.items() if name != "kind"}
+    return SAMPLE_LOSSES[state["kind"]](**options)
+
+
+def binary_loss(loss: Any) -> ZeroOne | Costs | SampleLoss:
+    """The loss of a model with two classes from what the user gave."""
+    named: dict[str, ZeroOne | SampleLoss] = {
+        "zero-one": ZeroOne(),
+        "error-rate": ErrorRate(),
+        "f1": F1(),
+        "roc-area": ROCArea(),
+    }
+    if isinstance(loss, str):
+        if loss not in named:
+            raise ValueError(
+                f"loss must be one of {list(named)}, losses.PrecisionAt(k), losses.RecallAt(k) or costs, "
+                f"got {loss!r}"
+            )
+        return named[loss]
+    return loss if isinstance(loss, SampleLoss) else flat_loss(loss)
+
+
 def flat_loss(loss: Any) -> ZeroOne | Costs:
     """The loss of a flat model from what the user gave."""
     if isinstance(loss, ZeroOne | Costs):
         return loss
+    if isinstance(loss, SampleLoss):
+        raise ValueError(f"loss: {loss!r} is for two classes, and for models.Binary only")
     if isinstance(loss, str):
         if loss == "zero-one":
             return ZeroOne()

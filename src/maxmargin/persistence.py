@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.estimators import MulticlassSVC, StructuralSVM
+from maxmargin.classifiers import BinarySVC, MulticlassSVC
+from maxmargin.estimators import StructuralSVM
 from maxmargin.io.model_file import ModelFileError, read, write
-from maxmargin.models import Chain, Multiclass
+from maxmargin.models import Binary, Chain, Multiclass
 from maxmargin.problem import Certificate
 
-ESTIMATORS = {kind.__name__: kind for kind in (StructuralSVM, MulticlassSVC)}
-MODELS = {kind.__name__: kind for kind in (Multiclass, Chain)}
+ESTIMATORS = {kind.__name__: kind for kind in (StructuralSVM, MulticlassSVC, BinarySVC)}
+MODELS = {kind.__name__: kind for kind in (Binary, Multiclass, Chain)}
 SAVED = (
     "C",
     "hinge",
@@ -56,8 +57,7 @@ def save(svm: Any, path: Any) -> None:
         "certificate": vars(svm.certificate_),
         "model": {"kind": type(model).__name__, **state},
     }
-    w = svm.w_ if isinstance(svm, MulticlassSVC) else svm.coef_
-    write(path, header, {"w": w, **arrays})
+    write(path, header, {"w": svm.weights(), **arrays})
 
 
 def rebuild(state: dict[str, Any], arrays: dict[str, np.ndarray]) -> tuple[Any, np.ndarray]:
@@ -79,15 +79,10 @@ def load(path: Any) -> Any:
         kind = ESTIMATORS[header["estimator"]]
         model, w = rebuild(header["model"], arrays)
         params = dict(header["params"], solver=header["solver"])
-        own = {"model": model} if kind is StructuralSVM else {"loss": model.task_loss}
-        svm: Any = kind(**own, **params)
+        svm: Any = kind(**kind.params_of(model), **params)
         svm.certificate_ = Certificate(**header["certificate"])
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ModelFileError(f"{path} is damaged: {error!r}") from None
-    svm.model_, svm.classes_, svm.solver_ = model, model.classes_, header["solver"]
-    if kind is MulticlassSVC:
-        svm.w_, svm.n_features_in_ = w, model.n_features_
-        svm._unpack()
-    else:
-        svm.coef_ = w
+    svm.solver_ = header["solver"]
+    svm.adopt(model, w)
     return svm

@@ -19,7 +19,7 @@ from helpers import (
 )
 from maxmargin.models.python import bind_model
 from maxmargin.models.search import search_slack
-from reference.problems import chain_case, multiclass_case
+from reference.problems import binary_case, chain_case, multiclass_case
 from reference.python_chain import PythonChain, PythonMulticlass
 
 
@@ -28,6 +28,8 @@ def slack_case(kind, generator):
         case = multiclass_case(generator, n=8, n_classes=3, n_features=3)
     elif kind == "multiclass-costs":
         case = multiclass_case(generator, n=8, n_classes=4, n_features=3, costs=True, weighted=True)
+    elif kind == "binary-costs":
+        case = binary_case(generator, n=10, n_features=3, costs=True, weighted=True, bias=1.0)
     elif kind == "chain":
         case = chain_case(generator, n=5, lengths=(1, 4), n_classes=3)
     else:
@@ -37,7 +39,7 @@ def slack_case(kind, generator):
     return case.replace(rescaling="slack")
 
 
-KINDS = ("multiclass", "multiclass-costs", "chain", "chain-mean-ends")
+KINDS = ("multiclass", "multiclass-costs", "binary-costs", "chain", "chain-mean-ends")
 EXACT_HERE = [name for name in EXACT if name != "bcfw-pairwise-gap"]
 
 
@@ -60,7 +62,7 @@ def test_slow_solvers_stay_truthful(kind, solver, generator):
     assert_truthful(case, svm)
 
 
-@pytest.mark.parametrize("kind", ["chain", "chain-mean-ends", "multiclass-costs"])
+@pytest.mark.parametrize("kind", ["chain", "chain-mean-ends", "multiclass-costs", "binary-costs"])
 @pytest.mark.parametrize("scale", [0.1, 1.0, 5.0])
 def test_oracle_equals_brute_force(kind, scale, generator):
     case = slack_case(kind, generator)

@@ -4,6 +4,7 @@ Nothing here is clever. An output is scored by the inner product of w with its j
 vector, and every argmax is a loop over all outputs. The layout of the vectors is the documented
 order of `coef_`:
 
+    binary      (d [+1 with bias],)
     multiclass  (K, d [+1 with bias]) ravelled, class-major
     chain       unary (K, d [+1]) ravelled, transitions (K, K) ravelled as [previous, next],
                 then start (K,) and end (K,) where the model has them
@@ -74,6 +75,25 @@ class MulticlassTruth:
     def loss(self, y: Label, y_hat: Label, node_weight: Any = None) -> float:
         """costs[y, y_hat]."""
         return float(self.costs[self.classes.index(y), self.classes.index(y_hat)])
+
+
+class BinaryTruth(MulticlassTruth):
+    """Two labels: half the features with the sign of the label."""
+
+    def __init__(
+        self,
+        classes: Sequence[Label],
+        n_features: int,
+        costs: np.ndarray | None = None,
+        bias: float | None = None,
+    ) -> None:
+        super().__init__(classes, n_features, costs, bias)
+        self.size_joint_feature = n_features + (bias is not None)
+
+    def joint_feature(self, x: np.ndarray, y: Label) -> np.ndarray:
+        """y x / 2, y being -1 or +1."""
+        features = with_bias(np.asarray(x, dtype=np.float64), self.bias)
+        return (-0.5, 0.5)[self.classes.index(y)] * features
 
 
 class ChainTruth:

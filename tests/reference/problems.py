@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from .dense_qp import Optimum, solve
-from .enumerate import Block, ChainTruth, MulticlassTruth, enumerate_blocks
+from .enumerate import BinaryTruth, Block, ChainTruth, MulticlassTruth, enumerate_blocks
 
 
 @dataclass(frozen=True)
@@ -99,6 +99,14 @@ def multiclass_case(
     return Case("multiclass", X, [int(y) for y in labels], truth, C, weights, options)
 
 
+def binary_case(generator: np.random.Generator, **settings: Any) -> Case:
+    """A random problem with two classes, one weight a feature."""
+    case = multiclass_case(generator, n_classes=2, **settings)
+    options = case.options
+    truth = BinaryTruth([0, 1], case.X.shape[1], options["costs"], options["bias"])
+    return case.replace(kind="binary", truth=truth)
+
+
 def chain_case(
     generator: np.random.Generator,
     n: int = 5,
@@ -158,6 +166,10 @@ CASES = {
     ),
     "chain-csr32-mean-cost": lambda g: chain_case(
         g, lengths=(2, 3), layout="csr", dtype=np.float32, mean=True, costs=True, end=True
+    ),
+    "binary-cost-weights": lambda g: binary_case(g, n=12, costs=True, weighted=True, C=0.5),
+    "binary-bias-csr32": lambda g: binary_case(
+        g, n=12, n_features=9, bias=1.0, layout="csr", dtype=np.float32, C=2.0
     ),
 }
 

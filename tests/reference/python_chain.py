@@ -53,6 +53,23 @@ class PythonMulticlass:
         return int(np.argmax(self.class_scores(x, w) + self.cost_table[y]))
 
 
+class PythonBinary(PythonMulticlass):
+    """Two classes, one weight vector with the sign of the class."""
+
+    def initialize(self, X: Any, Y: Any) -> None:
+        """Takes sizes from the data."""
+        super().initialize(X, Y)
+        self.size_joint_feature = self.n_features
+
+    def joint_feature(self, x: Any, y: int) -> np.ndarray:
+        """Half of x, with a sign."""
+        return (y - 0.5) * _dense(x).ravel()
+
+    def class_scores(self, x: Any, w: np.ndarray) -> np.ndarray:
+        """One score per class."""
+        return np.array([self.joint_feature(x, y) @ w for y in (0, 1)])
+
+
 def viterbi(unary: np.ndarray, transitions: np.ndarray) -> np.ndarray:
     """The best path through (T, K) scores with (K, K) transitions [previous, next]."""
     length, _ = unary.shape

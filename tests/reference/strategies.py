@@ -5,7 +5,7 @@ import os
 import numpy as np
 from hypothesis import strategies as st
 
-from .problems import Case, chain_case, fresh, multiclass_case
+from .problems import Case, binary_case, chain_case, fresh, multiclass_case
 
 SEED = int(os.environ.get("MAXMARGIN_TEST_SEED", "0"))
 
@@ -19,6 +19,23 @@ def multiclass_cases(draw: st.DrawFn, weighted: bool | None = None) -> Case:
         n=draw(st.integers(4, 12)),
         n_features=draw(st.integers(1, 5)),
         n_classes=draw(st.integers(2, 4)),
+        layout=draw(st.sampled_from(["dense", "csr"])),
+        dtype=draw(st.sampled_from([np.float64, np.float32])),
+        costs=draw(st.booleans()),
+        bias=draw(st.sampled_from([None, 1.0])),
+        weighted=draw(st.booleans()) if weighted is None else weighted,
+        C=draw(st.sampled_from([0.01, 0.3, 1.0, 10.0])),
+    )
+
+
+@st.composite
+def binary_cases(draw: st.DrawFn, weighted: bool | None = None) -> Case:
+    """Problems with two classes; wide enough for whole vectors of features and a rest."""
+    generator = fresh(SEED, draw(st.integers(0, 10**6)))
+    return binary_case(
+        generator,
+        n=draw(st.integers(4, 12)),
+        n_features=draw(st.sampled_from([1, 3, 9, 40])),
         layout=draw(st.sampled_from(["dense", "csr"])),
         dtype=draw(st.sampled_from([np.float64, np.float32])),
         costs=draw(st.booleans()),
@@ -52,5 +69,6 @@ def chain_cases(draw: st.DrawFn, weighted: bool | None = None) -> Case:
 
 
 def cases(weighted: bool | None = None) -> st.SearchStrategy[Case]:
-    """Either kind."""
-    return st.one_of(multiclass_cases(weighted=weighted), chain_cases(weighted=weighted))
+    """Any kind."""
+    kinds = (multiclass_cases, binary_cases, chain_cases)
+    return st.one_of(*(kind(weighted=weighted) for kind in kinds))

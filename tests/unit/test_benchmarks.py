@@ -193,3 +193,16 @@ def test_cutting_planes_run_small(tmp_path: Path) -> None:
     assert any(row["method"].startswith("liblinear") for row in results["liblinear"])
     for name in ("size", "epsilon", "weight"):
         assert (tmp_path / f"{name}.png").stat().st_size > 0
+
+
+def test_f1_against_error_runs_small(tmp_path):
+    from benchmarks.papers.cutting_plane.multivariate import METHODS, best_threshold, main
+
+    rows = main(["--small", "--out", str(tmp_path)])
+    assert {row["method"] for row in rows} == set(METHODS)
+    assert all(0 <= row["test_f1"] <= 1 for row in rows)
+    assert len(rows_of(tmp_path / "multivariate.csv")) == len(rows) == 2 + 8 + 2
+    assert (tmp_path / "multivariate.md").read_text().count("| small |") == 3
+    # The best F1 counts the two highest as positive.
+    scores = np.array([0.1, 0.4, 0.35, 0.8])
+    assert best_threshold(scores, np.array([0, 1, 0, 1])) == 0.4

@@ -11,10 +11,11 @@ import pytest
 from sklearn.svm import LinearSVC
 
 import maxmargin as mm
-from maxmargin import models, solvers
+from maxmargin import losses, models, solvers
 from maxmargin.result import COLUMNS, Status
 from reference.dense_qp import dual_objective, primal_objective
-from reference.problems import chain_case, fresh, multiclass_case
+from reference.multivariate import labelling_block
+from reference.problems import binary_case, chain_case, fresh, multiclass_case
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
@@ -103,12 +104,18 @@ def test_every_solver_is_in_the_tables():
         assert listed == ["auto", *solvers.SOLVERS]
 
 
-@pytest.mark.parametrize("kind", [models.Multiclass, models.Chain])
+@pytest.mark.parametrize("kind", [models.Binary, models.Multiclass, models.Chain])
 def test_parameters_of_a_model_are_those_of_the_code(kind):
     head = f"parameter of `models.{kind.__name__}`"
     found = [[names(cell)[0] for cell in cells[:2]] for cells in rows(read("docs/models.md"), head)]
     parameters = list(inspect.signature(kind).parameters.values())
     assert found == [[p.name, repr(p.default).replace("'", '"')] for p in parameters]
+
+
+def test_every_loss_is_in_the_models_page():
+    text = read("docs/models.md")
+    for name in losses.SAMPLE_LOSSES:
+        assert f"losses.{name}" in text, name
 
 
 def test_certificate_page_names_every_field_status_and_column():
@@ -122,8 +129,10 @@ def test_certificate_page_names_every_field_status_and_column():
 # Formulas of docs/objective.md, on small random problems with all outputs enumerated
 
 
-@pytest.fixture(params=["multiclass", "chain"])
+@pytest.fixture(params=["multiclass", "binary", "chain"])
 def case(request, seed):
+    if request.param == "binary":
+        return binary_case(fresh(seed, 44), costs=True, weighted=True, C=0.7)
     if request.param == "multiclass":
         return multiclass_case(fresh(seed, 40), costs=True, weighted=True, C=0.7)
     return chain_case(fresh(seed, 41), lengths=(1, 3, 2), costs=True, weighted=True, C=0.7)
@@ -162,8 +171,8 @@ def gap_of(case, point, w):
 
 def package_problem(case):
     """The same problem in the package."""
-    kind = models.Multiclass if case.kind == "multiclass" else models.Chain
-    model = kind(loss=case.options["costs"])
+    kinds = {"multiclass": models.Multiclass, "binary": models.Binary, "chain": models.Chain}
+    model = kinds[case.kind](loss=case.options["costs"])
     model.initialize(case.X, case.Y)
     return model, mm.Problem(model.bind(case.X, case.Y), case.C, case.sample_weight)
 
@@ -297,6 +306,24 @@ def test_liblinear_has_the_same_c(plain, intercept):
     parts = [peer.coef_, np.reshape(peer.intercept_, (-1, 1))] if intercept else [peer.coef_]
     primal = mm.objective(svm, np.hstack(parts), case.X, case.Y)
     assert primal == pytest.approx(svm.certificate_.primal, rel=1e-6)
+
+
+def test_liblinear_hinge_has_the_same_c(generator):
+    X, y, w = generator.normal(size=(9, 3)), np.arange(9) % 2, generator.normal(size=3)
+    theirs = 0.5 * w @ w + 0.3 * np.maximum(0, 1 - (2 * y - 1) * (X @ w)).sum()
+    svm = mm.StructuralSVM(models.Binary(), C=0.3).fit(X, y)
+    assert mm.objective(svm, w, X, y) == pytest.approx(theirs, rel=1e-12)
+
+
+def test_multivariate_form(generator):
+    n, X, y = 7, generator.normal(size=(7, 3)), np.arange(7) % 2
+    v, block = generator.normal(size=3), labelling_block("f1", X, y)
+    # psi of the reference is 1/n sum over changed labels; their Psi = sum_i y_i x_i is 2 n times ours.
+    theirs = 0.5 * v @ v + 0.3 * np.max(block.offsets + 2 * n * block.vectors @ v)
+    model = models.Binary("f1")
+    model.initialize(X, y)
+    ours = mm.objective(model, 2 * n * v, X, y, C=4 * n**2 * 0.3)
+    assert theirs == pytest.approx(ours / (4 * n**2), rel=1e-12)
 
 
 def test_pair_step_is_exact_and_gains_what_the_page_says(case, generator):

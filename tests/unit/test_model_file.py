@@ -9,6 +9,7 @@ import pytest
 import maxmargin as mm
 from helpers import refusal
 from maxmargin import losses, models
+from maxmargin.io import model_file
 from reference.python_chain import PythonChain
 
 DAMAGE = (ValueError, OSError)
@@ -94,6 +95,47 @@ def test_losses_survive(generator, tmp_path):
     svm = mm.StructuralSVM(models.Chain(loss=loss), tol=1e-6).fit(X, Y)
     svm.save(tmp_path / "chain")
     assert mm.load(tmp_path / "chain").loss(X, Y) == svm.loss(X, Y)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "zero-one",
+        [2.0, 5.0],
+        "f1",
+        "roc-area",
+        losses.F1(beta=2.0),
+        losses.PrecisionAt(3),
+        losses.RecallAt(0.5),
+    ],
+    ids=str,
+)
+def test_binary_models_and_their_losses_survive(generator, tmp_path, loss):
+    X, y = generator.normal(size=(12, 2)), np.array(["no", "yes", "no"] * 4)
+    svm = mm.StructuralSVM(models.Binary(loss, bias=1.0), C=10.0).fit(X, y)
+    svc = mm.BinarySVC(loss=loss, C=10.0).fit(X, y)
+    for estimator in (svm, svc):
+        estimator.save(tmp_path / "binary")
+        loaded = mm.load(tmp_path / "binary")
+        assert loaded.coef_.tobytes() == estimator.coef_.tobytes()
+        assert (loaded.predict(X) == estimator.predict(X)).all()
+        assert loaded.model_.joint == svm.model_.joint
+    assert loaded.intercept_.tobytes() == svc.intercept_.tobytes()
+    assert loaded.decision_function(X).tobytes() == svc.decision_function(X).tobytes()
+    svm.save(tmp_path / "binary")
+    assert mm.load(tmp_path / "binary").loss(X, y) == svm.loss(X, y)
+
+
+@pytest.mark.parametrize("change", [{"loss": {"kind": "F9"}}, {"classes": ["a", "b", "c"]}])
+def test_a_binary_model_that_none_could_have_written_is_refused(generator, tmp_path, change):
+    X, y = generator.normal(size=(12, 2)), [0, 1, 1] * 4
+    path = tmp_path / "binary"
+    mm.BinarySVC(loss="f1").fit(X, y).save(path)
+    header, arrays = model_file.read(path)
+    header["model"].update(change)
+    model_file.write(path, header, arrays)
+    with refusal("damaged", kinds=(mm.ModelFileError,)):
+        mm.load(path)
 
 
 def test_saving_replaces_the_file_as_a_whole(saved):

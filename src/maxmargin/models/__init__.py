@@ -1,7 +1,8 @@
 """What can be predicted: joint features, loss, argmax and loss-augmented argmax."""
 
 from maxmargin.models.base import Model
+from maxmargin.models.binary import Binary
 from maxmargin.models.chain import Chain
 from maxmargin.models.multiclass import Multiclass
 
-__all__ = ["Chain", "Model", "Multiclass"]
+__all__ = ["Binary", "Chain", "Model", "Multiclass"]

@@ -59,9 +59,8 @@ class Examples(ABC):
     n: int
     dimension: int
     exact: bool = True
-    enumerates: bool = (
-        False  # the argmax tries every output, which costs no more than a few of them
-    )
+    # The argmax tries every output, which costs no more than a few of them.
+    enumerates: bool = False
     core: Any = None  # the compiled data set, where there is one
 
     @abstractmethod
@@ -81,6 +80,10 @@ class Examples(ABC):
     def fingerprint(self, rescaling: str = "margin") -> str:
         """What kept planes depend on besides the model; empty where planes are made anew from outputs."""
         return ""
+
+    def check_weights(self, sample_weight: Any) -> None:
+        """Refuse weights of examples where the loss has none."""
+        return
 
     def is_exact(self, rescaling: str) -> bool:
         """Whether the argmax of this rescaling is always the best output."""
@@ -179,6 +182,11 @@ class Model(BaseEstimator):
     classes_: np.ndarray
     size_joint_feature: int
     task_loss: Any  # the parameter ``loss``: the attribute of that name is the protocol's method
+
+    @property
+    def joint(self) -> bool:
+        """Whether the loss is one of the whole sample: all examples are one block."""
+        return False
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name (scikit-learn's protocol)."""

@@ -20,6 +20,10 @@ def check_model(model: Any, X: Any, Y: Any, n_checks: int = 20, random_state: in
     the batch oracle equal in score to the single one.
     """
     check_protocol(model)
+    if getattr(model, "joint", False):
+        raise ValueError(
+            "check_model asks example by example; this model's loss is of the whole sample"
+        )
     model = copy.deepcopy(model)
     model.initialize(X, Y)
     if not isinstance(getattr(model, "size_joint_feature", None), int | np.integer):

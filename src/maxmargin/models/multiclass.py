@@ -7,23 +7,16 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from maxmargin._core import core
 from maxmargin.data.labels import LabelSet
-from maxmargin.data.memory import FeatureRows, feature_rows
+from maxmargin.data.memory import FeatureRows
 from maxmargin.losses import Costs, ZeroOne, cost_matrix, flat_loss, saved_costs
-from maxmargin.models.base import (
-    CompiledExamples,
-    Model,
-    check_bias,
-    check_classes,
-    check_lengths,
-    no_cost,
-)
+from maxmargin.models.base import CompiledExamples, no_cost
+from maxmargin.models.flat import FlatModel
 
 
 class MulticlassExamples(CompiledExamples):
@@ -50,7 +43,7 @@ class MulticlassExamples(CompiledExamples):
         return self.ask.scores(self.core, w).reshape(self.n, len(self.labels))
 
 
-class Multiclass(Model):
+class Multiclass(FlatModel):
     """Multiclass model.
 
     Parameters
@@ -63,8 +56,6 @@ class Multiclass(Model):
         All labels, where the data may miss some.
     """
 
-    flat: ClassVar[bool] = True  # an output is one label, whatever it is
-
     def __init__(self, loss: Any = "zero-one", bias: float | None = None, classes: Any = None):
         self.task_loss = loss
         self.bias = bias
@@ -72,53 +63,21 @@ class Multiclass(Model):
 
     def initialize(self, X: Any, Y: Any) -> None:
         """Learn the classes and the number of features."""
-        check_lengths(X, Y)
-        check_bias(self.bias)
-        shape = np.shape(X) if not sp.issparse(X) else X.shape
-        if len(shape) != 2:
-            raise ValueError(
-                f"X must have 2 dimensions (examples, features), got {len(shape)}: shape {shape}"
-            )
-        if isinstance(Y, np.ndarray) and Y.ndim != 1:
-            raise ValueError(
-                f"Y must have 1 dimension, a label for each example, got shape {Y.shape}"
-            )
-        self.labels_ = LabelSet(Y if self.classes is None else self.classes)
-        self.classes_ = self.labels_.classes
-        check_classes(self.classes_)
+        self._learn(X, Y)
         spec = flat_loss(self.task_loss)
         costs = spec.costs if isinstance(spec, Costs) else None
         self.cost_ = cost_matrix(costs, self.classes_)
-        self.n_features_ = int(shape[1])
         self.size_joint_feature = len(self.labels_) * (self.n_features_ + (self.bias is not None))
 
     def bind(self, X: Any, Y: Any = None, node_weight: Any = None) -> MulticlassExamples:
         """The model on these data; without Y for prediction only."""
-        if node_weight is not None:
-            raise ValueError("node_weight: a multiclass example has one node; use sample_weight")
-        check_lengths(X, Y)
-        if not sp.issparse(X):
-            X = np.asarray(X)
-        rows = feature_rows([X], self.n_features_, self.bias, names="X")
+        rows = self._rows(X, Y, node_weight)
         codes = np.zeros(rows.core.n_rows, np.int32) if Y is None else self.encode(Y)
         return MulticlassExamples(rows, self.labels_, codes, self.cost_)
 
-    def encode(self, Y: Any) -> np.ndarray:
-        """Codes of labels; refuses one that is not in ``classes_``."""
-        codes = self.labels_.encode(Y)
-        if (codes < 0).any():
-            i = int(np.argmin(codes))
-            raise ValueError(f"Y[{i}] = {Y[i]!r} is not among the classes of the model")
-        return codes
-
-    def _row(self, x: Any) -> Any:
-        return x if sp.issparse(x) else np.asarray(x)[None, :]
-
     def joint_feature(self, x: Any, y: Any) -> np.ndarray:
         """Psi(x, y), in the order of ``coef_``."""
-        row = x.toarray().ravel() if sp.issparse(x) else np.asarray(x, dtype=np.float64).ravel()
-        if self.bias is not None:
-            row = np.append(row, self.bias)
+        row = self._features(x)
         psi = np.zeros((len(self.labels_), len(row)))
         psi[self.encode([y])[0]] = row
         return psi.ravel()
@@ -131,20 +90,6 @@ class Multiclass(Model):
         if isinstance(flat_loss(self.task_loss), Costs):
             raise no_cost(y)
         return 1.0
-
-    def inference(self, x: Any, w: np.ndarray) -> Any:
-        """The label with the best score."""
-        return self.bind(self._row(x)).predict(np.ascontiguousarray(w, dtype=np.float64), 1)[0]
-
-    def loss_augmented_inference(self, x: Any, y: Any, w: np.ndarray) -> Any:
-        """argmax_y' Delta(y, y') + <w, Psi(x, y')>."""
-        return self.bind(self._row(x), [y]).worst(np.ascontiguousarray(w, dtype=np.float64))[0]
-
-    def inference_k_best(self, x: Any, w: np.ndarray, k: int) -> list[tuple[Any, float]]:
-        """The k best labels with their scores, best first."""
-        scores = self.bind(self._row(x)).scores(np.ascontiguousarray(w, dtype=np.float64))[0]
-        order = np.argsort(-scores, kind="stable")[:k]
-        return [(self.classes_[j], float(scores[j])) for j in order]
 
     def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
         """Named parts of w: ``weights`` (K, d) and, with a bias, ``bias`` (K,)."""

@@ -12,20 +12,17 @@ import scipy.sparse as sp
 
 from maxmargin._core import core
 from maxmargin.models.base import (
-    NOISE,
     Examples,
     Model,
     OracleError,
-    beaten,
     check_lengths,
     check_protocol,
 )
+from maxmargin.models.planes import PlaneExamples, Vector
 from maxmargin.models.search import search_slack
 from maxmargin.runtime.executor import map_chunks
 
 PASS = 256  # examples whose oracle is asked at a time in a pass over all
-
-Vector = tuple[np.ndarray, np.ndarray]  # sorted indices (int32) and values of a sparse vector
 
 
 def answer(model: Any, X: list, Y: list, w: np.ndarray) -> list[Any]:
@@ -62,7 +59,7 @@ def bind_model(
     return PythonExamples(model, X, Y, executor)
 
 
-class PythonExamples(Examples):
+class PythonExamples(PlaneExamples):
     """A model of the user's with its data."""
 
     def __init__(
@@ -155,96 +152,28 @@ class PythonExamples(Examples):
         planes = [(loss, (index, loss * value)) for loss, (index, value) in found]
         return planes, [ceiling for _, ceiling in answers]
 
-    def _pass(
-        self, w: np.ndarray, rescaling: str
-    ) -> tuple[np.ndarray, np.ndarray, list[tuple[float, Vector]]]:
-        """Slacks, their ceilings and the planes of all examples."""
-        outputs: list[tuple[float, Vector]] = []
+    def _all(self, w: np.ndarray, rescaling: str) -> tuple[list[tuple[float, Vector]], list[float]]:
+        """The same for all examples."""
+        planes: list[tuple[float, Vector]] = []
         ceilings: list[float] = []
         for start in range(0, self.n, PASS):
-            planes, tops = self._worst(range(start, min(start + PASS, self.n)), w, rescaling)
-            outputs += planes
+            found, tops = self._worst(range(start, min(start + PASS, self.n)), w, rescaling)
+            planes += found
             ceilings += tops
-        xi = np.array([offset + float(w[index] @ value) for offset, (index, value) in outputs])
-        wrong = xi < -NOISE * (1 + np.array([offset for offset, _ in outputs]))
-        if self.is_exact(rescaling) and wrong.any():
-            raise beaten(int(np.argmax(wrong)), -float(xi[np.argmax(wrong)]))
-        xi = np.maximum(xi, 0.0)
-        return xi, np.maximum(xi, ceilings) if ceilings else xi, outputs
+        return planes, ceilings
+
+    def planes(self, w: np.ndarray, n_jobs: int, rescaling: str) -> list[tuple[float, Vector]]:
+        return self._all(w, rescaling)[0]
 
     def slack_bounds(
         self, w: np.ndarray, n_jobs: int, rescaling: str = "margin"
     ) -> tuple[np.ndarray, np.ndarray]:
-        found, ceilings, _ = self._pass(w, rescaling)
-        return found, ceilings if self.exact else np.full_like(found, np.inf)
-
-    def worst_outputs(
-        self, w: np.ndarray, n_jobs: int, rescaling: str = "margin"
-    ) -> tuple[np.ndarray, list[tuple[float, Vector]]]:
-        found, _, outputs = self._pass(w, rescaling)
-        return found, outputs
-
-    def slacks(self, w: np.ndarray, n_jobs: int, rescaling: str = "margin") -> np.ndarray:
-        return self.worst_outputs(w, n_jobs, rescaling)[0]
-
-    def cache(self, capacity: int, rescaling: str = "margin") -> PlaneCache:
-        return PlaneCache(self.n, capacity)
-
-    def check_slacks(
-        self, w: np.ndarray, slacks: np.ndarray, blocks: np.ndarray, outputs: Any, exact: bool
-    ) -> None:
-        for i, (loss, (index, value)) in zip(blocks, outputs, strict=True):
-            kept = loss + float(w[index] @ value)
-            if exact and slacks[i] < kept - NOISE * (1 + abs(kept)):
-                raise beaten(int(i), kept - slacks[i])
-            slacks[i] = max(slacks[i], kept)  # an approximate oracle never hides what is known
-
-    def combine(self, blocks, multipliers, outputs, rescaling="margin"):
-        total, offset = np.zeros(self.dimension), 0.0
-        for a, (loss, (index, value)) in zip(multipliers, outputs, strict=True):
-            offset += a * loss
-            total[index] += a * value
-        return float(offset), total
+        planes, ceilings = self._all(w, rescaling)
+        found = self.measure(planes, w, rescaling)
+        if not self.exact:
+            return found, np.full_like(found, np.inf)
+        return found, np.maximum(found, ceilings) if ceilings else found
 
     def predict(self, w: np.ndarray, n_jobs: int) -> list[Any]:
         X = [self.X[i] for i in range(self.n)]
         return map_chunks(self.executor, predict, self.model, X, [None] * self.n, w)
-
-
-class PlaneCache:
-    """The last planes of each example, most recently used first; the compiled twin keeps outputs."""
-
-    def __init__(self, n: int, capacity: int):
-        self.capacity = capacity
-        nothing: Vector = (np.empty(0, np.int32), np.empty(0))
-        self.truth = (0.0, nothing)
-        self.kept: list[list[tuple[float, Vector]]] = [[] for _ in range(n)]
-
-    def add(self, planes: list[tuple[float, Vector]]) -> None:
-        """One plane for each example."""
-        for kept, plane in zip(self.kept, planes, strict=True):
-            self._touch(kept, plane)
-
-    def _touch(self, kept: list[tuple[float, Vector]], plane: tuple[float, Vector]) -> None:
-        loss, (index, value) = plane
-        if len(index) == 0 and loss == 0:
-            return
-        for j, (other, (places, values)) in enumerate(kept):
-            same = other == loss and np.array_equal(places, index) and np.array_equal(values, value)
-            if same:
-                del kept[j]
-                break
-        kept.insert(0, plane)
-        del kept[self.capacity :]
-
-    def best(self, w: np.ndarray, n_jobs: int) -> tuple[np.ndarray, list[tuple[float, Vector]]]:
-        """The slack that the kept planes show, and the plane, of each example."""
-        found, slacks = [], np.zeros(len(self.kept))
-        for i, kept in enumerate(self.kept):
-            values = [0.0, *(loss + float(w[index] @ value) for loss, (index, value) in kept)]
-            j = int(np.argmax(values))
-            slacks[i] = values[j]
-            found.append(kept[j - 1] if j > 0 else self.truth)
-            if j > 1:
-                kept.insert(0, kept.pop(j - 1))
-        return slacks, found

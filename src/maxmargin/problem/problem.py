@@ -19,7 +19,7 @@ from maxmargin.problem.regularizer import SquaredNorm
 class Problem:
     """A model on data, with C, example weights, a formulation and a regulariser.
 
-    A block owns one slack; here a block is an example.
+    A block owns one slack; a block is an example, or the whole sample where the loss is one of that.
     """
 
     def __init__(
@@ -35,6 +35,7 @@ class Problem:
         self.formulation = formulation or Formulation()
         self.rescaling = self.formulation.rescaling
         examples.check_rescaling(self.rescaling)
+        examples.check_weights(sample_weight)
         self.regularizer = SquaredNorm()
         self.n_jobs = n_jobs
         with np.errstate(over="ignore"):  # what overflows is refused

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from maxmargin.problem import Formulation
+from maxmargin.problem import Formulation, Problem
 from maxmargin.problem.formulation import HINGES, RESCALINGS
 from maxmargin.solvers.base import Solver
 from maxmargin.solvers.cutting_plane import NSlack, OneSlack
@@ -23,16 +23,27 @@ def compatible(formulation: Formulation) -> list[str]:
     return [name for name, kind in SOLVERS.items() if formulation in kind.formulations]
 
 
-def make_solver(solver: Any, formulation: Formulation) -> Solver:
-    """The solver from a name or an instance; refuses early what it cannot solve."""
+def automatic(problem: Problem | None) -> Solver:
+    """The choice of ``solver="auto"``."""
+    if problem is not None and problem.n_blocks == 1:
+        # One slack: dual ascent over blocks has nothing to sweep, and every oracle call is a cut.
+        return OneSlack()
+    # Measured on OCR letters, USPS and CoNLL-2000: the fewest oracle calls and the least time of all
+    # solvers here, for strong and weak regularisation, cheap and dear oracles.
+    return Proximal()
+
+
+def make_solver(solver: Any, formulation: Formulation, problem: Problem | None = None) -> Solver:
+    """The solver from a name or an instance; refuses early what it cannot solve.
+
+    ``problem``, where it is known already, is what "auto" looks at.
+    """
     if isinstance(solver, type) and issubclass(solver, Solver):
         raise TypeError(f"solver: give an instance, {solver.__name__}(), not the class")
     if isinstance(solver, Solver):
         made = solver
     elif solver == "auto":
-        # Measured on OCR letters, USPS and CoNLL-2000: the fewest oracle calls and the least time of all
-        # solvers here, for strong and weak regularisation, cheap and dear oracles.
-        made = Proximal()
+        made = automatic(problem)
     elif isinstance(solver, str) and solver in SOLVERS:
         made = SOLVERS[solver]()
     else:
@@ -47,7 +58,7 @@ def make_solver(solver: Any, formulation: Formulation) -> Solver:
 
 
 def compatibility_table(
-    models: tuple[str, ...] = ("Multiclass", "Chain", "own model in Python"),
+    models: tuple[str, ...] = ("Binary", "Multiclass", "Chain", "own model in Python"),
 ) -> str:
     """Solver x model x formulation as a Markdown table, from what the solvers declare."""
     forms = [Formulation(hinge, rescaling) for hinge in HINGES for rescaling in RESCALINGS]

@@ -1,0 +1,112 @@
+// Binary: one of two labels for a row of features.
+//
+//   Psi(x, y) = y x / 2 with y = -1 for label 0 and +1 for label 1;   s_i(y) = cost[y_i] [y != y_i] + y <w, x_i> / 2
+//   psi_i(other) = - y_i x_i, so that xi_i = max(0, cost[y_i] - y_i <w, x_i>): the hinge
+//
+// One weight a feature, inside as outside: no table, no padding.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "features.hpp"
+
+namespace mm {
+
+struct BinaryData {
+  const Features* features = nullptr;
+  std::vector<int32_t> truth;  // 0 or 1 for each row
+  std::vector<double> cost;    // of a mistake, by true label
+  int64_t blocks() const { return features->size(); }
+  int64_t dimension() const { return features->width(); }
+};
+
+template <class Real_>
+class Binary {
+ public:
+  using Real = Real_;
+  using Label = int32_t;
+  using Data = BinaryData;
+  static constexpr bool given_planes = false;
+
+  struct Scratch {
+    Real scores[2] = {0, 0};
+    double move = 0;  // the move that was built is this times x
+    int64_t block = 0;
+  };
+
+  explicit Binary(const Data& data) : data_(data) {}
+
+  int64_t blocks() const { return data_.blocks(); }
+  int64_t dimension() const { return data_.dimension(); }
+  bool valid(int64_t, const Label* y) const { return *y == 0 || *y == 1; }
+  size_t weights() const { return static_cast<size_t>(data_.dimension()); }
+  int output_size(int64_t) const { return 1; }
+  Scratch scratch() const { return {}; }
+
+  template <class To>
+  void pack(const double* flat, To* W) const {
+    for (int64_t f = 0; f < data_.dimension(); ++f) W[f] = static_cast<To>(flat[f]);
+  }
+  template <class From>
+  void unpack(const From* W, double* flat) const {
+    for (int64_t f = 0; f < data_.dimension(); ++f) flat[f] = W[f];
+  }
+
+  void prepare() {}
+
+  void truth(int64_t block, Label* y) const { *y = data_.truth[block]; }
+  double loss(int64_t block, const Label* y) const {
+    const int32_t own = data_.truth[block];
+    return *y == own ? 0 : data_.cost[own];
+  }
+
+  void open(int64_t block, const Real* W, Scratch& s, bool augmented, Real loss_scale) const {
+    s.block = block;
+    const Real half = data_.features->dot_weights(block, W) / 2;
+    s.scores[0] = -half;
+    s.scores[1] = half;
+    if (augmented) {
+      const int32_t own = data_.truth[block];
+      s.scores[1 - own] += loss_scale * static_cast<Real>(data_.cost[own]);
+    }
+  }
+  void open_where_different(int64_t block, const Real* W, Scratch& s, const Label*, int) const {
+    open(block, W, s, true, 1);
+  }
+  double score(const Scratch& s, const Label* y) const { return s.scores[*y]; }
+
+  double best(Scratch& s, const Real*, Label* y) const {
+    *y = s.scores[1] > s.scores[0];
+    return s.scores[*y];
+  }
+
+  // argmax_y Delta(y) (scores[y] + shift), where shift holds the constant and the score of the truth
+  void best_slack(const Scratch& s, const Real*, double shift, const Label* truth, Label* y) const {
+    const Label other = 1 - *truth;
+    *y = data_.cost[*truth] * (s.scores[other] + shift) > 0 ? other : *truth;
+  }
+
+  bool same(int64_t, const Label* a, const Label* b) const { return *a == *b; }
+
+  // move = sum_j c_j Psi(x, y_j)
+  void build_pair(Scratch& s, int64_t block, const Label* plus, const Label* minus) const {
+    s.block = block;
+    s.move = *plus - *minus;
+  }
+  void build_mixture(Scratch& s, int64_t block, const Label* outputs, const double* c, int n) const {
+    s.block = block;
+    s.move = 0;
+    for (int j = 0; j < n; ++j) s.move += c[j] * (outputs[j] - 0.5);
+  }
+  double squared_norm(const Scratch& s) const { return s.move * s.move * data_.features->norms[s.block]; }
+  template <class To>
+  void apply(const Scratch& s, To* W, double c) const {
+    if (s.move != 0) data_.features->axpy(s.block, W, static_cast<To>(c * s.move));
+  }
+
+ private:
+  const Data& data_;
+};
+
+}  // namespace mm

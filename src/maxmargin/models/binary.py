@@ -1,0 +1,185 @@
+"""Binary: one of two labels for a row of features.
+
+    Psi(x, y) = y x / 2,   y = -1 for the first of ``classes_`` (negative), +1 for the second (positive)
+    xi_i(w) = max(0, cost[y_i] - y_i <w, x_i>)     margin rescaling; the hinge of a linear SVM
+    xi_i(w) = cost[y_i] max(0, 1 - y_i <w, x_i>)   slack rescaling
+
+``coef_`` is w, (d,), or (d + 1,) with a bias, the bias last. With a loss of the whole sample (F1, ROC
+area, ...) all examples are one block: see ``models.multivariate``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from maxmargin._core import core
+from maxmargin.data.labels import LabelSet
+from maxmargin.data.memory import FeatureRows
+from maxmargin.losses import (
+    Costs,
+    SampleLoss,
+    ZeroOne,
+    binary_loss,
+    cost_matrix,
+    sample_loss_state,
+    saved_costs,
+    saved_sample_loss,
+)
+from maxmargin.models.base import CompiledExamples, Examples, no_cost
+from maxmargin.models.flat import FlatModel
+from maxmargin.models.multivariate import MultivariateExamples
+
+
+class BinaryExamples(CompiledExamples):
+    """Rows with two labels in the core."""
+
+    kind = "Binary"
+    enumerates = True
+
+    def __init__(self, rows: FeatureRows, labels: LabelSet, codes: np.ndarray, cost: np.ndarray):
+        self.rows, self.labels = rows, labels
+        mistakes = np.array([cost[0, 1], cost[1, 0]])
+        self.core = core.BinaryData(rows.core.rows, codes, mistakes)
+        self.ask = core.BinaryExact(self.core)
+        self.n, self.dimension = self.ask.blocks, self.ask.dimension
+
+    def predict(self, w: np.ndarray, n_jobs: int) -> np.ndarray:
+        return self.labels.decode(self.ask.predict(w, n_jobs))
+
+    def worst(self, w: np.ndarray) -> np.ndarray:
+        """Loss-augmented argmax of every example."""
+        return self.labels.decode(self.ask.slacks(w, 1, True)[1])
+
+    def scores(self, w: np.ndarray) -> np.ndarray:
+        """<w, Psi(x_i, y)> of both labels, one row an example."""
+        return np.outer(self.rows.core.rows.scores(w, 1), [-0.5, 0.5])
+
+
+class Binary(FlatModel):
+    """Two labels.
+
+    Parameters
+    ----------
+    loss : "zero-one", costs, or a loss of the whole sample
+        Costs: a dict or a vector of the cost of a mistake by true label, or a 2 x 2 matrix [true,
+        predicted]. Of the whole sample: "error-rate", "f1", "roc-area", losses.F1(beta),
+        losses.PrecisionAt(k), losses.RecallAt(k).
+    bias : float or None
+        Append a constant feature of this value to every example.
+    classes : sequence or None
+        Both labels, where the data may miss one. The second of ``classes_`` is the positive one.
+    """
+
+    def __init__(self, loss: Any = "zero-one", bias: float | None = None, classes: Any = None):
+        self.task_loss = loss
+        self.bias = bias
+        self.classes = classes
+
+    @property
+    def joint(self) -> bool:
+        return isinstance(binary_loss(self.task_loss), SampleLoss)
+
+    def initialize(self, X: Any, Y: Any) -> None:
+        """Learn the classes and the number of features."""
+        spec = binary_loss(self.task_loss)
+        self._learn(X, Y)
+        if len(self.classes_) != 2:
+            raise ValueError(
+                f"Binary takes 2 classes, but there are {len(self.classes_)}: "
+                f"{self.classes_[:5].tolist()}; models.Multiclass takes more"
+            )
+        if not isinstance(spec, SampleLoss):
+            costs = spec.costs if isinstance(spec, Costs) else None
+            self.cost_ = cost_matrix(costs, self.classes_)
+        self.size_joint_feature = self.n_features_ + (self.bias is not None)
+
+    def bind(self, X: Any, Y: Any = None, node_weight: Any = None) -> Examples:
+        """The model on these data; without Y for prediction only."""
+        rows = self._rows(X, Y, node_weight)
+        spec = binary_loss(self.task_loss)
+        codes = None if Y is None else self.encode(Y)
+        if isinstance(spec, SampleLoss):
+            return MultivariateExamples(rows, self.labels_, codes, spec)
+        if codes is None:
+            codes = np.zeros(rows.core.n_rows, np.int32)
+        return BinaryExamples(rows, self.labels_, codes, self.cost_)
+
+    def _row(self, x: Any) -> Any:
+        """One example as a table; with a loss of the whole sample that is the example."""
+        return x if self.joint else super()._row(x)
+
+    def joint_feature(self, x: Any, y: Any) -> np.ndarray:
+        """Psi(x, y), in the order of ``coef_``; a whole sample and its labels where the loss is one of it."""
+        if self.joint:
+            return self._whole(x, None).joint_feature(self.encode(y))
+        return (self.encode([y])[0] - 0.5) * self._features(x)
+
+    def loss(self, y: Any, y_hat: Any) -> float:
+        """Delta(y, y_hat); of two labellings where the loss is one of the whole sample."""
+        if self.joint:
+            blank = np.zeros((len(y), self.n_features_))
+            return self._whole(blank, y).loss_of(self.encode(y_hat))
+        true, other = self.labels_.encode([y])[0], self.encode([y_hat])[0]
+        if true >= 0:
+            return float(self.cost_[true, other])
+        if isinstance(binary_loss(self.task_loss), Costs):
+            raise no_cost(y)
+        return 1.0
+
+    def _whole(self, X: Any, Y: Any) -> MultivariateExamples:
+        """A whole sample with outputs that are labellings."""
+        examples = self.bind(X, Y)
+        assert isinstance(examples, MultivariateExamples)
+        return examples
+
+    def inference(self, x: Any, w: np.ndarray) -> Any:
+        """The label of the better score; for a loss of the whole sample the best labelling of x (n, d)."""
+        if not self.joint:
+            return super().inference(x, w)
+        return self._whole(x, None).labelling(np.ascontiguousarray(w, dtype=np.float64))
+
+    def loss_augmented_inference(self, x: Any, y: Any, w: np.ndarray) -> Any:
+        """argmax_y' Delta(y, y') + <w, Psi(x, y')>."""
+        if not self.joint:
+            return super().loss_augmented_inference(x, y, w)
+        return self._whole(x, y).worst(np.ascontiguousarray(w, dtype=np.float64))
+
+    def inference_k_best(self, x: Any, w: np.ndarray, k: int) -> list[tuple[Any, float]]:
+        """The k best labels of one example with their scores, best first."""
+        if self.joint:
+            raise ValueError(
+                "inference_k_best is for losses of one example; this loss is of the whole sample"
+            )
+        return super().inference_k_best(x, w, k)
+
+    def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
+        """Named parts of w: ``weights`` (d,) and, with a bias, ``bias`` ()."""
+        w = np.asarray(w)
+        if self.bias is None:
+            return {"weights": w}
+        return {"weights": w[:-1], "bias": np.asarray(w[-1] * self.bias)}
+
+    def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        plain = {"bias": self.bias, "n_features": self.n_features_, **self.labels_.state()}
+        spec = binary_loss(self.task_loss)
+        if isinstance(spec, SampleLoss):
+            return {**plain, "loss": sample_loss_state(spec)}, {}
+        return plain, {"cost": self.cost_}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> Binary:
+        labels = LabelSet.from_state(state)
+        if len(labels) != 2:
+            raise ValueError("its labels are not two")
+        if "loss" in state:
+            model = cls(saved_sample_loss(state["loss"]), state["bias"])
+        else:
+            costs = saved_costs(arrays["cost"], 2)
+            model = cls(ZeroOne() if costs is None else Costs(costs), state["bias"])
+            model.cost_ = arrays["cost"]
+        model.labels_, model.classes_ = labels, labels.classes
+        model.n_features_ = state["n_features"]
+        model.size_joint_feature = model.n_features_ + (model.bias is not None)
+        return model

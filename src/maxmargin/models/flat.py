@@ -1,0 +1,82 @@
+"""What the models share whose output is one label for a row of features."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from maxmargin.data.labels import LabelSet
+from maxmargin.data.memory import FeatureRows, feature_rows
+from maxmargin.models.base import Model, check_bias, check_classes, check_lengths
+
+
+class FlatModel(Model):
+    """Labels, rows of features, and the protocol on single rows."""
+
+    flat: ClassVar[bool] = True  # an output is one label, whatever it is
+    bias: float | None
+    classes: Any
+
+    def _learn(self, X: Any, Y: Any) -> None:
+        """Check the data; learn the classes and the number of features."""
+        check_lengths(X, Y)
+        check_bias(self.bias)
+        shape = np.shape(X) if not sp.issparse(X) else X.shape
+        if len(shape) != 2:
+            raise ValueError(
+                f"X must have 2 dimensions (examples, features), got {len(shape)}: shape {shape}"
+            )
+        if isinstance(Y, np.ndarray) and Y.ndim != 1:
+            raise ValueError(
+                f"Y must have 1 dimension, a label for each example, got shape {Y.shape}"
+            )
+        self.labels_ = LabelSet(Y if self.classes is None else self.classes)
+        self.classes_ = self.labels_.classes
+        check_classes(self.classes_)
+        self.n_features_ = int(shape[1])
+
+    def _rows(self, X: Any, Y: Any, node_weight: Any) -> FeatureRows:
+        """The features of all examples, in the core."""
+        if node_weight is not None:
+            raise ValueError(
+                f"node_weight: an example of {type(self).__name__} has one node; use sample_weight"
+            )
+        check_lengths(X, Y)
+        if not sp.issparse(X):
+            X = np.asarray(X)
+        return feature_rows([X], self.n_features_, self.bias, names="X")
+
+    def encode(self, Y: Any) -> np.ndarray:
+        """Codes of labels; refuses one that is not in ``classes_``."""
+        codes = self.labels_.encode(Y)
+        if (codes < 0).any():
+            i = int(np.argmin(codes))
+            raise ValueError(f"Y[{i}] = {Y[i]!r} is not among the classes of the model")
+        return codes
+
+    def _row(self, x: Any) -> Any:
+        """One example as a table of one row."""
+        return x if sp.issparse(x) else np.asarray(x)[None, :]
+
+    def _features(self, x: Any) -> np.ndarray:
+        """The features of one example, with the bias."""
+        row = x.toarray().ravel() if sp.issparse(x) else np.asarray(x, dtype=np.float64).ravel()
+        return row if self.bias is None else np.append(row, self.bias)
+
+    def inference(self, x: Any, w: np.ndarray) -> Any:
+        """The label with the best score."""
+        return self.bind(self._row(x)).predict(np.ascontiguousarray(w, dtype=np.float64), 1)[0]
+
+    def loss_augmented_inference(self, x: Any, y: Any, w: np.ndarray) -> Any:
+        """argmax_y' Delta(y, y') + <w, Psi(x, y')>."""
+        examples: Any = self.bind(self._row(x), [y])
+        return examples.worst(np.ascontiguousarray(w, dtype=np.float64))[0]
+
+    def inference_k_best(self, x: Any, w: np.ndarray, k: int) -> list[tuple[Any, float]]:
+        """The k best labels with their scores, best first."""
+        examples: Any = self.bind(self._row(x))
+        scores = examples.scores(np.ascontiguousarray(w, dtype=np.float64))[0]
+        order = np.argsort(-scores, kind="stable")[:k]
+        return [(self.classes_[j], float(scores[j])) for j in order]

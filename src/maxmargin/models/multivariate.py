@@ -1,0 +1,341 @@
+"""Losses of a whole sample with two classes, which is one block (Joachims, 2005 and 2006).
+
+P positives and N negatives with scores s_i = <w, x_i>, n = P + N. An output is a labelling of all rows:
+
+    Psi(X, Y') = 1/(2n) sum_i y'_i x_i,     psi(Y') = 1/n (sum over false alarms x_j - sum over misses x_i)
+
+so that the error rate with C is the zero-one loss of single examples with C / n. The loss depends on the
+hits a and the false alarms b only, and for given (a, b) the worst labelling misses the P - a positives of
+the lowest scores and raises the b negatives of the highest:
+
+    m(a, b) = 1/n (sum of the b highest negatives - sum of the P - a lowest positives)
+    margin:  max_(a, b) Delta(a, b) + m(a, b)        slack:  max_(a, b) Delta(a, b) (1 + m(a, b))
+
+m and Delta are concave in b. Hence for each a the margin objective is concave in b, and the slack objective,
+a product of concave factors, is log-concave where it is positive: one binary search over b for all a at
+once, O(n log n) together with the sorting. Where k positives must be predicted, b = k - a.
+
+ROC area: an output is an order for each pair of a positive i and a negative j, q of them swapped:
+
+    psi = 1/(PN) sum over swapped pairs (x_j - x_i),   Delta = q / (PN),   d_ij = s_j - s_i
+
+    margin:  every pair with 1 + d_ij > 0 is swapped
+    slack:   the q pairs of the largest d, M(q) their sum over PN: q (1 + M(q)) / PN is log-concave in q.
+             With q(t) and M(t) of the pairs d > t, its derivative 1 + M(t) + q(t) t / PN grows with t: the
+             root is found by bisection, and the pairs that are equal there are counted by a parabola.
+
+For each positive the swapped negatives are the c_i highest: pairs are counted, never listed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from maxmargin.data.labels import LabelSet
+from maxmargin.data.memory import FeatureRows
+from maxmargin.losses import ROCArea, SampleLoss, TableLoss, sample_loss_state
+from maxmargin.models.planes import PlaneExamples, Vector
+
+BISECTIONS = 100  # halves of an interval of floats: at most about 70 change it
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Scores of the positives and of the negatives, highest first, and the rows they belong to."""
+
+    positive: np.ndarray
+    negative: np.ndarray
+    positive_rows: np.ndarray
+    negative_rows: np.ndarray
+
+    @classmethod
+    def of(cls, scores: np.ndarray, codes: np.ndarray) -> Ranking:
+        """Rows of equal scores keep their order."""
+        up, down = np.flatnonzero(codes == 1), np.flatnonzero(codes == 0)
+        up = up[np.argsort(-scores[up], kind="stable")]
+        down = down[np.argsort(-scores[down], kind="stable")]
+        return cls(scores[up], scores[down], up, down)
+
+    @property
+    def n(self) -> int:
+        """How many rows."""
+        return len(self.positive) + len(self.negative)
+
+
+def prefix_sums(values: np.ndarray) -> np.ndarray:
+    """Sums of the first 0, 1, 2, ... values."""
+    return np.concatenate([[0.0], np.cumsum(values)])
+
+
+# Losses of hits and false alarms
+
+
+class Tables:
+    """Margins of the worst labelling of every contingency table."""
+
+    def __init__(self, loss: TableLoss, ranking: Ranking):
+        self.loss, self.ranking = loss, ranking
+        self.missed = prefix_sums(ranking.positive[::-1])[::-1]  # [a]: the P - a lowest positives
+        self.raised = prefix_sums(ranking.negative)  # [b]: the b highest negatives
+
+    def delta(self, hits: np.ndarray, alarms: np.ndarray) -> np.ndarray:
+        """Delta(a, b)."""
+        return self.loss.delta(hits, alarms, len(self.ranking.positive), self.ranking.n)
+
+    def margin(self, hits: np.ndarray, alarms: np.ndarray) -> np.ndarray:
+        """m(a, b)."""
+        return (self.raised[alarms] - self.missed[hits]) / self.ranking.n
+
+    def value(self, hits: np.ndarray, alarms: np.ndarray, rescaling: str) -> np.ndarray:
+        """What the oracle maximises."""
+        delta, margin = self.delta(hits, alarms), self.margin(hits, alarms)
+        return delta + margin if rescaling == "margin" else delta * (1 + margin)
+
+    def more_pays(self, hits: np.ndarray, alarms: np.ndarray, rescaling: str) -> np.ndarray:
+        """Whether the best number of false alarms is larger than this one."""
+        step = self.ranking.negative[alarms] / self.ranking.n
+        now, then = self.delta(hits, alarms), self.delta(hits, alarms + 1)
+        if rescaling == "margin":
+            return then - now + step > 0
+        scale = 1 + self.margin(hits, alarms)
+        # Where the scale is not positive, only what makes it positive can pay.
+        return np.where(scale > 0, then * (scale + step) > now * scale, step > 0)
+
+    def best_alarms(self, hits: np.ndarray, rescaling: str) -> np.ndarray:
+        """The best b for every a."""
+        low = np.zeros(len(hits), dtype=np.int64)
+        high = np.full(len(hits), len(self.ranking.negative))
+        while (unsure := np.flatnonzero(low < high)).size:
+            middle = (low[unsure] + high[unsure]) // 2
+            up = self.more_pays(hits[unsure], middle, rescaling)
+            low[unsure] = np.where(up, middle + 1, low[unsure])
+            high[unsure] = np.where(up, high[unsure], middle)
+        return low
+
+    def worst(self, rescaling: str) -> tuple[int, int] | None:
+        """Hits and false alarms of the worst labelling; None where none is worse than the truth."""
+        positives, negatives = len(self.ranking.positive), len(self.ranking.negative)
+        k = self.loss.predicted(self.ranking.n)
+        if k is None:
+            hits = np.arange(positives + 1)
+            alarms = self.best_alarms(hits, rescaling)
+        else:
+            hits = np.arange(max(0, k - negatives), min(k, positives) + 1)
+            alarms = k - hits
+        value = self.value(hits, alarms, rescaling)
+        top = int(np.argmax(value))
+        return (int(hits[top]), int(alarms[top])) if value[top] > 0 else None
+
+
+def worst_labelling(loss: TableLoss, ranking: Ranking, rescaling: str) -> tuple[float, np.ndarray]:
+    """Delta of the worst labelling, and c with psi = X' c."""
+    c = np.zeros(ranking.n)
+    tables = Tables(loss, ranking)
+    found = tables.worst(rescaling)
+    if found is None:
+        return 0.0, c
+    hits, alarms = found
+    c[ranking.positive_rows[hits:]] = -1 / ranking.n
+    c[ranking.negative_rows[:alarms]] = 1 / ranking.n
+    return float(tables.delta(np.array(hits), np.array(alarms))), c
+
+
+# ROC area
+
+
+class Pairs:
+    """Counts and sums of the pairs d_ij = s_j - s_i above a threshold."""
+
+    def __init__(self, ranking: Ranking):
+        self.ranking = ranking
+        self.ascending = ranking.negative[::-1]
+        self.sums = prefix_sums(ranking.negative)
+        self.total = float(len(ranking.positive)) * len(ranking.negative)
+
+    def above(self, threshold: float) -> np.ndarray:
+        """c_i: for each positive the number of negatives with d > threshold."""
+        bar = self.ranking.positive + threshold
+        return len(self.ascending) - np.searchsorted(self.ascending, bar, side="right")
+
+    def margin(self, counts: np.ndarray) -> float:
+        """M: the sum of d over the swapped pairs, over PN."""
+        return float(np.sum(self.sums[counts] - counts * self.ranking.positive)) / self.total
+
+    def slope(self, counts: np.ndarray, threshold: float) -> float:
+        """Derivative of q (1 + M) by q where the next pair has d = threshold."""
+        return 1 + self.margin(counts) + float(counts.sum()) * threshold / self.total
+
+    def worst(self, rescaling: str) -> np.ndarray:
+        """Swapped negatives of every positive."""
+        return self.above(-1.0) if rescaling == "margin" else self.worst_slack()
+
+    def worst_slack(self) -> np.ndarray:
+        """Bisection for the root of the slope, which is positive at the threshold 0."""
+        low = float(self.ascending[0] - self.ranking.positive[0])
+        low, high = min(2 * low, 0.0) - 1.0, 0.0  # below every d: all pairs
+        few, many = self.above(high), self.above(low)
+        if self.slope(many, float(self.ascending[0] - self.ranking.positive[0])) > 0:
+            return many
+        for _ in range(BISECTIONS):
+            middle = (low + high) / 2
+            if middle in (low, high) or np.array_equal(few, many):
+                break
+            counts = self.above(middle)
+            if self.slope(counts, middle) > 0:
+                high, few = middle, counts
+            else:
+                low, many = middle, counts
+        return self.fill(few, many)
+
+    def fill(self, few: np.ndarray, many: np.ndarray) -> np.ndarray:
+        """The best counts between two, all pairs in between being equal up to rounding."""
+        extra = many - few
+        tied = float(extra.sum())
+        if tied == 0:
+            return few
+        q, margin = float(few.sum()), self.margin(few)
+        d = (self.margin(many) - margin) / tied  # of one pair, over PN
+
+        def value(u: float) -> float:
+            return (q + u) * (1 + margin + u * d)
+
+        top = -(1 + margin + q * d) / (2 * d) if d < 0 else tied
+        choices = [min(max(float(u), 0.0), tied) for u in (np.floor(top), np.ceil(top))]
+        taken = max(choices, key=value)
+        before = np.concatenate([[0], np.cumsum(extra)[:-1]])
+        return few + np.clip(int(taken) - before, 0, extra)
+
+
+def worst_order(ranking: Ranking, rescaling: str) -> tuple[float, np.ndarray]:
+    """Delta of the worst order of all pairs, and c with psi = X' c."""
+    pairs = Pairs(ranking)
+    counts = pairs.worst(rescaling)
+    # The negative of rank r is above the positives with more than r swapped negatives.
+    over = np.bincount(counts, minlength=len(ranking.negative) + 1)[::-1].cumsum()[::-1][1:]
+    c = np.zeros(ranking.n)
+    c[ranking.positive_rows] = -counts / pairs.total
+    c[ranking.negative_rows] = over / pairs.total
+    return float(counts.sum()) / pairs.total, c
+
+
+class MultivariateExamples(PlaneExamples):
+    """A whole sample as one block."""
+
+    n = 1
+
+    def __init__(
+        self, rows: FeatureRows, labels: LabelSet, codes: np.ndarray | None, loss: SampleLoss
+    ):
+        self.rows, self.labels, self.codes, self.loss = rows, labels, codes, loss
+        self.n_rows, self.dimension = rows.core.n_rows, rows.core.width
+        if isinstance(loss, TableLoss):
+            loss.predicted(self.n_rows)  # a k that is too large is told now
+        if codes is not None and len(set(codes.tolist())) < 2:
+            only = labels.decode(codes[:1]).tolist()[0]
+            raise ValueError(f"Y holds the class {only!r} only: {loss!r} needs examples of both")
+
+    def check_weights(self, sample_weight: Any) -> None:
+        if sample_weight is not None:
+            raise ValueError(
+                f"sample_weight (and class_weight) must be None: {self.loss!r} is a loss of the whole "
+                "sample, in which examples have no weights of their own"
+            )
+
+    def fingerprint(self, rescaling: str = "margin") -> str:
+        """Kept planes hold vectors: they are worth nothing for other examples, losses or rescalings."""
+        total = hashlib.sha256(f"{rescaling} {sample_loss_state(self.loss)}".encode())
+        if self.codes is not None:
+            total.update(self.codes.tobytes() + self._psi(self.codes).tobytes())
+        return total.hexdigest()
+
+    def scores(self, w: np.ndarray, n_jobs: int = 1) -> np.ndarray:
+        """<w, x_i> of every row."""
+        return self.rows.core.rows.scores(np.ascontiguousarray(w, dtype=np.float64), n_jobs)
+
+    def joint_feature(self, codes: np.ndarray) -> np.ndarray:
+        """Psi(X, Y') of any labelling."""
+        self.only_labellings()
+        return self._psi(codes)
+
+    def _psi(self, codes: np.ndarray) -> np.ndarray:
+        return self.rows.core.rows.combine((codes - 0.5) / self.n_rows)
+
+    def only_labellings(self) -> None:
+        """Refuse where outputs are no labellings."""
+        if isinstance(self.loss, ROCArea):
+            raise ValueError(
+                "an output of ROCArea is an order of all pairs of a positive and a negative, which is no "
+                "labelling: it has no joint_feature or argmax of its own"
+            )
+
+    def answer(self, w: np.ndarray, n_jobs: int, rescaling: str) -> tuple[float, np.ndarray]:
+        """Delta of the worst output, and c with psi = X' c."""
+        assert self.codes is not None
+        ranking = Ranking.of(self.scores(w, n_jobs), self.codes)
+        if isinstance(self.loss, TableLoss):
+            return worst_labelling(self.loss, ranking, rescaling)
+        return worst_order(ranking, rescaling)
+
+    def planes(self, w: np.ndarray, n_jobs: int, rescaling: str) -> list[tuple[float, Vector]]:
+        loss, c = self.answer(w, n_jobs, rescaling)
+        vector = self.rows.core.rows.combine(c if rescaling == "margin" else loss * c)
+        index = np.flatnonzero(vector).astype(np.int32)
+        return [(loss, (index, vector[index]))]
+
+    def oracle(
+        self, blocks: Sequence[int], w: np.ndarray, rescaling: str = "margin"
+    ) -> list[tuple[float, Vector]]:
+        return self.planes(w, 1, rescaling) * len(blocks)
+
+    def predict(self, w: np.ndarray, n_jobs: int) -> np.ndarray:
+        return self.labels.decode((self.scores(w, n_jobs) > 0).astype(np.int32))
+
+    def worst(self, w: np.ndarray) -> np.ndarray:
+        """The worst labelling, as labels."""
+        self.only_labellings()
+        assert self.codes is not None
+        c = self.answer(w, 1, "margin")[1]
+        return self.labels.decode(np.where(c == 0, self.codes, (c > 0).astype(np.int32)))
+
+    def best_codes(self, w: np.ndarray) -> np.ndarray:
+        """The best labelling: the k highest scores where k is fixed, else the positive ones."""
+        scores = self.scores(w)
+        k = self.loss.predicted(self.n_rows) if isinstance(self.loss, TableLoss) else None
+        if k is None:
+            return (scores > 0).astype(np.int32)
+        codes = np.zeros(self.n_rows, np.int32)
+        codes[np.argsort(-scores, kind="stable")[:k]] = 1
+        return codes
+
+    def labelling(self, w: np.ndarray) -> np.ndarray:
+        """The best labelling, as labels."""
+        return self.labels.decode(self.best_codes(w))
+
+    def loss_of(self, codes: np.ndarray) -> float:
+        """Delta of a labelling."""
+        self.only_labellings()
+        assert isinstance(self.loss, TableLoss) and self.codes is not None
+        if len(codes) != self.n_rows:
+            raise ValueError(f"a labelling has {self.n_rows} labels, got {len(codes)}")
+        if np.array_equal(codes, self.codes):
+            return 0.0
+        k = self.loss.predicted(self.n_rows)
+        if k is not None and codes.sum() != k:
+            raise ValueError(f"{self.loss!r}: {k} labels must be positive, got {int(codes.sum())}")
+        hits, alarms = (np.array(np.sum(codes[self.codes == own] == 1)) for own in (1, 0))
+        return float(self.loss.delta(hits, alarms, int(self.codes.sum()), self.n_rows))
+
+    def loss_at(self, w: np.ndarray) -> float:
+        """Delta of what w predicts: by sign, by the k highest scores, or by the order of scores."""
+        if isinstance(self.loss, TableLoss):
+            return self.loss_of(self.best_codes(w))
+        assert self.codes is not None
+        pairs = Pairs(Ranking.of(self.scores(w), self.codes))
+        below = np.searchsorted(pairs.ascending, pairs.ranking.positive, side="left")
+        wrong = pairs.above(0.0) + len(pairs.ascending) - below  # equal scores are half right
+        return float(wrong.sum()) / 2 / pairs.total

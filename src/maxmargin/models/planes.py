@@ -1,0 +1,104 @@
+"""Examples whose planes are made in Python: sparse vectors, kept as they are."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from maxmargin.models.base import NOISE, Examples, beaten
+
+Vector = tuple[np.ndarray, np.ndarray]  # sorted indices (int32) and values of a sparse vector
+
+
+class PlaneExamples(Examples):
+    """Examples whose planes are made in Python; an output is kept as (offset, (index, value))."""
+
+    @abstractmethod
+    def planes(self, w: np.ndarray, n_jobs: int, rescaling: str) -> list[tuple[float, Vector]]:
+        """Offset and vector of the worst plane of every block."""
+
+    @abstractmethod
+    def oracle(
+        self, blocks: Sequence[int], w: np.ndarray, rescaling: str = "margin"
+    ) -> list[tuple[float, Vector]]:
+        """Offset and vector of the worst plane of each of these blocks."""
+
+    def worst_outputs(
+        self, w: np.ndarray, n_jobs: int, rescaling: str = "margin"
+    ) -> tuple[np.ndarray, list[tuple[float, Vector]]]:
+        outputs = self.planes(w, n_jobs, rescaling)
+        return self.measure(outputs, w, rescaling), outputs
+
+    def measure(
+        self, outputs: list[tuple[float, Vector]], w: np.ndarray, rescaling: str
+    ) -> np.ndarray:
+        """The slacks that the worst planes of all blocks show; refuses an argmax below the truth."""
+        xi = np.array([offset + float(w[index] @ value) for offset, (index, value) in outputs])
+        wrong = xi < -NOISE * (1 + np.array([offset for offset, _ in outputs]))
+        if self.is_exact(rescaling) and wrong.any():
+            raise beaten(int(np.argmax(wrong)), -float(xi[np.argmax(wrong)]))
+        return np.maximum(xi, 0.0)
+
+    def slacks(self, w: np.ndarray, n_jobs: int, rescaling: str = "margin") -> np.ndarray:
+        return self.worst_outputs(w, n_jobs, rescaling)[0]
+
+    def cache(self, capacity: int, rescaling: str = "margin") -> PlaneCache:
+        return PlaneCache(self.n, capacity)
+
+    def check_slacks(
+        self, w: np.ndarray, slacks: np.ndarray, blocks: np.ndarray, outputs: Any, exact: bool
+    ) -> None:
+        for i, (loss, (index, value)) in zip(blocks, outputs, strict=True):
+            kept = loss + float(w[index] @ value)
+            if exact and slacks[i] < kept - NOISE * (1 + abs(kept)):
+                raise beaten(int(i), kept - slacks[i])
+            slacks[i] = max(slacks[i], kept)  # an approximate oracle never hides what is known
+
+    def combine(self, blocks, multipliers, outputs, rescaling="margin"):
+        total, offset = np.zeros(self.dimension), 0.0
+        for a, (loss, (index, value)) in zip(multipliers, outputs, strict=True):
+            offset += a * loss
+            total[index] += a * value
+        return float(offset), total
+
+
+class PlaneCache:
+    """The last planes of each example, most recently used first; the compiled twin keeps outputs."""
+
+    def __init__(self, n: int, capacity: int):
+        self.capacity = capacity
+        nothing: Vector = (np.empty(0, np.int32), np.empty(0))
+        self.truth = (0.0, nothing)
+        self.kept: list[list[tuple[float, Vector]]] = [[] for _ in range(n)]
+
+    def add(self, planes: list[tuple[float, Vector]]) -> None:
+        """One plane for each example."""
+        for kept, plane in zip(self.kept, planes, strict=True):
+            self._touch(kept, plane)
+
+    def _touch(self, kept: list[tuple[float, Vector]], plane: tuple[float, Vector]) -> None:
+        loss, (index, value) = plane
+        if len(index) == 0 and loss == 0:
+            return
+        for j, (other, (places, values)) in enumerate(kept):
+            same = other == loss and np.array_equal(places, index) and np.array_equal(values, value)
+            if same:
+                del kept[j]
+                break
+        kept.insert(0, plane)
+        del kept[self.capacity :]
+
+    def best(self, w: np.ndarray, n_jobs: int) -> tuple[np.ndarray, list[tuple[float, Vector]]]:
+        """The slack that the kept planes show, and the plane, of each example."""
+        found, slacks = [], np.zeros(len(self.kept))
+        for i, kept in enumerate(self.kept):
+            values = [0.0, *(loss + float(w[index] @ value) for loss, (index, value) in kept)]
+            j = int(np.argmax(values))
+            slacks[i] = values[j]
+            found.append(kept[j - 1] if j > 0 else self.truth)
+            if j > 1:
+                kept.insert(0, kept.pop(j - 1))
+        return slacks, found
