@@ -33,6 +33,7 @@ std::vector<T> to_vector(const Array1<T>& a) {
 void bind_features(nb::module_& m);
 void bind_multiclass(nb::module_& m);
 void bind_chain(nb::module_& m);
+void bind_grammar(nb::module_& m);
 void bind_explicit(nb::module_& m);
 void bind_simplex_qp(nb::module_& m);
 

@@ -62,6 +62,35 @@ class ChainData:
         /,
     ) -> None: ...
 
+class GrammarRules:
+    def __init__(
+        self,
+        symbols: int,
+        terminals: int,
+        root: NDArray[np.uint8],
+        left: NDArray[np.int32],
+        right: NDArray[np.int32],
+        parent: NDArray[np.int32],
+        upper: NDArray[np.int32],
+        lower: NDArray[np.int32],
+        chain_first: NDArray[np.int32],
+        chain_rules: NDArray[np.int32],
+        terminal: NDArray[np.int32],
+        tag: NDArray[np.int32],
+        /,
+    ) -> None: ...
+
+class GrammarData:
+    def __init__(
+        self,
+        rules: GrammarRules,
+        offsets: NDArray[np.int64],
+        words: NDArray[np.int32],
+        truth: NDArray[np.int32],
+        spans: bool,
+        /,
+    ) -> None: ...
+
 class ExplicitData:
     def __init__(self, blocks: int, dimension: int, /) -> None: ...
 
@@ -84,6 +113,10 @@ class MulticlassExact(_Exact):
 
 class ChainExact(_Exact):
     def best_k(self, w: Floats, block: int, k: int, /) -> tuple[NDArray[np.int32], Floats]: ...
+
+class GrammarExact(_Exact):
+    def best_k(self, w: Floats, block: int, k: int, /) -> tuple[NDArray[np.int32], Floats]: ...
+    def knows(self, blocks: Blocks, outputs: NDArray[np.int32], /) -> bool: ...
 
 # Dual states and their passes (cpp/solvers)
 
@@ -134,6 +167,9 @@ class ChainAscent64x16(_Ascent): ...
 class ChainSlackAscent64x8(_Ascent): ...
 class ChainSlackAscent64x16(_Ascent): ...
 class MulticlassSlackAscent64(_Ascent): ...
+class GrammarSlackExact(_Exact): ...
+class GrammarAscent64(_Ascent): ...
+class GrammarSlackAscent64(_Ascent): ...
 
 class ExplicitAscent(_Ascent):
     def offer(

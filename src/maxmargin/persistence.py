@@ -9,11 +9,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators import MulticlassSVC, StructuralSVM
 from maxmargin.io.model_file import ModelFileError, read, write
-from maxmargin.models import Chain, Multiclass
+from maxmargin.models import Chain, Grammar, Multiclass
 from maxmargin.problem import Certificate
 
 ESTIMATORS = {kind.__name__: kind for kind in (StructuralSVM, MulticlassSVC)}
-MODELS = {kind.__name__: kind for kind in (Multiclass, Chain)}
+MODELS = {kind.__name__: kind for kind in (Multiclass, Chain, Grammar)}
 SAVED = (
     "C",
     "hinge",

@@ -2,6 +2,7 @@
 
 from maxmargin.models.base import Model
 from maxmargin.models.chain import Chain
+from maxmargin.models.grammar import Grammar
 from maxmargin.models.multiclass import Multiclass
 
-__all__ = ["Chain", "Model", "Multiclass"]
+__all__ = ["Chain", "Grammar", "Model", "Multiclass"]
