@@ -1,7 +1,7 @@
 // Grammar: a parse tree for a sentence, by a binarised context-free grammar.
 //
 //   Psi(x, y) counts rules: binary, unary, lexical, in this order
-//   Delta(y, y') = [y != y'], or the number of labelled spans that one of the trees has and the other not
+//   Delta(y, y') = number of labelled spans that one of the trees has and the other not, or [y != y']
 //
 // An output of a sentence of T words is its binarised tree of 2 T - 1 nodes in preorder, three numbers each:
 // unary chain above the node (number + 1; 0 for none), binary or lexical rule, words of the left child (0

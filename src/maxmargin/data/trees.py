@@ -143,14 +143,14 @@ class Tree(Sequence):
         while stack:
             node = stack.pop()
             if node is None:
-                parts[-1] += ")"
+                parts.append(")")
             elif isinstance(node, str):
-                parts.append(BRACKETS.get(node, node))
+                parts.append(" " + BRACKETS.get(node, node))
             else:
-                parts.append("(" + node._label)
+                parts.append(" (" + node._label)
                 stack.append(None)
                 stack += reversed(node._children)
-        return " ".join(parts)
+        return "".join(parts)[1:]
 
     def __repr__(self) -> str:
         return f"Tree.fromstring({str(self)!r})"

@@ -1,7 +1,7 @@
 """Grammar: a parse tree for a sentence, by a context-free grammar that is read off a treebank.
 
     <w, Psi(x, y)> = sum of the weights of the rules that derive y, as often as they are used
-    Delta(y, y')   = [y != y'], or the number of labelled spans that one tree has and the other has not
+    Delta(y, y')   = number of labelled spans that one tree has and the other has not, or [y != y']
 
 ``coef_``: a weight for each binary rule, then for each unary rule, then for each lexical rule, in the order
 of ``rules_`` (binary rules sorted by left child, right child, parent; unary rules by upper, lower; lexical
@@ -26,7 +26,7 @@ from maxmargin.models.base import CompiledExamples, Model, check_lengths
 from maxmargin.models.lexicon import UNKNOWN, Lexicon
 from maxmargin.models.rules import Rules, check_tree, derive
 
-LOSSES = ("zero-one", "spans")
+LOSSES = ("spans", "zero-one")
 
 
 class GrammarExamples(CompiledExamples):
@@ -101,7 +101,7 @@ class GrammarExamples(CompiledExamples):
     def best_k(self, w: np.ndarray, i: int, k: int) -> list[tuple[Tree, float]]:
         """The k best trees of sentence i with their scores; none if it has no parse."""
         codes, scores = self.ask.best_k(w, i, k)
-        trees = codes.reshape(len(scores), -1)
+        trees = codes.reshape(len(scores), int(self.first[i + 1] - self.first[i]))
         return [(self.decode(i, y), float(s)) for y, s in zip(trees, scores, strict=True)]
 
 
@@ -110,9 +110,9 @@ class Grammar(Model):
 
     Parameters
     ----------
-    loss : "zero-one" or "spans"
-        One for a wrong tree; or the number of labelled spans of phrases that one of the trees has and the
-        other has not.
+    loss : "spans" or "zero-one"
+        The number of labelled spans of phrases that one of the trees has and the other has not; or one for
+        a wrong tree.
     horizontal : int or None
         How many of the children so far a symbol of the binarised grammar remembers; None: all of them, so
         that exactly the phrases seen in training can be derived.
@@ -124,7 +124,7 @@ class Grammar(Model):
 
     def __init__(
         self,
-        loss: str = "zero-one",
+        loss: str = "spans",
         horizontal: int | None = None,
         rare: int = 1,
         top: str | None = None,
@@ -135,19 +135,12 @@ class Grammar(Model):
         self.top = top
 
     def _check_parameters(self) -> None:
-        if self.task_loss not in LOSSES:
+        if not isinstance(self.task_loss, str) or self.task_loss not in LOSSES:
             raise ValueError(f"loss must be one of {list(LOSSES)}, got {self.task_loss!r}")
-        for name, value, none in (
-            ("horizontal", self.horizontal, True),
-            ("rare", self.rare, False),
-        ):
-            whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-            if not (none and value is None) and not (whole and value >= 0):
-                also = "None or " if none else ""
-                raise ValueError(
-                    f"{name} must be {also}a whole number of at least 0, got {value!r}"
-                )
-        if self.top is not None and not isinstance(self.top, str):
+        if self.horizontal is not None:
+            check_count("horizontal", self.horizontal, "None or ")
+        check_count("rare", self.rare)
+        if self.top is not None and (not isinstance(self.top, str) or not self.top):
             raise ValueError(f"top must be None or a label, got {self.top!r}")
 
     def initialize(self, X: Sequence, Y: Sequence) -> None:
@@ -177,7 +170,7 @@ class Grammar(Model):
         names, words = rules.symbols, self.lexicon_.names()
         self.rule_table_ = rules
         self.classes_ = np.array(names[: rules.reals])
-        self.rules_ = {
+        self.rules_: dict[str, list[tuple[str, ...]]] = {
             "binary": [(names[a], names[b], names[c]) for b, c, a in rules.binary],
             "unary": [(names[a], names[b]) for a, b in rules.unary],
             "lexical": [(names[tag], words[t]) for t, tag in rules.lexical],
@@ -270,7 +263,7 @@ class Grammar(Model):
             "words": list(lexicon.words),
             "signatures": list(lexicon.signatures),
         }
-        arrays = {
+        arrays: dict[str, np.ndarray] = {
             "binary": np.array(rules.binary, dtype=np.int32).reshape(-1, 3),
             "chains": np.array([s for chain in rules.chains for s in chain], dtype=np.int32),
             "chain_lengths": np.array([len(chain) for chain in rules.chains], dtype=np.int32),
@@ -302,6 +295,12 @@ class Grammar(Model):
             raise ValueError("its symbols do not fit its rules")
         model._take(rules)
         return model
+
+
+def check_count(name: str, value: Any, also: str = "") -> None:
+    """Refuse a parameter that is no whole number of at least 0."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
+        raise ValueError(f"{name} must be {also}a whole number of at least 0, got {value!r}")
 
 
 def check_names(names: list[str]) -> list[str]:

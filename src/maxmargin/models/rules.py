@@ -69,7 +69,7 @@ def derive(tree: Tree, horizontal: int | None) -> list[Step]:
             if node.is_tag():
                 steps.append(Step(chain, (node.label(),), 0))
                 continue
-        labels = [child.label() for child in node]
+        labels = [child.label() for child in node if isinstance(child, Tree)]
         count = len(node) if first is None else first
         parent = node.label() if first is None else made(node.label(), labels[:count], horizontal)
         left = labels[0] if count == 2 else made(node.label(), labels[: count - 1], horizontal)
