@@ -278,7 +278,7 @@ def test_trees_may_come_in_any_form(seed):
 
 
 def test_long_sentences_and_deep_trees(generator):
-    words = [str(word) for word in generator.choice(list("abc"), 60)]
+    words = [str(word) for word in generator.choice(list("abc"), 40)]
     deep = Tree("x", words[-1:])
     for word in words[-2::-1]:
         deep = Tree("S", [Tree("x", [word]), deep])

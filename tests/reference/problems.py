@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -13,7 +14,7 @@ from maxmargin.data.trees import Tree
 
 from .dense_qp import Optimum, solve
 from .enumerate import Block, ChainTruth, MulticlassTruth, enumerate_blocks
-from .trees import GrammarTruth
+from .trees import GrammarTruth, TooManyTreesError
 
 
 @dataclass(frozen=True)
@@ -167,8 +168,9 @@ def grammar_case(
         X = [[str(word) for word in x] for x in X]
         Y = [random_tree(generator, x, "AB", "xy") for x in X]
         truth = GrammarTruth(Y, loss, horizontal)
-        if 4 <= max(len(truth.outputs(x)) for x in X) <= most:
-            break
+        with suppress(TooManyTreesError):
+            if 4 <= max(len(truth.outputs(x)) for x in X) <= most:
+                break
     options = {"loss": loss, "horizontal": horizontal}
     return Case("grammar", X, Y, truth, C, _weights(generator, n, weighted), options)
 

@@ -18,6 +18,11 @@ import numpy as np
 from maxmargin.data.trees import Tree, as_tree
 
 UNKNOWN = "<unknown>"
+MOST_WORK = 20_000  # combinations of children that are looked at for one treebank
+
+
+class TooManyTreesError(Exception):
+    """A grammar so ambiguous that brute force would take too long."""
 
 
 def rank(symbol: str) -> tuple[bool, str]:
@@ -87,7 +92,7 @@ class GrammarTruth:
         )
         self.chains = chains
         self.roots = {tree.label() for tree in trees}
-        self.horizontal, self.kind = horizontal, loss
+        self.horizontal, self.kind, self.work = horizontal, loss, 0
         self.tags = {}
         for tag, word in sorted(lexical):
             self.tags.setdefault(word, []).append(tag)
@@ -115,9 +120,10 @@ class GrammarTruth:
     @cache  # noqa: B019
     def over(self, words: tuple[str, ...]) -> list[Tree]:
         """Every tree over some words, whatever its root."""
-        found = list(self.bottoms(words))
+        bottoms = list(self.bottoms(words))
+        found = bottoms.copy()
         for chain in sorted(self.chains):
-            for tree in [tree for tree in self.bottoms(words) if tree.label() == chain[-1]]:
+            for tree in [tree for tree in bottoms if tree.label() == chain[-1]]:
                 for label in chain[-2::-1]:
                     tree = Tree(label, [tree])
                 found.append(tree)
@@ -132,6 +138,9 @@ class GrammarTruth:
             for cuts in combinations(range(1, len(words)), n):
                 bounds = [0, *cuts, len(words)]
                 for children in product(*(self.over(words[a:b]) for a, b in pairwise(bounds))):
+                    self.work += 1
+                    if self.work > MOST_WORK:
+                        raise TooManyTreesError
                     labels = [child.label() for child in children]
                     for parent in sorted(self.parents):
                         rules = binarised(parent, labels, self.horizontal)
