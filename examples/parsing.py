@@ -39,8 +39,8 @@ sentence = ["she", "saw", "the", "dog", "with", "a", "telescope"]
 for tree, score in parser.predict_k_best([sentence], k=2)[0]:
     print(f"score {score:.2f}  {tree}")
 
-# What was learnt: the heaviest rules.
+# What was learnt: the rule with the largest and the one with the smallest weight.
 weights = parser.model_.unpack(parser.coef_)["binary"]
-rules = parser.model_.rules_["binary"]
-for weight, (parent, left, right) in sorted(zip(weights, rules, strict=True), reverse=True)[:4]:
+ranked = sorted(zip(weights, parser.model_.rules_["binary"], strict=True))
+for weight, (parent, left, right) in (ranked[-1], ranked[0]):
     print(f"{weight:+.2f}  {parent} -> {left} {right}")
