@@ -120,8 +120,9 @@ class Grammar {
     return first_best(s, costs, y) + offset;
   }
 
-  // argmax_y Delta(y) (score + shift) for the zero-one loss, whose Delta is 0 or 1; other losses need a
-  // search over the loss multiplier.
+  // Whether `best_slack` answers: the spans loss needs a search over the loss multiplier.
+  bool slack_argmax() const { return !data_.spans; }
+  // argmax_y Delta(y) (score + shift) for the zero-one loss, whose Delta is 0 or 1.
   void best_slack(Scratch& s, const Real*, double shift, const Label* truth, Label* y) const {
     const double other = best_but(s, truth, y);
     if (!(other + shift > 0)) std::copy(truth, truth + output_size(s.block), y);

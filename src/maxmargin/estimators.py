@@ -166,7 +166,8 @@ class StructuralSVM(SolverMixin, BaseEstimator):
 
     Parameters
     ----------
-    model : models.Chain(), models.Multiclass(), or any object with the protocol of ``models.base``
+    model : models.Chain(), models.Grammar(), models.Multiclass(), or any object with the protocol of
+        ``models.base``
     C : float
         Weight of the risk. The papers' lambda form is C = 1 / (lambda n).
     hinge, rescaling : str

@@ -5,6 +5,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from sklearn.model_selection import GridSearchCV
 
 import maxmargin as mm
 from helpers import (
@@ -18,6 +19,7 @@ from helpers import (
 )
 from maxmargin import models
 from maxmargin.data.spans import bracket_f1
+from maxmargin.data.synthetic import random_treebank
 from maxmargin.data.trees import Tree, as_tree
 from maxmargin.models.lexicon import UNKNOWN, Lexicon, signatures
 from maxmargin.models.rules import derive
@@ -252,6 +254,17 @@ def test_score_is_labelled_bracket_f1(seed):
     repeated = [i for i in range(len(case.Y)) for _ in range(i)]
     X, Y = [case.X[i] for i in repeated], [case.Y[i] for i in repeated]
     assert svm.score(case.X, case.Y, weights) == pytest.approx(svm.score(X, Y))
+
+
+@pytest.mark.filterwarnings("ignore:.*no parse:UserWarning")
+def test_grid_search_over_sentences():
+    X, Y = random_treebank(30, random_state=0)
+    svm = mm.StructuralSVM(models.Grammar(), C=0.1, tol=0.5, random_state=0)
+    search = GridSearchCV(svm, {"model__horizontal": [None, 0], "C": [0.01, 0.1]}, cv=3)
+    search.fit(X, Y)
+    means = search.cv_results_["mean_test_score"]
+    assert len(means) == 4 and (means > 0.3).all() and (means <= 1).all()
+    assert search.best_estimator_.score(X, Y) > 0.5
 
 
 def test_trees_may_come_in_any_form(seed):
