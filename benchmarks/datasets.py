@@ -3,6 +3,7 @@
     ocr_letters()  handwritten words, chain of 26 letters, 128 pixels each
     usps()         handwritten digits, 10 classes, 256 intensities
     conll2000()    text chunking, chain of 22 IOB2 tags, sparse attributes
+    treebank()     parses of newspaper sentences of at most 15 words
 
 `small=True` gives a tiny synthetic stand-in of the same shape, for which no file is needed.
 """
@@ -21,6 +22,8 @@ import numpy as np
 from benchmarks import stand_ins
 from benchmarks.scoring import chunk_f1, node_error
 from benchmarks.text_features import Sentence, Vocabulary, iterate_attributes
+from maxmargin.data.spans import bracket_scores
+from maxmargin.data.trees import Tree, clean, read_trees
 
 VARIABLE = "MAXMARGIN_DATA"
 Inputs = Literal["raw", "unit"]
@@ -33,16 +36,17 @@ __all__ = [
     "load",
     "node_error",
     "ocr_letters",
+    "treebank",
     "usps",
 ]
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """One set, split. `kind` says how it is predicted: "chain" or "multiclass"."""
+    """One set, split. `kind` says how it is predicted: "chain", "multiclass" or "grammar"."""
 
     name: str
-    kind: Literal["chain", "multiclass"]
+    kind: Literal["chain", "multiclass", "grammar"]
     X_train: Any
     Y_train: Any
     X_test: Any
@@ -58,7 +62,9 @@ class Dataset:
 
     @property
     def width(self) -> int:
-        """d, the number of features of one node."""
+        """d, the number of features of one node; words of a sentence to be parsed have none."""
+        if self.kind == "grammar":
+            return 0
         first = self.X_train if self.kind == "multiclass" else self.X_train[0]
         return int(first.shape[1])
 
@@ -67,7 +73,10 @@ class Dataset:
         return iterate_attributes(self.sentences[part], self.rich)
 
     def scores(self, predicted: Sequence[Any]) -> dict[str, float]:
-        """Test error, and chunk F1 where labels are chunk tags."""
+        """Test error, and chunk F1 where labels are chunk tags; for trees bracket F1 and wrong trees."""
+        if self.kind == "grammar":
+            found = bracket_scores(self.Y_test, predicted, root=False)
+            return {"test_error": 1 - found.exact, "bracket_f1": found.f1}
         result = {"test_error": node_error(self.Y_test, predicted)}
         if self.sentences:
             result["chunk_f1"] = chunk_f1(self.Y_test, predicted)
@@ -150,15 +159,44 @@ def conll2000(rich: bool = False, dtype: type = np.float64, small: bool = False)
     )
 
 
+def treebank(max_words: int = 15, small: bool = False) -> Dataset:
+    """Sentences of at most `max_words` words with their trees; files up to wsj_0150 are for training.
+
+    Traces, function tags and unary loops are dropped, and every tree has the root TOP.
+    """
+    if small:
+        trees = [Tree("TOP", [tree]) for tree in stand_ins.trees()]
+        test = [number % 5 == 0 for number in range(len(trees))]
+    else:
+        with data_file("treebank", "files.tsv").open(encoding="utf-8") as lines:
+            rows = [line.split("\t") for line in lines][1:]
+        test = [name > "wsj_0150" for name, count, _ in rows for _ in range(int(count))]
+        with gzip.open(data_file("treebank", "treebank.mrg.gz"), "rt") as stream:
+            trees = read_trees(stream, top="TOP")
+    parts: dict[bool, list[Tree]] = {False: [], True: []}
+    for tree, held_out in zip(map(clean, trees), test, strict=True):
+        if tree is not None and len(tree.leaves()) <= max_words:
+            parts[held_out].append(tree)
+    return Dataset(
+        name="treebank",
+        kind="grammar",
+        X_train=[tree.leaves() for tree in parts[False]],
+        Y_train=parts[False],
+        X_test=[tree.leaves() for tree in parts[True]],
+        Y_test=parts[True],
+    )
+
+
 _LOADERS: dict[str, Callable[..., Dataset]] = {
     "ocr": ocr_letters,
     "usps": usps,
     "conll2000": conll2000,
+    "treebank": treebank,
 }
 
 
 def load(name: str, **options: Any) -> Dataset:
-    """The set called "ocr", "usps" or "conll2000"."""
+    """The set called "ocr", "usps", "conll2000" or "treebank"."""
     if name not in _LOADERS:
         raise ValueError(f"data set {name!r} is not one of {sorted(_LOADERS)}")
     return _LOADERS[name](**options)

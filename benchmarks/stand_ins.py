@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.text_features import Sentence
+from maxmargin.data.synthetic import random_treebank
+from maxmargin.data.trees import Tree
 
 _PHRASES = {
     "NP": [("DT", "the a every"), ("JJ", "red small old"), ("NN", "dog house river stone")],
@@ -51,3 +53,8 @@ def sentences(seed: int = 0, count: int = 40) -> tuple[list[Sentence], list[list
         texts.append(([*words, "."], [*tags, "."]))
         labels.append([*chunk_tags, "O"])
     return texts, labels
+
+
+def trees(seed: int = 0, count: int = 40) -> list[Tree]:
+    """Trees of a small grammar of English."""
+    return random_treebank(count, random_state=seed)[1]

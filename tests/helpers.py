@@ -55,6 +55,8 @@ FLAT = {"multiclass": models.Multiclass, "binary": models.Binary}  # kinds with 
 def built_in(case: Case) -> Any:
     """The package's model for a case."""
     options = case.options
+    if case.kind == "grammar":
+        return models.Grammar(rare=0, **options)
     if case.kind in FLAT:
         loss = "zero-one" if options["costs"] is None else options["costs"]
         return FLAT[case.kind](loss=loss, bias=options["bias"])
@@ -109,6 +111,8 @@ def densified(X: Any) -> Any:
 def multipliers_of(case: Case, support: Any) -> list[np.ndarray]:
     """The stored multipliers over the enumerated outputs of a case with a built-in model."""
     totals = [np.zeros(len(block.offsets)) for block in case.blocks]
+    if case.kind == "grammar":
+        return multipliers_of_trees(case, support, totals)
     labels, place = np.asarray(support.outputs).ravel().tolist(), 0
     classes = case.truth.classes
     for i, a in zip(support.blocks, support.multipliers, strict=True):
@@ -118,6 +122,20 @@ def multipliers_of(case: Case, support: Any) -> list[np.ndarray]:
         totals[i][case.blocks[i].outputs.index(output)] += a
         place += length
     assert place == len(labels)
+    return totals
+
+
+def multipliers_of_trees(case: Case, support: Any, totals: list[np.ndarray]) -> list[np.ndarray]:
+    """The same for trees, which are kept as derivations in numbers."""
+    model = built_in(case)
+    model.initialize(case.X, case.Y)
+    examples, place = model.bind(case.X, case.Y), 0
+    for i, a in zip(support.blocks, support.multipliers, strict=True):
+        size = 3 * (2 * len(case.X[i]) - 1)
+        tree = examples.decode(i, support.outputs[place : place + size])
+        totals[i][case.blocks[i].outputs.index(tree)] += a
+        place += size
+    assert place == len(support.outputs)
     return totals
 
 

@@ -39,6 +39,8 @@ def estimator(data: Dataset, solver: Any, regularization: float, **options: Any)
     options = {"C": C, "solver": solver, "random_state": 0, "n_jobs": 1} | options
     if data.kind == "multiclass":
         return mm.MulticlassSVC(**options)
+    if data.kind == "grammar":
+        return mm.StructuralSVM(models.Grammar(horizontal=1), **options)
     loss = "mean-hamming" if data.mean_loss else "hamming"
     return mm.StructuralSVM(models.Chain(loss=loss), **options)
 

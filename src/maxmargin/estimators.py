@@ -330,12 +330,15 @@ class StructuralSVM(SolverMixin, BaseEstimator):
         return [self.model_.inference_k_best(x, self.coef_, int(k)) for x in items]
 
     def score(self, X: Any, Y: Any, sample_weight: Any = None) -> float:
-        """Share of correctly predicted nodes; a label that the model does not know is never correct."""
+        """Share of correctly predicted nodes; a label that the model does not know is never correct.
+
+        A model may count otherwise (``agreement``): for trees the score is labelled bracket F1.
+        """
         Y, outputs = self._outputs(X, Y)
         weights = check_weights(sample_weight, len(Y))
         counts = [self._agreement(i, y, p) for i, (y, p) in enumerate(zip(Y, outputs, strict=True))]
         right, total = weights @ np.array(counts)
-        return float(right / total)
+        return float(right / total) if total else 1.0  # nothing to find, and nothing claimed
 
     def loss(self, X: Any, Y: Any) -> float:
         """Mean task loss of ``predict(X)``; of the whole sample where the loss is one of it."""
@@ -353,8 +356,13 @@ class StructuralSVM(SolverMixin, BaseEstimator):
         check_lengths(X, Y)
         return Y, self.predict(X)
 
-    def _agreement(self, i: int, y: Any, y_hat: Any) -> tuple[float, int]:
-        """How many nodes of two outputs agree, and how many there are."""
+    def _agreement(self, i: int, y: Any, y_hat: Any) -> tuple[float, float]:
+        """How many nodes of two outputs agree, and how many there are, as the model counts them."""
+        if hasattr(self.model_, "agreement"):
+            try:
+                return self.model_.agreement(y, y_hat)
+            except ValueError as error:
+                raise ValueError(f"Y[{i}]: {error}") from None
         if getattr(self.model_, "flat", np.ndim(y_hat) == 0):
             return float(y == y_hat), 1
         if len(y) != len(y_hat):

@@ -10,11 +10,11 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.classifiers import BinarySVC, MulticlassSVC
 from maxmargin.estimators import StructuralSVM
 from maxmargin.io.model_file import ModelFileError, read, write
-from maxmargin.models import Binary, Chain, Multiclass
+from maxmargin.models import Binary, Chain, Grammar, Multiclass
 from maxmargin.problem import Certificate
 
 ESTIMATORS = {kind.__name__: kind for kind in (StructuralSVM, MulticlassSVC, BinarySVC)}
-MODELS = {kind.__name__: kind for kind in (Binary, Multiclass, Chain)}
+MODELS = {kind.__name__: kind for kind in (Binary, Multiclass, Chain, Grammar)}
 SAVED = (
     "C",
     "hinge",

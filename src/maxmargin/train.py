@@ -18,6 +18,9 @@ from maxmargin.solvers import Solver, StepReport
 # An exact pass costs as much as a step: it is made once the running estimate is this close to tol.
 HOPEFUL = 1.4
 CERTAIN = 0.01  # so far below tol an exact pass is always worth its cost
+PATIENCE = (
+    10  # steps with an estimate below tol, after which one is made whatever was learnt before
+)
 POLISH_PASSES = 300  # at most, once tol is reached
 
 
@@ -199,7 +202,9 @@ def advance(run: Run, state: Any, callbacks: Sequence[Callback], certify_every: 
     # On the way from tol to the polished solution an exact pass marks the moment when tol is reached.
     reached = run.aim < run.tol < run.gap and report.estimate <= run.tol
     free = report.slacks is not None and report.estimate <= run.aim
-    if free or report.estimate <= run.threshold or asked or reached:
+    # A solver that is satisfied everywhere stands still: its estimate never falls to a low threshold.
+    late = report.estimate <= run.aim and run.steps - run.certified >= PATIENCE
+    if free or report.estimate <= run.threshold or asked or reached or late:
         run.certify(state, report)
         run.settle(run.aim)
     run.record(report)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -9,8 +10,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from maxmargin.data.trees import Tree
+
 from .dense_qp import Optimum, solve
 from .enumerate import BinaryTruth, Block, ChainTruth, MulticlassTruth, enumerate_blocks
+from .trees import GrammarTruth, TooManyTreesError
 
 
 @dataclass(frozen=True)
@@ -138,6 +142,47 @@ def chain_case(
     return Case("chain", X, Y, truth, C, _weights(generator, n, weighted), options)
 
 
+def random_tree(
+    generator: np.random.Generator, words: list[str], labels: str, tags: str, depth: int = 0
+) -> Tree:
+    """A random tree over words: phrases of up to three children, now and then a chain."""
+    if len(words) == 1:
+        tree = Tree(str(generator.choice(list(tags))), words)
+    else:
+        n = int(generator.integers(2, min(len(words), 3) + 1))
+        cuts = np.sort(generator.choice(np.arange(1, len(words)), n - 1, replace=False))
+        parts = [list(part) for part in np.split(np.array(words, dtype=object), cuts)]
+        children = [random_tree(generator, part, labels, tags, depth + 1) for part in parts]
+        tree = Tree(str(generator.choice(list(labels))), children)
+    if generator.uniform() < 0.3:
+        above = str(generator.choice(list(labels)))
+        tree = tree if above == tree.label() else Tree(above, [tree])
+    return tree if depth or tree.label() == "S" else Tree("S", [tree])
+
+
+def grammar_case(
+    generator: np.random.Generator,
+    n: int = 5,
+    lengths: tuple[int, ...] = (2, 3, 1),
+    loss: str = "spans",
+    horizontal: int | None = None,
+    weighted: bool = False,
+    C: float = 1.0,
+    most: int = 150,
+) -> Case:
+    """Random trees over few words, so that sentences are ambiguous; at most `most` trees a sentence."""
+    while True:
+        X = [list(generator.choice(list("abc"), lengths[i % len(lengths)])) for i in range(n)]
+        X = [[str(word) for word in x] for x in X]
+        Y = [random_tree(generator, x, "AB", "xy") for x in X]
+        truth = GrammarTruth(Y, loss, horizontal)
+        with suppress(TooManyTreesError):
+            if 4 <= max(len(truth.outputs(x)) for x in X) <= most:
+                break
+    options = {"loss": loss, "horizontal": horizontal}
+    return Case("grammar", X, Y, truth, C, _weights(generator, n, weighted), options)
+
+
 def fresh(seed: int, salt: int = 0) -> np.random.Generator:
     """A generator of its own for one case."""
     return np.random.default_rng([seed, salt])
@@ -174,6 +219,17 @@ CASES = {
 }
 
 
+# Trees walk through the solvers with the rest; as a model they have a file of their own.
+TREES = {
+    "grammar-spans": lambda g: grammar_case(g, n=6, lengths=(2, 3, 1, 4), horizontal=1),
+    "grammar-zero-one": lambda g: grammar_case(g, loss="zero-one", lengths=(3, 2), C=0.5),
+    "grammar-spans-weights": lambda g: grammar_case(
+        g, lengths=(3, 2), weighted=True, horizontal=0, C=0.1
+    ),
+}
+
+
 def make_case(name: str, seed: int) -> Case:
     """The case of this name for this seed."""
-    return CASES[name](fresh(seed, salt=list(CASES).index(name)))
+    makers = {**CASES, **TREES}
+    return makers[name](fresh(seed, salt=list(makers).index(name)))

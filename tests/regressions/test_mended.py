@@ -12,11 +12,11 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import maxmargin as mm
-from helpers import quietly
+from helpers import fit, quietly
 from maxmargin import models, solvers
 from maxmargin.data.synthetic import random_chains, random_multiclass
 from maxmargin.io.model_file import read, write
-from reference.problems import chain_case
+from reference.problems import chain_case, make_case
 from reference.python_chain import PythonChain, PythonMulticlass
 
 pandas = pytest.importorskip("pandas")
@@ -227,3 +227,11 @@ def test_a_polished_fit_that_meets_the_pass_limit_is_called_solved():
     svc = mm.MulticlassSVC(tol=0.5, max_passes=4).fit(X, y)
     assert svc.certificate_.converged
     assert svc.certificate_.status == "solved"
+
+
+def test_proximal_that_stands_still_is_certified_again():
+    # An early exact pass had lowered the threshold below what the estimate ever reaches.
+    case = make_case("grammar-zero-one", 1)
+    svm = fit(case, "proximal", max_passes=1000)
+    assert svm.certificate_.status == "solved"
+    assert svm.certificate_.passes < 200

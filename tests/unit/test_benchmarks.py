@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import sys
 from pathlib import Path
 
@@ -30,6 +31,33 @@ def test_stand_ins_have_the_shape_of_the_data(name: str) -> None:
     assert len(data.X_test) == len(data.Y_test) > 0
     assert data.size == (len(data.X_train) if name != "usps" else data.X_train.shape[0])
     assert data.scores(data.Y_test)["test_error"] == 0.0
+
+
+def test_trees_of_the_stand_in_are_split_and_scored() -> None:
+    data = datasets.load("treebank", small=True)
+    assert data.size == len(data.X_train) > len(data.X_test) == len(data.Y_test) > 0
+    assert {tree.label() for tree in data.Y_train} == {"TOP"}
+    assert all(tree.leaves() == x for x, tree in zip(data.X_test, data.Y_test, strict=True))
+    assert data.scores(data.Y_test) == {"test_error": 0.0, "bracket_f1": 1.0}
+    assert max(map(len, datasets.treebank(max_words=5, small=True).X_train)) <= 5
+
+
+def test_trees_are_read_from_the_data_folder(tmp_path: Path, monkeypatch) -> None:
+    folder = tmp_path / "treebank"
+    folder.mkdir()
+    tree = "( (S (NP-SBJ (-NONE- *)) (VP (VB {}))))\n"
+    with gzip.open(folder / "treebank.mrg.gz", "wt") as file:
+        file.write(tree.format("go") + tree.format("run") + tree.format("stop"))
+    (folder / "files.tsv").write_text(
+        "file\ttrees_mrg\tsentences_dep\nwsj_0150\t2\t2\nwsj_0151\t1\t1\n"
+    )
+    monkeypatch.setenv(datasets.VARIABLE, str(tmp_path))
+    data = datasets.load("treebank")
+    assert [str(y) for y in data.Y_train] == [
+        "(TOP (S (VP (VB go))))",
+        "(TOP (S (VP (VB run))))",
+    ]
+    assert data.X_test == [["stop"]] and data.width == 0
 
 
 def test_unit_inputs_have_norm_one() -> None:

@@ -104,7 +104,7 @@ def test_every_solver_is_in_the_tables():
         assert listed == ["auto", *solvers.SOLVERS]
 
 
-@pytest.mark.parametrize("kind", [models.Binary, models.Multiclass, models.Chain])
+@pytest.mark.parametrize("kind", [models.Binary, models.Multiclass, models.Chain, models.Grammar])
 def test_parameters_of_a_model_are_those_of_the_code(kind):
     head = f"parameter of `models.{kind.__name__}`"
     found = [[names(cell)[0] for cell in cells[:2]] for cells in rows(read("docs/models.md"), head)]

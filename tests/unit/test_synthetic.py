@@ -10,6 +10,7 @@ from maxmargin.data.synthetic import (
     WORDS,
     random_chains,
     random_multiclass,
+    random_treebank,
     words_of_letters,
 )
 
@@ -116,3 +117,18 @@ def test_random_multiclass(sparse):
 def test_random_multiclass_checks_counts():
     with pytest.raises(ValueError, match="n_classes"):
         random_multiclass(5, 0)
+
+
+def test_treebank_is_reproducible_and_within_its_length():
+    X, Y = random_treebank(50, 6, random_state=3)
+    again = random_treebank(50, 6, random_state=3)
+    assert again == (X, Y) and len(X) == len(Y) == 50
+    assert [tree.leaves() for tree in Y] == X and max(map(len, X)) <= 6
+    assert {tree.label() for tree in Y} == {"S"}
+    assert random_treebank(50, 6, random_state=4)[0] != X
+
+
+@pytest.mark.parametrize("n, words, name", [(0, 6, "n:"), (3, 0, "max_words"), (3, 1, "max_words")])
+def test_treebank_refuses_bad_sizes(n, words, name):
+    with pytest.raises(ValueError, match=name):
+        random_treebank(n, words)

@@ -1,4 +1,4 @@
-"""Data made from nothing: words in a handwritten-looking alphabet, random chains, random classes.
+"""Data made from nothing: words in a handwritten-looking alphabet, random chains, classes and trees.
 
 A letter is drawn by looking each pixel of its 16 x 8 bitmap up in a small font, through a map back
 
@@ -16,7 +16,16 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import csr_matrix
 
-__all__ = ["LETTERS", "WORDS", "random_chains", "random_multiclass", "words_of_letters"]
+from maxmargin.data.trees import Tree
+
+__all__ = [
+    "LETTERS",
+    "WORDS",
+    "random_chains",
+    "random_multiclass",
+    "random_treebank",
+    "words_of_letters",
+]
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 HEIGHT, WIDTH = 16, 8
@@ -39,6 +48,26 @@ through together travel tree trouble under until valley very village voice water
 where which white window winter without wonder word world would write yellow young zero
 """
 WORDS = tuple(WORD_LIST.split())
+
+# A small grammar of English: chances of the children of a phrase, and the words of a tag.
+PHRASES = {
+    "S": {"NP VP": 0.8, "PP NP VP": 0.2},
+    "NP": {"DT NN": 0.4, "DT JJ NN": 0.2, "NNP": 0.15, "PRP": 0.1, "NP PP": 0.15},
+    "VP": {"VBD NP": 0.4, "VBD NP PP": 0.25, "VBD": 0.15, "VBD SBAR": 0.1, "VBD ADVP": 0.1},
+    "PP": {"IN NP": 1.0},
+    "SBAR": {"IN S": 1.0},
+    "ADVP": {"RB": 1.0},
+}
+TAGGED = {
+    "DT": "the a this every",
+    "JJ": "old quiet green careful loud",
+    "NN": "dog river garden watch book saw fish plan teacher telescope",
+    "NNP": "Kim Sandy Oslo Robin",
+    "PRP": "she he they we",
+    "VBD": "saw heard followed found read watched knew",
+    "IN": "with near of in that",
+    "RB": "slowly often gladly again",
+}
 
 # One pixel is one pen width; four rows above the body of a letter, six for the body, four below.
 FONT_SHEETS = {
@@ -194,6 +223,37 @@ def random_multiclass(
     prototypes = rng.normal(size=(n_classes, n_features))
     y = rng.permutation(np.arange(n) % n_classes)
     return _noisy(prototypes[y], noise, sparse, dtype, rng), y
+
+
+def random_treebank(
+    n: int, max_words: int = 12, *, random_state: Any = None
+) -> tuple[list[list[str]], list[Tree]]:
+    """Sentences of a small grammar of English with their trees, of at most ``max_words`` words.
+
+    Words are ambiguous ("saw", "that") and prepositional phrases attach to nouns or verbs.
+
+    Returns X, a list of lists of words, and Y, a list of ``Tree``.
+    """
+    rng = _generator(random_state)
+    _check_count("n", n)
+    _check_count("max_words", max_words)
+    if max_words < 2:
+        raise ValueError(f"max_words: expected at least 2, a subject and a verb, got {max_words}")
+    trees: list[Tree] = []
+    while len(trees) < n:
+        tree = _sentence("S", rng, depth=0)
+        if len(tree.leaves()) <= max_words:
+            trees.append(tree)
+    return [tree.leaves() for tree in trees], trees
+
+
+def _sentence(symbol: str, rng: np.random.Generator, depth: int) -> Tree:
+    if symbol in TAGGED:
+        return Tree(symbol, [str(rng.choice(TAGGED[symbol].split()))])
+    # Deep down only the first, plain way to build a phrase: sentences end.
+    ways = PHRASES[symbol]
+    chosen = rng.choice(list(ways), p=list(ways.values())) if depth < 6 else next(iter(ways))
+    return Tree(symbol, [_sentence(child, rng, depth + 1) for child in str(chosen).split()])
 
 
 def _generator(random_state: Any) -> np.random.Generator:

@@ -3,6 +3,7 @@
 from maxmargin.models.base import Model
 from maxmargin.models.binary import Binary
 from maxmargin.models.chain import Chain
+from maxmargin.models.grammar import Grammar
 from maxmargin.models.multiclass import Multiclass
 
-__all__ = ["Binary", "Chain", "Model", "Multiclass"]
+__all__ = ["Binary", "Chain", "Grammar", "Model", "Multiclass"]

@@ -10,7 +10,8 @@ A model written by a user is any object with
     loss_augmented_inference(x, y, w)    argmax_y' Delta(y, y') + <w, Psi(x, y')>
 
 and, where it can, ``batch_loss_augmented_inference(X, Y, w)`` (a list of outputs),
-``inference_k_best(x, w, k)``, and ``exact = False`` if its argmax may miss the best output.
+``inference_k_best(x, w, k)``, ``agreement(y, y_hat)`` (right and all parts of an output, for
+``StructuralSVM.score``), and ``exact = False`` if its argmax may miss the best output.
 """
 
 from __future__ import annotations
@@ -155,8 +156,8 @@ class CompiledExamples(Examples):
         slack = "Slack" if rescaling == "slack" else ""
         return f"{self.kind}{slack}Ascent{32 if single else 64}"
 
-    def knows(self, outputs: np.ndarray) -> bool:
-        """Whether outputs that were kept before hold this model's labels only."""
+    def knows(self, outputs: np.ndarray, blocks: np.ndarray) -> bool:
+        """Whether outputs of these blocks that were kept before hold this model's labels only."""
         return len(outputs) == 0 or int(np.max(outputs)) < len(self.labels)
 
     def slacks(self, w: np.ndarray, n_jobs: int, rescaling: str = "margin") -> np.ndarray:

@@ -103,7 +103,8 @@ class DualState:
         """Start from these multipliers."""
         point = support.rescaled(self.problem.mass)
         kind = self.core.support()[2].dtype
-        if not self.problem.examples.knows(point.outputs):  # type: ignore[attr-defined]
+        examples: Any = self.problem.examples
+        if not examples.knows(point.outputs, point.blocks):
             raise ValueError("warm_start: the last fit had other labels; set warm_start=False")
         self.core.restore(
             point.blocks, point.multipliers, np.ascontiguousarray(point.outputs, dtype=kind)

@@ -1,0 +1,143 @@
+#include "models/grammar.hpp"
+
+#include <algorithm>
+
+#include "bindings/ascent.hpp"
+#include "bindings/exact.hpp"
+#include "models/slack.hpp"
+
+namespace mm {
+
+using Codes = Array1<int32_t>;
+
+static void check(bool fine, const char* what) {
+  if (!fine) throw nb::value_error(what);
+}
+static bool within(const std::vector<int32_t>& codes, int64_t end) {
+  return std::all_of(codes.begin(), codes.end(), [&](int32_t c) { return c >= 0 && c < end; });
+}
+
+// Nothing is read out of range later, whatever the arrays hold.
+static void check_rules(const RuleTable& t, int terminals) {
+  const size_t n = t.left.size();
+  check(t.reals >= 0 && t.symbols >= t.reals && static_cast<int>(t.root.size()) == t.reals && terminals >= 0,
+        "symbols");
+  check(t.right.size() == n && t.parent.size() == n && within(t.left, t.symbols) &&
+            within(t.right, t.reals) && within(t.parent, t.symbols),
+        "binary rules");
+  for (size_t r = 1; r < n; ++r)
+    check(std::pair(t.left[r - 1], t.right[r - 1]) <= std::pair(t.left[r], t.right[r]), "order of rules");
+  check(t.lower.size() == t.upper.size() && within(t.upper, t.reals) && within(t.lower, t.reals),
+        "unary rules");
+  check(t.tag.size() == t.terminal.size() && within(t.tag, t.reals) && within(t.terminal, terminals) &&
+            std::is_sorted(t.terminal.begin(), t.terminal.end()),
+        "lexical rules");
+  check(!t.chain_first.empty() && t.chain_first[0] == 0 &&
+            t.chain_first.back() == static_cast<int32_t>(t.chain_rules.size()) &&
+            within(t.chain_rules, t.unaries()),
+        "chains");
+  for (int c = 0; c < t.chains(); ++c) check(t.chain_first[c] < t.chain_first[c + 1], "chains");
+  for (int c = 0; c < t.chains(); ++c) {
+    for (int32_t r = t.chain_first[c] + 1; r < t.chain_first[c + 1]; ++r)
+      check(t.lower[t.chain_rules[r - 1]] == t.upper[t.chain_rules[r]], "rules of a chain");
+    check(c == 0 || t.chain_bottom(c - 1) <= t.chain_bottom(c), "order of chains");
+  }
+}
+
+static void bind_rules(nb::module_& m) {
+  nb::class_<RuleTable>(m, "GrammarRules")
+      .def("__init__", [](RuleTable* self, int symbols, int terminals, Array1<uint8_t> root, Codes left,
+                          Codes right, Codes parent, Codes upper, Codes lower, Codes chain_first,
+                          Codes chain_rules, Codes terminal, Codes tag) {
+        RuleTable t{symbols,
+                    static_cast<int>(root.size()),
+                    to_vector(left),
+                    to_vector(right),
+                    to_vector(parent),
+                    to_vector(upper),
+                    to_vector(lower),
+                    to_vector(chain_first),
+                    to_vector(chain_rules),
+                    to_vector(terminal),
+                    to_vector(tag),
+                    to_vector(root)};
+        check_rules(t, terminals);
+        t.index(terminals);
+        new (self) RuleTable(std::move(t));
+      });
+}
+
+static void index_spans(GrammarData& data) {
+  const Grammar grammar(data);
+  data.span_first.assign(1, 0);
+  for (int64_t i = 0; i < data.blocks(); ++i) {
+    if (!data.truth.empty())
+      grammar.each_span(data.truth.data() + data.place(i), data.length(i), [&](int from, int to, int label) {
+        data.span_keys.push_back(span_key(from, to, label, data.rules.reals));
+      });
+    std::sort(data.span_keys.begin() + data.span_first.back(), data.span_keys.end());
+    data.span_first.push_back(static_cast<int64_t>(data.span_keys.size()));
+  }
+}
+
+static void bind_data(nb::module_& m) {
+  nb::class_<GrammarData>(m, "GrammarData")
+      .def(
+          "__init__",
+          [](GrammarData* self, const RuleTable& rules, Array1<int64_t> offsets, Codes words, Codes truth,
+             bool spans) {
+            GrammarData data{rules, to_vector(offsets), to_vector(words), to_vector(truth), spans};
+            const int64_t terminals = static_cast<int64_t>(rules.terminal_first.size()) - 1;
+            check(!data.offsets.empty() && data.offsets[0] == 0 &&
+                      data.offsets.back() == static_cast<int64_t>(data.words.size()) &&
+                      within(data.words, terminals),
+                  "words");
+            for (int64_t i = 0; i < data.blocks(); ++i) check(data.length(i) > 0, "an empty sentence");
+            const Grammar grammar(data);
+            if (!data.truth.empty()) {
+              check(static_cast<int64_t>(data.truth.size()) == data.place(data.blocks()), "size of trees");
+              for (int64_t i = 0; i < data.blocks(); ++i)
+                check(grammar.valid(i, data.truth.data() + data.place(i)), "a tree that the rules deny");
+            }
+            index_spans(data);
+            new (self) GrammarData(std::move(data));
+          },
+          nb::keep_alive<1, 2>());
+}
+
+static nb::tuple best_k(const Exact<Grammar>& e, Array1<double> w, int64_t block, int k) {
+  check_size(e, w);
+  if (block < 0 || block >= e.structure().blocks()) throw nb::index_error("no such example");
+  std::vector<int32_t> trees;
+  std::vector<double> scores;
+  {
+    nb::gil_scoped_release release;
+    auto s = e.structure().scratch();
+    e.structure().open(block, w.data(), s, false, 1);
+    e.structure().best_k(s, k, trees, scores);
+  }
+  return nb::make_tuple(to_numpy(std::move(trees)), to_numpy(std::move(scores)));
+}
+
+// Whether outputs that were kept before are derivations of these sentences.
+static bool knows(const Exact<Grammar>& e, Array1<int64_t> blocks, Array1<int32_t> outputs) {
+  const int32_t *y = outputs.data(), *end = y + outputs.size();
+  for (size_t p = 0; p < blocks.size(); ++p) {
+    const int64_t i = blocks.data()[p];
+    if (i < 0 || i >= e.structure().blocks() || end - y < e.structure().output_size(i)) return false;
+    if (!e.structure().valid(i, y)) return false;
+    y += e.structure().output_size(i);
+  }
+  return y == end;
+}
+
+void bind_grammar(nb::module_& m) {
+  bind_rules(m);
+  bind_data(m);
+  bind_exact<Grammar>(m, "GrammarExact").def("best_k", &best_k).def("knows", &knows);
+  bind_exact<SlackRescaled<Grammar>>(m, "GrammarSlackExact");
+  bind_ascent<SlackRescaled<Grammar>>(m, "GrammarSlackAscent64");
+  bind_ascent<Grammar>(m, "GrammarAscent64");
+}
+
+}  // namespace mm

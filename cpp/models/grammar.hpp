@@ -1,0 +1,290 @@
+// Grammar: a parse tree for a sentence, by a binarised context-free grammar.
+//
+//   Psi(x, y) counts rules: binary, unary, lexical, in this order
+//   Delta(y, y') = number of labelled spans that one of the trees has and the other not, or [y != y']
+//
+// An output of a sentence of T words is its binarised tree of 2 T - 1 nodes in preorder, three numbers each:
+// unary chain above the node (number + 1; 0 for none), binary or lexical rule, words of the left child (0
+// over a word). A tree and its derivation are one to one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+#include "models/chart.hpp"
+#include "simd.hpp"
+
+namespace mm {
+
+struct GrammarData {
+  const RuleTable& rules;
+  std::vector<int64_t> offsets;                // words of sentence i: offsets[i] .. offsets[i + 1]
+  std::vector<int32_t> words;                  // terminals
+  std::vector<int32_t> truth;                  // true outputs one after the other; empty where not given
+  bool spans = false;                          // the loss
+  std::vector<int64_t> span_first, span_keys;  // labelled spans of the true trees, sorted in each
+
+  int64_t blocks() const { return static_cast<int64_t>(offsets.size()) - 1; }
+  int64_t dimension() const { return rules.binaries() + rules.unaries() + rules.lexicals(); }
+  int length(int64_t block) const { return static_cast<int>(offsets[block + 1] - offsets[block]); }
+  int64_t place(int64_t block) const { return 3 * (2 * offsets[block] - block); }
+};
+
+class Grammar {
+ public:
+  using Real = double;
+  using Label = int32_t;
+  using Data = GrammarData;
+  static constexpr bool given_planes = false;
+
+  struct Scratch {
+    std::unique_ptr<Chart<false>> best;  // made when first needed
+    std::unique_ptr<Chart<true>> several;
+    std::vector<double> chain_scores;
+    std::vector<double> dense;  // the move, zero outside `touched`
+    std::vector<char> seen;
+    std::vector<int32_t> touched;  // where `seen`
+    const double* weights = nullptr;
+    bool augmented = false;
+    double loss_scale = 1;
+    int64_t block = 0;
+  };
+
+  explicit Grammar(const Data& data) : data_(data) {}
+
+  int64_t blocks() const { return data_.blocks(); }
+  int64_t dimension() const { return data_.dimension(); }
+  size_t weights() const { return static_cast<size_t>(data_.dimension()); }
+  int output_size(int64_t block) const { return 3 * (2 * data_.length(block) - 1); }
+  Scratch scratch() const {
+    Scratch s;
+    s.chain_scores.resize(data_.rules.chains());
+    s.dense.assign(weights(), 0);
+    s.seen.assign(weights(), 0);
+    return s;
+  }
+  template <class To>
+  void pack(const double* flat, To* W) const {
+    std::copy(flat, flat + weights(), W);
+  }
+  template <class From>
+  void unpack(const From* W, double* flat) const {
+    std::copy(W, W + weights(), flat);
+  }
+  void prepare() {}
+
+  void truth(int64_t block, Label* y) const {
+    const Label* known = true_output(block);
+    std::copy(known, known + output_size(block), y);
+  }
+  bool same(int64_t block, const Label* a, const Label* b) const {
+    return std::equal(a, a + output_size(block), b);
+  }
+  double loss(int64_t block, const Label* y) const {
+    if (!data_.spans) return same(block, y, true_output(block)) ? 0 : 1;
+    const int64_t *first = true_keys(block), *last = first + true_spans(block);
+    double sum = static_cast<double>(last - first);
+    each_span(y, data_.length(block), [&](int i, int j, int label) {
+      sum += std::binary_search(first, last, span_key(i, j, label, data_.rules.reals)) ? -1 : 1;
+    });
+    return sum;
+  }
+
+  void open(int64_t block, const Real* W, Scratch& s, bool augmented, Real loss_scale) const {
+    const RuleTable& rules = data_.rules;
+    s.block = block, s.weights = W, s.augmented = augmented, s.loss_scale = loss_scale;
+    for (int c = 0; c < rules.chains(); ++c) s.chain_scores[c] = chain_score(c, W);
+  }
+  void open_where_different(int64_t block, const Real* W, Scratch& s, const Label*, int) const {
+    open(block, W, s, true, 1);
+  }
+  double score(const Scratch& s, const Label* y) const {
+    const Real* lexical = s.weights + data_.rules.binaries() + data_.rules.unaries();
+    double sum = s.augmented ? s.loss_scale * loss(s.block, y) : 0;
+    for (const Label* end = y + output_size(s.block); y < end; y += 3)
+      sum += (y[0] ? s.chain_scores[y[0] - 1] : 0) + (y[2] ? s.weights[y[1]] : lexical[y[1]]);
+    return sum;
+  }
+
+  // The argmax of `score`. A sentence without a parse: minus infinity, and every rule is -1.
+  double best(Scratch& s, const Real*, Label* y) const {
+    if (s.augmented && !data_.spans) return best_with_zero_one(s, y);
+    SpanCosts costs;
+    double offset = 0;
+    if (s.augmented) {
+      costs = {true_keys(s.block), true_keys(s.block) + true_spans(s.block), s.loss_scale};
+      offset = s.loss_scale * static_cast<double>(true_spans(s.block));
+    }
+    return first_best(s, costs, y) + offset;
+  }
+
+  // Whether `best_slack` answers: the spans loss needs a search over the loss multiplier.
+  bool slack_argmax() const { return !data_.spans; }
+  // argmax_y Delta(y) (score + shift) for the zero-one loss, whose Delta is 0 or 1.
+  void best_slack(Scratch& s, const Real*, double shift, const Label* truth, Label* y) const {
+    const double other = best_but(s, truth, y);
+    if (!(other + shift > 0)) std::copy(truth, truth + output_size(s.block), y);
+  }
+
+  // The k best trees by <w, Psi>, best first, one after the other; fewer where there are fewer.
+  void best_k(Scratch& s, int k, std::vector<Label>& trees, std::vector<double>& scores) const {
+    const auto& found = ranked(s, k);
+    trees.resize(found.size() * output_size(s.block));
+    for (size_t n = 0; n < found.size(); ++n) {
+      scores.push_back(s.several->score(found[n]));
+      s.several->trace(found[n], trees.data() + n * output_size(s.block));
+    }
+  }
+
+  // Whether y is a derivation of the sentence in this grammar.
+  bool valid(int64_t block, const Label* y) const {
+    int symbol = -1;
+    const Label* end = derives(block, y, 0, data_.length(block), symbol);
+    return end == y + output_size(block) && data_.rules.real(symbol) && data_.rules.root[symbol];
+  }
+
+  // move = sum_j c_j Psi(x, y_j)
+  void build_pair(Scratch& s, int64_t block, const Label* plus, const Label* minus) const {
+    clear(s, block);
+    gather(s, plus, 1);
+    gather(s, minus, -1);
+  }
+  void build_mixture(Scratch& s, int64_t block, const Label* outputs, const double* c, int n) const {
+    clear(s, block);
+    for (int j = 0; j < n; ++j)
+      if (c[j] != 0) gather(s, outputs + static_cast<size_t>(j) * output_size(block), c[j]);
+  }
+  double squared_norm(const Scratch& s) const {
+    double sum = 0;
+    for (int32_t j : s.touched) sum += s.dense[j] * s.dense[j];
+    return sum;
+  }
+  template <class To>
+  void apply(const Scratch& s, To* W, double c) const {
+    for (int32_t j : s.touched) W[j] += static_cast<To>(c * s.dense[j]);
+  }
+
+  // Calls f(i, j, label) for each phrase of an output: binary nodes of real symbols, and uppers of chains.
+  template <class F>
+  void each_span(const Label* y, int length, F&& f) const {
+    visit_spans(y, 0, length, f);
+  }
+
+ private:
+  const Data& data_;
+
+  const Label* true_output(int64_t block) const {
+    if (data_.truth.empty()) throw std::logic_error("the true trees were not given");
+    return data_.truth.data() + data_.place(block);
+  }
+  const int64_t* true_keys(int64_t block) const { return data_.span_keys.data() + data_.span_first[block]; }
+  int64_t true_spans(int64_t block) const { return data_.span_first[block + 1] - data_.span_first[block]; }
+
+  double chain_score(int c, const Real* W) const {
+    const Real* unary = W + data_.rules.binaries();
+    double sum = 0;
+    for (int32_t r = data_.rules.chain_first[c]; r < data_.rules.chain_first[c + 1]; ++r)
+      sum += unary[data_.rules.chain_rules[r]];
+    return sum;
+  }
+
+  double first_best(Scratch& s, const SpanCosts& costs, Label* y) const {
+    if (!s.best) s.best = std::make_unique<Chart<false>>(data_.rules);
+    const int32_t* words = data_.words.data() + data_.offsets[s.block];
+    s.best->fill(words, data_.length(s.block), s.weights, s.chain_scores.data(), costs, 1);
+    const auto& found = s.best->roots(1);
+    if (!found.empty()) {
+      s.best->trace(found[0], y);
+      return s.best->score(found[0]);
+    }
+    for (int n = 0; n < output_size(s.block); ++n) y[n] = n % 3 == 1 ? -1 : 0;
+    return -std::numeric_limits<double>::infinity();
+  }
+  const std::vector<int32_t>& ranked(Scratch& s, int k) const {
+    if (!s.several) s.several = std::make_unique<Chart<true>>(data_.rules);
+    const int32_t* words = data_.words.data() + data_.offsets[s.block];
+    s.several->fill(words, data_.length(s.block), s.weights, s.chain_scores.data(), {}, k);
+    return s.several->roots(k);
+  }
+
+  // The best tree other than the true one: the second best where the best is true.
+  double best_but(Scratch& s, const Label* truth, Label* y) const {
+    const double top = first_best(s, {}, y);
+    if (!same(s.block, y, truth)) return top;
+    const auto& found = ranked(s, 2);
+    for (int32_t other : found) {
+      s.several->trace(other, y);
+      if (!same(s.block, y, truth)) return s.several->score(other);
+    }
+    return -std::numeric_limits<double>::infinity();
+  }
+  double best_with_zero_one(Scratch& s, Label* y) const {
+    const Label* truth = true_output(s.block);
+    const double other = best_but(s, truth, y) + s.loss_scale;
+    const double own = score(s, truth);
+    if (other >= own) return other;
+    std::copy(truth, truth + output_size(s.block), y);
+    return own;
+  }
+
+  // One node of a derivation and all under it; returns its end, or null where it breaks a rule.
+  const Label* derives(int64_t block, const Label* y, int i, int j, int& symbol) const {
+    const RuleTable& rules = data_.rules;
+    const Label chain = y[0], rule = y[1], split = y[2];
+    if (chain < 0 || chain > rules.chains() || rule < 0) return nullptr;
+    const Label* end = y + 3;
+    if (j - i == 1) {
+      if (split != 0 || rule >= rules.lexicals()) return nullptr;
+      if (rules.terminal[rule] != data_.words[data_.offsets[block] + i]) return nullptr;
+      symbol = rules.tag[rule];
+    } else {
+      if (split < 1 || split >= j - i || rule >= rules.binaries()) return nullptr;
+      int left = -1, right = -1;
+      end = derives(block, end, i, i + split, left);
+      if (end) end = derives(block, end, i + split, j, right);
+      if (!end || left != rules.left[rule] || right != rules.right[rule]) return nullptr;
+      symbol = rules.parent[rule];
+    }
+    if (chain > 0) {
+      if (rules.chain_bottom(chain - 1) != symbol) return nullptr;
+      symbol = rules.chain_top(chain - 1);
+    }
+    return end;
+  }
+
+  template <class F>
+  const Label* visit_spans(const Label* y, int i, int j, F& f) const {
+    const RuleTable& rules = data_.rules;
+    if (y[0] > 0)
+      for (int32_t r = rules.chain_first[y[0] - 1]; r < rules.chain_first[y[0]]; ++r)
+        f(i, j, rules.upper[rules.chain_rules[r]]);
+    if (j - i == 1) return y + 3;
+    if (rules.real(rules.parent[y[1]])) f(i, j, rules.parent[y[1]]);
+    return visit_spans(visit_spans(y + 3, i, i + y[2], f), i + y[2], j, f);
+  }
+
+  void clear(Scratch& s, int64_t block) const {
+    s.block = block;
+    for (int32_t j : s.touched) s.dense[j] = 0, s.seen[j] = 0;
+    s.touched.clear();
+  }
+  void gather(Scratch& s, const Label* y, double c) const {
+    const RuleTable& rules = data_.rules;
+    const int64_t unary = rules.binaries(), lexical = unary + rules.unaries();
+    const auto add = [&](int64_t j) {
+      if (!s.seen[j]) s.touched.push_back(static_cast<int32_t>(j));
+      s.seen[j] = 1;
+      s.dense[j] += c;
+    };
+    for (const Label* end = y + output_size(s.block); y < end; y += 3) {
+      add(y[2] ? y[1] : lexical + y[1]);
+      if (y[0] > 0)
+        for (int32_t r = rules.chain_first[y[0] - 1]; r < rules.chain_first[y[0]]; ++r)
+          add(unary + rules.chain_rules[r]);
+    }
+  }
+};
+
+}  // namespace mm

@@ -1,0 +1,349 @@
+"""Parse trees: a small immutable ``Tree``, Penn brackets in and out, and what treebanks need cleaned.
+
+    (S (NP (DT the) (NN dog)) (VP (VBZ barks)))
+
+A *tag* is a node whose only child is a word; every other node is a *phrase*. Nothing here recurses: a tree
+may be as deep as memory allows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+__all__ = [
+    "Tree",
+    "TreeError",
+    "as_tree",
+    "clean",
+    "drop_loops",
+    "drop_traces",
+    "read_trees",
+    "strip_functions",
+    "write_trees",
+]
+
+TOKEN = re.compile(r"[()]|[^\s()]+")
+COMMENT = re.compile(r"[#%;][^\n]*")
+FUNCTION = re.compile(r"(?<=.)[-=]")
+TRACE = "-NONE-"
+BRACKETS = {"(": "-LRB-", ")": "-RRB-"}
+
+
+class TreeError(ValueError):
+    """Text or an object that is no tree."""
+
+
+class Tree(Sequence):
+    """A label over children, each a ``Tree`` or a word; immutable, hashable, equal by content.
+
+    It has the manners of ``nltk.Tree``: ``label()``, children by index and in turn, ``leaves()``,
+    ``pos()``, ``Tree.fromstring(text)``; ``str`` writes Penn brackets on one line.
+    """
+
+    __slots__ = ("_children", "_hash", "_label")
+    _label: str
+    _children: tuple[Tree | str, ...]
+    _hash: int
+
+    def __init__(self, label: str, children: Iterable[Tree | str]):
+        if not isinstance(label, str):
+            raise TreeError(f"the label of a tree must be a string, got {label!r}")
+        if isinstance(children, str):
+            raise TreeError(f"the children of {label!r} must be a sequence, got a string")
+        kids = tuple(children)
+        for child in kids:
+            if not isinstance(child, Tree | str):
+                raise TreeError(
+                    f"a child of {label!r} must be a Tree or a word, got {type(child).__name__}"
+                )
+        object.__setattr__(self, "_label", label)
+        object.__setattr__(self, "_children", kids)
+        object.__setattr__(self, "_hash", hash((label, kids)))
+
+    @classmethod
+    def fromstring(cls, text: str) -> Tree:
+        """The one tree that a text in brackets holds."""
+        trees = read_trees(text)
+        if len(trees) != 1:
+            raise TreeError(f"expected one tree, got {len(trees)}: {text[:60]!r}")
+        return trees[0]
+
+    def label(self) -> str:
+        """The symbol of this node."""
+        return self._label
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError("a Tree cannot be changed; build a new one")
+
+    def __len__(self) -> int:
+        return len(self._children)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._children[index]
+
+    def __iter__(self) -> Iterator[Tree | str]:
+        return iter(self._children)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: Any) -> bool:
+        if not isinstance(other, Tree):
+            return NotImplemented
+        pairs: list[tuple[Any, Any]] = [(self, other)]
+        while pairs:
+            a, b = pairs.pop()
+            if a is b:
+                continue
+            if isinstance(a, str) or isinstance(b, str):
+                if a != b:
+                    return False
+                continue
+            if a._hash != b._hash or a._label != b._label or len(a) != len(b):
+                return False
+            pairs += zip(a, b, strict=True)
+        return True
+
+    def __reduce__(self) -> Any:
+        return Tree, (self._label, self._children)
+
+    def is_tag(self) -> bool:
+        """Whether the only child is a word."""
+        return len(self._children) == 1 and isinstance(self._children[0], str)
+
+    def subtrees(self) -> Iterator[Tree]:
+        """Every node, parents before children, left to right."""
+        stack: list[Tree] = [self]
+        while stack:
+            node = stack.pop()
+            yield node
+            stack += [child for child in reversed(node._children) if isinstance(child, Tree)]
+
+    def leaves(self) -> list[str]:
+        """The words."""
+        return [word for word, _ in self.pos()]
+
+    def pos(self) -> list[tuple[str, str]]:
+        """(word, label of the node above it) in the order of the sentence."""
+        found: list[tuple[str, str]] = []
+        stack: list[tuple[Any, str]] = [(self, self._label)]
+        while stack:
+            node, above = stack.pop()
+            if isinstance(node, str):
+                found.append((node, above))
+            else:
+                stack += [(child, node._label) for child in reversed(node._children)]
+        return found
+
+    def __str__(self) -> str:
+        parts: list[str] = []
+        stack: list[Any] = [self]
+        while stack:
+            node = stack.pop()
+            if node is None:
+                parts.append(")")
+            elif isinstance(node, str):
+                parts.append(" " + BRACKETS.get(node, node))
+            else:
+                parts.append(" (" + node._label)
+                stack.append(None)
+                stack += reversed(node._children)
+        return "".join(parts)[1:]
+
+    def __repr__(self) -> str:
+        return f"Tree.fromstring({str(self)!r})"
+
+
+# Penn brackets
+
+
+def read_trees(source: Any, top: str | None = None) -> list[Tree]:
+    """All trees of a text, or of an open text file.
+
+    Parameters
+    ----------
+    source : str, or an object whose ``read()`` gives one
+        Trees one after the other; between them space, and comments from ``#``, ``%`` or ``;`` to the
+        end of the line.
+    top : str or None
+        The label for an outer bracket without one, ``( (S ...))``. None takes such a bracket away.
+
+    Raises ``TreeError`` with line, column, what was expected and what came.
+    """
+    text = source.read() if hasattr(source, "read") else source
+    if not isinstance(text, str):
+        raise TreeError(f"trees are read from text, got {type(text).__name__}")
+    trees: list[Tree] = []
+    open_nodes: list[tuple[str | None, list]] = []  # label, children so far
+    position = 0
+    while (token := next_token(text, position, outside=not open_nodes)) is not None:
+        position = token.end()
+        word = token.group()
+        if word == "(":
+            after = TOKEN.search(text, position)
+            named = after is not None and after.group() not in "()"
+            if not named and open_nodes:
+                raise wrong(text, position, "a label after the bracket", after)
+            open_nodes.append((after.group() if named and after else None, []))
+            position = after.end() if named and after else position
+        elif not open_nodes:
+            raise wrong(text, token.start(), "an opening bracket", token)
+        elif word == ")":
+            label, children = open_nodes.pop()
+            tree = closed(text, token, label, children, top)
+            (open_nodes[-1][1] if open_nodes else trees).append(tree)
+        else:
+            open_nodes[-1][1].append(word)
+    if open_nodes:
+        raise wrong(text, len(text), f"{len(open_nodes)} more closing bracket(s)", None)
+    return trees
+
+
+def next_token(text: str, position: int, outside: bool) -> re.Match | None:
+    """The next bracket or word; comments are for the room between trees (# and % are words inside)."""
+    token = TOKEN.search(text, position)
+    while outside and token is not None and token.group()[0] in "#%;":
+        comment = COMMENT.match(text, token.start())
+        token = TOKEN.search(text, comment.end() if comment else token.end())
+    return token
+
+
+def closed(text: str, token: re.Match, label: str | None, children: list, top: str | None) -> Tree:
+    """The tree of a bracket that ends here."""
+    if not children:
+        raise wrong(text, token.start(), "a child before the bracket ends", token)
+    if label is not None:
+        return Tree(label, children)
+    if top is not None:
+        return Tree(top, children)
+    if len(children) > 1:
+        raise wrong(text, token.start(), "one tree in a bracket without a label", token)
+    return children[0]
+
+
+def wrong(text: str, position: int, expected: str, came: re.Match | None) -> TreeError:
+    """The error for a place of the text."""
+    line = text.count("\n", 0, position) + 1
+    column = position - (text.rfind("\n", 0, position) + 1) + 1
+    got = "the end of the text" if came is None else repr(came.group()[:40])
+    return TreeError(f"line {line}, column {column}: expected {expected}, got {got}")
+
+
+def write_trees(trees: Iterable[Tree], target: Any = None) -> str:
+    """Trees in brackets, one a line, as text; into an open text file too, if one is given.
+
+    ``(`` and ``)`` as words become -LRB- and -RRB-. Refuses labels and words that brackets cannot hold.
+    """
+    lines = []
+    for number, tree in enumerate(trees):
+        for node in tree.subtrees():
+            for name in (node.label(), *(child for child in node if isinstance(child, str))):
+                whole = TOKEN.fullmatch(name) is not None
+                if not whole or (name in "()" and name is node.label()):
+                    raise TreeError(f"tree {number}: {name!r} cannot be written in brackets")
+            if len(node) == 0:
+                raise TreeError(f"tree {number}: {node.label()!r} has no children")
+        lines.append(f"{tree}\n")
+    text = "".join(lines)
+    if target is not None:
+        target.write(text)
+    return text
+
+
+# Other forms of a tree
+
+
+def as_tree(value: Any) -> Tree:
+    """A tree from a ``Tree``, text in brackets, an nltk-like tree, or nested (label, child, ...) lists."""
+    if isinstance(value, Tree):
+        return value
+    if isinstance(value, str):
+        return Tree.fromstring(value)
+    pending: list[tuple[str, list, list, Any]] = [(*opened(value), [], value)]
+    inside = {id(value)}
+    while True:
+        label, rest, done, origin = pending[-1]
+        if rest:
+            child = rest.pop()
+            if isinstance(child, str | Tree):
+                done.append(child)
+                continue
+            if id(child) in inside:
+                raise TreeError(f"a tree contains itself, under {label!r}")
+            inside.add(id(child))
+            pending.append((*opened(child), [], child))
+            continue
+        pending.pop()
+        inside.discard(id(origin))
+        tree = Tree(label, done)
+        if not pending:
+            return tree
+        pending[-1][2].append(tree)
+
+
+def opened(value: Any) -> tuple[str, list]:
+    """Label and children (last first) of a node in any form."""
+    if callable(getattr(value, "label", None)) and hasattr(value, "__iter__"):
+        return value.label(), list(value)[::-1]
+    if isinstance(value, list | tuple) and len(value) > 1 and isinstance(value[0], str):
+        return value[0], list(value[:0:-1])
+    raise TreeError(
+        "expected a tree: a Tree, text in brackets, an object with label() and children, or "
+        f"(label, child, ...); got {repr(value)[:60]}"
+    )
+
+
+# Cleaning
+
+
+def rebuilt(tree: Tree, build: Callable[[str, list], Tree | None]) -> Tree | None:
+    """The tree with every node made anew from its label and its remaining children."""
+    order = list(tree.subtrees())
+    made: dict[int, Tree | None] = {}
+    for node in reversed(order):
+        children = [made[id(c)] if isinstance(c, Tree) else c for c in node]
+        made[id(node)] = build(node.label(), [c for c in children if c is not None])
+    return made[id(tree)]
+
+
+def drop_traces(tree: Tree) -> Tree | None:
+    """Without -NONE- and the phrases that it leaves empty; None where nothing is left."""
+    return rebuilt(tree, lambda label, kids: Tree(label, kids) if kids and label != TRACE else None)
+
+
+def strip_functions(tree: Tree) -> Tree:
+    """NP-SBJ-1 and NP=2 become NP; labels that begin with a dash (-LRB-, -NONE-) stay."""
+
+    def build(label: str, children: list) -> Tree:
+        return Tree(label if label[:1] == "-" else FUNCTION.split(label, maxsplit=1)[0], children)
+
+    result = rebuilt(tree, build)
+    assert result is not None
+    return result
+
+
+def drop_loops(tree: Tree) -> Tree:
+    """Chains of only children in which no label comes twice: (NP (NP x)) becomes (NP x).
+
+    Of a chain A B A C the upper A goes, and all down to the lower one.
+    """
+
+    def build(label: str, children: list) -> Tree:
+        below = children[0] if len(children) == 1 else None
+        while isinstance(below, Tree):
+            if below.label() == label:
+                return below
+            below = below[0] if len(below) == 1 else None
+        return Tree(label, children)
+
+    result = rebuilt(tree, build)
+    assert result is not None
+    return result
+
+
+def clean(tree: Tree) -> Tree | None:
+    """Traces, function tags and unary loops dropped, in this order; None where nothing is left."""
+    left = drop_traces(tree)
+    return None if left is None else drop_loops(strip_functions(left))

@@ -1,0 +1,348 @@
+"""Grammar: a parse tree for a sentence, by a context-free grammar that is read off a treebank.
+
+    <w, Psi(x, y)> = sum of the weights of the rules that derive y, as often as they are used
+    Delta(y, y')   = number of labelled spans that one tree has and the other has not, or [y != y']
+
+``coef_``: a weight for each binary rule, then for each unary rule, then for each lexical rule, in the order
+of ``rules_`` (binary rules sorted by left child, right child, parent; unary rules by upper, lower; lexical
+rules by word or signature, tag; see ``models.rules`` and ``models.lexicon``).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from maxmargin._core import core
+from maxmargin.data.spans import matches, shown
+from maxmargin.data.trees import Tree, as_tree
+from maxmargin.models.base import CompiledExamples, Model, check_lengths
+from maxmargin.models.lexicon import UNKNOWN, Lexicon
+from maxmargin.models.rules import Rules, check_tree, derive
+
+LOSSES = ("spans", "zero-one")
+
+
+class GrammarExamples(CompiledExamples):
+    """Sentences in the core."""
+
+    kind = "Grammar"
+
+    def __init__(self, model: Grammar, sentences: list[list[str]], truth: list[int]):
+        self.model, self.sentences = model, sentences
+        rules, lexicon = model.rule_table_, model.lexicon_
+        lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        words = [t for sentence in sentences for t in lexicon.terminals(sentence)]
+        self.first = 3 * (
+            2 * offsets - np.arange(len(offsets))
+        )  # where the output of a block begins
+        self.core = core.GrammarData(
+            rules.core,
+            offsets,
+            np.array(words, dtype=np.int32),
+            np.array(truth, dtype=np.int32),
+            model.task_loss == "spans",
+        )
+        self.ask = core.GrammarExact(self.core)
+        self.n, self.dimension = self.ask.blocks, self.ask.dimension
+
+    def state_name(self, rescaling: str, single: bool) -> str:
+        return super().state_name(rescaling, False)  # double precision only
+
+    def knows(self, outputs: np.ndarray, blocks: np.ndarray) -> bool:
+        return self.ask.knows(blocks, np.ascontiguousarray(outputs, dtype=np.int32))
+
+    def decode(self, i: int, codes: np.ndarray) -> Tree:
+        """The tree of sentence i from the numbers of its derivation."""
+        return self.model.rule_table_.decode(codes.tolist(), self.sentences[i])
+
+    def predict(self, w: np.ndarray, n_jobs: int) -> list[Tree]:
+        codes = self.ask.predict(w, n_jobs)
+        trees, lost = [], []
+        for i in range(self.n):
+            own = codes[self.first[i] : self.first[i + 1]]
+            if own[1] < 0:
+                lost.append(i)
+            trees.append(
+                self.model.flat_tree(self.sentences[i], w) if own[1] < 0 else self.decode(i, own)
+            )
+        if lost:
+            named = ", ".join(map(str, lost[:10])) + (", ..." if len(lost) > 10 else "")
+            warnings.warn(
+                f"{len(lost)} of {self.n} sentences have no parse in the grammar and got a flat tree: "
+                f"X[{named}]",
+                UserWarning,
+                stacklevel=3,
+            )
+        return trees
+
+    def worst(self, w: np.ndarray) -> list[Tree]:
+        """Loss-augmented argmax of every sentence."""
+        codes = self.ask.slacks(w, 1, True)[1]
+        return [self.decode(i, codes[a:b]) for i, a, b in self._parts()]
+
+    def _parts(self) -> Iterator[tuple[int, int, int]]:
+        return zip(range(self.n), self.first[:-1].tolist(), self.first[1:].tolist(), strict=True)
+
+    def best_k(self, w: np.ndarray, i: int, k: int) -> list[tuple[Tree, float]]:
+        """The k best trees of sentence i with their scores; none if it has no parse."""
+        codes, scores = self.ask.best_k(w, i, k)
+        trees = codes.reshape(len(scores), int(self.first[i + 1] - self.first[i]))
+        return [(self.decode(i, y), float(s)) for y, s in zip(trees, scores, strict=True)]
+
+
+class Grammar(Model):
+    """Context-free grammar.
+
+    Parameters
+    ----------
+    loss : "spans" or "zero-one"
+        The number of labelled spans of phrases that one of the trees has and the other has not; or one for
+        a wrong tree.
+    horizontal : int or None
+        How many of the children so far a symbol of the binarised grammar remembers; None: all of them, so
+        that exactly the phrases seen in training can be derived.
+    rare : int
+        Words seen at most so often in training, and unknown ones, are known by their looks only.
+    top : str or None
+        The label that the root of every tree has; None: any that training has seen.
+    """
+
+    def __init__(
+        self,
+        loss: str = "spans",
+        horizontal: int | None = None,
+        rare: int = 1,
+        top: str | None = None,
+    ):
+        self.task_loss = loss
+        self.horizontal = horizontal
+        self.rare = rare
+        self.top = top
+
+    def _check_parameters(self) -> None:
+        if not isinstance(self.task_loss, str) or self.task_loss not in LOSSES:
+            raise ValueError(f"loss must be one of {list(LOSSES)}, got {self.task_loss!r}")
+        if self.horizontal is not None:
+            check_count("horizontal", self.horizontal, "None or ")
+        check_count("rare", self.rare)
+        if self.top is not None and (not isinstance(self.top, str) or not self.top):
+            raise ValueError(f"top must be None or a label, got {self.top!r}")
+
+    def initialize(self, X: Sequence, Y: Sequence) -> None:
+        """Read the lexicon and the rules off a treebank."""
+        self._check_parameters()
+        check_lengths(X, Y)
+        sentences = read_sentences(X)
+        trees = read_trees_of(sentences, Y)
+        derivations, roots = [], Counter[str]()
+        for i, tree in enumerate(trees):
+            with example(i):
+                derivations.append(derive(tree, self.horizontal))
+                self._check_top(tree)
+            roots[tree.label()] += 1
+        self.lexicon_ = Lexicon.learn(sentences, self.rare)
+        lexical = self.lexicon_.lexical_rules([tree.pos() for tree in trees])
+        self._take(Rules.read(derivations, roots, lexical, len(self.lexicon_)))
+
+    def _check_top(self, tree: Tree) -> None:
+        if self.top is not None and tree.label() != self.top:
+            raise ValueError(
+                f"the root must be {self.top!r}, the parameter top, got {tree.label()!r}"
+            )
+
+    def _take(self, rules: Rules) -> None:
+        """Fitted attributes from the rules."""
+        names, words = rules.symbols, self.lexicon_.names()
+        self.rule_table_ = rules
+        self.classes_ = np.array(names[: rules.reals])
+        self.rules_: dict[str, list[tuple[str, ...]]] = {
+            "binary": [(names[a], names[b], names[c]) for b, c, a in rules.binary],
+            "unary": [(names[a], names[b]) for a, b in rules.unary],
+            "lexical": [(names[tag], words[t]) for t, tag in rules.lexical],
+        }
+        self.size_joint_feature = rules.size
+
+    def bind(self, X: Sequence, Y: Any = None, node_weight: Any = None) -> GrammarExamples:
+        """The model on these data; without Y for prediction only."""
+        if node_weight is not None:
+            raise ValueError("node_weight: a tree has no positions to weigh; use sample_weight")
+        check_lengths(X, Y)
+        sentences = read_sentences(X)
+        truth: list[int] = []
+        for i, tree in enumerate([] if Y is None else read_trees_of(sentences, Y)):
+            with example(i):
+                truth += self.encode(tree, sentences[i])
+        return GrammarExamples(self, sentences, truth)
+
+    def encode(self, tree: Tree, words: Sequence[str]) -> list[int]:
+        """The numbers of a tree's derivation; refuses a rule that training has not seen."""
+        steps = derive(tree, self.horizontal)
+        return self.rule_table_.encode(steps, self.lexicon_.terminals(words), words)
+
+    def flat_tree(self, words: Sequence[str], w: np.ndarray) -> Tree:
+        """What a sentence without a parse gets: the root over the best tag of each word.
+
+        The root is ``top``, or the most frequent root of training.
+        """
+        rules = self.rule_table_
+        weights = w[len(rules.binary) + len(rules.unary) :]
+        best: dict[int, tuple[float, int]] = {}
+        wanted = set(terminals := self.lexicon_.terminals(words))
+        for (terminal, tag), weight in zip(rules.lexical, weights.tolist(), strict=True):
+            if terminal in wanted and (terminal not in best or weight > best[terminal][0]):
+                best[terminal] = (weight, tag)
+        tags = [rules.symbols[best[t][1]] for t in terminals]
+        root = self.top or rules.symbols[int(np.argmax(rules.roots))]
+        return Tree(root, [Tree(tag, [word]) for tag, word in zip(tags, words, strict=True)])
+
+    def joint_feature(self, x: Any, y: Any) -> np.ndarray:
+        """Psi(x, y), in the order of ``coef_``."""
+        (words,) = read_sentences([x])
+        (tree,) = read_trees_of([words], [y])
+        rules = self.rule_table_
+        codes = np.array(self.encode(tree, words)).reshape(-1, 3)
+        unary, lexical = len(rules.binary), len(rules.binary) + len(rules.unary)
+        psi = np.zeros(rules.size)
+        over_word = codes[:, 2] == 0
+        np.add.at(psi, codes[:, 1] + lexical * over_word, 1.0)
+        for above in codes[codes[:, 0] > 0, 0]:
+            chain = rules.chains[above - 1]
+            for pair in pairwise(chain):
+                psi[unary + rules.unary_code[pair]] += 1.0
+        return psi
+
+    def loss(self, y: Any, y_hat: Any) -> float:
+        """Delta(y, y_hat), of any two trees over the same words."""
+        matched, true, found = matches(y, y_hat)
+        if self.task_loss == "zero-one":
+            return float(as_tree(y) != as_tree(y_hat))
+        return float(true + found - 2 * matched)
+
+    def agreement(self, y: Any, y_hat: Any) -> tuple[float, float]:
+        """Counts whose ratio, each summed over the examples, is labelled bracket F1."""
+        matched, true, found = matches(y, y_hat)
+        return 2.0 * matched, float(true + found)
+
+    def loss_augmented_inference(self, x: Any, y: Any, w: np.ndarray) -> Tree:
+        """argmax_y' Delta(y, y') + <w, Psi(x, y')>."""
+        return self.bind([x], [y]).worst(np.ascontiguousarray(w, dtype=np.float64))[0]
+
+    def inference_k_best(self, x: Any, w: np.ndarray, k: int) -> list[tuple[Tree, float]]:
+        """The k best trees with their scores, best first; an empty list if there is no parse."""
+        return self.bind([x]).best_k(np.ascontiguousarray(w, dtype=np.float64), 0, k)
+
+    def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
+        """Named parts of w: ``binary``, ``unary`` and ``lexical``, in the order of ``rules_``."""
+        ends = np.cumsum([len(self.rules_[name]) for name in ("binary", "unary")])
+        return dict(zip(self.rules_, np.split(np.asarray(w), ends), strict=True))
+
+    def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        rules, lexicon = self.rule_table_, self.lexicon_
+        state = {
+            "loss": self.task_loss,
+            "horizontal": None if self.horizontal is None else int(self.horizontal),
+            "rare": int(self.rare),
+            "top": self.top,
+            "symbols": rules.symbols,
+            "reals": rules.reals,
+            "words": list(lexicon.words),
+            "signatures": list(lexicon.signatures),
+        }
+        arrays: dict[str, np.ndarray] = {
+            "binary": np.array(rules.binary, dtype=np.int32).reshape(-1, 3),
+            "chains": np.array([s for chain in rules.chains for s in chain], dtype=np.int32),
+            "chain_lengths": np.array([len(chain) for chain in rules.chains], dtype=np.int32),
+            "lexical": np.array(rules.lexical, dtype=np.int32).reshape(-1, 2),
+            "roots": np.array(rules.roots, dtype=np.int64),
+        }
+        return state, arrays
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> Grammar:
+        model = cls(state["loss"], state["horizontal"], state["rare"], state["top"])
+        model._check_parameters()
+        ends = np.cumsum(arrays["chain_lengths"])
+        chains = [tuple(c) for c in map(np.ndarray.tolist, np.split(arrays["chains"], ends[:-1]))]
+        chains = chains if len(ends) else []
+        pairs = {pair for chain in chains for pair in pairwise(chain)}
+        model.lexicon_ = Lexicon(state["words"], state["signatures"])
+        rules = Rules(
+            check_names(state["symbols"]),
+            int(state["reals"]),
+            [tuple(rule) for rule in arrays["binary"].tolist()],
+            sorted(pairs),
+            chains,
+            [tuple(rule) for rule in arrays["lexical"].tolist()],
+            arrays["roots"].tolist(),
+            len(model.lexicon_),
+        )
+        if len(rules.roots) != rules.reals or UNKNOWN not in model.lexicon_.signatures:
+            raise ValueError("its symbols do not fit its rules")
+        model._take(rules)
+        return model
+
+
+def check_count(name: str, value: Any, also: str = "") -> None:
+    """Refuse a parameter that is no whole number of at least 0."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
+        raise ValueError(f"{name} must be {also}a whole number of at least 0, got {value!r}")
+
+
+def check_names(names: list[str]) -> list[str]:
+    """Distinct strings from a file."""
+    if not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
+        raise ValueError("its symbols are not distinct names")
+    return names
+
+
+@contextmanager
+def example(i: int) -> Iterator[None]:
+    """Errors about a tree name its example."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"Y[{i}]: {error}") from None
+
+
+def read_sentences(X: Sequence) -> list[list[str]]:
+    """Sentences as lists of words; refuses what is none."""
+    sentences = []
+    for i, sentence in enumerate(X):
+        if isinstance(sentence, str):
+            raise ValueError(
+                f"X[{i}] is one string; a sentence is a sequence of words, such as X[{i}].split()"
+            )
+        if not hasattr(sentence, "__iter__"):
+            raise ValueError(f"X[{i}] must be a sequence of words, got {sentence!r}")
+        words = [str(word) if isinstance(word, np.str_) else word for word in sentence]
+        if not words:
+            raise ValueError(f"X[{i}] is an empty sentence")
+        for t, word in enumerate(words):
+            if not isinstance(word, str) or not word:
+                raise ValueError(f"X[{i}][{t}] must be a word, got {word!r}")
+        sentences.append(words)
+    return sentences
+
+
+def read_trees_of(sentences: list[list[str]], Y: Sequence) -> list[Tree]:
+    """Trees in any form, checked against their sentences."""
+    trees = []
+    for i, (words, y) in enumerate(zip(sentences, Y, strict=True)):
+        with example(i):
+            tree = as_tree(y)
+            check_tree(tree)
+            if tree.leaves() != words:
+                raise ValueError(
+                    f"the tree has the leaves {shown(tree.leaves())}, but X[{i}] has the words "
+                    f"{shown(words)}"
+                )
+        trees.append(tree)
+    return trees

@@ -1,0 +1,254 @@
+"""Rules of a binarised grammar: read off trees, trees to derivations and back.
+
+Binarisation is to the left. A phrase A -> c1 c2 ... cn with n > 2 becomes
+
+    A -> @(n-1) cn,   @(i) -> @(i-1) ci,   @(2) -> c1 c2
+
+where @(i) is the symbol "@A c1 ... ci", of which ``horizontal`` keeps the last so many children (None: all,
+so that exactly the phrases seen can be derived). A run of only children A -> B -> C over a word or a phrase
+of several children is one *chain*; the chains that were seen are admissible, no others. A tree has exactly
+one derivation, and a derivation gives one tree.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from maxmargin._core import core
+from maxmargin.data.trees import Tree, TreeError
+
+MADE = "@"  # begins the symbols that binarisation makes
+
+
+class Step(NamedTuple):
+    """A node of a derivation: chain from the top down (empty for none), symbols of the rule, and how many
+    words the left child has. The rule is (tag,) over a word, else (parent, left, right)."""
+
+    chain: tuple[str, ...]
+    rule: tuple[str, ...]
+    split: int
+
+
+def check_tree(tree: Tree) -> None:
+    """Refuse what no grammar can derive: words beside phrases, empty nodes, odd labels, unary loops."""
+    for node in tree.subtrees():
+        label = node.label()
+        if not label or label[0] == MADE or any(letter.isspace() for letter in label):
+            raise TreeError(
+                f"a label must be a word without space that does not begin with {MADE!r}, got {label!r}"
+            )
+        if len(node) == 0:
+            raise TreeError(f"the node {label!r} has no children")
+        if not node.is_tag() and any(isinstance(child, str) for child in node):
+            word = next(child for child in node if isinstance(child, str))
+            raise TreeError(f"the word {word!r} under {label!r} has no tag of its own")
+
+
+def made(parent: str, labels: Sequence[str], horizontal: int | None) -> str:
+    """The symbol for the first children of a phrase."""
+    kept = labels if horizontal is None else labels[len(labels) - min(horizontal, len(labels)) :]
+    return MADE + " ".join((parent, *kept))
+
+
+def derive(tree: Tree, horizontal: int | None) -> list[Step]:
+    """The derivation of a tree, in preorder."""
+    width = widths(tree)
+    steps: list[Step] = []
+    stack: list[tuple[Tree, int | None]] = [(tree, None)]  # a node, or its first so many children
+    while stack:
+        node, first = stack.pop()
+        chain: tuple[str, ...] = ()
+        if first is None:
+            chain, node = descend(node)
+            if node.is_tag():
+                steps.append(Step(chain, (node.label(),), 0))
+                continue
+        labels = [child.label() for child in node if isinstance(child, Tree)]
+        count = len(node) if first is None else first
+        parent = node.label() if first is None else made(node.label(), labels[:count], horizontal)
+        left = labels[0] if count == 2 else made(node.label(), labels[: count - 1], horizontal)
+        split = sum(width[id(child)] for child in node[: count - 1])
+        steps.append(Step(chain, (parent, left, labels[count - 1]), split))
+        stack.append((node[count - 1], None))
+        stack.append((node[0], None) if count == 2 else (node, count - 1))
+    return steps
+
+
+def descend(node: Tree) -> tuple[tuple[str, ...], Tree]:
+    """The chain of only children that begins here, and the node at its bottom."""
+    chain = [node.label()]
+    while len(node) == 1 and isinstance(node[0], Tree):
+        node = node[0]
+        chain.append(node.label())
+    if len(set(chain)) < len(chain):
+        raise TreeError(
+            f"the unary chain {' -> '.join(chain)} has a label twice; "
+            "maxmargin.data.trees.drop_loops takes such loops out"
+        )
+    return (tuple(chain) if len(chain) > 1 else ()), node
+
+
+def widths(tree: Tree) -> dict[int, int]:
+    """Number of words under each node, by identity."""
+    found: dict[int, int] = {}
+    for node in reversed(list(tree.subtrees())):
+        found[id(node)] = sum(1 if isinstance(c, str) else found[id(c)] for c in node)
+    return found
+
+
+def rule_name(rule: Sequence[str]) -> str:
+    """A rule as people write it."""
+    return f"{rule[0]} -> {' '.join(rule[1:])}"
+
+
+@dataclass
+class Rules:
+    """All rules, numbered: real symbols sorted, then those of binarisation sorted.
+
+    ``binary`` holds (left, right, parent), ``unary`` (upper, lower), ``chains`` tuples of symbols from the
+    top down, ``lexical`` (terminal, tag): all numbers, all sorted (chains by their bottom first).
+    ``roots`` counts how often a real symbol was the root of a tree.
+    """
+
+    symbols: list[str]
+    reals: int
+    binary: list[tuple[int, ...]]
+    unary: list[tuple[int, ...]]
+    chains: list[tuple[int, ...]]
+    lexical: list[tuple[int, ...]]
+    roots: list[int]
+    terminals: int
+    core: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        unary = {rule: r for r, rule in enumerate(self.unary)}
+        parts = [[unary[pair] for pair in pairwise(chain)] for chain in self.chains]
+        first = np.cumsum([0, *map(len, parts)], dtype=np.int32)
+        codes = columns(self.binary, 3) + columns(self.unary, 2)
+        words = columns(self.lexical, 2)
+        flat = np.array([r for part in parts for r in part], dtype=np.int32)
+        root = np.array(self.roots, dtype=np.int64) > 0
+        self.core = core.GrammarRules(
+            len(self.symbols), self.terminals, root.astype(np.uint8), *codes, first, flat, *words
+        )
+        self.code = {symbol: s for s, symbol in enumerate(self.symbols)}
+        self.binary_code = {rule: r for r, rule in enumerate(self.binary)}
+        self.lexical_code = {rule: r for r, rule in enumerate(self.lexical)}
+        self.chain_code = {chain: c for c, chain in enumerate(self.chains)}
+        self.unary_code = unary
+
+    @classmethod
+    def read(
+        cls,
+        derivations: Iterable[Sequence[Step]],
+        roots: Counter[str],
+        lexical: set[tuple[int, str]],
+        terminals: int,
+    ) -> Rules:
+        """The rules of derivations."""
+        binary: set[tuple[str, ...]] = set()
+        chains: set[tuple[str, ...]] = set()
+        for steps in derivations:
+            chains.update(step.chain for step in steps if step.chain)
+            binary.update(step.rule for step in steps if step.split)
+        names = {symbol for rule in binary | chains for symbol in rule}
+        names |= {tag for _, tag in lexical} | set(roots)
+        real = sorted(name for name in names if name[0] != MADE)
+        symbols = real + sorted(name for name in names if name[0] == MADE)
+        code = {symbol: s for s, symbol in enumerate(symbols)}
+        runs = sorted((tuple(code[s] for s in chain) for chain in chains), key=lambda c: c[::-1])
+        return cls(
+            symbols,
+            len(real),
+            sorted((code[left], code[right], code[parent]) for parent, left, right in binary),
+            sorted({pair for chain in runs for pair in pairwise(chain)}),
+            runs,
+            sorted((terminal, code[tag]) for terminal, tag in lexical),
+            [roots[symbol] for symbol in real],
+            terminals,
+        )
+
+    @property
+    def size(self) -> int:
+        """Number of weights."""
+        return len(self.binary) + len(self.unary) + len(self.lexical)
+
+    def encode(self, steps: Sequence[Step], terminals: Sequence[int], words: Sequence[str]) -> list:
+        """The numbers of a derivation: (chain + 1, rule, split) of each node in preorder."""
+        root = (steps[0].chain or steps[0].rule)[0]
+        if not self.roots[self.number(root, f"the root {root}")]:
+            raise TreeError(f"no tree of the training data has the root {root}")
+        codes: list[int] = []
+        position = 0
+        for chain, rule, split in steps:
+            above = 0
+            if chain:
+                told = f"the unary chain {' -> '.join(chain)}"
+                above = 1 + find(self.chain_code, self.numbers(chain, told), told)
+            if split:
+                told = f"the rule {rule_name(rule)}"
+                parent, left, right = self.numbers(rule, told)
+                number = find(self.binary_code, (left, right, parent), told)
+            else:
+                told = f"the rule {rule[0]} -> {words[position]!r}"
+                pair = (terminals[position], self.number(rule[0], told))
+                number = find(self.lexical_code, pair, told)
+                position += 1
+            codes += (above, number, split)
+        return codes
+
+    def number(self, symbol: str, told: str) -> int:
+        """The number of a symbol; one that was not seen is told with where it stands."""
+        if symbol not in self.code:
+            raise unseen(told)
+        return self.code[symbol]
+
+    def numbers(self, symbols: Sequence[str], told: str) -> tuple[int, ...]:
+        """The numbers of several symbols."""
+        return tuple(self.number(symbol, told) for symbol in symbols)
+
+    def decode(self, codes: Sequence[int], words: Sequence[str]) -> Tree:
+        """The tree of a derivation in numbers."""
+        stack: list[Any] = []  # trees, and lists of the first children of a phrase
+        position = len(words)
+        for p in range(len(codes) - 3, -1, -3):
+            above, rule, split = codes[p : p + 3]
+            if split == 0:
+                position -= 1
+                node: Any = Tree(self.symbols[self.lexical[rule][1]], [words[position]])
+            else:
+                left, _, parent = self.binary[rule]
+                before, last = stack.pop(), stack.pop()
+                node = [*before, last] if left >= self.reals else [before, last]
+                if parent < self.reals:
+                    node = Tree(self.symbols[parent], node)
+            if above:
+                for symbol in self.chains[above - 1][-2::-1]:
+                    node = Tree(self.symbols[symbol], [node])
+            stack.append(node)
+        return stack[0]
+
+
+def columns(rows: Sequence[tuple[int, ...]], n: int) -> list[np.ndarray]:
+    """The n columns of a table of numbers, for the core."""
+    table = np.array(rows, dtype=np.int32).reshape(len(rows), n)
+    return [np.ascontiguousarray(table[:, j]) for j in range(n)]
+
+
+def find(table: dict, key: Any, told: str) -> int:
+    """The number of a rule; one that was not seen is told."""
+    number = table.get(key)
+    if number is None:
+        raise unseen(told)
+    return number
+
+
+def unseen(told: str) -> TreeError:
+    """The error for what training has not seen."""
+    return TreeError(f"{told} does not occur in the training data")
