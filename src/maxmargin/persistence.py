@@ -9,11 +9,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators import MulticlassSVC, StructuralSVM
 from maxmargin.io.model_file import ModelFileError, read, write
-from maxmargin.models import Chain, Multiclass
+from maxmargin.models import Chain, Kernel, Multiclass
 from maxmargin.problem import Certificate
 
 ESTIMATORS = {kind.__name__: kind for kind in (StructuralSVM, MulticlassSVC)}
-MODELS = {kind.__name__: kind for kind in (Multiclass, Chain)}
+MODELS = {kind.__name__: kind for kind in (Multiclass, Chain, Kernel)}
 SAVED = (
     "C",
     "hinge",
@@ -46,6 +46,7 @@ def save(svm: Any, path: Any) -> None:
             "Python is code, which a model file cannot hold: save coef_ and rebuild the model"
         )
     solver = svm.solver if isinstance(svm.solver, str) else svm.solver_
+    model, w = model.compact(svm.w_ if isinstance(svm, MulticlassSVC) else svm.coef_)
     state, arrays = model.state()
     header = {
         "estimator": type(svm).__name__,
@@ -56,7 +57,6 @@ def save(svm: Any, path: Any) -> None:
         "certificate": vars(svm.certificate_),
         "model": {"kind": type(model).__name__, **state},
     }
-    w = svm.w_ if isinstance(svm, MulticlassSVC) else svm.coef_
     write(path, header, {"w": w, **arrays})
 
 

@@ -2,6 +2,8 @@
 
 from maxmargin.models.base import Model
 from maxmargin.models.chain import Chain
+from maxmargin.models.joint_kernel import JointKernel
+from maxmargin.models.kernel import Kernel
 from maxmargin.models.multiclass import Multiclass
 
-__all__ = ["Chain", "Model", "Multiclass"]
+__all__ = ["Chain", "JointKernel", "Kernel", "Model", "Multiclass"]

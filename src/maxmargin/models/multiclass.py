@@ -89,16 +89,22 @@ class Multiclass(Model):
         costs = spec.costs if isinstance(spec, Costs) else None
         self.cost_ = cost_matrix(costs, self.classes_)
         self.n_features_ = int(shape[1])
-        self.size_joint_feature = len(self.labels_) * (self.n_features_ + (self.bias is not None))
+        self._measure()
 
     def bind(self, X: Any, Y: Any = None, node_weight: Any = None) -> MulticlassExamples:
         """The model on these data; without Y for prediction only."""
+        check_lengths(X, Y)
+        return self.bind_rows(self.read(X), Y, node_weight)
+
+    def read(self, X: Any) -> FeatureRows:
+        items = [X if sp.issparse(X) else np.asarray(X)]
+        return feature_rows(items, self.n_features_, self.bias, names="X")
+
+    def bind_rows(
+        self, rows: FeatureRows, Y: Any = None, node_weight: Any = None
+    ) -> MulticlassExamples:
         if node_weight is not None:
             raise ValueError("node_weight: a multiclass example has one node; use sample_weight")
-        check_lengths(X, Y)
-        if not sp.issparse(X):
-            X = np.asarray(X)
-        rows = feature_rows([X], self.n_features_, self.bias, names="X")
         codes = np.zeros(rows.core.n_rows, np.int32) if Y is None else self.encode(Y)
         return MulticlassExamples(rows, self.labels_, codes, self.cost_)
 
@@ -163,5 +169,8 @@ class Multiclass(Model):
         model = cls(ZeroOne() if costs is None else Costs(costs), state["bias"])
         model.labels_, model.classes_, model.cost_ = labels, labels.classes, arrays["cost"]
         model.n_features_ = state["n_features"]
-        model.size_joint_feature = len(labels) * (model.n_features_ + (model.bias is not None))
+        model._measure()
         return model
+
+    def _measure(self) -> None:
+        self.size_joint_feature = len(self.labels_) * (self.n_features_ + (self.bias is not None))

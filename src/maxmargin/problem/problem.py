@@ -35,7 +35,7 @@ class Problem:
         self.formulation = formulation or Formulation()
         self.rescaling = self.formulation.rescaling
         examples.check_rescaling(self.rescaling)
-        self.regularizer = SquaredNorm()
+        self.regularizer = SquaredNorm(examples.metric)
         self.n_jobs = n_jobs
         with np.errstate(over="ignore"):  # what overflows is refused
             self.mass = self.C * check_weights(sample_weight, examples.n)

@@ -13,6 +13,7 @@ quadratic program over all working sets is solved from where it stands.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, ClassVar
@@ -51,7 +52,8 @@ class OneSlack(Solver):
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
     ) -> CutState:
         truth = open_state(problem, tol, rng).support()
-        state = CutState(tol, np.zeros(problem.dimension), np.arange(problem.n_blocks))
+        everything, metric = np.arange(problem.n_blocks), problem.examples.metric
+        state = CutState(tol, np.zeros(problem.dimension), everything, metric)
         state.add(0.0, np.zeros(problem.dimension), truth)
         state.beta[0] = 1.0
         if warm is not None:
@@ -102,6 +104,7 @@ class CutState:
     tol: float
     w: np.ndarray
     everything: np.ndarray  # the numbers of all blocks, shared by the cuts
+    metric: Callable[[np.ndarray], np.ndarray]  # <g, metric(h)> is the inner product of two cuts
     offsets: np.ndarray = field(default_factory=lambda: np.empty(0))
     beta: np.ndarray = field(default_factory=lambda: np.empty(0))
     idle: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
@@ -111,7 +114,8 @@ class CutState:
 
     def add(self, offset: float, vector: np.ndarray, point: Support) -> None:
         """A new cut: one more row of the Hessian."""
-        row = np.array([g @ vector for g in self.vectors] + [vector @ vector])
+        image = self.metric(vector)
+        row = np.array([g @ image for g in self.vectors] + [vector @ image])
         n = len(self.beta)
         grown = np.empty((n + 1, n + 1))
         grown[:n, :n] = self.hessian

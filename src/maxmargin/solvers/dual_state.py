@@ -43,7 +43,7 @@ class DualState:
         self.passes = 0
         self.estimate = np.inf  # of the gap, after the last whole pass
         # Slack rescaling multiplies by losses: double precision only.
-        self.single = single and problem.rescaling == "margin"
+        self.single = single and problem.rescaling == "margin" and problem.examples.single
         self.core = self._open(problem)
         # g_i of each block, as its last oracle visit saw it
         self.violations = np.full(problem.n_blocks, np.inf)
