@@ -171,8 +171,10 @@ void bind_features(nb::module_& m) {
                      static const char* names[] = {"dense32", "dense64", "sparse32", "sparse64", "binary"};
                      return names[static_cast<int>(c.features.kind)];
                    })
-      .def_prop_ro("most_bytes", [](const Checked& c) { return c.features.gram ? c.features.gram->most_bytes() : 0; })
-      .def_prop_ro("computed", [](const Checked& c) { return c.features.gram ? c.features.gram->computed() : 0; })
+      .def_prop_ro("most_bytes",
+                   [](const Checked& c) { return c.features.gram ? c.features.gram->most_bytes() : 0; })
+      .def_prop_ro("computed",
+                   [](const Checked& c) { return c.features.gram ? c.features.gram->computed() : 0; })
       .def_prop_ro("owned_bytes", [](const Checked& c) {
         return c.features.owned.size() * sizeof(int32_t) + c.features.owned_values.size() * sizeof(float);
       });

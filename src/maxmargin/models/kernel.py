@@ -181,10 +181,8 @@ class Kernel(Model):
 
     def features(self, x: Any) -> np.ndarray:
         """What the base model sees of one input: kernel values at the centres, or phi."""
-        item = [x]
-        if self.flat:
-            item = x if sp.issparse(x) else np.asarray(x)[None, :]
-        rows = self.base_.read(item).stacked()
+        row = x if not self.flat or sp.issparse(x) else np.asarray(x)[None, :]
+        rows = self.base_.read(row if self.flat else [x]).stacked()
         if self.basis_ is None:
             values = self.kernel_(rows, self.centres_)
         else:

@@ -19,7 +19,7 @@ from maxmargin.models.base import Examples
 from maxmargin.models.kernel_function import KernelFunction, indefinite, spans
 
 CALL = 300_000  # multiplications that cost as much as calling a kernel function
-ROUNDING = 1e-9
+ROUNDING = 1e-11
 
 
 class GramRows:
@@ -29,6 +29,7 @@ class GramRows:
         self.kernel, self.rows, self.whole = kernel, rows, None
         n = rows.shape[0]
         diagonal = kernel.diagonal(rows)
+        self.top = float(diagonal.max())
         if 8 * n * n <= cache_bytes:
             self.whole = np.empty((n, n))
             for a, b in spans(n, 256):
@@ -92,8 +93,11 @@ class KernelExamples(Examples):
         return values
 
     def _check_square(self, coefficients: np.ndarray, U: np.ndarray) -> None:
-        square, scale = np.vdot(coefficients, U), np.vdot(np.abs(coefficients), np.abs(U))
-        if square < -ROUNDING * scale:
+        assert self.gram is not None
+        square = float(np.vdot(coefficients, U))
+        # |K| <= top, so that the terms of the sum are at most this in all
+        terms = self.gram.top * float((np.abs(coefficients).sum(axis=1) ** 2).sum())
+        if square < -ROUNDING * terms:
             raise indefinite(self.model.kernel_, f"|w|^2 = {square:.3g}")
 
     def metric(self, v: np.ndarray) -> np.ndarray:
@@ -122,12 +126,17 @@ class KernelExamples(Examples):
     ) -> tuple[np.ndarray, Any]:
         return self.plain.worst_outputs(self.values(w), n_jobs, rescaling)
 
-    def combine(self, blocks, multipliers, outputs, rescaling="margin"):
+    def check_slacks(
+        self, w: np.ndarray, slacks: np.ndarray, blocks: np.ndarray, outputs: Any, exact: bool
+    ) -> None:
+        """A compiled argmax needs no check, but there must be a dual to hold its slacks against."""
         if self.gram is None:
             raise ValueError(
                 "X is not what the model was fitted on: with an exact kernel w and the dual live on the "
                 "training rows; certify on those, or use mm.objective, score or loss for other data"
             )
+
+    def combine(self, blocks, multipliers, outputs, rescaling="margin"):
         return self.plain.combine(blocks, multipliers, outputs, rescaling)
 
     def predict(self, w: np.ndarray, n_jobs: int) -> Any:

@@ -88,6 +88,10 @@ class Problem:
         """D(a) by definition, from the multipliers alone; refuses a point that is not feasible."""
         a = support.multipliers
         sums = np.bincount(support.blocks, a, minlength=self.n_blocks)
+        if len(sums) != self.n_blocks:
+            raise ValueError(
+                f"the multipliers are those of {len(sums)} examples, but X has {self.n_blocks}"
+            )
         if (a < 0).any() or not np.allclose(sums, self.mass, rtol=1e-9, atol=1e-300):
             raise ValueError("the multipliers are not feasible for this problem")
         offset, vector = self.examples.combine(support.blocks, a, support.outputs, self.rescaling)
