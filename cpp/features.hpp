@@ -148,7 +148,7 @@ class Features {
     if (gram) {
       W[r * stride + plus] += c;
       W[r * stride + minus] -= c;
-      const Gram::Row row = gram->row(r);
+      const double* row = gram->row(r);
       Real* u = W + columns * stride;
       for (int64_t j = 0; j < columns; ++j, u += stride) {
         const Real d = c * static_cast<Real>(row[j]);
@@ -176,7 +176,7 @@ class Features {
   void add_column(int64_t r, Real* W, int stride, int column, Real c) const {
     if (gram) {
       W[r * stride + column] += c;
-      const Gram::Row row = gram->row(r);
+      const double* row = gram->row(r);
       Real* u = W + columns * stride + column;
       for (int64_t j = 0; j < columns; ++j, u += stride) *u += c * static_cast<Real>(row[j]);
       return;

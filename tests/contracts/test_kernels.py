@@ -177,7 +177,29 @@ def test_a_function_is_the_kernel_of_its_values(case):
     named = models.Kernel(built_in(case), "rbf", gamma=0.4)
     given_ = models.Kernel(built_in(case), by_name(NONLINEAR["rbf"]))
     a, b = fitted(case, named), fitted(case, given_)
-    np.testing.assert_array_equal(a.coef_, b.coef_)
+    assert a.certificate_.primal == pytest.approx(b.certificate_.primal, rel=1e-6)
+    assert same_outputs(a.predict(case.X), b.predict(case.X))
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_named_kernels_are_those_of_scikit_learn(generator, name):
+    A, B = generator.normal(size=(9, 4)), generator.normal(size=(5, 4))
+    options = {"gamma": 0.3, "degree": 2, "coef0": 0.7}
+    expected = pairwise_kernels(A, B, metric=name, filter_params=True, **options)
+    kernel = KernelFunction(name, **options)
+    np.testing.assert_allclose(kernel(A, B), expected, rtol=1e-12, atol=1e-14)
+    found = kernel(sp.csr_matrix(A), sp.csr_matrix(B))
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
+    if name != "sigmoid":
+        np.testing.assert_allclose(kernel.diagonal(A), np.diagonal(kernel(A, A)), rtol=1e-12)
+
+
+def test_kernels_of_gaussian_processes_are_functions(circles):
+    from sklearn.gaussian_process.kernels import RBF
+
+    given_ = fitted(circles, models.Kernel(built_in(circles), RBF(1.0)), 1e-6)
+    named = fitted(circles, models.Kernel(built_in(circles), "rbf", gamma=0.5), 1e-6)
+    assert given_.certificate_.primal == pytest.approx(named.certificate_.primal, rel=1e-5)
 
 
 def test_threads_reach_the_same_optimum(seed):

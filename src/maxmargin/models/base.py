@@ -60,7 +60,7 @@ class Examples(ABC):
     n: int
     dimension: int
     exact: bool = True
-    single: bool = True  # w may be kept in single precision while it is updated
+    kernelised: bool = False  # a step changes all of w: in double precision and by one thread
     core: Any = None  # the compiled data set, where there is one
 
     @abstractmethod

@@ -10,6 +10,8 @@ basis spans them all, so that the problem is that of K itself. The argmax enumer
 
 from __future__ import annotations
 
+import operator
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -74,7 +76,7 @@ class JointKernel(BaseEstimator):
                 f"rank must be at most the number of pairs of input and output, {len(pairs)}, "
                 f"got {self.rank}"
             )
-        self._known: OrderedDict[Any, tuple[Any, list, np.ndarray]] = OrderedDict()
+        self._known = FeatureCache(self.cache_bytes)
         self.kernel_ = KernelFunction(PairKernel(self.model.joint_kernel))
         pool = as_pairs(pairs)
         check_kernel(self.kernel_, pool)
@@ -97,16 +99,12 @@ class JointKernel(BaseEstimator):
 
     def features(self, x: Any) -> tuple[list, np.ndarray]:
         """All outputs of x, and Psi(x, y) of each."""
-        key = key_of(x)
-        if key in self._known:
-            self._known.move_to_end(key)
-            return self._known[key][1:]
-        outputs = list(self.model.outputs(x))
-        psi = self.basis_.features(self.kernel_, as_pairs([(x, y) for y in outputs]))
-        self._known[key] = x, outputs, psi  # x, too: what lives keeps its identity
-        while sum(known[2].nbytes for known in self._known.values()) > self.cache_bytes:
-            self._known.popitem(last=False)
-        return outputs, psi
+        known = self._known.find(x)
+        if known is None:
+            outputs = list(self.model.outputs(x))
+            psi = self.basis_.features(self.kernel_, as_pairs([(x, y) for y in outputs]))
+            known = self._known.keep(x, outputs, psi)
+        return known
 
     def joint_feature(self, x: Any, y: Any) -> np.ndarray:
         """Psi(x, y)."""
@@ -146,10 +144,6 @@ class JointKernel(BaseEstimator):
     def _losses(self, y: Any, outputs: list) -> np.ndarray:
         return np.array([self.model.loss(y, output) for output in outputs], dtype=np.float64)
 
-    def __getstate__(self) -> dict[str, Any]:
-        state: Any = super().__getstate__()
-        return {**state, "_known": OrderedDict()} if "_known" in state else state
-
 
 class PairKernel:
     """A kernel on single pairs as a function of two lists of pairs."""
@@ -159,6 +153,38 @@ class PairKernel:
 
     def __call__(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         return np.array([[float(self.kernel(*a, *b)) for b in B[:, 0]] for a in A[:, 0]])
+
+    def diag(self, A: np.ndarray) -> np.ndarray:
+        """K((x, y), (x, y)) of every pair."""
+        return np.array([float(self.kernel(*a, *a)) for a in A[:, 0]])
+
+
+class FeatureCache:
+    """Features of inputs seen before, the oldest forgotten first; a copy of it starts empty."""
+
+    def __init__(self, most_bytes: int):
+        self.most_bytes, self.bytes = most_bytes, 0
+        self.known: OrderedDict[Any, tuple[Any, list, np.ndarray]] = OrderedDict()
+        self.lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[type, tuple[int]]:
+        return FeatureCache, (self.most_bytes,)
+
+    def find(self, x: Any) -> tuple[list, np.ndarray] | None:
+        """Outputs and features of an input, where they are kept."""
+        known = self.known.get(key_of(x))
+        return None if known is None else known[1:]
+
+    def keep(self, x: Any, outputs: list, psi: np.ndarray) -> tuple[list, np.ndarray]:
+        """Keep them, if there is room or room can be made."""
+        with self.lock:
+            key = key_of(x)
+            if key not in self.known and psi.nbytes <= self.most_bytes:
+                while self.bytes + psi.nbytes > self.most_bytes:
+                    self.bytes -= self.known.popitem(last=False)[1][2].nbytes
+                self.known[key] = x, outputs, psi  # x, too: what lives keeps its identity
+                self.bytes += psi.nbytes
+        return outputs, psi
 
 
 def as_pairs(pairs: Sequence[tuple[Any, Any]]) -> np.ndarray:
@@ -181,7 +207,7 @@ def key_of(x: Any) -> Any:
 
 def position(outputs: list, y: Any) -> int | None:
     """Where y stands among the outputs."""
-    for j, output in enumerate(outputs):
-        if output is y or np.array_equal(output, y):
-            return j
-    return None
+    places = (
+        j for test in (operator.is_, np.array_equal) for j, o in enumerate(outputs) if test(o, y)
+    )
+    return next(places, None)

@@ -60,7 +60,7 @@ class GramRows:
 class KernelExamples(Examples):
     """Rows under a kernel; the dual lives on the training rows alone."""
 
-    single = False
+    kernelised = True
 
     def __init__(self, model: Any, rows: Any, offsets: np.ndarray, Y: Any, node_weight: Any):
         self.model, self.rows = model, rows

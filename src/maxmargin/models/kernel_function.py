@@ -52,17 +52,36 @@ class KernelFunction:
                     f"{values.shape}, dtype {values.dtype}"
                 )
         else:
-            options = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
-            values = pairwise_kernels(A, B, metric=self.kernel, filter_params=True, **options)
+            values = self._named(A, B)
         values = np.ascontiguousarray(values, dtype=np.float64)
         if not np.isfinite(values).all():
             raise ValueError(f"the kernel {self.name} gave NaN or infinity")
         return values + self.constant if self.constant else values
 
+    def _named(self, A: Any, B: Any) -> np.ndarray:
+        """The kernels that are functions of <a, b>, without the checks that scikit-learn makes a call."""
+        if self.kernel in ("laplacian", "cosine"):
+            return pairwise_kernels(A, B, metric=self.kernel, filter_params=True, gamma=self.gamma)
+        products = A @ B.T
+        values = products.toarray() if sp.issparse(products) else products
+        if self.kernel == "linear":
+            return values
+        values *= self.gamma
+        if self.kernel == "rbf":  # exp(-gamma (|a|^2 + |b|^2 - 2 <a, b>))
+            values *= 2.0
+            values -= self.gamma * squares(A)[:, None]
+            values -= self.gamma * squares(B)
+            return np.exp(np.minimum(values, 0.0, out=values), out=values)
+        values += self.coef0
+        return values**self.degree if self.kernel == "poly" else np.tanh(values, out=values)
+
     def diagonal(self, rows: Any) -> np.ndarray:
-        """k(x, x) of every row."""
-        parts = [np.diagonal(self(rows[a:b], rows[a:b])) for a, b in spans(rows.shape[0], 64)]
-        diagonal = np.concatenate(parts)
+        """k(x, x) of every row; a function may have it as ``diag``, as those of Gaussian processes do."""
+        if hasattr(self.kernel, "diag"):
+            diagonal = np.asarray(self.kernel.diag(rows), dtype=np.float64) + self.constant
+        else:
+            parts = [np.diagonal(self(rows[a:b], rows[a:b])) for a, b in spans(rows.shape[0], 64)]
+            diagonal = np.concatenate(parts)
         if (diagonal < 0).any():
             i = int(np.argmin(diagonal))
             raise indefinite(self, f"k(x, x) = {diagonal[i]:.3g} for row {i}")
@@ -75,6 +94,13 @@ class KernelFunction:
             for a, b in spans(rows.shape[0], CHUNK_BYTES // (8 * centres.shape[0])):
                 found[:, a:b] = coefficients @ self(centres, rows[a:b])
         return found
+
+
+def squares(rows: Any) -> np.ndarray:
+    """|x|^2 of every row."""
+    if sp.issparse(rows):
+        return np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
+    return np.einsum("ij,ij->i", rows, rows)
 
 
 def spans(n: int, size: int) -> Iterator[tuple[int, int]]:
@@ -172,10 +198,11 @@ def choose_basis(
 ) -> Basis:
     """`rank` basis rows, at random or greedily; fewer where they explain all others."""
     pool = rows if choice == "greedy" else rows[np.sort(rng.permutation(rows.shape[0])[:rank])]
-    pivots, factor, _ = pivoted_cholesky(kernel, pool, rank)
+    pivots, factor, left = pivoted_cholesky(kernel, pool, rank)
     if len(pivots) == 0:
         raise ValueError(f"the kernel {kernel.name} is zero on these data: there is no basis")
     basis = Basis(pool[pivots], np.tril(factor[pivots]), 0.0)
     total = kernel.diagonal(rows)
-    left = total.sum() - float((basis.features(kernel, rows) ** 2).sum())
-    return Basis(basis.rows, basis.factor, max(0.0, left / total.sum()))
+    if choice != "greedy":
+        left = total - (basis.features(kernel, rows) ** 2).sum(axis=1)
+    return Basis(basis.rows, basis.factor, max(0.0, float(left.sum() / total.sum())))
