@@ -103,12 +103,21 @@ def test_every_solver_is_in_the_tables():
         assert listed == ["auto", *solvers.SOLVERS]
 
 
-@pytest.mark.parametrize("kind", [models.Multiclass, models.Chain])
+@pytest.mark.parametrize(
+    "kind", [models.Multiclass, models.Chain, models.Kernel, models.JointKernel]
+)
 def test_parameters_of_a_model_are_those_of_the_code(kind):
     head = f"parameter of `models.{kind.__name__}`"
-    found = [[names(cell)[0] for cell in cells[:2]] for cells in rows(read("docs/models.md"), head)]
+    pages = read("docs/models.md") + read("docs/own_models.md")
+    found = [
+        [name for cell in cells[:2] for name in names(cell)[:1]] for cells in rows(pages, head)
+    ]
     parameters = list(inspect.signature(kind).parameters.values())
-    assert found == [[p.name, repr(p.default).replace("'", '"')] for p in parameters]
+    required = inspect.Parameter.empty
+    defaults = [
+        [repr(p.default).replace("'", '"')] * (p.default is not required) for p in parameters
+    ]
+    assert found == [[p.name, *default] for p, default in zip(parameters, defaults, strict=True)]
 
 
 def test_certificate_page_names_every_field_status_and_column():
