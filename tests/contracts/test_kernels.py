@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import warnings
 from itertools import pairwise
 
 import numpy as np
@@ -17,6 +18,7 @@ from sklearn.model_selection import GridSearchCV
 import maxmargin as mm
 from helpers import built_in, quietly, refusal
 from maxmargin import models, solvers
+from maxmargin.io.model_file import read, write
 from maxmargin.models.kernel_examples import GramRows
 from maxmargin.models.kernel_function import (
     KERNELS,
@@ -332,6 +334,20 @@ def test_cache_never_holds_more_than_its_bytes(generator, threads):
     assert state.dual() == pytest.approx(exact, rel=1e-9)
 
 
+def test_passes_in_random_order_hit_what_is_cached(generator):
+    # to forget the least recently used row would make almost all of them anew
+    X, y = generator.normal(size=(90, 8)), generator.integers(3, size=90)
+    model = models.Kernel(models.Multiclass(), "rbf", cache_bytes=8 * 90 * 30)
+    model.initialize(X, y)
+    examples = model.bind(X, y)
+    state = open_state(Problem(examples, 10.0), 1e-9, generator)
+    updates, passes = 0, 40
+    for _ in range(passes):
+        updates += state.visit(generator.permutation(90)).updates
+    assert updates > 0.8 * 90 * passes
+    assert examples.gram.core.computed < 0.8 * updates
+
+
 def test_rows_that_no_step_needs_are_not_computed(generator):
     X = np.vstack([generator.normal(size=(40, 2)) + 9, generator.normal(size=(40, 2)) - 9])
     y = np.repeat([0, 1], 40)
@@ -487,6 +503,28 @@ def test_machine_can_be_fitted_again_after_loading(circles, tmp_path):
     assert again.certificate_.primal == pytest.approx(svm.certificate_.primal, rel=1e-5)
 
 
+def tampered(header, arrays):
+    """Ways in which a file may be whole and yet not that of a kernel machine."""
+    yield header, {**arrays, "centres": arrays["centres"][:-1]}
+    yield header, {**arrays, "centres": np.full_like(arrays["centres"], np.nan)}
+    yield header, {name: array for name, array in arrays.items() if name != "centres"}
+    yield header, {**arrays, "factor": -arrays["factor"]}
+    yield header, {**arrays, "factor": arrays["factor"][:, :-1]}
+    yield header, {name: array for name, array in arrays.items() if name != "factor"}
+    for key, value in (("options", ["gauss", 1.0, 3, 1.0]), ("shape", [6, 3]), ("base", {})):
+        yield {**header, "model": {**header["model"], key: value}}, arrays
+
+
+def test_files_that_no_machine_wrote_are_refused(circles, tmp_path):
+    path = tmp_path / "m.safetensors"
+    svm = fitted(circles, models.Kernel(built_in(circles), "rbf", rank=6), 1e-2)
+    svm.save(path)
+    for header, arrays in tampered(*read(path)):
+        write(path, header, arrays)
+        with pytest.raises(mm.ModelFileError, match="damaged"):
+            mm.load(path)
+
+
 def test_attributes_take_a_kernel(tmp_path):
     X = [[{"word": "a"}, {"word": "b", "n": 2}], [{"word": "b"}], [{"word": "c"}, {"word": "a"}]]
     Y = [["x", "y"], ["y"], ["y", "x"]]
@@ -605,13 +643,16 @@ def test_negative_pivot_is_refused(generator):
         (lambda A, B: A[:, 0], ["shape"]),
         (lambda A, B: (A @ B.T).astype(complex), ["real numbers"]),
         (lambda A, B: -(A @ B.T), ["positive semidefinite"]),
+        ("poly", ["NaN or infinity"]),
         (lambda A, B: np.zeros((len(A), len(B))), ["zero on these data"]),
     ],
 )
 def test_bad_kernel_functions_are_refused(generator, kernel, patterns):
     X, y = generator.normal(size=(20, 2)), generator.integers(2, size=20)
-    with refusal("kernel", *patterns):
-        mm.StructuralSVM(models.Kernel(models.Multiclass(), kernel, rank=3)).fit(X, y)
+    model = models.Kernel(models.Multiclass(), kernel, degree=1e6, rank=3)
+    with warnings.catch_warnings(), refusal("kernel", *patterns):
+        warnings.simplefilter("error")
+        mm.StructuralSVM(model).fit(X, y)
 
 
 @pytest.mark.parametrize(

@@ -44,8 +44,12 @@ class GramRows:
         # Rows come in random order: a longer block is mostly waste, once a call is worth its overhead.
         wanted = -(-CALL // (n * max(1, rows.shape[1])))
         block = max(1, min(wanted, cache_bytes // (16 * n), n))
+        known = kernel.squares(rows)
         self.core = core.kernel_cache(
-            diagonal, block, cache_bytes // (8 * n * block), lambda a, b: kernel(rows[a:b], rows)
+            diagonal,
+            block,
+            cache_bytes // (8 * n * block),
+            lambda a, b: kernel(rows[a:b], rows, known),
         )
 
     def products(self, coefficients: np.ndarray) -> np.ndarray:
@@ -71,7 +75,8 @@ class KernelExamples(Examples):
         self.n, self.dimension = self.plain.n, model.size_joint_feature
         self.gram: GramRows | None = None
         if Y is not None and same_rows(rows, model.centres_):
-            self.gram = GramRows(model.kernel_, rows, model.cache_bytes)
+            self.rows = model.centres_  # one copy is enough
+            self.gram = GramRows(model.kernel_, self.rows, model.cache_bytes)
             inner = FeatureRows(self.gram.core, offsets, n, [self.gram.whole])
             self.bound = outer.bind_rows(inner, Y, node_weight)
             self.core = self.bound.core

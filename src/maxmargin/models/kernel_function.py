@@ -41,8 +41,8 @@ class KernelFunction:
         """The kernel as messages call it."""
         return repr(self.kernel) if isinstance(self.kernel, str) else "given as a function"
 
-    def __call__(self, A: Any, B: Any) -> np.ndarray:
-        """k(a, b) for every row a of A and b of B, checked."""
+    def __call__(self, A: Any, B: Any, squares_of_B: np.ndarray | None = None) -> np.ndarray:
+        """k(a, b) for every row a of A and b of B, checked; |b|^2 where the caller knows them."""
         if callable(self.kernel):
             values = np.asarray(self.kernel(A, B))
             if values.shape != (A.shape[0], B.shape[0]) or values.dtype.kind not in "fiub":
@@ -52,13 +52,14 @@ class KernelFunction:
                     f"{values.shape}, dtype {values.dtype}"
                 )
         else:
-            values = self._named(A, B)
+            with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused
+                values = self._named(A, B, squares_of_B)
         values = np.ascontiguousarray(values, dtype=np.float64)
         if not np.isfinite(values).all():
             raise ValueError(f"the kernel {self.name} gave NaN or infinity")
         return values + self.constant if self.constant else values
 
-    def _named(self, A: Any, B: Any) -> np.ndarray:
+    def _named(self, A: Any, B: Any, squares_of_B: np.ndarray | None) -> np.ndarray:
         """The kernels that are functions of <a, b>, without the checks that scikit-learn makes a call."""
         if self.kernel in ("laplacian", "cosine"):
             return pairwise_kernels(A, B, metric=self.kernel, filter_params=True, gamma=self.gamma)
@@ -70,10 +71,14 @@ class KernelFunction:
         if self.kernel == "rbf":  # exp(-gamma (|a|^2 + |b|^2 - 2 <a, b>))
             values *= 2.0
             values -= self.gamma * squares(A)[:, None]
-            values -= self.gamma * squares(B)
+            values -= self.gamma * (squares(B) if squares_of_B is None else squares_of_B)
             return np.exp(np.minimum(values, 0.0, out=values), out=values)
         values += self.coef0
         return values**self.degree if self.kernel == "poly" else np.tanh(values, out=values)
+
+    def squares(self, rows: Any) -> np.ndarray | None:
+        """|x|^2 of every row, where this kernel uses them: worth knowing for many calls with few rows."""
+        return squares(rows) if isinstance(self.kernel, str) and self.kernel == "rbf" else None
 
     def diagonal(self, rows: Any) -> np.ndarray:
         """k(x, x) of every row; a function may have it as ``diag``, as those of Gaussian processes do."""
@@ -177,13 +182,13 @@ def pivoted_cholesky(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The greedy choice: pivots, the factor over all rows, and what is left of k(x, x)."""
     residual = kernel.diagonal(rows)
-    top = float(residual.max())
+    top, known = float(residual.max()), kernel.squares(rows)
     factor, pivots = np.zeros((rows.shape[0], rank)), np.empty(0, dtype=np.int64)
     for j in range(rank):
         p = int(np.argmax(residual))
         if residual[p] <= DROP * top:
             break
-        column = kernel(rows, rows[p : p + 1])[:, 0] - factor[:, :j] @ factor[p, :j]
+        column = kernel(rows[p : p + 1], rows, known)[0] - factor[:, :j] @ factor[p, :j]
         factor[:, j] = column / np.sqrt(residual[p])
         residual = residual - factor[:, j] ** 2
         pivots = np.append(pivots, p)
