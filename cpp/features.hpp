@@ -6,12 +6,19 @@
 //   one weight a feature:  dot_weights = <x_r, w>,   axpy: w += c x_r
 //
 // A constant feature `bias` may be appended to every row without touching the caller's arrays.
+//
+// Rows under a kernel are known by their inner products K alone. W then holds w twice, as coefficients A over
+// the n rows and as its values U = K A on them, one below the other, 2n rows in all:
+//   scores:  s += U[r]        scatter: A[r, k] += c, U[:, k] += c K[r]        dot: K[r, q]
+// Both halves are linear in w, and |w|^2 = sum A * U needs no look at K.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
+#include "gram.hpp"
 #include "simd.hpp"
 
 namespace mm {
@@ -137,8 +144,10 @@ class Features {
   std::vector<float> norms;         // |x_r|^2 with the bias, to steer; certificates never use it
   std::vector<int32_t> owned;       // index lists built here for dense inputs with many zeros
   std::vector<float> owned_values;  // their values, unless all are one
+  std::shared_ptr<Gram> gram;       // of rows under a kernel, else null
 
   int64_t width() const { return columns + (bias != 0); }
+  int64_t stored() const { return gram ? 2 * columns : width(); }  // rows of W
   int64_t size() const { return static_cast<int64_t>(rows.size()); }
 
   // Calls f with the row in its own type: one branch a row, none inside.
@@ -161,6 +170,11 @@ class Features {
 
   template <class Real>
   void add_scores(int64_t r, const Real* W, int stride, Real* out) const {
+    if (gram) {
+      const Real* u = W + (columns + r) * stride;
+      for (int k = 0; k < stride; ++k) out[k] += u[k];
+      return;
+    }
     with_row(r, [&](const auto& row) { accumulate_all<Real>(row, W, stride, out); });
     if (bias != 0) {
       const Real* last = W + columns * stride;
@@ -171,6 +185,18 @@ class Features {
   // W[:, plus] += c x and W[:, minus] -= c x in one walk over the row.
   template <class Real>
   void add_pair(int64_t r, Real* W, int stride, int plus, int minus, Real c) const {
+    if (gram) {
+      W[r * stride + plus] += c;
+      W[r * stride + minus] -= c;
+      const double* row = gram->row(r);
+      Real* u = W + columns * stride;
+      for (int64_t j = 0; j < columns; ++j, u += stride) {
+        const Real d = c * static_cast<Real>(row[j]);
+        u[plus] += d;
+        u[minus] -= d;
+      }
+      return;
+    }
     with_row(r, [&](const auto& row) {
       for (int32_t j = 0; j < row.length; ++j) {
         Real* w = W + row.index(j) * stride;
@@ -188,6 +214,13 @@ class Features {
 
   template <class Real>
   void add_column(int64_t r, Real* W, int stride, int column, Real c) const {
+    if (gram) {
+      W[r * stride + column] += c;
+      const double* row = gram->row(r);
+      Real* u = W + columns * stride + column;
+      for (int64_t j = 0; j < columns; ++j, u += stride) *u += c * static_cast<Real>(row[j]);
+      return;
+    }
     with_row(r, [&](const auto& row) {
       for (int32_t j = 0; j < row.length; ++j)
         W[row.index(j) * stride + column] += c * static_cast<Real>(row.value(j));
@@ -197,17 +230,20 @@ class Features {
 
   template <class Real>
   Real dot_weights(int64_t r, const Real* w) const {
+    if (gram) return w[columns + r];
     const Real sum = with_row(r, [&](const auto& row) { return dot_of<Real>(row, w); });
     return bias == 0 ? sum : sum + static_cast<Real>(bias) * w[columns];
   }
 
   template <class Real>
   void axpy(int64_t r, Real* w, Real c) const {
+    if (gram) return add_column(r, w, 1, 0, c);
     with_row(r, [&](const auto& row) { axpy_of<Real>(row, w, c); });
     if (bias != 0) w[columns] += c * static_cast<Real>(bias);
   }
 
   double dot(int64_t r, int64_t q) const {
+    if (gram) return gram->row(r)[q];
     const double sum = with_row(r, [&](const auto& a) {
       using Row = std::decay_t<decltype(a)>;
       return with_row(q, [&](const auto& b) {

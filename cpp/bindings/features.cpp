@@ -122,6 +122,39 @@ Checked* sparse(nb::list data, nb::list indices, nb::list starts, int64_t column
   return c;
 }
 
+Checked* under_kernel(std::shared_ptr<Gram> gram, Array1<double> diagonal) {
+  auto* c = new Checked;
+  c->features.kind = Kind::binary;
+  c->features.columns = gram->size();
+  c->features.rows.resize(gram->size(), {nullptr, nullptr, 0});
+  c->features.norms.assign(diagonal.data(), diagonal.data() + diagonal.size());
+  c->features.gram = std::move(gram);
+  return c;
+}
+
+// The whole kernel matrix, read where the caller keeps it.
+Checked* kernel_rows(Array2<double> whole, Array1<double> diagonal) {
+  const int64_t n = static_cast<int64_t>(diagonal.size());
+  if (static_cast<int64_t>(whole.shape(0)) != n || static_cast<int64_t>(whole.shape(1)) != n)
+    throw std::invalid_argument("the kernel matrix does not fit its diagonal");
+  return under_kernel(std::make_shared<Gram>(whole.data(), n), diagonal);
+}
+
+// Blocks of rows by compute(first, last), an array (last - first, n), at most `capacity` of them kept.
+Checked* kernel_cache(Array1<double> diagonal, int64_t block_rows, int64_t capacity, nb::callable compute) {
+  const int64_t n = static_cast<int64_t>(diagonal.size());
+  if (block_rows < 1) throw std::invalid_argument("a block has at least one row");
+  const auto ask = [n, compute](int64_t first, int64_t last, double* rows) {
+    nb::gil_scoped_acquire acquire;  // a pass runs without it
+    const nb::object found = compute(first, last);
+    const auto block = nb::cast<Array2<double>>(found, false);
+    if (static_cast<int64_t>(block.shape(0)) != last - first || static_cast<int64_t>(block.shape(1)) != n)
+      throw std::invalid_argument("a block of the kernel matrix has the wrong shape");
+    std::copy(block.data(), block.data() + (last - first) * n, rows);
+  };
+  return under_kernel(std::make_shared<Gram>(n, block_rows, capacity, ask), diagonal);
+}
+
 }  // namespace
 
 void bind_features(nb::module_& m) {
@@ -165,9 +198,15 @@ void bind_features(nb::module_& m) {
                      static const char* names[] = {"dense32", "dense64", "sparse32", "sparse64", "binary"};
                      return names[static_cast<int>(c.features.kind)];
                    })
+      .def_prop_ro("most_bytes",
+                   [](const Checked& c) { return c.features.gram ? c.features.gram->most_bytes() : 0; })
+      .def_prop_ro("computed",
+                   [](const Checked& c) { return c.features.gram ? c.features.gram->computed() : 0; })
       .def_prop_ro("owned_bytes", [](const Checked& c) {
         return c.features.owned.size() * sizeof(int32_t) + c.features.owned_values.size() * sizeof(float);
       });
+  m.def("kernel_rows", &kernel_rows, nb::rv_policy::take_ownership, nb::keep_alive<0, 1>());
+  m.def("kernel_cache", &kernel_cache, nb::rv_policy::take_ownership);
   m.def("dense32", &dense<float>, nb::rv_policy::take_ownership);
   m.def("dense64", &dense<double>, nb::rv_policy::take_ownership);
   m.def("sparse32", &sparse<float>, nb::rv_policy::take_ownership);

@@ -40,7 +40,8 @@ class Binary {
   int64_t blocks() const { return data_.blocks(); }
   int64_t dimension() const { return data_.dimension(); }
   bool valid(int64_t, const Label* y) const { return *y == 0 || *y == 1; }
-  size_t weights() const { return static_cast<size_t>(data_.dimension()); }
+  size_t weights() const { return static_cast<size_t>(data_.features->stored()); }
+  size_t coefficients() const { return data_.features->gram ? weights() / 2 : 0; }
   int output_size(int64_t) const { return 1; }
   Scratch scratch() const { return {}; }
 

@@ -101,7 +101,7 @@ class Chain {
       : data_(data),
         K_(data.labels),
         stride_(padded<Real>(data.labels)),
-        transitions_(data.features->width() * stride_) {
+        transitions_(data.features->stored() * stride_) {
     size_t pairs = 0;
     for (int64_t i = 0; i < data.blocks(); ++i) {
       longest_ = std::max(longest_, length(i));
@@ -123,6 +123,7 @@ class Chain {
     return std::all_of(y, y + length(block), [&](Label k) { return k >= 0 && k < K_; });
   }
   size_t weights() const { return static_cast<size_t>(transitions_) + static_cast<size_t>(K_ + 2) * stride_; }
+  size_t coefficients() const { return data_.features->gram ? static_cast<size_t>(transitions_) / 2 : 0; }
   int output_size(int64_t block) const { return length(block); }
   Scratch scratch() const {
     const size_t table = static_cast<size_t>(longest_) * stride_;
@@ -306,7 +307,7 @@ class Chain {
   }
 
   double squared_norm(Scratch& s) const {
-    if (s.nodes.size() > many_nodes) return squared_norm_by_table(s);
+    if (s.nodes.size() > many_nodes && !data_.features->gram) return squared_norm_by_table(s);
     double sum = 0;
     for (size_t a = 0; a < s.nodes.size(); ++a) {
       const Node& p = s.nodes[a];

@@ -108,16 +108,29 @@ class DualState {
     for (size_t j = 0; j < w.size(); ++j) w[j] = (w[j] + proximity * center[j]) * shrink();
   }
 
+  // |v|^2 for v_j = at(j). Under a kernel the first `coefficients` entries are A, the next K A; else none are.
+  template <class F>
+  double squared_length(F&& at) const {
+    size_t half = 0;
+    if constexpr (requires { structure.coefficients(); }) half = structure.coefficients();
+    double sum = 0;
+    for (size_t j = 0; j < half; ++j) sum += at(j) * at(half + j);
+    for (size_t j = 2 * half; j < W.size(); ++j) {
+      const double v = at(j);
+      sum += v * v;
+    }
+    return sum;
+  }
+
   // D(a) = sum a Delta - 1/2 |q|^2 with q read off the running w.
   double dual() const {
-    double offset = 0, square = 0;
+    double offset = 0;
     each_support([&](int64_t i, const Kept& plane, const Label* u) {
       offset += plane.multiplier * structure.loss(i, u);
     });
-    for (size_t j = 0; j < W.size(); ++j) {
-      const double q = proximity == 0 ? W[j] : (1 + proximity) * W[j] - proximity * center[j];
-      square += q * q;
-    }
+    const double square = squared_length([&](size_t j) -> double {
+      return proximity == 0 ? W[j] : (1 + proximity) * W[j] - proximity * center[j];
+    });
     return offset - square / 2;
   }
 

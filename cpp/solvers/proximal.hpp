@@ -9,13 +9,8 @@ namespace mm {
 
 template <class Structure>
 double squared_distance_to_center(const DualState<Structure>& state) {
-  double sum = 0;
-  if (!state.center.empty())
-    for (size_t j = 0; j < state.W.size(); ++j) {
-      const double d = static_cast<double>(state.W[j]) - state.center[j];
-      sum += d * d;
-    }
-  return sum;
+  if (state.center.empty()) return 0;
+  return state.squared_length([&](size_t j) { return static_cast<double>(state.W[j]) - state.center[j]; });
 }
 
 template <class Structure>

@@ -10,11 +10,11 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.classifiers import BinarySVC, MulticlassSVC
 from maxmargin.estimators import StructuralSVM
 from maxmargin.io.model_file import ModelFileError, read, write
-from maxmargin.models import Binary, Chain, Grammar, Multiclass
+from maxmargin.models import Binary, Chain, Grammar, Kernel, Multiclass
 from maxmargin.problem import Certificate
 
 ESTIMATORS = {kind.__name__: kind for kind in (StructuralSVM, MulticlassSVC, BinarySVC)}
-MODELS = {kind.__name__: kind for kind in (Binary, Multiclass, Chain, Grammar)}
+MODELS = {kind.__name__: kind for kind in (Binary, Multiclass, Chain, Grammar, Kernel)}
 SAVED = (
     "C",
     "hinge",
@@ -47,6 +47,7 @@ def save(svm: Any, path: Any) -> None:
             "Python is code, which a model file cannot hold: save coef_ and rebuild the model"
         )
     solver = svm.solver if isinstance(svm.solver, str) else svm.solver_
+    model, w = model.compact(svm.weights())
     state, arrays = model.state()
     header = {
         "estimator": type(svm).__name__,
@@ -57,7 +58,7 @@ def save(svm: Any, path: Any) -> None:
         "certificate": vars(svm.certificate_),
         "model": {"kind": type(model).__name__, **state},
     }
-    write(path, header, {"w": svm.weights(), **arrays})
+    write(path, header, {"w": w, **arrays})
 
 
 def rebuild(state: dict[str, Any], arrays: dict[str, np.ndarray]) -> tuple[Any, np.ndarray]:

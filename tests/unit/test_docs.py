@@ -104,12 +104,22 @@ def test_every_solver_is_in_the_tables():
         assert listed == ["auto", *solvers.SOLVERS]
 
 
-@pytest.mark.parametrize("kind", [models.Binary, models.Multiclass, models.Chain, models.Grammar])
+MODELS = [getattr(models, name) for name in models.__all__ if name != "Model"]
+
+
+@pytest.mark.parametrize("kind", MODELS)
 def test_parameters_of_a_model_are_those_of_the_code(kind):
     head = f"parameter of `models.{kind.__name__}`"
-    found = [[names(cell)[0] for cell in cells[:2]] for cells in rows(read("docs/models.md"), head)]
+    pages = read("docs/models.md") + read("docs/own_models.md")
+    found = [
+        [name for cell in cells[:2] for name in names(cell)[:1]] for cells in rows(pages, head)
+    ]
     parameters = list(inspect.signature(kind).parameters.values())
-    assert found == [[p.name, repr(p.default).replace("'", '"')] for p in parameters]
+    required = inspect.Parameter.empty
+    defaults = [
+        [repr(p.default).replace("'", '"')] * (p.default is not required) for p in parameters
+    ]
+    assert found == [[p.name, *default] for p, default in zip(parameters, defaults, strict=True)]
 
 
 def test_every_loss_is_in_the_models_page():

@@ -26,6 +26,19 @@ class FeatureRows:
     n_features: int
     keep: list  # the arrays that the core reads
 
+    def stacked(self) -> Any:
+        """A copy of all rows as one float64 array, or one CSR matrix."""
+        if sp.issparse(self.keep[0]):
+            return sp.vstack(self.keep, format="csr").astype(np.float64)
+        return np.concatenate(self.keep).astype(np.float64)
+
+
+def matrix_rows(matrix: Any, offsets: np.ndarray, bias: float | None = None) -> FeatureRows:
+    """The rows of one float64 array or CSR matrix, as those of several examples."""
+    read = sparse_rows if sp.issparse(matrix) else dense_rows
+    rows = read([matrix], None, 0.0 if bias is None else float(bias), "X")
+    return FeatureRows(rows.core, offsets, rows.n_features, rows.keep)
+
 
 def check_count(found: int, expected: int | None, where: str) -> None:
     """Refuse a wrong number of features, naming the example."""

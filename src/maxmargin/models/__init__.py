@@ -4,6 +4,8 @@ from maxmargin.models.base import Model
 from maxmargin.models.binary import Binary
 from maxmargin.models.chain import Chain
 from maxmargin.models.grammar import Grammar
+from maxmargin.models.joint_kernel import JointKernel
+from maxmargin.models.kernel import Kernel
 from maxmargin.models.multiclass import Multiclass
 
-__all__ = ["Binary", "Chain", "Grammar", "Model", "Multiclass"]
+__all__ = ["Binary", "Chain", "Grammar", "JointKernel", "Kernel", "Model", "Multiclass"]

@@ -24,6 +24,7 @@ from sklearn.base import BaseEstimator
 
 from maxmargin._core import core
 from maxmargin.data.labels import LabelSet
+from maxmargin.data.memory import FeatureRows
 
 PROTOCOL = (
     "initialize",
@@ -62,6 +63,7 @@ class Examples(ABC):
     exact: bool = True
     # The argmax tries every output, which costs no more than a few of them.
     enumerates: bool = False
+    kernelised: bool = False  # a step changes all of w: in double precision and by one thread
     core: Any = None  # the compiled data set, where there is one
 
     @abstractmethod
@@ -77,6 +79,10 @@ class Examples(ABC):
     def check_rescaling(self, rescaling: str) -> None:
         """Refuse a rescaling that the model cannot answer, before any work."""
         return
+
+    def metric(self, v: np.ndarray) -> np.ndarray:
+        """M v, where <u, M v> is the inner product of weights: v itself unless there is a kernel."""
+        return v
 
     def fingerprint(self, rescaling: str = "margin") -> str:
         """What kept planes depend on besides the model; empty where planes are made anew from outputs."""
@@ -208,6 +214,18 @@ class Model(BaseEstimator):
     def bind(self, X: Any, Y: Any = None, node_weight: Any = None) -> Examples:
         """The model on these data, ready for the core."""
         raise NotImplementedError
+
+    def read(self, X: Any) -> FeatureRows:
+        """The feature rows of these inputs, checked; a model that has them can take a kernel."""
+        raise NotImplementedError
+
+    def bind_rows(self, rows: FeatureRows, Y: Any = None, node_weight: Any = None) -> Examples:
+        """The model on rows that are read already."""
+        raise NotImplementedError
+
+    def compact(self, w: np.ndarray) -> tuple[Model, np.ndarray]:
+        """What a model file must hold to predict as this model does with w."""
+        return self, w
 
     def initialize(self, X: Any, Y: Any) -> None:
         """Learn the classes and the number of features."""

@@ -93,11 +93,10 @@ class Binary(FlatModel):
         if not isinstance(spec, SampleLoss):
             costs = spec.costs if isinstance(spec, Costs) else None
             self.cost_ = cost_matrix(costs, self.classes_)
-        self.size_joint_feature = self.n_features_ + (self.bias is not None)
+        self._measure()
 
-    def bind(self, X: Any, Y: Any = None, node_weight: Any = None) -> Examples:
-        """The model on these data; without Y for prediction only."""
-        rows = self._rows(X, Y, node_weight)
+    def bind_rows(self, rows: FeatureRows, Y: Any = None, node_weight: Any = None) -> Examples:
+        self._check_nodes(node_weight)
         spec = binary_loss(self.task_loss)
         codes = None if Y is None else self.encode(Y)
         if isinstance(spec, SampleLoss):
@@ -181,5 +180,8 @@ class Binary(FlatModel):
             model.cost_ = arrays["cost"]
         model.labels_, model.classes_ = labels, labels.classes
         model.n_features_ = state["n_features"]
-        model.size_joint_feature = model.n_features_ + (model.bias is not None)
+        model._measure()
         return model
+
+    def _measure(self) -> None:
+        self.size_joint_feature = self.n_features_ + (self.bias is not None)

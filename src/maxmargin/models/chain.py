@@ -130,6 +130,9 @@ class Chain(Model):
     def bind(self, X: Sequence, Y: Any = None, node_weight: Any = None) -> ChainExamples:
         """The model on these data; without Y for prediction only."""
         check_lengths(X, Y)
+        return self.bind_rows(self.read(X), Y, node_weight)
+
+    def read(self, X: Sequence) -> FeatureRows:
         if self.vocabulary_ is not None:
             if not are_attributes(X):
                 raise ValueError("X: the model was trained on attributes, but got arrays")
@@ -138,6 +141,10 @@ class Chain(Model):
         lengths = np.diff(rows.offsets)
         if (lengths == 0).any():
             raise ValueError(f"X[{int(np.argmin(lengths))}] is an empty sequence")
+        return rows
+
+    def bind_rows(self, rows: FeatureRows, Y: Any = None, node_weight: Any = None) -> ChainExamples:
+        lengths = np.diff(rows.offsets)
         codes = np.zeros(int(rows.offsets[-1]), np.int32) if Y is None else self.encode(Y, lengths)
         data = core.ChainData(
             rows.core.rows,

@@ -37,16 +37,21 @@ class FlatModel(Model):
         check_classes(self.classes_)
         self.n_features_ = int(shape[1])
 
-    def _rows(self, X: Any, Y: Any, node_weight: Any) -> FeatureRows:
+    def bind(self, X: Any, Y: Any = None, node_weight: Any = None) -> Any:
+        """The model on these data; without Y for prediction only."""
+        check_lengths(X, Y)
+        return self.bind_rows(self.read(X), Y, node_weight)
+
+    def read(self, X: Any) -> FeatureRows:
         """The features of all examples, in the core."""
+        items = [X if sp.issparse(X) else np.asarray(X)]
+        return feature_rows(items, self.n_features_, self.bias, names="X")
+
+    def _check_nodes(self, node_weight: Any) -> None:
         if node_weight is not None:
             raise ValueError(
                 f"node_weight: an example of {type(self).__name__} has one node; use sample_weight"
             )
-        check_lengths(X, Y)
-        if not sp.issparse(X):
-            X = np.asarray(X)
-        return feature_rows([X], self.n_features_, self.bias, names="X")
 
     def encode(self, Y: Any) -> np.ndarray:
         """Codes of labels; refuses one that is not in ``classes_``."""

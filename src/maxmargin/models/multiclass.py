@@ -67,11 +67,12 @@ class Multiclass(FlatModel):
         spec = flat_loss(self.task_loss)
         costs = spec.costs if isinstance(spec, Costs) else None
         self.cost_ = cost_matrix(costs, self.classes_)
-        self.size_joint_feature = len(self.labels_) * (self.n_features_ + (self.bias is not None))
+        self._measure()
 
-    def bind(self, X: Any, Y: Any = None, node_weight: Any = None) -> MulticlassExamples:
-        """The model on these data; without Y for prediction only."""
-        rows = self._rows(X, Y, node_weight)
+    def bind_rows(
+        self, rows: FeatureRows, Y: Any = None, node_weight: Any = None
+    ) -> MulticlassExamples:
+        self._check_nodes(node_weight)
         codes = np.zeros(rows.core.n_rows, np.int32) if Y is None else self.encode(Y)
         return MulticlassExamples(rows, self.labels_, codes, self.cost_)
 
@@ -109,5 +110,8 @@ class Multiclass(FlatModel):
         model = cls(ZeroOne() if costs is None else Costs(costs), state["bias"])
         model.labels_, model.classes_, model.cost_ = labels, labels.classes, arrays["cost"]
         model.n_features_ = state["n_features"]
-        model.size_joint_feature = len(labels) * (model.n_features_ + (model.bias is not None))
+        model._measure()
         return model
+
+    def _measure(self) -> None:
+        self.size_joint_feature = len(self.labels_) * (self.n_features_ + (self.bias is not None))

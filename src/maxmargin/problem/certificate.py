@@ -68,7 +68,6 @@ def certify_state(
     ``slacks`` may be given where an exact pass at this w has just been made. Where the argmax may miss
     the best output, the primal is made of the ceilings of the slacks, if these are known.
     """
-    dual = problem.dual_objective(support)
     if problem.exact:
         slacks = ceilings = problem.slacks(w) if slacks is None else slacks
     else:
@@ -76,4 +75,4 @@ def certify_state(
     problem.examples.check_slacks(w, slacks, support.blocks, support.outputs, problem.exact)
     seen = problem.objective(w, slacks)
     primal = problem.objective(w, np.maximum(slacks, ceilings)) if problem.bounded else seen
-    return Bounds(primal, dual, slacks, seen)
+    return Bounds(primal, problem.dual_objective(support), slacks, seen)

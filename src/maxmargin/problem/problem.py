@@ -36,7 +36,7 @@ class Problem:
         self.rescaling = self.formulation.rescaling
         examples.check_rescaling(self.rescaling)
         examples.check_weights(sample_weight)
-        self.regularizer = SquaredNorm()
+        self.regularizer = SquaredNorm(examples.metric)
         self.n_jobs = n_jobs
         with np.errstate(over="ignore"):  # what overflows is refused
             self.mass = self.C * check_weights(sample_weight, examples.n)
@@ -102,6 +102,10 @@ class Problem:
         """D(a) by definition, from the multipliers alone; refuses a point that is not feasible."""
         a = support.multipliers
         sums = np.bincount(support.blocks, a, minlength=self.n_blocks)
+        if len(sums) != self.n_blocks:
+            raise ValueError(
+                f"the multipliers are those of {len(sums)} examples, but X has {self.n_blocks}"
+            )
         if (a < 0).any() or not np.allclose(sums, self.mass, rtol=1e-9, atol=1e-300):
             raise ValueError("the multipliers are not feasible for this problem")
         offset, vector = self.examples.combine(support.blocks, a, support.outputs, self.rescaling)

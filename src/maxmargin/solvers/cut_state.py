@@ -77,7 +77,8 @@ class CutState:
 
     def add(self, problem: Problem, offset: float, vector: np.ndarray, point: Support) -> None:
         """A new cut: one more row of the Hessian."""
-        row = np.array([g @ vector for g in self.vectors] + [vector @ vector])
+        image = problem.regularizer.metric(vector)
+        row = np.array([g @ image for g in self.vectors] + [vector @ image])
         n = len(self.beta)
         grown = np.empty((n + 1, n + 1))
         grown[:n, :n] = self.hessian
@@ -87,7 +88,7 @@ class CutState:
         self.beta = np.append(self.beta, 0.0)
         self.trial = np.append(self.trial, 0.0)
         self.idle = np.append(self.idle, 0)
-        self.pulls = np.append(self.pulls, 0.0 if self.center is None else self.center @ vector)
+        self.pulls = np.append(self.pulls, 0.0 if self.center is None else self.center @ image)
         self.vectors.append(thin(vector))
         self.points.append(point)
 
@@ -143,16 +144,18 @@ class CutState:
         """D(beta)."""
         return float(self.offsets @ self.beta - 0.5 * self.beta @ self.hessian @ self.beta)
 
-    def risk(self, w: np.ndarray) -> float:
+    def risk(self, problem: Problem, w: np.ndarray) -> float:
         """What the cuts know of the risk at w."""
-        return max(b + float(g @ w) for b, g in zip(self.offsets, self.vectors, strict=True))
+        image = problem.regularizer.metric(w)
+        return max(b + float(g @ image) for b, g in zip(self.offsets, self.vectors, strict=True))
 
-    def recenter(self, center: np.ndarray, proximity: float) -> None:
+    def recenter(self, problem: Problem, center: np.ndarray, proximity: float) -> None:
         """A new centre and weight of the proximal term."""
         self.proximity = proximity
         if center is not self.center:
             self.center = center
-            self.pulls = np.array([g @ center for g in self.vectors])
+            image = problem.regularizer.metric(center)
+            self.pulls = np.array([g @ image for g in self.vectors])
 
     def forget(self, keep: int) -> None:
         """Drop cuts that had no multiplier for `keep` rounds."""

@@ -90,7 +90,7 @@ class OneSlack(Solver):
             state.beta[:] = [0.0, 1.0]
             state.w = -vector
         if self.proximal:
-            state.recenter(state.w, 1.0)
+            state.recenter(problem, state.w, 1.0)
         return state
 
     def cache_size(self, problem: Problem) -> int:
@@ -133,11 +133,13 @@ class OneSlack(Solver):
         state.gap = state.best.primal - state.dual()
         if self.proximal and last is not None:
             # What the cuts promised against what came: trust them more, as before, or less.
-            promised = last.primal - problem.regularizer.value(state.w) - state.risk(state.w)
+            promised = (
+                last.primal - problem.regularizer.value(state.w) - state.risk(problem, state.w)
+            )
             share = (last.primal - primal) / max(promised, 1e-300)
             factor = LOOSER if share > 0.3 else 1.0 if share > -1.0 else TIGHTER
             k = min(max(factor * state.proximity, WEIGHTS[0]), WEIGHTS[1])
-            state.recenter(state.best.w, k)
+            state.recenter(problem, state.best.w, k)
 
     def improve(self, problem: Problem, state: CutState, cut: Cut) -> None:
         """One more cut, and beta and w with it."""

@@ -43,7 +43,7 @@ class DualState:
         self.passes = 0
         self.estimate = np.inf  # of the gap, after the last whole pass
         # Slack rescaling multiplies by losses: double precision only.
-        self.single = single and problem.rescaling == "margin"
+        self.single = single and problem.rescaling == "margin" and not problem.examples.kernelised
         self.core = self._open(problem)
         # g_i of each block, as its last oracle visit saw it
         self.violations = np.full(problem.n_blocks, np.inf)
@@ -67,6 +67,8 @@ class DualState:
         threads: int = 1,
     ) -> Visit:
         """One pass over the blocks of `order`."""
+        if self.problem.examples.kernelised:
+            threads = 1
         report = self.core.visit(
             order, RULES[rule], oracle, update, slacks, line_search, tolerance, keep, threads
         )

@@ -1,0 +1,213 @@
+"""JointKernel: any model through a kernel K((x, y), (x', y')) on inputs with outputs.
+
+    Psi(x, y) = L^-1 [K((x, y), (x_j, y_j))]_j        basis pairs (x_j, y_j), L the Cholesky factor of
+                                                      their kernel matrix (OP8 and OP9 of Joachims,
+                                                      Finley and Yu, 2009)
+
+The pairs are taken from (x_i, y) with the training inputs x_i and all their outputs y. Without a rank the
+basis spans them all, so that the problem is that of K itself. The argmax enumerates the outputs of x.
+"""
+
+from __future__ import annotations
+
+import operator
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+
+from maxmargin.models.kernel import CHOICES, check_whole
+from maxmargin.models.kernel_function import KernelFunction, check_kernel, choose_basis
+
+NEEDED = ("joint_kernel", "outputs", "loss")
+
+
+class JointKernel(BaseEstimator):
+    """A model written in Python, given by a kernel on pairs of input and output.
+
+    Parameters
+    ----------
+    model : object
+        With ``joint_kernel(x, y, x2, y2)``, ``outputs(x)`` (a list of all outputs of x) and
+        ``loss(y, y_hat)``; ``initialize(X, Y)`` is called where it has one.
+    rank : int or None
+        Number of basis pairs; None: as many as it takes to span all, which is exact.
+    basis : "greedy" or "random"
+        How they are chosen: the pair that is explained worst, or any.
+    cache_bytes : int
+        Memory for the features of inputs that come again.
+    random_state : int, RandomState or None
+        For the random basis.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        rank: int | None = None,
+        basis: str = "greedy",
+        cache_bytes: int = 1 << 28,
+        random_state: Any = None,
+    ):
+        self.model = model
+        self.rank = rank
+        self.basis = basis
+        self.cache_bytes = cache_bytes
+        self.random_state = random_state
+
+    def initialize(self, X: Any, Y: Any) -> None:
+        """Choose the basis among the pairs of the training inputs and their outputs."""
+        self._check()
+        if hasattr(self.model, "initialize"):
+            self.model.initialize(X, Y)
+        inputs = [X[i] for i in range(X.shape[0] if hasattr(X, "shape") else len(X))]
+        pairs = []
+        for i, (x, y) in enumerate(zip(inputs, Y, strict=True)):
+            outputs = list(self.model.outputs(x))
+            if position(outputs, y) is None:
+                raise ValueError(f"Y[{i}] = {y!r} is not among the outputs of X[{i}]")
+            pairs += [(x, output) for output in outputs]
+        if self.rank is not None and self.rank > len(pairs):
+            raise ValueError(
+                f"rank must be at most the number of pairs of input and output, {len(pairs)}, "
+                f"got {self.rank}"
+            )
+        self._known = FeatureCache(self.cache_bytes)
+        self.kernel_ = KernelFunction(PairKernel(self.model.joint_kernel))
+        pool = as_pairs(pairs)
+        check_kernel(self.kernel_, pool)
+        rng = check_random_state(self.random_state)
+        self.basis_ = choose_basis(self.kernel_, pool, self.rank or len(pairs), self.basis, rng)
+        self.size_joint_feature = len(self.basis_.factor)
+
+    def _check(self) -> None:
+        missing = [name for name in NEEDED if not callable(getattr(self.model, name, None))]
+        if missing:
+            raise TypeError(
+                f"JointKernel: model {type(self.model).__name__} lacks {', '.join(missing)}"
+            )
+        if self.basis not in CHOICES:
+            raise ValueError(
+                f"JointKernel: basis must be one of {list(CHOICES)}, got {self.basis!r}"
+            )
+        check_whole("JointKernel: rank", self.rank, none=True)
+        check_whole("JointKernel: cache_bytes", self.cache_bytes)
+
+    def features(self, x: Any) -> tuple[list, np.ndarray]:
+        """All outputs of x, and Psi(x, y) of each."""
+        known = self._known.find(x)
+        if known is None:
+            outputs = list(self.model.outputs(x))
+            psi = self.basis_.features(self.kernel_, as_pairs([(x, y) for y in outputs]))
+            known = self._known.keep(x, outputs, psi)
+        return known
+
+    def joint_feature(self, x: Any, y: Any) -> np.ndarray:
+        """Psi(x, y)."""
+        outputs, psi = self.features(x)
+        place = position(outputs, y)
+        if place is None:
+            raise ValueError(f"{y!r} is not among the outputs of this input")
+        return psi[place]
+
+    def loss(self, y: Any, y_hat: Any) -> float:
+        """Delta(y, y_hat) of the model."""
+        return self.model.loss(y, y_hat)
+
+    def _best(self, x: Any, value: Callable[[np.ndarray, list], np.ndarray], w: np.ndarray) -> Any:
+        outputs, psi = self.features(x)
+        return outputs[int(np.argmax(value(psi @ w, outputs)))]
+
+    def inference(self, x: Any, w: np.ndarray) -> Any:
+        """argmax_y <w, Psi(x, y)>."""
+        return self._best(x, lambda scores, _: scores, w)
+
+    def loss_augmented_inference(self, x: Any, y: Any, w: np.ndarray) -> Any:
+        """argmax_y' Delta(y, y') + <w, Psi(x, y')>."""
+        return self._best(x, lambda scores, outputs: scores + self._losses(y, outputs), w)
+
+    def slack_rescaled_inference(self, x: Any, y: Any, w: np.ndarray) -> Any:
+        """argmax_y' Delta(y, y') (1 + <w, Psi(x, y') - Psi(x, y)>)."""
+        own = float(self.joint_feature(x, y) @ w)
+        return self._best(x, lambda scores, o: self._losses(y, o) * (1 + scores - own), w)
+
+    def inference_k_best(self, x: Any, w: np.ndarray, k: int) -> list[tuple[Any, float]]:
+        """The k best outputs with their scores, best first."""
+        outputs, psi = self.features(x)
+        scores = psi @ w
+        return [(outputs[j], float(scores[j])) for j in np.argsort(-scores, kind="stable")[:k]]
+
+    def _losses(self, y: Any, outputs: list) -> np.ndarray:
+        return np.array([self.model.loss(y, output) for output in outputs], dtype=np.float64)
+
+
+class PairKernel:
+    """A kernel on single pairs as a function of two lists of pairs."""
+
+    def __init__(self, kernel: Callable[..., float]):
+        self.kernel = kernel
+
+    def __call__(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
+        return np.array([[float(self.kernel(*a, *b)) for b in B[:, 0]] for a in A[:, 0]])
+
+    def diag(self, A: np.ndarray) -> np.ndarray:
+        """K((x, y), (x, y)) of every pair."""
+        return np.array([float(self.kernel(*a, *a)) for a in A[:, 0]])
+
+
+class FeatureCache:
+    """Features of inputs seen before, the oldest forgotten first; a copy of it starts empty."""
+
+    def __init__(self, most_bytes: int):
+        self.most_bytes, self.bytes = most_bytes, 0
+        self.known: OrderedDict[Any, tuple[Any, list, np.ndarray]] = OrderedDict()
+        self.lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[type, tuple[int]]:
+        return FeatureCache, (self.most_bytes,)
+
+    def find(self, x: Any) -> tuple[list, np.ndarray] | None:
+        """Outputs and features of an input, where they are kept."""
+        known = self.known.get(key_of(x))
+        return None if known is None else known[1:]
+
+    def keep(self, x: Any, outputs: list, psi: np.ndarray) -> tuple[list, np.ndarray]:
+        """Keep them, if there is room or room can be made."""
+        with self.lock:
+            key = key_of(x)
+            if key not in self.known and psi.nbytes <= self.most_bytes:
+                while self.bytes + psi.nbytes > self.most_bytes:
+                    self.bytes -= self.known.popitem(last=False)[1][2].nbytes
+                self.known[key] = x, outputs, psi  # x, too: what lives keeps its identity
+                self.bytes += psi.nbytes
+        return outputs, psi
+
+
+def as_pairs(pairs: Sequence[tuple[Any, Any]]) -> np.ndarray:
+    """Pairs as a column, so that they are chosen and cut like rows of features."""
+    column = np.empty((len(pairs), 1), dtype=object)
+    for j, pair in enumerate(pairs):
+        column[j, 0] = pair
+    return column
+
+
+def key_of(x: Any) -> Any:
+    """What tells inputs apart: arrays by their content, which a slice has afresh; others by identity."""
+    if sp.issparse(x):
+        x = x.tocsr()
+        return x.shape, x.indices.tobytes(), x.data.tobytes()
+    if isinstance(x, np.ndarray) and not x.dtype.hasobject:
+        return x.shape, x.dtype.str, x.tobytes()
+    return id(x)
+
+
+def position(outputs: list, y: Any) -> int | None:
+    """Where y stands among the outputs."""
+    places = (
+        j for test in (operator.is_, np.array_equal) for j, o in enumerate(outputs) if test(o, y)
+    )
+    return next(places, None)

@@ -1,0 +1,302 @@
+"""Kernel: a model with feature rows, its linear scores <w_y, x> replaced by functions of a kernel's space.
+
+    exact:    w_y = sum_c A[y, c] phi(x_c) over all training rows;  |w|^2 = tr(A K A')
+    rank k:   w_y linear in phi(x) = L^-1 k(b, x), k basis rows b, L the Cholesky factor of K[b, b]
+
+``coef_`` keeps the order of the base model, with the centres (exact) or the k features for its features. A
+``bias`` of the base model is bias^2 added to the kernel (exact) or a constant feature (rank k), which is the
+same thing.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils import check_random_state
+
+from maxmargin.data.memory import matrix_rows
+from maxmargin.models.base import Examples, Model, check_lengths
+from maxmargin.models.binary import Binary
+from maxmargin.models.chain import Chain
+from maxmargin.models.kernel_examples import KernelExamples
+from maxmargin.models.kernel_function import (
+    KERNELS,
+    Basis,
+    KernelFunction,
+    check_kernel,
+    choose_basis,
+    resolve_gamma,
+)
+from maxmargin.models.multiclass import Multiclass
+
+BASES = {kind.__name__: kind for kind in (Binary, Multiclass, Chain)}
+CHOICES = ("greedy", "random")
+
+
+class Kernel(Model):
+    """A built-in model with a kernel on its feature rows.
+
+    Parameters
+    ----------
+    model : models.Binary(...), models.Multiclass(...) or models.Chain(...)
+        What is predicted, and its loss. For a chain the kernel is on positions; transitions stay linear.
+    kernel : "linear", "poly", "rbf", "laplacian", "sigmoid", "cosine", or a function
+        A function of two matrices of rows that gives the matrix of k(row, row').
+    gamma : "scale", None or float
+        "scale": 1 / (d var(X)); None: 1 / d. For "rbf", "poly", "laplacian" and "sigmoid".
+    degree, coef0 : float
+        For "poly", and coef0 for "sigmoid".
+    rank : int or None
+        Number of basis rows; None: the exact kernel.
+    basis : "greedy" or "random"
+        How they are chosen: the row that is explained worst, or any.
+    cache_bytes : int
+        Memory for rows of the exact kernel's matrix.
+    random_state : int, RandomState or None
+        For the random basis.
+    """
+
+    get_params = BaseEstimator.get_params
+    set_params = BaseEstimator.set_params
+
+    def __init__(
+        self,
+        model: Any,
+        kernel: Any = "rbf",
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 1.0,
+        rank: int | None = None,
+        basis: str = "greedy",
+        cache_bytes: int = 1 << 30,
+        random_state: Any = None,
+    ):
+        self.model = model
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.rank = rank
+        self.basis = basis
+        self.cache_bytes = cache_bytes
+        self.random_state = random_state
+
+    def initialize(self, X: Any, Y: Any) -> None:
+        """Learn what the base model learns; keep the training rows, or choose the basis."""
+        self._check()
+        self.base_ = clone(self.model, safe=False)
+        self.base_.initialize(X, Y)
+        rows = self.base_.read(X).stacked()
+        bias = self.base_.bias
+        # A basis has the bias as a feature beside it; all rows together carry it in the kernel.
+        constant = float(bias) ** 2 if bias is not None and self.rank is None else 0.0
+        gamma = resolve_gamma(self.gamma, rows)
+        self.kernel_ = KernelFunction(self.kernel, gamma, self.degree, self.coef0, constant)
+        check_kernel(self.kernel_, rows)
+        self.centres_, self.basis_ = rows, None
+        if self.rank is not None:
+            if self.rank > rows.shape[0]:
+                raise ValueError(
+                    f"rank must be at most the number of rows, {rows.shape[0]}, got {self.rank}"
+                )
+            rng = check_random_state(self.random_state)
+            self.basis_ = choose_basis(self.kernel_, rows, self.rank, self.basis, rng)
+            self.centres_ = self.basis_.rows
+        self._measure()
+
+    def _check(self) -> None:
+        if type(self.model).__name__ not in BASES or not isinstance(self.model, Model):
+            raise ValueError(
+                f"Kernel: model must be one of {sorted(BASES)}, got {self.model!r}; a model written in "
+                "Python takes JointKernel"
+            )
+        if self.rank is None and isinstance(self.model, Binary) and self.model.joint:
+            raise ValueError(
+                "Kernel: a loss of the whole sample needs a rank, got rank=None; rank=k takes it"
+            )
+        if not callable(self.kernel) and self.kernel not in KERNELS:
+            raise ValueError(
+                f"Kernel: kernel must be one of {list(KERNELS)} or a function, got {self.kernel!r}"
+            )
+        if self.basis not in CHOICES:
+            raise ValueError(f"Kernel: basis must be one of {list(CHOICES)}, got {self.basis!r}")
+        check_whole("Kernel: rank", self.rank, none=True)
+        check_whole("Kernel: cache_bytes", self.cache_bytes)
+        for name in ("degree", "coef0"):
+            value = getattr(self, name)
+            if isinstance(value, bool | str) or not np.isscalar(value) or not np.isfinite(value):
+                raise ValueError(f"Kernel: {name} must be a number, got {value!r}")
+
+    @property
+    def flat(self) -> bool:
+        """Whether an output is one label."""
+        return self.base_.flat
+
+    @property
+    def n_features_(self) -> int:
+        """Features of an input row."""
+        return self.base_.n_features_
+
+    def over(self, n_features: int, bias: float | None = None) -> Any:
+        """The base model over other features than its own."""
+        twin = copy.copy(self.base_)
+        twin.n_features_, twin.bias, twin.vocabulary_ = n_features, bias, None
+        twin._measure()
+        return twin
+
+    def _measure(self) -> None:
+        self.classes_, self.labels_ = self.base_.classes_, self.base_.labels_
+        bias = None if self.basis_ is None else self.base_.bias
+        self.machine_ = self.over(self.centres_.shape[0], bias)
+        self.size_joint_feature = self.machine_.size_joint_feature
+        self.scores_ = self.over(1).size_joint_feature - self.over(0).size_joint_feature
+
+    def split(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Weights under the kernel, a row for each score of an input row; and the rest."""
+        width = self.centres_.shape[0] + (self.machine_.bias is not None)
+        unary, rest = np.split(np.asarray(w, dtype=np.float64), [self.scores_ * width])
+        return unary.reshape(self.scores_, width), rest
+
+    def expand(self, w: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray]:
+        """Centres, coefficients over them, a constant for each score; and the rest of w."""
+        unary, rest = self.split(w)
+        if self.basis_ is None:
+            used = np.flatnonzero(unary.any(axis=0))
+            part = np.ascontiguousarray(unary[:, used])
+            return self.centres_[used], part, np.zeros(len(unary)), rest
+        k = self.centres_.shape[0]
+        bias = self.machine_.bias
+        shift = np.zeros(len(unary)) if bias is None else bias * unary[:, k]
+        return self.centres_, self.basis_.fold(unary[:, :k]), shift, rest
+
+    def bind(self, X: Any, Y: Any = None, node_weight: Any = None) -> Examples:
+        """The model on these data; without Y for prediction only."""
+        check_lengths(X, Y)
+        read = self.base_.read(X)
+        rows = read.stacked()
+        if self.basis_ is None or Y is None:
+            return KernelExamples(self, rows, read.offsets, Y, node_weight)
+        phi = self.basis_.features(self.kernel_, rows)
+        linear = matrix_rows(phi, read.offsets, self.machine_.bias)
+        return self.machine_.bind_rows(linear, Y, node_weight)
+
+    def features(self, x: Any) -> np.ndarray:
+        """What the base model sees of one input: kernel values at the centres, or phi."""
+        row = x if not self.flat or sp.issparse(x) else np.asarray(x)[None, :]
+        rows = self.base_.read(row if self.flat else [x]).stacked()
+        if self.basis_ is None:
+            values = self.kernel_(rows, self.centres_)
+        else:
+            values = self.basis_.features(self.kernel_, rows)
+        return values[0] if self.flat else values
+
+    def joint_feature(self, x: Any, y: Any) -> np.ndarray:
+        """The vector whose product with w is the score of y; of Psi itself for a basis only."""
+        return self.machine_.joint_feature(self.features(x), y)
+
+    def loss(self, y: Any, y_hat: Any) -> float:
+        """Delta(y, y_hat) of the base model."""
+        return self.base_.loss(y, y_hat)
+
+    def inference(self, x: Any, w: np.ndarray) -> Any:
+        """The output with the best score."""
+        return self.machine_.inference(self.features(x), w)
+
+    def loss_augmented_inference(self, x: Any, y: Any, w: np.ndarray) -> Any:
+        """argmax_y' Delta(y, y') + <w, Psi(x, y')>."""
+        return self.machine_.loss_augmented_inference(self.features(x), y, w)
+
+    def inference_k_best(self, x: Any, w: np.ndarray, k: int) -> list[tuple[Any, float]]:
+        """The k best outputs with their scores, best first."""
+        return self.machine_.inference_k_best(self.features(x), w, k)
+
+    def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
+        """Named parts as the base model names them, the centres or phi for its features."""
+        return self.machine_.unpack(w)
+
+    def compact(self, w: np.ndarray) -> tuple[Model, np.ndarray]:
+        """An exact kernel without the centres that have no coefficient."""
+        if self.basis_ is not None:
+            return self, w
+        unary, rest = self.split(w)
+        used = np.flatnonzero(unary.any(axis=0))
+        used = used if len(used) else np.arange(1)
+        twin = copy.copy(self)
+        twin.centres_ = self.centres_[used]
+        twin._measure()
+        return twin, np.concatenate([unary[:, used].ravel(), rest])
+
+    def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        if callable(self.kernel):
+            raise ValueError(
+                "save: a kernel given as a function is code, which a model file cannot hold; use a named "
+                f"kernel, one of {list(KERNELS)}"
+            )
+        seed = self.random_state if isinstance(self.random_state, int) else None
+        base, arrays = self.base_.state()
+        state = {
+            "base": {"kind": type(self.base_).__name__, **base},
+            "options": [self.kernel, self.kernel_.gamma, self.degree, self.coef0],
+            "rank": [self.rank, self.basis, self.cache_bytes, seed],
+            "shape": list(self.centres_.shape),
+        }
+        arrays = {f"base.{name}": array for name, array in arrays.items()}
+        if sp.issparse(self.centres_):
+            for name in ("data", "indices", "indptr"):
+                arrays[f"centres.{name}"] = getattr(self.centres_, name)
+        else:
+            arrays["centres"] = self.centres_
+        if self.basis_ is not None:
+            arrays["factor"] = self.basis_.factor
+        return state, arrays
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> Kernel:
+        own = {n[len("base.") :]: a for n, a in arrays.items() if n.startswith("base.")}
+        base = BASES[state["base"]["kind"]].from_state(state["base"], own)
+        model = cls(base, *state["options"], *state["rank"])
+        model._check()
+        shape = tuple(state["shape"])
+        model.centres_ = saved_rows(arrays, shape)
+        if shape[1] != base.n_features_:
+            raise ValueError("its centres do not fit its model")
+        constant = 0.0 if base.bias is None or model.rank is not None else float(base.bias) ** 2
+        gamma = resolve_gamma(model.gamma, model.centres_)
+        model.kernel_ = KernelFunction(model.kernel, gamma, model.degree, model.coef0, constant)
+        model.base_, model.basis_ = base, None
+        if model.rank is not None:
+            factor = arrays["factor"]
+            fine = factor.dtype == np.float64 and factor.shape == (shape[0],) * 2
+            if not fine or not np.isfinite(factor).all() or (np.diagonal(factor) <= 0).any():
+                raise ValueError("its factor is no Cholesky factor of its centres")
+            model.basis_ = Basis(model.centres_, factor, float("nan"))
+        model._measure()
+        return model
+
+
+def check_whole(name: str, value: Any, none: bool = False) -> None:
+    """Refuse what is no whole number of at least 1; None passes where it is allowed."""
+    if value is None and none:
+        return
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise ValueError(
+            f"{name} must be {'None or ' if none else ''}a whole number of at least 1, got {value!r}"
+        )
+
+
+def saved_rows(arrays: dict[str, np.ndarray], shape: tuple[int, ...]) -> Any:
+    """Centres read from a file; refuses what is no matrix of finite numbers of this shape."""
+    if "centres" in arrays:
+        rows = values = arrays["centres"]
+    else:
+        parts = [arrays[f"centres.{name}"] for name in ("data", "indices", "indptr")]
+        rows = sp.csr_matrix(tuple(parts), shape=shape)
+        rows.check_format(full_check=True)
+        values = rows.data
+    if rows.shape != shape or values.dtype != np.float64 or not np.isfinite(values).all():
+        raise ValueError("its centres are no matrix of numbers")
+    return rows

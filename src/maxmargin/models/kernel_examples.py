@@ -1,0 +1,181 @@
+"""A model under a kernel, bound to data.
+
+w is known by its coefficients A over the centres, w = sum_c A_c phi(x_c). On n rows its values are
+U = k(rows, centres) A, and <w, Psi(x_i, y)> reads them off: the base model on the unit rows e_1 .. e_n with
+U for its weights. So predictions and slacks are those of the base model, and so is the sum of planes, whose
+coefficients over the training rows are sums over unit rows. Only solvers need more: kernel rows in the core.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from maxmargin._core import core
+from maxmargin.data.memory import FeatureRows, matrix_rows
+from maxmargin.models.base import Examples
+from maxmargin.models.kernel_function import KernelFunction, indefinite, spans
+
+CALL = 300_000  # multiplications that cost as much as calling a kernel function
+ROUNDING = 1e-11
+
+
+class GramRows:
+    """The kernel matrix of the training rows, whole in memory or in a cache of rows."""
+
+    def __init__(self, kernel: KernelFunction, rows: Any, cache_bytes: int):
+        self.kernel, self.rows, self.whole = kernel, rows, None
+        n = rows.shape[0]
+        diagonal = kernel.diagonal(rows)
+        self.top = float(diagonal.max())
+        if 8 * n * n <= cache_bytes:
+            self.whole = np.empty((n, n))
+            for a, b in spans(n, 256):
+                self.whole[a:b] = kernel(rows[a:b], rows)
+            self.core = core.kernel_rows(self.whole, diagonal)
+            return
+        if cache_bytes < 8 * n:
+            raise ValueError(
+                f"cache_bytes must hold a row of the kernel matrix at least, {8 * n} bytes for {n} rows; "
+                f"got {cache_bytes}"
+            )
+        # Rows come in random order: a longer block is mostly waste, once a call is worth its overhead.
+        wanted = -(-CALL // (n * max(1, rows.shape[1])))
+        block = max(1, min(wanted, cache_bytes // (16 * n), n))
+        known = kernel.squares(rows)
+        self.core = core.kernel_cache(
+            diagonal,
+            block,
+            cache_bytes // (8 * n * block),
+            lambda a, b: kernel(rows[a:b], rows, known),
+        )
+
+    def products(self, coefficients: np.ndarray) -> np.ndarray:
+        """coefficients K."""
+        if self.whole is not None:
+            return coefficients @ self.whole
+        used = np.flatnonzero(coefficients.any(axis=0))
+        part = np.ascontiguousarray(coefficients[:, used])
+        return self.kernel.products(self.rows, self.rows[used], part)
+
+
+class KernelExamples(Examples):
+    """Rows under a kernel; the dual lives on the training rows alone."""
+
+    kernelised = True
+
+    def __init__(self, model: Any, rows: Any, offsets: np.ndarray, Y: Any, node_weight: Any):
+        self.model, self.rows = model, rows
+        n = rows.shape[0]
+        outer = model.over(n)
+        units = matrix_rows(sp.identity(n, format="csr"), offsets)
+        self.plain = outer.bind_rows(units, Y, node_weight)
+        self.n, self.dimension = self.plain.n, model.size_joint_feature
+        self.enumerates = self.plain.enumerates
+        self.gram: GramRows | None = None
+        if Y is not None and same_rows(rows, model.centres_):
+            self.rows = model.centres_  # one copy is enough
+            self.gram = GramRows(model.kernel_, self.rows, model.cache_bytes)
+            inner = FeatureRows(self.gram.core, offsets, n, [self.gram.whole])
+            self.bound = outer.bind_rows(inner, Y, node_weight)
+            self.core = self.bound.core
+        self._last: tuple[np.ndarray, np.ndarray] | None = None
+
+    def values(self, w: np.ndarray) -> np.ndarray:
+        """w on these rows: U, class-major, then the weights that are under no kernel."""
+        if self._last is not None and np.array_equal(self._last[0], w):
+            return self._last[1]
+        if self.gram is None:
+            centres, coefficients, shift, rest = self.model.expand(w)
+            U = self.model.kernel_.products(self.rows, centres, coefficients) + shift[:, None]
+        else:
+            coefficients, rest = self.model.split(w)
+            U = self.gram.products(coefficients)
+            self._check_square(coefficients, U)
+        values = np.concatenate([U.ravel(), rest])
+        self._last = w.copy(), values
+        return values
+
+    def _check_square(self, coefficients: np.ndarray, U: np.ndarray) -> None:
+        assert self.gram is not None
+        square = float(np.vdot(coefficients, U))
+        # |K| <= top, so that the terms of the sum are at most this in all
+        terms = self.gram.top * float((np.abs(coefficients).sum(axis=1) ** 2).sum())
+        if square < -ROUNDING * terms:
+            raise indefinite(self.model.kernel_, f"|w|^2 = {square:.3g}")
+
+    def metric(self, v: np.ndarray) -> np.ndarray:
+        if self.gram is not None:
+            return self.values(v)
+        coefficients, rest = self.model.split(v)
+        centres, kernel = self.model.centres_, self.model.kernel_
+        return np.concatenate([kernel.products(centres, centres, coefficients).ravel(), rest])
+
+    def check_rescaling(self, rescaling: str) -> None:
+        self.plain.check_rescaling(rescaling)
+
+    def state_name(self, rescaling: str, single: bool) -> str:
+        """The core's dual state for these examples, in double precision."""
+        return self.plain.state_name(rescaling, False)
+
+    def knows(self, outputs: np.ndarray, blocks: np.ndarray) -> bool:
+        """Whether outputs that were kept before hold this model's labels only."""
+        return self.plain.knows(outputs, blocks)
+
+    def is_exact(self, rescaling: str) -> bool:
+        return self.plain.is_exact(rescaling)
+
+    def is_bounded(self, rescaling: str) -> bool:
+        return self.plain.is_bounded(rescaling)
+
+    def slack_bounds(
+        self, w: np.ndarray, n_jobs: int, rescaling: str = "margin"
+    ) -> tuple[np.ndarray, np.ndarray]:
+        return self.plain.slack_bounds(self.values(w), n_jobs, rescaling)
+
+    def cache(self, capacity: int, rescaling: str = "margin") -> KernelCache:
+        return KernelCache(self, self.plain.cache(capacity, rescaling))
+
+    def slacks(self, w: np.ndarray, n_jobs: int, rescaling: str = "margin") -> np.ndarray:
+        return self.plain.slacks(self.values(w), n_jobs, rescaling)
+
+    def worst_outputs(
+        self, w: np.ndarray, n_jobs: int, rescaling: str = "margin"
+    ) -> tuple[np.ndarray, Any]:
+        return self.plain.worst_outputs(self.values(w), n_jobs, rescaling)
+
+    def check_slacks(
+        self, w: np.ndarray, slacks: np.ndarray, blocks: np.ndarray, outputs: Any, exact: bool
+    ) -> None:
+        """A compiled argmax needs no check, but there must be a dual to hold its slacks against."""
+        if self.gram is None:
+            raise ValueError(
+                "X is not what the model was fitted on: with an exact kernel w and the dual live on the "
+                "training rows; certify on those, or use mm.objective, score or loss for other data"
+            )
+
+    def combine(self, blocks, multipliers, outputs, rescaling="margin"):
+        return self.plain.combine(blocks, multipliers, outputs, rescaling)
+
+    def predict(self, w: np.ndarray, n_jobs: int) -> Any:
+        return self.plain.predict(self.values(w), n_jobs)
+
+
+class KernelCache:
+    """The last outputs of each example; w is read off by its values."""
+
+    def __init__(self, examples: KernelExamples, plain: Any):
+        self.examples, self.plain, self.add = examples, plain, plain.add
+
+    def best(self, w: np.ndarray, n_jobs: int) -> tuple[np.ndarray, Any]:
+        """The slack that the kept outputs show, and the output, of each example."""
+        return self.plain.best(self.examples.values(w), n_jobs)
+
+
+def same_rows(a: Any, b: Any) -> bool:
+    """Whether two sets of rows are equal."""
+    if a.shape != b.shape or sp.issparse(a) != sp.issparse(b):
+        return False
+    return (a != b).nnz == 0 if sp.issparse(a) else np.array_equal(a, b)
