@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import stand_ins
+from benchmarks import datasets, stand_ins
 from benchmarks.datasets import data_file
 from benchmarks.tagging import tags
 from maxmargin import models
@@ -76,8 +76,25 @@ def tagger(corpus: str, small: bool) -> Task:
     )
 
 
+def parser(small: bool) -> Task:
+    """Trees of at most 15 words, right or wrong as a whole."""
+    data = datasets.treebank(15, small=small)
+    weight, eps = (1.0, 0.1) if small else (200.0, 1e-3)
+    return Task(
+        "treebank-parses",
+        lambda: models.Grammar(loss="zero-one"),
+        data.X_train,
+        data.Y_train,
+        data.X_test,
+        data.Y_test,
+        weight,
+        eps,
+    )
+
+
 TASKS: dict[str, Callable[[bool], Task]] = {
     "covertype": multiclass,
     "treebank-tags": lambda small: tagger("treebank", small),
     "brown-tags": lambda small: tagger("brown", small),
+    "treebank-parses": parser,
 }
