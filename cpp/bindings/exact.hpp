@@ -95,29 +95,31 @@ nb::class_<Exact<Structure>> bind_exact(nb::module_& m, const char* name) {
              }
              return to_numpy(std::move(y));
            })
-      .def("combine", [](const E& e, Array1<int64_t> blocks, Array1<double> c, Array1<Label> outputs) {
-        if (c.size() != blocks.size()) throw nb::value_error("as many multipliers as outputs are needed");
-        std::vector<double> flat(e.structure().dimension());
-        int64_t expected = 0;
-        for (size_t p = 0; p < blocks.size(); ++p) {
-          const int64_t i = blocks.data()[p];
-          if (i < 0 || i >= e.structure().blocks()) throw nb::index_error("no such example");
-          expected += e.structure().output_size(i);
-        }
-        if (expected != static_cast<int64_t>(outputs.size()))
-          throw nb::value_error("the outputs do not fit the examples");
-        const Label* y = outputs.data();
-        for (size_t p = 0; p < blocks.size(); y += e.structure().output_size(blocks.data()[p]), ++p)
-          if (!e.structure().valid(blocks.data()[p], y))
-            throw nb::value_error("an output holds a label that the model does not have");
-        double offset = 0;
-        {
-          nb::gil_scoped_release release;
-          offset = e.combine(blocks.data(), c.data(), static_cast<int64_t>(blocks.size()), outputs.data(),
-                             flat.data());
-        }
-        return nb::make_tuple(offset, to_numpy(std::move(flat)));
-      });
+      .def("combine",
+           [](const E& e, Array1<int64_t> blocks, Array1<double> c, Array1<Label> outputs, int threads) {
+             if (c.size() != blocks.size())
+               throw nb::value_error("as many multipliers as outputs are needed");
+             std::vector<double> flat(e.structure().dimension());
+             int64_t expected = 0;
+             for (size_t p = 0; p < blocks.size(); ++p) {
+               const int64_t i = blocks.data()[p];
+               if (i < 0 || i >= e.structure().blocks()) throw nb::index_error("no such example");
+               expected += e.structure().output_size(i);
+             }
+             if (expected != static_cast<int64_t>(outputs.size()))
+               throw nb::value_error("the outputs do not fit the examples");
+             const Label* y = outputs.data();
+             for (size_t p = 0; p < blocks.size(); y += e.structure().output_size(blocks.data()[p]), ++p)
+               if (!e.structure().valid(blocks.data()[p], y))
+                 throw nb::value_error("an output holds a label that the model does not have");
+             double offset = 0;
+             {
+               nb::gil_scoped_release release;
+               offset = e.combine(blocks.data(), c.data(), static_cast<int64_t>(blocks.size()),
+                                  outputs.data(), threads, flat.data());
+             }
+             return nb::make_tuple(offset, to_numpy(std::move(flat)));
+           });
 }
 
 }  // namespace mm

@@ -2,6 +2,7 @@
 // Certificates are made of these, and of nothing that a solver keeps.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -54,23 +55,36 @@ class Exact {
   }
 
   // sum_p c_p psi(y_p) into `flat`, and sum_p c_p Delta(y_p) as the result; outputs one after the other.
-  double combine(const int64_t* blocks, const double* c, int64_t n, const Label* outputs,
+  // Each thread has a sum of its own: for few threads, and weights that are fewer than the labels.
+  double combine(const int64_t* blocks, const double* c, int64_t n, const Label* outputs, int threads,
                  double* flat) const {
-    aligned<double> sum(structure_.weights());
-    auto s = structure_.scratch();
-    std::vector<Label> truth;
-    double offset = 0;
-    for (int64_t p = 0; p < n; ++p) {
-      const int64_t i = blocks[p];
-      truth.resize(structure_.output_size(i));
-      structure_.truth(i, truth.data());
-      structure_.build_pair(s, i, outputs, truth.data());
-      if (!structure_.same(i, outputs, truth.data())) structure_.apply(s, sum.data(), c[p]);
-      offset += c[p] * structure_.loss(i, outputs);
-      outputs += truth.size();
+    std::vector<int64_t> first(1, 0);
+    for (int64_t p = 0; p < n; ++p) first.push_back(first.back() + structure_.output_size(blocks[p]));
+    if (static_cast<int64_t>(structure_.weights()) > first.back()) threads = 1;
+    threads = static_cast<int>(std::clamp<int64_t>(threads, 1, most_threads));
+    std::vector<aligned<double>> sums(threads);
+    std::vector<double> offsets(threads, 0);
+    parallel(n, threads, [&](int64_t from, int64_t to, int k) {
+      sums[k].assign(structure_.weights(), 0);
+      auto s = structure_.scratch();
+      std::vector<Label> truth;
+      for (int64_t p = from; p < to; ++p) {
+        const int64_t i = blocks[p];
+        const Label* y = outputs + first[p];
+        truth.resize(structure_.output_size(i));
+        structure_.truth(i, truth.data());
+        structure_.build_pair(s, i, y, truth.data());
+        if (!structure_.same(i, y, truth.data())) structure_.apply(s, sums[k].data(), c[p]);
+        offsets[k] += c[p] * structure_.loss(i, y);
+      }
+    });
+    for (int k = 1; k < threads; ++k) {
+      offsets[0] += offsets[k];
+      for (size_t j = 0; j < sums[k].size(); ++j) sums[0][j] += sums[k][j];
     }
-    structure_.unpack(sum.data(), flat);
-    return offset;
+    sums[0].resize(structure_.weights());
+    structure_.unpack(sums[0].data(), flat);
+    return offsets[0];
   }
 
   aligned<double> packed(const double* flat) const {

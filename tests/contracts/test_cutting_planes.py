@@ -276,3 +276,16 @@ def test_pass_limit_is_truthful(generator):
     assert not svm.certificate_.converged
     assert svm.certificate_.dual <= case.optimum.primal
     assert svm.certificate_.primal >= case.optimum.dual
+
+
+@pytest.mark.parametrize("rescaling", ["margin", "slack"])
+def test_a_cut_by_several_threads_is_the_same(rescaling, generator):
+    X, y = random_multiclass(200, 3, 4, random_state=0)
+    model = models.Multiclass(bias=1.0)
+    model.initialize(X, y)
+    examples = model.bind(X, y)
+    w = generator.normal(size=model.size_joint_feature)
+    formulation = Formulation("max", rescaling)
+    cuts = [Problem(examples, 0.1, None, formulation, n_jobs=n).cut(w) for n in (1, 3)]
+    assert cuts[0].offset == pytest.approx(cuts[1].offset, rel=1e-12)
+    np.testing.assert_allclose(cuts[0].vector, cuts[1].vector, rtol=1e-10, atol=1e-12)

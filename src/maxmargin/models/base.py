@@ -72,7 +72,12 @@ class Examples(ABC):
 
     @abstractmethod
     def combine(
-        self, blocks: np.ndarray, multipliers: np.ndarray, outputs: Any, rescaling: str = "margin"
+        self,
+        blocks: np.ndarray,
+        multipliers: np.ndarray,
+        outputs: Any,
+        rescaling: str = "margin",
+        n_jobs: int = 1,
     ) -> tuple[float, np.ndarray]:
         """Sums of the offsets and of the vectors of the planes of kept outputs, with multipliers."""
 
@@ -178,9 +183,9 @@ class CompiledExamples(Examples):
         slack = "Slack" if rescaling == "slack" else ""
         return getattr(core, f"{self.kind}{slack}Cache")(self.core, capacity)
 
-    def combine(self, blocks, multipliers, outputs, rescaling="margin"):
+    def combine(self, blocks, multipliers, outputs, rescaling="margin", n_jobs=1):
         labels = np.ascontiguousarray(outputs, dtype=np.int32)
-        return self.exactly(rescaling).combine(blocks, multipliers, labels)
+        return self.exactly(rescaling).combine(blocks, multipliers, labels, n_jobs)
 
 
 class Model(BaseEstimator):

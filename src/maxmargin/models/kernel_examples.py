@@ -156,8 +156,8 @@ class KernelExamples(Examples):
                 "training rows; certify on those, or use mm.objective, score or loss for other data"
             )
 
-    def combine(self, blocks, multipliers, outputs, rescaling="margin"):
-        return self.plain.combine(blocks, multipliers, outputs, rescaling)
+    def combine(self, blocks, multipliers, outputs, rescaling="margin", n_jobs=1):
+        return self.plain.combine(blocks, multipliers, outputs, rescaling, n_jobs)
 
     def predict(self, w: np.ndarray, n_jobs: int) -> Any:
         return self.plain.predict(self.values(w), n_jobs)

@@ -57,7 +57,7 @@ class PlaneExamples(Examples):
                 raise beaten(int(i), kept - slacks[i])
             slacks[i] = max(slacks[i], kept)  # an approximate oracle never hides what is known
 
-    def combine(self, blocks, multipliers, outputs, rescaling="margin"):
+    def combine(self, blocks, multipliers, outputs, rescaling="margin", n_jobs=1):
         total, offset = np.zeros(self.dimension), 0.0
         for a, (loss, (index, value)) in zip(multipliers, outputs, strict=True):
             offset += a * loss

@@ -80,7 +80,9 @@ class Problem:
         else:
             slacks, outputs = cache.best(w, self.n_jobs)
         everything = np.arange(self.n_blocks)
-        offset, vector = self.examples.combine(everything, self.mass, outputs, self.rescaling)
+        offset, vector = self.examples.combine(
+            everything, self.mass, outputs, self.rescaling, self.n_jobs
+        )
         return Cut(offset, vector, outputs, slacks, float(self.mass @ slacks))
 
     def slacks(self, w: np.ndarray) -> np.ndarray:
