@@ -192,9 +192,9 @@ class StructuralSVM(SolverMixin, BaseEstimator):
     C : float
         Weight of the risk. The papers' lambda form is C = 1 / (lambda n).
     hinge, rescaling : str
-        The formulation; this version solves hinge="max", rescaling="margin".
+        The formulation: hinge="max", rescaling="margin" (as above) or "slack" (Delta times 1 + <w, psi>).
     solver : str or solvers.Solver
-        "auto", "proximal", "fasole", "sda", "sdm", "bcfw", "subgradient", or an instance with options.
+        "auto", a name of ``solvers.SOLVERS``, or an instance with options such as solvers.OneSlack(cache=5).
     tol : float
         Wanted gap, in units of the task loss.
     max_passes, max_seconds : float

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import datasets, stand_ins
-from benchmarks.datasets import data_file
+from benchmarks.datasets import Dataset, data_file
 from benchmarks.tagging import tags
 from maxmargin import models
 
@@ -60,36 +60,24 @@ def multiclass(small: bool) -> Task:
     return Task("covertype", model, X[:cut], y[:cut], X[cut:], y[cut:], weight, eps)
 
 
+def from_dataset(name: str, model: Callable[[], Any], data: Dataset, *setting: float) -> Task:
+    """A task on a set that is split already; the setting is C' and epsilon."""
+    return Task(
+        name, model, data.X_train, data.Y_train, data.X_test, data.Y_test, setting[0], setting[1]
+    )
+
+
 def tagger(corpus: str, small: bool) -> Task:
     """Tags of a corpus by affixes."""
     data = tags(corpus, None if corpus == "treebank" else 10_000, small=small)
-    weight, eps = (10.0, 0.5) if small else (5000.0, 0.1)
-    return Task(
-        data.name,
-        models.Chain,
-        data.X_train,
-        data.Y_train,
-        data.X_test,
-        data.Y_test,
-        weight,
-        eps,
-    )
+    return from_dataset(data.name, models.Chain, data, *((10.0, 0.5) if small else (5000.0, 0.1)))
 
 
 def parser(small: bool) -> Task:
     """Trees of at most 15 words, right or wrong as a whole."""
+    model = lambda: models.Grammar(loss="zero-one")  # noqa: E731
     data = datasets.treebank(15, small=small)
-    weight, eps = (1.0, 0.1) if small else (200.0, 1e-3)
-    return Task(
-        "treebank-parses",
-        lambda: models.Grammar(loss="zero-one"),
-        data.X_train,
-        data.Y_train,
-        data.X_test,
-        data.Y_test,
-        weight,
-        eps,
-    )
+    return from_dataset("treebank-parses", model, data, *((1.0, 0.1) if small else (200.0, 1e-3)))
 
 
 TASKS: dict[str, Callable[[bool], Task]] = {

@@ -27,30 +27,19 @@ from maxmargin.losses import (
     saved_costs,
     saved_sample_loss,
 )
-from maxmargin.models.base import CompiledExamples, Examples, no_cost
-from maxmargin.models.flat import FlatModel
+from maxmargin.models.base import Examples, no_cost
+from maxmargin.models.flat import FlatExamples, FlatModel
 from maxmargin.models.multivariate import MultivariateExamples
 
 
-class BinaryExamples(CompiledExamples):
+class BinaryExamples(FlatExamples):
     """Rows with two labels in the core."""
 
     kind = "Binary"
-    enumerates = True
 
     def __init__(self, rows: FeatureRows, labels: LabelSet, codes: np.ndarray, cost: np.ndarray):
-        self.rows, self.labels = rows, labels
         mistakes = np.array([cost[0, 1], cost[1, 0]])
-        self.core = core.BinaryData(rows.core.rows, codes, mistakes)
-        self.ask = core.BinaryExact(self.core)
-        self.n, self.dimension = self.ask.blocks, self.ask.dimension
-
-    def predict(self, w: np.ndarray, n_jobs: int) -> np.ndarray:
-        return self.labels.decode(self.ask.predict(w, n_jobs))
-
-    def worst(self, w: np.ndarray) -> np.ndarray:
-        """Loss-augmented argmax of every example."""
-        return self.labels.decode(self.ask.slacks(w, 1, True)[1])
+        super().__init__(rows, labels, core.BinaryData(rows.core.rows, codes, mistakes))
 
     def scores(self, w: np.ndarray) -> np.ndarray:
         """<w, Psi(x_i, y)> of both labels, one row an example."""

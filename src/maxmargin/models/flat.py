@@ -7,9 +7,34 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
+from maxmargin._core import core
 from maxmargin.data.labels import LabelSet
 from maxmargin.data.memory import FeatureRows, feature_rows
-from maxmargin.models.base import Model, check_bias, check_classes, check_lengths
+from maxmargin.models.base import (
+    CompiledExamples,
+    Model,
+    check_bias,
+    check_classes,
+    check_lengths,
+)
+
+
+class FlatExamples(CompiledExamples):
+    """Rows with a label each, in the core."""
+
+    enumerates = True
+
+    def __init__(self, rows: FeatureRows, labels: LabelSet, data: Any):
+        self.rows, self.labels, self.core = rows, labels, data
+        self.ask = getattr(core, f"{self.kind}Exact")(data)
+        self.n, self.dimension = self.ask.blocks, self.ask.dimension
+
+    def predict(self, w: np.ndarray, n_jobs: int) -> np.ndarray:
+        return self.labels.decode(self.ask.predict(w, n_jobs))
+
+    def worst(self, w: np.ndarray) -> np.ndarray:
+        """Loss-augmented argmax of every example."""
+        return self.labels.decode(self.ask.slacks(w, 1, True)[1])
 
 
 class FlatModel(Model):

@@ -15,28 +15,18 @@ from maxmargin._core import core
 from maxmargin.data.labels import LabelSet
 from maxmargin.data.memory import FeatureRows
 from maxmargin.losses import Costs, ZeroOne, cost_matrix, flat_loss, saved_costs
-from maxmargin.models.base import CompiledExamples, no_cost
-from maxmargin.models.flat import FlatModel
+from maxmargin.models.base import no_cost
+from maxmargin.models.flat import FlatExamples, FlatModel
 
 
-class MulticlassExamples(CompiledExamples):
+class MulticlassExamples(FlatExamples):
     """Multiclass data in the core."""
 
     kind = "Multiclass"
-    enumerates = True
 
     def __init__(self, rows: FeatureRows, labels: LabelSet, codes: np.ndarray, cost: np.ndarray):
-        self.rows, self.labels = rows, labels
-        self.core = core.MulticlassData(rows.core.rows, len(labels), codes, cost.ravel())
-        self.ask = core.MulticlassExact(self.core)
-        self.n, self.dimension = self.ask.blocks, self.ask.dimension
-
-    def predict(self, w: np.ndarray, n_jobs: int) -> np.ndarray:
-        return self.labels.decode(self.ask.predict(w, n_jobs))
-
-    def worst(self, w: np.ndarray) -> np.ndarray:
-        """Loss-augmented argmax of every example."""
-        return self.labels.decode(self.ask.slacks(w, 1, True)[1])
+        data = core.MulticlassData(rows.core.rows, len(labels), codes, cost.ravel())
+        super().__init__(rows, labels, data)
 
     def scores(self, w: np.ndarray) -> np.ndarray:
         """<w_k, x_i>, one row an example."""
