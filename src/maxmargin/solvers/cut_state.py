@@ -13,6 +13,7 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from maxmargin._core import core
 from maxmargin.problem import Problem, Support
@@ -23,23 +24,18 @@ QP_STEPS = 1_000_000  # of the inner quadratic program, at most
 TOGETHER = 20  # cuts of the line search that are kept apart
 
 
-@dataclass(frozen=True)
-class Thin:
-    """A vector of few entries: late cuts hold the few mistakes that are left."""
-
-    index: np.ndarray
-    value: np.ndarray
-
-    def __matmul__(self, dense: np.ndarray) -> float:
-        return float(self.value @ dense[self.index])
-
-
-def thin(vector: np.ndarray) -> np.ndarray | Thin:
-    """The vector by its entries where that saves memory."""
+def thin(vector: np.ndarray) -> np.ndarray | sp.csr_matrix:
+    """The vector by its entries where these are few: late cuts hold the few mistakes that are left."""
     if np.count_nonzero(vector) > len(vector) / 4:
         return vector
-    index = np.flatnonzero(vector)
-    return Thin(index.astype(np.int32), vector[index])
+    index = np.flatnonzero(vector).astype(np.int32)
+    ends = np.array([0, len(index)], dtype=np.int32)
+    return sp.csr_matrix((vector[index], index, ends), shape=(1, len(vector)))
+
+
+def inner(vector: np.ndarray | sp.csr_matrix, dense: np.ndarray) -> float:
+    """<vector, dense>."""
+    return float(vector @ dense) if isinstance(vector, np.ndarray) else float((vector @ dense)[0])
 
 
 @dataclass(frozen=True)
@@ -66,7 +62,7 @@ class CutState:
     beta: np.ndarray = field(default_factory=lambda: np.empty(0))
     idle: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     hessian: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
-    vectors: list[np.ndarray | Thin] = field(default_factory=list)
+    vectors: list[np.ndarray | sp.csr_matrix] = field(default_factory=list)
     points: list[Support] = field(default_factory=list)  # each cut as a dual point of its own
     proximity: float = 0.0  # k of the proximal term k/2 |w - center|^2
     center: np.ndarray | None = None
@@ -78,7 +74,7 @@ class CutState:
     def add(self, problem: Problem, offset: float, vector: np.ndarray, point: Support) -> None:
         """A new cut: one more row of the Hessian."""
         image = problem.regularizer.metric(vector)
-        row = np.array([g @ image for g in self.vectors] + [vector @ image])
+        row = np.array([inner(g, image) for g in self.vectors] + [vector @ image])
         n = len(self.beta)
         grown = np.empty((n + 1, n + 1))
         grown[:n, :n] = self.hessian
@@ -102,10 +98,12 @@ class CutState:
         """sum_c beta_c g_c."""
         total = np.zeros_like(self.w)
         for b, g in zip(beta, self.vectors, strict=True):
-            if b > 0 and isinstance(g, Thin):
-                total[g.index] += b * g.value
-            elif b > 0:
+            if b <= 0:
+                continue
+            if isinstance(g, np.ndarray):
                 total += b * g
+            else:
+                total[g.indices] += b * g.data
         return total
 
     def solve(self, tolerance: float) -> None:
@@ -147,7 +145,7 @@ class CutState:
     def risk(self, problem: Problem, w: np.ndarray) -> float:
         """What the cuts know of the risk at w."""
         image = problem.regularizer.metric(w)
-        return max(b + float(g @ image) for b, g in zip(self.offsets, self.vectors, strict=True))
+        return max(b + inner(g, image) for b, g in zip(self.offsets, self.vectors, strict=True))
 
     def recenter(self, problem: Problem, center: np.ndarray, proximity: float) -> None:
         """A new centre and weight of the proximal term."""
@@ -155,7 +153,7 @@ class CutState:
         if center is not self.center:
             self.center = center
             image = problem.regularizer.metric(center)
-            self.pulls = np.array([g @ image for g in self.vectors])
+            self.pulls = np.array([inner(g, image) for g in self.vectors])
 
     def forget(self, keep: int) -> None:
         """Drop cuts that had no multiplier for `keep` rounds."""
