@@ -62,7 +62,7 @@ def objective(
     sample_weight: Any = None,
     node_weight: Any = None,
 ) -> float:
-    """P(w) by definition.
+    """P(w) by definition; an upper bound on it where slack rescaling is answered by a search.
 
     Parameters
     ----------

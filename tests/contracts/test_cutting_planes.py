@@ -1,6 +1,9 @@
 """Cutting planes: the inner program, the iteration bound, few cuts, warm starts."""
 
+import copy
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -23,7 +26,7 @@ from maxmargin._core import core
 from maxmargin.data.synthetic import random_multiclass
 from maxmargin.models.python import bind_model
 from maxmargin.problem import Formulation, Problem
-from maxmargin.solvers.cut_state import CutState, inner, thin
+from maxmargin.solvers.cut_state import Cuts, CutState, inner, thin
 from reference.problems import chain_case, multiclass_case
 
 
@@ -60,7 +63,7 @@ def test_grown_hessian_equals_one_built_fresh(generator):
     for _ in range(12):
         solver.step(problem, state)
         G = np.array([state.mixed(row) for row in np.eye(len(state.beta))])
-        np.testing.assert_allclose(state.hessian, G @ G.T, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(state.cuts.hessian, G @ G.T, rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(state.w, -G.T @ state.beta, atol=1e-12)
     assert len(state.beta) < state.rounds  # some were forgotten
 
@@ -192,6 +195,12 @@ def refresh(kept, plane, capacity):
     del kept[capacity:]
 
 
+def mixture_of(vector, dense):
+    """Twice the vector, as a state adds it up."""
+    cuts = replace(Cuts.none(), vectors=(vector,))
+    return CutState(1e-3, dense, np.arange(1), cuts=cuts).mixed(np.array([2.0]))
+
+
 def test_thin_vectors_are_the_same_vectors(generator):
     dense = generator.normal(size=50)
     other = generator.normal(size=50)
@@ -200,9 +209,7 @@ def test_thin_vectors_are_the_same_vectors(generator):
     short = thin(dense)
     assert short.nnz == 10
     assert inner(short, other) == pytest.approx(dense @ other, rel=1e-12)
-    np.testing.assert_array_equal(
-        CutState(1e-3, dense, None, vectors=[short]).mixed([2.0]), 2 * dense
-    )
+    np.testing.assert_array_equal(mixture_of(short, dense), 2 * dense)
 
 
 def test_gathered_cuts_are_the_same_dual_point(generator):
@@ -289,3 +296,58 @@ def test_a_cut_by_several_threads_is_the_same(rescaling, generator):
     cuts = [Problem(examples, 0.1, None, formulation, n_jobs=n).cut(w) for n in (1, 3)]
     assert cuts[0].offset == pytest.approx(cuts[1].offset, rel=1e-12)
     np.testing.assert_allclose(cuts[0].vector, cuts[1].vector, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("options", [{}, {"inner": "line-search"}, {"proximal": True}])
+def test_an_interrupt_at_any_line_keeps_the_solution(options, generator):
+    """A trace raises in the n-th line of the state's code, for every n that a few steps reach."""
+    case = chain_case(generator, n=5, lengths=(1, 3), n_classes=3)
+    problem = open_problem(case)
+    solver = solvers.OneSlack(keep=1, cache=2, **options)
+    state = solver.start(problem, 1e-6, generator)
+    for _ in range(12):
+        solver.step(problem, state)
+    for line in range(0, 400, 7):
+        torn, counter = copy.copy(state), [line]
+
+        def interrupt(frame, event, argument, counter=counter):
+            if frame.f_code.co_filename.endswith(("cut_state.py", "cutting_plane.py")):
+                counter[0] -= event == "line"
+                if counter[0] < 0 and event == "line":
+                    raise KeyboardInterrupt
+            return interrupt
+
+        before = sys.gettrace()
+        try:
+            sys.settrace(interrupt)
+            solver.step(problem, torn)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(before)
+        _, support = solver.solution(problem, torn)
+        assert problem.dual_objective(support) <= case.optimum.primal * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("options", [{}, {"inner": "line-search"}])
+def test_weights_of_zero_and_a_searching_argmax(options, seed):
+    """A dual point with as many planes as blocks need not hold one of each: it is no cut."""
+    for own in range(20):
+        case = multiclass_case(
+            np.random.default_rng([seed, own]), n=4, n_classes=4, n_features=2, costs=True
+        )
+        weights = np.array([1.0, 1.0, 0.0, 0.0])
+        case = case.replace(rescaling="slack", sample_weight=weights, C=0.5)
+        svm = warm_started(case, solvers.OneSlack(**options))
+        assert svm.certificate_.dual <= case.optimum.primal * (1 + 1e-9)
+
+
+def warm_started(case, solver):
+    """A fit by another solver and C first."""
+    model, X = as_python(case)
+    svm = mm.StructuralSVM(
+        model, C=1.0, rescaling="slack", solver="n-slack", tol=1e-4, max_passes=60
+    )
+    quietly(lambda: svm.fit(X, case.Y, sample_weight=case.sample_weight))
+    svm.set_params(warm_start=True, solver=solver, C=case.C, max_passes=40)
+    return quietly(lambda: svm.fit(X, case.Y, sample_weight=case.sample_weight))

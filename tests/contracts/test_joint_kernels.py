@@ -187,3 +187,29 @@ def test_what_is_refused(seed, tmp_path):
     svm = fitted(models.JointKernel(Labels()), case.X, case.Y, tol=1e-2)
     with refusal("save", "JointKernel"):
         svm.save(tmp_path / "m.safetensors")
+
+
+class Cells:
+    """Two classes of sparse matrices."""
+
+    def outputs(self, x):
+        return [0, 1]
+
+    def loss(self, y, y_hat):
+        return float(y != y_hat)
+
+    def joint_kernel(self, x, y, x2, y2):
+        return float(x.multiply(x2).sum()) * (y == y2)
+
+
+def test_sparse_inputs_that_differ_in_their_rows_only():
+    X = [sp.csr_matrix([[1.0, 0.0], [0.0, 0.0]]), sp.csr_matrix([[0.0, 0.0], [1.0, 0.0]])]
+    svm = mm.StructuralSVM(models.JointKernel(Cells()), C=10.0).fit(X, [0, 1])
+    assert list(svm.predict(X)) == [0, 1]
+    assert svm.certificate_.primal == pytest.approx(0.5, rel=1e-2)
+
+
+def test_many_pairs_need_a_rank():
+    X = [sp.csr_matrix([[float(i)]]) for i in range(2100)]
+    with refusal("4200", "rank"):
+        mm.StructuralSVM(models.JointKernel(Cells())).fit(X, [0, 1] * 1050)

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import maxmargin as mm
 from helpers import (
@@ -199,3 +200,32 @@ def test_search_finds_the_best_point_of_the_hull(generator):
         assert found >= max(0.0, margin) - 1e-9
         hits += abs(found - best) < 1e-9
     assert hits >= 30
+
+
+def test_a_model_with_sparse_features_is_searched_too(generator):
+    case = searched_case(generator)
+    plain, X = as_python(case)
+
+    class Sparse(PythonChain):
+        def joint_feature(self, x, y):
+            return sparse.csr_matrix(super().joint_feature(x, y))
+
+    model = Sparse(len(case.truth.classes), case.truth.costs)
+    fits = []
+    for own in (plain, model):
+        svm = mm.StructuralSVM(own, C=case.C, rescaling="slack", solver="sda", tol=1e-3)
+        fits.append(quietly(lambda svm=svm: svm.fit(X, case.Y, sample_weight=case.sample_weight)))
+    assert fits[0].certificate_.primal == pytest.approx(fits[1].certificate_.primal, rel=1e-9)
+
+
+def test_the_objective_of_a_searched_problem_is_a_bound(generator):
+    case = searched_case(generator)
+    model = built_in(case)
+    svm = mm.StructuralSVM(model, C=case.C, rescaling="slack", tol=1e-2)
+    quietly(lambda: svm.fit(case.X, case.Y))
+    for scale in (0.1, 1.0, 5.0):
+        w = scale * generator.normal(size=len(svm.coef_))
+        best = [np.max(block.offsets + block.vectors @ w) for block in case.blocks]
+        by_hand = 0.5 * w @ w + case.C * np.sum(best)
+        assert mm.objective(svm, w, case.X, case.Y) >= by_hand * (1 - 1e-12)
+    assert mm.objective(svm, svm.coef_, case.X, case.Y) == pytest.approx(svm.certificate_.primal)

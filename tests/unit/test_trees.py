@@ -256,3 +256,13 @@ def test_a_repeated_span_counts_each_time(tree):
     assert labelled_spans(doubled, root=False) == spans + type(spans)(
         {("TOP", 0, len(tree.leaves())): 1}
     )
+
+
+def test_deep_trees_are_pickled_and_copied():
+    tree = Tree("N", ["x"])
+    for depth in range(5000):
+        tree = Tree("S", [Tree("N", [str(depth)]), tree])
+    again = pickle.loads(pickle.dumps(tree))
+    assert again == tree
+    assert str(again) == str(tree)
+    assert copy.deepcopy(tree) is tree

@@ -61,8 +61,7 @@ def epsilon(tasks: list[Task], options: argparse.Namespace) -> list[Row]:
     for task in tasks:
         values = [factor * task.eps for factor in EPSILONS]
         rows += figures.against(task, "eps", values, options.seconds)
-    figures.draw(rows, "eps", ("iterations", "oracle_calls"), options.out / "epsilon.png")
-    return rows
+    return drawn(rows, "eps", options.out / "epsilon.png")
 
 
 def weight(tasks: list[Task], options: argparse.Namespace) -> list[Row]:
@@ -71,7 +70,12 @@ def weight(tasks: list[Task], options: argparse.Namespace) -> list[Row]:
     for task in tasks:
         values = [factor * task.weight for factor in FACTORS]
         rows += figures.against(task, "weight", values, options.seconds)
-    figures.draw(rows, "C", ("iterations", "oracle_calls"), options.out / "weight.png")
+    return drawn(rows, "C", options.out / "weight.png")
+
+
+def drawn(rows: list[Row], across: str, path: Path) -> list[Row]:
+    """The rows, once their picture is made."""
+    figures.draw(rows, across, ("iterations", "oracle_calls"), path)
     return rows
 
 

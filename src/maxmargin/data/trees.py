@@ -107,7 +107,21 @@ class Tree(Sequence):
         return True
 
     def __reduce__(self) -> Any:
-        return Tree, (self._label, self._children)
+        flat: list[
+            tuple[str, int] | str
+        ] = []  # children before parents: no recursion on deep trees
+        stack: list[Tree | str] = [self]
+        while stack:
+            node = stack.pop()
+            flat.append(node if isinstance(node, str) else (node._label, len(node)))
+            stack += [] if isinstance(node, str) else node._children
+        return from_flat, (tuple(reversed(flat)),)
+
+    def __copy__(self) -> Tree:
+        return self
+
+    def __deepcopy__(self, memo: dict) -> Tree:
+        return self
 
     def is_tag(self) -> bool:
         """Whether the only child is a word."""
@@ -157,6 +171,20 @@ class Tree(Sequence):
 
 
 # Penn brackets
+
+
+def from_flat(flat: tuple[tuple[str, int] | str, ...]) -> Tree:
+    """A tree from its nodes, children before parents, each with its number of children."""
+    done: list[Any] = []
+    for item in flat:
+        if isinstance(item, str):
+            done.append(item)
+            continue
+        label, count = item
+        children = done[len(done) - count :]
+        del done[len(done) - count :]
+        done.append(Tree(label, children))
+    return done[0]
 
 
 def read_trees(source: Any, top: str | None = None) -> list[Tree]:

@@ -10,8 +10,9 @@ A model written by a user is any object with
     loss_augmented_inference(x, y, w)    argmax_y' Delta(y, y') + <w, Psi(x, y')>
 
 and, where it can, ``batch_loss_augmented_inference(X, Y, w)`` (a list of outputs),
-``inference_k_best(x, w, k)``, ``agreement(y, y_hat)`` (right and all parts of an output, for
-``StructuralSVM.score``), and ``exact = False`` if its argmax may miss the best output.
+``slack_rescaled_inference(x, y, w)`` (argmax_y' Delta (1 + <w, psi>)), ``inference_k_best(x, w, k)``,
+``agreement(y, y_hat)`` (right and all parts of an output, for ``StructuralSVM.score``), and
+``exact = False`` if its argmax may miss the best output.
 """
 
 from __future__ import annotations

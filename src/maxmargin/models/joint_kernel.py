@@ -27,6 +27,9 @@ from maxmargin.models.kernel_function import KernelFunction, check_kernel, choos
 NEEDED = ("joint_kernel", "outputs", "loss")
 
 
+MOST_PAIRS = 4000  # that are taken as a basis without a rank: 16 million calls of the kernel
+
+
 class JointKernel(BaseEstimator):
     """A model written in Python, given by a kernel on pairs of input and output.
 
@@ -75,6 +78,11 @@ class JointKernel(BaseEstimator):
             raise ValueError(
                 f"rank must be at most the number of pairs of input and output, {len(pairs)}, "
                 f"got {self.rank}"
+            )
+        if self.rank is None and len(pairs) > MOST_PAIRS:
+            raise ValueError(
+                f"JointKernel: {len(pairs)} pairs of input and output need a rank: without one the kernel is "
+                f"called for every two of them (at most {MOST_PAIRS} pairs); rank=200 is a start"
             )
         self._known = FeatureCache(self.cache_bytes)
         self.kernel_ = KernelFunction(PairKernel(self.model.joint_kernel))
@@ -198,8 +206,10 @@ def as_pairs(pairs: Sequence[tuple[Any, Any]]) -> np.ndarray:
 def key_of(x: Any) -> Any:
     """What tells inputs apart: arrays by their content, which a slice has afresh; others by identity."""
     if sp.issparse(x):
-        x = x.tocsr()
-        return x.shape, x.indices.tobytes(), x.data.tobytes()
+        x = x.tocsr(copy=True)
+        x.sum_duplicates()
+        parts = (x.indptr, x.indices, x.data)
+        return (x.shape, *(part.dtype.str for part in parts), *(part.tobytes() for part in parts))
     if isinstance(x, np.ndarray) and not x.dtype.hasobject:
         return x.shape, x.dtype.str, x.tobytes()
     return id(x)

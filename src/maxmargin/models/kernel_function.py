@@ -118,8 +118,8 @@ def indefinite(kernel: KernelFunction, what: str) -> ValueError:
     """The error for a kernel that is no inner product."""
     return ValueError(
         f"the kernel {kernel.name} is not positive semidefinite on these data ({what}): the problem "
-        "would not be convex; use 'rbf', 'laplacian', 'linear' or 'poly' with coef0 >= 0, or other "
-        "parameters"
+        "would not be convex. Use 'rbf', 'laplacian', 'linear' or 'poly' with coef0 >= 0, or other "
+        "parameters; features far from zero lose their differences to rounding: centre them first"
     )
 
 
@@ -131,7 +131,8 @@ def resolve_gamma(gamma: Any, rows: Any) -> float:
     if isinstance(gamma, str) and gamma == "scale":
         dense = rows.data if sp.issparse(rows) else rows
         size = rows.shape[0] * d
-        variance = float((dense**2).sum() / size - (dense.sum() / size) ** 2)
+        mean = dense.sum() / size  # of all entries, those that a sparse matrix leaves out too
+        variance = float((((dense - mean) ** 2).sum() + (size - dense.size) * mean**2) / size)
         return 1.0 / (d * variance) if variance > 0 else 1.0
     number = isinstance(gamma, int | float | np.number) and not isinstance(gamma, bool)
     if not number or not np.isfinite(gamma) or gamma <= 0:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 CALLS = 16  # of the margin oracle, at most
 
@@ -64,13 +65,17 @@ def promise(left: Point, right: Point) -> float:
     return max(t * (1 + min(left.ceiling(t), right.ceiling(t))) for t in inside)
 
 
+def dense(psi: Any) -> np.ndarray:
+    """Features as a vector, sparse ones too."""
+    return np.asarray(psi.toarray() if sp.issparse(psi) else psi, dtype=np.float64).ravel()
+
+
 def search_slack(model: Any, x: Any, y: Any, w: np.ndarray) -> tuple[Any, float]:
     """The best output found for slack rescaling, and what no output exceeds if the oracle is exact."""
-    truth = model.joint_feature(x, y)
+    truth = dense(model.joint_feature(x, y)) @ w
 
     def point(output: Any, multiplier: float) -> Point:
-        psi = np.asarray(model.joint_feature(x, output)) - truth
-        margin = float(np.asarray(psi).ravel() @ w)
+        margin = float(dense(model.joint_feature(x, output)) @ w - truth)
         return Point(output, float(model.loss(y, output)), margin, multiplier)
 
     left = point(model.inference(x, w), 0.0)

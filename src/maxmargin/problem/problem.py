@@ -96,9 +96,10 @@ class Problem:
         return self.examples.slack_bounds(w, self.n_jobs, self.rescaling)
 
     def objective(self, w: np.ndarray, slacks: np.ndarray | None = None) -> float:
-        """P(w) by definition."""
-        xi = self.slacks(w) if slacks is None else slacks
-        return self.regularizer.value(np.asarray(w)) + float(self.mass @ xi)
+        """P(w) by definition; at the ceilings of the slacks where the argmax is a search that has them."""
+        if slacks is None:
+            slacks = self.slacks(w) if self.exact or not self.bounded else self.slack_bounds(w)[1]
+        return self.regularizer.value(np.asarray(w)) + float(self.mass @ slacks)
 
     def dual_objective(self, support: Support) -> float:
         """D(a) by definition, from the multipliers alone; refuses a point that is not feasible."""

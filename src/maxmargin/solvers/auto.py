@@ -58,7 +58,14 @@ def make_solver(solver: Any, formulation: Formulation, problem: Problem | None =
 
 
 def compatibility_table(
-    models: tuple[str, ...] = ("Binary", "Multiclass", "Chain", "own model in Python"),
+    models: tuple[str, ...] = (
+        "Binary",
+        "Multiclass",
+        "Chain",
+        "Grammar",
+        "Kernel",
+        "own model in Python",
+    ),
 ) -> str:
     """Solver x model x formulation as a Markdown table, from what the solvers declare."""
     forms = [Formulation(hinge, rescaling) for hinge in HINGES for rescaling in RESCALINGS]

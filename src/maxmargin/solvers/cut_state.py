@@ -8,7 +8,7 @@ block), and the problem's multipliers are their mixture.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
@@ -20,7 +20,7 @@ from maxmargin.problem import Problem, Support
 from maxmargin.problem.plane import Cut
 from maxmargin.solvers.dual_state import open_state
 
-QP_STEPS = 1_000_000  # of the inner quadratic program, at most
+QP_STEPS = 100_000  # of the inner quadratic program, at most: budgets are looked at between rounds
 TOGETHER = 20  # cuts of the line search that are kept apart
 
 
@@ -38,6 +38,15 @@ def inner(vector: np.ndarray | sp.csr_matrix, dense: np.ndarray) -> float:
     return float(vector @ dense) if isinstance(vector, np.ndarray) else float((vector @ dense)[0])
 
 
+def solve_program(
+    hessian: np.ndarray, offsets: np.ndarray, start: np.ndarray, tolerance: float
+) -> tuple[np.ndarray, bool]:
+    """max <offsets, beta> - 1/2 beta' hessian beta over the simplex; whether to the tolerance."""
+    beta = start.copy()
+    left = core.simplex_qp(hessian, offsets, beta, tolerance, QP_STEPS)
+    return beta / beta.sum(), left <= tolerance
+
+
 @dataclass(frozen=True)
 class Point:
     """A w with its exact slacks and objective."""
@@ -45,6 +54,59 @@ class Point:
     primal: float
     w: np.ndarray
     slacks: np.ndarray
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """All that is known of the cuts: a value, so that an interrupt never sees half a change."""
+
+    offsets: np.ndarray
+    beta: np.ndarray
+    trial: np.ndarray  # beta of the program with the proximal term
+    idle: np.ndarray  # rounds without a multiplier
+    pulls: np.ndarray  # <g_c, center>
+    hessian: np.ndarray
+    vectors: tuple[np.ndarray | sp.csr_matrix, ...]
+    points: tuple[Support, ...]  # each cut as a dual point of its own
+
+    @classmethod
+    def none(cls) -> Cuts:
+        """No cut yet."""
+        empty = np.empty(0)
+        return cls(empty, empty, empty, np.empty(0, np.int64), empty, np.empty((0, 0)), (), ())
+
+    def grown(
+        self, offset: float, vector: np.ndarray, image: np.ndarray, pull: float, point: Support
+    ) -> Cuts:
+        """One more cut, without a multiplier: a row of the Hessian."""
+        row = np.array([inner(g, image) for g in self.vectors] + [vector @ image])
+        n = len(self.beta)
+        hessian = np.empty((n + 1, n + 1))
+        hessian[:n, :n] = self.hessian
+        hessian[n, :] = hessian[:, n] = row
+        return Cuts(
+            np.append(self.offsets, offset),
+            np.append(self.beta, 0.0),
+            np.append(self.trial, 0.0),
+            np.append(self.idle, 0),
+            np.append(self.pulls, pull),
+            hessian,
+            (*self.vectors, thin(vector)),
+            (*self.points, point),
+        )
+
+    def only(self, stays: np.ndarray) -> Cuts:
+        """These cuts and no others."""
+        return Cuts(
+            self.offsets[stays],
+            self.beta[stays],
+            self.trial[stays],
+            self.idle[stays],
+            self.pulls[stays],
+            np.ascontiguousarray(self.hessian[np.ix_(stays, stays)]),
+            tuple(self.vectors[c] for c in stays),
+            tuple(self.points[c] for c in stays),
+        )
 
 
 @dataclass
@@ -58,35 +120,28 @@ class CutState:
     best: Point | None = None
     gap: float = np.inf  # P(best) - D(beta), after the last exact cut
     rounds: int = 0  # cuts so far, cached ones included
-    offsets: np.ndarray = field(default_factory=lambda: np.empty(0))
-    beta: np.ndarray = field(default_factory=lambda: np.empty(0))
-    idle: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    hessian: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
-    vectors: list[np.ndarray | sp.csr_matrix] = field(default_factory=list)
-    points: list[Support] = field(default_factory=list)  # each cut as a dual point of its own
+    cuts: Cuts = field(default_factory=Cuts.none)
     proximity: float = 0.0  # k of the proximal term k/2 |w - center|^2
     center: np.ndarray | None = None
-    pulls: np.ndarray = field(default_factory=lambda: np.empty(0))  # <g_c, center>
-    trial: np.ndarray = field(
-        default_factory=lambda: np.empty(0)
-    )  # beta of the program with the term
 
-    def add(self, problem: Problem, offset: float, vector: np.ndarray, point: Support) -> None:
-        """A new cut: one more row of the Hessian."""
+    @property
+    def beta(self) -> np.ndarray:
+        """The multipliers of the cuts."""
+        return self.cuts.beta
+
+    def add(
+        self,
+        problem: Problem,
+        offset: float,
+        vector: np.ndarray,
+        point: Support,
+        beta: np.ndarray | None = None,
+    ) -> None:
+        """A new cut; `beta` are the multipliers of all from then on, where given."""
         image = problem.regularizer.metric(vector)
-        row = np.array([inner(g, image) for g in self.vectors] + [vector @ image])
-        n = len(self.beta)
-        grown = np.empty((n + 1, n + 1))
-        grown[:n, :n] = self.hessian
-        grown[n, :] = grown[:, n] = row
-        self.hessian = grown
-        self.offsets = np.append(self.offsets, offset)
-        self.beta = np.append(self.beta, 0.0)
-        self.trial = np.append(self.trial, 0.0)
-        self.idle = np.append(self.idle, 0)
-        self.pulls = np.append(self.pulls, 0.0 if self.center is None else self.center @ image)
-        self.vectors.append(thin(vector))
-        self.points.append(point)
+        pull = 0.0 if self.center is None else float(self.center @ image)
+        cuts = self.cuts.grown(offset, vector, image, pull, point)
+        self.cuts = cuts if beta is None else replace(cuts, beta=beta)
 
     def add_cut(self, problem: Problem, cut: Cut) -> None:
         """A cut of the oracle or of the cache."""
@@ -97,7 +152,7 @@ class CutState:
     def mixed(self, beta: np.ndarray) -> np.ndarray:
         """sum_c beta_c g_c."""
         total = np.zeros_like(self.w)
-        for b, g in zip(beta, self.vectors, strict=True):
+        for b, g in zip(beta, self.cuts.vectors, strict=True):
             if b <= 0:
                 continue
             if isinstance(g, np.ndarray):
@@ -106,83 +161,74 @@ class CutState:
                 total[g.indices] += b * g.data
         return total
 
-    def solve(self, tolerance: float) -> None:
-        """The program over the cuts, from where beta stands; then w by the law."""
-        core.simplex_qp(self.hessian, self.offsets, self.beta, tolerance, QP_STEPS)
-        self.beta /= self.beta.sum()
+    def solve(self, tolerance: float) -> bool:
+        """The program over the cuts, from where beta stands; then w by the law. Whether it was solved."""
+        cuts = self.cuts
+        beta, solved = solve_program(cuts.hessian, cuts.offsets, cuts.beta, tolerance)
         if self.proximity == 0:
-            self.w = -self.mixed(self.beta)
-        else:
-            self.solve_near(tolerance)
-
-    def solve_near(self, tolerance: float) -> None:
-        """The program with the proximal term: w = (k z - sum beta g) / (1 + k)."""
-        k = self.proximity
-        shrink = 1 / (1 + k)
-        offsets = self.offsets + k * shrink * self.pulls
-        if self.trial.sum() == 0:
-            self.trial = self.beta.copy()
-        core.simplex_qp(self.hessian * shrink, offsets, self.trial, tolerance, QP_STEPS)
-        self.trial /= self.trial.sum()
+            self.cuts = replace(cuts, beta=beta)
+            self.w = -self.mixed(beta)
+            return solved
+        # with the proximal term: w = (k z - sum beta g) / (1 + k)
         assert self.center is not None
-        self.w = shrink * (k * self.center - self.mixed(self.trial))
+        shrink = 1 / (1 + self.proximity)
+        offsets = cuts.offsets + self.proximity * shrink * cuts.pulls
+        start = cuts.trial if cuts.trial.any() else beta
+        trial, near = solve_program(cuts.hessian * shrink, offsets, start, tolerance)
+        self.cuts = replace(cuts, beta=beta, trial=trial)
+        self.w = shrink * (self.proximity * self.center - self.mixed(trial))
+        return solved and near
 
     def search_line(self) -> None:
         """The best point between beta and the newest cut, as in the proof of Theorem 5."""
-        towards = -self.beta
+        cuts = self.cuts
+        towards = -cuts.beta
         towards[-1] += 1.0
-        slope = float((self.offsets - self.hessian @ self.beta) @ towards)
-        curvature = float(towards @ self.hessian @ towards)
+        slope = float((cuts.offsets - cuts.hessian @ cuts.beta) @ towards)
+        curvature = float(towards @ cuts.hessian @ towards)
         step = 1.0 if curvature <= slope else max(0.0, slope / curvature)
-        self.beta = np.maximum(self.beta + step * towards, 0.0)
-        self.beta /= self.beta.sum()
+        beta = np.maximum(cuts.beta + step * towards, 0.0)
+        self.cuts = replace(cuts, beta=beta / beta.sum())
         self.w = -self.mixed(self.beta)
 
     def dual(self) -> float:
         """D(beta)."""
-        return float(self.offsets @ self.beta - 0.5 * self.beta @ self.hessian @ self.beta)
+        beta = self.beta
+        return float(self.cuts.offsets @ beta - 0.5 * beta @ self.cuts.hessian @ beta)
 
     def risk(self, problem: Problem, w: np.ndarray) -> float:
         """What the cuts know of the risk at w."""
-        image = problem.regularizer.metric(w)
-        return max(b + inner(g, image) for b, g in zip(self.offsets, self.vectors, strict=True))
+        image, cuts = problem.regularizer.metric(w), self.cuts
+        return max(b + inner(g, image) for b, g in zip(cuts.offsets, cuts.vectors, strict=True))
 
     def recenter(self, problem: Problem, center: np.ndarray, proximity: float) -> None:
         """A new centre and weight of the proximal term."""
         self.proximity = proximity
         if center is not self.center:
-            self.center = center
             image = problem.regularizer.metric(center)
-            self.pulls = np.array([inner(g, image) for g in self.vectors])
+            pulls = np.array([inner(g, image) for g in self.cuts.vectors])
+            self.center, self.cuts = center, replace(self.cuts, pulls=pulls)
 
     def forget(self, keep: int) -> None:
         """Drop cuts that had no multiplier for `keep` rounds."""
-        used = (self.beta > 0) | (self.trial > 0)
-        self.idle = np.where(used, 0, self.idle + 1)
-        stays = np.flatnonzero(self.idle <= keep)
-        if len(stays) == len(self.beta):
-            return
-        for name in ("offsets", "beta", "trial", "idle", "pulls"):
-            setattr(self, name, getattr(self, name)[stays])
-        self.hessian = np.ascontiguousarray(self.hessian[np.ix_(stays, stays)])
-        self.vectors = [self.vectors[c] for c in stays]
-        self.points = [self.points[c] for c in stays]
+        cuts = self.cuts
+        idle = np.where((cuts.beta > 0) | (cuts.trial > 0), 0, cuts.idle + 1)
+        cuts = replace(cuts, idle=idle)
+        stays = np.flatnonzero(idle <= keep)
+        self.cuts = cuts if len(stays) == len(idle) else cuts.only(stays)
 
     def gather(self, problem: Problem) -> None:
         """One cut in place of all: their mixture is a dual point as well."""
         if len(self.beta) <= TOGETHER:
             return
-        offset, vector = float(self.offsets @ self.beta), self.mixed(self.beta)
-        point = self.merged(problem)
-        for name in ("offsets", "beta", "trial", "idle", "pulls"):
-            setattr(self, name, getattr(self, name)[:0])
-        self.hessian, self.vectors, self.points = np.empty((0, 0)), [], []
-        self.add(problem, offset, vector, point)
-        self.beta[0] = 1.0
+        offset, vector = float(self.cuts.offsets @ self.beta), self.mixed(self.beta)
+        whole = CutState(self.tol, self.w, self.everything)
+        whole.add(problem, offset, vector, self.merged(problem), beta=np.ones(1))
+        self.cuts = whole.cuts
 
     def support(self) -> Support:
         """The multipliers of the blocks: those of each cut, times its own."""
-        used = [(b, p) for b, p in zip(self.beta, self.points, strict=True) if b > 0]
+        used = [(b, p) for b, p in zip(self.beta, self.cuts.points, strict=True) if b > 0]
         outputs: Any = [p.outputs for _, p in used]
         plain = isinstance(outputs[0], np.ndarray)
         joined = np.concatenate(outputs) if plain else list(chain.from_iterable(outputs))

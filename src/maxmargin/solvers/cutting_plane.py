@@ -45,7 +45,8 @@ class OneSlack(Solver):
         The inner program is solved to this part of the last gap.
     cache : int or None
         Last outputs of each example that are tried before the oracle; 0: none; None: 10, or none where
-        the oracle is an enumeration that costs no more than the cache.
+        the oracle is an enumeration that costs no more than the cache. Where the oracle is a search that
+        can miss an output, at least 10 are kept whatever is given.
     inner : "qp" or "line-search"
         The program over all cuts, or the best point between the last solution and the new cut.
     proximal : bool
@@ -79,15 +80,13 @@ class OneSlack(Solver):
         if size > 0:
             state.cache = problem.examples.cache(size, problem.rescaling)
         truth = open_state(problem, tol, rng).support()
-        state.add(problem, 0.0, np.zeros(problem.dimension), truth)
-        state.beta[0] = 1.0
+        state.add(problem, 0.0, np.zeros(problem.dimension), truth, beta=np.ones(1))
         if warm is not None:
             point = warm.rescaled(problem.mass)
             offset, vector = problem.examples.combine(
                 point.blocks, point.multipliers, point.outputs, problem.rescaling
             )
-            state.add(problem, offset, vector, point)
-            state.beta[:] = [0.0, 1.0]
+            state.add(problem, offset, vector, point, beta=np.array([0.0, 1.0]))
             state.w = -vector
         if self.proximal:
             state.recenter(problem, state.w, 1.0)
@@ -95,9 +94,11 @@ class OneSlack(Solver):
 
     def cache_size(self, problem: Problem) -> int:
         """How many outputs are kept; an argmax that may miss the best output needs some."""
-        if self.cache is not None and (self.cache > 0 or problem.exact):
+        if not problem.exact:
+            return max(10, self.cache or 0)
+        if self.cache is not None:
             return self.cache
-        return 0 if problem.exact and problem.examples.enumerates else 10
+        return 0 if problem.examples.enumerates else 10
 
     def step(self, problem: Problem, state: CutState) -> StepReport:
         self.use_cache(problem, state)
@@ -121,7 +122,8 @@ class OneSlack(Solver):
             seen = problem.regularizer.value(state.w) + cut.risk - state.dual()
             if seen <= max(state.tol * problem.total, CACHED_PART * state.gap):
                 return
-            self.improve(problem, state, cut)
+            if not self.improve(problem, state, cut):
+                return  # the program is hard: the oracle has better cuts
 
     def note(self, problem: Problem, state: CutState, cut: Cut) -> None:
         """The objective at w, the best w so far, and the gap."""
@@ -141,15 +143,16 @@ class OneSlack(Solver):
             k = min(max(factor * state.proximity, WEIGHTS[0]), WEIGHTS[1])
             state.recenter(problem, state.best.w, k)
 
-    def improve(self, problem: Problem, state: CutState, cut: Cut) -> None:
-        """One more cut, and beta and w with it."""
+    def improve(self, problem: Problem, state: CutState, cut: Cut) -> bool:
+        """One more cut, and beta and w with it; whether the inner program was solved."""
         state.add_cut(problem, cut)
         if self.inner == "line-search":
             state.search_line()
             state.gather(problem)
-        else:
-            state.solve(self.accuracy * min(state.gap, problem.total))
-            state.forget(self.keep)
+            return True
+        solved = state.solve(self.accuracy * min(state.gap, problem.total))
+        state.forget(self.keep)
+        return solved
 
     def solution(self, problem: Problem, state: CutState) -> tuple[np.ndarray, Support]:
         w = state.w if state.best is None else state.best.w
@@ -159,11 +162,14 @@ class OneSlack(Solver):
         """A searching argmax missed outputs that the cuts hold: try these too."""
         if problem.exact:
             return
-        whole = [p for b, p in zip(state.beta, state.points, strict=True) if b > 0]
-        state.cache = problem.examples.cache(max(10, 2 * len(whole)), problem.rescaling)
+        used = [p for b, p in zip(state.beta, state.cuts.points, strict=True) if b > 0]
+        # A cut has one output of every block in order; a warm start or a gathered point has not.
+        whole = [p for p in used if np.array_equal(p.blocks, state.everything)]
+        size = max(self.cache_size(problem), 2 * len(whole))
+        cache = problem.examples.cache(size, problem.rescaling)
         for point in whole:
-            if len(point) == problem.n_blocks:
-                state.cache.add(unslim(point.outputs))
+            cache.add(unslim(point.outputs))
+        state.cache = cache
 
 
 @dataclass(frozen=True)
