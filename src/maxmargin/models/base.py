@@ -17,6 +17,7 @@ and, where it can, ``batch_loss_augmented_inference(X, Y, w)`` (a list of output
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -51,6 +52,24 @@ def beaten(example: int, lead: float) -> OracleError:
     )
 
 
+@dataclass(frozen=True)
+class Written:
+    """All constraints of all examples, written down: what needs no oracle.
+
+    ``kind`` names the core's structure, ``core`` is its data. ``scale`` is the size of a slack at w = 0.
+    Where the structure numbers outputs from the true one, ``truth`` has the codes to translate by.
+    """
+
+    kind: str
+    core: Any
+    scale: float
+    truth: np.ndarray | None = None
+
+    def translate(self, blocks: np.ndarray, outputs: np.ndarray) -> np.ndarray:
+        """Outputs of the model as numbers of the structure, and back."""
+        return outputs if self.truth is None else outputs ^ self.truth[blocks]
+
+
 class Examples(ABC):
     """A model bound to data: all that a problem asks of it.
 
@@ -75,6 +94,10 @@ class Examples(ABC):
         self, blocks: np.ndarray, multipliers: np.ndarray, outputs: Any, rescaling: str = "margin"
     ) -> tuple[float, np.ndarray]:
         """Sums of the offsets and of the vectors of the planes of kept outputs, with multipliers."""
+
+    def written(self) -> Written | None:
+        """All constraints, where they are few enough to be written down (margin rescaling)."""
+        return None
 
     def check_rescaling(self, rescaling: str) -> None:
         """Refuse a rescaling that the model cannot answer, before any work."""

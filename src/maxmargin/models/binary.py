@@ -27,7 +27,7 @@ from maxmargin.losses import (
     saved_costs,
     saved_sample_loss,
 )
-from maxmargin.models.base import CompiledExamples, Examples, no_cost
+from maxmargin.models.base import CompiledExamples, Examples, Written, no_cost
 from maxmargin.models.flat import FlatModel
 from maxmargin.models.multivariate import MultivariateExamples
 
@@ -39,9 +39,9 @@ class BinaryExamples(CompiledExamples):
     enumerates = True
 
     def __init__(self, rows: FeatureRows, labels: LabelSet, codes: np.ndarray, cost: np.ndarray):
-        self.rows, self.labels = rows, labels
-        mistakes = np.array([cost[0, 1], cost[1, 0]])
-        self.core = core.BinaryData(rows.core.rows, codes, mistakes)
+        self.rows, self.labels, self.codes = rows, labels, codes
+        self.mistakes = np.array([cost[0, 1], cost[1, 0]])
+        self.core = core.BinaryData(rows.core.rows, codes, self.mistakes)
         self.ask = core.BinaryExact(self.core)
         self.n, self.dimension = self.ask.blocks, self.ask.dimension
 
@@ -51,6 +51,14 @@ class BinaryExamples(CompiledExamples):
     def worst(self, w: np.ndarray) -> np.ndarray:
         """Loss-augmented argmax of every example."""
         return self.labels.decode(self.ask.slacks(w, 1, True)[1])
+
+    def written(self) -> Written:
+        """Groups of one: x = y_i x_i, l = cost[y_i]."""
+        everything, margins = np.arange(self.n + 1), self.mistakes[self.codes]
+        data = core.GroupsData(
+            self.rows.core.rows, everything, everything[:-1], 2.0 * self.codes - 1.0, margins
+        )
+        return Written("Groups", data, float(margins.mean()), self.codes)
 
     def scores(self, w: np.ndarray) -> np.ndarray:
         """<w, Psi(x_i, y)> of both labels, one row an example."""

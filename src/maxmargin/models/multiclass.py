@@ -15,8 +15,10 @@ from maxmargin._core import core
 from maxmargin.data.labels import LabelSet
 from maxmargin.data.memory import FeatureRows
 from maxmargin.losses import Costs, ZeroOne, cost_matrix, flat_loss, saved_costs
-from maxmargin.models.base import CompiledExamples, no_cost
+from maxmargin.models.base import CompiledExamples, Written, no_cost
 from maxmargin.models.flat import FlatModel
+
+MOST_WRITTEN = 2**27  # multipliers: above, those of kept outputs alone are stored
 
 
 class MulticlassExamples(CompiledExamples):
@@ -30,6 +32,12 @@ class MulticlassExamples(CompiledExamples):
         self.core = core.MulticlassData(rows.core.rows, len(labels), codes, cost.ravel())
         self.ask = core.MulticlassExact(self.core)
         self.n, self.dimension = self.ask.blocks, self.ask.dimension
+        self.dearest = float(cost.max())
+
+    def written(self) -> Written | None:
+        if self.n * len(self.labels) > MOST_WRITTEN:
+            return None
+        return Written("Multiclass", self.core, self.dearest)
 
     def predict(self, w: np.ndarray, n_jobs: int) -> np.ndarray:
         return self.labels.decode(self.ask.predict(w, n_jobs))
