@@ -56,13 +56,14 @@ def beaten(example: int, lead: float) -> OracleError:
 class Written:
     """All constraints of all examples, written down: what needs no oracle.
 
-    ``kind`` names the core's structure, ``core`` is its data. ``scale`` is the size of a slack at w = 0.
-    Where the structure numbers outputs from the true one, ``truth`` has the codes to translate by.
+    ``kind`` names the core's structure, ``core`` is its data. ``scale`` is the size of a loss where single
+    precision is worth having. Where output 0 of the structure is the true one, ``truth`` has the codes to
+    translate by.
     """
 
     kind: str
     core: Any
-    scale: float
+    scale: float | None = None
     truth: np.ndarray | None = None
 
     def translate(self, blocks: np.ndarray, outputs: np.ndarray) -> np.ndarray:

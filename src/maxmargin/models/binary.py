@@ -58,7 +58,7 @@ class BinaryExamples(CompiledExamples):
         data = core.GroupsData(
             self.rows.core.rows, everything, everything[:-1], 2.0 * self.codes - 1.0, margins
         )
-        return Written("Groups", data, float(margins.mean()), self.codes)
+        return Written("Groups", data, truth=self.codes)
 
     def scores(self, w: np.ndarray) -> np.ndarray:
         """<w, Psi(x_i, y)> of both labels, one row an example."""

@@ -48,7 +48,7 @@ class DualCoordinate(Solver):
     keep : int
         Oracle visits that an output without a multiplier is kept; 0: for ever.
     precision : "auto", "single" or "double"
-        Of w while it is updated. "auto": single in epochs over written constraints, where tol allows it.
+        Of w while it is updated. "auto": single for K classes where tol allows it, else double.
     """
 
     name: ClassVar[str] = "dual-coordinate"
@@ -73,7 +73,8 @@ class DualCoordinate(Solver):
         written = problem.examples.written() if problem.rescaling == "margin" else None
         if written is None:
             return SearchState(open_state(problem, tol, rng, single, warm), CARE * tol)
-        single |= self.precision == "auto" and tol >= SINGLE_ENOUGH * written.scale
+        if self.precision == "auto" and written.scale is not None:
+            single = tol >= SINGLE_ENOUGH * written.scale
         state = CoordinateState(problem, written, tol, rng, single)
         if warm is not None:
             state.restore(warm)
