@@ -20,8 +20,7 @@ ESTIMATORS = {
     for kind in (StructuralSVM, MulticlassSVC, BinarySVC, RegressionSVR, GeneralizedSVM)
 }
 MODELS = {
-    kind.__name__: kind
-    for kind in (Binary, Multiclass, Chain, Grammar, Kernel, Groups, Regression)
+    kind.__name__: kind for kind in (Binary, Multiclass, Chain, Grammar, Kernel, Groups, Regression)
 }
 SAVED = (
     "C",
