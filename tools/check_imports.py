@@ -1,6 +1,7 @@
 """Check that imports inside the package point one way.
 
-    models -> problem -> solvers -> train -> estimators -> (classifiers, generalized) -> (certify, persistence, cli)
+    models -> problem -> solvers -> train -> estimators -> (classifiers, generalized)
+    -> (certify, persistence, cli)
 
     python tools/check_imports.py src/maxmargin
 

@@ -30,9 +30,8 @@ void bind_groups(nb::module_& m) {
       .def(
           "__init__",
           [](GroupsData* self, const Features& rows, Array1<int64_t> first, Array1<int64_t> row,
-             Array1<double> factor, Array1<double> margin) {
-            new (self) GroupsData(groups_data(rows, first, row, factor, margin));
-          },
+             Array1<double> factor,
+             Array1<double> margin) { new (self) GroupsData(groups_data(rows, first, row, factor, margin)); },
           nb::keep_alive<1, 2>());
   bind_exact<Groups<double>>(m, "GroupsExact");
   bind_ascent<Groups<float>>(m, "GroupsAscent32");

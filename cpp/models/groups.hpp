@@ -79,9 +79,7 @@ class Groups {
   void prepare() {}
 
   void truth(int64_t, Label* y) const { *y = 0; }
-  double loss(int64_t block, const Label* y) const {
-    return *y == 0 ? 0 : data_.group(block)[*y - 1].margin;
-  }
+  double loss(int64_t block, const Label* y) const { return *y == 0 ? 0 : data_.group(block)[*y - 1].margin; }
 
   void open(int64_t block, const Real* W, Scratch& s, bool augmented, Real loss_scale) const {
     s.block = block;
@@ -137,8 +135,8 @@ class Groups {
     double sum = 0;
     for (size_t a = 0; a < s.move.size(); ++a)
       for (size_t b = 0; b <= a; ++b)
-        sum += (a == b ? 1 : 2) * s.move[a].c * s.move[b].c *
-               product(*data_.features, s.move[a].x, s.move[b].x);
+        sum +=
+            (a == b ? 1 : 2) * s.move[a].c * s.move[b].c * product(*data_.features, s.move[a].x, s.move[b].x);
     return sum > 0 ? sum : 0;
   }
   template <class To>

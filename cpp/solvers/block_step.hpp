@@ -101,7 +101,8 @@ class BlockStep<Groups<Real>> {
   double score_ = 0;  // of a group of one, at the last look
 
   Look look_at_one(const Constraint& x, const Real* W, const double* a, double mass) {
-    const double s = x.margin - x.factor * static_cast<double>(structure_.data().features->dot_weights(x.row, W));
+    const double s =
+        x.margin - x.factor * static_cast<double>(structure_.data().features->dot_weights(x.row, W));
     score_ = s;
     const double away = s > 0 ? a[0] : a[1], size = std::abs(s);
     return {size * away / mass, away > 0 ? size : 0, away > 0 ? 0 : size};

@@ -25,7 +25,8 @@ namespace mm {
 
 struct EpochReport {
   int64_t visits = 0, updates = 0, active = 0;
-  double violation = 0;  // sum_i mass_i g_i, each g_i at the w of its visit: the running upper bound less D(a)
+  double violation =
+      0;  // sum_i mass_i g_i, each g_i at the w of its visit: the running upper bound less D(a)
 };
 
 template <class Structure>

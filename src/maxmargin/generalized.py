@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from maxmargin.estimators import SolverMixin
-from maxmargin.models.groups import Groups, Regression, RowModel, numbers
+from maxmargin.models.groups import GroupExamples, Groups, Regression, RowModel, numbers
 from maxmargin.problem.problem import check_weights
 
 SMALL = 10_000  # rows x features
@@ -27,15 +27,11 @@ class RowSVM(SolverMixin, BaseEstimator):
     def weights(self) -> np.ndarray:
         return self.w_
 
-    def _train(self, model: RowModel, X: Any, y: np.ndarray, weights: Any) -> None:
-        """Fit the model; a small problem to rounding, so that its solution depends on nothing else."""
+    def _bind(self, model: RowModel, X: Any, y: np.ndarray) -> tuple[GroupExamples, float | None]:
+        """The examples, and the gap to polish to: a small problem is solved to rounding."""
         model.initialize(X, y)
-        examples = model.bind(X, y)
         small = X.shape[0] * X.shape[1] <= SMALL
-        polish = ROUNDING * max(1.0, float(np.abs(y).mean())) if small else None
-        result = self._minimise(examples, weights, polish)
-        self._keep(result, examples)
-        self.adopt(model, result.w)
+        return model.bind(X, y), ROUNDING * max(1.0, float(np.abs(y).mean())) if small else None
 
     def _read(self, X: Any) -> Any:
         check_is_fitted(self, "coef_")
@@ -106,7 +102,11 @@ class GeneralizedSVM(RowSVM):
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
         if np.ndim(margins) == 0:
             margins = np.full(X.shape[0], margins, dtype=np.float64)
-        self._train(Groups(groups), X, numbers(margins, "margins", X.shape[0]), sample_weight)
+        model = Groups(groups)
+        examples, polish = self._bind(model, X, numbers(margins, "margins", X.shape[0]))
+        result = self._minimise(examples, sample_weight, polish)
+        self._keep(result, examples)
+        self.adopt(model, result.w)
         return self
 
     @staticmethod
@@ -135,7 +135,7 @@ class RegressionSVR(RegressorMixin, RowSVM):
         Errors up to this size cost nothing.
     fit_intercept : bool
     solver : str or solvers.Solver
-        Any solver of the library; "dual-coordinate" is made for this.
+        Any solver of the library; "dual-coordinate" is fast on scaled or sparse features.
     tol : float
         Wanted gap, in units of y.
     max_passes, max_seconds, warm_start, n_jobs, random_state, verbose
@@ -152,7 +152,7 @@ class RegressionSVR(RegressorMixin, RowSVM):
         C: float = 1.0,
         epsilon: float = 0.1,
         fit_intercept: bool = True,
-        solver: Any = "dual-coordinate",
+        solver: Any = "auto",
         tol: float = 1e-3,
         max_passes: float = 1000,
         max_seconds: float | None = None,
@@ -187,7 +187,10 @@ class RegressionSVR(RegressorMixin, RowSVM):
         )
         weights = None if sample_weight is None else check_weights(sample_weight, len(y))
         model = Regression(self.epsilon, 1.0 if self.fit_intercept else None)
-        self._train(model, X, np.asarray(y, dtype=np.float64), weights)
+        examples, polish = self._bind(model, X, np.asarray(y, dtype=np.float64))
+        result = self._minimise(examples, weights, polish)
+        self._keep(result, examples)
+        self.adopt(model, result.w)
         return self
 
     @staticmethod

@@ -133,7 +133,9 @@ def test_classes_are_crammer_and_singer():
 def test_regression_is_linear_svr(C, epsilon):
     X, y = load_diabetes(return_X_y=True)
     X, y = scale(X), scale(y)
-    svr = mm.RegressionSVR(C, epsilon, fit_intercept=False, tol=1e-9, max_passes=50_000).fit(X, y)
+    svr = mm.RegressionSVR(
+        C, epsilon, fit_intercept=False, solver="dual-coordinate", tol=1e-9, max_passes=50_000
+    ).fit(X, y)
     peer = LinearSVR(C=C, epsilon=epsilon, fit_intercept=False, dual=True, tol=1e-9, max_iter=10**6)
     w = peer.fit(X, y).coef_
     theirs = 0.5 * w @ w + C * np.maximum(0, np.abs(y - X @ w) - epsilon).sum()
@@ -302,28 +304,28 @@ def test_regression_in_a_grid_search(generator):
 
 
 def test_bad_input_is_refused(generator):
-    X, l = generator.normal(size=(6, 2)), np.ones(6)
+    X, ones = generator.normal(size=(6, 2)), np.ones(6)
     svm = mm.GeneralizedSVM()
     with refusal("margins must have shape", r"\(6,\)", r"\(5,\)"):
-        svm.fit(X, l[:5])
+        svm.fit(X, ones[:5])
     with refusal(r"margins\[2\]", "finite"):
-        svm.fit(X, np.where(np.arange(6) == 2, np.nan, l))
+        svm.fit(X, np.where(np.arange(6) == 2, np.nan, ones))
     with refusal("groups must rise", "6 rows", "0 to 5"):
-        svm.fit(X, l, [0, 2, 5])
+        svm.fit(X, ones, [0, 2, 5])
     with refusal("groups must rise", "falling"):
-        svm.fit(X, l, [0, 4, 2, 6])
+        svm.fit(X, ones, [0, 4, 2, 6])
     with refusal("groups must be offsets", "whole numbers"):
-        svm.fit(X, l, [0.0, 2.0, 6.0])
+        svm.fit(X, ones, [0.0, 2.0, 6.0])
     with refusal("sample_weight", r"\(2,\)"):
-        svm.fit(X, l, [0, 3, 6], sample_weight=np.ones(6))
+        svm.fit(X, ones, [0, 3, 6], sample_weight=np.ones(6))
     with refusal("NaN"):
-        svm.fit(X * np.nan, l)
+        svm.fit(X * np.nan, ones)
     with refusal("epsilon", "at least 0", "-1"):
-        mm.RegressionSVR(epsilon=-1).fit(X, l)
+        mm.RegressionSVR(epsilon=-1).fit(X, ones)
     with refusal("rescaling", "slack"):
-        mm.StructuralSVM(Regression(), rescaling="slack").fit(X, l)
+        mm.StructuralSVM(Regression(), rescaling="slack").fit(X, ones)
     with refusal("node_weight"):
-        mm.StructuralSVM(Regression()).fit(X, l, node_weight=[1.0])
+        mm.StructuralSVM(Regression()).fit(X, ones, node_weight=[1.0])
     for option in ({"shrinking": "no"}, {"sweeps": -1}, {"inner": 1.0}, {"precision": "half"}):
         with refusal("DualCoordinate", next(iter(option))):
             solvers.DualCoordinate(**option)
@@ -333,7 +335,7 @@ def test_the_core_refuses_constraints_that_do_not_fit(generator):
     examples = bound(Groups([0, 2, 3]), generator.normal(size=(3, 2)), np.ones(3)).examples
     rows, two, three = examples.rows.core.rows, np.array([0, 2, 3]), np.arange(3)
     for first in (np.array([0, 2]), np.array([1, 3]), np.array([0, 4, 3])):
-        with pytest.raises(ValueError, match="fit|overlap"):
+        with pytest.raises(ValueError, match=r"fit|overlap"):
             core.GroupsData(rows, first, three, np.ones(3), np.ones(3))
     with pytest.raises(ValueError, match="not there"):
         core.GroupsData(rows, two, three + 1, np.ones(3), np.ones(3))
@@ -348,6 +350,6 @@ def test_the_core_refuses_constraints_that_do_not_fit(generator):
 
 def test_a_budget_of_passes_is_told(generator):
     X, y = generator.normal(size=(300, 60)), generator.normal(size=300)
-    svr = mm.RegressionSVR(C=100.0, tol=1e-12, max_passes=3)
+    svr = mm.RegressionSVR(C=100.0, solver="dual-coordinate", tol=1e-12, max_passes=3)
     found = quietly(lambda: svr.fit(X, y)).certificate_
     assert not found.converged and found.passes <= 6

@@ -1,4 +1,4 @@
-"""Groups of constraints that share a slack, and regression as groups of two (dual coordinate paper, 1 and A.6).
+"""Groups of constraints that share a slack; regression as groups of two (dual coordinate paper, 1 and A.6).
 
     xi_i(w) = max(0, max_j l_ij - <w, x_ij>)                      Groups: rows x, margins l
     xi_i(w) = max(0, |y_i - <w, x_i>| - epsilon)                  Regression
