@@ -1,6 +1,7 @@
 """Dual coordinate ascent over written constraints; groups that share a slack; regression."""
 
 import pickle
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -31,7 +32,7 @@ def random_groups(generator, sizes, d=5, layout="dense", dtype=np.float64):
         X[generator.uniform(size=X.shape) < 0.4] = 0
     margins = generator.normal(size=len(X)) + 0.5
     blocks = []
-    for a, b in zip(offsets[:-1], offsets[1:], strict=True):
+    for a, b in pairwise(offsets):
         vectors = np.vstack([np.zeros(d), -X[a:b].astype(np.float64)])
         blocks.append(Block(list(range(b - a + 1)), np.append(0.0, margins[a:b]), vectors))
     return (sparse.csr_matrix(X) if layout == "csr" else X), margins, offsets, blocks
