@@ -29,6 +29,8 @@ EXACT: dict[str, Callable[[], Any]] = {
     "fasole-mvp": lambda: solvers.Fasole(rule="mvp"),
     "sda": lambda: "sda",
     "sdm": lambda: "sdm",
+    "dual-coordinate": lambda: "dual-coordinate",
+    "dual-coordinate-all": lambda: solvers.DualCoordinate(shrinking=False),
     "one-slack": lambda: "one-slack",
     "n-slack": lambda: "n-slack",
     "bcfw-pairwise": lambda: solvers.BCFW(pairwise=True),

@@ -1,6 +1,7 @@
 #include "models/multiclass.hpp"
 
 #include "bindings/ascent.hpp"
+#include "bindings/coordinate.hpp"
 #include "bindings/exact.hpp"
 #include "models/slack.hpp"
 
@@ -37,6 +38,8 @@ void bind_multiclass(nb::module_& m) {
   bind_ascent<SlackRescaled<Multiclass<double>>>(m, "MulticlassSlackAscent64");
   bind_ascent<Multiclass<float>>(m, "MulticlassAscent32");
   bind_ascent<Multiclass<double>>(m, "MulticlassAscent64");
+  bind_coordinate<Multiclass<float>>(m, "MulticlassCoordinate32");
+  bind_coordinate<Multiclass<double>>(m, "MulticlassCoordinate64");
 }
 
 }  // namespace mm

@@ -49,6 +49,8 @@ class Multiclass {
             static_cast<Real>(data.cost[static_cast<size_t>(a) * K_ + b]);
   }
 
+  const Data& data() const { return data_; }
+  int labels() const { return K_; }
   int64_t blocks() const { return data_.blocks(); }
   int64_t dimension() const { return data_.dimension(); }
   bool valid(int64_t, const Label* y) const { return *y >= 0 && *y < K_; }
@@ -135,6 +137,16 @@ class Multiclass {
     }
     for (const Term& t : s.move)
       data_.features->add_column(s.block, W, stride_, t.label, static_cast<To>(c * t.c));
+  }
+
+  // W[:, label] += c x for all terms of the move in one walk over the row (not under a kernel).
+  void scatter(const Scratch& s, Real* W) const {
+    const size_t n = s.move.size();
+    if (n == 2)
+      return data_.features->add_pair(s.block, W, stride_, s.move[0].label, s.move[1].label,
+                                      static_cast<Real>(s.move[0].c));
+    for (const Term& t : s.move)
+      data_.features->add_column(s.block, W, stride_, t.label, static_cast<Real>(t.c));
   }
 
  private:

@@ -10,6 +10,7 @@ from maxmargin import callbacks, losses, models, solvers
 from maxmargin.certify import certify, objective
 from maxmargin.classifiers import BinarySVC, MulticlassSVC
 from maxmargin.estimators import StructuralSVM
+from maxmargin.generalized import GeneralizedSVM, RegressionSVR
 from maxmargin.io.model_file import ModelFileError
 from maxmargin.models.base import OracleError
 from maxmargin.models.check import check_model
@@ -22,10 +23,12 @@ __version__ = "0.1.0"
 __all__ = [
     "BinarySVC",
     "Certificate",
+    "GeneralizedSVM",
     "ModelFileError",
     "MulticlassSVC",
     "OracleError",
     "Problem",
+    "RegressionSVR",
     "StructuralSVM",
     "callbacks",
     "certify",

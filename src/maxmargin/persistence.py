@@ -9,12 +9,19 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.classifiers import BinarySVC, MulticlassSVC
 from maxmargin.estimators import StructuralSVM
+from maxmargin.generalized import GeneralizedSVM, RegressionSVR
 from maxmargin.io.model_file import ModelFileError, read, write
 from maxmargin.models import Binary, Chain, Grammar, Kernel, Multiclass
+from maxmargin.models.groups import Groups, Regression
 from maxmargin.problem import Certificate
 
-ESTIMATORS = {kind.__name__: kind for kind in (StructuralSVM, MulticlassSVC, BinarySVC)}
-MODELS = {kind.__name__: kind for kind in (Binary, Multiclass, Chain, Grammar, Kernel)}
+ESTIMATORS = {
+    kind.__name__: kind
+    for kind in (StructuralSVM, MulticlassSVC, BinarySVC, RegressionSVR, GeneralizedSVM)
+}
+MODELS = {
+    kind.__name__: kind for kind in (Binary, Multiclass, Chain, Grammar, Kernel, Groups, Regression)
+}
 SAVED = (
     "C",
     "hinge",

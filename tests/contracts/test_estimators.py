@@ -19,7 +19,14 @@ from reference.problems import chain_case, make_case, multiclass_case
 NAMES = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
 
 
-@parametrize_with_checks([mm.MulticlassSVC(), mm.BinarySVC()])
+@parametrize_with_checks(
+    [
+        mm.MulticlassSVC(),
+        mm.BinarySVC(),
+        mm.RegressionSVR(),
+        mm.RegressionSVR(solver="dual-coordinate"),
+    ]
+)
 def test_flat_front_ends_pass_every_check_of_scikit_learn(estimator, check):
     check(estimator)
 

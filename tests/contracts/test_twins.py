@@ -7,7 +7,8 @@ the dual of the package is the dual of the pseudo-code.
 import numpy as np
 import pytest
 
-from helpers import fit, quietly
+import maxmargin as mm
+from helpers import built_in, fit, quietly
 from maxmargin import solvers
 from reference import twins, twins_batch
 from reference.problems import binary_case, chain_case, fresh, multiclass_case
@@ -69,3 +70,19 @@ def test_proximal_needs_no_more_passes_than_the_plain_recipe(seed, name):
     assert twin.converged
     svm = fit(case, "proximal", tol=1e-3)
     assert svm.certificate_.oracle_calls <= 2 * twin.oracle_calls[-1] + 5 * len(case.Y)
+
+
+@pytest.mark.parametrize("name", [name for name in MAKERS if not name.startswith("chain")])
+def test_epochs_of_dual_coordinate_ascent_are_the_twins(seed, name):
+    case = MAKERS[name](fresh(seed, 10))
+    seeds = [int(s) for s in fresh(seed, 11).integers(2**62, size=PASSES)]
+    expected = twins_batch.dual_coordinate(enumerated(case), seeds).dual
+    model = built_in(case)
+    model.initialize(case.X, case.Y)
+    problem = mm.Problem(model.bind(case.X, case.Y), case.C, case.sample_weight)
+    state = solvers.DualCoordinate().start(problem, 1e-12, fresh(seed))
+    found = []
+    for epoch in seeds:
+        state.core.epoch(epoch, False, 0.0)
+        found.append(state.core.dual())
+    np.testing.assert_allclose(found, expected, rtol=1e-6)

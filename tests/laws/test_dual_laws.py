@@ -13,6 +13,8 @@ ASCENDING = [
     "sda",
     "sda-cyclic",
     "sdm",
+    "dual-coordinate",
+    "dual-coordinate-all",
     "fasole",
     "fasole-sweeps",
     "bcfw",

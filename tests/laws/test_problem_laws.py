@@ -12,7 +12,7 @@ from reference.dense_qp import solve
 from reference.enumerate import MulticlassTruth, enumerate_blocks
 from reference.strategies import cases, chain_cases, multiclass_cases
 
-SOLVERS = ["proximal", "fasole", "sda", "sdm", "bcfw-pairwise"]
+SOLVERS = ["proximal", "fasole", "sda", "sdm", "bcfw-pairwise", "dual-coordinate"]
 few = settings(max_examples=8)
 
 

@@ -1,4 +1,5 @@
-"""Twins that keep a buffer of outputs between oracle passes: FASOLE and the proximal recipe.
+"""Twins that keep a buffer of outputs between oracle passes: FASOLE and the proximal recipe; and batch dual
+coordinate ascent, which needs no oracle.
 
 Notation and the conversion from the paper's lambda are those of `reference.twins`.
 """
@@ -173,4 +174,36 @@ def proximal(problem: Any, tol: float = 1e-6, max_passes: int = 1000, seed: int 
         trace.note()
         if trace.converged:
             break
+    return trace
+
+
+def shuffled(order: np.ndarray, seed: int) -> np.ndarray:
+    """Fisher and Yates with the numbers of SplitMix64, as the compiled epochs draw them."""
+    order, mask = order.copy(), 2**64 - 1
+    for k in range(len(order), 1, -1):
+        seed = (seed + 0x9E3779B97F4A7C15) & mask
+        z = ((seed ^ (seed >> 30)) * 0xBF58476D1CE4E5B9) & mask
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
+        j = (((z ^ (z >> 31)) >> 32) * k) >> 32
+        order[[k - 1, j]] = order[[j, k - 1]]
+    return order
+
+
+def dual_coordinate(problem: Any, seeds: list[int], rounds: int = 200) -> Trace:
+    """Algorithm 1 of the dual coordinate paper over all constraints, one epoch for each seed.
+
+    A visit repeats pair steps until its block is solved: where one of the pair is the true output, the
+    step is the paper's update of a single variable (12), else that of two (15).
+    """
+    state = State(problem)
+    trace = Trace(state, state.w.copy())
+    order = np.array(active_blocks(problem))
+    for seed in seeds:
+        order = shuffled(order, seed)
+        for i in order:
+            for _ in range(rounds):
+                u = problem.oracle(i, state.w)
+                if not pair_step(state, i, u, choose_wss2):
+                    break
+        trace.note()
     return trace

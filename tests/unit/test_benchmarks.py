@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 # The benchmarks are a folder of the repository, not a part of the installed package.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -234,3 +235,16 @@ def test_f1_against_error_runs_small(tmp_path):
     # The best F1 counts the two highest as positive.
     scores = np.array([0.1, 0.4, 0.35, 0.8])
     assert best_threshold(scores, np.array([0, 1, 0, 1])) == 0.4
+
+
+def test_dual_coordinate_beside_liblinear_runs_small(tmp_path: Path) -> None:
+    from benchmarks.papers.dual_coordinate.__main__ import METHODS, WEIGHTS, main, rarest_topics
+
+    rows = main(["--small", "--repeats", "1", "--out", str(tmp_path)])
+    assert len(rows_of(tmp_path / "liblinear.csv")) == len(rows) == 2 * len(WEIGHTS) * len(METHODS)
+    assert all(row["reached"] for row in rows if row["method"] == "dual-coordinate")
+    assert all(row["excess"] > -1e-4 for row in rows)
+    # The first document has both topics and takes the rarer; the class of one document is left out.
+    topics = sparse.csr_matrix([[1, 1, 0], [1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
+    X, y = rarest_topics(np.arange(5), topics, least=2)
+    assert X.tolist() == [0, 1, 2, 3] and len(set(y)) == 2 and y[0] == y[3] != y[1]

@@ -18,6 +18,7 @@ and, where it can, ``batch_loss_augmented_inference(X, Y, w)`` (a list of output
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -52,6 +53,25 @@ def beaten(example: int, lead: float) -> OracleError:
     )
 
 
+@dataclass(frozen=True)
+class Written:
+    """All constraints of all examples, written down: what needs no oracle.
+
+    ``kind`` names the core's structure, ``core`` is its data. ``scale`` is the size of a loss where single
+    precision is worth having. Where output 0 of the structure is the true one, ``truth`` has the codes to
+    translate by.
+    """
+
+    kind: str
+    core: Any
+    scale: float | None = None
+    truth: np.ndarray | None = None
+
+    def translate(self, blocks: np.ndarray, outputs: np.ndarray) -> np.ndarray:
+        """Outputs of the model as numbers of the structure, and back."""
+        return outputs if self.truth is None else outputs ^ self.truth[blocks]
+
+
 class Examples(ABC):
     """A model bound to data: all that a problem asks of it.
 
@@ -81,6 +101,10 @@ class Examples(ABC):
         n_jobs: int = 1,
     ) -> tuple[float, np.ndarray]:
         """Sums of the offsets and of the vectors of the planes of kept outputs, with multipliers."""
+
+    def written(self) -> Written | None:
+        """All constraints, where they are few enough to be written down (margin rescaling)."""
+        return None
 
     def check_rescaling(self, rescaling: str) -> None:
         """Refuse a rescaling that the model cannot answer, before any work."""

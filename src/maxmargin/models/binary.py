@@ -27,7 +27,7 @@ from maxmargin.losses import (
     saved_costs,
     saved_sample_loss,
 )
-from maxmargin.models.base import Examples, no_cost
+from maxmargin.models.base import Examples, Written, no_cost
 from maxmargin.models.flat import FlatExamples, FlatModel
 from maxmargin.models.multivariate import MultivariateExamples
 
@@ -38,8 +38,16 @@ class BinaryExamples(FlatExamples):
     kind = "Binary"
 
     def __init__(self, rows: FeatureRows, labels: LabelSet, codes: np.ndarray, cost: np.ndarray):
-        mistakes = np.array([cost[0, 1], cost[1, 0]])
-        super().__init__(rows, labels, core.BinaryData(rows.core.rows, codes, mistakes))
+        self.codes, self.mistakes = codes, np.array([cost[0, 1], cost[1, 0]])
+        super().__init__(rows, labels, core.BinaryData(rows.core.rows, codes, self.mistakes))
+
+    def written(self) -> Written:
+        """Groups of one: x = y_i x_i, l = cost[y_i]."""
+        everything, margins = np.arange(self.n + 1), self.mistakes[self.codes]
+        data = core.GroupsData(
+            self.rows.core.rows, everything, everything[:-1], 2.0 * self.codes - 1.0, margins
+        )
+        return Written("Groups", data, truth=self.codes)
 
     def scores(self, w: np.ndarray) -> np.ndarray:
         """<w, Psi(x_i, y)> of both labels, one row an example."""

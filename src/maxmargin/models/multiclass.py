@@ -15,8 +15,10 @@ from maxmargin._core import core
 from maxmargin.data.labels import LabelSet
 from maxmargin.data.memory import FeatureRows
 from maxmargin.losses import Costs, ZeroOne, cost_matrix, flat_loss, saved_costs
-from maxmargin.models.base import no_cost
+from maxmargin.models.base import Written, no_cost
 from maxmargin.models.flat import FlatExamples, FlatModel
+
+MOST_WRITTEN = 2**27  # multipliers: above, those of kept outputs alone are stored
 
 
 class MulticlassExamples(FlatExamples):
@@ -27,6 +29,12 @@ class MulticlassExamples(FlatExamples):
     def __init__(self, rows: FeatureRows, labels: LabelSet, codes: np.ndarray, cost: np.ndarray):
         data = core.MulticlassData(rows.core.rows, len(labels), codes, cost.ravel())
         super().__init__(rows, labels, data)
+        self.dearest = float(cost.max())
+
+    def written(self) -> Written | None:
+        if self.n * len(self.labels) > MOST_WRITTEN:
+            return None
+        return Written("Multiclass", self.core, self.dearest)
 
     def scores(self, w: np.ndarray) -> np.ndarray:
         """<w_k, x_i>, one row an example."""

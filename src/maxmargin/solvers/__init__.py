@@ -4,6 +4,7 @@ from maxmargin.solvers.auto import SOLVERS, compatibility_table, make_solver
 from maxmargin.solvers.base import Solver, StepReport
 from maxmargin.solvers.cutting_plane import NSlack, OneSlack
 from maxmargin.solvers.dual_ascent import BCFW, SDA, SDM
+from maxmargin.solvers.dual_coordinate import DualCoordinate
 from maxmargin.solvers.fasole import Fasole
 from maxmargin.solvers.proximal import Proximal
 from maxmargin.solvers.subgradient import Subgradient
@@ -13,6 +14,7 @@ __all__ = [
     "SDA",
     "SDM",
     "SOLVERS",
+    "DualCoordinate",
     "Fasole",
     "NSlack",
     "OneSlack",

@@ -1,0 +1,1 @@
+"""Ramanan, Dual coordinate solvers for large-scale structural SVMs: the batch solver."""

@@ -1,0 +1,236 @@
+// How dual coordinate ascent looks at a block and moves it: all outputs are scored, none is searched for.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "models/groups.hpp"
+#include "models/multiclass.hpp"
+
+namespace mm {
+
+struct Look {
+  double violation;  // g = s(u) - sum_y a(y) s(y) / mass
+  double spread;     // s(u) - min_{a(v) > 0} s(v), what the largest pair step would see
+  double lead;       // s(u) less the next best score if u has all the mass, else 0
+};
+
+template <class Real>
+Look look_at(const Real* s, const double* a, double mass, int n) {
+  double top = s[0], next = -std::numeric_limits<double>::infinity(), mean = 0, low = 0;
+  bool any = false;
+  for (int y = 0; y < n; ++y) {
+    const double value = s[y];
+    if (y > 0 && value > top)
+      next = top, top = value;
+    else if (y > 0 && value > next)
+      next = value;
+    if (a[y] > 0) {
+      mean += a[y] * value;
+      if (!any || value < low) low = value, any = true;
+    }
+  }
+  const double spread = top - low;
+  return {spread > 0 ? top - mean / mass : 0, spread, spread > 0 ? 0 : top - next};
+}
+
+template <class Structure>
+class BlockStep;
+
+// Groups: pair steps, with the inner products of the group kept once they are known.
+template <class Real>
+class BlockStep<Groups<Real>> {
+ public:
+  explicit BlockStep(const Groups<Real>& structure) : structure_(structure), scratch_(structure.scratch()) {
+    const GroupsData& data = structure.data();
+    gram_first_.resize(data.blocks(), -1);
+    int64_t size = 0;
+    for (int64_t i = 0; i < data.blocks(); ++i) {
+      const int n = data.size(i);
+      if (n < 2 || n > most_) continue;
+      gram_first_[i] = size;
+      size += static_cast<int64_t>(n) * n;
+    }
+    gram_.assign(size, std::numeric_limits<double>::quiet_NaN());
+  }
+
+  int outputs(int64_t block) const { return structure_.data().size(block) + 1; }
+
+  void prefetch(int64_t block, const double* a) const {
+    const GroupsData& data = structure_.data();
+    if (data.size(block) == 0) return;
+    const RowView& row = data.features->rows[data.group(block)->row];
+    __builtin_prefetch(a);
+    for (int32_t b = 0; b < 4; ++b) {
+      __builtin_prefetch(static_cast<const char*>(row.value) + 64 * b);
+      if (row.index) __builtin_prefetch(reinterpret_cast<const char*>(row.index) + 64 * b);
+    }
+  }
+
+  Look look(int64_t i, const Real* W, const double* a, double mass) {
+    const GroupsData& data = structure_.data();
+    if (data.size(i) == 1) return look_at_one(*data.group(i), W, a, mass);
+    structure_.open(i, W, scratch_, true, 1);
+    return look_at(scratch_.scores.data(), a, mass, data.size(i) + 1);
+  }
+
+  // Groups of one: the update of a single variable. Else pair steps until the block is solved, or one where
+  // the group is too large to keep its inner products.
+  void move(int64_t i, Real* W, double* a, double mass) {
+    const GroupsData& data = structure_.data();
+    const int n = data.size(i);
+    if (n == 1) return move_one(*data.group(i), W, a, mass);
+    if (gram_first_[i] < 0) return void(pair(i, a, W));
+    before_.assign(a, a + n + 1);
+    for (int round = 0; round < 3 * n; ++round)
+      if (!pair(i, a, nullptr)) break;
+    const Constraint* x = data.group(i);
+    for (int j = 0; j < n; ++j)
+      if (a[j + 1] != before_[j + 1]) add(x[j], W, a[j + 1] - before_[j + 1]);
+  }
+
+ private:
+  static constexpr int most_ = 32;
+  const Groups<Real>& structure_;
+  typename Groups<Real>::Scratch scratch_;
+  std::vector<double> gram_, before_;
+  std::vector<int64_t> gram_first_;
+  double score_ = 0;  // of a group of one, at the last look
+
+  Look look_at_one(const Constraint& x, const Real* W, const double* a, double mass) {
+    const double s =
+        x.margin - x.factor * static_cast<double>(structure_.data().features->dot_weights(x.row, W));
+    score_ = s;
+    const double away = s > 0 ? a[0] : a[1], size = std::abs(s);
+    return {size * away / mass, away > 0 ? size : 0, away > 0 ? 0 : size};
+  }
+
+  void move_one(const Constraint& x, Real* W, double* a, double mass) {
+    const double step = x.square > 0 ? score_ / x.square : score_ * std::numeric_limits<double>::infinity();
+    const double next = std::min(std::max(a[1] + step, 0.0), mass);
+    add(x, W, next - a[1]);
+    a[1] = next;
+    a[0] = mass - next;
+  }
+
+  void add(const Constraint& x, Real* W, double c) const {
+    structure_.data().features->axpy(x.row, W, static_cast<Real>(c * x.factor));
+  }
+
+  // <psi(y), psi(z)>
+  double gram(int64_t i, int y, int z) {
+    if (y == 0 || z == 0) return 0;
+    const GroupsData& data = structure_.data();
+    const Constraint* x = data.group(i);
+    if (y == z) return x[y - 1].square;
+    if (gram_first_[i] < 0) return product(*data.features, x[y - 1], x[z - 1]);
+    double& known = gram_[gram_first_[i] + static_cast<int64_t>(y - 1) * data.size(i) + z - 1];
+    if (std::isnan(known)) {
+      known = product(*data.features, x[y - 1], x[z - 1]);
+      gram_[gram_first_[i] + static_cast<int64_t>(z - 1) * data.size(i) + y - 1] = known;
+    }
+    return known;
+  }
+
+  // One pair step; applied to W, or without W to the scores. False if nothing is to be gained.
+  bool pair(int64_t i, double* a, Real* W) {
+    Real* s = scratch_.scores.data();
+    const int n = outputs(i);
+    const int u = static_cast<int>(std::max_element(s, s + n) - s);
+    int v = -1;
+    double most = 0, step = 0;
+    for (int y = 0; y < n; ++y) {
+      const double g = static_cast<double>(s[u]) - s[y];
+      if (a[y] * g <= most) continue;  // an upper bound on the gain
+      const double curvature = std::max(0.0, gram(i, u, u) + gram(i, y, y) - 2 * gram(i, u, y));
+      const double t = curvature * a[y] <= g ? a[y] : g / curvature;
+      const double gain = t * (g - t * curvature / 2);
+      if (gain > most) most = gain, v = y, step = t;
+    }
+    const double noise = sizeof(Real) == 4 ? 1e-6 : 1e-14;
+    if (v < 0 || static_cast<double>(s[u]) - s[v] <= noise * (1 + std::abs(s[u]))) return false;
+    a[v] = step == a[v] ? 0 : a[v] - step;
+    a[u] += step;
+    const Constraint* x = structure_.data().group(i);
+    if (W) {
+      if (u > 0) add(x[u - 1], W, step);
+      if (v > 0) add(x[v - 1], W, -step);
+    } else {
+      for (int y = 1; y < n; ++y) s[y] -= static_cast<Real>(step * (gram(i, u, y) - gram(i, v, y)));
+    }
+    return true;
+  }
+};
+
+// Classes: psi_i(y) is x_i in the column of y less x_i in that of the truth, so that the block is solved by
+// the projection of a + s / |x|^2 onto { a >= 0, sum a = mass }.
+template <class Real>
+class BlockStep<Multiclass<Real>> {
+ public:
+  explicit BlockStep(const Multiclass<Real>& structure)
+      : structure_(structure), scratch_(structure.scratch()), target_(structure.labels()) {}
+
+  int outputs(int64_t) const { return structure_.labels(); }
+
+  void prefetch(int64_t block, const double* a) const {
+    const RowView& row = structure_.data().features->rows[block];
+    __builtin_prefetch(a);
+    for (int32_t b = 0; b < 4; ++b) {
+      __builtin_prefetch(static_cast<const char*>(row.value) + 64 * b);
+      if (row.index) __builtin_prefetch(reinterpret_cast<const char*>(row.index) + 64 * b);
+    }
+  }
+
+  Look look(int64_t i, const Real* W, const double* a, double mass) {
+    structure_.open(i, W, scratch_, true, 1);
+    return look_at(scratch_.scores.data(), a, mass, structure_.labels());
+  }
+
+  void move(int64_t i, Real* W, double* a, double mass) {
+    const int K = structure_.labels();
+    const Real* s = scratch_.scores.data();
+    const double square = structure_.data().features->norms[i];
+    const int u = static_cast<int>(std::max_element(s, s + K) - s);
+    if (square > 0) {
+      for (int y = 0; y < K; ++y) target_[y] = a[y] + (static_cast<double>(s[y]) - s[u]) / square;
+      project(mass);
+    } else {
+      std::fill(target_.begin(), target_.end(), 0.0);
+      target_[u] = mass;
+    }
+    scratch_.move.clear();
+    for (int y = 0; y < K; ++y) {
+      if (target_[y] == a[y]) continue;
+      scratch_.move.push_back({y, a[y] - target_[y]});
+      a[y] = target_[y];
+    }
+    structure_.scatter(scratch_, W);
+  }
+
+ private:
+  const Multiclass<Real>& structure_;
+  typename Multiclass<Real>::Scratch scratch_;
+  std::vector<double> target_;
+
+  // max(0, target - shift) with the shift that makes the sum `mass`: entries that end at zero are dropped
+  // until none is left to drop (Michelot).
+  void project(double mass) {
+    const int K = static_cast<int>(target_.size());
+    double shift = -std::numeric_limits<double>::infinity();
+    for (int before = K + 1;;) {
+      double sum = 0;
+      int count = 0;
+      for (int y = 0; y < K; ++y)
+        if (target_[y] > shift) sum += target_[y], ++count;
+      if (count == before || count == 0) break;
+      before = count;
+      shift = (sum - mass) / count;
+    }
+    for (double& t : target_) t = t > shift ? t - shift : 0;
+  }
+};
+
+}  // namespace mm

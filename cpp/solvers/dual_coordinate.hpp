@@ -1,0 +1,160 @@
+// Batch dual coordinate ascent over constraints that can all be written down (dual coordinate paper,
+// Algorithm 1): one epoch over the blocks in a fresh random order.
+//
+//   a_i(y) >= 0,  sum_y a_i(y) = mass_i,  w = - sum a psi     the true output (psi = 0, Delta = 0) has the rest
+//   s(y) = Delta_i(y) + <w, psi_i(y)>,  u = argmax s,  g = s(u) - sum_y a(y) s(y) / mass   the share of the gap
+//
+// The paper's update of one variable (12) is a pair step between an output and the true one; its update of two
+// (15), with the misprints mended, is the same step between two others:
+//   step = min(a(v), (s(u) - s(v)) / |psi(u) - psi(v)|^2)     moves multiplier from v to u
+// A visit solves its block: pair steps for groups of constraints, a projection for classes (block_step.hpp).
+//
+// Shrinking: a block with all its mass at the best output, and no other output within `bound` of it, is put
+// aside; `bound` is the largest violation of the last epoch. Nobody may trust a certificate that left blocks
+// out: `reopen` brings all of them back, and the training loop makes an exact pass before it stops.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "solvers/block_step.hpp"
+
+namespace mm {
+
+struct EpochReport {
+  int64_t visits = 0, updates = 0, active = 0;
+  double violation =
+      0;  // sum_i mass_i g_i, each g_i at the w of its visit: the running upper bound less D(a)
+};
+
+template <class Structure>
+class DualCoordinate {
+ public:
+  using Real = typename Structure::Real;
+  using Label = typename Structure::Label;
+
+  Structure structure;
+  std::vector<double> mass;
+  std::vector<double> multipliers;  // a_i(y) of all outputs of all blocks
+  aligned<Real> W;
+
+  DualCoordinate(const typename Structure::Data& data, std::vector<double> block_mass)
+      : structure(data), mass(std::move(block_mass)), W(structure.weights()), step_(structure) {
+    first_.push_back(0);
+    for (size_t i = 0; i < mass.size(); ++i) {
+      first_.push_back(first_.back() + step_.outputs(i));
+      if (mass[i] > 0) order_.push_back(static_cast<int64_t>(i));
+    }
+    aside_.reserve(order_.size());
+    active_ = order_.size();
+    multipliers.resize(first_.back());
+    clear();
+  }
+
+  int64_t first(int64_t block) const { return first_[block]; }
+  int outputs(int64_t block) const { return static_cast<int>(first_[block + 1] - first_[block]); }
+  void reopen() { active_ = order_.size(), bound_ = std::numeric_limits<double>::infinity(); }
+
+  // All multipliers at the true outputs: w = 0.
+  void clear() {
+    std::fill(multipliers.begin(), multipliers.end(), 0.0);
+    for (size_t i = 0; i < mass.size(); ++i) {
+      Label y;
+      structure.truth(i, &y);
+      multipliers[first_[i] + y] = mass[i];
+    }
+    std::fill(W.begin(), W.end(), Real(0));
+  }
+
+  EpochReport epoch(uint64_t seed, bool shrinking, double tolerance) {
+    EpochReport report;
+    shuffle(seed);
+    aside_.clear();
+    size_t kept = 0;
+    double largest = 0;
+    for (size_t k = 0; k < active_; ++k) {
+      const int64_t i = order_[k];
+      if (k + 1 < active_) step_.prefetch(order_[k + 1], multipliers.data() + first_[order_[k + 1]]);
+      double* a = multipliers.data() + first_[i];
+      const Look seen = step_.look(i, W.data(), a, mass[i]);
+      report.violation += mass[i] * seen.violation;
+      if (seen.spread > largest) largest = seen.spread;
+      if (shrinking && seen.lead > bound_) {
+        aside_.push_back(i);
+        continue;
+      }
+      order_[kept++] = i;
+      if (seen.violation > tolerance) ++report.updates, step_.move(i, W.data(), a, mass[i]);
+    }
+    std::copy(aside_.begin(), aside_.end(), order_.begin() + static_cast<int64_t>(kept));
+    report.visits = static_cast<int64_t>(active_);
+    report.active = static_cast<int64_t>(kept);
+    active_ = kept;
+    bound_ = largest > 0 ? largest : std::numeric_limits<double>::infinity();
+    return report;
+  }
+
+  // Calls f(block, output, multiplier) for each positive multiplier.
+  template <class F>
+  void each_support(F&& f) const {
+    for (size_t i = 0; i < mass.size(); ++i)
+      for (int y = 0; y < outputs(i); ++y)
+        if (multipliers[first_[i] + y] > 0) f(static_cast<int64_t>(i), y, multipliers[first_[i] + y]);
+  }
+
+  // sum a Delta
+  double offset() const {
+    double sum = 0;
+    each_support([&](int64_t i, Label y, double a) { sum += a * structure.loss(i, &y); });
+    return sum;
+  }
+
+  // D(a) by the running w: the lower bound.
+  double dual() const {
+    double square = 0;
+    for (const Real w : W) square += static_cast<double>(w) * w;
+    return offset() - square / 2;
+  }
+
+  // w from the multipliers alone, in double precision.
+  void law(std::vector<double>& w) const {
+    w.assign(structure.weights(), 0);
+    auto s = structure.scratch();
+    each_support([&](int64_t i, Label u, double a) {
+      Label y;
+      structure.truth(i, &y);
+      if (u == y) return;
+      structure.build_pair(s, i, &u, &y);
+      structure.apply(s, w.data(), -a);
+    });
+  }
+
+  // Removes the rounding that the updates of w have gathered.
+  void refresh() {
+    std::vector<double> w;
+    law(w);
+    for (size_t j = 0; j < w.size(); ++j) W[j] = static_cast<Real>(w[j]);
+  }
+
+ private:
+  BlockStep<Structure> step_;
+  std::vector<int64_t> first_, order_, aside_;
+  size_t active_ = 0;  // order_[0 : active_] are visited, the rest is shrunk
+  double bound_ = std::numeric_limits<double>::infinity();
+
+  // Fisher and Yates, with the numbers of SplitMix64.
+  void shuffle(uint64_t seed) {
+    for (size_t k = active_; k > 1; --k) {
+      seed += 0x9e3779b97f4a7c15u;
+      uint64_t z = seed;
+      z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+      z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+      z ^= z >> 31;
+      std::swap(order_[k - 1], order_[((z >> 32) * k) >> 32]);
+    }
+  }
+};
+
+}  // namespace mm

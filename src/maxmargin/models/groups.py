@@ -1,0 +1,206 @@
+"""Groups of constraints that share a slack; regression as groups of two (dual coordinate paper, 1 and A.6).
+
+    xi_i(w) = max(0, max_j l_ij - <w, x_ij>)                      Groups: rows x, margins l
+    xi_i(w) = max(0, |y_i - <w, x_i>| - epsilon)                  Regression
+
+Regression is the groups {(x_i, y_i - epsilon), (-x_i, -y_i - epsilon)}: the two never bind at once, so that
+one slack is as good as the paper's two. ``coef_`` is w, (d,), or (d + 1,) with a bias, the bias last.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from maxmargin._core import core
+from maxmargin.data.memory import FeatureRows, feature_rows
+from maxmargin.models.base import CompiledExamples, Model, Written, check_bias, check_lengths
+
+
+class GroupExamples(CompiledExamples):
+    """Constraints in the core; output 0 of a group is "no constraint", output j its j-th."""
+
+    kind = "Groups"
+    enumerates = True
+
+    def __init__(
+        self,
+        rows: FeatureRows,
+        first: np.ndarray,
+        row: np.ndarray,
+        factor: np.ndarray,
+        margins: np.ndarray,
+    ):
+        self.rows, self.sizes = rows, np.diff(first)
+        self.core = core.GroupsData(rows.core.rows, first, row, factor, margins)
+        self.ask = core.GroupsExact(self.core)
+        self.n, self.dimension = self.ask.blocks, self.ask.dimension
+
+    def check_rescaling(self, rescaling: str) -> None:
+        if rescaling != "margin":
+            raise ValueError(
+                f"rescaling={rescaling!r}: constraints with margins have no slack rescaling; "
+                "use sample_weight, or multiply rows and margins"
+            )
+
+    def written(self) -> Written:
+        return Written("Groups", self.core)
+
+    def knows(self, outputs: np.ndarray, blocks: np.ndarray) -> bool:
+        return bool((np.asarray(outputs) <= self.sizes[blocks]).all())
+
+    def predict(self, w: np.ndarray, n_jobs: int) -> np.ndarray:
+        """<w, x> of every row."""
+        return self.rows.core.rows.scores(w, n_jobs)
+
+
+def group_offsets(groups: Any, n_rows: int) -> np.ndarray:
+    """Offsets of the groups, (n + 1,); each row its own group where none are given."""
+    if groups is None:
+        return np.arange(n_rows + 1)
+    offsets = np.asarray(groups)
+    if offsets.ndim != 1 or len(offsets) < 2 or offsets.dtype.kind not in "iu":
+        raise ValueError(
+            "groups must be offsets, whole numbers of shape (n + 1,) with n >= 1, "
+            f"got {offsets.dtype} of shape {offsets.shape}"
+        )
+    if offsets[0] != 0 or offsets[-1] != n_rows or (np.diff(offsets.astype(np.int64)) < 0).any():
+        raise ValueError(
+            f"groups must rise from 0 to the {n_rows} rows of X, "
+            f"got {offsets[0]} to {offsets[-1]}"
+            + (", falling in between" if offsets[0] == 0 and offsets[-1] == n_rows else "")
+        )
+    return np.ascontiguousarray(offsets, dtype=np.int64)
+
+
+def numbers(values: Any, name: str, n: int) -> np.ndarray:
+    """Finite float64 numbers of shape (n,)."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.shape != (n,):
+        raise ValueError(f"{name} must have shape ({n},), one for each row of X, got {array.shape}")
+    if not np.isfinite(array).all():
+        i = int(np.argmin(np.isfinite(array)))
+        raise ValueError(f"{name}[{i}] = {array[i]}: {name} must be finite")
+    return np.ascontiguousarray(array)
+
+
+class RowModel(Model):
+    """What both share: rows of features, one weight for each."""
+
+    bias: float | None = None
+    flat = True
+
+    def _learn(self, X: Any) -> None:
+        shape = X.shape if sp.issparse(X) else np.shape(X)
+        if len(shape) != 2:
+            raise ValueError(f"X must have 2 dimensions (rows, features), got shape {shape}")
+        check_lengths(X, None)
+        check_bias(self.bias)
+        self._measure(int(shape[1]))
+
+    def _measure(self, n_features: int) -> None:
+        self.n_features_ = n_features
+        self.size_joint_feature = n_features + (self.bias is not None)
+
+    def read(self, X: Any) -> FeatureRows:
+        """The rows, in the core."""
+        items = [X if sp.issparse(X) else np.asarray(X)]
+        return feature_rows(items, self.n_features_, self.bias, names="X")
+
+    def bind(self, X: Any, Y: Any = None, node_weight: Any = None) -> GroupExamples:
+        """The model on these rows and their margins or targets."""
+        if node_weight is not None:
+            raise ValueError("node_weight: a group has one slack; use sample_weight")
+        rows = self.read(X)
+        n = rows.core.n_rows
+        return self._constraints(rows, np.zeros(n) if Y is None else numbers(Y, self.given, n))
+
+    given = "Y"
+
+    def _constraints(self, rows: FeatureRows, Y: np.ndarray) -> GroupExamples:
+        raise NotImplementedError
+
+
+class Groups(RowModel):
+    """Rows of X are constraints.
+
+    Parameters
+    ----------
+    groups : array of shape (n + 1,) or None
+        The rows groups[i] : groups[i + 1] share a slack; None: each row has its own.
+    """
+
+    given = "margins"
+
+    def __init__(self, groups: Any = None):
+        self.groups = groups
+
+    def initialize(self, X: Any, Y: Any) -> None:
+        """Learn the number of features."""
+        self._learn(X)
+
+    def _constraints(self, rows: FeatureRows, Y: np.ndarray) -> GroupExamples:
+        n = rows.core.n_rows
+        return GroupExamples(rows, group_offsets(self.groups, n), np.arange(n), np.ones(n), Y)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        return {"n_features": self.n_features_}, {}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> Groups:
+        model = cls()
+        model._measure(state["n_features"])
+        return model
+
+
+class Regression(RowModel):
+    """A real number for a row of features.
+
+    Parameters
+    ----------
+    epsilon : float
+        Errors up to this size cost nothing.
+    bias : float or None
+        Append a constant feature of this value to every row.
+    """
+
+    def __init__(self, epsilon: float = 0.1, bias: float | None = None):
+        self.epsilon = epsilon
+        self.bias = bias
+
+    def initialize(self, X: Any, Y: Any) -> None:
+        """Check epsilon; learn the number of features."""
+        epsilon = self.epsilon
+        number = isinstance(epsilon, int | float | np.number) and not isinstance(epsilon, bool)
+        if not number or not np.isfinite(epsilon) or epsilon < 0:
+            raise ValueError(f"epsilon must be a number of at least 0, got {epsilon!r}")
+        self._learn(X)
+
+    def _constraints(self, rows: FeatureRows, Y: np.ndarray) -> GroupExamples:
+        n = len(Y)
+        margins = np.column_stack([Y, -Y]).ravel() - self.epsilon
+        signs = np.tile([1.0, -1.0], n)
+        return GroupExamples(rows, 2 * np.arange(n + 1), np.repeat(np.arange(n), 2), signs, margins)
+
+    def loss(self, y: float, y_hat: float) -> float:
+        """max(0, |y - y_hat| - epsilon)."""
+        return max(0.0, abs(float(y) - float(y_hat)) - self.epsilon)
+
+    def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
+        """Named parts of w: ``weights`` (d,) and, with a bias, ``bias`` ()."""
+        w = np.asarray(w)
+        if self.bias is None:
+            return {"weights": w}
+        return {"weights": w[:-1], "bias": np.asarray(w[-1] * self.bias)}
+
+    def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        plain = {"epsilon": float(self.epsilon), "bias": self.bias}
+        return {**plain, "n_features": self.n_features_}, {}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> Regression:
+        model = cls(state["epsilon"], state["bias"])
+        model._measure(state["n_features"])
+        return model

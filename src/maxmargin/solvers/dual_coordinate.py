@@ -1,0 +1,188 @@
+"""Batch dual coordinate ascent with single and pair updates (dual coordinate paper, Sections 2 to 4).
+
+    repeat, blocks in random order:                                       (Algorithm 1)
+        s(y) = Delta_i(y) + <w, psi_i(y)>                                 the gradient (11)
+        move multiplier from v to u by min(a(v), (s(u) - s(v)) / |psi(u) - psi(v)|^2)
+
+With v the true output this is the paper's update of a single variable (12), else that of a pair (15); the
+printed clips are misprints, see ``docs/solvers.md``. The lower bound is D(a) by the running w. The running
+upper bound adds sum_i mass_i g_i, each g_i as its own visit saw it (23): an exact pass is made once that
+is close to tol. Started from multipliers, it goes on from there.
+
+Two ways, one method. Where all constraints are written down (two classes, K classes, regression, explicit
+groups) a step is one compiled epoch, ``cpp/solvers/dual_coordinate.hpp``, with shrinking: blocks that
+cannot move are put aside, and all of them are seen again after an exact pass that did not end training.
+Where outputs must be searched for, a step is one pass of the oracle, which gives every violated block a
+new plane and a step, and sweeps of pair steps over the kept planes of the blocks that are not satisfied.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from maxmargin._core import core
+from maxmargin.models.base import Written
+from maxmargin.problem import Problem, Support
+from maxmargin.solvers.base import Solver, StepReport, option
+from maxmargin.solvers.dual_state import PRECISIONS, DualState, open_state
+
+CARE = 0.1  # a block whose share of the gap is this part of tol has nothing to gain
+SINGLE_ENOUGH = 1e-5  # single precision carries a tolerance of this part of the mean loss
+
+
+@dataclass(frozen=True)
+class DualCoordinate(Solver):
+    """Batch dual coordinate ascent.
+
+    Parameters
+    ----------
+    shrinking : bool
+        Put blocks aside that cannot move; without it every pass visits every block.
+    sweeps : int
+        With an oracle: at most so many sweeps over kept outputs after each of its passes.
+    inner : float
+        They end when the gap they see is this part of what the oracle pass saw.
+    keep : int
+        Oracle visits that an output without a multiplier is kept; 0: for ever.
+    precision : "auto", "single" or "double"
+        Of w while it is updated. "auto": single for K classes where tol allows it, else double.
+    """
+
+    name: ClassVar[str] = "dual-coordinate"
+    shrinking: bool = True
+    sweeps: int = 30
+    inner: float = 0.3
+    keep: int = 10
+    precision: str = "auto"
+
+    def __post_init__(self) -> None:
+        option("DualCoordinate", "shrinking", self.shrinking, (True, False))
+        option("DualCoordinate", "precision", self.precision, PRECISIONS)
+        option("DualCoordinate", "inner", self.inner, test=lambda x: 0 <= x < 1, says="in [0, 1)")
+        for name in ("sweeps", "keep"):
+            value = getattr(self, name)
+            option("DualCoordinate", name, value, test=lambda x: x >= 0, says="0 or more")
+
+    def start(
+        self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
+    ) -> CoordinateState | SearchState:
+        single = self.precision == "single"
+        written = problem.examples.written() if problem.rescaling == "margin" else None
+        if written is None:
+            return SearchState(open_state(problem, tol, rng, single, warm), CARE * tol)
+        if self.precision == "auto" and written.scale is not None:
+            single = tol >= SINGLE_ENOUGH * written.scale
+        state = CoordinateState(problem, written, tol, rng, single)
+        if warm is not None:
+            state.restore(warm)
+        return state
+
+    def step(self, problem: Problem, state: CoordinateState | SearchState) -> StepReport:
+        if isinstance(state, CoordinateState):
+            return state.epoch(self.shrinking)
+        return self._search(problem, state)
+
+    def _search(self, problem: Problem, state: SearchState) -> StepReport:
+        """One pass of the oracle, then sweeps over what it has found."""
+        todo, seen = self._visit(problem, state, problem.active, oracle=True)
+        calls = len(problem.active)
+        for _ in range(self.sweeps):
+            blocks = todo if self.shrinking else problem.active
+            todo, left = self._visit(problem, state, blocks, oracle=False)
+            if left <= self.inner * seen:
+                break
+        dual = state.dual
+        return StepReport(calls, seen / problem.total, dual.dual(), dual.n_planes)
+
+    def _visit(
+        self, problem: Problem, state: SearchState, blocks: np.ndarray, oracle: bool
+    ) -> tuple[np.ndarray, float]:
+        """One pass in a fresh order; the blocks that are not satisfied, and the sum of mass_i g_i."""
+        order = state.dual.rng.permutation(blocks)
+        visit = state.dual.visit(
+            order, oracle=oracle, tolerance=state.fine, keep=self.keep, threads=problem.n_jobs
+        )
+        return order[visit.violations > state.fine], visit.violation
+
+    def learn(
+        self, problem: Problem, state: CoordinateState | SearchState, slacks: np.ndarray
+    ) -> None:
+        state.fine *= 0.5  # what was passed over adds up to more than was hoped
+        state.reopen()
+
+    def solution(
+        self, problem: Problem, state: CoordinateState | SearchState
+    ) -> tuple[np.ndarray, Support]:
+        return state.weights(), state.support()
+
+
+class SearchState:
+    """The dual state of a problem whose outputs are searched for, and when a block is satisfied."""
+
+    def __init__(self, dual: DualState, fine: float):
+        self.dual, self.fine = dual, fine
+
+    def weights(self) -> np.ndarray:
+        """w by the law."""
+        return self.dual.weights()
+
+    def support(self) -> Support:
+        """The planes with positive multipliers."""
+        return self.dual.support()
+
+    def reopen(self) -> None:
+        """Remove the rounding that updates of w have gathered."""
+        self.dual.refresh()
+
+
+class CoordinateState:
+    """Multipliers of written constraints, and w."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        written: Written,
+        tol: float,
+        rng: np.random.Generator,
+        single: bool,
+    ):
+        self.problem, self.written, self.rng, self.single = problem, written, rng, single
+        self.fine = CARE * tol
+        name = f"{written.kind}Coordinate{32 if single else 64}"
+        self.core: Any = getattr(core, name)(written.core, problem.mass)
+
+    def epoch(self, shrinking: bool) -> StepReport:
+        """One pass over the blocks that are not put aside."""
+        seed = int(self.rng.integers(2**63))
+        visits, _, _, violation = self.core.epoch(seed, shrinking, self.fine)
+        return StepReport(
+            visits, violation / self.problem.total, self.core.dual(), self.core.n_planes
+        )
+
+    def weights(self) -> np.ndarray:
+        """The running w; by the law where it is held in single precision."""
+        return self.core.weights(self.single)
+
+    def support(self) -> Support:
+        """The constraints with positive multipliers."""
+        blocks, multipliers, numbers = self.core.support()
+        return Support(blocks, multipliers, self.written.translate(blocks, numbers))
+
+    def restore(self, support: Support) -> None:
+        """Start from these multipliers."""
+        point = support.rescaled(self.problem.mass)
+        examples: Any = self.problem.examples
+        if not examples.knows(point.outputs, point.blocks):
+            raise ValueError("warm_start: the last fit had other labels; set warm_start=False")
+        outputs = np.ascontiguousarray(point.outputs, dtype=np.int32)
+        self.core.restore(
+            point.blocks, point.multipliers, self.written.translate(point.blocks, outputs)
+        )
+
+    def reopen(self) -> None:
+        """See all blocks again, with the rounding removed from w."""
+        self.core.refresh()
+        self.core.reopen()
