@@ -18,7 +18,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.callbacks import Callback, LogProgress, ProgressLine
-from maxmargin.data.labels import plain
+from maxmargin.data.labels import CodedSequences, plain
 from maxmargin.models.base import Examples, Model, check_lengths
 from maxmargin.models.python import bind_model
 from maxmargin.problem import Formulation, Problem
@@ -55,7 +55,7 @@ def plain_sequence(data: Any) -> Any:
 def plain_outputs(Y: Any) -> Any:
     """True outputs by position; an array of numbers or strings stays one."""
     Y = plain_sequence(Y)
-    return Y if plain(Y) else [plain_sequence(y) for y in Y]
+    return Y if plain(Y) or isinstance(Y, CodedSequences) else [plain_sequence(y) for y in Y]
 
 
 class SolverMixin:

@@ -6,6 +6,7 @@ from maxmargin.solvers.cutting_plane import NSlack, OneSlack
 from maxmargin.solvers.dual_ascent import BCFW, SDA, SDM
 from maxmargin.solvers.fasole import Fasole
 from maxmargin.solvers.proximal import Proximal
+from maxmargin.solvers.streaming import Streaming
 from maxmargin.solvers.subgradient import Subgradient
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Proximal",
     "Solver",
     "StepReport",
+    "Streaming",
     "Subgradient",
     "compatibility_table",
     "make_solver",

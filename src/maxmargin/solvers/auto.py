@@ -11,10 +11,12 @@ from maxmargin.solvers.cutting_plane import NSlack, OneSlack
 from maxmargin.solvers.dual_ascent import BCFW, SDA, SDM
 from maxmargin.solvers.fasole import Fasole
 from maxmargin.solvers.proximal import Proximal
+from maxmargin.solvers.streaming import Streaming
 from maxmargin.solvers.subgradient import Subgradient
 
 SOLVERS: dict[str, type[Solver]] = {
-    kind.name: kind for kind in (Proximal, Fasole, SDA, SDM, BCFW, OneSlack, NSlack, Subgradient)
+    kind.name: kind
+    for kind in (Proximal, Fasole, SDA, SDM, BCFW, OneSlack, NSlack, Streaming, Subgradient)
 }
 
 
