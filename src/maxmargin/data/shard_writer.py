@@ -84,9 +84,7 @@ class ShardWriter:
         self.folder.mkdir(parents=True, exist_ok=True)
         manifest = self.folder / NAME
         if manifest.exists() and not overwrite:
-            raise ShardError(
-                f"{self.folder} holds a data set already; overwrite=True replaces it"
-            )
+            raise ShardError(f"{self.folder} holds a data set already; overwrite=True replaces it")
         # Without its manifest the old data set is no longer whole, whatever happens from here on.
         manifest.unlink(missing_ok=True)
         for old in self.folder.glob("shard-[0-9]*.*"):

@@ -48,6 +48,9 @@ class ChainExamples(CompiledExamples):
     def state_name(self, rescaling: str, single: bool) -> str:
         return super().state_name(rescaling, single) + ("x8" if len(self.labels) <= 256 else "x16")
 
+    def output_sizes(self, blocks: np.ndarray) -> np.ndarray:
+        return np.diff(self.rows.offsets)[blocks]
+
     def split(self, codes: np.ndarray) -> list[np.ndarray]:
         """Labels of each sequence from the codes of all rows."""
         labels = self.labels.decode(codes)

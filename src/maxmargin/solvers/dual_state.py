@@ -129,7 +129,8 @@ class DualState:
 
     def dual(self) -> float:
         """D(a) by the running w."""
-        return self.core.dual()
+        past = self.problem.past
+        return self.core.dual() + (0.0 if past is None else past.offset)
 
     @property
     def n_planes(self) -> int:
@@ -243,6 +244,8 @@ def open_state(
     """A state for the problem's model."""
     kind = ExplicitState if problem.examples.core is None else DualState
     state = kind(problem, tol, rng, single, lean)
+    if problem.past is not None:
+        state.core.freeze(np.ascontiguousarray(problem.past.vector))
     if warm is not None:
         state.restore(warm)
     return state
