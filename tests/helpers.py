@@ -31,6 +31,7 @@ EXACT: dict[str, Callable[[], Any]] = {
     "sdm": lambda: "sdm",
     "one-slack": lambda: "one-slack",
     "n-slack": lambda: "n-slack",
+    "streaming-cyclic": lambda: solvers.Streaming(passes=None),
     "bcfw-pairwise": lambda: solvers.BCFW(pairwise=True),
     "bcfw-pairwise-gap": lambda: solvers.BCFW(pairwise=True, gap_sampling=True),
 }
@@ -41,6 +42,7 @@ RATED: dict[str, Callable[[], Any]] = {
     "bcfw-gap": lambda: solvers.BCFW(gap_sampling=True),
     "bcfw-average": lambda: solvers.BCFW(averaging=True),
     "bcfw-fixed-step": lambda: solvers.BCFW(line_search=False),
+    "streaming": lambda: "streaming",
     "subgradient": lambda: "subgradient",
     "subgradient-last": lambda: solvers.Subgradient(averaging=False),
 }

@@ -238,7 +238,7 @@ class StructuralSVM(SolverMixin, BaseEstimator):
     hinge, rescaling : str
         The formulation; this version solves hinge="max", rescaling="margin".
     solver : str or solvers.Solver
-        "auto", "proximal", "fasole", "sda", "sdm", "bcfw", "subgradient", or an instance with options.
+        "auto", "proximal", "fasole", "sda", "sdm", "bcfw", "streaming", ..., or an instance with options.
     tol : float
         Wanted gap, in units of the task loss.
     max_passes, max_seconds : float

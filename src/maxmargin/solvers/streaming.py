@@ -45,7 +45,7 @@ class Streaming(Solver):
     chunk : int
         Examples explored before the running gap is looked at.
     rounds : int
-        At most so many oracle calls for an example while its chunk is at hand, as long as these find much.
+        At most so many oracle calls for an example while its chunk is at hand, as long as they find much.
     revisits : int
         Visits to cached blocks that an explored example pays for.
     sweeps : int
@@ -63,7 +63,7 @@ class Streaming(Solver):
     cache_bytes: int = 64 * 2**20
     passes: int | None = 1
     chunk: int = 100
-    rounds: int = 1
+    rounds: int = 3
     revisits: int = 10
     sweeps: int = 30
     share: float = 0.5
