@@ -234,3 +234,15 @@ def test_f1_against_error_runs_small(tmp_path):
     # The best F1 counts the two highest as positive.
     scores = np.array([0.1, 0.4, 0.35, 0.8])
     assert best_threshold(scores, np.array([0, 1, 0, 1])) == 0.4
+
+
+def test_streaming_runs_small(tmp_path, monkeypatch):
+    from benchmarks.papers.streaming.__main__ import main
+
+    monkeypatch.chdir(Path(__file__).parents[2])  # the child process imports the benchmarks
+    results = main(["--small", "--cache-bytes", "100000", "--out", str(tmp_path)])
+    (memory,) = results["memory"]
+    assert memory["within"] and memory["data_bytes"] > 4e6 and memory["status"] == "passes made"
+    assert {row["task"] for row in results["objective"]} == {"covertype", "brown-tags"}
+    assert all(row["converged"] for row in results["objective"] if row["passes"] == "to tol")
+    assert len(rows_of(tmp_path / "objective.csv")) == 2 * 2 * 2

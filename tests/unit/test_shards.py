@@ -73,6 +73,7 @@ def test_sequences_come_back(generator, tmp_path, kind):
     assert [len(y) for y in data.Y[2:5]] == [len(y) for y in Y[2:5]]
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("solver", ["auto", "sda", "one-slack", "streaming"])
 @pytest.mark.parametrize("kind", ["dense", "csr"])
 def test_a_fit_reads_mapped_files_as_it_reads_arrays(generator, tmp_path, kind, solver):
@@ -359,7 +360,7 @@ def test_svmlight_becomes_rows(generator, tmp_path, monkeypatch):
     monkeypatch.setattr("maxmargin.data.formats.CHUNK_BYTES", 300)
     X, _ = rows(generator, "csr")
     y = generator.integers(4, size=60) - 1
-    dump_svmlight_file(X, y, tmp_path / "t", zero_based=False)
+    dump_svmlight_file(X, y, str(tmp_path / "t"), zero_based=False)
     mm.data.svmlight_to_shards(tmp_path / "t", tmp_path / "shards", dtype=np.float64)
     data = mm.data.open_shards(tmp_path / "shards")
     np.testing.assert_allclose(data.X.tocsr().toarray(), X.toarray())
