@@ -105,8 +105,7 @@ class FlatSVC(SolverMixin, ClassifierMixin, BaseEstimator):
             raise ValueError("partial_fit: class_weight needs all examples; give sample_weight")
         X, y = self._checked(X, y, reset=getattr(self, "memory_", None) is None)
         known = y if classes is None else np.asarray(classes)
-        model = self._model_of_stream(lambda: self._model(known), X, y, classes)
-        self._stream(model, X, y, sample_weight)
+        self._stream(lambda: self._model(known), X, y, classes, sample_weight)
         return self
 
     def example_weights(self, y: Any, sample_weight: Any) -> np.ndarray | None:

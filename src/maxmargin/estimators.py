@@ -18,8 +18,16 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.callbacks import Callback, LogProgress, ProgressLine
-from maxmargin.data.labels import CodedSequences, LabelSet, plain
-from maxmargin.incremental import Memory, Settings, advance, streaming_of, support_of
+from maxmargin.data.labels import CodedSequences, plain
+from maxmargin.incremental import (
+    Memory,
+    Settings,
+    advance,
+    first_model,
+    next_model,
+    streaming_of,
+    support_of,
+)
 from maxmargin.models.base import Examples, Model, check_lengths
 from maxmargin.models.python import bind_model
 from maxmargin.problem import Formulation, Problem
@@ -61,6 +69,9 @@ def plain_outputs(Y: Any) -> Any:
 
 class SolverMixin:
     """Training, shared by the estimators: parameters in, fitted attributes out."""
+
+    memory_: Memory | None  # of ``partial_fit``
+    fingerprint_: str
 
     def example_weights(self, y: Any, sample_weight: Any) -> Any:
         """v_i of the objective, from what the user gave for each example."""
@@ -130,38 +141,22 @@ class SolverMixin:
             "random_state": seed_of(me.random_state),
         }
 
-    def _model_of_stream(self, make: Any, X: Any, Y: Any, classes: Any) -> Any:
-        """The model of the chunks so far; the first chunk makes it."""
-        memory = getattr(self, "memory_", None)
-        if memory is None:
-            model = make()
-            if classes is not None:
-                if "classes" not in model.get_params():
-                    raise ValueError(f"classes: model {type(model).__name__} does not take them")
-                model.set_params(classes=classes)
-            model.initialize(X, Y)
-            self.memory_ = Memory(check_weight_of_risk(self.C))  # type: ignore[attr-defined]
-            return model
-        if memory.C != self.C:  # type: ignore[attr-defined]
-            raise ValueError(
-                f"partial_fit: C was {memory.C} for the chunks before; fit begins anew"
-            )
-        model: Any = self.model_  # type: ignore[attr-defined]
-        if classes is not None and not np.array_equal(LabelSet(classes).classes, model.classes_):
-            raise ValueError("partial_fit: classes must be those of the first call, or None")
-        return model
-
-    def _stream(self, model: Any, X: Any, Y: Any, sample_weight: Any) -> None:
-        """One chunk of ``partial_fit``."""
+    def _stream(self, make: Any, X: Any, Y: Any, classes: Any, sample_weight: Any) -> None:
+        """One chunk of ``partial_fit``; ``make`` gives the model of the first."""
         me: Any = self
         check_lengths(X, Y)
-        weights = check_weights(sample_weight, len(Y))
+        memory: Memory | None = getattr(self, "memory_", None)
+        if memory is None:
+            model, memory = first_model(make(), X, Y, classes), Memory(check_weight_of_risk(me.C))
+        else:
+            model = next_model(memory, me, classes)
         settings = Settings(
             streaming_of(me.solver), self._formulation(), count_jobs(me.n_jobs), self._options()
         )
-        self.memory_, result, examples = advance(self.memory_, model, X, Y, weights, settings)
+        weights = check_weights(sample_weight, len(Y))
+        memory, result, examples = advance(memory, model, X, Y, weights, settings)
         self._keep(result, examples)
-        self.support_ = support_of(self.memory_)
+        self.memory_, self.support_ = memory, support_of(memory)
         self.adopt(model, result.w)
         if result.certificate.gap > me.tol:
             warn_not_converged(result)
@@ -344,8 +339,7 @@ class StructuralSVM(SolverMixin, BaseEstimator):
         self._check_shared()
         self._check_reserved()
         X, Y = plain_sequence(X), plain_outputs(Y)
-        model = self._model_of_stream(lambda: clone(self.model, safe=False), X, Y, classes)
-        self._stream(model, X, Y, sample_weight)
+        self._stream(lambda: clone(self.model, safe=False), X, Y, classes, sample_weight)
         self.weighted_nodes_ = False
         return self
 

@@ -20,8 +20,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin._core import core
-from maxmargin.data.labels import CodedSequences
-from maxmargin.data.mapped import Mapped, MappedRows
+from maxmargin.data.labels import CodedSequences, LabelSet
+from maxmargin.data.mapped import MappedRows, MappedSequences
 from maxmargin.models.base import CompiledExamples, Examples
 from maxmargin.models.python import bind_model
 from maxmargin.problem import Certificate, Formulation, Past, PastProblem, Support
@@ -75,6 +75,27 @@ def streaming_of(solver: Any) -> Streaming:
     return Streaming(passes=None) if solver == "auto" else Streaming()
 
 
+def first_model(model: Any, X: Any, Y: Any, classes: Any) -> Any:
+    """The model of a stream, made ready by its first chunk."""
+    if classes is not None:
+        if "classes" not in getattr(model, "get_params", dict)():
+            raise ValueError(f"classes: model {type(model).__name__} does not take them")
+        model.set_params(classes=classes)
+    model.initialize(X, Y)
+    return model
+
+
+def next_model(memory: Memory, svm: Any, classes: Any) -> Any:
+    """The model of the chunks before; refuses what must stay as it was."""
+    if memory.C != svm.C:
+        raise ValueError(f"partial_fit: C was {memory.C} for the chunks before; fit begins anew")
+    if classes is not None:
+        given, known = LabelSet(classes).classes, svm.model_.classes_
+        if not np.array_equal(given, known):
+            raise ValueError("partial_fit: classes must be those of the first call, or None")
+    return svm.model_
+
+
 def check_model_of_stream(examples: Examples) -> None:
     """Refuse models whose examples cannot be told apart."""
     if examples.kernelised:
@@ -87,7 +108,7 @@ def in_memory(X: Any) -> Any:
     """A chunk of mapped rows as ordinary arrays."""
     if isinstance(X, MappedRows):
         return X.tocsr() if X.sparse else np.asarray(X)
-    return [X[i] for i in range(len(X))] if isinstance(X, Mapped | CodedSequences) else X
+    return list(X) if isinstance(X, MappedSequences | CodedSequences) else X
 
 
 def size_of(X: Any) -> int:

@@ -261,7 +261,6 @@ def test_codes_and_columns_outside_are_refused_without_checksums(written):
     data = mm.data.open_shards(written, verify=False)
     with refusal("column indices"):
         mm.StructuralSVM(models.Chain()).fit(data.X, data.Y)
-    path.write_bytes(good)
     path = written / "shard-00000.codes"
     path.write_bytes(np.full(path.stat().st_size // 4, 3, "<i4").tobytes())
     with refusal(path.name, "code"):

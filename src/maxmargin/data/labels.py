@@ -67,7 +67,7 @@ class LabelSet:
         if isinstance(classes, CodedSequences):
             classes = classes.used()
         if plain(classes):
-            self.classes = np.unique(classes)  # type: ignore[call-overload]
+            self.classes = np.unique(classes)  # type: ignore[call-overload,arg-type]
         else:
             try:
                 distinct = list(dict.fromkeys(classes))

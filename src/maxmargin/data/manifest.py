@@ -18,7 +18,6 @@ import json
 import math
 import os
 import re
-import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -100,15 +99,15 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Put the manifest in its place, whole or not at all."""
     content = {"format": FORMAT, "version": VERSION, **asdict(manifest)}
     text = json.dumps(content, allow_nan=False, indent=1)
-    handle, temporary = tempfile.mkstemp(dir=folder, prefix=NAME, suffix=".part")
+    temporary = folder / f"{NAME}.part"
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        with open(temporary, "w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, folder / NAME)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
     sync_folder(folder)
 

@@ -149,9 +149,11 @@ class ShardWriter:
             self.dtype = np.dtype(wanted)
         elif first is False and self.dtype == np.float32 and wanted is np.float64:
             raise ValueError(f"{where} is {kind}, but the shards hold float32: give dtype=float64")
-        matrix = (as_csr if self.sparse else as_dense)(X, self.dtype.type, where)
         if self.sparse:
-            matrix.sum_duplicates()
+            tidy = not sp.issparse(X) or X.tocsr().has_canonical_format
+            matrix: Any = as_csr(X, self.dtype.type, where, canonical=not tidy)
+        else:
+            matrix = as_dense(X, self.dtype.type, where)
         values = matrix.data if self.sparse else matrix
         if not np.isfinite(values).all():
             raise ValueError(f"{where} or a row after it contains NaN or infinity")
@@ -190,8 +192,8 @@ class ShardWriter:
 
     def _flush(self) -> None:
         """Write the buffered examples as a shard."""
-        k, assert_type = len(self.shards), self.dtype
-        assert assert_type is not None
+        k, dtype = len(self.shards), self.dtype
+        assert dtype is not None
         parts: dict[str, np.ndarray] = {}
         entries = 0
         if self.sparse:
@@ -204,7 +206,7 @@ class ShardWriter:
             parts["indptr"] = np.concatenate([[0], np.cumsum(counts)]).astype("<i4")
         else:
             parts["data"] = np.concatenate(self.buffer)
-        parts["data"] = parts["data"].astype(assert_type.newbyteorder("<"), copy=False)
+        parts["data"] = parts["data"].astype(dtype.newbyteorder("<"), copy=False)
         rows = sum(self.lengths)
         if self.kind == "sequences":
             parts["offsets"] = np.concatenate([[0], np.cumsum(self.lengths)]).astype("<i8")
