@@ -33,6 +33,7 @@ EXACT: dict[str, Callable[[], Any]] = {
     "dual-coordinate-all": lambda: solvers.DualCoordinate(shrinking=False),
     "one-slack": lambda: "one-slack",
     "n-slack": lambda: "n-slack",
+    "streaming-cyclic": lambda: solvers.Streaming(passes=None),
     "bcfw-pairwise": lambda: solvers.BCFW(pairwise=True),
     "bcfw-pairwise-gap": lambda: solvers.BCFW(pairwise=True, gap_sampling=True),
 }
@@ -43,6 +44,7 @@ RATED: dict[str, Callable[[], Any]] = {
     "bcfw-gap": lambda: solvers.BCFW(gap_sampling=True),
     "bcfw-average": lambda: solvers.BCFW(averaging=True),
     "bcfw-fixed-step": lambda: solvers.BCFW(line_search=False),
+    "streaming": lambda: "streaming",
     "subgradient": lambda: "subgradient",
     "subgradient-last": lambda: solvers.Subgradient(averaging=False),
 }

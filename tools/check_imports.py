@@ -31,8 +31,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "result": {"problem"},
     "solvers": {"_core", "models", "problem", "runtime"},
     "train": {"callbacks", "problem", "result", "solvers"},
-    "estimators": BASIC | {"models", "problem", "result", "solvers", "train"},
-    "classifiers": {"estimators", "models", "problem"},
+    "incremental": BASIC | {"models", "problem", "result", "solvers", "train"},
+    "estimators": BASIC | {"incremental", "models", "problem", "result", "solvers", "train"},
+    "classifiers": {"data", "estimators", "models", "problem"},
     "generalized": {"estimators", "models", "problem"},
     "certify": {"estimators", "models", "problem"},
     "persistence": {

@@ -18,7 +18,7 @@ solvers declare; do not edit. A test compares this page with the code.
 
 {table}
 "reaches any tol": a tight `tol` is reached in practice, not only in the limit. `BCFW` does so
-with `pairwise=True`.
+with `pairwise=True`, `Streaming` with `passes=None` and a cache that is large enough.
 
 A formulation without a `yes` is refused before the first pass, with the names of the solvers that
 can. `prior` and `nonnegative` must be None in this version.

@@ -17,28 +17,32 @@ class Ascent {
   using Label = typename Structure::Label;
   DualState<Structure> state;
 
-  Ascent(const typename Structure::Data& data, Array1<double> mass)
-      : state(data, to_vector(mass)), ascent_(state) {}
+  Ascent(const typename Structure::Data& data, Array1<double> mass, bool lean)
+      : state(data, to_vector(mass), lean), ascent_(state) {}
 
   nb::tuple visit(Array1<int64_t> order, int rule, bool oracle, bool update, bool slacks, bool line_search,
-                  double tolerance, int keep, int threads) {
-    const VisitOptions options{static_cast<Rule>(rule), oracle, update, slacks, line_search, tolerance, keep};
+                  double tolerance, int keep, int threads, int64_t room) {
+    const VisitOptions options{
+        static_cast<Rule>(rule), oracle, update, slacks, line_search, tolerance, keep, room};
     const int64_t n = static_cast<int64_t>(order.size());
     std::vector<double> violations(n), xi(slacks ? n : 0);
     VisitReport report;
     {
       nb::gil_scoped_release release;
+      ++state.clock;
       report = threads > 1 ? race(order.data(), n, options, violations.data(), xi.data(), threads)
                            : ascent_.pass(order.data(), n, options, violations.data(), xi.data());
       state.steps += static_cast<double>(n);
+      held_ += report.bytes;
     }
     return nb::make_tuple(to_numpy(std::move(violations)), to_numpy(std::move(xi)), report.oracle_calls,
-                          report.updates, report.violation, report.gain);
+                          report.updates, report.violation, report.gain, report.refused);
   }
 
   nb::tuple subgradient(Array1<int64_t> order, double active) {
     nb::gil_scoped_release release;
     const VisitReport r = subgradient_pass(state, order.data(), static_cast<int64_t>(order.size()), active);
+    held_ = state.held();
     nb::gil_scoped_acquire acquire;
     return nb::make_tuple(r.oracle_calls, r.violation);
   }
@@ -98,29 +102,43 @@ class Ascent {
   }
 
   void clear() {
-    for (auto& block : state.blocks)
-      for (auto& plane : block.planes) plane.multiplier = 0;
+    for (size_t i = 0; i < state.blocks.size(); ++i) {
+      state.lay(static_cast<int64_t>(i));
+      for (auto& plane : state.blocks[i].planes) plane.multiplier = 0;
+    }
+    held_ = state.held();
   }
 
   // Takes multipliers from outside; they must fit the masses (checked by the caller).
   void restore(Array1<int64_t> blocks, Array1<double> multipliers, Array1<Label> outputs) {
-    clear();
+    for (auto& block : state.blocks)
+      for (auto& plane : block.planes) plane.multiplier = 0;
+    std::vector<Label> truth;
     const Label* y = outputs.data();
     const Label* end = y + outputs.size();
     for (size_t p = 0; p < blocks.size(); ++p) {
       const int64_t i = blocks.data()[p];
       if (i < 0 || i >= static_cast<int64_t>(state.blocks.size()) || end - y < state.structure.output_size(i))
         throw std::invalid_argument("the kept outputs do not fit the examples");
-      const int j = state.find(i, y);
-      if (j < 0)
-        state.add(i, y, multipliers.data()[p]);
-      else
-        state.blocks[i].planes[j].multiplier += multipliers.data()[p];
+      restore_plane(i, y, multipliers.data()[p], truth);
       y += state.structure.output_size(i);
     }
     if (y != end) throw std::invalid_argument("the kept outputs do not fit the examples");
+    held_ = state.held();
     state.refresh();
   }
+
+  // Takes w of multipliers that are fixed from now on; those that are kept add to it.
+  void freeze(Array1<double> w) {
+    if (static_cast<int64_t>(w.size()) != state.structure.dimension())
+      throw nb::value_error("the fixed part does not fit the problem");
+    state.base.assign(state.structure.weights(), 0);
+    state.structure.pack(w.data(), state.base.data());
+    state.refresh();
+  }
+
+  void prune(int64_t most) { held_ = state.prune(most); }
+  int64_t held() const { return held_; }
 
   int64_t bytes() const {
     int64_t n = 0;
@@ -131,6 +149,24 @@ class Ascent {
 
  private:
   DualAscent<Structure> ascent_;
+  int64_t held_ = 0;  // bytes of all outputs, as the allocator counts them
+
+  void restore_plane(int64_t i, const Label* y, double multiplier, std::vector<Label>& truth) {
+    auto& block = state.blocks[i];
+    if (block.planes.empty()) {
+      truth.resize(state.structure.output_size(i));
+      state.structure.truth(i, truth.data());
+      // The true output with the whole mass is what a block that keeps nothing stands for.
+      if (multiplier >= state.mass[i] && state.structure.same(i, y, truth.data())) return;
+      state.lay(i);
+      block.planes[0].multiplier = 0;
+    }
+    const int j = state.find(i, y);
+    if (j < 0)
+      state.add(i, y, multiplier);
+    else
+      block.planes[j].multiplier += multiplier;
+  }
 
   // Threads on disjoint blocks and one w, without locks: an update of w may be lost, a multiplier never.
   // w is recomputed from the multipliers after each oracle pass, so the law holds to what the cached passes
@@ -138,10 +174,12 @@ class Ascent {
   VisitReport race(const int64_t* order, int64_t n, const VisitOptions& options, double* violations,
                    double* slacks, int threads) {
     std::vector<VisitReport> reports(threads);
+    VisitOptions shared = options;
+    if (options.room >= 0) shared.room = options.room / threads;
     parallel(n, threads, [&](int64_t from, int64_t to, int k) {
       DualAscent<Structure> own(state);
       double* part = options.slacks ? slacks + from : slacks;
-      reports[k] = own.pass(order + from, to - from, options, violations + from, part);
+      reports[k] = own.pass(order + from, to - from, shared, violations + from, part);
     });
     VisitReport total;
     for (const auto& r : reports) total += r;
@@ -154,7 +192,7 @@ template <class Structure>
 nb::class_<Ascent<Structure>> bind_ascent(nb::module_& m, const char* name) {
   using A = Ascent<Structure>;
   return nb::class_<A>(m, name)
-      .def(nb::init<const typename Structure::Data&, Array1<double>>(), nb::keep_alive<1, 2>())
+      .def(nb::init<const typename Structure::Data&, Array1<double>, bool>(), nb::keep_alive<1, 2>())
       .def("visit", &A::visit)
       .def("subgradient", &A::subgradient)
       .def("probe", &A::probe)
@@ -164,6 +202,9 @@ nb::class_<Ascent<Structure>> bind_ascent(nb::module_& m, const char* name) {
       .def("support", &A::support)
       .def("restore", &A::restore)
       .def("clear", &A::clear)
+      .def("freeze", &A::freeze)
+      .def("prune", &A::prune, nb::call_guard<nb::gil_scoped_release>())
+      .def_prop_ro("held", &A::held)
       .def(
           "refresh", [](A& a) { a.state.refresh(); }, nb::call_guard<nb::gil_scoped_release>())
       .def(

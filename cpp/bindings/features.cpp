@@ -20,7 +20,7 @@ struct Checked {
 };
 
 template <class T>
-void list_nonzeros(Checked& c) {
+void list_nonzeros(Checked& c, bool in_place) {
   Features& f = c.features;
   int64_t count = 0;
   bool ones = true;
@@ -38,7 +38,8 @@ void list_nonzeros(Checked& c) {
     count += nonzeros;
     ones &= row_ones;
   }
-  if (c.bad_row >= 0 || f.size() == 0 || (!ones && sizeof(T) == 8)) return;
+  // The lists are as long as the data: none for rows that stay where they are, on a disk.
+  if (in_place || c.bad_row >= 0 || f.size() == 0 || (!ones && sizeof(T) == 8)) return;
   if (static_cast<double>(count) > sparse_share * static_cast<double>(f.size() * f.columns)) return;
   f.owned.reserve(count);
   if (!ones) f.owned_values.reserve(count);
@@ -58,7 +59,7 @@ void list_nonzeros(Checked& c) {
 }
 
 template <class T>
-Checked* dense(nb::list arrays, int64_t columns, double bias) {
+Checked* dense(nb::list arrays, int64_t columns, double bias, bool in_place) {
   auto* c = new Checked;
   c->features.kind = sizeof(T) == 4 ? Kind::dense32 : Kind::dense64;
   c->features.columns = columns;
@@ -69,7 +70,7 @@ Checked* dense(nb::list arrays, int64_t columns, double bias) {
       c->features.rows.push_back({nullptr, a.data() + r * columns, static_cast<int32_t>(columns)});
   }
   nb::gil_scoped_release release;
-  list_nonzeros<T>(*c);
+  list_nonzeros<T>(*c, in_place);
   c->features.measure();
   return c;
 }

@@ -77,6 +77,9 @@ class Explicit {
     pool_[id] = Plane{};
     free_.push_back(id);
   }
+  int64_t bytes_of(int32_t id) const {
+    return id == 0 ? 0 : static_cast<int64_t>(sizeof(Plane) + 12 * pool_[id].index.size() + 32);
+  }
   void offer(int64_t block, int32_t id) { offered_[block] = id; }
   const Plane& plane(int32_t id) const { return pool_[id]; }
 

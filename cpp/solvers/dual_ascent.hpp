@@ -26,16 +26,20 @@ struct VisitOptions {
   bool slacks = false;      // oracle: tell each block's slack max_y s(y) - s(y_i), too
   bool line_search = true;  // frank_wolfe: the exact step, or 2n / (visits + 2n)
   double tolerance = 0;
-  int keep = 0;  // forget outputs without a multiplier after so many oracle visits; 0: never
+  int keep = 0;       // forget outputs without a multiplier after so many oracle visits; 0: never
+  int64_t room = -1;  // bytes that the outputs found may take in this pass; what finds none is not kept
 };
 
 struct VisitReport {
   int64_t oracle_calls = 0, updates = 0;
   double violation = 0;  // sum_i mass_i g_i, each g_i at the w of its visit
   double gain = 0;       // increase of the (proximal) dual
+  int64_t bytes = 0;     // more than were held before
+  int64_t refused = 0;   // outputs that found no room
 
   void operator+=(const VisitReport& r) {
     oracle_calls += r.oracle_calls, updates += r.updates, violation += r.violation, gain += r.gain;
+    bytes += r.bytes, refused += r.refused;
   }
 };
 
@@ -70,8 +74,14 @@ class DualAscent {
   double visit(int64_t i, const VisitOptions& options, VisitReport& report) {
     const Structure& structure = state_.structure;
     auto& block = state_.blocks[i];
-    const int kept = static_cast<int>(block.planes.size());
+    const bool bare = block.planes.empty();  // the true output alone
+    const int kept = bare ? 1 : static_cast<int>(block.planes.size());
     if (!options.oracle && kept < 2) return 0;
+    if (bare || options.slacks) {
+      truth_.resize(structure.output_size(i));
+      structure.truth(i, truth_.data());
+    }
+    const int64_t before = state_.cost(i);
     if (options.oracle)
       structure.open(i, state_.W.data(), scratch_, true, 1);
     else
@@ -81,46 +91,60 @@ class DualAscent {
     double mean = 0;
     scores_.resize(kept);
     for (int j = 0; j < kept; ++j) {
-      scores_[j] = structure.score(scratch_, state_.output(i, j));
-      mean += block.planes[j].multiplier * scores_[j];
+      scores_[j] = structure.score(scratch_, bare ? truth_.data() : state_.output(i, j));
+      mean += (bare ? state_.mass[i] : block.planes[j].multiplier) * scores_[j];
       if (scores_[j] > scores_[u]) u = j;
     }
     double top = scores_[u];
     bool fresh = false;
-    if (options.oracle) fresh = ask_oracle(i, top, report);
-    if (options.slacks) {
-      truth_.resize(structure.output_size(i));
-      structure.truth(i, truth_.data());
-      slack_ = top - structure.score(scratch_, truth_.data());
-    }
+    if (options.oracle) fresh = ask_oracle(i, bare, top, report);
+    if (options.slacks) slack_ = top - structure.score(scratch_, truth_.data());
     const double violation = top - mean / state_.mass[i];
     report.violation += state_.mass[i] * violation;
 
     const bool enough = violation > options.tolerance;
+    if (enough && bare) state_.lay(i);
+    if (fresh && enough && !has_room(i, before, options, report)) {
+      fresh = false;
+      ++report.refused;
+    }
     if (fresh && enough) {
       u = state_.add(i, found_.data(), 0);
       scores_.push_back(top);
     }
     if constexpr (Structure::given_planes)
       if (options.oracle && !(fresh && enough)) state_.structure.release(found_[0]);
+    if (u < static_cast<int>(block.planes.size())) block.planes[u].stamp = state_.clock;
     if (enough && options.update) {
       ++report.updates;
       report.gain +=
           options.rule == Rule::frank_wolfe ? towards(i, u, violation, options) : pair(i, u, options);
     }
     if (options.oracle && options.keep > 0) forget(i, u, options.keep);
+    if (options.room >= 0) state_.take_up(i);
+    report.bytes += state_.cost(i) - before;
     return violation;
   }
 
+  // Whether one more output of the block fits into what the pass may still take.
+  bool has_room(int64_t i, int64_t before, const VisitOptions& options, const VisitReport& report) const {
+    if (options.room < 0) return true;
+    int64_t more = state_.cost(i, 1) - before;
+    if constexpr (Structure::given_planes) more += state_.structure.bytes_of(found_[0]);
+    return report.bytes + more <= options.room;
+  }
+
   // The loss-augmented argmax into found_; true if it is better than all that is kept.
-  bool ask_oracle(int64_t i, double& top, VisitReport& report) {
+  bool ask_oracle(int64_t i, bool bare, double& top, VisitReport& report) {
     const Structure& structure = state_.structure;
     found_.resize(structure.output_size(i));
     const double value = structure.best(scratch_, state_.W.data(), found_.data());
     ++report.oracle_calls;
     // Scores carry the rounding of Real: what is better by less than that is not better.
     const double noise = (sizeof(Real) == 4 ? 1e-6 : 1e-13) * (1 + std::abs(top));
-    if (value <= top + noise || state_.find(i, found_.data()) >= 0) return false;
+    if (value <= top + noise) return false;
+    if (bare ? structure.same(i, truth_.data(), found_.data()) : state_.find(i, found_.data()) >= 0)
+      return false;
     top = value;
     return true;
   }

@@ -4,10 +4,13 @@
 //   w = (q + k z) / (1 + k)                    the law that ties w to the multipliers
 //
 // z is the centre of a proximal term k/2 |w - z|^2; k = 0 is the plain problem. W below is w in the
-// structure's own layout. Multipliers of a block are >= 0 and sum to its mass C v_i.
+// structure's own layout. Multipliers of a block are >= 0 and sum to its mass C v_i. A block that keeps
+// nothing stands for its true output with all of the mass: it takes no memory until something is found.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "simd.hpp"
@@ -16,8 +19,14 @@ namespace mm {
 
 struct Kept {
   double multiplier;
-  int32_t idle;  // visits since the multiplier was last positive
+  int32_t idle;       // visits since the multiplier was last positive
+  int32_t stamp = 0;  // the pass that found the output, or last moved a multiplier to it
 };
+
+// What the allocator takes for so many bytes (glibc: a header, multiples of 16, at least 32).
+inline int64_t heap_bytes(size_t bytes) {
+  return bytes == 0 ? 0 : std::max<int64_t>(32, static_cast<int64_t>((bytes + 8 + 15) / 16 * 16));
+}
 
 template <class Structure>
 class DualState {
@@ -38,16 +47,29 @@ class DualState {
   std::vector<double> weighted;    // sum_j c_j d_j of an averaged iterate; empty unless asked for
   double proximity = 0;            // k
   double steps = 0;                // visits so far
+  std::vector<double> base;        // a part of q whose multipliers are fixed and forgotten; else empty
+  int32_t clock = 0;               // passes so far
 
-  DualState(const typename Structure::Data& data, std::vector<double> block_mass)
+  // lean: without the structure's tables of inner products, which are as long as the data.
+  DualState(const typename Structure::Data& data, std::vector<double> block_mass, bool lean = false)
       : structure(data), mass(std::move(block_mass)), blocks(mass.size()), W(structure.weights()) {
-    structure.prepare();
-    std::vector<Label> y;
-    for (size_t i = 0; i < blocks.size(); ++i) {
-      y.resize(structure.output_size(i));
-      structure.truth(i, y.data());
-      add(i, y.data(), mass[i]);
-    }
+    if (!lean) structure.prepare();
+  }
+
+  // Lays the true output down where a block keeps nothing.
+  void lay(int64_t block) {
+    if (!blocks[block].planes.empty()) return;
+    std::vector<Label> y(structure.output_size(block));
+    structure.truth(block, y.data());
+    add(block, y.data(), mass[block]);
+  }
+  // Takes it up again where there is nothing else.
+  void take_up(int64_t block) {
+    Block& b = blocks[block];
+    if (b.planes.size() != 1) return;
+    std::vector<Label> y(structure.output_size(block));
+    structure.truth(block, y.data());
+    if (structure.same(block, b.outputs.data(), y.data())) b = Block();
   }
 
   double shrink() const { return 1 / (1 + proximity); }
@@ -62,8 +84,11 @@ class DualState {
   }
   int add(int64_t block, const Label* y, double multiplier) {
     Block& b = blocks[block];
+    // As much memory as is needed: blocks are many, and their outputs few.
+    b.outputs.reserve(b.outputs.size() + structure.output_size(block));
+    b.planes.reserve(b.planes.size() + 1);
     b.outputs.insert(b.outputs.end(), y, y + structure.output_size(block));
-    b.planes.push_back({multiplier, 0});
+    b.planes.push_back({multiplier, 0, clock});
     return static_cast<int>(b.planes.size()) - 1;
   }
   void remove(int64_t block, int j) {
@@ -79,14 +104,67 @@ class DualState {
   // Calls f(block, plane, output) for each plane with a positive multiplier.
   template <class F>
   void each_support(F&& f) const {
-    for (size_t i = 0; i < blocks.size(); ++i)
+    std::vector<Label> y;
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      if (blocks[i].planes.empty() && mass[i] > 0) {
+        y.resize(structure.output_size(i));
+        structure.truth(i, y.data());
+        f(i, Kept{mass[i], 0}, y.data());
+      }
       for (size_t j = 0; j < blocks[i].planes.size(); ++j)
         if (blocks[i].planes[j].multiplier > 0) f(i, blocks[i].planes[j], output(i, static_cast<int>(j)));
+    }
+  }
+
+  // The memory that a block's outputs take now, and with one more.
+  int64_t cost(int64_t block, int more = 0) const {
+    const Block& b = blocks[block];
+    const size_t size = structure.output_size(block);
+    size_t n = b.planes.capacity(), labels = b.outputs.capacity();
+    if (more > 0)
+      n = std::max(n, b.planes.size() + more), labels = std::max(labels, b.outputs.size() + size * more);
+    int64_t bytes = heap_bytes(n * sizeof(Kept)) + heap_bytes(labels * sizeof(Label));
+    if constexpr (Structure::given_planes)
+      for (const Label y : b.outputs) bytes += structure.bytes_of(y);
+    return bytes;
+  }
+  int64_t held() const {
+    int64_t bytes = 0;
+    for (size_t i = 0; i < blocks.size(); ++i) bytes += cost(static_cast<int64_t>(i));
+    return bytes;
+  }
+
+  // Removes outputs without a multiplier, the oldest first, until no more than `most` bytes are held (or none
+  // is left to remove); returns what is held then.
+  int64_t prune(int64_t most) {
+    int64_t now = held();
+    if (now <= most) return now;
+    std::vector<std::pair<int32_t, int64_t>> idle;  // stamp, block
+    for (size_t i = 0; i < blocks.size(); ++i)
+      for (const Kept& plane : blocks[i].planes)
+        if (plane.multiplier <= 0) idle.emplace_back(plane.stamp, static_cast<int64_t>(i));
+    std::sort(idle.begin(), idle.end());
+    for (const auto& [stamp, i] : idle) {
+      if (now <= most) break;
+      Block& b = blocks[i];
+      const int64_t before = cost(i);
+      for (size_t j = 0; j < b.planes.size(); ++j)
+        if (b.planes[j].multiplier <= 0 && b.planes[j].stamp == stamp) {
+          remove(i, static_cast<int>(j));
+          break;
+        }
+      b.planes.shrink_to_fit();
+      b.outputs.shrink_to_fit();
+      take_up(i);
+      now += cost(i) - before;
+    }
+    return now;
   }
 
   // q in double precision, from the multipliers alone; returns sum a Delta.
   double recompute(std::vector<double>& q) const {
     q.assign(structure.weights(), 0);
+    if (!base.empty()) q = base;
     auto s = structure.scratch();
     std::vector<Label> y;
     double offset = 0;
@@ -143,7 +221,7 @@ class DualState {
 
   int64_t planes() const {
     int64_t n = 0;
-    for (const Block& b : blocks) n += static_cast<int64_t>(b.planes.size());
+    for (const Block& b : blocks) n += std::max<int64_t>(1, static_cast<int64_t>(b.planes.size()));
     return n;
   }
 };

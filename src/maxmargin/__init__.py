@@ -6,7 +6,7 @@
 >>> print(svm.certificate_)                                      # doctest: +SKIP
 """
 
-from maxmargin import callbacks, losses, models, solvers
+from maxmargin import callbacks, data, losses, models, solvers
 from maxmargin.certify import certify, objective
 from maxmargin.classifiers import BinarySVC, MulticlassSVC
 from maxmargin.estimators import StructuralSVM
@@ -33,6 +33,7 @@ __all__ = [
     "callbacks",
     "certify",
     "check_model",
+    "data",
     "load",
     "losses",
     "models",

@@ -22,7 +22,7 @@ def certify(
     """The certificate of a fitted estimator, from its weights and multipliers alone.
 
     X, Y and the weights must be those it was fitted on: the primal is computed by an exact pass over
-    them, the dual from the stored multipliers.
+    them, the dual from the stored multipliers. After ``partial_fit`` they are all examples seen, in order.
     """
     support = getattr(svm, "support_", None)
     if support is None:

@@ -10,6 +10,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from maxmargin.data.mapped import MappedRows
 from maxmargin.estimators import SolverMixin
 from maxmargin.models.binary import Binary
 from maxmargin.models.flat import FlatModel
@@ -63,10 +64,7 @@ class FlatSVC(SolverMixin, ClassifierMixin, BaseEstimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FlatSVC:
         """Train on X (n, d), dense or CSR, and labels y (n,)."""
         self._check_shared()
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C"
-        )
-        check_classification_targets(y)
+        X, y = self._checked(X, y, reset=True)
         model = self._model(y)
         model.initialize(X, y)
         weights = self.example_weights(y, sample_weight)
@@ -77,6 +75,37 @@ class FlatSVC(SolverMixin, ClassifierMixin, BaseEstimator):
         result = self._minimise(examples, weights, ROUNDING if small else None)
         self._keep(result, examples)
         self.adopt(model, result.w)
+        return self
+
+    def _checked(self, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
+        """X and y as scikit-learn wants them; mapped rows stay where they are."""
+        if isinstance(X, MappedRows):
+            if reset:
+                self.n_features_in_ = X.n_features
+            y = np.asarray(y)
+        else:
+            X, y = validate_data(
+                self,
+                X,
+                y,
+                accept_sparse="csr",
+                dtype=[np.float64, np.float32],
+                order="C",
+                reset=reset,
+            )
+        check_classification_targets(y)
+        return X, y
+
+    def partial_fit(
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
+    ) -> FlatSVC:
+        """Train on one more chunk, as ``StructuralSVM.partial_fit`` does."""
+        self._check_shared()
+        if self.class_weight is not None:
+            raise ValueError("partial_fit: class_weight needs all examples; give sample_weight")
+        X, y = self._checked(X, y, reset=getattr(self, "memory_", None) is None)
+        known = y if classes is None else np.asarray(classes)
+        self._stream(lambda: self._model(known), X, y, classes, sample_weight)
         return self
 
     def example_weights(self, y: Any, sample_weight: Any) -> np.ndarray | None:
@@ -108,9 +137,12 @@ class FlatSVC(SolverMixin, ClassifierMixin, BaseEstimator):
     def _scores(self, X: Any) -> np.ndarray:
         """X coef_' + intercept_."""
         check_is_fitted(self, "coef_")
-        X = validate_data(
-            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=False
-        )
+        if not isinstance(X, MappedRows):
+            X = validate_data(
+                self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=False
+            )
+        elif X.n_features != self.n_features_in_:
+            raise ValueError(f"X has {X.n_features} features, expected {self.n_features_in_}")
         return X @ self.coef_.T + self.intercept_
 
     def decision_function(self, X: Any) -> np.ndarray:

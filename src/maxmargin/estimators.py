@@ -18,7 +18,16 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.callbacks import Callback, LogProgress, ProgressLine
-from maxmargin.data.labels import plain
+from maxmargin.data.labels import CodedSequences, plain
+from maxmargin.incremental import (
+    Memory,
+    Settings,
+    advance,
+    first_model,
+    next_model,
+    streaming_of,
+    support_of,
+)
 from maxmargin.models.base import Examples, Model, check_lengths
 from maxmargin.models.python import bind_model
 from maxmargin.problem import Formulation, Problem
@@ -55,11 +64,14 @@ def plain_sequence(data: Any) -> Any:
 def plain_outputs(Y: Any) -> Any:
     """True outputs by position; an array of numbers or strings stays one."""
     Y = plain_sequence(Y)
-    return Y if plain(Y) else [plain_sequence(y) for y in Y]
+    return Y if plain(Y) or isinstance(Y, CodedSequences) else [plain_sequence(y) for y in Y]
 
 
 class SolverMixin:
     """Training, shared by the estimators: parameters in, fitted attributes out."""
+
+    memory_: Memory | None  # of ``partial_fit``
+    fingerprint_: str
 
     def example_weights(self, y: Any, sample_weight: Any) -> Any:
         """v_i of the objective, from what the user gave for each example."""
@@ -109,22 +121,45 @@ class SolverMixin:
                 "warm_start: a model written in Python, or with a loss of the whole sample, must be fitted "
                 "again on the same examples with the same loss and rescaling; set warm_start=False for others"
             )
-        result = train(
-            problem,
-            solver,
-            tol=me.tol,
-            max_passes=me.max_passes,
-            max_seconds=me.max_seconds,
-            callbacks=[*self._callbacks(), *callbacks],
-            random_state=seed_of(me.random_state),
-            warm=warm,
-            polish=polish,
-        )
+        options = self._options(callbacks)
+        result = train(problem, solver, warm=warm, polish=polish, **options)
+        self.memory_ = None
         if me.solver == "auto":
             logger.info("solver='auto' took %r", solver)
         if not result.certificate.converged:
             warn_not_converged(result)
         return result
+
+    def _options(self, callbacks: Sequence[Callback] = ()) -> dict[str, Any]:
+        """What the training loop takes from the parameters."""
+        me: Any = self
+        return {
+            "tol": me.tol,
+            "max_passes": me.max_passes,
+            "max_seconds": me.max_seconds,
+            "callbacks": [*self._callbacks(), *callbacks],
+            "random_state": seed_of(me.random_state),
+        }
+
+    def _stream(self, make: Any, X: Any, Y: Any, classes: Any, sample_weight: Any) -> None:
+        """One chunk of ``partial_fit``; ``make`` gives the model of the first."""
+        me: Any = self
+        check_lengths(X, Y)
+        memory: Memory | None = getattr(self, "memory_", None)
+        if memory is None:
+            model, memory = first_model(make(), X, Y, classes), Memory(check_weight_of_risk(me.C))
+        else:
+            model = next_model(memory, me, classes)
+        settings = Settings(
+            streaming_of(me.solver), self._formulation(), count_jobs(me.n_jobs), self._options()
+        )
+        weights = check_weights(sample_weight, len(Y))
+        memory, result, examples = advance(memory, model, X, Y, weights, settings)
+        self._keep(result, examples)
+        self.memory_, self.support_ = memory, support_of(memory)
+        self.adopt(model, result.w)
+        if result.certificate.gap > me.tol:
+            warn_not_converged(result)
 
     def _keep(self, result: Result, examples: Examples) -> None:
         """Set the fitted attributes that all estimators share."""
@@ -171,6 +206,10 @@ def warn_not_converged(result: Result) -> None:
             "the search over the loss multiplier finds no worse output but cannot exclude one: the gap is a "
             "proven bound; give the model a slack_rescaled_inference, or raise tol"
         )
+    elif result.status is Status.PASSES_MADE:
+        advice = "solvers.Streaming(passes=None) makes passes until tol is reached"
+    elif result.status is Status.CACHE_FULL:
+        advice = "the multipliers alone fill the cache: raise cache_bytes, or lower C"
     elif result.solver in ("bcfw", "subgradient"):
         advice = f"solver {result.solver!r} converges slowly; solver='auto' is faster, or raise tol"
     warnings.warn(
@@ -273,11 +312,7 @@ class StructuralSVM(SolverMixin, BaseEstimator):
         callbacks : callbacks.Callback objects, told of every step; one may stop training
         """
         self._check_shared()
-        for name in ("prior", "nonnegative"):
-            if getattr(self, name) is not None:
-                raise ValueError(f"{name} must be None: no solver of this version honours it")
-        if isinstance(self.model, type):
-            raise TypeError(f"model: give an instance, {self.model.__name__}(), not the class")
+        self._check_reserved()
         X, Y = plain_sequence(X), plain_outputs(Y)
         model = clone(self.model, safe=False)
         with self._executor(model) as executor:
@@ -288,6 +323,32 @@ class StructuralSVM(SolverMixin, BaseEstimator):
         self.adopt(model, result.w)
         self.weighted_nodes_ = node_weight is not None
         return self
+
+    def partial_fit(
+        self, X: Any, Y: Any, classes: Any = None, sample_weight: Any = None
+    ) -> StructuralSVM:
+        """Train on one more chunk; the objective is that of all chunks so far, with weight C an example.
+
+        Examples that carry multipliers are kept, within the solver's ``cache_bytes``; the others go. See
+        docs/data.md for what ``certificate_`` then proves.
+
+        Parameters
+        ----------
+        classes : all labels, at the first call; else those of the first chunk are all
+        """
+        self._check_shared()
+        self._check_reserved()
+        X, Y = plain_sequence(X), plain_outputs(Y)
+        self._stream(lambda: clone(self.model, safe=False), X, Y, classes, sample_weight)
+        self.weighted_nodes_ = False
+        return self
+
+    def _check_reserved(self) -> None:
+        for name in ("prior", "nonnegative"):
+            if getattr(self, name) is not None:
+                raise ValueError(f"{name} must be None: no solver of this version honours it")
+        if isinstance(self.model, type):
+            raise TypeError(f"model: give an instance, {self.model.__name__}(), not the class")
 
     def weights(self) -> np.ndarray:
         return self.coef_

@@ -21,6 +21,8 @@ class Status(str, Enum):
     INTERRUPTED = "interrupted"
     STOPPED = "stopped by a callback"
     INEXACT = "inexact oracle"
+    PASSES_MADE = "passes made"
+    CACHE_FULL = "cache full"
 
 
 class History:

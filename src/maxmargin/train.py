@@ -47,6 +47,7 @@ class Run:
     support: Support | None = None
     history: History = field(default_factory=History)
     status: Status | None = None
+    proven: bool = True
 
     @property
     def seconds(self) -> float:
@@ -184,9 +185,12 @@ def train(
         run.status = Status.INTERRUPTED
     if state is None or (run.w is None and not solver.ready(state)):
         raise KeyboardInterrupt("training was interrupted before there was a solution")
-    if run.certified != run.steps:
+    if not solver.verifies:
+        estimate(run, state)
+    elif run.certified != run.steps:
         conclude(run, state)
-    run.settle(run.tol)
+    if run.proven:
+        run.settle(run.tol)
     result = finish(run)
     for callback in callbacks:
         callback.on_end(run.progress())
@@ -204,12 +208,15 @@ def advance(run: Run, state: Any, callbacks: Sequence[Callback], certify_every: 
     free = report.slacks is not None and report.estimate <= run.aim
     # A solver that is satisfied everywhere stands still: its estimate never falls to a low threshold.
     late = report.estimate <= run.aim and run.steps - run.certified >= PATIENCE
-    if free or report.estimate <= run.threshold or asked or reached or late:
+    due = free or report.estimate <= run.threshold or asked or reached or late
+    if due and run.solver.verifies:
         run.certify(state, report)
         run.settle(run.aim)
     run.record(report)
     progress = run.progress()
     stop = [callback.on_step(progress) for callback in callbacks]
+    if run.status is None and report.ended:
+        run.status = Status(report.ended)
     if run.status is None:
         run.status = Status.STOPPED if any(stop) else run.budget()
 
@@ -229,10 +236,18 @@ def conclude(run: Run, state: Any) -> None:
     run.history.amend(**run.known())
 
 
+def estimate(run: Run, state: Any) -> None:
+    """The dual of where training ended, and the gap as the solver saw it: no exact pass, no proof."""
+    run.w, run.support = run.solver.solution(run.problem, state)
+    run.dual = run.problem.dual_objective(run.support)
+    run.primal = run.dual + run.history.last("estimate", math.inf) * run.problem.total
+    run.proven = False
+
+
 def finish(run: Run) -> Result:
     """The certificate of the best point."""
     assert run.w is not None and run.support is not None and run.status is not None
-    exact = run.problem.bounded
+    exact = run.problem.bounded and run.proven
     certificate = Certificate(
         primal=run.primal,
         dual=run.dual,

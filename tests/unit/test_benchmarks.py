@@ -248,3 +248,15 @@ def test_dual_coordinate_beside_liblinear_runs_small(tmp_path: Path) -> None:
     topics = sparse.csr_matrix([[1, 1, 0], [1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
     X, y = rarest_topics(np.arange(5), topics, least=2)
     assert X.tolist() == [0, 1, 2, 3] and len(set(y)) == 2 and y[0] == y[3] != y[1]
+
+
+def test_streaming_runs_small(tmp_path, monkeypatch):
+    from benchmarks.papers.streaming.__main__ import main
+
+    monkeypatch.chdir(Path(__file__).parents[2])  # the child process imports the benchmarks
+    results = main(["--small", "--cache-bytes", "100000", "--out", str(tmp_path)])
+    (memory,) = results["memory"]
+    assert memory["within"] and memory["data_bytes"] > 4e6 and memory["status"] == "passes made"
+    assert {row["task"] for row in results["objective"]} == {"covertype", "brown-tags"}
+    assert all(row["converged"] for row in results["objective"] if row["passes"] == "to tol")
+    assert len(rows_of(tmp_path / "objective.csv")) == 2 * 2 * 2

@@ -1,1 +1,16 @@
-"""Where examples come from: arrays in memory, made-up data."""
+"""Where examples come from: arrays in memory, shards on disk, text files, made-up data."""
+
+from maxmargin.data.formats import columns_to_shards, svmlight_to_shards
+from maxmargin.data.manifest import ShardError
+from maxmargin.data.shard_writer import ShardWriter, write_shards
+from maxmargin.data.sharded import ShardedDataset, open_shards
+
+__all__ = [
+    "ShardError",
+    "ShardWriter",
+    "ShardedDataset",
+    "columns_to_shards",
+    "open_shards",
+    "svmlight_to_shards",
+    "write_shards",
+]

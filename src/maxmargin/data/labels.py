@@ -29,6 +29,34 @@ def plain(labels: Any) -> bool:
     return isinstance(labels, np.ndarray) and labels.dtype.kind in "biufUS"
 
 
+class CodedSequences(Sequence):
+    """Sequences of labels as codes of a few classes, which may be mapped files: Y of a chain."""
+
+    def __init__(self, classes: np.ndarray, codes: Sequence[np.ndarray], offsets: np.ndarray):
+        self.classes, self.codes, self.offsets = classes, list(codes), offsets
+        self.firsts = np.concatenate([[0], np.cumsum([len(part) for part in self.codes])])
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, key: Any) -> Any:
+        """The labels of a sequence, or a list of several."""
+        if not isinstance(key, int | np.integer):
+            return [self[int(i)] for i in np.arange(len(self))[key]]
+        i = range(len(self))[key]
+        first, last = int(self.offsets[i]), int(self.offsets[i + 1])
+        k = int(np.searchsorted(self.firsts, first, side="right")) - 1
+        start = int(self.firsts[k])
+        return self.classes[self.codes[k][first - start : last - start]]
+
+    def used(self) -> np.ndarray:
+        """The classes that occur."""
+        seen = np.zeros(len(self.classes), dtype=bool)
+        for part in self.codes:
+            seen[np.unique(part)] = True
+        return self.classes[seen]
+
+
 class LabelSet:
     """The distinct labels, sorted where they can be, and the code of each.
 
@@ -36,8 +64,10 @@ class LabelSet:
     """
 
     def __init__(self, classes: Iterable[Hashable]):
+        if isinstance(classes, CodedSequences):
+            classes = classes.used()
         if plain(classes):
-            self.classes = np.unique(classes)  # type: ignore[call-overload]
+            self.classes = np.unique(classes)  # type: ignore[call-overload,arg-type]
         else:
             try:
                 distinct = list(dict.fromkeys(classes))
@@ -54,6 +84,9 @@ class LabelSet:
 
     def encode(self, labels: Any, where: str = "Y") -> np.ndarray:
         """Codes (int32) of a flat sequence of labels; -1 marks a label that is not in the set."""
+        if isinstance(labels, CodedSequences):
+            table = self.encode(labels.classes, where)
+            return np.concatenate([table[part] for part in labels.codes])
         if plain(labels) and self.classes.dtype.kind == labels.dtype.kind:
             place = np.searchsorted(self.classes, labels)
             place[place == len(self.classes)] = 0

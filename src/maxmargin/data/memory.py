@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin._core import core
+from maxmargin.data.mapped import Mapped
 
 
 @dataclass
@@ -52,17 +53,37 @@ def feature_rows(
     bias: float | None = None,
     names: str = "X[{}]",
 ) -> FeatureRows:
-    """Features of several examples, each a (rows, features) array or sparse matrix."""
+    """Features of several examples, each a (rows, features) array or sparse matrix; or rows in parts."""
     if len(items) == 0:
         raise ValueError("X is empty: at least one example is needed")
-    sparse = sp.issparse(items[0])
-    read = sparse_rows if sparse else dense_rows
-    rows = read(items, n_features, 0.0 if bias is None else float(bias), names)
+    constant = 0.0 if bias is None else float(bias)
+    if isinstance(items, Mapped):
+        rows = mapped_rows(items, n_features, constant, names)
+    else:
+        read = sparse_rows if sp.issparse(items[0]) else dense_rows
+        rows = read(items, n_features, constant, names)
     if rows.core.bad_row >= 0:
         example = int(np.searchsorted(rows.offsets, rows.core.bad_row, side="right")) - 1
         place = f"{names.format(example)}, row {rows.core.bad_row - int(rows.offsets[example])},"
         raise ValueError(f"{place} contains NaN or infinity")
     return rows
+
+
+def mapped_rows(X: Any, n_features: int | None, bias: float, names: str) -> FeatureRows:
+    """Rows in parts, read where they are."""
+    check_count(X.n_features, n_features, names.format(0))
+    single = X.dtype == np.float32
+    if not X.sparse:
+        build = core.dense32 if single else core.dense64
+        built = build(X.parts, X.n_features, bias, True)
+        return FeatureRows(built, X.offsets, X.n_features, X.parts)
+    matrices, read = X.parts, core.sparse32 if single else core.sparse64
+    arrays = [[getattr(m, name) for m in matrices] for name in ("data", "indices", "indptr")]
+    built = read(*arrays, X.n_features, bias)
+    if not (built.in_range and built.sorted):
+        fault = "are not sorted" if built.in_range else "lie outside its shape"
+        raise ValueError(f"X: column indices of a mapped sparse matrix {fault}")
+    return FeatureRows(built, X.offsets, X.n_features, X.parts)
 
 
 def offsets_of(lengths: list[int]) -> np.ndarray:
@@ -122,7 +143,7 @@ def dense_rows(items: Sequence, n_features: int | None, bias: float, names: str)
         arrays.append(x)
     build = core.dense32 if dtype == np.float32 else core.dense64
     return FeatureRows(
-        build(arrays, width, bias), offsets_of([len(x) for x in arrays]), width, arrays
+        build(arrays, width, bias, False), offsets_of([len(x) for x in arrays]), width, arrays
     )
 
 

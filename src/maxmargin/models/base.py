@@ -138,6 +138,10 @@ class Examples(ABC):
         proven = self.is_exact(rescaling)
         return found, found if proven else np.full_like(found, np.inf)
 
+    def output_sizes(self, blocks: np.ndarray) -> np.ndarray:
+        """How many entries of ``Support.outputs`` an output of each of these blocks takes."""
+        return np.ones(len(blocks), dtype=np.int64)
+
     @abstractmethod
     def worst_outputs(
         self, w: np.ndarray, n_jobs: int, rescaling: str = "margin"

@@ -19,7 +19,8 @@ import scipy.sparse as sp
 
 from maxmargin._core import core
 from maxmargin.data.attributes import Vocabulary, are_attributes
-from maxmargin.data.labels import LabelSet, plain
+from maxmargin.data.labels import CodedSequences, LabelSet, plain
+from maxmargin.data.mapped import Mapped
 from maxmargin.data.memory import FeatureRows, feature_rows
 from maxmargin.losses import Hamming, cost_matrix, saved_costs, sequence_loss
 from maxmargin.models.base import (
@@ -46,6 +47,9 @@ class ChainExamples(CompiledExamples):
 
     def state_name(self, rescaling: str, single: bool) -> str:
         return super().state_name(rescaling, single) + ("x8" if len(self.labels) <= 256 else "x16")
+
+    def output_sizes(self, blocks: np.ndarray) -> np.ndarray:
+        return np.diff(self.rows.offsets)[blocks]
 
     def split(self, codes: np.ndarray) -> list[np.ndarray]:
         """Labels of each sequence from the codes of all rows."""
@@ -103,6 +107,8 @@ class Chain(Model):
         check_lengths(X, Y)
         check_bias(self.bias)
         for name, items in (("X", X), ("Y", Y)):
+            if isinstance(items, Mapped | CodedSequences):
+                continue
             for i, item in enumerate(items):
                 if not hasattr(item, "__len__") and not hasattr(item, "shape"):
                     raise ValueError(f"{name}[{i}] must be a sequence of positions, got {item!r}")
@@ -160,7 +166,7 @@ class Chain(Model):
 
     def encode(self, Y: Sequence, lengths: np.ndarray) -> np.ndarray:
         """Codes of all labels; refuses wrong lengths and labels that are not in ``classes_``."""
-        found = np.fromiter(map(len, Y), np.int64, len(Y))
+        found = lengths_of(Y)
         if (found != lengths).any():
             i = int(np.argmax(found != lengths))
             raise ValueError(f"X[{i}] has {lengths[i]} positions, but Y[{i}] has {found[i]} labels")
@@ -277,8 +283,17 @@ def check_node_weight(node_weight: Sequence, lengths: np.ndarray) -> list[np.nda
     return checked
 
 
+def lengths_of(Y: Sequence) -> np.ndarray:
+    """How many labels each sequence has."""
+    if isinstance(Y, CodedSequences):
+        return np.diff(Y.offsets)
+    return np.fromiter(map(len, Y), np.int64, len(Y))
+
+
 def flatten(Y: Sequence) -> Any:
     """All labels of all sequences, one after the other."""
+    if isinstance(Y, CodedSequences):
+        return Y
     if all(map(plain, Y)) and len({y.dtype.kind for y in Y}) == 1:
         return np.concatenate(Y)
     return list(

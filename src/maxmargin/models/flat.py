@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from maxmargin._core import core
 from maxmargin.data.labels import LabelSet
+from maxmargin.data.mapped import MappedRows
 from maxmargin.data.memory import FeatureRows, feature_rows
 from maxmargin.models.base import (
     CompiledExamples,
@@ -69,6 +70,8 @@ class FlatModel(Model):
 
     def read(self, X: Any) -> FeatureRows:
         """The features of all examples, in the core."""
+        if isinstance(X, MappedRows):
+            return feature_rows(X, self.n_features_, self.bias, names="X")  # type: ignore[arg-type]
         items = [X if sp.issparse(X) else np.asarray(X)]
         return feature_rows(items, self.n_features_, self.bias, names="X")
 

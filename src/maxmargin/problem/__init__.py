@@ -2,12 +2,15 @@
 
 from maxmargin.problem.certificate import Certificate, certify_state, gap_between
 from maxmargin.problem.formulation import Formulation
+from maxmargin.problem.past import Past, PastProblem
 from maxmargin.problem.plane import Plane, Support
 from maxmargin.problem.problem import Problem
 
 __all__ = [
     "Certificate",
     "Formulation",
+    "Past",
+    "PastProblem",
     "Plane",
     "Problem",
     "Support",

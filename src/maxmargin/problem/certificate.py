@@ -19,9 +19,9 @@ from maxmargin.problem.problem import Problem
 class Certificate:
     """Bounds on the optimum, whether they are proven, and what they cost.
 
-    ``exact`` is False where the model's argmax may miss the best output and no ceiling is known: the
-    primal is then a lower estimate and the gap is not proven. ``status`` is a sentence on why training
-    ended.
+    ``exact`` is False where the model's argmax may miss the best output and no ceiling is known, or no
+    exact pass was made: the primal is then an estimate and the gap is not proven. ``status`` is a sentence
+    on why training ended.
     """
 
     primal: float
@@ -37,7 +37,7 @@ class Certificate:
     status: str = "certified"
 
     def __str__(self) -> str:
-        proof = "proven" if self.exact else "not proven: the oracle is not exact"
+        proof = "proven" if self.exact else "not proven"
         return (
             f"{self.status}: dual {self.dual:.6g} <= optimum <= primal {self.primal:.6g}, "
             f"gap {self.gap:.3g} ({proof}; tol {self.tol:.3g}), {self.passes:.1f} passes, "

@@ -40,12 +40,14 @@ class Support:
     """Planes with positive multipliers: the dual point, apart from any solver.
 
     ``outputs`` holds what the model keeps of a plane: labels one after the other for the compiled
-    models, (loss, vector) pairs for models written in Python.
+    models, (loss, vector) pairs for models written in Python. With ``partial``, blocks that are not
+    mentioned have all of their mass on the true output.
     """
 
     blocks: np.ndarray
     multipliers: np.ndarray
     outputs: Any
+    partial: bool = False
 
     def __len__(self) -> int:
         return len(self.blocks)
@@ -53,6 +55,8 @@ class Support:
     def rescaled(self, mass: np.ndarray) -> Support:
         """The same point for other masses: each block's multipliers scaled to its new sum."""
         total = np.bincount(self.blocks, self.multipliers, minlength=len(mass))
+        if self.partial and len(total) == len(mass):
+            total[total == 0] = mass[total == 0]
         if len(total) != len(mass) or (total[mass > 0] <= 0).any():
             raise ValueError(
                 f"warm_start: the last fit had {len(total)} examples, {int((total > 0).sum())} of them with "
@@ -60,4 +64,4 @@ class Support:
                 "the same examples"
             )
         factor = np.divide(mass, total, out=np.zeros_like(total), where=total > 0)[self.blocks]
-        return Support(self.blocks, self.multipliers * factor, self.outputs)
+        return Support(self.blocks, self.multipliers * factor, self.outputs, self.partial)

@@ -22,6 +22,8 @@ class Problem:
     A block owns one slack; a block is an example, or the whole sample where the loss is one of that.
     """
 
+    past: Any = None  # of a stream, whose earlier examples are gone: see ``problem.past``
+
     def __init__(
         self,
         examples: Examples,
@@ -101,16 +103,23 @@ class Problem:
             slacks = self.slacks(w) if self.exact or not self.bounded else self.slack_bounds(w)[1]
         return self.regularizer.value(np.asarray(w)) + float(self.mass @ slacks)
 
-    def dual_objective(self, support: Support) -> float:
-        """D(a) by definition, from the multipliers alone; refuses a point that is not feasible."""
+    def check_feasible(self, support: Support) -> None:
+        """Refuse multipliers that are no dual point of this problem."""
         a = support.multipliers
         sums = np.bincount(support.blocks, a, minlength=self.n_blocks)
+        if support.partial:  # the other blocks have theirs on the true output
+            sums = np.where(sums == 0, self.mass, sums) if len(sums) == self.n_blocks else sums
         if len(sums) != self.n_blocks:
             raise ValueError(
                 f"the multipliers are those of {len(sums)} examples, but X has {self.n_blocks}"
             )
         if (a < 0).any() or not np.allclose(sums, self.mass, rtol=1e-9, atol=1e-300):
             raise ValueError("the multipliers are not feasible for this problem")
+
+    def dual_objective(self, support: Support) -> float:
+        """D(a) by definition, from the multipliers alone; refuses a point that is not feasible."""
+        self.check_feasible(support)
+        a = support.multipliers
         offset, vector = self.examples.combine(support.blocks, a, support.outputs, self.rescaling)
         return offset - self.regularizer.conjugate(-vector)
 

@@ -7,6 +7,7 @@ from maxmargin.solvers.dual_ascent import BCFW, SDA, SDM
 from maxmargin.solvers.dual_coordinate import DualCoordinate
 from maxmargin.solvers.fasole import Fasole
 from maxmargin.solvers.proximal import Proximal
+from maxmargin.solvers.streaming import Streaming
 from maxmargin.solvers.subgradient import Subgradient
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Proximal",
     "Solver",
     "StepReport",
+    "Streaming",
     "Subgradient",
     "compatibility_table",
     "make_solver",

@@ -12,6 +12,7 @@ from maxmargin.solvers.dual_ascent import BCFW, SDA, SDM
 from maxmargin.solvers.dual_coordinate import DualCoordinate
 from maxmargin.solvers.fasole import Fasole
 from maxmargin.solvers.proximal import Proximal
+from maxmargin.solvers.streaming import Streaming
 from maxmargin.solvers.subgradient import Subgradient
 
 SOLVERS: dict[str, type[Solver]] = {
@@ -25,6 +26,7 @@ SOLVERS: dict[str, type[Solver]] = {
         DualCoordinate,
         OneSlack,
         NSlack,
+        Streaming,
         Subgradient,
     )
 }

@@ -22,6 +22,7 @@ class StepReport:
 
     ``estimate`` is the gap as the solver saw it while w moved, in loss units. ``slacks`` are those of
     every block where the step was one exact pass at the w it ended with, and so need not be made again.
+    ``ended`` says that the solver makes no further step, and why: a value of ``result.Status``.
     """
 
     oracle_calls: int
@@ -29,6 +30,7 @@ class StepReport:
     dual: float
     planes: int
     slacks: np.ndarray | None = None
+    ended: str = ""
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,11 @@ class Solver(ABC):
     pairwise_optimum: ClassVar[bool] = (
         True  # reaches any tolerance in practice, not only in the limit
     )
+
+    @property
+    def verifies(self) -> bool:
+        """Whether training ends with an exact pass, for a proven certificate."""
+        return True
 
     @abstractmethod
     def start(

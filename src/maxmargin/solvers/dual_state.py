@@ -31,19 +31,29 @@ class Visit:
     updates: int
     violation: float  # sum of mass_i g_i
     gain: float
+    refused: int = 0  # outputs that found no room
 
 
 class DualState:
-    """Multipliers and w of a compiled model."""
+    """Multipliers and w of a compiled model.
+
+    ``lean`` does without tables that are as long as the data; what is kept takes ``core.held`` bytes.
+    """
 
     def __init__(
-        self, problem: Problem, tol: float, rng: np.random.Generator, single: bool = False
+        self,
+        problem: Problem,
+        tol: float,
+        rng: np.random.Generator,
+        single: bool = False,
+        lean: bool = False,
     ):
         self.problem, self.tol, self.rng = problem, tol, rng
         self.passes = 0
         self.estimate = np.inf  # of the gap, after the last whole pass
         # Slack rescaling multiplies by losses: double precision only.
         self.single = single and problem.rescaling == "margin" and not problem.examples.kernelised
+        self.lean = lean
         self.core = self._open(problem)
         # g_i of each block, as its last oracle visit saw it
         self.violations = np.full(problem.n_blocks, np.inf)
@@ -52,7 +62,7 @@ class DualState:
     def _open(self, problem: Problem) -> Any:
         examples: Any = problem.examples
         name = examples.state_name(problem.rescaling, self.single)
-        return getattr(core, name)(examples.core, problem.mass)
+        return getattr(core, name)(examples.core, problem.mass, self.lean)
 
     def visit(
         self,
@@ -65,18 +75,19 @@ class DualState:
         tolerance: float = 0.0,
         keep: int = 0,
         threads: int = 1,
+        room: int = -1,
     ) -> Visit:
-        """One pass over the blocks of `order`."""
+        """One pass over the blocks of `order`; what it finds may take `room` bytes (-1: any)."""
         if self.problem.examples.kernelised:
             threads = 1
         report = self.core.visit(
-            order, RULES[rule], oracle, update, slacks, line_search, tolerance, keep, threads
+            order, RULES[rule], oracle, update, slacks, line_search, tolerance, keep, threads, room
         )
-        violations, xi, calls, updates, violation, gain = report
+        violations, xi, calls, updates, violation, gain, refused = report
         if oracle:
             self.violations[order] = violations
         self.oracle_calls += calls
-        return Visit(violations, xi, calls, updates, violation, gain)
+        return Visit(violations, xi, calls, updates, violation, gain, refused)
 
     def subgradient(self, order: np.ndarray) -> float:
         """One pass of stochastic subgradient; returns the risk as it was seen."""
@@ -118,7 +129,8 @@ class DualState:
 
     def dual(self) -> float:
         """D(a) by the running w."""
-        return self.core.dual()
+        past = self.problem.past
+        return self.core.dual() + (0.0 if past is None else past.offset)
 
     @property
     def n_planes(self) -> int:
@@ -138,7 +150,7 @@ class ExplicitState(DualState):
         # narrow enough that w is fresh.
         self.batch = 1 if executor is None and not batched else max(8, 4 * workers(executor))
         data = core.ExplicitData(problem.n_blocks, problem.dimension)
-        return core.ExplicitAscent(data, problem.mass)
+        return core.ExplicitAscent(data, problem.mass, self.lean)
 
     def running(self) -> np.ndarray:
         """The w that the visits see, read-only."""
@@ -169,10 +181,13 @@ class ExplicitState(DualState):
         options["threads"] = 1
         if not oracle:
             return super().visit(order, oracle=False, **options)
+        limit = self.core.held + options["room"] if options.get("room", -1) >= 0 else None
         parts = []
         moves = options.get("update", True)  # else w stays, and all can be asked at once
         for blocks in self.batches(order, self.batch if moves else max(1, len(order))):
             self.ask(blocks, self.running())
+            if limit is not None:
+                options["room"] = max(0, limit - self.core.held)
             parts.append(super().visit(blocks, oracle=True, **options))
         return Visit(
             np.concatenate([part.violations for part in parts]) if parts else np.empty(0),
@@ -181,6 +196,7 @@ class ExplicitState(DualState):
             sum(part.updates for part in parts),
             sum(part.violation for part in parts),
             sum(part.gain for part in parts),
+            sum(part.refused for part in parts),
         )
 
     def subgradient(self, order: np.ndarray) -> float:
@@ -223,10 +239,13 @@ def open_state(
     rng: np.random.Generator,
     single: bool = False,
     warm: Support | None = None,
+    lean: bool = False,
 ) -> DualState:
     """A state for the problem's model."""
     kind = ExplicitState if problem.examples.core is None else DualState
-    state = kind(problem, tol, rng, single)
+    state = kind(problem, tol, rng, single, lean)
+    if problem.past is not None:
+        state.core.freeze(np.ascontiguousarray(problem.past.vector))
     if warm is not None:
         state.restore(warm)
     return state

@@ -1,0 +1,1 @@
+"""Streaming: memory of one pass over shards, and what one pass reaches."""

@@ -1,0 +1,146 @@
+"""python -m benchmarks.papers.streaming [--gigabytes 2] [--out DIR] [--small] [--parts memory objective]
+
+Online dual ascent with a cache (Ramanan, Algorithm 2) on data that stay on a disk.
+
+    memory      shards of made-up rows; a fresh process trains in one pass with a budget for the cache.
+                Anonymous memory (RssAnon) above what it had before the data were opened, at its peak: mapped
+                pages of the shards are not counted, since the system takes them back when it needs them.
+    objective   P after one pass, and after cyclic passes to tol, relative to the batch optimum.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from benchmarks.papers.cutting_plane.tasks import TASKS
+from benchmarks.papers.streaming.memory import PeakMemory
+from benchmarks.timing import write_csv
+from maxmargin import StructuralSVM, data, models, solvers
+
+Row = dict[str, Any]
+FEATURES, CLASSES, CHUNK = 500, 5, 20_000
+# Beside the cache: what every example takes (docs/data.md), and what does not grow with the data.
+BYTES_AN_EXAMPLE, FIXED_BYTES = 250, 32 * 2**20
+
+
+def made_up(n: int, seed: int = 0) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Chunks of rows whose labels are partly noise."""
+    rng = np.random.default_rng(seed)
+    W = rng.normal(size=(CLASSES, FEATURES)).astype(np.float32)
+    for first in range(0, n, CHUNK):
+        X = rng.normal(size=(min(CHUNK, n - first), FEATURES)).astype(np.float32)
+        noise = rng.normal(size=(len(X), CLASSES)) * FEATURES**0.5
+        yield X / FEATURES**0.5, (X @ W.T + noise).argmax(axis=1)
+
+
+def memory(gigabytes: float, cache_bytes: int, folder: Path) -> list[Row]:
+    """Train over shards of this size in a fresh process."""
+    n = max(100, int(gigabytes * 2**30 / (4 * FEATURES)))
+    began = time.perf_counter()
+    data.write_shards(folder, made_up(n), kind="rows")
+    writing = time.perf_counter() - began
+    command = [sys.executable, "-m", "benchmarks.papers.streaming"]
+    command += ["--child", str(folder), str(cache_bytes)]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    if run.returncode:
+        raise RuntimeError(run.stderr)
+    allowed = cache_bytes + BYTES_AN_EXAMPLE * n + FIXED_BYTES
+    row = {"examples": n, "gigabytes": gigabytes, "cache_bytes": cache_bytes, "write_s": writing}
+    row |= json.loads(run.stdout.splitlines()[-1])
+    return [row | {"allowed_bytes": allowed, "within": row["peak_bytes"] <= allowed}]
+
+
+def child(folder: str, cache_bytes: int) -> Row:
+    """One pass over shards, with the memory watched."""
+    with PeakMemory() as watch:
+        opened = data.open_shards(folder, verify=False)
+        solver = solvers.Streaming(cache_bytes=cache_bytes)
+        svm = StructuralSVM(models.Multiclass(), C=1e-3, solver=solver, random_state=0)
+        began = time.perf_counter()
+        svm.fit(opened.X, opened.Y)
+        seconds = time.perf_counter() - began
+    c = svm.certificate_
+    found = {"peak_bytes": watch.peak, "data_bytes": opened.n_bytes, "fit_s": seconds}
+    return found | {"primal": c.primal, "dual": c.dual, "gap": c.gap, "status": c.status}
+
+
+def objective(small: bool) -> list[Row]:
+    """One pass and cyclic passes beside the batch optimum, for C of the paper and smaller ones."""
+    rows = []
+    for name in ("covertype", "brown-tags"):
+        task = TASKS[name](small)
+        for part in (1.0, 0.01):
+            weight = task.weight * part
+            settings = {"C": weight / task.size, "tol": task.eps, "random_state": 0}
+            batch = StructuralSVM(task.model(), **settings).fit(task.X, task.Y)
+            for passes in (1, None):
+                solver = solvers.Streaming(passes=passes)
+                svm = StructuralSVM(task.model(), solver=solver, **settings)
+                svm.fit(task.X, task.Y)
+                rows.append(_compared(task, weight, passes, svm, batch))
+                print(rows[-1], flush=True)
+    return rows
+
+
+def _compared(task: Any, weight: float, passes: int | None, svm: Any, batch: Any) -> Row:
+    own, best = svm.certificate_, batch.certificate_
+    return {
+        "task": task.name,
+        "weight": weight,
+        "passes": "to tol" if passes is None else passes,
+        "above_optimum": own.primal / best.dual - 1,  # at most: the dual is below the optimum
+        "above_batch": own.primal / best.primal - 1,
+        "gap": own.gap,
+        "tol": own.tol,
+        "converged": own.converged,
+        "oracle_passes": own.passes,
+        "seconds": own.seconds,
+        "batch_oracle_passes": best.passes,
+        "batch_seconds": best.seconds,
+        "score": svm.score(task.X_test, task.Y_test),
+        "batch_score": batch.score(task.X_test, task.Y_test),
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, list[Row]]:
+    """Run the parts, and write a table of each."""
+    parser = argparse.ArgumentParser(prog="benchmarks.papers.streaming")
+    parser.add_argument("--gigabytes", type=float, default=2.0)
+    parser.add_argument("--cache-bytes", type=int, default=64 * 2**20)
+    parser.add_argument("--out", type=Path, default=Path("benchmark_output/streaming"))
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--parts", nargs="+", default=["memory", "objective"])
+    parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
+    asked = parser.parse_args(arguments)
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    if asked.child:
+        print(json.dumps(child(asked.child[0], int(asked.child[1]))))
+        return {}
+    results = {}
+    if "memory" in asked.parts:
+        size = 0.004 if asked.small else asked.gigabytes
+        with tempfile.TemporaryDirectory() as folder:
+            results["memory"] = memory(size, asked.cache_bytes, Path(folder))
+        print(results["memory"][0], flush=True)
+    if "objective" in asked.parts:
+        results["objective"] = objective(asked.small)
+    asked.out.mkdir(parents=True, exist_ok=True)
+    for name, rows in results.items():
+        write_csv(asked.out / f"{name}.csv", rows)
+    return results
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,336 @@
+"""Writing a sharded data set: chunks in, files out, the manifest last.
+
+A shard is buffered in memory until it has ``shard_bytes``. Every file is made durable before the manifest
+names it. If anything fails, what was written is removed and no manifest appears.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from maxmargin.data.labels import as_array
+from maxmargin.data.manifest import (
+    DTYPES,
+    KINDS,
+    NAME,
+    FileEntry,
+    Manifest,
+    Shard,
+    ShardError,
+    file_name,
+    write_manifest,
+)
+from maxmargin.data.mapped import Mapped, MappedRows, row_slice
+from maxmargin.data.memory import as_csr, as_dense, float_type
+
+SHARD_BYTES = 64 * 2**20
+
+
+class ShardWriter:
+    """Writes examples into a folder, as a context: leaving it well writes the manifest.
+
+    Parameters
+    ----------
+    folder : path; made if it is not there
+    kind : "rows" (an example is a row with a label) or "sequences" (a matrix with a label for each row)
+    shard_bytes : int, about so many bytes of features a shard
+    overwrite : bool, replace a data set that is there
+    dtype : float32, float64 or None, which takes the type of the first examples
+    grow : bool, sparse rows may have more columns than those before them
+    """
+
+    def __init__(
+        self,
+        folder: Any,
+        kind: str = "rows",
+        shard_bytes: int = SHARD_BYTES,
+        overwrite: bool = False,
+        dtype: Any = None,
+        grow: bool = False,
+    ):
+        if kind not in KINDS:
+            raise ValueError(f"kind must be one of {list(KINDS)}, got {kind!r}")
+        if isinstance(shard_bytes, bool) or not isinstance(shard_bytes, int) or shard_bytes < 1:
+            raise ValueError(f"shard_bytes must be a positive whole number, got {shard_bytes!r}")
+        self.folder, self.kind, self.shard_bytes = Path(folder), kind, min(shard_bytes, 2**32)
+        self.dtype = None if dtype is None else np.dtype(dtype)
+        if self.dtype is not None and self.dtype.newbyteorder("<").str not in DTYPES:
+            raise ValueError(f"dtype must be float32 or float64, got {self.dtype}")
+        self.grow, self.features, self.sparse = grow, 0, False
+        self.attributes: dict[str, Any] | None = None
+        self.labelled: bool | None = None
+        self.codes: dict[Any, int] = {}
+        self.shards: list[Shard] = []
+        self.written: list[Path] = []
+        self.examples = 0
+        self._empty()
+        self._enter_folder(overwrite)
+
+    def _empty(self) -> None:
+        """Begin a new shard."""
+        self.buffer: list[Any] = []
+        self.labels: list[np.ndarray] = []
+        self.lengths: list[int] = []
+        self.buffered = 0
+
+    def _enter_folder(self, overwrite: bool) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        manifest = self.folder / NAME
+        if manifest.exists() and not overwrite:
+            raise ShardError(f"{self.folder} holds a data set already; overwrite=True replaces it")
+        # Without its manifest the old data set is no longer whole, whatever happens from here on.
+        manifest.unlink(missing_ok=True)
+        for old in self.folder.glob("shard-[0-9]*.*"):
+            old.unlink()
+
+    def __enter__(self) -> ShardWriter:
+        return self
+
+    def __exit__(self, kind: Any, *rest: Any) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Remove what was written."""
+        for path in self.written:
+            path.unlink(missing_ok=True)
+
+    # Taking examples
+
+    def add(self, X: Any, Y: Any = None) -> None:
+        """Several rows of one matrix with their labels; or one sequence with its labels."""
+        matrix = self._checked(X)
+        if matrix.shape[0] == 0:
+            if self.kind == "sequences":
+                raise ValueError(f"X[{self.examples}] is an empty sequence")
+            return
+        labels = self._coded(Y, matrix.shape[0])
+        if self.kind == "sequences":
+            self._take(matrix, labels)
+        else:
+            for first, last in self._pieces(matrix):
+                part = None if labels is None else labels[first:last]
+                self._take(row_slice(matrix, first, last), part)
+
+    def _pieces(self, matrix: Any) -> Iterator[tuple[int, int]]:
+        """Runs of rows that fit into a shard."""
+        size = max(1, bytes_of(matrix) // matrix.shape[0])
+        rows = max(1, self.shard_bytes // size)
+        return ((a, min(a + rows, matrix.shape[0])) for a in range(0, matrix.shape[0], rows))
+
+    def _take(self, matrix: Any, labels: np.ndarray | None) -> None:
+        if self.buffer and self.buffered + bytes_of(matrix) > self.shard_bytes:
+            self._flush()
+        self.buffer.append(matrix)
+        self.buffered += bytes_of(matrix)
+        self.lengths.append(matrix.shape[0])
+        if labels is not None:
+            self.labels.append(labels)
+        self.examples += 1 if self.kind == "sequences" else matrix.shape[0]
+
+    def _checked(self, X: Any) -> Any:
+        """The features as they will be written; the first decide on layout, type and width."""
+        where = f"X[{self.examples}]"
+        first = self.features == 0
+        if first:
+            self.sparse = sp.issparse(X)
+        kind = getattr(X, "dtype", np.dtype(np.float64))
+        wanted = float_type(kind) if isinstance(kind, np.dtype) else np.float64
+        if self.dtype is None:
+            self.dtype = np.dtype(wanted)
+        elif first is False and self.dtype == np.float32 and wanted is np.float64:
+            raise ValueError(f"{where} is {kind}, but the shards hold float32: give dtype=float64")
+        if self.sparse:
+            tidy = not sp.issparse(X) or X.tocsr().has_canonical_format
+            matrix: Any = as_csr(X, self.dtype.type, where, canonical=not tidy)
+        else:
+            matrix = as_dense(X, self.dtype.type, where)
+        values = matrix.data if self.sparse else matrix
+        if not np.isfinite(values).all():
+            raise ValueError(f"{where} or a row after it contains NaN or infinity")
+        width = matrix.shape[1]
+        if not first and width != self.features and not (self.grow and self.sparse):
+            raise ValueError(f"{where} has {width} features, expected {self.features}")
+        if width == 0:
+            raise ValueError(f"{where} has no features")
+        self.features = max(self.features, width)
+        return matrix
+
+    def _coded(self, Y: Any, rows: int) -> np.ndarray | None:
+        """Codes of labels, numbered as they appear."""
+        if self.labelled is None:
+            self.labelled = Y is not None
+        if self.labelled != (Y is not None):
+            raise ValueError(f"Y must be given for all examples or for none; see {self.examples}")
+        if Y is None:
+            return None
+        labels = Y.tolist() if isinstance(Y, np.ndarray) else list(Y)
+        if len(labels) != rows:
+            raise ValueError(f"X[{self.examples}] has {rows} rows, but Y has {len(labels)} labels")
+        for label in labels:
+            self._check_label(label)
+        numbered = (self.codes.setdefault(key_of(label), len(self.codes)) for label in labels)
+        return np.fromiter(numbered, np.int32, rows)
+
+    def _check_label(self, label: Any) -> None:
+        if isinstance(label, np.generic):
+            label = label.item()
+        fine = label is None or isinstance(label, str | int | float | bool)
+        if not fine or label != label or label in (np.inf, -np.inf):
+            raise ValueError(f"Y: labels must be texts, finite numbers or None, got {label!r}")
+
+    # Writing
+
+    def _flush(self) -> None:
+        """Write the buffered examples as a shard."""
+        k, dtype = len(self.shards), self.dtype
+        assert dtype is not None
+        parts: dict[str, np.ndarray] = {}
+        entries = 0
+        if self.sparse:
+            entries = sum(matrix.nnz for matrix in self.buffer)
+            if entries > np.iinfo(np.int32).max:
+                raise ValueError(f"a shard of {entries} entries: give a smaller shard_bytes")
+            parts["data"] = np.concatenate([m.data for m in self.buffer])
+            parts["indices"] = np.concatenate([m.indices for m in self.buffer]).astype("<i4")
+            counts = np.concatenate([np.diff(m.indptr) for m in self.buffer])
+            parts["indptr"] = np.concatenate([[0], np.cumsum(counts)]).astype("<i4")
+        else:
+            parts["data"] = np.concatenate(self.buffer)
+        parts["data"] = parts["data"].astype(dtype.newbyteorder("<"), copy=False)
+        rows = sum(self.lengths)
+        if self.kind == "sequences":
+            parts["offsets"] = np.concatenate([[0], np.cumsum(self.lengths)]).astype("<i8")
+        if self.labelled:
+            parts["codes"] = np.concatenate(self.labels).astype("<i4")
+        files = {part: self._write(k, part, array) for part, array in parts.items()}
+        examples = len(self.lengths) if self.kind == "sequences" else rows
+        self.shards.append(Shard(examples, rows, entries, files))
+        self._empty()
+
+    def _write(self, shard: int, part: str, array: np.ndarray) -> FileEntry:
+        """One file, on the disk when this returns."""
+        path = self.folder / file_name(shard, part)
+        self.written.append(path)
+        content = memoryview(np.ascontiguousarray(array)).cast("B") if array.size else b""
+        try:
+            with open(path, "wb") as file:
+                write_all(file, content)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            self.abandon()
+            raise ShardError(f"cannot write {path}: {error}") from error
+        return FileEntry(array.nbytes, hashlib.sha256(content).hexdigest())
+
+    def close(self) -> None:
+        """Write what is buffered, and then the manifest."""
+        if self.buffer:
+            self._flush()
+        if not self.shards:
+            raise ShardError(f"{self.folder}: no examples were given")
+        assert self.dtype is not None
+        manifest = Manifest(
+            kind=self.kind,
+            layout="csr" if self.sparse else "dense",
+            dtype=self.dtype.newbyteorder("<").str,
+            features=self.features,
+            labels=self._label_state(),
+            attributes=self.attributes,
+            shards=self.shards,
+        )
+        try:
+            write_manifest(self.folder, manifest)
+        except OSError as error:
+            self.abandon()
+            raise ShardError(f"cannot write {self.folder / NAME}: {error}") from error
+
+    def _label_state(self) -> dict[str, Any] | None:
+        if not self.labelled:
+            return None
+        classes = [label for _, label in self.codes]
+        array = as_array(classes)
+        return {"classes": array.tolist(), "dtype": array.dtype.str}
+
+
+def key_of(label: Any) -> tuple[type, Any]:
+    """Labels that differ in type differ: 1 is not True."""
+    label = label.item() if isinstance(label, np.generic) else label
+    return type(label), label
+
+
+def write_all(file: Any, content: Any) -> None:
+    """Write to a file; here tests let the disk fill."""
+    file.write(content)
+
+
+def bytes_of(matrix: Any) -> int:
+    """Bytes of the features in a file."""
+    if sp.issparse(matrix):
+        return matrix.data.nbytes + matrix.indices.nbytes + matrix.indptr.nbytes
+    return matrix.nbytes
+
+
+def kind_of(X: Any) -> str:
+    """ "rows" for a matrix, "sequences" for a list of matrices."""
+    if sp.issparse(X) or isinstance(X, MappedRows) or (isinstance(X, np.ndarray) and X.ndim == 2):
+        return "rows"
+    if isinstance(X, Sequence) and len(X) and hasattr(X[0], "shape"):
+        return "sequences"
+    raise ValueError(
+        "X must be a matrix, a list of matrices, or an iterator of (x, y) with kind= given"
+    )
+
+
+def chunks_of(X: Any, Y: Any, kind: str) -> Iterable[tuple[Any, Any]]:
+    """Chunks for ``ShardWriter.add`` from data in memory or mapped."""
+    if kind == "sequences":
+        if Y is not None and len(X) != len(Y):
+            raise ValueError(f"X has {len(X)} examples, but Y has {len(Y)}")
+        return ((X[i], None if Y is None else Y[i]) for i in range(len(X)))
+    if Y is not None and X.shape[0] != len(Y):
+        raise ValueError(f"X has {X.shape[0]} examples, but Y has {len(Y)}")
+    parts = X.parts if isinstance(X, Mapped) else [X]
+    firsts = np.concatenate([[0], np.cumsum([part.shape[0] for part in parts])]).tolist()
+    return (
+        (part, None if Y is None else Y[a : a + part.shape[0]])
+        for a, part in zip(firsts, parts, strict=False)
+    )
+
+
+def write_shards(
+    folder: Any,
+    X: Any,
+    Y: Any = None,
+    shard_bytes: int = SHARD_BYTES,
+    kind: str | None = None,
+    overwrite: bool = False,
+    dtype: Any = None,
+) -> Path:
+    """Write a data set into a folder of shards; see ``open_shards``.
+
+    Parameters
+    ----------
+    X : matrix (n, d), dense or CSR; a list of matrices (T_i, d); or an iterator
+        An iterator gives (x, y), or x alone: with kind="sequences" one sequence and its labels, with
+        kind="rows" a matrix of some rows and their labels.
+    Y : labels, or None
+    """
+    given = not (hasattr(X, "__len__") or hasattr(X, "shape"))
+    if given and kind is None:
+        raise ValueError('kind must be "rows" or "sequences" where X is an iterator')
+    kind = kind or kind_of(X)
+    pairs = X if given else chunks_of(X, Y, kind)
+    with ShardWriter(folder, kind, shard_bytes, overwrite, dtype) as writer:
+        for item in pairs:
+            writer.add(*(item if isinstance(item, tuple) else (item, None)))
+    return Path(folder)

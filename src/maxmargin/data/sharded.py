@@ -1,0 +1,141 @@
+"""Reading a sharded data set: files are mapped, not read; X and Y are ordinary inputs of every model.
+
+What is in memory: offsets (8 bytes an example of a chain) and labels of flat data (their own size).
+Features and codes of sequences stay in the files, which the core reads in place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from maxmargin.data.labels import CodedSequences
+from maxmargin.data.manifest import Manifest, Shard, ShardError, coded, file_name, read_manifest
+from maxmargin.data.mapped import MappedRows, MappedSequences, csr_of
+
+HASHED = 2**22  # bytes hashed at a time
+
+
+class ShardedDataset:
+    """A folder of shards, mapped.
+
+    Attributes
+    ----------
+    X : ``MappedRows`` (a matrix) or ``MappedSequences`` (a list of matrices)
+    Y : labels, an array or a list of arrays; None where none were written
+    manifest : counts, types, label set and checksums
+    """
+
+    def __init__(self, folder: Any, verify: bool = True):
+        self.folder = Path(folder)
+        self.manifest: Manifest = read_manifest(self.folder)
+        for k, shard in enumerate(self.manifest.shards):
+            self._check_files(k, shard, verify)
+        parts = [self._features(k, shard) for k, shard in enumerate(self.manifest.shards)]
+        codes = self._codes()
+        if self.manifest.kind == "rows":
+            self.X: Any = MappedRows(parts, self.manifest.features)
+            self.Y: Any = codes and coded(self.manifest.labels)[np.concatenate(codes)]  # type: ignore
+        else:
+            offsets = self._offsets()
+            self.X = MappedSequences(parts, self.manifest.features, offsets)
+            self.Y = codes and CodedSequences(coded(self.manifest.labels), codes, offsets)  # type: ignore
+
+    def __len__(self) -> int:
+        return self.manifest.examples
+
+    def __repr__(self) -> str:
+        m = self.manifest
+        return (
+            f"ShardedDataset({str(self.folder)!r}: {m.examples} examples, {m.rows} rows, {m.features} "
+            f"features, {m.layout} {m.dtype}, {len(m.shards)} shards)"
+        )
+
+    @property
+    def classes(self) -> np.ndarray | None:
+        """The labels, in the order of their codes."""
+        return None if self.manifest.labels is None else coded(self.manifest.labels)
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of all files."""
+        return sum(file.bytes for shard in self.manifest.shards for file in shard.files.values())
+
+    def path(self, shard: int, part: str) -> Path:
+        """A file of a shard."""
+        return self.folder / file_name(shard, part)
+
+    def _check_files(self, k: int, shard: Shard, verify: bool) -> None:
+        for part, entry in shard.files.items():
+            path = self.path(k, part)
+            if path.is_symlink() or not path.is_file():
+                raise ShardError(f"{path} is missing")
+            size = path.stat().st_size
+            if size != entry.bytes:
+                raise ShardError(f"{path} has {size} bytes, the manifest says {entry.bytes}")
+            if verify and checksum(path) != entry.sha256:
+                raise ShardError(f"{path}: its content has changed; the checksum does not fit")
+
+    def _map(self, k: int, part: str, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+        """A file as a read-only array; an empty one cannot be mapped."""
+        if 0 in shape:
+            return np.empty(shape, dtype=dtype)
+        return np.asarray(np.memmap(self.path(k, part), dtype=dtype, mode="r", shape=shape))
+
+    def _features(self, k: int, shard: Shard) -> Any:
+        m = self.manifest
+        if m.layout == "dense":
+            return self._map(k, "data", m.dtype, (shard.rows, m.features))
+        data = self._map(k, "data", m.dtype, (shard.entries,))
+        indices = self._map(k, "indices", "<i4", (shard.entries,))
+        indptr = self._map(k, "indptr", "<i4", (shard.rows + 1,))
+        if indptr[0] != 0 or indptr[-1] != shard.entries or (np.diff(indptr) < 0).any():
+            raise ShardError(f"{self.path(k, 'indptr')}: the row pointers do not fit the entries")
+        return csr_of(data, indices, indptr, (shard.rows, m.features))
+
+    def _codes(self) -> list[np.ndarray] | None:
+        if self.manifest.labels is None:
+            return None
+        most, parts = len(self.manifest.labels["classes"]), []
+        for k, shard in enumerate(self.manifest.shards):
+            part = self._map(k, "codes", "<i4", (shard.rows,))
+            if part.min() < 0 or part.max() >= most:
+                raise ShardError(f"{self.path(k, 'codes')} holds a code outside the {most} labels")
+            parts.append(part)
+        return parts
+
+    def _offsets(self) -> np.ndarray:
+        """Rows where the sequences begin, over all shards."""
+        starts, total = [np.zeros(1, np.int64)], 0
+        for k, shard in enumerate(self.manifest.shards):
+            own = self._map(k, "offsets", "<i8", (shard.examples + 1,))
+            if own[0] != 0 or own[-1] != shard.rows or (np.diff(own) < 1).any():
+                raise ShardError(f"{self.path(k, 'offsets')}: the offsets do not fit the rows")
+            starts.append(own[1:] + total)
+            total += shard.rows
+        return np.concatenate(starts)
+
+
+def checksum(path: Path) -> str:
+    """SHA-256 of a file."""
+    total = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(HASHED):
+            total.update(block)
+    return total.hexdigest()
+
+
+def open_shards(folder: Any, verify: bool = True) -> ShardedDataset:
+    """Open a folder that ``write_shards`` wrote; ``.X`` and ``.Y`` go into ``fit`` and ``predict``.
+
+    Parameters
+    ----------
+    folder : path
+    verify : bool
+        Compare every file with its checksum, which reads all of them once. Sizes, offsets and codes are
+        checked in any case.
+    """
+    return ShardedDataset(folder, verify)
