@@ -141,7 +141,8 @@ def test_regression_is_linear_svr(C, epsilon):
     w = peer.fit(X, y).coef_
     theirs = 0.5 * w @ w + C * np.maximum(0, np.abs(y - X @ w) - epsilon).sum()
     assert svr.certificate_.converged
-    assert svr.certificate_.primal == pytest.approx(theirs, rel=1e-6)
+    # LIBLINEAR may end before its optimum: never below ours, and close.
+    assert svr.certificate_.dual * (1 - 1e-6) <= theirs <= svr.certificate_.primal * (1 + 1e-4)
     assert mm.objective(svr, svr.w_, X, y) == pytest.approx(svr.certificate_.primal, rel=1e-12)
     assert mm.certify(svr, X, y).gap == pytest.approx(svr.certificate_.gap, abs=1e-9)
 
