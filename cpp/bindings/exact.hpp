@@ -78,6 +78,31 @@ nb::class_<Exact<Structure>> bind_exact(nb::module_& m, const char* name) {
              }
              return nb::make_tuple(to_numpy(std::move(xi)), to_numpy(std::move(ceilings)));
            })
+      // The worst plane of each of some blocks: offset, indices and values.
+      .def("planes",
+           [](const E& e, Array1<double> w, Array1<int64_t> blocks) {
+             check_size(e, w);
+             nb::list found;
+             const auto W = e.packed(w.data());
+             auto s = e.structure().scratch();
+             std::vector<Label> y;
+             std::vector<double> flat(e.structure().dimension());
+             const double one = 1;
+             for (size_t p = 0; p < blocks.size(); ++p) {
+               const int64_t i = blocks.data()[p];
+               if (i < 0 || i >= e.structure().blocks()) throw nb::index_error("no such example");
+               y.resize(e.structure().output_size(i));
+               e.structure().open(i, W.data(), s, true, 1);
+               e.structure().best(s, W.data(), y.data());
+               const double offset = e.combine(&i, &one, 1, y.data(), flat.data());
+               std::vector<int32_t> index;
+               std::vector<double> value;
+               for (size_t j = 0; j < flat.size(); ++j)
+                 if (flat[j] != 0) index.push_back(static_cast<int32_t>(j)), value.push_back(flat[j]);
+               found.append(nb::make_tuple(offset, to_numpy(std::move(index)), to_numpy(std::move(value))));
+             }
+             return found;
+           })
       .def_prop_ro("exact",
                    [](const E& e) {
                      if constexpr (requires { e.structure().exact(); })

@@ -21,8 +21,9 @@ from maxmargin.callbacks import Callback, LogProgress, ProgressLine
 from maxmargin.data.labels import plain
 from maxmargin.models.base import Examples, Model, check_lengths
 from maxmargin.models.python import bind_model
-from maxmargin.problem import Formulation, Problem
+from maxmargin.problem import Formulation, Problem, make_regularizer
 from maxmargin.problem.problem import check_weight_of_risk, check_weights
+from maxmargin.problem.regularizer import Prior, needs_of
 from maxmargin.result import Result, Status
 from maxmargin.runtime.executor import count_jobs, open_executor
 from maxmargin.solvers import make_solver
@@ -87,6 +88,22 @@ class SolverMixin:
     def _formulation(self) -> Formulation:
         return Formulation()
 
+    def _needs(self) -> tuple[str, ...]:
+        """Names of the parameters of the regulariser that are given."""
+        return needs_of(getattr(self, "prior", None), getattr(self, "nonnegative", None))
+
+    def _regularizer(self, examples: Examples) -> Prior | None:
+        parameters = (getattr(self, name, None) for name in ("prior", "nonnegative"))
+        return make_regularizer(*parameters, examples)
+
+    def problem_of(
+        self, examples: Examples, sample_weight: Any, n_jobs: int = 1, C: Any = None
+    ) -> Problem:
+        """What this estimator minimises on these examples; with its own C unless another is given."""
+        C = self.C if C is None else C  # type: ignore[attr-defined]
+        regularizer = self._regularizer(examples)
+        return Problem(examples, C, sample_weight, self._formulation(), n_jobs, regularizer)
+
     def _callbacks(self) -> list[Callback]:
         level = int(self.verbose)  # type: ignore[attr-defined]
         return ([ProgressLine()] if level == 1 else []) + ([LogProgress()] if level >= 2 else [])
@@ -101,13 +118,15 @@ class SolverMixin:
         """Train; warn if not converged."""
         me: Any = self
         formulation = self._formulation()
-        problem = Problem(examples, me.C, sample_weight, formulation, count_jobs(me.n_jobs))
-        solver = make_solver(me.solver, formulation, problem)
+        problem = self.problem_of(examples, sample_weight, count_jobs(me.n_jobs))
+        solver = make_solver(me.solver, formulation, problem, self._needs())
         warm = getattr(self, "support_", None) if me.warm_start else None
-        if warm is not None and examples.fingerprint(formulation.rescaling) != self.fingerprint_:
+        fingerprint = problem.examples.fingerprint(formulation.rescaling)
+        if warm is not None and fingerprint != self.fingerprint_:
             raise ValueError(
-                "warm_start: a model written in Python, or with a loss of the whole sample, must be fitted "
-                "again on the same examples with the same loss and rescaling; set warm_start=False for others"
+                "warm_start: a model written in Python, with a loss of the whole sample, or with a prior of "
+                "several scales or nonnegative, must be fitted again on the same examples with the same loss "
+                "and rescaling; set warm_start=False for others"
             )
         result = train(
             problem,
@@ -120,19 +139,19 @@ class SolverMixin:
             warm=warm,
             polish=polish,
         )
+        self.fingerprint_ = fingerprint
         if me.solver == "auto":
             logger.info("solver='auto' took %r", solver)
         if not result.certificate.converged:
             warn_not_converged(result)
         return result
 
-    def _keep(self, result: Result, examples: Examples) -> None:
+    def _keep(self, result: Result) -> None:
         """Set the fitted attributes that all estimators share."""
         self.certificate_ = result.certificate
         self.history_ = result.history.arrays()
         self.solver_ = result.solver
         self.support_ = result.support
-        self.fingerprint_ = examples.fingerprint(self._formulation().rescaling)
 
     def __sklearn_clone__(self) -> Any:
         """A clone shares its executor: workers cannot be copied."""
@@ -152,7 +171,7 @@ class SolverMixin:
     def _check_shared(self) -> None:
         """Refuse parameters before any work on the data."""
         me: Any = self
-        make_solver(me.solver, self._formulation())
+        make_solver(me.solver, self._formulation(), needs=self._needs())
         check_weight_of_risk(me.C)
         check_positive("tol", me.tol)
         check_positive("max_passes", me.max_passes)
@@ -199,8 +218,11 @@ class StructuralSVM(SolverMixin, BaseEstimator):
         Wanted gap, in units of the task loss.
     max_passes, max_seconds : float
         Budgets; a pass is n oracle calls.
-    prior, nonnegative : None
-        Reserved; refused in this version.
+    prior : (mean, scale) or None
+        A Gaussian over ``coef_`` in place of 1/2 |w|^2: 1/2 (w - mean)' Sigma^-1 (w - mean). The mean is a
+        vector or a number; the scale a number s, Sigma = s^2 I, a vector of these, or a matrix, Sigma itself.
+    nonnegative : indices or mask over ``coef_``, or None
+        Weights that must not be negative.
     warm_start : bool
         Start the next fit from the multipliers of the last one (same examples; C may change).
     n_jobs : int, None or concurrent.futures.Executor
@@ -273,9 +295,6 @@ class StructuralSVM(SolverMixin, BaseEstimator):
         callbacks : callbacks.Callback objects, told of every step; one may stop training
         """
         self._check_shared()
-        for name in ("prior", "nonnegative"):
-            if getattr(self, name) is not None:
-                raise ValueError(f"{name} must be None: no solver of this version honours it")
         if isinstance(self.model, type):
             raise TypeError(f"model: give an instance, {self.model.__name__}(), not the class")
         X, Y = plain_sequence(X), plain_outputs(Y)
@@ -284,7 +303,7 @@ class StructuralSVM(SolverMixin, BaseEstimator):
             model.initialize(X, Y)
             examples = bind_model(model, X, Y, node_weight, executor)
             result = self._minimise(examples, sample_weight, callbacks=callbacks)
-        self._keep(result, examples)
+        self._keep(result)
         self.adopt(model, result.w)
         self.weighted_nodes_ = node_weight is not None
         return self

@@ -58,7 +58,29 @@ def save(svm: Any, path: Any) -> None:
         "certificate": vars(svm.certificate_),
         "model": {"kind": type(model).__name__, **state},
     }
-    write(path, header, {"w": w, **arrays})
+    write(path, header, {"w": w, **arrays, **regularizer_arrays(svm)})
+
+
+def regularizer_arrays(svm: Any) -> dict[str, np.ndarray]:
+    """The arrays of ``prior`` and ``nonnegative``, where they are given."""
+    prior, bound = (getattr(svm, name, None) for name in ("prior", "nonnegative"))
+    arrays = {} if bound is None else {"nonnegative": np.asarray(bound)}
+    if prior is not None:
+        mean, scale = (np.asarray(part, dtype=np.float64) for part in prior)
+        arrays |= {"prior.mean": mean, "prior.scale": scale}
+    return arrays
+
+
+def regularizer_params(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    """The parameters that ``regularizer_arrays`` wrote."""
+    params: dict[str, Any] = {}
+    if "prior.mean" in arrays:
+        # A file has no arrays without dimensions: a single number comes back as one.
+        parts = (arrays["prior.mean"], arrays["prior.scale"])
+        params["prior"] = tuple(float(a[0]) if a.shape == (1,) else a for a in parts)
+    if "nonnegative" in arrays:
+        params["nonnegative"] = arrays["nonnegative"]
+    return params
 
 
 def rebuild(state: dict[str, Any], arrays: dict[str, np.ndarray]) -> tuple[Any, np.ndarray]:
@@ -79,7 +101,7 @@ def load(path: Any) -> Any:
     try:
         kind = ESTIMATORS[header["estimator"]]
         model, w = rebuild(header["model"], arrays)
-        params = dict(header["params"], solver=header["solver"])
+        params = dict(header["params"], solver=header["solver"], **regularizer_params(arrays))
         svm: Any = kind(**kind.params_of(model), **params)
         svm.certificate_ = Certificate(**header["certificate"])
     except (KeyError, TypeError, AttributeError, ValueError) as error:

@@ -4,6 +4,7 @@ from maxmargin.problem.certificate import Certificate, certify_state, gap_betwee
 from maxmargin.problem.formulation import Formulation
 from maxmargin.problem.plane import Plane, Support
 from maxmargin.problem.problem import Problem
+from maxmargin.problem.regularizer import make_regularizer
 
 __all__ = [
     "Certificate",
@@ -13,4 +14,5 @@ __all__ = [
     "Support",
     "certify_state",
     "gap_between",
+    "make_regularizer",
 ]
