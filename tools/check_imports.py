@@ -1,6 +1,6 @@
 """Check that imports inside the package point one way.
 
-    models -> problem -> solvers -> train -> estimators -> classifiers -> (certify, persistence, cli)
+    models -> problem -> solvers -> train -> estimators -> (cccp, classifiers) -> (certify, persistence, cli)
 
     python tools/check_imports.py src/maxmargin
 
@@ -32,8 +32,18 @@ MAY_IMPORT: dict[str, set[str]] = {
     "train": {"callbacks", "problem", "result", "solvers"},
     "estimators": BASIC | {"models", "problem", "result", "solvers", "train"},
     "classifiers": {"estimators", "models", "problem"},
+    "cccp": BASIC | {"estimators", "models", "problem", "result"},
     "certify": {"estimators", "models", "problem"},
-    "persistence": {"classifiers", "data", "estimators", "io", "losses", "models", "problem"},
+    "persistence": {
+        "cccp",
+        "classifiers",
+        "data",
+        "estimators",
+        "io",
+        "losses",
+        "models",
+        "problem",
+    },
     "report": {"result"},
 }
 MAY_IMPORT["cli"] = BASIC | {"io"} | (set(MAY_IMPORT) - {"_core"})

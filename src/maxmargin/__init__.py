@@ -7,6 +7,7 @@
 """
 
 from maxmargin import callbacks, losses, models, solvers
+from maxmargin.cccp import LatentSVM
 from maxmargin.certify import certify, objective
 from maxmargin.classifiers import BinarySVC, MulticlassSVC
 from maxmargin.estimators import StructuralSVM
@@ -22,6 +23,7 @@ __version__ = "0.1.0"
 __all__ = [
     "BinarySVC",
     "Certificate",
+    "LatentSVM",
     "ModelFileError",
     "MulticlassSVC",
     "OracleError",

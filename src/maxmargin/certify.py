@@ -34,7 +34,7 @@ def certify(
         raise ValueError("certify: node_weight must be given exactly if it was given to fit")
     began = time.perf_counter()
     sample_weight = svm.example_weights(Y, sample_weight)
-    examples = bind_model(svm.model_, plain_sequence(X), plain_outputs(Y), node_weight)
+    examples = svm.examples_at(plain_sequence(X), plain_outputs(Y), node_weight, None)
     problem = svm.problem_of(examples, sample_weight)
     bounds = certify_state(problem, svm.weights(), support)
     gap = gap_between(bounds.primal, bounds.dual, problem.total)
@@ -78,12 +78,13 @@ def objective(
         raise ValueError(
             "objective: call initialize(X, Y) on the model first, or give a fitted estimator"
         )
-    examples = bind_model(model, plain_sequence(X), plain_outputs(Y), node_weight)
+    X, Y, w = plain_sequence(X), plain_outputs(Y), np.ascontiguousarray(w, dtype=np.float64).ravel()
+    if w.shape != (model.size_joint_feature,):
+        raise ValueError(f"w must have {model.size_joint_feature} weights, got {w.shape}")
     if estimator:
+        examples = svm_or_model.examples_at(X, Y, node_weight, w)
         problem = svm_or_model.problem_of(examples, sample_weight, C=C)
     else:
+        examples = bind_model(model, X, Y, node_weight)
         problem = Problem(examples, 1.0 if C is None else C, sample_weight)
-    w = np.ascontiguousarray(w, dtype=np.float64).ravel()
-    if w.shape != (problem.dimension,):
-        raise ValueError(f"w must have {problem.dimension} weights, got {w.shape}")
     return problem.objective(w)

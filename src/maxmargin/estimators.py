@@ -21,7 +21,7 @@ from maxmargin.callbacks import Callback, LogProgress, ProgressLine
 from maxmargin.data.labels import plain
 from maxmargin.models.base import Examples, Model, check_lengths
 from maxmargin.models.python import bind_model
-from maxmargin.problem import Formulation, Problem, make_regularizer
+from maxmargin.problem import Formulation, Problem, Support, make_regularizer
 from maxmargin.problem.problem import check_weight_of_risk, check_weights
 from maxmargin.problem.regularizer import Prior, needs_of
 from maxmargin.result import Result, Status
@@ -62,6 +62,8 @@ def plain_outputs(Y: Any) -> Any:
 class SolverMixin:
     """Training, shared by the estimators: parameters in, fitted attributes out."""
 
+    fingerprint_: str
+
     def example_weights(self, y: Any, sample_weight: Any) -> Any:
         """v_i of the objective, from what the user gave for each example."""
         return sample_weight
@@ -93,8 +95,12 @@ class SolverMixin:
         return needs_of(getattr(self, "prior", None), getattr(self, "nonnegative", None))
 
     def _regularizer(self, examples: Examples) -> Prior | None:
-        parameters = (getattr(self, name, None) for name in ("prior", "nonnegative"))
-        return make_regularizer(*parameters, examples)
+        prior, bound = getattr(self, "prior", None), getattr(self, "nonnegative", None)
+        return make_regularizer(prior, bound, examples)
+
+    def examples_at(self, X: Any, Y: Any, node_weight: Any, w: np.ndarray | None) -> Examples:
+        """The fitted model on data; w matters where outputs have hidden parts."""
+        return bind_model(self.model_, X, Y, node_weight)  # type: ignore[attr-defined]
 
     def problem_of(
         self, examples: Examples, sample_weight: Any, n_jobs: int = 1, C: Any = None
@@ -115,11 +121,10 @@ class SolverMixin:
         polish: float | None = None,
         callbacks: Sequence[Callback] = (),
     ) -> Result:
-        """Train; warn if not converged."""
+        """Train on examples, from the last fit where a warm start is asked for."""
         me: Any = self
         formulation = self._formulation()
         problem = self.problem_of(examples, sample_weight, count_jobs(me.n_jobs))
-        solver = make_solver(me.solver, formulation, problem, self._needs())
         warm = getattr(self, "support_", None) if me.warm_start else None
         fingerprint = problem.examples.fingerprint(formulation.rescaling)
         if warm is not None and fingerprint != self.fingerprint_:
@@ -128,6 +133,19 @@ class SolverMixin:
                 "several scales or nonnegative, must be fitted again on the same examples with the same loss "
                 "and rescaling; set warm_start=False for others"
             )
+        self.fingerprint_ = fingerprint
+        return self._train(problem, warm, polish, callbacks)
+
+    def _train(
+        self,
+        problem: Problem,
+        warm: Support | None,
+        polish: float | None = None,
+        callbacks: Sequence[Callback] = (),
+    ) -> Result:
+        """Train on a problem from some multipliers; warn if not converged."""
+        me: Any = self
+        solver = make_solver(me.solver, problem.formulation, problem, self._needs())
         result = train(
             problem,
             solver,
@@ -139,7 +157,6 @@ class SolverMixin:
             warm=warm,
             polish=polish,
         )
-        self.fingerprint_ = fingerprint
         if me.solver == "auto":
             logger.info("solver='auto' took %r", solver)
         if not result.certificate.converged:
@@ -195,7 +212,7 @@ def warn_not_converged(result: Result) -> None:
     warnings.warn(
         f"not converged ({c.status}): gap {c.gap:.3g} after {c.passes:.1f} passes, tol {c.tol:.3g}; {advice}",
         ConvergenceWarning,
-        stacklevel=4,
+        stacklevel=5,
     )
 
 
@@ -297,6 +314,8 @@ class StructuralSVM(SolverMixin, BaseEstimator):
         self._check_shared()
         if isinstance(self.model, type):
             raise TypeError(f"model: give an instance, {self.model.__name__}(), not the class")
+        if getattr(self.model, "hidden", False):
+            raise TypeError("model Latent has hidden parts: fit it with maxmargin.LatentSVM")
         X, Y = plain_sequence(X), plain_outputs(Y)
         model = clone(self.model, safe=False)
         with self._executor(model) as executor:

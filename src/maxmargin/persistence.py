@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from maxmargin.cccp import LatentSVM
 from maxmargin.classifiers import BinarySVC, MulticlassSVC
 from maxmargin.estimators import StructuralSVM
 from maxmargin.io.model_file import ModelFileError, read, write
-from maxmargin.models import Binary, Chain, Grammar, Kernel, Multiclass
+from maxmargin.models import Binary, Chain, Grammar, Kernel, Latent, Multiclass
 from maxmargin.problem import Certificate
 
-ESTIMATORS = {kind.__name__: kind for kind in (StructuralSVM, MulticlassSVC, BinarySVC)}
-MODELS = {kind.__name__: kind for kind in (Binary, Multiclass, Chain, Grammar, Kernel)}
+ESTIMATORS = {kind.__name__: kind for kind in (StructuralSVM, LatentSVM, MulticlassSVC, BinarySVC)}
+MODELS = {kind.__name__: kind for kind in (Binary, Multiclass, Chain, Grammar, Kernel, Latent)}
 SAVED = (
     "C",
     "hinge",
@@ -22,6 +23,8 @@ SAVED = (
     "tol",
     "max_passes",
     "max_seconds",
+    "max_rounds",
+    "round_tol",
     "fit_intercept",
     "warm_start",
     "class_weight",

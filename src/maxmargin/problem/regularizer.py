@@ -79,8 +79,9 @@ class Prior(SquaredNorm):
     def prepare(self, examples: Examples) -> Examples:
         """Outputs are kept where these suffice, else planes."""
         simple = self.uniform and (self.mean is None or examples.core is not None)
-        compiled = isinstance(examples, CompiledExamples)
-        return CompiledPlanes(examples) if compiled and not simple else examples
+        if simple or not isinstance(examples, CompiledExamples):
+            return examples
+        return CompiledPlanes(examples)
 
     def centred(self, w: np.ndarray) -> np.ndarray:
         """w - mean."""
