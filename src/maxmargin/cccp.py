@@ -1,6 +1,7 @@
 """LatentSVM: structural support vector machines with hidden parts, by the concave-convex procedure.
 
-    F(w) = R(w) + C sum_i v_i { max_{y, h} [ Delta(y_i, y) + <w, Psi(x_i, y, h)> ] - max_h <w, Psi(x_i, y_i, h)> }
+    F(w) = R(w) + C sum_i v_i ( max_{y, h} [ Delta(y_i, y) + <w, Psi(x_i, y, h)> ]
+                                - max_h <w, Psi(x_i, y_i, h)> )
 
 F is not convex: the second maximum has a minus. Replaced by the value of any one h_i it gives a convex
 problem P(w; h) >= F(w), with equality where h_i is the best completion at w. Hence a round,

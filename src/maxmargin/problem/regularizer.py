@@ -131,7 +131,7 @@ def make_regularizer(prior: Any, nonnegative: Any, examples: Examples) -> Prior 
     if examples.kernelised and not (made.uniform and mean is None):
         raise ValueError(
             "a model with an exact kernel takes a prior with mean 0 and one scale only, and no nonnegative: "
-            "its weights are functions, not numbers; Kernel(basis=...) has plain weights"
+            "its weights are functions, not numbers; Kernel(rank=k) has plain weights"
         )
     return made
 
