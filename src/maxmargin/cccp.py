@@ -39,7 +39,7 @@ from maxmargin.models.base import Examples, check_lengths
 from maxmargin.models.latent import Latent
 from maxmargin.models.planes import PlaneExamples
 from maxmargin.problem import Problem, Support, gap_between
-from maxmargin.result import Result
+from maxmargin.result import Result, Status
 from maxmargin.runtime.executor import count_jobs
 
 
@@ -155,7 +155,8 @@ class LatentSVM(StructuralSVM):
             path.append(again.objective(w))
             moved = changed(outputs, following)
             fall = np.inf if len(path) < 2 else (path[-2] - path[-1]) / problem.total
-            enough = not moved.any() or fall <= least
+            ended = result.status in (Status.INTERRUPTED, Status.STOPPED)  # the user had enough
+            enough = ended or not moved.any() or fall <= least
             self._keep(result)
             self.completions_, outputs = outputs, following
             if result.solver != "subgradient":  # which begins at zero always

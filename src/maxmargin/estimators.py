@@ -23,7 +23,7 @@ from maxmargin.models.base import Examples, Model, check_lengths
 from maxmargin.models.python import bind_model
 from maxmargin.problem import Formulation, Problem, Support, make_regularizer
 from maxmargin.problem.problem import check_weight_of_risk, check_weights
-from maxmargin.problem.regularizer import Prior, needs_of
+from maxmargin.problem.regularizer import needs_of
 from maxmargin.result import Result, Status
 from maxmargin.runtime.executor import count_jobs, open_executor
 from maxmargin.solvers import make_solver
@@ -94,10 +94,6 @@ class SolverMixin:
         """Names of the parameters of the regulariser that are given."""
         return needs_of(getattr(self, "prior", None), getattr(self, "nonnegative", None))
 
-    def _regularizer(self, examples: Examples) -> Prior | None:
-        prior, bound = getattr(self, "prior", None), getattr(self, "nonnegative", None)
-        return make_regularizer(prior, bound, examples)
-
     def examples_at(self, X: Any, Y: Any, node_weight: Any, w: np.ndarray | None) -> Examples:
         """The fitted model on data; w matters where outputs have hidden parts."""
         return bind_model(self.model_, X, Y, node_weight)  # type: ignore[attr-defined]
@@ -107,7 +103,8 @@ class SolverMixin:
     ) -> Problem:
         """What this estimator minimises on these examples; with its own C unless another is given."""
         C = self.C if C is None else C  # type: ignore[attr-defined]
-        regularizer = self._regularizer(examples)
+        prior, bound = getattr(self, "prior", None), getattr(self, "nonnegative", None)
+        regularizer = make_regularizer(prior, bound, examples)
         return Problem(examples, C, sample_weight, self._formulation(), n_jobs, regularizer)
 
     def _callbacks(self) -> list[Callback]:
@@ -129,19 +126,14 @@ class SolverMixin:
         fingerprint = problem.examples.fingerprint(formulation.rescaling)
         if warm is not None and fingerprint != self.fingerprint_:
             raise ValueError(
-                "warm_start: a model written in Python, with a loss of the whole sample, or with a prior of "
-                "several scales or nonnegative, must be fitted again on the same examples with the same loss "
-                "and rescaling; set warm_start=False for others"
+                "warm_start: planes kept as vectors (models in Python, losses of the whole sample, priors "
+                "with several scales, nonnegative) need the same examples, loss and rescaling as the last fit"
             )
         self.fingerprint_ = fingerprint
         return self._train(problem, warm, polish, callbacks)
 
     def _train(
-        self,
-        problem: Problem,
-        warm: Support | None,
-        polish: float | None = None,
-        callbacks: Sequence[Callback] = (),
+        self, problem: Problem, warm: Support | None, polish: Any = None, callbacks: Sequence = ()
     ) -> Result:
         """Train on a problem from some multipliers; warn if not converged."""
         me: Any = self
@@ -228,7 +220,7 @@ class StructuralSVM(SolverMixin, BaseEstimator):
     C : float
         Weight of the risk. The papers' lambda form is C = 1 / (lambda n).
     hinge, rescaling : str
-        The formulation; this version solves hinge="max", rescaling="margin".
+        The formulation; this version solves hinge="max".
     solver : str or solvers.Solver
         "auto", "proximal", "fasole", "sda", "sdm", "bcfw", "subgradient", or an instance with options.
     tol : float
@@ -236,8 +228,8 @@ class StructuralSVM(SolverMixin, BaseEstimator):
     max_passes, max_seconds : float
         Budgets; a pass is n oracle calls.
     prior : (mean, scale) or None
-        A Gaussian over ``coef_`` in place of 1/2 |w|^2: 1/2 (w - mean)' Sigma^-1 (w - mean). The mean is a
-        vector or a number; the scale a number s, Sigma = s^2 I, a vector of these, or a matrix, Sigma itself.
+        1/2 (w - mean)' Sigma^-1 (w - mean) in place of 1/2 |w|^2: the mean a vector or a number, the scale
+        a number s, Sigma = s^2 I, a vector of these, or a matrix, Sigma itself.
     nonnegative : indices or mask over ``coef_``, or None
         Weights that must not be negative.
     warm_start : bool

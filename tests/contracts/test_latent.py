@@ -240,6 +240,23 @@ def test_too_few_rounds_are_told(seed):
         latent(4, start="random", max_rounds=1).fit(X, y)
 
 
+def test_a_callback_ends_all_rounds(seed):
+    class First(mm.callbacks.Callback):
+        starts = 0
+
+        def on_start(self, info):
+            self.starts += 1
+
+        def on_step(self, info):
+            return True
+
+    X, y = mixtures(seed)
+    first = First()
+    with pytest.warns(ConvergenceWarning, match="callback"):
+        svm = latent(4, start="random", tol=1e-9).fit(X, y, callbacks=[first])
+    assert first.starts == len(svm.objective_path_) == 1
+
+
 def test_bad_use_is_refused(seed):
     X, y = mixtures(seed)
     with refusal("LatentSVM", "hidden"):

@@ -84,12 +84,16 @@ class CompiledPlanes(PlaneExamples):
         return self.base.is_bounded(rescaling)
 
     def oracle(self, blocks, w, rescaling="margin"):
-        w, blocks = np.ascontiguousarray(w), np.asarray(blocks, dtype=np.int64)
-        found = self.base.exactly(rescaling).planes(w, blocks)
-        return [(offset, (index, value)) for offset, index, value in found]
+        return self._ask(np.asarray(blocks, dtype=np.int64), w, 1, rescaling)
 
     def planes(self, w: np.ndarray, n_jobs: int, rescaling: str) -> list[tuple[float, Vector]]:
-        return self.oracle(np.arange(self.n), w, rescaling)
+        return self._ask(np.arange(self.n), w, n_jobs, rescaling)
+
+    def _ask(
+        self, blocks: np.ndarray, w: np.ndarray, threads: int, rescaling: str
+    ) -> list[tuple[float, Vector]]:
+        found = self.base.exactly(rescaling).planes(np.ascontiguousarray(w), blocks, threads)
+        return [(offset, (index, value)) for offset, index, value in found]
 
     def slacks(self, w: np.ndarray, n_jobs: int, rescaling: str = "margin") -> np.ndarray:
         return self.base.slacks(w, n_jobs, rescaling)
