@@ -1,6 +1,6 @@
 """Check that imports inside the package point one way.
 
-    models -> problem -> solvers -> train -> estimators -> (classifiers, generalized)
+    models -> problem -> solvers -> train -> incremental -> estimators -> (cccp, classifiers, generalized)
     -> (certify, persistence, cli)
 
     python tools/check_imports.py src/maxmargin
@@ -35,8 +35,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "estimators": BASIC | {"incremental", "models", "problem", "result", "solvers", "train"},
     "classifiers": {"data", "estimators", "models", "problem"},
     "generalized": {"estimators", "models", "problem"},
+    "cccp": BASIC | {"estimators", "models", "problem", "result"},
     "certify": {"estimators", "models", "problem"},
     "persistence": {
+        "cccp",
         "classifiers",
         "data",
         "estimators",

@@ -20,8 +20,8 @@ solvers declare; do not edit. A test compares this page with the code.
 "reaches any tol": a tight `tol` is reached in practice, not only in the limit. `BCFW` does so
 with `pairwise=True`, `Streaming` with `passes=None` and a cache that is large enough.
 
-A formulation without a `yes` is refused before the first pass, with the names of the solvers that
-can. `prior` and `nonnegative` must be None in this version.
+A formulation or a regulariser without a `yes` is refused before the first pass, with the names of the
+solvers that can. `BCFW` with `averaging=True` does not honour `nonnegative`.
 """
 
 

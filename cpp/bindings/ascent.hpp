@@ -199,6 +199,16 @@ nb::class_<Ascent<Structure>> bind_ascent(nb::module_& m, const char* name) {
       .def("weights", &A::weights)
       .def("weighted", &A::weighted)
       .def("start_average", [](A& a) { a.state.weighted.assign(a.state.structure.weights(), 0); })
+      .def("set_origin",
+           [](A& a, Array1<double> flat) {
+             if (static_cast<int64_t>(flat.size()) != a.state.structure.dimension())
+               throw nb::value_error("an origin must have as many weights as the model");
+             std::vector<double> packed(a.state.structure.weights(), 0);
+             a.state.structure.pack(flat.data(), packed.data());
+             double square = 0;
+             for (size_t j = 0; j < flat.size(); ++j) square += flat.data()[j] * flat.data()[j];
+             a.state.set_origin(std::move(packed), square);
+           })
       .def("support", &A::support)
       .def("restore", &A::restore)
       .def("clear", &A::clear)

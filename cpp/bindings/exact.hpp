@@ -19,6 +19,36 @@ void check_size(const Exact<Structure>& e, const Array1<double>& w) {
   }
 }
 
+struct SparsePlane {
+  double offset = 0;
+  std::vector<int32_t> index;
+  std::vector<double> value;
+};
+
+// argmax_y s_i(y) of some blocks as planes, with threads over the blocks.
+template <class Structure>
+void worst_planes(const Exact<Structure>& e, const double* w, const int64_t* blocks, int64_t n, int threads,
+                  SparsePlane* found) {
+  const auto W = e.packed(w);
+  const double one = 1;
+  parallel(n, threads, [&](int64_t from, int64_t to, int) {
+    auto s = e.structure().scratch();
+    std::vector<typename Structure::Label> y;
+    std::vector<double> flat(e.structure().dimension());
+    for (int64_t p = from; p < to; ++p) {
+      y.resize(e.structure().output_size(blocks[p]));
+      e.structure().open(blocks[p], W.data(), s, true, 1);
+      e.structure().best(s, W.data(), y.data());
+      found[p].offset = e.combine(blocks + p, &one, 1, y.data(), 1, flat.data());
+      for (size_t j = 0; j < flat.size(); ++j) {
+        if (flat[j] == 0) continue;
+        found[p].index.push_back(static_cast<int32_t>(j));
+        found[p].value.push_back(flat[j]);
+      }
+    }
+  });
+}
+
 // The cache of a structure, named after its exact answers: MulticlassExact has a MulticlassCache.
 template <class Structure>
 void bind_cache(nb::module_& m, const char* exact) {
@@ -77,6 +107,25 @@ nb::class_<Exact<Structure>> bind_exact(nb::module_& m, const char* name) {
                e.slacks(w.data(), threads, xi.data(), nullptr, ceilings.data());
              }
              return nb::make_tuple(to_numpy(std::move(xi)), to_numpy(std::move(ceilings)));
+           })
+      // The worst plane of each of some blocks: offset, indices and values.
+      .def("planes",
+           [](const E& e, Array1<double> w, Array1<int64_t> blocks, int threads) {
+             check_size(e, w);
+             const int64_t n = static_cast<int64_t>(blocks.size());
+             for (int64_t p = 0; p < n; ++p)
+               if (blocks.data()[p] < 0 || blocks.data()[p] >= e.structure().blocks())
+                 throw nb::index_error("no such example");
+             std::vector<SparsePlane> found(n);
+             {
+               nb::gil_scoped_release release;
+               worst_planes(e, w.data(), blocks.data(), n, threads, found.data());
+             }
+             nb::list planes;
+             for (auto& plane : found)
+               planes.append(nb::make_tuple(plane.offset, to_numpy(std::move(plane.index)),
+                                            to_numpy(std::move(plane.value))));
+             return planes;
            })
       .def_prop_ro("exact",
                    [](const E& e) {

@@ -22,7 +22,12 @@ void bind_explicit(nb::module_& m) {
     }
     return nb::make_tuple(to_numpy(std::move(where)), to_numpy(std::move(what)), finite == 0);
   });
-  nb::class_<ExplicitData>(m, "ExplicitData").def(nb::init<int64_t, int64_t>());
+  nb::class_<ExplicitData>(m, "ExplicitData")
+      .def(nb::init<int64_t, int64_t>())
+      .def("__init__", [](ExplicitData* self, int64_t count, int64_t size, Array1<double> lower) {
+        if (static_cast<int64_t>(lower.size()) != size) throw nb::value_error("as many bounds as weights");
+        new (self) ExplicitData{count, size, to_vector(lower)};
+      });
   bind_ascent<Explicit>(m, "ExplicitAscent")
       // Offers a plane to its block; returns by how much a kept output beats it at w.
       .def("offer",
@@ -44,6 +49,13 @@ void bind_explicit(nb::module_& m) {
                top = std::max(top, structure.at(y, w.data()));
              return nb::make_tuple(id, top - own);
            })
+      // Bounded weights start at max(lower, 0), where q = 0.
+      .def("start_bounded",
+           [](A& a, Array1<double> start) {
+             std::vector<double> packed(a.state.structure.weights(), 0);
+             std::copy(start.data(), start.data() + a.state.structure.dimension(), packed.begin());
+             a.state.set_origin(std::move(packed), 0);
+           })
       .def("plane",
            [](const A& a, int32_t id) {
              const auto& plane = a.state.structure.plane(id);
@@ -53,7 +65,8 @@ void bind_explicit(nb::module_& m) {
       .def_prop_ro(
           "running",
           [](A& a) {
-            return nb::ndarray<nb::numpy, double, nb::ndim<1>>(a.state.W.data(), {a.state.W.size()});
+            const size_t size = static_cast<size_t>(a.state.structure.dimension());
+            return nb::ndarray<nb::numpy, double, nb::ndim<1>>(a.state.W.data(), {size});
           },
           nb::rv_policy::reference_internal);
 }

@@ -3,6 +3,10 @@
 //   q = - sum_i sum_y a_i(y) psi_i(y)          the weighted sum of vectors
 //   w = (q + k z) / (1 + k)                    the law that ties w to the multipliers
 //
+// With an origin m, for a prior around m, q stands for m - sum a psi throughout:
+//   R(w) = 1/2 |w - m|^2,   D(a) = sum a Delta - 1/2 |q|^2 + 1/2 |m|^2
+// A structure with bounds keeps w and the unclipped q behind it, see models/explicit.hpp.
+//
 // z is the centre of a proximal term k/2 |w - z|^2; k = 0 is the plain problem. W below is w in the
 // structure's own layout. Multipliers of a block are >= 0 and sum to its mass C v_i. A block that keeps
 // nothing stands for its true output with all of the mass: it takes no memory until something is found.
@@ -44,6 +48,8 @@ class DualState {
   std::vector<Block> blocks;
   aligned<Real> W;
   aligned<Real> center, previous;  // of the proximal term; empty while it was never used
+  std::vector<double> origin;      // m in the structure's layout; empty: zero
+  double origin_square = 0;        // |m|^2
   std::vector<double> weighted;    // sum_j c_j d_j of an averaged iterate; empty unless asked for
   double proximity = 0;            // k
   double steps = 0;                // visits so far
@@ -70,6 +76,13 @@ class DualState {
     std::vector<Label> y(structure.output_size(block));
     structure.truth(block, y.data());
     if (structure.same(block, b.outputs.data(), y.data())) b = Block();
+  }
+
+  // Starts at w = m; `square` is what |m|^2 adds to the dual.
+  void set_origin(std::vector<double> packed, double square) {
+    origin = std::move(packed);
+    origin_square = square;
+    refresh();
   }
 
   double shrink() const { return 1 / (1 + proximity); }
@@ -163,8 +176,9 @@ class DualState {
 
   // q in double precision, from the multipliers alone; returns sum a Delta.
   double recompute(std::vector<double>& q) const {
-    q.assign(structure.weights(), 0);
-    if (!base.empty()) q = base;
+    // An origin and a fixed part do not come together: partial_fit takes no prior.
+    q = base.empty() ? origin : base;
+    q.resize(structure.weights(), 0);
     auto s = structure.scratch();
     std::vector<Label> y;
     double offset = 0;
@@ -200,16 +214,18 @@ class DualState {
     return sum;
   }
 
-  // D(a) = sum a Delta - 1/2 |q|^2 with q read off the running w.
+  // D(a) = sum a Delta - R*(q) with q read off the running w.
   double dual() const {
     double offset = 0;
     each_support([&](int64_t i, const Kept& plane, const Label* u) {
       offset += plane.multiplier * structure.loss(i, u);
     });
+    if constexpr (requires { structure.conjugate(W.data()); })
+      if (structure.bounded()) return offset - structure.conjugate(W.data());
     const double square = squared_length([&](size_t j) -> double {
       return proximity == 0 ? W[j] : (1 + proximity) * W[j] - proximity * center[j];
     });
-    return offset - square / 2;
+    return offset - (square - origin_square) / 2;
   }
 
   // Removes the rounding that the updates of w have gathered.

@@ -5,6 +5,7 @@
 // Hence w_t = (n/t) S_t with S_t = - sum_{j <= t} mass psi(u_j). W holds S; instead of w the loss is scaled,
 // since argmax [Delta + (n/t) <S, psi>] = argmax [(t/n) Delta + <S, psi>]. After p full passes the counts
 // of the chosen outputs, divided by p, are feasible multipliers that give w: a certificate for free.
+// With an origin m, W holds S_t + (t/n) m, which takes one sweep over w a step.
 // The average 2/(T(T+1)) sum_t t w_t = 2n/(T(T+1)) sum_t S_t needs sum_j j delta_j only.
 #pragma once
 
@@ -31,6 +32,10 @@ VisitReport subgradient_pass(DualState<Structure>& state, const int64_t* order, 
     ++report.oracle_calls;
     ++report.updates;
     state.steps += 1;
+    if (!state.origin.empty()) {
+      const double grown = state.steps / active - scale;
+      for (size_t j = 0; j < state.W.size(); ++j) state.W[j] += grown * state.origin[j];
+    }
     int u = state.find(i, found.data());
     if (u < 0)
       u = state.add(i, found.data(), 0);

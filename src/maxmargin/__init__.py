@@ -7,6 +7,7 @@
 """
 
 from maxmargin import callbacks, data, losses, models, solvers
+from maxmargin.cccp import LatentSVM
 from maxmargin.certify import certify, objective
 from maxmargin.classifiers import BinarySVC, MulticlassSVC
 from maxmargin.estimators import StructuralSVM
@@ -24,6 +25,7 @@ __all__ = [
     "BinarySVC",
     "Certificate",
     "GeneralizedSVM",
+    "LatentSVM",
     "ModelFileError",
     "MulticlassSVC",
     "OracleError",

@@ -34,8 +34,8 @@ def certify(
         raise ValueError("certify: node_weight must be given exactly if it was given to fit")
     began = time.perf_counter()
     sample_weight = svm.example_weights(Y, sample_weight)
-    examples = bind_model(svm.model_, plain_sequence(X), plain_outputs(Y), node_weight)
-    problem = Problem(examples, svm.C, sample_weight, svm._formulation())
+    examples = svm.examples_at(plain_sequence(X), plain_outputs(Y), node_weight, None)
+    problem = svm.problem_of(examples, sample_weight)
     bounds = certify_state(problem, svm.weights(), support)
     gap = gap_between(bounds.primal, bounds.dual, problem.total)
     return Certificate(
@@ -67,23 +67,24 @@ def objective(
     Parameters
     ----------
     svm_or_model : fitted estimator, or a model on which ``initialize`` was called
-    w : flat weights, in the order of the model
+    w : flat weights, in the order of the model; P(w) is infinite where ``nonnegative`` is violated
     C : float; the estimator's own if None
     """
     estimator = isinstance(svm_or_model, SolverMixin)
     model = svm_or_model.model_ if estimator else svm_or_model
-    if C is None:
-        C = svm_or_model.C if estimator else 1.0
     if estimator:
         sample_weight = svm_or_model.example_weights(Y, sample_weight)
     if not hasattr(model, "size_joint_feature"):
         raise ValueError(
             "objective: call initialize(X, Y) on the model first, or give a fitted estimator"
         )
-    formulation = svm_or_model._formulation() if estimator else None
-    examples = bind_model(model, plain_sequence(X), plain_outputs(Y), node_weight)
-    problem = Problem(examples, C, sample_weight, formulation)
-    w = np.ascontiguousarray(w, dtype=np.float64).ravel()
-    if w.shape != (problem.dimension,):
-        raise ValueError(f"w must have {problem.dimension} weights, got {w.shape}")
+    X, Y, w = plain_sequence(X), plain_outputs(Y), np.ascontiguousarray(w, dtype=np.float64).ravel()
+    if w.shape != (model.size_joint_feature,):
+        raise ValueError(f"w must have {model.size_joint_feature} weights, got {w.shape}")
+    if estimator:
+        examples = svm_or_model.examples_at(X, Y, node_weight, w)
+        problem = svm_or_model.problem_of(examples, sample_weight, C=C)
+    else:
+        examples = bind_model(model, X, Y, node_weight)
+        problem = Problem(examples, 1.0 if C is None else C, sample_weight)
     return problem.objective(w)

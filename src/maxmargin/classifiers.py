@@ -73,7 +73,7 @@ class FlatSVC(SolverMixin, ClassifierMixin, BaseEstimator):
         small = X.shape[0] * X.shape[1] * len(model.classes_) <= SMALL
         examples = model.bind(X, y)
         result = self._minimise(examples, weights, ROUNDING if small else None)
-        self._keep(result, examples)
+        self._keep(result)
         self.adopt(model, result.w)
         return self
 

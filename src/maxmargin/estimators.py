@@ -30,8 +30,9 @@ from maxmargin.incremental import (
 )
 from maxmargin.models.base import Examples, Model, check_lengths
 from maxmargin.models.python import bind_model
-from maxmargin.problem import Formulation, Problem
+from maxmargin.problem import Formulation, Problem, Support, make_regularizer
 from maxmargin.problem.problem import check_weight_of_risk, check_weights
+from maxmargin.problem.regularizer import needs_of
 from maxmargin.result import Result, Status
 from maxmargin.runtime.executor import count_jobs, open_executor
 from maxmargin.solvers import make_solver
@@ -99,6 +100,23 @@ class SolverMixin:
     def _formulation(self) -> Formulation:
         return Formulation()
 
+    def _needs(self) -> tuple[str, ...]:
+        """Names of the parameters of the regulariser that are given."""
+        return needs_of(getattr(self, "prior", None), getattr(self, "nonnegative", None))
+
+    def examples_at(self, X: Any, Y: Any, node_weight: Any, w: np.ndarray | None) -> Examples:
+        """The fitted model on data; w matters where outputs have hidden parts."""
+        return bind_model(self.model_, X, Y, node_weight)  # type: ignore[attr-defined]
+
+    def problem_of(
+        self, examples: Examples, sample_weight: Any, n_jobs: int = 1, C: Any = None
+    ) -> Problem:
+        """What this estimator minimises on these examples; with its own C unless another is given."""
+        C = self.C if C is None else C  # type: ignore[attr-defined]
+        prior, bound = getattr(self, "prior", None), getattr(self, "nonnegative", None)
+        regularizer = make_regularizer(prior, bound, examples)
+        return Problem(examples, C, sample_weight, self._formulation(), n_jobs, regularizer)
+
     def _callbacks(self) -> list[Callback]:
         level = int(self.verbose)  # type: ignore[attr-defined]
         return ([ProgressLine()] if level == 1 else []) + ([LogProgress()] if level >= 2 else [])
@@ -110,17 +128,26 @@ class SolverMixin:
         polish: float | None = None,
         callbacks: Sequence[Callback] = (),
     ) -> Result:
-        """Train; warn if not converged."""
+        """Train on examples, from the last fit where a warm start is asked for."""
         me: Any = self
         formulation = self._formulation()
-        problem = Problem(examples, me.C, sample_weight, formulation, count_jobs(me.n_jobs))
-        solver = make_solver(me.solver, formulation, problem)
+        problem = self.problem_of(examples, sample_weight, count_jobs(me.n_jobs))
         warm = getattr(self, "support_", None) if me.warm_start else None
-        if warm is not None and examples.fingerprint(formulation.rescaling) != self.fingerprint_:
+        fingerprint = problem.examples.fingerprint(formulation.rescaling)
+        if warm is not None and fingerprint != self.fingerprint_:
             raise ValueError(
-                "warm_start: a model written in Python, or with a loss of the whole sample, must be fitted "
-                "again on the same examples with the same loss and rescaling; set warm_start=False for others"
+                "warm_start: planes kept as vectors (models in Python, losses of the whole sample, priors "
+                "with several scales, nonnegative) need the same examples, loss and rescaling as the last fit"
             )
+        self.fingerprint_ = fingerprint
+        return self._train(problem, warm, polish, callbacks)
+
+    def _train(
+        self, problem: Problem, warm: Support | None, polish: Any = None, callbacks: Sequence = ()
+    ) -> Result:
+        """Train on a problem from some multipliers; warn if not converged."""
+        me: Any = self
+        solver = make_solver(me.solver, problem.formulation, problem, self._needs())
         options = self._options(callbacks)
         result = train(problem, solver, warm=warm, polish=polish, **options)
         self.memory_ = None
@@ -155,19 +182,19 @@ class SolverMixin:
         )
         weights = check_weights(sample_weight, len(Y))
         memory, result, examples = advance(memory, model, X, Y, weights, settings)
-        self._keep(result, examples)
+        self._keep(result)
+        self.fingerprint_ = examples.fingerprint(self._formulation().rescaling)
         self.memory_, self.support_ = memory, support_of(memory)
         self.adopt(model, result.w)
         if result.certificate.gap > me.tol:
             warn_not_converged(result)
 
-    def _keep(self, result: Result, examples: Examples) -> None:
+    def _keep(self, result: Result) -> None:
         """Set the fitted attributes that all estimators share."""
         self.certificate_ = result.certificate
         self.history_ = result.history.arrays()
         self.solver_ = result.solver
         self.support_ = result.support
-        self.fingerprint_ = examples.fingerprint(self._formulation().rescaling)
 
     def __sklearn_clone__(self) -> Any:
         """A clone shares its executor: workers cannot be copied."""
@@ -187,7 +214,7 @@ class SolverMixin:
     def _check_shared(self) -> None:
         """Refuse parameters before any work on the data."""
         me: Any = self
-        make_solver(me.solver, self._formulation())
+        make_solver(me.solver, self._formulation(), needs=self._needs())
         check_weight_of_risk(me.C)
         check_positive("tol", me.tol)
         check_positive("max_passes", me.max_passes)
@@ -215,7 +242,7 @@ def warn_not_converged(result: Result) -> None:
     warnings.warn(
         f"not converged ({c.status}): gap {c.gap:.3g} after {c.passes:.1f} passes, tol {c.tol:.3g}; {advice}",
         ConvergenceWarning,
-        stacklevel=4,
+        stacklevel=5,
     )
 
 
@@ -238,8 +265,11 @@ class StructuralSVM(SolverMixin, BaseEstimator):
         Wanted gap, in units of the task loss.
     max_passes, max_seconds : float
         Budgets; a pass is n oracle calls.
-    prior, nonnegative : None
-        Reserved; refused in this version.
+    prior : (mean, scale) or None
+        1/2 (w - mean)' Sigma^-1 (w - mean) in place of 1/2 |w|^2: the mean a vector or a number, the scale
+        a number s, Sigma = s^2 I, a vector of these, or a matrix, Sigma itself.
+    nonnegative : indices or mask over ``coef_``, or None
+        Weights that must not be negative.
     warm_start : bool
         Start the next fit from the multipliers of the last one (same examples; C may change).
     n_jobs : int, None or concurrent.futures.Executor
@@ -312,14 +342,14 @@ class StructuralSVM(SolverMixin, BaseEstimator):
         callbacks : callbacks.Callback objects, told of every step; one may stop training
         """
         self._check_shared()
-        self._check_reserved()
+        self._check_model()
         X, Y = plain_sequence(X), plain_outputs(Y)
         model = clone(self.model, safe=False)
         with self._executor(model) as executor:
             model.initialize(X, Y)
             examples = bind_model(model, X, Y, node_weight, executor)
             result = self._minimise(examples, sample_weight, callbacks=callbacks)
-        self._keep(result, examples)
+        self._keep(result)
         self.adopt(model, result.w)
         self.weighted_nodes_ = node_weight is not None
         return self
@@ -337,18 +367,19 @@ class StructuralSVM(SolverMixin, BaseEstimator):
         classes : all labels, at the first call; else those of the first chunk are all
         """
         self._check_shared()
-        self._check_reserved()
+        self._check_model()
+        for name in self._needs():
+            raise ValueError(f"partial_fit: {name} must be None; fit takes it")
         X, Y = plain_sequence(X), plain_outputs(Y)
         self._stream(lambda: clone(self.model, safe=False), X, Y, classes, sample_weight)
         self.weighted_nodes_ = False
         return self
 
-    def _check_reserved(self) -> None:
-        for name in ("prior", "nonnegative"):
-            if getattr(self, name) is not None:
-                raise ValueError(f"{name} must be None: no solver of this version honours it")
+    def _check_model(self) -> None:
         if isinstance(self.model, type):
             raise TypeError(f"model: give an instance, {self.model.__name__}(), not the class")
+        if getattr(self.model, "hidden", False):
+            raise TypeError("model Latent has hidden parts: fit it with maxmargin.LatentSVM")
 
     def weights(self) -> np.ndarray:
         return self.coef_

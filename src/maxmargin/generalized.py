@@ -105,7 +105,7 @@ class GeneralizedSVM(RowSVM):
         model = Groups(groups)
         examples, polish = self._bind(model, X, numbers(margins, "margins", X.shape[0]))
         result = self._minimise(examples, sample_weight, polish)
-        self._keep(result, examples)
+        self._keep(result)
         self.adopt(model, result.w)
         return self
 
@@ -189,7 +189,7 @@ class RegressionSVR(RegressorMixin, RowSVM):
         model = Regression(self.epsilon, 1.0 if self.fit_intercept else None)
         examples, polish = self._bind(model, X, np.asarray(y, dtype=np.float64))
         result = self._minimise(examples, weights, polish)
-        self._keep(result, examples)
+        self._keep(result)
         self.adopt(model, result.w)
         return self
 

@@ -7,20 +7,22 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from maxmargin.cccp import LatentSVM
 from maxmargin.classifiers import BinarySVC, MulticlassSVC
 from maxmargin.estimators import StructuralSVM
 from maxmargin.generalized import GeneralizedSVM, RegressionSVR
 from maxmargin.io.model_file import ModelFileError, read, write
-from maxmargin.models import Binary, Chain, Grammar, Kernel, Multiclass
+from maxmargin.models import Binary, Chain, Grammar, Kernel, Latent, Multiclass
 from maxmargin.models.groups import Groups, Regression
 from maxmargin.problem import Certificate
 
 ESTIMATORS = {
     kind.__name__: kind
-    for kind in (StructuralSVM, MulticlassSVC, BinarySVC, RegressionSVR, GeneralizedSVM)
+    for kind in (StructuralSVM, LatentSVM, MulticlassSVC, BinarySVC, RegressionSVR, GeneralizedSVM)
 }
 MODELS = {
-    kind.__name__: kind for kind in (Binary, Multiclass, Chain, Grammar, Kernel, Groups, Regression)
+    kind.__name__: kind
+    for kind in (Binary, Multiclass, Chain, Grammar, Kernel, Latent, Groups, Regression)
 }
 SAVED = (
     "C",
@@ -29,6 +31,8 @@ SAVED = (
     "tol",
     "max_passes",
     "max_seconds",
+    "max_rounds",
+    "round_tol",
     "fit_intercept",
     "warm_start",
     "class_weight",
@@ -65,7 +69,29 @@ def save(svm: Any, path: Any) -> None:
         "certificate": vars(svm.certificate_),
         "model": {"kind": type(model).__name__, **state},
     }
-    write(path, header, {"w": w, **arrays})
+    write(path, header, {"w": w, **arrays, **regularizer_arrays(svm)})
+
+
+def regularizer_arrays(svm: Any) -> dict[str, np.ndarray]:
+    """The arrays of ``prior`` and ``nonnegative``, where they are given."""
+    prior, bound = (getattr(svm, name, None) for name in ("prior", "nonnegative"))
+    arrays = {} if bound is None else {"nonnegative": np.asarray(bound)}
+    if prior is not None:
+        mean, scale = (np.asarray(part, dtype=np.float64) for part in prior)
+        arrays |= {"prior.mean": mean, "prior.scale": scale}
+    return arrays
+
+
+def regularizer_params(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    """The parameters that ``regularizer_arrays`` wrote."""
+    params: dict[str, Any] = {}
+    if "prior.mean" in arrays:
+        # A file has no arrays without dimensions: a single number comes back as one.
+        parts = (arrays["prior.mean"], arrays["prior.scale"])
+        params["prior"] = tuple(float(a[0]) if a.shape == (1,) else a for a in parts)
+    if "nonnegative" in arrays:
+        params["nonnegative"] = arrays["nonnegative"]
+    return params
 
 
 def rebuild(state: dict[str, Any], arrays: dict[str, np.ndarray]) -> tuple[Any, np.ndarray]:
@@ -86,7 +112,7 @@ def load(path: Any) -> Any:
     try:
         kind = ESTIMATORS[header["estimator"]]
         model, w = rebuild(header["model"], arrays)
-        params = dict(header["params"], solver=header["solver"])
+        params = dict(header["params"], solver=header["solver"], **regularizer_params(arrays))
         svm: Any = kind(**kind.params_of(model), **params)
         svm.certificate_ = Certificate(**header["certificate"])
     except (KeyError, TypeError, AttributeError, ValueError) as error:

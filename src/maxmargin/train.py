@@ -14,6 +14,7 @@ from maxmargin.callbacks import Callback, Progress
 from maxmargin.problem import Certificate, Problem, Support, certify_state, gap_between
 from maxmargin.result import History, Result, Status
 from maxmargin.solvers import Solver, StepReport
+from maxmargin.solvers.substituted import fitted_to
 
 # An exact pass costs as much as a step: it is made once the running estimate is this close to tol.
 HOPEFUL = 1.4
@@ -168,6 +169,7 @@ def train(
         raise TypeError(f"solver must be an instance of solvers.Solver, got {solver!r}")
     if not tol > 0:
         raise ValueError(f"tol must be a positive number, got {tol!r}")
+    solver = fitted_to(problem, solver)
     rng = np.random.default_rng(random_state)
     aim = tol if polish is None else min(tol, polish)
     limit = math.inf if max_seconds is None else max_seconds

@@ -121,8 +121,7 @@ class NeverAsked:
         ({"hinge": "sum"}, ["hinge", "sum", "max"]),
         ({"hinge": "soft"}, ["hinge", "soft", "max"]),
         ({"rescaling": "both"}, ["rescaling", "both", "margin"]),
-        ({"prior": (0.0, 1.0)}, ["prior"]),
-        ({"nonnegative": [0]}, ["nonnegative"]),
+        ({"nonnegative": [0], "solver": "one-slack"}, ["nonnegative", "sda"]),
     ],
     ids=lambda value: str(value),
 )

@@ -6,6 +6,7 @@ from maxmargin.models.chain import Chain
 from maxmargin.models.grammar import Grammar
 from maxmargin.models.joint_kernel import JointKernel
 from maxmargin.models.kernel import Kernel
+from maxmargin.models.latent import Latent
 from maxmargin.models.multiclass import Multiclass
 
-__all__ = ["Binary", "Chain", "Grammar", "JointKernel", "Kernel", "Model", "Multiclass"]
+__all__ = ["Binary", "Chain", "Grammar", "JointKernel", "Kernel", "Latent", "Model", "Multiclass"]

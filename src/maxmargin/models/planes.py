@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from maxmargin.models.base import NOISE, Examples, beaten
+from maxmargin.models.base import NOISE, CompiledExamples, Examples, beaten
 
 Vector = tuple[np.ndarray, np.ndarray]  # sorted indices (int32) and values of a sparse vector
 
 
 class PlaneExamples(Examples):
     """Examples whose planes are made in Python; an output is kept as (offset, (index, value))."""
+
+    batched: bool = False  # several blocks are answered together for less
 
     @abstractmethod
     def planes(self, w: np.ndarray, n_jobs: int, rescaling: str) -> list[tuple[float, Vector]]:
@@ -37,7 +40,7 @@ class PlaneExamples(Examples):
     ) -> np.ndarray:
         """The slacks that the worst planes of all blocks show; refuses an argmax below the truth."""
         xi = np.array([offset + float(w[index] @ value) for offset, (index, value) in outputs])
-        wrong = xi < -NOISE * (1 + np.array([offset for offset, _ in outputs]))
+        wrong = xi < -NOISE * (1 + np.abs([offset for offset, _ in outputs]))
         if self.is_exact(rescaling) and wrong.any():
             raise beaten(int(np.argmax(wrong)), -float(xi[np.argmax(wrong)]))
         return np.maximum(xi, 0.0)
@@ -63,6 +66,56 @@ class PlaneExamples(Examples):
             offset += a * loss
             total[index] += a * value
         return float(offset), total
+
+
+class CompiledPlanes(PlaneExamples):
+    """A compiled model whose planes are kept as vectors, for what its outputs alone cannot say."""
+
+    batched = True
+
+    def __init__(self, base: CompiledExamples):
+        self.base = base
+        self.n, self.dimension, self.enumerates = base.n, base.dimension, base.enumerates
+
+    def is_exact(self, rescaling: str) -> bool:
+        return self.base.is_exact(rescaling)
+
+    def is_bounded(self, rescaling: str) -> bool:
+        return self.base.is_bounded(rescaling)
+
+    def oracle(self, blocks, w, rescaling="margin"):
+        return self._ask(np.asarray(blocks, dtype=np.int64), w, 1, rescaling)
+
+    def planes(self, w: np.ndarray, n_jobs: int, rescaling: str) -> list[tuple[float, Vector]]:
+        return self._ask(np.arange(self.n), w, n_jobs, rescaling)
+
+    def _ask(
+        self, blocks: np.ndarray, w: np.ndarray, threads: int, rescaling: str
+    ) -> list[tuple[float, Vector]]:
+        found = self.base.exactly(rescaling).planes(np.ascontiguousarray(w), blocks, threads)
+        return [(offset, (index, value)) for offset, index, value in found]
+
+    def slacks(self, w: np.ndarray, n_jobs: int, rescaling: str = "margin") -> np.ndarray:
+        return self.base.slacks(w, n_jobs, rescaling)
+
+    def slack_bounds(
+        self, w: np.ndarray, n_jobs: int, rescaling: str = "margin"
+    ) -> tuple[np.ndarray, np.ndarray]:
+        return self.base.slack_bounds(w, n_jobs, rescaling)
+
+    def fingerprint(self, rescaling: str = "margin") -> str:
+        """Kept planes are vectors, of these examples and this rescaling: told by sums of some."""
+        total = hashlib.sha256(f"{rescaling} {self.n} {self.dimension}".encode())
+        probe = np.random.default_rng(0).normal(size=self.dimension)
+        for w in (np.zeros(self.dimension), probe):
+            outputs = self.base.worst_outputs(w, 1, rescaling)[1]
+            blocks, ones = np.arange(self.n), np.arange(1.0, self.n + 1)
+            offset, vector = self.base.combine(blocks, ones, outputs, rescaling)
+            total.update(np.float64(offset).tobytes() + vector.tobytes())
+        return total.hexdigest()
+
+    def predict(self, w: np.ndarray, n_jobs: int) -> Any:
+        return self.base.predict(w, n_jobs)
 
 
 class PlaneCache:

@@ -5,6 +5,7 @@ from maxmargin.problem.formulation import Formulation
 from maxmargin.problem.past import Past, PastProblem
 from maxmargin.problem.plane import Plane, Support
 from maxmargin.problem.problem import Problem
+from maxmargin.problem.regularizer import make_regularizer
 
 __all__ = [
     "Certificate",
@@ -16,4 +17,5 @@ __all__ = [
     "Support",
     "certify_state",
     "gap_between",
+    "make_regularizer",
 ]

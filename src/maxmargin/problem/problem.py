@@ -20,6 +20,7 @@ class Problem:
     """A model on data, with C, example weights, a formulation and a regulariser.
 
     A block owns one slack; a block is an example, or the whole sample where the loss is one of that.
+    ``regularizer``: one of ``make_regularizer``; None is 1/2 |w|^2.
     """
 
     past: Any = None  # of a stream, whose earlier examples are gone: see ``problem.past``
@@ -31,14 +32,15 @@ class Problem:
         sample_weight: Any = None,
         formulation: Formulation | None = None,
         n_jobs: int = 1,
+        regularizer: SquaredNorm | None = None,
     ):
-        self.examples = examples
         self.C = check_weight_of_risk(C)
         self.formulation = formulation or Formulation()
         self.rescaling = self.formulation.rescaling
         examples.check_rescaling(self.rescaling)
         examples.check_weights(sample_weight)
-        self.regularizer = SquaredNorm(examples.metric)
+        self.regularizer = regularizer or SquaredNorm(examples.metric)
+        self.examples = self.regularizer.prepare(examples)
         self.n_jobs = n_jobs
         with np.errstate(over="ignore"):  # what overflows is refused
             self.mass = self.C * check_weights(sample_weight, examples.n)

@@ -1,10 +1,27 @@
-"""Regulariser: what is added to the risk, its conjugate, and the law from q = - sum a psi to w."""
+"""Regulariser: what is added to the risk, its conjugate, and the law from q = - sum a psi to w.
+
+    squared norm   R(w) = 1/2 |w|^2                       R*(q) = 1/2 |q|^2
+                   w = q
+    prior          R(w) = 1/2 (w - m)' Sigma^-1 (w - m)   R*(q) = <m, q> + 1/2 q' Sigma q
+                   w = m + Sigma q
+    non-negative   the same with a diagonal Sigma, and infinite where a bound weight is negative
+                   w_j = max(0, m_j + Sigma_jj q_j)       R*(q) = <q, w> - R(w)
+
+The manuscript on dual coordinate solvers has the last two in its Sections 6 and 5.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from scipy.linalg import solve_triangular
+
+from maxmargin.models.base import CompiledExamples, Examples
+from maxmargin.models.planes import CompiledPlanes
+
+PRIOR, NONNEGATIVE = "prior", "nonnegative"  # what a solver may declare that it honours
 
 
 class SquaredNorm:
@@ -13,8 +30,14 @@ class SquaredNorm:
     |w|^2 = <w, metric(w)>, where the metric is that of the examples: Euclidean, or of a kernel.
     """
 
+    needs: tuple[str, ...] = ()
+
     def __init__(self, metric: Callable[[np.ndarray], np.ndarray]):
         self.metric = metric
+
+    def prepare(self, examples: Examples) -> Examples:
+        """The examples as the problem keeps them."""
+        return examples
 
     def value(self, w: np.ndarray) -> float:
         """R(w)."""
@@ -23,3 +46,174 @@ class SquaredNorm:
     def conjugate(self, q: np.ndarray) -> float:
         """R*(q) = max_w <w, q> - R(w)."""
         return 0.5 * float(q @ self.metric(q))
+
+
+class Prior(SquaredNorm):
+    """A Gaussian around a mean, some weights of which may be bound to be non-negative.
+
+    ``mean`` is a vector, or None for zero; ``scale`` a number, a vector, or the lower factor L of a
+    covariance L L'; ``bound`` a mask of the non-negative weights, or None.
+    """
+
+    def __init__(
+        self,
+        mean: np.ndarray | None = None,
+        scale: float | np.ndarray = 1.0,
+        bound: np.ndarray | None = None,
+        metric: Callable[[np.ndarray], np.ndarray] = np.asarray,
+        needs: tuple[str, ...] = (PRIOR,),
+    ):
+        super().__init__(metric)
+        self.mean, self.scale, self.bound, self.needs = mean, scale, bound, needs
+
+    @property
+    def full(self) -> bool:
+        """Whether the covariance is a matrix."""
+        return np.ndim(self.scale) == 2
+
+    @property
+    def uniform(self) -> bool:
+        """One scale and no bounds: a shift of w and another C."""
+        return np.ndim(self.scale) == 0 and self.bound is None
+
+    def prepare(self, examples: Examples) -> Examples:
+        """Outputs are kept where these suffice, else planes."""
+        simple = self.uniform and (self.mean is None or examples.core is not None)
+        if simple or not isinstance(examples, CompiledExamples):
+            return examples
+        return CompiledPlanes(examples)
+
+    def centred(self, w: np.ndarray) -> np.ndarray:
+        """w - mean."""
+        return w if self.mean is None else w - self.mean
+
+    def value(self, w: np.ndarray) -> float:
+        if self.bound is not None and (w[self.bound] < 0).any():
+            return np.inf
+        r = self.centred(w)
+        if np.ndim(self.scale) == 0:
+            return 0.5 * float(r @ self.metric(r)) / float(self.scale) ** 2
+        u = solve_triangular(self.scale, r, lower=True) if self.full else r / self.scale
+        return 0.5 * float(u @ u)
+
+    def conjugate(self, q: np.ndarray) -> float:
+        if self.bound is not None:
+            w = self.law(q)
+            return float(q @ w) - self.value(w)
+        linear = 0.0 if self.mean is None else float(self.mean @ q)
+        if np.ndim(self.scale) == 0:
+            return linear + 0.5 * float(self.scale) ** 2 * float(q @ self.metric(q))
+        u = np.asarray(self.scale).T @ q if self.full else self.scale * q
+        return linear + 0.5 * float(u @ u)
+
+    def law(self, q: np.ndarray) -> np.ndarray:
+        """The w that belongs to q: argmax_w <w, q> - R(w)."""
+        L = np.asarray(self.scale)
+        w = L @ (L.T @ q) if self.full else L**2 * q
+        w = w if self.mean is None else self.mean + w
+        return w if self.bound is None else np.where(self.bound, np.maximum(w, 0.0), w)
+
+
+def make_regularizer(prior: Any, nonnegative: Any, examples: Examples) -> Prior | None:
+    """The regulariser of the parameters ``prior`` and ``nonnegative``; None for the squared norm."""
+    needs = needs_of(prior, nonnegative)
+    if not needs:
+        return None
+    d = examples.dimension
+    mean, scale = (None, 1.0) if prior is None else check_prior(prior, d)
+    bound = None if nonnegative is None else check_bound(nonnegative, d)
+    made = Prior(mean, scale, bound, examples.metric, needs)
+    if bound is not None and made.full:
+        raise ValueError(
+            "nonnegative with a covariance matrix is not solved; it works with a prior whose scale is one "
+            "number or a vector"
+        )
+    if examples.kernelised and not (made.uniform and mean is None):
+        raise ValueError(
+            "a model with an exact kernel takes a prior with mean 0 and one scale only, and no nonnegative: "
+            "its weights are functions, not numbers; Kernel(rank=k) has plain weights"
+        )
+    return made
+
+
+def needs_of(prior: Any, nonnegative: Any) -> tuple[str, ...]:
+    """What a solver must honour."""
+    given = ((PRIOR, prior), (NONNEGATIVE, nonnegative))
+    return tuple(name for name, value in given if value is not None)
+
+
+def numbers(name: str, value: Any) -> np.ndarray:
+    """A parameter as an array of floats; refuses what is none."""
+    try:
+        return np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must hold real numbers, got {value!r}") from None
+
+
+def check_prior(prior: Any, d: int) -> tuple[np.ndarray | None, float | np.ndarray]:
+    """Mean (None for zero) and scale, or lower factor of the covariance, of ``prior``."""
+    if not isinstance(prior, tuple | list) or len(prior) != 2:
+        raise ValueError(f"prior must be a pair (mean, scale), got {prior!r}")
+    mean = numbers("prior: the mean", prior[0])
+    if mean.shape not in ((), (d,)):
+        raise ValueError(f"prior: the mean must be a number or have shape ({d},), got {mean.shape}")
+    if not np.isfinite(mean).all():
+        raise ValueError("prior: the mean must be finite")
+    mean = np.full(d, float(mean)) if mean.ndim == 0 else mean
+    return (mean if mean.any() else None), check_scale(numbers("prior: the scale", prior[1]), d)
+
+
+def check_scale(scale: np.ndarray, d: int) -> float | np.ndarray:
+    """A positive number, a vector of these, or the lower factor of a covariance."""
+    if scale.shape not in ((), (d,), (d, d)):
+        raise ValueError(
+            f"prior: the scale must be a number, a vector of shape ({d},) or a covariance of shape "
+            f"({d}, {d}), got {scale.shape}"
+        )
+    if np.isposinf(scale).any():
+        raise ValueError(
+            "prior: an infinite scale, for weights without any regulariser, is not solved; give a large "
+            "one instead, such as 1e3 times the others"
+        )
+    if not np.isfinite(scale).all():
+        raise ValueError("prior: the scale must be finite")
+    if scale.ndim == 2:
+        return factor(scale)
+    if not (scale > 0).all():
+        raise ValueError(f"prior: the scale must be positive, got {scale.min()}")
+    with np.errstate(over="ignore", under="ignore"):
+        if not (np.isfinite(scale**2).all() and (scale**2 > 0).all()):
+            raise ValueError("prior: the square of the scale must be a finite positive number")
+    return float(scale) if scale.ndim == 0 else scale
+
+
+def factor(covariance: np.ndarray) -> np.ndarray:
+    """L with L L' = covariance; refuses what is not symmetric positive definite."""
+    if not np.allclose(covariance, covariance.T, rtol=1e-10, atol=0):
+        raise ValueError("prior: the covariance matrix must be symmetric")
+    try:
+        return np.linalg.cholesky((covariance + covariance.T) / 2)
+    except np.linalg.LinAlgError:
+        raise ValueError("prior: the covariance matrix must be positive definite") from None
+
+
+def check_bound(nonnegative: Any, d: int) -> np.ndarray | None:
+    """The mask of the weights that ``nonnegative`` names; None where it names none."""
+    chosen = np.asarray(nonnegative)
+    if chosen.ndim != 1 or (chosen.size and chosen.dtype.kind not in "biu"):
+        raise ValueError(
+            f"nonnegative must be a vector of indices or a mask over coef_, got {nonnegative!r}"
+        )
+    mask = np.zeros(d, dtype=bool)
+    if chosen.dtype.kind == "b":
+        if chosen.shape != (d,):
+            raise ValueError(
+                f"nonnegative: a mask must have shape ({d},), like coef_, got {chosen.shape}"
+            )
+        mask = chosen.copy()
+    elif chosen.size:
+        if chosen.min() < 0 or chosen.max() >= d:
+            wrong = chosen[(chosen < 0) | (chosen >= d)][0]
+            raise ValueError(f"nonnegative: the index {wrong} is outside coef_, of length {d}")
+        mask[chosen.astype(np.int64)] = True
+    return mask if mask.any() else None

@@ -6,6 +6,7 @@ from typing import Any
 
 from maxmargin.problem import Formulation, Problem
 from maxmargin.problem.formulation import HINGES, RESCALINGS
+from maxmargin.problem.regularizer import NONNEGATIVE, PRIOR
 from maxmargin.solvers.base import Solver
 from maxmargin.solvers.cutting_plane import NSlack, OneSlack
 from maxmargin.solvers.dual_ascent import BCFW, SDA, SDM
@@ -32,13 +33,20 @@ SOLVERS: dict[str, type[Solver]] = {
 }
 
 
-def compatible(formulation: Formulation) -> list[str]:
-    """Names of the solvers that can solve a formulation."""
-    return [name for name, kind in SOLVERS.items() if formulation in kind.formulations]
+def compatible(formulation: Formulation, needs: tuple[str, ...] = ()) -> list[str]:
+    """Names of the solvers that can solve a formulation with these regularisers."""
+    return [
+        name
+        for name, kind in SOLVERS.items()
+        if formulation in kind.formulations and set(needs) <= set(kind.honours)
+    ]
 
 
-def automatic(problem: Problem | None) -> Solver:
+def automatic(problem: Problem | None, needs: tuple[str, ...] = ()) -> Solver:
     """The choice of ``solver="auto"``."""
+    if NONNEGATIVE in needs:
+        # Those below move w in ways that clipping does not allow.
+        return SDA()
     if problem is not None and problem.n_blocks == 1:
         # One slack: dual ascent over blocks has nothing to sweep, and every oracle call is a cut.
         return OneSlack()
@@ -47,17 +55,23 @@ def automatic(problem: Problem | None) -> Solver:
     return Proximal()
 
 
-def make_solver(solver: Any, formulation: Formulation, problem: Problem | None = None) -> Solver:
+def make_solver(
+    solver: Any,
+    formulation: Formulation,
+    problem: Problem | None = None,
+    needs: tuple[str, ...] = (),
+) -> Solver:
     """The solver from a name or an instance; refuses early what it cannot solve.
 
-    ``problem``, where it is known already, is what "auto" looks at.
+    ``problem``, where it is known already, is what "auto" looks at; ``needs`` names the parameters of
+    the regulariser that must be honoured.
     """
     if isinstance(solver, type) and issubclass(solver, Solver):
         raise TypeError(f"solver: give an instance, {solver.__name__}(), not the class")
     if isinstance(solver, Solver):
         made = solver
     elif solver == "auto":
-        made = automatic(problem)
+        made = automatic(problem, needs)
     elif isinstance(solver, str) and solver in SOLVERS:
         made = SOLVERS[solver]()
     else:
@@ -68,6 +82,12 @@ def make_solver(solver: Any, formulation: Formulation, problem: Problem | None =
         able = "; ".join(str(f) for f in made.formulations)
         advice = f"solvers that can: {others}" if others else f"this version solves {able}"
         raise ValueError(f"solver {made.name!r} does not solve {formulation}; {advice}")
+    missing = [name for name in needs if name not in made.honoured()]
+    if missing:
+        raise ValueError(
+            f"{made!r} does not honour {' and '.join(missing)}; solvers that can: "
+            f"{compatible(formulation, needs)}"
+        )
     return made
 
 
@@ -87,11 +107,13 @@ def compatibility_table(
         "solver",
         "models",
         *(f"{f.hinge} hinge, {f.rescaling} rescaling" for f in forms),
+        *(f"`{need}`" for need in (PRIOR, NONNEGATIVE)),
         "reaches any tol",
     ]
     rows = [head, ["---"] * len(head)]
     for name, kind in SOLVERS.items():
         marks = ["yes" if f in kind.formulations else "-" for f in forms]
+        marks += ["yes" if need in kind.honours else "-" for need in (PRIOR, NONNEGATIVE)]
         rows.append(
             [f'`"{name}"`', ", ".join(models), *marks, "yes" if kind.pairwise_optimum else "-"]
         )

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from maxmargin.problem import Formulation, Problem, Support
+from maxmargin.problem.regularizer import NONNEGATIVE, PRIOR
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,8 @@ class Solver(ABC):
         Formulation("max", "margin"),
         Formulation("max", "slack"),
     )
+    # Regularisers besides 1/2 |w|^2: a method that needs w to be linear in the multipliers cannot clip it.
+    honours: ClassVar[tuple[str, ...]] = (PRIOR, NONNEGATIVE)
     pairwise_optimum: ClassVar[bool] = (
         True  # reaches any tolerance in practice, not only in the limit
     )
@@ -50,6 +53,10 @@ class Solver(ABC):
     def verifies(self) -> bool:
         """Whether training ends with an exact pass, for a proven certificate."""
         return True
+
+    def honoured(self) -> tuple[str, ...]:
+        """Regularisers besides 1/2 |w|^2 that this solver honours with its options."""
+        return self.honours
 
     @abstractmethod
     def start(

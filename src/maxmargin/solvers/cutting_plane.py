@@ -23,6 +23,7 @@ import numpy as np
 
 from maxmargin.problem import Problem, Support
 from maxmargin.problem.plane import Cut
+from maxmargin.problem.regularizer import PRIOR
 from maxmargin.solvers.base import Solver, StepReport, option
 from maxmargin.solvers.cut_state import CutState, Point, unslim
 from maxmargin.solvers.dual_state import DualState, open_state
@@ -54,6 +55,7 @@ class OneSlack(Solver):
     """
 
     name: ClassVar[str] = "one-slack"
+    honours: ClassVar[tuple[str, ...]] = (PRIOR,)
     keep: int = 50
     accuracy: float = 0.1
     cache: int | None = None

@@ -17,6 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from maxmargin.problem import Problem, Support
+from maxmargin.problem.regularizer import PRIOR
 from maxmargin.solvers.base import Solver, StepReport, option
 from maxmargin.solvers.dual_state import PRECISIONS, DualState, open_state
 
@@ -117,6 +118,10 @@ class BCFW(DualAscent):
         if self.averaging:
             state.core.start_average()
         return state
+
+    def honoured(self) -> tuple[str, ...]:
+        """The average of clipped iterates is not a sum of the moves."""
+        return (PRIOR,) if self.averaging else self.honours
 
     def blocks(self, problem: Problem, state: DualState) -> np.ndarray:
         if self.whole(state):

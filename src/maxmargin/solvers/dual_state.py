@@ -52,7 +52,10 @@ class DualState:
         self.passes = 0
         self.estimate = np.inf  # of the gap, after the last whole pass
         # Slack rescaling multiplies by losses: double precision only.
-        self.single = single and problem.rescaling == "margin" and not problem.examples.kernelised
+        # So does a distant origin to the scores: those of w alone may be far above the losses.
+        self.origin: np.ndarray | None = getattr(problem.examples, "origin", None)
+        plain = problem.rescaling == "margin" and not problem.examples.kernelised
+        self.single = single and plain and self.origin is None
         self.lean = lean
         self.core = self._open(problem)
         # g_i of each block, as its last oracle visit saw it
@@ -62,7 +65,10 @@ class DualState:
     def _open(self, problem: Problem) -> Any:
         examples: Any = problem.examples
         name = examples.state_name(problem.rescaling, self.single)
-        return getattr(core, name)(examples.core, problem.mass, self.lean)
+        state = getattr(core, name)(examples.core, problem.mass, self.lean)
+        if self.origin is not None:
+            state.set_origin(self.origin)
+        return state
 
     def visit(
         self,
@@ -105,8 +111,16 @@ class DualState:
         return np.where(self.problem.mass > 0, np.maximum(self.violations, 0.0), 0.0)
 
     def weights(self) -> np.ndarray:
-        """w by the law, in double precision."""
-        return self.core.weights(True)
+        """w by the law, in double precision; seen from the origin, where there is one."""
+        w = self.core.weights(True)
+        return w if self.origin is None else w - self.origin
+
+    def sums(self) -> np.ndarray:
+        """S of the subgradient method, as its steps have left it."""
+        S = self.core.weights(False)
+        if self.origin is None:
+            return S
+        return S - self.core.steps / len(self.problem.active) * self.origin
 
     def support(self) -> Support:
         """The planes with positive multipliers."""
@@ -143,14 +157,20 @@ class ExplicitState(DualState):
 
     def _open(self, problem: Problem) -> Any:
         executor = getattr(problem.examples, "executor", None)
-        batched = hasattr(
-            getattr(problem.examples, "model", None), "batch_loss_augmented_inference"
-        )
+        examples: Any = problem.examples
+        batch = "batch_loss_augmented_inference"
+        batched = examples.batched or hasattr(getattr(examples, "model", None), batch)
         # Outputs of a batch are found at one w, then visited in turn: wide enough to feed the workers,
         # narrow enough that w is fresh.
         self.batch = 1 if executor is None and not batched else max(8, 4 * workers(executor))
-        data = core.ExplicitData(problem.n_blocks, problem.dimension)
-        return core.ExplicitAscent(data, problem.mass, self.lean)
+        lower = getattr(examples, "lower", None)
+        if lower is None:
+            data = core.ExplicitData(problem.n_blocks, problem.dimension)
+            return core.ExplicitAscent(data, problem.mass, self.lean)
+        data = core.ExplicitData(problem.n_blocks, problem.dimension, lower)
+        state = core.ExplicitAscent(data, problem.mass, self.lean)
+        state.start_bounded(np.maximum(lower, 0.0))
+        return state
 
     def running(self) -> np.ndarray:
         """The w that the visits see, read-only."""

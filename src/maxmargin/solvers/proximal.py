@@ -21,6 +21,7 @@ from typing import ClassVar
 import numpy as np
 
 from maxmargin.problem import Problem, Support
+from maxmargin.problem.regularizer import PRIOR
 from maxmargin.solvers.base import Solver, StepReport, option
 from maxmargin.solvers.dual_state import PRECISIONS, DualState, open_state
 
@@ -59,6 +60,7 @@ class Proximal(Solver):
     """
 
     name: ClassVar[str] = "proximal"
+    honours: ClassVar[tuple[str, ...]] = (PRIOR,)
     cached_passes: int = 30
     inner: float = 0.4
     momentum: float = 0.4

@@ -14,6 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from maxmargin.problem import Problem, Support
+from maxmargin.problem.regularizer import PRIOR
 from maxmargin.solvers.base import Solver, StepReport
 from maxmargin.solvers.dual_state import DualState, open_state
 
@@ -30,6 +31,7 @@ class Subgradient(Solver):
 
     name: ClassVar[str] = "subgradient"
     pairwise_optimum: ClassVar[bool] = False
+    honours: ClassVar[tuple[str, ...]] = (PRIOR,)
     averaging: bool = True
 
     def start(
@@ -57,7 +59,7 @@ class Subgradient(Solver):
 
     def _last(self, problem: Problem, state: DualState) -> tuple[np.ndarray, Support]:
         """The last iterate, and each block's counts scaled to its mass (also in the middle of a pass)."""
-        w = state.core.weights(False) * (len(problem.active) / state.core.steps)
+        w = state.sums() * (len(problem.active) / state.core.steps)
         return w, state.support().rescaled(problem.mass)
 
     def ready(self, state: DualState) -> bool:
@@ -69,7 +71,7 @@ class Subgradient(Solver):
             return w, support
         # sum_t S_t = (T + 1) S_T - sum_j j delta_j,   average = 2 n / (T (T + 1)) sum_t S_t
         T, n = state.core.steps, len(problem.active)
-        total = (T + 1) * state.core.weights(False) - state.core.weighted()
+        total = (T + 1) * state.sums() - state.core.weighted()
         return 2.0 * n / (T * (T + 1)) * total, support
 
     def learn(self, problem: Problem, state: DualState, slacks: np.ndarray) -> None:

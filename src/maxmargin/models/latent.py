@@ -1,0 +1,185 @@
+"""Latent: outputs of which the data show a part; the rest h is hidden, and chosen with the weights.
+
+    prediction   y of argmax_{y, h} <w, Psi(x, y, h)>
+    completion   h_i = argmax_h <w, Psi(x_i, y_i, h)>, the best hidden part of the true output
+
+A complete output z = (y, h) is an ordinary output: given the completions, learning is an ordinary convex
+problem. ``LatentSVM`` alternates between the two.
+
+With ``parts`` the hidden part is a sub-class: class k has parts_k rows of weights, its score is the best
+of them, and the cost depends on classes alone. ``coef_`` is the (sum_k parts_k, d) matrix ravelled, the
+parts of the first class first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.cluster import KMeans
+
+from maxmargin.losses import Costs
+from maxmargin.models.base import Examples, Model, check_protocol
+from maxmargin.models.multiclass import Multiclass
+from maxmargin.models.python import bind_model
+
+STARTS = ("k-means", "random")
+
+
+class Latent(Model):
+    """A model with hidden parts.
+
+    Parameters
+    ----------
+    model : Multiclass, or an own model with hidden parts
+        The own model has the protocol over complete outputs, and ``complete(x, y, w)``, the best complete
+        output whose observed part is y, and ``observed(z)``, the observed part.
+    parts : int, mapping from labels to ints, or None
+        Hidden sub-classes of each class, for Multiclass; a label that the mapping does not name has one.
+    start : "k-means" or "random"
+        First completions, for Multiclass: clusters of the examples of a class, or drawn.
+    """
+
+    hidden: ClassVar[bool] = True  # outputs must be completed first
+
+    def __init__(self, model: Any, parts: Any = None, start: str = "k-means"):
+        self.model = model
+        self.parts = parts
+        self.start = start
+
+    @property
+    def own(self) -> bool:
+        """Whether the hidden parts are those of a model of the user's."""
+        return self.parts is None
+
+    def initialize(self, X: Any, Y: Any) -> None:
+        """Look at the data once; Y holds observed outputs."""
+        self._check()
+        inner = clone(self.model, safe=False)
+        inner.initialize(X, Y)
+        if self.own:
+            self.inner_ = inner
+            self.size_joint_feature = int(inner.size_joint_feature)
+            if hasattr(inner, "classes_"):
+                self.classes_ = inner.classes_
+        else:
+            self._settle(inner, count_parts(self.parts, inner.classes_))
+
+    def _check(self) -> None:
+        if self.own:
+            check_protocol(self.model)
+            lacks = [name for name in ("complete", "observed") if not hasattr(self.model, name)]
+            if lacks:
+                raise TypeError(
+                    f"Latent: model {type(self.model).__name__} lacks {', '.join(lacks)}; give those, "
+                    "or parts=... for Multiclass"
+                )
+        elif type(self.model) is not Multiclass:
+            raise TypeError(
+                f"Latent: parts is for Multiclass, got {type(self.model).__name__}; an own model says its "
+                "hidden parts itself"
+            )
+        if self.start not in STARTS:
+            raise ValueError(f"Latent: start must be one of {list(STARTS)}, got {self.start!r}")
+
+    def _settle(self, base: Multiclass, counts: list[int]) -> None:
+        """A Multiclass over all parts, numbered class by class; `base` knows the classes."""
+        self.base_, self.counts_, self.flat = base, counts, True
+        self.classes_ = base.classes_
+        self.owner_ = np.repeat(np.arange(len(counts)), counts)
+        numbers = np.arange(len(self.owner_))
+        cost = base.cost_[np.ix_(self.owner_, self.owner_)]
+        self.inner_ = Multiclass(Costs(cost), base.bias, classes=numbers)
+        self.inner_.initialize(np.zeros((len(numbers), base.n_features_)), numbers)
+        self.size_joint_feature = self.inner_.size_joint_feature
+
+    def begin(self, X: Any, Y: Any, seed: int) -> list[Any]:
+        """First complete outputs of the true ones."""
+        if self.own:
+            return self.completions(X, Y, np.zeros(self.size_joint_feature))
+        codes, first = self.base_.encode(Y), np.cumsum([0, *self.counts_])
+        drawn = np.random.default_rng(seed)
+        outputs = first[codes]
+        for k, count in enumerate(self.counts_):
+            members = np.flatnonzero(codes == k)
+            if count == 1 or len(members) == 0:
+                continue
+            if self.start == "random" or len(members) <= count:
+                chosen = drawn.integers(count, size=len(members))
+            else:
+                chosen = KMeans(count, n_init=4, random_state=seed).fit_predict(X[members])
+            outputs[members] += chosen
+        return outputs.tolist()
+
+    def completions(self, X: Any, Y: Any, w: np.ndarray) -> list[Any]:
+        """The best complete output at w of every true output."""
+        if self.own:
+            pairs = zip((X[i] for i in range(len(Y))), Y, strict=True)
+            return [self.inner_.complete(x, y, w) for x, y in pairs]
+        codes: Any = self.base_.encode(Y)
+        examples: Any = self.inner_.bind(X)
+        scores = examples.scores(np.ascontiguousarray(w, dtype=np.float64))
+        return np.where(self.owner_ == codes[:, None], scores, -np.inf).argmax(axis=1).tolist()
+
+    def over(self, X: Any, outputs: Any = None, executor: Any = None) -> Examples:
+        """The examples with complete outputs: what is learnt from once the hidden parts are chosen."""
+        return bind_model(self.inner_, X, outputs, executor=executor)
+
+    def observed(self, outputs: Any) -> Any:
+        """What the data would show of complete outputs."""
+        if self.own:
+            return [self.inner_.observed(z) for z in outputs]
+        return self.classes_[self.owner_[np.asarray(outputs, dtype=np.int64)]]
+
+    def inference(self, x: Any, w: np.ndarray) -> Any:
+        """The observed part of the best output."""
+        return self.observed([self.inner_.inference(x, w)])[0]
+
+    def loss(self, y: Any, y_hat: Any) -> float:
+        """Delta of observed outputs, for Multiclass; an own model compares complete ones."""
+        if self.own:
+            return float(self.inner_.loss(y, y_hat))
+        return self.base_.loss(y, y_hat)
+
+    def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
+        """Named parts of w: those of the inner model, and for Multiclass the class of each row."""
+        if self.own:
+            return self.inner_.unpack(w)
+        return {**self.inner_.unpack(w), "classes": self.classes_[self.owner_]}
+
+    def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        if self.own:
+            raise ValueError(
+                "save: the model inside Latent is written in Python, which a model file cannot hold: save "
+                "coef_ and rebuild the model"
+            )
+        state, arrays = self.base_.state()
+        return {**state, "parts": self.counts_, "start": self.start}, arrays
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> Latent:
+        base, counts = Multiclass.from_state(state, arrays), state["parts"]
+        if len(counts) != len(base.classes_) or not all(type(c) is int and c > 0 for c in counts):
+            raise ValueError("its parts do not fit its classes")
+        model = cls(base, dict(zip(base.classes_.tolist(), counts, strict=True)), state["start"])
+        model._settle(base, counts)
+        return model
+
+
+def count_parts(parts: Any, classes: np.ndarray) -> list[int]:
+    """Hidden sub-classes of each class; refuses what is no positive whole number."""
+    if isinstance(parts, Mapping):
+        labels = classes.tolist()
+        unknown = [label for label in parts if label not in labels]
+        if unknown:
+            raise ValueError(f"Latent: parts names {unknown[0]!r}, which is no class of the data")
+        counts = [parts.get(label, 1) for label in labels]
+    else:
+        counts = [parts] * len(classes)
+    for count in counts:
+        whole = isinstance(count, int | np.integer) and not isinstance(count, bool)
+        if not whole or count < 1:
+            raise ValueError(f"Latent: parts must be whole numbers of at least 1, got {count!r}")
+    return [int(count) for count in counts]
