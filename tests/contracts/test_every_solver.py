@@ -66,8 +66,9 @@ def test_rated_solvers_bracket_the_optimum_and_claim_no_more(seed, solver, name)
     assert excess <= 1e-9 or not svm.certificate_.converged
 
 
+# Streaming makes one pass, whatever it may take: its own suite asks for more.
 @pytest.mark.parametrize("name", ["multiclass-cost-dense", "chain-mean-weights"])
-@pytest.mark.parametrize("solver", RATED)
+@pytest.mark.parametrize("solver", [name for name in RATED if name != "streaming"])
 def test_rated_solvers_get_somewhere(seed, solver, name):
     case = make_case(name, seed)
     short = quietly(lambda: fit(case, RATED[solver](), relative=1e-13, max_passes=2))
