@@ -13,7 +13,7 @@ import numpy as np
 from maxmargin.models.base import Examples
 from maxmargin.problem.formulation import Formulation
 from maxmargin.problem.plane import Cut, Plane, Support
-from maxmargin.problem.regularizer import SquaredNorm
+from maxmargin.problem.regularizer import SquaredNorm, dot
 
 
 class Problem:
@@ -87,7 +87,7 @@ class Problem:
         offset, vector = self.examples.combine(
             everything, self.mass, outputs, self.rescaling, self.n_jobs
         )
-        return Cut(offset, vector, outputs, slacks, float(self.mass @ slacks))
+        return Cut(offset, vector, outputs, slacks, dot(self.mass, slacks))
 
     def slacks(self, w: np.ndarray) -> np.ndarray:
         """xi_i(w) of every block, by an exact pass."""
@@ -103,7 +103,7 @@ class Problem:
         """P(w) by definition; at the ceilings of the slacks where the argmax is a search that has them."""
         if slacks is None:
             slacks = self.slacks(w) if self.exact or not self.bounded else self.slack_bounds(w)[1]
-        return self.regularizer.value(np.asarray(w)) + float(self.mass @ slacks)
+        return self.regularizer.value(np.asarray(w)) + dot(self.mass, slacks)
 
     def check_feasible(self, support: Support) -> None:
         """Refuse multipliers that are no dual point of this problem."""
