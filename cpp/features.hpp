@@ -292,4 +292,30 @@ class Features {
   }
 };
 
+// What structures share that have one weight a feature, inside as outside: no table, no padding.
+template <class Data>
+class OneWeightAFeature {
+ public:
+  explicit OneWeightAFeature(const Data& data) : data_(data) {}
+
+  int64_t blocks() const { return data_.blocks(); }
+  int64_t dimension() const { return data_.dimension(); }
+  size_t weights() const { return static_cast<size_t>(data_.features->stored()); }
+  size_t coefficients() const { return data_.features->gram ? weights() / 2 : 0; }
+  int output_size(int64_t) const { return 1; }
+  void prepare() {}
+
+  template <class To>
+  void pack(const double* flat, To* W) const {
+    for (int64_t f = 0; f < data_.dimension(); ++f) W[f] = static_cast<To>(flat[f]);
+  }
+  template <class From>
+  void unpack(const From* W, double* flat) const {
+    for (int64_t f = 0; f < data_.dimension(); ++f) flat[f] = W[f];
+  }
+
+ protected:
+  const Data& data_;
+};
+
 }  // namespace mm

@@ -22,7 +22,10 @@ struct BinaryData {
 };
 
 template <class Real_>
-class Binary {
+class Binary : public OneWeightAFeature<BinaryData> {
+  using Base = OneWeightAFeature<BinaryData>;
+  using Base::data_;
+
  public:
   using Real = Real_;
   using Label = int32_t;
@@ -35,26 +38,10 @@ class Binary {
     int64_t block = 0;
   };
 
-  explicit Binary(const Data& data) : data_(data) {}
+  using Base::Base;
 
-  int64_t blocks() const { return data_.blocks(); }
-  int64_t dimension() const { return data_.dimension(); }
   bool valid(int64_t, const Label* y) const { return *y == 0 || *y == 1; }
-  size_t weights() const { return static_cast<size_t>(data_.features->stored()); }
-  size_t coefficients() const { return data_.features->gram ? weights() / 2 : 0; }
-  int output_size(int64_t) const { return 1; }
   Scratch scratch() const { return {}; }
-
-  template <class To>
-  void pack(const double* flat, To* W) const {
-    for (int64_t f = 0; f < data_.dimension(); ++f) W[f] = static_cast<To>(flat[f]);
-  }
-  template <class From>
-  void unpack(const From* W, double* flat) const {
-    for (int64_t f = 0; f < data_.dimension(); ++f) flat[f] = W[f];
-  }
-
-  void prepare() {}
 
   void truth(int64_t block, Label* y) const { *y = data_.truth[block]; }
   double loss(int64_t block, const Label* y) const {
@@ -105,9 +92,6 @@ class Binary {
   void apply(const Scratch& s, To* W, double c) const {
     if (s.move != 0) data_.features->axpy(s.block, W, static_cast<To>(c * s.move));
   }
-
- private:
-  const Data& data_;
 };
 
 }  // namespace mm

@@ -39,7 +39,10 @@ inline double product(const Features& features, const Constraint& a, const Const
 }
 
 template <class Real_>
-class Groups {
+class Groups : public OneWeightAFeature<GroupsData> {
+  using Base = OneWeightAFeature<GroupsData>;
+  using Base::data_;
+
  public:
   using Real = Real_;
   using Label = int32_t;
@@ -56,27 +59,11 @@ class Groups {
     int64_t block = 0;
   };
 
-  explicit Groups(const Data& data) : data_(data) {}
+  using Base::Base;
 
   const Data& data() const { return data_; }
-  int64_t blocks() const { return data_.blocks(); }
-  int64_t dimension() const { return data_.dimension(); }
   bool valid(int64_t block, const Label* y) const { return *y >= 0 && *y <= data_.size(block); }
-  size_t weights() const { return static_cast<size_t>(data_.features->stored()); }
-  size_t coefficients() const { return data_.features->gram ? weights() / 2 : 0; }
-  int output_size(int64_t) const { return 1; }
   Scratch scratch() const { return {}; }
-
-  template <class To>
-  void pack(const double* flat, To* W) const {
-    for (int64_t f = 0; f < data_.dimension(); ++f) W[f] = static_cast<To>(flat[f]);
-  }
-  template <class From>
-  void unpack(const From* W, double* flat) const {
-    for (int64_t f = 0; f < data_.dimension(); ++f) flat[f] = W[f];
-  }
-
-  void prepare() {}
 
   void truth(int64_t, Label* y) const { *y = 0; }
   double loss(int64_t block, const Label* y) const { return *y == 0 ? 0 : data_.group(block)[*y - 1].margin; }
@@ -145,8 +132,6 @@ class Groups {
   }
 
  private:
-  const Data& data_;
-
   void add(Scratch& s, Label y, double c) const {
     if (y != 0) s.move.push_back({data_.group(s.block)[y - 1], c});
   }
