@@ -11,14 +11,11 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from maxmargin.data.mapped import MappedRows
-from maxmargin.estimators import SolverMixin
+from maxmargin.estimators import SolverMixin, polish_of
 from maxmargin.models.binary import Binary
 from maxmargin.models.flat import FlatModel
 from maxmargin.models.multiclass import Multiclass
 from maxmargin.problem.problem import check_weights
-
-SMALL = 10_000  # examples x features x classes
-ROUNDING = 1e-13
 
 
 class FlatSVC(SolverMixin, ClassifierMixin, BaseEstimator):
@@ -68,11 +65,9 @@ class FlatSVC(SolverMixin, ClassifierMixin, BaseEstimator):
         model = self._model(y)
         model.initialize(X, y)
         weights = self.example_weights(y, sample_weight)
-        # A small problem is solved to rounding, which costs milliseconds: its solution then does not
-        # depend on the order of the examples or on the seed.
-        small = X.shape[0] * X.shape[1] * len(model.classes_) <= SMALL
+        polish = polish_of(X.shape[0] * X.shape[1] * len(model.classes_))
         examples = model.bind(X, y)
-        result = self._minimise(examples, weights, ROUNDING if small else None)
+        result = self._minimise(examples, weights, polish)
         self._keep(result)
         self.adopt(model, result.w)
         return self

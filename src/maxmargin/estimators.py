@@ -41,6 +41,19 @@ from maxmargin.train import train
 logger = logging.getLogger("maxmargin")
 
 
+SMALL = 10_000  # numbers in a problem
+ROUNDING = 1e-13
+
+
+def polish_of(size: int, unit: float = 1.0) -> float | None:
+    """The gap to go on to below tol, in units of the loss; None for a problem that is not small.
+
+    A small problem is solved to rounding, which costs milliseconds: its solution then does not depend on
+    the order of the examples or on the seed.
+    """
+    return ROUNDING * unit if size <= SMALL else None
+
+
 def check_positive(name: str, value: Any, none: bool = False) -> None:
     """Refuse what is no positive number; None passes where it is allowed."""
     if value is None and none:

@@ -8,12 +8,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from maxmargin.estimators import SolverMixin
+from maxmargin.estimators import SolverMixin, polish_of
 from maxmargin.models.groups import GroupExamples, Groups, Regression, RowModel, numbers
 from maxmargin.problem.problem import check_weights
-
-SMALL = 10_000  # rows x features
-ROUNDING = 1e-13
 
 
 class RowSVM(SolverMixin, BaseEstimator):
@@ -30,8 +27,8 @@ class RowSVM(SolverMixin, BaseEstimator):
     def _bind(self, model: RowModel, X: Any, y: np.ndarray) -> tuple[GroupExamples, float | None]:
         """The examples, and the gap to polish to: a small problem is solved to rounding."""
         model.initialize(X, y)
-        small = X.shape[0] * X.shape[1] <= SMALL
-        return model.bind(X, y), ROUNDING * max(1.0, float(np.abs(y).mean())) if small else None
+        unit = max(1.0, float(np.abs(y).mean()))
+        return model.bind(X, y), polish_of(X.shape[0] * X.shape[1], unit)
 
     def _read(self, X: Any) -> Any:
         check_is_fitted(self, "coef_")
