@@ -92,7 +92,7 @@ def fit(case: Case, solver: Any = "auto", relative: float = 1e-7, **settings: An
     """A StructuralSVM with the built-in model, asked for this relative gap."""
     # The time limit only keeps a solver that stalls from holding up the suite.
     defaults = {"tol": loss_units(case, relative), "max_passes": 200_000, "random_state": 0}
-    defaults |= {"max_seconds": 5.0}
+    defaults |= {"max_seconds": 120.0}
     defaults |= {"rescaling": case.rescaling}
     svm = mm.StructuralSVM(built_in(case), C=case.C, solver=solver, **(defaults | settings))
     return svm.fit(case.X, case.Y, sample_weight=case.sample_weight)

@@ -117,7 +117,7 @@ def test_python_model_reaches_the_same_optimum(seed, solver, name):
     model, X = as_python(case)
     tol = loss_units(case, 1e-7)
     svm = mm.StructuralSVM(model, C=case.C, solver=EXACT[solver](), tol=tol, random_state=0)
-    svm.set_params(max_passes=50_000, max_seconds=5.0)
+    svm.set_params(max_passes=50_000, max_seconds=120.0)
     svm.fit(X, case.Y, sample_weight=case.sample_weight)
     assert_optimal(case, svm)
     assert_truthful(case, svm)
@@ -173,7 +173,7 @@ def test_python_oracles_run_in_the_given_executor(seed, solver):
         for n_jobs in (2, executor):
             Threaded.threads.clear()
             svm = mm.StructuralSVM(Threaded(3), solver=solver, tol=loss_units(case, 1e-7))
-            svm.set_params(n_jobs=n_jobs, max_passes=50_000, max_seconds=10.0)
+            svm.set_params(n_jobs=n_jobs, max_passes=50_000, max_seconds=120.0)
             svm.fit(case.X, case.Y)
             assert_optimal(case, svm)
             assert Threaded.threads - {threading.get_ident()}

@@ -62,7 +62,7 @@ def case(request, seed):
 def fitted(case, model, relative=1e-7, solver="auto", **settings):
     """A machine with this model on the data of a case; tol is relative to what the case allows."""
     tol = relative * case.optimum.value / float(case.budgets.sum())
-    defaults = {"tol": tol, "max_passes": 100_000, "max_seconds": 10.0, "random_state": 0}
+    defaults = {"tol": tol, "max_passes": 100_000, "max_seconds": 120.0, "random_state": 0}
     defaults |= {"rescaling": case.rescaling}
     svm = mm.StructuralSVM(model, C=case.C, solver=solver, **(defaults | settings))
     return svm.fit(case.X, case.Y, sample_weight=case.sample_weight)
