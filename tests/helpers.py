@@ -61,6 +61,8 @@ def built_in(case: Case) -> Any:
     options = case.options
     if case.kind == "grammar":
         return models.Grammar(rare=0, **options)
+    if case.kind == "tree":
+        return models.Tree(**options)
     if case.kind in FLAT:
         loss = "zero-one" if options["costs"] is None else options["costs"]
         return FLAT[case.kind](loss=loss, bias=options["bias"])

@@ -35,6 +35,7 @@ void bind_binary(nb::module_& m);
 void bind_multiclass(nb::module_& m);
 void bind_chain(nb::module_& m);
 void bind_grammar(nb::module_& m);
+void bind_tree(nb::module_& m);
 void bind_groups(nb::module_& m);
 void bind_explicit(nb::module_& m);
 void bind_simplex_qp(nb::module_& m);

@@ -19,6 +19,19 @@ void check_size(const Exact<Structure>& e, const Array1<double>& w) {
   }
 }
 
+// Whether outputs that were kept before are outputs of these examples.
+template <class Structure>
+bool knows(const Exact<Structure>& e, Array1<int64_t> blocks, Array1<typename Structure::Label> outputs) {
+  const auto *y = outputs.data(), *end = y + outputs.size();
+  for (size_t p = 0; p < blocks.size(); ++p) {
+    const int64_t i = blocks.data()[p];
+    if (i < 0 || i >= e.structure().blocks() || end - y < e.structure().output_size(i)) return false;
+    if (!e.structure().valid(i, y)) return false;
+    y += e.structure().output_size(i);
+  }
+  return y == end;
+}
+
 struct SparsePlane {
   double offset = 0;
   std::vector<int32_t> index;

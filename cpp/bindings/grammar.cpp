@@ -119,22 +119,10 @@ static nb::tuple best_k(const Exact<Grammar>& e, Array1<double> w, int64_t block
   return nb::make_tuple(to_numpy(std::move(trees)), to_numpy(std::move(scores)));
 }
 
-// Whether outputs that were kept before are derivations of these sentences.
-static bool knows(const Exact<Grammar>& e, Array1<int64_t> blocks, Array1<int32_t> outputs) {
-  const int32_t *y = outputs.data(), *end = y + outputs.size();
-  for (size_t p = 0; p < blocks.size(); ++p) {
-    const int64_t i = blocks.data()[p];
-    if (i < 0 || i >= e.structure().blocks() || end - y < e.structure().output_size(i)) return false;
-    if (!e.structure().valid(i, y)) return false;
-    y += e.structure().output_size(i);
-  }
-  return y == end;
-}
-
 void bind_grammar(nb::module_& m) {
   bind_rules(m);
   bind_data(m);
-  bind_exact<Grammar>(m, "GrammarExact").def("best_k", &best_k).def("knows", &knows);
+  bind_exact<Grammar>(m, "GrammarExact").def("best_k", &best_k).def("knows", &knows<Grammar>);
   bind_exact<SlackRescaled<Grammar>>(m, "GrammarSlackExact");
   bind_ascent<SlackRescaled<Grammar>>(m, "GrammarSlackAscent64");
   bind_ascent<Grammar>(m, "GrammarAscent64");

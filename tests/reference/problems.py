@@ -14,6 +14,7 @@ from maxmargin.data.trees import Tree
 
 from .dense_qp import Optimum, solve
 from .enumerate import BinaryTruth, Block, ChainTruth, MulticlassTruth, enumerate_blocks
+from .parts import TreeTruth
 from .trees import GrammarTruth, TooManyTreesError
 
 
@@ -183,6 +184,28 @@ def grammar_case(
     return Case("grammar", X, Y, truth, C, _weights(generator, n, weighted), options)
 
 
+def parts_case(
+    generator: np.random.Generator,
+    n: int = 5,
+    grids: tuple[tuple[int, int], ...] = ((2, 3), (3, 2), (1, 4)),
+    edges: tuple[tuple[int, int], ...] = ((1, 0), (1, 2)),
+    n_features: int = 2,
+    dtype: Any = np.float64,
+    weighted: bool = False,
+    C: float = 1.0,
+) -> Case:
+    """Random places on small grids; the edges lead away from the root."""
+    shapes = [grids[i % len(grids)] for i in range(n)]
+    X = [generator.normal(size=(*shape, n_features)).astype(dtype) for shape in shapes]
+    Y = [
+        tuple(tuple(int(v) for v in generator.integers(shape)) for _ in range(len(edges) + 1))
+        for shape in shapes
+    ]
+    truth = TreeTruth(list(edges), Y, n_features)
+    weights = _weights(generator, n, weighted)
+    return Case("tree", X, Y, truth, C, weights, {"edges": list(edges)})
+
+
 def fresh(seed: int, salt: int = 0) -> np.random.Generator:
     """A generator of its own for one case."""
     return np.random.default_rng([seed, salt])
@@ -229,7 +252,14 @@ TREES = {
 }
 
 
+PARTS = {
+    "tree-three-parts": parts_case,
+    "tree-float32-weights": lambda g: parts_case(g, n=6, dtype=np.float32, weighted=True, C=0.5),
+    "tree-path": lambda g: parts_case(g, grids=((2, 2),), edges=((0, 1), (1, 2), (2, 3)), C=2.0),
+}
+
+
 def make_case(name: str, seed: int) -> Case:
     """The case of this name for this seed."""
-    makers = {**CASES, **TREES}
+    makers = {**CASES, **TREES, **PARTS}
     return makers[name](fresh(seed, salt=list(makers).index(name)))

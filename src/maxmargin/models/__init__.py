@@ -8,5 +8,16 @@ from maxmargin.models.joint_kernel import JointKernel
 from maxmargin.models.kernel import Kernel
 from maxmargin.models.latent import Latent
 from maxmargin.models.multiclass import Multiclass
+from maxmargin.models.tree import Tree
 
-__all__ = ["Binary", "Chain", "Grammar", "JointKernel", "Kernel", "Latent", "Model", "Multiclass"]
+__all__ = [
+    "Binary",
+    "Chain",
+    "Grammar",
+    "JointKernel",
+    "Kernel",
+    "Latent",
+    "Model",
+    "Multiclass",
+    "Tree",
+]

@@ -97,6 +97,7 @@ def compatibility_table(
         "Multiclass",
         "Chain",
         "Grammar",
+        "Tree",
         "Kernel",
         "own model in Python",
     ),

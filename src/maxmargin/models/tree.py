@@ -1,0 +1,247 @@
+"""Tree: a place on a grid for each part of a tree of parts (pictorial structures, landmarks).
+
+    <w, Psi(x, y)> = sum_p <w_p, x[y_p]> + sum_e <v_e, (r, r^2, c, c^2)>
+    (r, c)         = (place of the child - place of its parent - anchor_e) / spread_e
+    Delta(y, y')   = mean_p |y_p - y'_p|, in cells of the grid
+
+x is a map of features, (rows, columns, d). ``coef_``: the parts (P, d) ravelled, then the springs (P - 1, 4)
+ravelled, in the order of ``edges_``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy.sparse.csgraph import minimum_spanning_tree
+
+from maxmargin._core import core
+from maxmargin.models.base import CompiledExamples, Model, check_lengths
+
+
+class TreeExamples(CompiledExamples):
+    """Maps in the core."""
+
+    kind = "Tree"
+
+    def __init__(self, model: Tree, maps: list[np.ndarray], truth: np.ndarray):
+        self.columns = np.array([x.shape[1] for x in maps], dtype=np.int64)
+        self.parts = model.n_parts_
+        springs = np.ascontiguousarray(np.hstack([model.anchors_, model.spreads_]))
+        self.core = core.TreeData(maps, self.parts, model.edges_, springs, truth)
+        self.ask = core.TreeExact(self.core)
+        self.n, self.dimension = self.ask.blocks, self.ask.dimension
+
+    def state_name(self, rescaling: str, single: bool) -> str:
+        return super().state_name(rescaling, False)  # double precision only
+
+    def knows(self, outputs: np.ndarray, blocks: np.ndarray) -> bool:
+        return self.ask.knows(blocks, np.ascontiguousarray(outputs, dtype=np.int32))
+
+    def output_sizes(self, blocks: np.ndarray) -> np.ndarray:
+        return np.full(len(blocks), self.parts, dtype=np.int64)
+
+    def decode(self, codes: np.ndarray) -> list[np.ndarray]:
+        """Rows and columns of the parts of every example."""
+        table = codes.reshape(self.n, self.parts).astype(np.int64)
+        places = np.stack([table // self.columns[:, None], table % self.columns[:, None]], axis=2)
+        return list(places)
+
+    def predict(self, w: np.ndarray, n_jobs: int) -> list[np.ndarray]:
+        return self.decode(self.ask.predict(w, n_jobs))
+
+    def worst(self, w: np.ndarray) -> list[np.ndarray]:
+        """Loss-augmented argmax of every example."""
+        return self.decode(self.ask.slacks(w, 1, True)[1])
+
+
+class Tree(Model):
+    """Parts with places, held together by springs along the edges of a tree.
+
+    Parameters
+    ----------
+    edges : sequence of pairs of parts, or None
+        The tree; its first part is the root. None: the tree over which the parts of the training examples
+        vary the least, with part 0 as its root.
+    """
+
+    def __init__(self, edges: Any = None):
+        self.edges = edges
+
+    def initialize(self, X: Sequence, Y: Sequence) -> None:
+        """Learn the number of parts and of features, the tree, and the springs' lengths at rest."""
+        check_lengths(X, Y)
+        maps = read_maps(X)
+        places = read_places(Y, maps)
+        n_parts, n_features = len(places[0]), maps[0].shape[2]
+        stacked = np.stack(places).astype(np.float64)
+        ends = spanning_tree(stacked) if self.edges is None else given_tree(self.edges, n_parts)
+        between = stacked[:, ends[:, 1]] - stacked[:, ends[:, 0]]
+        self._take(ends, between.mean(axis=0), np.maximum(between.std(axis=0), 1.0), n_features)
+
+    def _take(
+        self, edges: np.ndarray, anchors: np.ndarray, spreads: np.ndarray, n_features: int
+    ) -> None:
+        """Fitted attributes."""
+        self.n_parts_, self.n_features_ = len(edges) + 1, n_features
+        self.edges_ = np.ascontiguousarray(edges, dtype=np.int32)
+        self.anchors_, self.spreads_ = anchors, spreads
+        self.size_joint_feature = self.n_parts_ * n_features + 4 * len(edges)
+
+    def bind(self, X: Sequence, Y: Any = None, node_weight: Any = None) -> TreeExamples:
+        """The model on these data; without Y for prediction only."""
+        if node_weight is not None:
+            raise ValueError("node_weight: all parts of a Tree count the same; use sample_weight")
+        check_lengths(X, Y)
+        maps = read_maps(X, self.n_features_)
+        truth = np.empty(0, dtype=np.int32)
+        if Y is not None:
+            places = read_places(Y, maps, self.n_parts_)
+            rows = [y[:, 0] * x.shape[1] + y[:, 1] for x, y in zip(maps, places, strict=True)]
+            truth = np.concatenate(rows).astype(np.int32)
+        return TreeExamples(self, maps, truth)
+
+    def joint_feature(self, x: Any, y: Any) -> np.ndarray:
+        """Psi(x, y), in the order of ``coef_``."""
+        maps = read_maps([x], self.n_features_)
+        (places,) = read_places([y], maps, self.n_parts_)
+        parts = maps[0][places[:, 0], places[:, 1]].astype(np.float64)
+        between = places[self.edges_[:, 1]] - places[self.edges_[:, 0]]
+        z = (between - self.anchors_) / self.spreads_
+        springs = np.stack([z[:, 0], z[:, 0] ** 2, z[:, 1], z[:, 1] ** 2], axis=1)
+        return np.concatenate([parts.ravel(), springs.ravel()])
+
+    def loss(self, y: Any, y_hat: Any) -> float:
+        """Delta(y, y_hat): the mean distance of the parts."""
+        left, right = (np.asarray(places, dtype=np.float64) for places in (y, y_hat))
+        if left.shape != right.shape or left.ndim != 2:
+            raise ValueError(f"places of shape {left.shape} and {right.shape} do not fit")
+        return float(np.linalg.norm(left - right, axis=1).mean())
+
+    def agreement(self, y: Any, y_hat: Any) -> tuple[float, float]:
+        """How many parts are in their true cell, and how many there are."""
+        same = (np.asarray(y) == np.asarray(y_hat)).all(axis=1)
+        return float(same.sum()), float(len(same))
+
+    def loss_augmented_inference(self, x: Any, y: Any, w: np.ndarray) -> np.ndarray:
+        """argmax_y' Delta(y, y') + <w, Psi(x, y')>."""
+        return self.bind([x], [y]).worst(np.ascontiguousarray(w, dtype=np.float64))[0]
+
+    def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
+        """Named parts of w: ``parts`` (P, d), and ``springs`` (P - 1, 4) in the order of ``edges_``."""
+        middle = self.n_parts_ * self.n_features_
+        w = np.asarray(w)
+        return {
+            "parts": w[:middle].reshape(self.n_parts_, -1),
+            "springs": w[middle:].reshape(-1, 4),
+        }
+
+    def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        state = {"n_features": int(self.n_features_), "given": self.edges is not None}
+        return state, {"edges": self.edges_, "anchors": self.anchors_, "spreads": self.spreads_}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> Tree:
+        edges, anchors, spreads = (arrays[name] for name in ("edges", "anchors", "spreads"))
+        edges, anchors, spreads = (a.reshape(-1, 2) for a in (edges, anchors, spreads))
+        if not len(edges) == len(anchors) == len(spreads) or edges.dtype != np.int32:
+            raise ValueError("its springs do not fit its edges")
+        if not (np.isfinite(anchors).all() and np.isfinite(spreads).all() and (spreads > 0).all()):
+            raise ValueError("its springs are not finite")
+        if len(edges) and not np.array_equal(given_tree(edges, len(edges) + 1), edges):
+            raise ValueError("its edges do not lead away from the root")
+        if not isinstance(state["n_features"], int) or state["n_features"] < 1:
+            raise ValueError("its features are none")
+        model = cls(edges.tolist() if state["given"] else None)
+        model._take(edges, anchors, spreads, state["n_features"])
+        return model
+
+
+def read_maps(X: Sequence, n_features: int | None = None) -> list[np.ndarray]:
+    """Maps of features as arrays of float32 or float64 that lie row by row; refuses what is none."""
+    maps: list[np.ndarray] = []
+    for i, item in enumerate(X):
+        x = np.asarray(item)
+        if x.ndim != 3 or 0 in x.shape:
+            raise ValueError(f"X[{i}] must be (rows, columns, features), got shape {x.shape}")
+        if x.dtype.kind not in "biuf":
+            raise ValueError(f"X[{i}] must hold numbers, got {x.dtype}")
+        if x.dtype not in (np.float32, np.float64):
+            x = x.astype(np.float64)
+        n_features = x.shape[2] if n_features is None else n_features
+        if x.shape[2] != n_features:
+            raise ValueError(f"X[{i}] has {x.shape[2]} features, expected {n_features}")
+        if not np.isfinite(x).all():
+            raise ValueError(f"X[{i}] holds NaN or infinity")
+        maps.append(np.ascontiguousarray(x))
+    return maps
+
+
+def read_places(
+    Y: Sequence, maps: list[np.ndarray], n_parts: int | None = None
+) -> list[np.ndarray]:
+    """Rows and columns of the parts, (P, 2) whole numbers inside of their maps."""
+    places: list[np.ndarray] = []
+    for i, (item, x) in enumerate(zip(Y, maps, strict=True)):
+        y = np.asarray(item)
+        if y.ndim != 2 or y.shape[1] != 2 or len(y) == 0 or y.dtype.kind not in "iuf":
+            raise ValueError(f"Y[{i}] must be (parts, 2), rows and columns, got shape {y.shape}")
+        n_parts = len(y) if n_parts is None else n_parts
+        if len(y) != n_parts:
+            raise ValueError(f"Y[{i}] has {len(y)} parts, expected {n_parts}")
+        if not np.array_equal(y, np.floor(y)):
+            raise ValueError(f"Y[{i}] must hold whole cells of the grid: round the places")
+        outside = np.flatnonzero(((y < 0) | (y >= x.shape[:2])).any(axis=1))
+        if len(outside):
+            p = int(outside[0])
+            raise ValueError(
+                f"Y[{i}][{p}] = {y[p].tolist()} is outside of its map of {x.shape[0]} rows and "
+                f"{x.shape[1]} columns"
+            )
+        places.append(y.astype(np.int64))
+    return places
+
+
+def spanning_tree(places: np.ndarray) -> np.ndarray:
+    """The tree of the least total variance between its parts."""
+    between = places[:, :, None] - places[:, None, :]
+    # A distance of zero would mean no edge to scipy.
+    variance = between.var(axis=0).sum(axis=2) + 1.0
+    n_parts = places.shape[1]
+    links = minimum_spanning_tree(np.triu(variance, 1)).tocoo()
+    return away_from_root(np.stack([links.row, links.col], axis=1), 0, n_parts)
+
+
+def given_tree(edges: Any, n_parts: int) -> np.ndarray:
+    """The tree that the user named, from its root downwards."""
+    links = np.asarray(edges)
+    links = links.reshape(0, 2) if links.size == 0 else links
+    if links.ndim != 2 or links.shape[1] != 2 or links.dtype.kind not in "iu":
+        raise ValueError(f"edges must be pairs of parts, got {edges!r}")
+    if links.size and (links.min() < 0 or links.max() >= n_parts):
+        raise ValueError(f"edges: parts are 0 to {n_parts - 1}, got {links.tolist()}")
+    if len(links) != n_parts - 1:
+        raise ValueError(
+            f"edges must be a tree of all parts: {n_parts - 1} for {n_parts} parts, got {len(links)}"
+        )
+    return away_from_root(links, int(links[0, 0]) if len(links) else 0, n_parts)
+
+
+def away_from_root(links: np.ndarray, root: int, n_parts: int) -> np.ndarray:
+    """Edges as (parent, child), each parent reached before."""
+    neighbours: list[list[int]] = [[] for _ in range(n_parts)]
+    for a, b in links.tolist():
+        neighbours[a].append(b)
+        neighbours[b].append(a)
+    reached, edges, front = {root}, [], [root]
+    for parent in front:  # grows while it is read
+        for child in neighbours[parent]:
+            if child not in reached:
+                reached.add(child)
+                edges.append((parent, child))
+                front.append(child)
+    if len(reached) != n_parts:
+        lost = sorted(set(range(n_parts)) - reached)
+        raise ValueError(f"edges must be a tree of all parts: no way leads to {lost}")
+    return np.array(edges, dtype=np.int64).reshape(-1, 2)

@@ -1,0 +1,233 @@
+"""Tree against brute force over all placements, and through what every built-in model can do."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+
+import maxmargin as mm
+from helpers import EXACT, assert_optimal, assert_truthful, built_in, fit, quietly, refusal
+from maxmargin import models
+from maxmargin.models.tree import spanning_tree
+from reference import enumerate as truths
+from reference.problems import PARTS, fresh, make_case, parts_case
+
+
+@pytest.fixture(params=PARTS)
+def case(request, seed):
+    return make_case(request.param, seed)
+
+
+def prepared(case):
+    model = built_in(case)
+    model.initialize(case.X, case.Y)
+    return model
+
+
+def as_places(y):
+    return tuple(tuple(place) for place in np.asarray(y).tolist())
+
+
+# The oracle
+
+
+def test_features_have_the_documented_order(case):
+    model = prepared(case)
+    assert model.size_joint_feature == case.truth.size_joint_feature
+    for x, y in zip(case.truth.examples(case.X), case.Y, strict=True):
+        for output in [y, *case.truth.outputs(x)[::37]]:
+            found, expected = model.joint_feature(x, output), case.truth.joint_feature(x, output)
+            np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
+    parts = model.unpack(np.arange(model.size_joint_feature))
+    assert np.concatenate([part.ravel() for part in parts.values()]).tolist() == list(
+        range(model.size_joint_feature)
+    )
+
+
+# Springs that push are as exact as springs that pull, and slack ones too.
+@pytest.mark.parametrize("spring", [-2.0, -1e-9, 0.0, 1e-9, 2.0, None])
+def test_inference_is_brute_force(case, generator, spring):
+    model, truth = prepared(case), case.truth
+    w = generator.normal(size=model.size_joint_feature)
+    if spring is not None:
+        w[-4 * len(truth.edges) :].reshape(-1, 4)[:, [1, 3]] = spring
+    examples = model.bind(case.X, case.Y)
+    slacks = examples.slacks(w, 2)
+    predicted = examples.predict(w, 2)
+    for i, (x, y) in enumerate(zip(truth.examples(case.X), case.Y, strict=True)):
+        best = truths.scores(truth, x, w).max()
+        assert truth.joint_feature(x, as_places(predicted[i])) @ w == pytest.approx(best, rel=1e-9)
+        values = truths.augmented_scores(truth, x, y, w)
+        own = truth.joint_feature(x, y) @ w
+        assert slacks[i] == pytest.approx(values.max() - own, rel=1e-9, abs=1e-9)
+        found = as_places(model.loss_augmented_inference(x, y, w))
+        value = truth.joint_feature(x, found) @ w + truth.loss(y, found)
+        assert value == pytest.approx(values.max(), rel=1e-9)
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.integers(-40, 40), min_size=1, max_size=12),
+    st.integers(-6, 6),
+    st.integers(-6, 6),
+    st.floats(-5, 5),
+)
+def test_a_row_of_two_parts_is_the_distance_transform(scores, quadratic, linear, anchor):
+    """The child's row of scores under one spring, against all pairs; ties and steep springs included."""
+    n = len(scores)
+    X = [np.array(scores, dtype=float).reshape(1, n, 1)]
+    model = models.Tree(edges=[(0, 1)])
+    model.initialize(X, [[(0, 0), (0, 0)]])
+    model.anchors_[0, 1] = anchor
+    w = np.array([0.0, 1.0, 0.0, 0.0, linear / 4, quadratic / 4])
+    (found,) = model.bind(X).predict(w, 1)
+    best = max(
+        model.joint_feature(X[0], [(0, a), (0, b)]) @ w for a, b in product(range(n), repeat=2)
+    )
+    assert model.joint_feature(X[0], found) @ w == pytest.approx(best, rel=1e-10, abs=1e-10)
+
+
+def test_combine_is_the_definition(case):
+    model = prepared(case)
+    examples = model.bind(case.X, case.Y)
+    for i, (x, y) in enumerate(zip(case.truth.examples(case.X), case.Y, strict=True)):
+        for output in case.truth.outputs(x)[::29]:
+            codes = np.array([r * x.shape[1] + c for r, c in output], dtype=np.int32)
+            assert examples.knows(codes, np.array([i]))
+            offset, vector = examples.combine(np.array([i]), np.ones(1), codes)
+            assert offset == pytest.approx(case.truth.loss(y, output), rel=1e-12, abs=1e-14)
+            assert model.loss(y, output) == pytest.approx(offset, rel=1e-12, abs=1e-14)
+            psi = case.truth.joint_feature(x, output) - case.truth.joint_feature(x, y)
+            np.testing.assert_allclose(vector, psi, rtol=1e-10, atol=1e-12)
+    assert not examples.knows(np.full(model.n_parts_, 99, np.int32), np.array([0]))
+    assert not examples.knows(np.zeros(model.n_parts_ + 1, np.int32), np.array([0]))
+
+
+def test_check_model_has_nothing_to_say(case):
+    mm.check_model(built_in(case), case.X, case.Y)
+
+
+# Solvers and what belongs to a fit
+
+
+@pytest.mark.parametrize("solver", EXACT)
+def test_every_solver_reaches_the_optimum(seed, solver):
+    for name in ("tree-three-parts", "tree-float32-weights"):
+        case = make_case(name, seed)
+        svm = fit(case, EXACT[solver]())
+        assert_optimal(case, svm)
+        assert_truthful(case, svm)
+
+
+def test_slack_rescaling_is_searched_and_bounded(seed, generator):
+    case = parts_case(fresh(seed, 5)).replace(rescaling="slack")
+    examples = prepared(case).bind(case.X, case.Y)
+    for scale in (0.1, 1.0, 5.0):
+        w = scale * generator.normal(size=examples.dimension)
+        best = np.array([np.max(block.offsets + block.vectors @ w) for block in case.blocks])
+        found, ceilings = examples.slack_bounds(w, 1, "slack")
+        assert (found <= best + 1e-9 * (1 + best)).all()
+        assert (best <= ceilings + 1e-9 * (1 + best)).all()
+    svm = quietly(lambda: fit(case, relative=1e-3, max_passes=500))
+    assert svm.certificate_.dual <= case.optimum.primal * (1 + 1e-9)
+    assert svm.certificate_.primal >= case.optimum.dual * (1 - 1e-9)
+
+
+def test_certify_save_and_load(case, tmp_path):
+    svm = fit(case, n_jobs=2)
+    assert_optimal(case, svm)
+    again = mm.certify(svm, case.X, case.Y, sample_weight=case.sample_weight)
+    assert again.primal == pytest.approx(svm.certificate_.primal, rel=1e-9)
+    assert again.dual == pytest.approx(svm.certificate_.dual, rel=1e-9)
+    svm.save(tmp_path / "parts.safetensors")
+    back = mm.load(tmp_path / "parts.safetensors")
+    assert back.coef_.tobytes() == svm.coef_.tobytes()
+    for left, right in zip(back.predict(case.X), svm.predict(case.X), strict=True):
+        np.testing.assert_array_equal(left, right)
+    assert svm.loss(case.X, case.Y) == pytest.approx(back.loss(case.X, case.Y))
+    assert 0 <= svm.score(case.X, case.Y) <= 1
+    assert clone(svm).model.edges == svm.model.edges
+
+
+def test_a_damaged_file_is_refused(seed):
+    model = prepared(make_case("tree-path", seed))
+    state, arrays = model.state()
+    models.Tree.from_state(state, arrays)
+    cases = {
+        "edges": np.array([[0, 1], [2, 3], [1, 2]], dtype=np.int32),
+        "spreads": np.zeros((3, 2)),
+        "anchors": np.full((3, 2), np.nan),
+    }
+    for name, array in cases.items():
+        with pytest.raises(ValueError):
+            models.Tree.from_state(state, {**arrays, name: array})
+    with pytest.raises(ValueError):
+        models.Tree.from_state({**state, "n_features": 0}, arrays)
+
+
+def test_one_part_needs_no_tree(generator):
+    X = generator.normal(size=(6, 3, 4, 2))
+    Y = [[np.unravel_index(np.argmax(x[:, :, 0]), (3, 4))] for x in X]
+    svm = mm.StructuralSVM(models.Tree(), C=10.0, tol=1e-4).fit(X, Y)
+    assert svm.certificate_.converged
+    assert svm.model_.edges_.shape == (0, 2)
+    assert svm.score(X, Y) == 1.0
+
+
+def test_the_tree_is_the_one_of_least_variance(generator):
+    # Parts 0, 3 and 1 move together; part 2 hangs on part 1.
+    base = generator.normal(size=(200, 2)) * 20
+    near = base + generator.normal(size=(200, 2))
+    places = np.stack([base, near, near + 2 * generator.normal(size=(200, 2)), base + 0.1], axis=1)
+    edges = {tuple(sorted(edge)) for edge in spanning_tree(places).tolist()}
+    assert edges in ({(0, 3), (0, 1), (1, 2)}, {(0, 3), (1, 3), (1, 2)})
+
+
+def test_partial_fit_takes_chunks(seed):
+    case = parts_case(fresh(seed, 8), n=9)
+    svm = mm.StructuralSVM(built_in(case), C=1.0, tol=1e-5)
+    for first in range(0, 9, 3):
+        svm.partial_fit(case.X[first : first + 3], case.Y[first : first + 3])
+    assert np.isfinite(svm.coef_).all()
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("change", "patterns"),
+    [
+        ({"X": lambda X: [X[0][:, :, 0], *X[1:]]}, (r"X\[0\]", "rows, columns, features")),
+        ({"X": lambda X: [*X[:-1], X[-1][:, :, :1]]}, (r"X\[4\]", "1 features, expected 2")),
+        ({"X": lambda X: [*X[:-1], X[-1] * np.nan]}, (r"X\[4\]", "NaN")),
+        ({"Y": lambda Y: [*Y[:-1], Y[-1][:2]]}, (r"Y\[4\]", "2 parts, expected 3")),
+        ({"Y": lambda Y: [*Y[:-1], np.array(Y[-1]) + 0.5]}, (r"Y\[4\]", "round")),
+        ({"Y": lambda Y: [*Y[:-1], [(9, 0), (0, 0), (0, 0)]]}, (r"Y\[4\]\[0\]", "outside")),
+        ({"Y": lambda Y: Y[:-1]}, ("5 examples", "4")),
+        ({"edges": [(0, 1)]}, ("edges", "2 for 3 parts")),
+        ({"edges": [(0, 1), (1, 0)]}, ("edges", "no way leads to")),
+        ({"edges": [(0, 1), (1, 7)]}, ("edges", "0 to 2")),
+        ({"edges": ["ab"]}, ("edges", "pairs")),
+    ],
+)
+def test_bad_input_is_named(seed, change, patterns):
+    case = make_case("tree-three-parts", seed)
+    X = change.get("X", lambda X: X)(case.X)
+    Y = change.get("Y", lambda Y: Y)(case.Y)
+    model = models.Tree(edges=change.get("edges"))
+    with refusal(*patterns):
+        mm.StructuralSVM(model).fit(X, Y)
+    if "edges" not in change:
+        svm = mm.StructuralSVM(models.Tree(), max_passes=2)
+        quietly(lambda: svm.fit(case.X, case.Y))
+        with refusal(*patterns):
+            mm.certify(svm, X, Y)
+
+
+def test_node_weight_is_refused(seed):
+    case = make_case("tree-three-parts", seed)
+    with refusal("node_weight"):
+        mm.StructuralSVM(models.Tree()).fit(case.X, case.Y, node_weight=[[1, 1, 1]] * 5)
