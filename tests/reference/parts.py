@@ -18,7 +18,7 @@ class TreeTruth:
         places = np.array(Y, dtype=np.float64)
         lengths = [places[:, child] - places[:, parent] for parent, child in edges]
         self.anchors = [length.mean(axis=0) for length in lengths]
-        self.spreads = [np.maximum(length.std(axis=0), 1.0) for length in lengths]
+        self.spreads = [3 * np.maximum(length.std(axis=0), 1.0) for length in lengths]
         self.size_joint_feature = self.n_parts * n_features + 4 * len(edges)
 
     def examples(self, X: Any) -> list[np.ndarray]:

@@ -260,3 +260,13 @@ def test_streaming_runs_small(tmp_path, monkeypatch):
     assert {row["task"] for row in results["objective"]} == {"covertype", "brown-tags"}
     assert all(row["converged"] for row in results["objective"] if row["passes"] == "to tol")
     assert len(rows_of(tmp_path / "objective.csv")) == 2 * 2 * 2
+
+
+def test_landmarks_small(tmp_path: Path) -> None:
+    from benchmarks.landmarks.__main__ import main
+
+    rows = main(["--small", "--out", str(tmp_path)])
+    assert [row["method"] for row in rows] == ["mean position", "Tree", "Tree", "Tree"]
+    assert len(rows_of(tmp_path / "landmarks.csv")) == len(rows)
+    assert all(np.isfinite(row["error_px"]) for row in rows)
+    assert min(row["error_px"] for row in rows[1:]) < rows[0]["error_px"]

@@ -1,0 +1,1 @@
+"""Landmarks on faces by a tree of parts."""
