@@ -268,6 +268,8 @@ nb::class_<Ascent<Structure>> bind_ascent(nb::module_& m, const char* name) {
       .def(
           "dual", [](const A& a) { return a.state.dual(); }, nb::call_guard<nb::gil_scoped_release>())
       .def(
+          "offset", [](const A& a) { return a.state.offset(); }, nb::call_guard<nb::gil_scoped_release>())
+      .def(
           "recenter", [](A& a, double momentum, double k) { recenter(a.state, momentum, k); },
           nb::call_guard<nb::gil_scoped_release>())
       .def("squared_distance", [](const A& a) { return squared_distance_to_center(a.state); })

@@ -83,12 +83,12 @@ def next_model(past: Past, svm: Any, classes: Any) -> Any:
     return svm.model_
 
 
-def check_model_of_stream(examples: Examples) -> None:
+def check_model_of_stream(model: Any, examples: Examples) -> None:
     """Refuse models whose examples cannot be told apart."""
     if examples.kernelised:
-        raise ValueError("partial_fit: a kernel needs all examples at hand; use fit")
-    if examples.n == 1 and getattr(examples, "joint", False):
-        raise ValueError("partial_fit: a loss of the whole sample has one slack; use fit")
+        raise ValueError("a stream: a kernel needs all examples at hand; use fit with arrays")
+    if getattr(model, "joint", False):
+        raise ValueError("a stream: a loss of the whole sample has one slack; use fit with arrays")
 
 
 def layout_of(model: Any) -> bool | None:
@@ -104,7 +104,7 @@ def advance(
     """Optimise a chunk together with what is kept of those before it."""
     X, Y, weights = chunk
     own = bind_model(model, X, Y)  # refuses what the model cannot take, with the number of the example
-    check_model_of_stream(own)
+    check_model_of_stream(model, own)
     if past is None:
         past = Past(C, Store(kind_of(X, layout_of(model))), empty_memory(own.dimension))
     memory = past.memory
@@ -178,7 +178,7 @@ def streamed_problem(
         return bind_model(model, X, Y, None, executor)
 
     def check(X: Any, Y: Any) -> None:
-        check_model_of_stream(bind(X, Y))
+        check_model_of_stream(model, bind(X, Y))
 
     source: Any
     if is_stream(X, Y):

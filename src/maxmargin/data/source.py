@@ -108,7 +108,7 @@ class Chunks:
 
     def __init__(self, chunks: Iterable[Any], flat: bool | None, check: Callable | None = None):
         self.iterable, self.flat, self.check = chunks, flat, check
-        self.repeatable = iter(chunks) is not chunks
+        self.repeatable = not isinstance(chunks, Iterator)
         self.n, self.weight, self.passes = 0, 0.0, 0
         self.first: Any = None  # the first chunk, where it was looked at before
 

@@ -106,7 +106,7 @@ class Store:
         index = [a.astype(np.int32, copy=False) for a in (rows.indices, rows.indptr)]
         if (rows.data != 1).any():
             return csr_of(rows.data, *index, rows.shape)
-        if rows.nnz > len(self.ones):
+        if rows.nnz > len(self.ones) or self.ones.dtype != self.dtype:
             self.ones = np.ones(rows.nnz, self.dtype)
         return csr_of(self.ones[: rows.nnz], *index, rows.shape)
 

@@ -51,12 +51,13 @@ class Streaming(Solver):
     passes : int or None
         Passes over the data; None: until the gap is proven to be at most tol.
     chunk : int or None
-        Examples explored before the running gap is looked at; None: an eighth of the examples, or of what
+        Examples explored before the running gap is looked at; None: a sixteenth of the examples, or of what
         the budget holds.
     revisits : float
         Visits to cached blocks that an explored example pays for.
     rounds : int
-        At most so many rounds of optimisation at the end of a pass.
+        At most so many rounds of optimisation after a chunk, and at the end of a pass; 0: none, the plain
+        online ascent.
     share : float
         Optimisation ends when the gap of the cache is at most this part of tol.
     verify : bool
@@ -81,8 +82,9 @@ class Streaming(Solver):
     scratch: Any = None
 
     def __post_init__(self) -> None:
-        for name in ("cache_bytes", "rounds"):
-            option("Streaming", name, getattr(self, name), test=lambda x: x >= 1, says="at least 1")
+        option("Streaming", "cache_bytes", self.cache_bytes, test=lambda x: x >= 1, says="at least 1")
+        for name in ("rounds", "revisits"):
+            option("Streaming", name, getattr(self, name), test=lambda x: x >= 0, says="0 or more")
         for name in ("passes", "chunk"):
             value = getattr(self, name)
             whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
@@ -90,7 +92,6 @@ class Streaming(Solver):
                 raise ValueError(
                     f"Streaming: {name} must be None or a whole number of at least 1, got {value!r}"
                 )
-        option("Streaming", "revisits", self.revisits, test=lambda x: x >= 0, says="0 or more")
         option("Streaming", "share", self.share, test=lambda x: 0 < x <= 1, says="in (0, 1]")
         option("Streaming", "verify", self.verify, (True, False))
         option("Streaming", "precision", self.precision, PRECISIONS)

@@ -124,14 +124,14 @@ def remember(
 ) -> tuple[Memory, Sorting, Support]:
     """What to keep of the examples at hand; also the multipliers of those that are frozen."""
     problem: Any = dual.problem
-    w = dual.weights()
-    # The proximal term ends with the examples at hand: from here on w is the weighted sum alone.
-    if dual.core.proximity > 0:
+    past = problem.past
+    w = q = dual.weights()
+    if dual.core.proximity > 0:  # it ends here: in the next window w is the weighted sum alone
         dual.core.recenter(0.0, 0.0)
-    dual.refresh()
+        q = dual.weights()
+    value = past.offset + dual.core.offset() - problem.regularizer.conjugate(q)
     sorting = sort_out(dual, sizes, most_bytes)
     frozen = support_of(dual, sorting.frozen)
-    past = problem.past
     if len(sorting.frozen):
         whole = replace(frozen, blocks=sorting.frozen[frozen.blocks])
         b, v = plane_of(problem, whole)
@@ -142,7 +142,7 @@ def remember(
         memory,
         past=replace(past, mass=past.mass + gone),
         w=w,
-        dual=dual.dual(),
+        dual=value,
         index=index[sorting.kept],
         weights=problem.mass[sorting.kept] / problem.C,
         gaps=dual.known_violations()[sorting.kept],
