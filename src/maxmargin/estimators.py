@@ -387,8 +387,12 @@ class StructuralSVM(SolverMixin, BaseEstimator):
             settings = self._settings(callbacks)
             problem = streamed_problem(model, X, Y, sample_weight, settings, self.C, executor)
             warm = getattr(self, "support_", None) if self.warm_start else None
-            if warm is not None and (isinstance(warm.outputs, list) or not problem.source.repeatable):
-                raise ValueError("warm_start: a stream needs a compiled model and data that can be read again")
+            if warm is not None and (
+                isinstance(warm.outputs, list) or not problem.source.repeatable
+            ):
+                raise ValueError(
+                    "warm_start: a stream needs a compiled model and data that can be read again"
+                )
             self.fingerprint_ = ""
             result = self._train(problem, warm, callbacks=callbacks)
         self._keep(result)

@@ -103,7 +103,9 @@ def advance(
 ) -> tuple[Past, Result, Examples]:
     """Optimise a chunk together with what is kept of those before it."""
     X, Y, weights = chunk
-    own = bind_model(model, X, Y)  # refuses what the model cannot take, with the number of the example
+    own = bind_model(
+        model, X, Y
+    )  # refuses what the model cannot take, with the number of the example
     check_model_of_stream(model, own)
     if past is None:
         past = Past(C, Store(kind_of(X, layout_of(model))), empty_memory(own.dimension))

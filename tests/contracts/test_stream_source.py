@@ -1,4 +1,4 @@
-"""Streams on a disk and from iterables: one pass ends near the optimum, cyclic passes end at it, bounds are bounds."""
+"""Streams on a disk and from iterables: one pass ends near the optimum, cyclic passes at it, bounds hold."""
 
 import itertools
 
@@ -231,7 +231,8 @@ class Interrupt(Callback):
 
 @pytest.mark.parametrize("number", [1, 4])
 @pytest.mark.parametrize(
-    "where", [(solvers.Streaming, "explore"), (StreamState, "admit"), (StreamState, "_adopt_records")]
+    "where",
+    [(solvers.Streaming, "explore"), (StreamState, "admit"), (StreamState, "_adopt_records")],
 )
 def test_an_interrupt_keeps_the_truth(where, number, seed, tmp_path, monkeypatch):
     case = CASES["chain"](fresh(seed, 45))

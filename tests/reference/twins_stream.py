@@ -65,7 +65,7 @@ def optimise(stream: Stream, tol: float, sweeps: int = 200) -> None:
 
 
 def prune(stream: Stream, capacity: float) -> None:
-    """The least useful leave the cache: on the true output alone, then those on one output, then the oldest."""
+    """The least useful leave the cache: on the true output alone, on one other, of the smallest gap."""
     state = stream.state
 
     def use(i: int) -> tuple[int, float]:

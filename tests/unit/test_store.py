@@ -1,5 +1,7 @@
 """Examples in memory, planes in files, labels as codes: what was put in comes out again."""
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -85,9 +87,12 @@ def test_rows_are_kept_closely(kind, generator):
     assert store.sparse == (kind != "dense")
     if kind == "ones":
         assert all(part.X.data.base is not None for part in store.parts)
-        assert bytes_of(store.parts[0]).sum() < bytes_of(
-            Store("rows").copy_of(sp.csr_matrix(2 * X), y, kept[: len(store.parts[0])])
-        ).sum()
+        assert (
+            bytes_of(store.parts[0]).sum()
+            < bytes_of(
+                Store("rows").copy_of(sp.csr_matrix(2 * X), y, kept[: len(store.parts[0])])
+            ).sum()
+        )
 
 
 @pytest.mark.parametrize("kind", ["list", "mapped"])
@@ -95,8 +100,8 @@ def test_sequences_are_kept(kind, generator):
     lengths = generator.integers(1, 6, size=30)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     rows, codes = generator.normal(size=(offsets[-1], 4)), generator.integers(3, size=offsets[-1])
-    X = [rows[a:b] for a, b in zip(offsets, offsets[1:], strict=False)]
-    Y = [codes[a:b] for a, b in zip(offsets, offsets[1:], strict=False)]
+    X = [rows[a:b] for a, b in itertools.pairwise(offsets)]
+    Y = [codes[a:b] for a, b in itertools.pairwise(offsets)]
     given = X, Y
     if kind == "mapped":
         parts = [rows[: offsets[10]], rows[offsets[10] :]]
@@ -134,9 +139,15 @@ def test_coded_labels_are_the_array(generator):
     own, array = CodedLabels(classes, codes), classes[np.concatenate(codes)]
     np.testing.assert_array_equal(own, array)
     np.testing.assert_array_equal(own == "no", array == "no")
-    assert own.tolist() == array.tolist() == list(own) and own[8] == array[8] and own[-1] == array[-1]
+    assert (
+        own.tolist() == array.tolist() == list(own) and own[8] == array[8] and own[-1] == array[-1]
+    )
     np.testing.assert_array_equal(own[3:9], array[3:9])
-    assert own.shape == array.shape and own.dtype == array.dtype and own.used().tolist() == ["no", "yes"]
+    assert (
+        own.shape == array.shape
+        and own.dtype == array.dtype
+        and own.used().tolist() == ["no", "yes"]
+    )
     labels = LabelSet(own)
     np.testing.assert_array_equal(labels.encode(own), labels.encode(array))
 

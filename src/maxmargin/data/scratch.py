@@ -21,9 +21,13 @@ class ScratchArray:
 
     def __init__(self, dtype: Any, folder: Any = None):
         self.dtype = np.dtype(dtype)
-        self.file = tempfile.TemporaryFile(dir=folder)
+        self.file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed with this object
         self.size = 0
         self._map(LEAST)
+
+    def __del__(self) -> None:
+        if hasattr(self, "file"):
+            self.file.close()  # maps of it stay valid
 
     def _map(self, capacity: int) -> None:
         self.file.truncate(capacity * self.dtype.itemsize)
@@ -60,7 +64,9 @@ def ranges(firsts: np.ndarray, counts: np.ndarray) -> np.ndarray:
     counts = np.asarray(counts, dtype=np.int64)
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
-    return np.arange(total) + np.repeat(np.asarray(firsts, dtype=np.int64) - (ends - counts), counts)
+    return np.arange(total) + np.repeat(
+        np.asarray(firsts, dtype=np.int64) - (ends - counts), counts
+    )
 
 
 class PlaneFile:

@@ -40,7 +40,7 @@ class ShardedDataset:
         codes = self._codes()
         if self.manifest.kind == "rows":
             self.X: Any = MappedRows(parts, self.manifest.features)
-            self.Y: Any = codes and CodedLabels(coded(self.manifest.labels), codes)
+            self.Y: Any = codes and CodedLabels(coded(self.manifest.labels), codes)  # type: ignore[arg-type]
         else:
             offsets = self._offsets()
             self.X = MappedSequences(parts, self.manifest.features, offsets)

@@ -75,7 +75,9 @@ class Stored:
 
     def _fresh(self, first: int, known: np.ndarray) -> np.ndarray:
         index = np.arange(first, min(first + RUN, self.n))
-        fresh = ~np.isin(index, known, assume_unique=True) if len(known) else np.ones(len(index), bool)
+        fresh = (
+            ~np.isin(index, known, assume_unique=True) if len(known) else np.ones(len(index), bool)
+        )
         if self.weights is not None:
             fresh &= self.weights[index] > 0
         return index[fresh]
@@ -104,7 +106,7 @@ def bytes_a_row(X: Any) -> float:
 
 
 class Chunks:
-    """Chunks (X, Y) or (X, Y, weights) of an iterable; ``check`` refuses a chunk that the model cannot take."""
+    """Chunks (X, Y) or (X, Y, weights) of an iterable; ``check`` refuses what the model cannot take."""
 
     def __init__(self, chunks: Iterable[Any], flat: bool | None, check: Callable | None = None):
         self.iterable, self.flat, self.check = chunks, flat, check
@@ -154,7 +156,9 @@ class Chunks:
             fresh = np.flatnonzero((weights > 0) & ~np.isin(index, known))
             yield from self._pieces(X, Y, weights, index, fresh, store, most)
         if first != self.n:
-            raise ValueError(f"X gave {self.n} examples in its first pass and {first} in a later one")
+            raise ValueError(
+                f"X gave {self.n} examples in its first pass and {first} in a later one"
+            )
 
     def _pieces(self, X, Y, weights, index, fresh, store, most) -> Iterator[Chunk]:
         while len(fresh):
@@ -178,12 +182,12 @@ def checked(chunk: Any, number: int) -> tuple[Any, Any, np.ndarray]:
         raise ValueError(f"chunk {number} of X has {n} examples and {len(Y)} outputs")
     weights = np.ones(n) if len(chunk) == 2 else np.asarray(chunk[2], dtype=np.float64)
     if weights.shape != (n,) or not np.isfinite(weights).all() or (weights < 0).any():
-        raise ValueError(f"chunk {number} of X: sample_weight must be {n} numbers that are not negative")
+        raise ValueError(
+            f"chunk {number} of X: sample_weight must be {n} numbers that are not negative"
+        )
     return X, Y, weights
 
 
 def is_stream(X: Any, Y: Any) -> bool:
     """Whether X is an iterable of chunks: no outputs beside it, and no examples itself."""
     return Y is None and hasattr(X, "__iter__") and not hasattr(X, "shape")
-
-

@@ -9,6 +9,8 @@ Dense rows with many zeros become CSR; of a CSR part whose values are all one on
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -103,18 +105,18 @@ class Store:
             return np.ascontiguousarray(rows, dtype=self.dtype)
         rows = sp.csr_matrix(rows, dtype=self.dtype)
         rows.sum_duplicates()
-        index = [a.astype(np.int32, copy=False) for a in (rows.indices, rows.indptr)]
+        index, starts = (a.astype(np.int32, copy=False) for a in (rows.indices, rows.indptr))
         if (rows.data != 1).any():
-            return csr_of(rows.data, *index, rows.shape)
+            return csr_of(rows.data, index, starts, rows.shape)
         if rows.nnz > len(self.ones) or self.ones.dtype != self.dtype:
             self.ones = np.ones(rows.nnz, self.dtype)
-        return csr_of(self.ones[: rows.nnz], *index, rows.shape)
+        return csr_of(self.ones[: rows.nnz], index, starts, rows.shape)
 
     def joined(self) -> tuple[Any, Any]:
         """X and Y of all parts, as a model takes them; features are not copied."""
         X, Y = [part.X for part in self.parts], [part.Y for part in self.parts]
         if self.kind == "objects":
-            return sum(X, []), sum(Y, [])
+            return functools.reduce(operator.iadd, X, []), functools.reduce(operator.iadd, Y, [])
         if self.kind == "rows":
             return MappedRows(X, self.n_features), joined_labels(Y, None)
         offsets = np.concatenate([[0], *(part.lengths for part in self.parts)]).cumsum()

@@ -84,7 +84,9 @@ class StreamedProblem(Problem):
         try:
             examples = self.bind_examples(X, Y)
         except ValueError as error:
-            raise ValueError(f"{error} (counted from the first of the examples in memory)") from None
+            raise ValueError(
+                f"{error} (counted from the first of the examples in memory)"
+            ) from None
         self.all_exact &= examples.is_exact(self.rescaling)
         self.all_bounded &= examples.is_bounded(self.rescaling)
         rest = (examples, self.C, weights, self.formulation, self.n_jobs)

@@ -52,7 +52,9 @@ class Window:
 class StreamState:
     """Examples in memory, those that are gone, and the running gap."""
 
-    def __init__(self, problem: StreamedProblem, proximal: Proximal, options: Any, tol: float, rng: Any):
+    def __init__(
+        self, problem: StreamedProblem, proximal: Proximal, options: Any, tol: float, rng: Any
+    ):
         self.problem, self.proximal, self.rng = problem, proximal, rng
         self.cache_bytes, self.scratch = options.cache_bytes, options.scratch
         self.goal = options.share * tol
@@ -122,7 +124,9 @@ class StreamState:
                 seen = memory.seen + self.problem.C * float(chunk.weights.sum())
                 memory = replace(memory, seen=seen, n_seen=memory.n_seen + len(chunk.index))
         mass = self.problem.C * float(weights.sum())
-        problem = self.problem.bind(self.store, weights, replace(memory.past, mass=memory.seen - mass))
+        problem = self.problem.bind(
+            self.store, weights, replace(memory.past, mass=memory.seen - mass)
+        )
         fresh = support_in(self.file.read(index[len(memory.index) :]), self.dtype)
         warm = joined_support(memory.support, fresh, len(memory.index))
         problem.past = self._without(problem, fresh, len(memory.index))
@@ -175,7 +179,9 @@ class StreamState:
             frozen,
             window.problem.examples.output_sizes(sorting.frozen[frozen.blocks]),
         )
-        self.left += float(window.problem.mass[sorting.gone] @ dual.known_violations()[sorting.gone])
+        self.left += float(
+            window.problem.mass[sorting.gone] @ dual.known_violations()[sorting.gone]
+        )
         self.oracle_calls += dual.oracle_calls
         self.inner_refused += window.inner.refused
         self.memory = replace(later, records=records)
@@ -208,7 +214,9 @@ class StreamState:
             examples: Any = problem.examples
             if problem.examples.core is not None:
                 name = examples.state_name(problem.rescaling, False)
-                self.dtype = getattr(core, name)(examples.core, problem.mass, True).support()[2].dtype
+                self.dtype = (
+                    getattr(core, name)(examples.core, problem.mass, True).support()[2].dtype
+                )
                 own = replace(own, outputs=np.asarray(own.outputs, dtype=self.dtype))
             b, v = plane_of(problem, own)
             offset, vector = offset + b, vector - v
@@ -256,5 +264,8 @@ def in_order(support: Support, problem: StreamedProblem) -> Support:
         ends = np.cumsum(sizes)
         outputs = support.outputs[ranges((ends - sizes)[order], sizes[order])]
     return replace(
-        support, blocks=support.blocks[order], multipliers=support.multipliers[order], outputs=outputs
+        support,
+        blocks=support.blocks[order],
+        multipliers=support.multipliers[order],
+        outputs=outputs,
     )

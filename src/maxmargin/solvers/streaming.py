@@ -82,7 +82,9 @@ class Streaming(Solver):
     scratch: Any = None
 
     def __post_init__(self) -> None:
-        option("Streaming", "cache_bytes", self.cache_bytes, test=lambda x: x >= 1, says="at least 1")
+        option(
+            "Streaming", "cache_bytes", self.cache_bytes, test=lambda x: x >= 1, says="at least 1"
+        )
         for name in ("rounds", "revisits"):
             option("Streaming", name, getattr(self, name), test=lambda x: x >= 0, says="0 or more")
         for name in ("passes", "chunk"):
@@ -129,10 +131,9 @@ class Streaming(Solver):
     def step(self, problem: Problem, state: Any) -> StepReport:
         """One pass."""
         refused, calls = state.inner_refused, state.oracle_calls
-        if isinstance(state, StreamState):
-            estimate = self._stream(state)
-        else:
-            estimate = self._whole(problem, state)
+        estimate = (
+            self._stream(state) if isinstance(state, StreamState) else self._whole(problem, state)
+        )
         state.passes += 1
         refused = state.inner_refused - refused
         ended = self._end(state, estimate, refused)

@@ -47,11 +47,15 @@ class Memory:
     weights: np.ndarray = field(default_factory=lambda: np.empty(0))
     gaps: np.ndarray = field(default_factory=lambda: np.empty(0))  # g_i as last seen
     support: Support = field(default_factory=no_support)  # numbered as the examples are kept
-    sizes: np.ndarray = field(default_factory=lambda: NOTHING)  # entries of the output of each plane
+    sizes: np.ndarray = field(
+        default_factory=lambda: NOTHING
+    )  # entries of the output of each plane
     n_seen: int = 0
     n_frozen: int = 0
     seen: float = 0.0  # mass of all examples seen
-    records: tuple[np.ndarray, np.ndarray] | None = None  # frozen, where the file does not know it yet
+    records: tuple[np.ndarray, np.ndarray] | None = (
+        None  # frozen, where the file does not know it yet
+    )
 
     @property
     def n_gone(self) -> int:
@@ -173,7 +177,9 @@ def outputs_of(blobs: Blobs, dtype: Any) -> Any:
     if dtype is not None:
         return blobs.data.view(dtype)
     ends = np.cumsum(blobs.lengths)
-    return [plane(blobs.data[b - n : b].tobytes()) for b, n in zip(ends, blobs.lengths, strict=True)]
+    return [
+        plane(blobs.data[b - n : b].tobytes()) for b, n in zip(ends, blobs.lengths, strict=True)
+    ]
 
 
 def plane(text: bytes) -> tuple[float, tuple[np.ndarray, np.ndarray]]:
@@ -192,7 +198,10 @@ def support_in(found: tuple[np.ndarray, np.ndarray, Blobs], dtype: Any) -> Suppo
     if not len(multipliers):
         return no_support(None if dtype is None else np.empty(0, dtype))
     return Support(
-        np.repeat(np.arange(len(counts)), counts), multipliers, outputs_of(blobs, dtype), partial=True
+        np.repeat(np.arange(len(counts)), counts),
+        multipliers,
+        outputs_of(blobs, dtype),
+        partial=True,
     )
 
 
