@@ -169,7 +169,9 @@ class SolverMixin:
         self.memory_ = None
         if me.solver == "auto":
             logger.info("solver='auto' took %r", solver)
-        if not result.certificate.converged:
+        # Without an exact pass nothing can be proven: the running estimate is what was asked for.
+        asked = not solver.verifies and result.certificate.gap <= me.tol
+        if not result.certificate.converged and not asked:
             warn_not_converged(result)
         return result
 
@@ -247,7 +249,7 @@ def warn_not_converged(result: Result) -> None:
     c = result.certificate
     advice = "raise max_passes or max_seconds, raise tol, lower C, or scale the features"
     if not c.exact:
-        advice = "the model's argmax is not exact, so the gap is not proven"
+        advice = "the model's argmax is not exact, or no exact pass was made: the gap is not proven"
     elif result.status is Status.INEXACT:
         advice = (
             "the search over the loss multiplier finds no worse output but cannot exclude one: the gap is a "

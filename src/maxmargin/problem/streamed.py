@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.data.source import Chunk
+from maxmargin.data.source import RUN, Chunk
 from maxmargin.data.store import Store
 from maxmargin.models.base import Examples
 from maxmargin.problem.certificate import Bounds, slacks_and_ceilings
@@ -128,12 +128,18 @@ def plane_of(problem: Problem, support: Support) -> tuple[float, np.ndarray]:
     )
 
 
+def ascending(blocks: np.ndarray) -> bool:
+    """Whether the numbers do not fall; they may be in a file, and are looked at in runs."""
+    runs = (blocks[first : first + RUN + 1] for first in range(0, len(blocks), RUN))
+    return all(bool((np.diff(run) >= 0).all()) for run in runs)
+
+
 class SupportReader:
     """Multipliers in the order of the examples, a part of them at a time."""
 
     def __init__(self, support: Support):
         self.support, self.first = support, 0
-        if (np.diff(support.blocks) < 0).any():
+        if not ascending(support.blocks):
             raise ValueError("the multipliers must be in the order of the examples")
 
     def of(self, index: np.ndarray, examples: Examples) -> Support:

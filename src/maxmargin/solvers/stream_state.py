@@ -13,7 +13,7 @@ from maxmargin.data.scratch import PlaneFile, ranges
 from maxmargin.data.source import Chunk
 from maxmargin.data.store import Store, bytes_of
 from maxmargin.problem import Past, Problem, Support
-from maxmargin.problem.streamed import StreamedProblem, SupportReader, plane_of
+from maxmargin.problem.streamed import StreamedProblem, SupportReader, ascending, plane_of
 from maxmargin.solvers.proximal import Proximal, ProximalState
 from maxmargin.solvers.window import (
     KEPT,
@@ -52,6 +52,8 @@ class Window:
 class StreamState:
     """Examples in memory, those that are gone, and the running gap."""
 
+    moves = True  # examples come and go
+
     def __init__(
         self, problem: StreamedProblem, proximal: Proximal, options: Any, tol: float, rng: Any
     ):
@@ -65,17 +67,44 @@ class StreamState:
         self.window: Window | None = None
         self.credit, self.left, self.estimate = 0.0, 0.0, np.inf
         self.k: float | None = None  # of the proximal term, once it is known
-        self.passes = self.oracle_calls = self.inner_refused = 0
+        self.passes = self.closed_calls = self.closed_refused = self.refused_before = 0
+        self.rounds_left: int | None = (
+            None  # of the end of a pass; None while examples are explored
+        )
         self.counted = True  # masses of examples are added up in the first pass
 
     @property
     def n_planes(self) -> int:
         """Outputs kept in memory."""
-        return len(self.memory.support)
+        window = self.window
+        return len(self.memory.support) if window is None else window.inner.dual.n_planes
+
+    @property
+    def oracle_calls(self) -> int:
+        """So far."""
+        return self.closed_calls + (
+            0 if self.window is None else self.window.inner.dual.oracle_calls
+        )
+
+    @property
+    def inner_refused(self) -> int:
+        """Outputs that found no room so far."""
+        return self.closed_refused + (0 if self.window is None else self.window.inner.refused)
 
     def dual_value(self) -> float:
-        """D(a), as the last window left it."""
-        return self.memory.dual
+        """D(a), by the running w or as the last window left it."""
+        return self.memory.dual if self.window is None else self.window.inner.dual.dual()
+
+    def at_hand(self, problem: Problem) -> tuple[Problem, ProximalState, np.ndarray]:
+        """What a round is made over; a certificate may have closed the window."""
+        window = self.admit(None) if self.window is None else self.window
+        return window.problem, window.inner, window.problem.active
+
+    def finish(self, gap: float) -> float:
+        """End a pass; returns the estimate of the gap of all: of those at hand, and of those that went."""
+        self.close()
+        self.passes, self.rounds_left = self.passes + 1, None
+        return gap + self.left / self.problem.total
 
     def chunks(self, most: int | None) -> Iterator[tuple[Chunk | None, bool]]:
         """The examples that are not in memory, and whether they are the last of the pass.
@@ -182,10 +211,10 @@ class StreamState:
         self.left += float(
             window.problem.mass[sorting.gone] @ dual.known_violations()[sorting.gone]
         )
-        self.oracle_calls += dual.oracle_calls
-        self.inner_refused += window.inner.refused
         self.memory = replace(later, records=records)
         self.window = None
+        self.closed_calls += dual.oracle_calls
+        self.closed_refused += window.inner.refused
         forgotten(self.store, sorting.kept)
 
     def _adopt_records(self) -> None:
@@ -254,7 +283,7 @@ def open_stream(
 
 def in_order(support: Support, problem: StreamedProblem) -> Support:
     """The multipliers in the order of their examples."""
-    if (np.diff(support.blocks) >= 0).all():
+    if ascending(support.blocks):
         return support
     order = np.argsort(support.blocks, kind="stable")
     if isinstance(support.outputs, list):

@@ -129,18 +129,25 @@ class Streaming(Solver):
         return problem.examples.table_bytes() > self.cache_bytes
 
     def step(self, problem: Problem, state: Any) -> StepReport:
-        """One pass."""
-        refused, calls = state.inner_refused, state.oracle_calls
-        estimate = (
-            self._stream(state) if isinstance(state, StreamState) else self._whole(problem, state)
-        )
-        state.passes += 1
-        refused = state.inner_refused - refused
-        ended = self._end(state, estimate, refused)
+        """Explore all examples once; the steps after that are rounds that end the pass."""
+        calls = state.oracle_calls
+        if state.rounds_left is None:
+            state.rounds_left, state.refused_before = self.rounds, state.inner_refused
+            gap = (
+                self._explore_stream(state) if state.moves else self._explore_whole(problem, state)
+            )
+        else:
+            gap = self._settle(problem, state)
+        settled = gap <= state.goal or state.rounds_left == 0
+        # Before that an exact pass comes too soon: examples at hand would have to be bound anew for it.
+        estimate, ended = (np.inf if state.moves else gap), ""
+        if settled:
+            estimate = state.finish(gap)
+            ended = self._end(state, estimate, state.inner_refused - state.refused_before)
         calls = state.oracle_calls - calls
         return StepReport(calls, estimate, state.dual_value(), state.n_planes, ended=ended)
 
-    def _whole(self, problem: Problem, state: WholeState) -> float:
+    def _explore_whole(self, problem: Problem, state: WholeState) -> float:
         """A pass over examples that are at hand."""
         size = self.chunk or max(FEWEST, -(-len(problem.active) // CHUNKS))
         parts = list(chunks(problem.active, size))
@@ -148,21 +155,29 @@ class Streaming(Solver):
             self.explore(problem, state.inner, blocks)
             state.cached[blocks] |= state.inner.dual.violations[blocks] > LITTLE * state.goal
             state.credit += self.revisits * len(blocks)
-            last = number == len(parts)
-            cached = np.flatnonzero(state.cached)
-            estimate = self.optimise(problem, state, state.inner, cached, last)
-        return estimate
+            if number < len(parts):
+                self.optimise(problem, state, state.inner, np.flatnonzero(state.cached))
+        return state.proximal.gap(problem, state.inner)
 
-    def _stream(self, state: StreamState) -> float:
-        """A pass over examples that come and go."""
+    def _explore_stream(self, state: StreamState) -> float:
+        """A pass over examples that come and go; the last of them stay at hand."""
         for chunk, last in state.chunks(self.chunk):
             window = state.admit(chunk)
-            blocks = window.problem.active
             self.explore(window.problem, window.inner, window.new)
             state.credit += self.revisits * len(window.new)
-            estimate = self.optimise(window.problem, state, window.inner, blocks, last)
-            state.close()
-        return estimate + state.left / state.problem.total
+            if not last:
+                self.optimise(window.problem, state, window.inner, window.problem.active)
+                state.close()
+        return state.proximal.gap(window.problem, window.inner)
+
+    def _settle(self, problem: Problem, state: Any) -> float:
+        """One more round over the cache, with the proximal term."""
+        problem, inner, blocks = state.at_hand(problem)
+        # It pays in the long run only: on the way it would cost D(a).
+        inner.k = state.k
+        gap = self._round(problem, state, inner, blocks)
+        state.k, state.rounds_left = inner.k, state.rounds_left - 1
+        return gap
 
     def explore(self, problem: Problem, inner: ProximalState, blocks: np.ndarray) -> None:
         """Ask the oracle for some blocks in their order, make their steps, and keep what it found."""
@@ -173,24 +188,26 @@ class Streaming(Solver):
         self._make_room(inner, visit.refused)
 
     def optimise(
-        self, problem: Problem, state: Any, inner: ProximalState, blocks: np.ndarray, last: bool
-    ) -> float:
-        """Rounds over cached blocks while the gap is large, as far as they are paid for; returns the gap."""
-        gap = state.proximal.gap(problem, inner)
-        goal = state.goal if last else state.goal / self.share
-        # The proximal term pays in the long run only: on the way it would cost D(a).
-        inner.k = state.k if last else 0.0
+        self, problem: Problem, state: Any, inner: ProximalState, blocks: np.ndarray
+    ) -> None:
+        """Rounds over cached blocks while the gap is large, as far as they are paid for."""
+        gap, goal = state.proximal.gap(problem, inner), state.goal / self.share
+        inner.k = 0.0
         for _ in range(self.rounds):
             due = int((inner.rest[blocks] == 0).sum())
-            if gap <= goal or (not last and due > state.credit):
+            if gap <= goal or due > state.credit:
                 break
             goal = state.goal
             state.credit -= due
-            refused = inner.refused
-            gap = state.proximal.round(problem, inner, blocks)
-            self._make_room(inner, inner.refused - refused)
-        if last:
-            state.k = inner.k
+            gap = self._round(problem, state, inner, blocks)
+
+    def _round(
+        self, problem: Problem, state: Any, inner: ProximalState, blocks: np.ndarray
+    ) -> float:
+        """One round; returns the gap."""
+        refused = inner.refused
+        gap = state.proximal.round(problem, inner, blocks)
+        self._make_room(inner, inner.refused - refused)
         return gap
 
     def _make_room(self, inner: ProximalState, refused: int) -> None:
@@ -224,8 +241,21 @@ class WholeState:
     k: float  # of the proximal term
     credit: float = 0.0  # visits to cached blocks that are paid for
     passes: int = 0
+    rounds_left: int | None = None  # of the end of a pass; None while examples are explored
+    refused_before: int = 0  # outputs that had found no room when the pass began
     estimate: float = np.inf  # of the gap, after the last pass
     cached: np.ndarray = field(default_factory=lambda: np.empty(0, bool))
+
+    moves: ClassVar[bool] = False  # examples come and go
+
+    def at_hand(self, problem: Problem) -> tuple[Problem, ProximalState, np.ndarray]:
+        """What a round is made over."""
+        return problem, self.inner, np.flatnonzero(self.cached)
+
+    def finish(self, gap: float) -> float:
+        """End a pass; returns the estimate of the gap of all."""
+        self.passes, self.rounds_left = self.passes + 1, None
+        return gap
 
     @property
     def inner_refused(self) -> int:
