@@ -10,6 +10,7 @@ from helpers import assert_truthful, built_in, loss_units, multipliers_of, quiet
 from maxmargin import models, solvers
 from maxmargin.callbacks import Callback
 from maxmargin.solvers.stream_state import StreamState
+from maxmargin.solvers.window import KEPT, TWICE
 from reference import twins, twins_stream
 from reference.dense_qp import dual_objective, primal_objective
 from reference.problems import chain_case, fresh, multiclass_case
@@ -102,6 +103,27 @@ def test_one_pass_with_frozen_examples_bounds_the_optimum(name, seed, tmp_path, 
     assert (np.diff(twin.dual) >= -1e-9).all()
     # Both end on the same side of nothing: each dual is below the other's primal.
     assert low <= svm.certificate_.primal * (1 + 1e-9) and value <= high * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_window_is_within_the_budget(name, seed, tmp_path, monkeypatch):
+    case = CASES[name](fresh(seed, 37))
+    data = shards_of(tmp_path, case.X, case.Y)
+    used, kept = [], []
+    close = StreamState.close
+
+    def watched(self):
+        if self.window is not None:
+            used.append(self.window.sizes.sum() + TWICE * self.window.inner.dual.core.held)
+        close(self)
+        planes = self.memory.support.multipliers.nbytes
+        kept.append(self.store.bytes_each().sum() + planes)
+        assert len(self.store) == len(self.memory.index)
+
+    monkeypatch.setattr(StreamState, "close", watched)
+    fit_stream(case, data, cache_bytes=TIGHT[name], passes=3)
+    assert max(used) <= TIGHT[name] and max(kept) <= KEPT * TIGHT[name]
+    assert max(used) > TIGHT[name] / 2 and len(used) > 5  # it was used, and more than once
 
 
 @pytest.mark.parametrize("name", CASES)

