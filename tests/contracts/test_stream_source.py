@@ -280,5 +280,9 @@ def test_a_warm_start_goes_on(solver, seed, tmp_path):
     svm.fit(data.X, data.Y, sample_weight=case.sample_weight)
     # The multipliers go on from where they stood; the w of these alone may need a pass or two more.
     assert svm.certificate_.converged and svm.certificate_.passes < done
+    fewer = shards_of(tmp_path / "fewer", case.X[:9], case.Y[:9])
+    weights = None if case.sample_weight is None else case.sample_weight[:9]
+    with refusal("warm_start", "16 examples", "9"):
+        svm.fit(fewer.X, fewer.Y, sample_weight=weights)
     svm.set_params(C=2 * case.C, solver="auto").fit(data.X, data.Y, case.sample_weight)
     assert svm.certificate_.converged  # and another solver goes on from there

@@ -240,20 +240,20 @@ class StreamState:
         offset, vector, count = 0.0, np.zeros(self.problem.dimension), 0
         for chunk, problem in self.problem.parts():
             own = reader.of(chunk.index, problem.examples).rescaled(problem.mass)
-            examples: Any = problem.examples
-            if problem.examples.core is not None:
-                name = examples.state_name(problem.rescaling, False)
-                self.dtype = (
-                    getattr(core, name)(examples.core, problem.mass, True).support()[2].dtype
-                )
-                own = replace(own, outputs=np.asarray(own.outputs, dtype=self.dtype))
+            count += len(own)
+            own = self._known(own, problem)
             b, v = plane_of(problem, own)
             offset, vector = offset + b, vector - v
             sizes = problem.examples.output_sizes(own.blocks)
             counts = np.bincount(own.blocks, minlength=problem.n_blocks)
             places = self.file.write(counts, own.multipliers, blobs_of(own.outputs, sizes))
             self.file.take(chunk.index, places)
-            count += len(own)
+        last = int(warm.blocks.max()) + 1 if len(warm) else 0
+        if count != len(warm) or (not warm.partial and last != self.problem.n_blocks):
+            raise ValueError(
+                f"warm_start: the last fit had {last} examples, now there are {self.problem.n_blocks}; set "
+                "warm_start=False or fit the same examples"
+            )
         total = self.problem.total
         self.memory = replace(
             self.memory,
@@ -264,6 +264,18 @@ class StreamState:
             seen=total,
         )
         self.counted = False
+
+    def _known(self, own: Support, problem: Problem) -> Support:
+        """Multipliers whose outputs are those of this model, as its core keeps them."""
+        examples: Any = problem.examples
+        if examples.core is None:
+            return own
+        if not examples.knows(own.outputs, own.blocks):
+            raise ValueError("warm_start: the last fit had other labels; set warm_start=False")
+        if self.dtype is None:
+            name = examples.state_name(problem.rescaling, False)
+            self.dtype = getattr(core, name)(examples.core, problem.mass, True).support()[2].dtype
+        return replace(own, outputs=np.asarray(own.outputs, dtype=self.dtype))
 
 
 def open_stream(

@@ -151,6 +151,8 @@ class Streaming(Solver):
         """A pass over examples that are at hand."""
         size = self.chunk or max(FEWEST, -(-len(problem.active) // CHUNKS))
         parts = list(chunks(problem.active, size))
+        if state.inner.dual.core.proximity > 0:  # of the pass before
+            state.inner.dual.core.recenter(0.0, 0.0)
         for number, blocks in enumerate(parts, 1):
             self.explore(problem, state.inner, blocks)
             state.cached[blocks] |= state.inner.dual.violations[blocks] > LITTLE * state.goal
