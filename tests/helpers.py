@@ -128,6 +128,11 @@ def multipliers_of(case: Case, support: Any) -> list[np.ndarray]:
         totals[i][case.blocks[i].outputs.index(output)] += a
         place += length
     assert place == len(labels)
+    if support.partial:  # blocks that are not mentioned have all of their mass on the true output
+        for total, block, y, budget in zip(totals, case.blocks, case.Y, case.budgets, strict=True):
+            truth = y if case.kind in FLAT else tuple(y)
+            if not total.any():
+                total[block.outputs.index(truth)] = budget
     return totals
 
 

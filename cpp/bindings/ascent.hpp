@@ -101,6 +101,52 @@ class Ascent {
                           to_numpy(std::move(outputs)));
   }
 
+  // The same for some blocks alone, in their order; those that keep nothing are passed over.
+  nb::tuple support_of(Array1<int64_t> wanted) const {
+    std::vector<int64_t> blocks;
+    std::vector<double> multipliers;
+    std::vector<Label> outputs;
+    for (size_t k = 0; k < wanted.size(); ++k) {
+      const int64_t i = wanted.data()[k];
+      if (i < 0 || i >= static_cast<int64_t>(state.blocks.size())) throw nb::index_error("no such block");
+      const auto& planes = state.blocks[i].planes;
+      for (size_t j = 0; j < planes.size(); ++j) {
+        if (planes[j].multiplier <= 0) continue;
+        blocks.push_back(i);
+        multipliers.push_back(planes[j].multiplier);
+        const Label* y = state.output(i, static_cast<int>(j));
+        outputs.insert(outputs.end(), y, y + state.structure.output_size(i));
+      }
+    }
+    return nb::make_tuple(to_numpy(std::move(blocks)), to_numpy(std::move(multipliers)),
+                          to_numpy(std::move(outputs)));
+  }
+
+  // Of each block: the bytes of what it keeps, how many outputs have a multiplier, and whether one of these
+  // is not the true output.
+  nb::tuple survey() const {
+    const size_t n = state.blocks.size();
+    std::vector<int64_t> bytes(n);
+    std::vector<int32_t> spread(n, 1);
+    std::vector<uint8_t> moved(n, 0);
+    std::vector<Label> truth;
+    for (size_t i = 0; i < n; ++i) {
+      const auto& planes = state.blocks[i].planes;
+      bytes[i] = state.cost(static_cast<int64_t>(i));
+      if (planes.empty()) continue;
+      truth.resize(state.structure.output_size(i));
+      state.structure.truth(i, truth.data());
+      spread[i] = 0;
+      for (size_t j = 0; j < planes.size(); ++j) {
+        if (planes[j].multiplier <= 0) continue;
+        ++spread[i];
+        moved[i] |= !state.structure.same(i, state.output(i, static_cast<int>(j)), truth.data());
+      }
+    }
+    return nb::make_tuple(to_numpy(std::move(bytes)), to_numpy(std::move(spread)),
+                          to_numpy(std::move(moved)));
+  }
+
   void clear() {
     for (size_t i = 0; i < state.blocks.size(); ++i) {
       state.lay(static_cast<int64_t>(i));
@@ -210,6 +256,8 @@ nb::class_<Ascent<Structure>> bind_ascent(nb::module_& m, const char* name) {
              a.state.set_origin(std::move(packed), square);
            })
       .def("support", &A::support)
+      .def("support_of", &A::support_of)
+      .def("survey", &A::survey)
       .def("restore", &A::restore)
       .def("clear", &A::clear)
       .def("freeze", &A::freeze)
@@ -219,6 +267,8 @@ nb::class_<Ascent<Structure>> bind_ascent(nb::module_& m, const char* name) {
           "refresh", [](A& a) { a.state.refresh(); }, nb::call_guard<nb::gil_scoped_release>())
       .def(
           "dual", [](const A& a) { return a.state.dual(); }, nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "offset", [](const A& a) { return a.state.offset(); }, nb::call_guard<nb::gil_scoped_release>())
       .def(
           "recenter", [](A& a, double momentum, double k) { recenter(a.state, momentum, k); },
           nb::call_guard<nb::gil_scoped_release>())

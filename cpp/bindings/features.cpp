@@ -64,6 +64,9 @@ Checked* dense(nb::list arrays, int64_t columns, double bias, bool in_place) {
   c->features.kind = sizeof(T) == 4 ? Kind::dense32 : Kind::dense64;
   c->features.columns = columns;
   c->features.bias = bias;
+  size_t total = 0;  // as much memory as is needed: growing would take twice as much
+  for (nb::handle item : arrays) total += nb::cast<Array2<T>>(item, false).shape(0);
+  c->features.rows.reserve(total);
   for (nb::handle item : arrays) {
     const auto a = nb::cast<Array2<T>>(item, false);
     for (size_t r = 0; r < a.shape(0); ++r)
@@ -104,6 +107,9 @@ Checked* sparse(nb::list data, nb::list indices, nb::list starts, int64_t column
   c->features.kind = sizeof(T) == 4 ? Kind::sparse32 : Kind::sparse64;
   c->features.columns = columns;
   c->features.bias = bias;
+  size_t total = 0;
+  for (nb::handle item : starts) total += nb::cast<Array1<int32_t>>(item, false).size();
+  c->features.rows.reserve(total);
   for (size_t i = 0; i < data.size(); ++i) {
     const auto values = nb::cast<Array1<T>>(data[i], false);
     const auto index = nb::cast<Array1<int32_t>>(indices[i], false);

@@ -214,12 +214,18 @@ class DualState {
     return sum;
   }
 
+  // sum a Delta
+  double offset() const {
+    double sum = 0;
+    each_support([&](int64_t i, const Kept& plane, const Label* u) {
+      sum += plane.multiplier * structure.loss(i, u);
+    });
+    return sum;
+  }
+
   // D(a) = sum a Delta - R*(q) with q read off the running w.
   double dual() const {
-    double offset = 0;
-    each_support([&](int64_t i, const Kept& plane, const Label* u) {
-      offset += plane.multiplier * structure.loss(i, u);
-    });
+    const double offset = this->offset();
     if constexpr (requires { structure.conjugate(W.data()); })
       if (structure.bounded()) return offset - structure.conjugate(W.data());
     const double square = squared_length([&](size_t j) -> double {

@@ -18,14 +18,16 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.callbacks import Callback, LogProgress, ProgressLine
-from maxmargin.data.labels import CodedSequences, plain
+from maxmargin.data.labels import CodedLabels, CodedSequences, plain
 from maxmargin.incremental import (
-    Memory,
+    Past,
     Settings,
     advance,
     first_model,
     next_model,
+    streamed_problem,
     streaming_of,
+    streams,
     support_of,
 )
 from maxmargin.models.base import Examples, Model, check_lengths
@@ -78,13 +80,14 @@ def plain_sequence(data: Any) -> Any:
 def plain_outputs(Y: Any) -> Any:
     """True outputs by position; an array of numbers or strings stays one."""
     Y = plain_sequence(Y)
-    return Y if plain(Y) or isinstance(Y, CodedSequences) else [plain_sequence(y) for y in Y]
+    coded = Y is None or isinstance(Y, CodedLabels | CodedSequences)
+    return Y if plain(Y) or coded else [plain_sequence(y) for y in Y]
 
 
 class SolverMixin:
     """Training, shared by the estimators: parameters in, fitted attributes out."""
 
-    memory_: Memory | None  # of ``partial_fit``
+    memory_: Past | None  # of ``partial_fit``
     fingerprint_: str
 
     def example_weights(self, y: Any, sample_weight: Any) -> Any:
@@ -166,7 +169,9 @@ class SolverMixin:
         self.memory_ = None
         if me.solver == "auto":
             logger.info("solver='auto' took %r", solver)
-        if not result.certificate.converged:
+        # Without an exact pass nothing can be proven: the running estimate is what was asked for.
+        asked = not solver.verifies and result.certificate.gap <= me.tol
+        if not result.certificate.converged and not asked:
             warn_not_converged(result)
         return result
 
@@ -185,22 +190,26 @@ class SolverMixin:
         """One chunk of ``partial_fit``; ``make`` gives the model of the first."""
         me: Any = self
         check_lengths(X, Y)
-        memory: Memory | None = getattr(self, "memory_", None)
-        if memory is None:
-            model, memory = first_model(make(), X, Y, classes), Memory(check_weight_of_risk(me.C))
-        else:
-            model = next_model(memory, me, classes)
-        settings = Settings(
-            streaming_of(me.solver), self._formulation(), count_jobs(me.n_jobs), self._options()
+        past: Past | None = getattr(self, "memory_", None)
+        model = (
+            first_model(make(), X, Y, classes) if past is None else next_model(past, me, classes)
         )
-        weights = check_weights(sample_weight, len(Y))
-        memory, result, examples = advance(memory, model, X, Y, weights, settings)
+        chunk = (X, Y, check_weights(sample_weight, len(Y)))
+        past, result, examples = advance(
+            past, check_weight_of_risk(me.C), model, chunk, self._settings()
+        )
         self._keep(result)
         self.fingerprint_ = examples.fingerprint(self._formulation().rescaling)
-        self.memory_, self.support_ = memory, support_of(memory)
+        self.memory_, self.support_ = past, support_of(past.memory)
         self.adopt(model, result.w)
         if result.certificate.gap > me.tol:
             warn_not_converged(result)
+
+    def _settings(self, callbacks: Sequence[Callback] = ()) -> Settings:
+        """How a stream is optimised."""
+        me: Any = self
+        jobs, options = count_jobs(me.n_jobs), self._options(callbacks)
+        return Settings(streaming_of(me.solver), self._formulation(), jobs, options)
 
     def _keep(self, result: Result) -> None:
         """Set the fitted attributes that all estimators share."""
@@ -240,7 +249,7 @@ def warn_not_converged(result: Result) -> None:
     c = result.certificate
     advice = "raise max_passes or max_seconds, raise tol, lower C, or scale the features"
     if not c.exact:
-        advice = "the model's argmax is not exact, so the gap is not proven"
+        advice = "the model's argmax is not exact, or no exact pass was made: the gap is not proven"
     elif result.status is Status.INEXACT:
         advice = (
             "the search over the loss multiplier finds no worse output but cannot exclude one: the gap is a "
@@ -340,7 +349,7 @@ class StructuralSVM(SolverMixin, BaseEstimator):
     def fit(
         self,
         X: Any,
-        Y: Any,
+        Y: Any = None,
         sample_weight: Any = None,
         node_weight: Any = None,
         callbacks: Sequence[Callback] = (),
@@ -349,7 +358,8 @@ class StructuralSVM(SolverMixin, BaseEstimator):
 
         Parameters
         ----------
-        X, Y : sequences of examples and their outputs, as the model takes them
+        X, Y : sequences of examples and their outputs, as the model takes them; for solver="streaming" also
+            an iterable of chunks (X, Y) or (X, Y, sample_weight), with Y=None
         sample_weight : array of shape (n,), one weight for each example
         node_weight : list of arrays, a factor on the loss of each position (Chain)
         callbacks : callbacks.Callback objects, told of every step; one may stop training
@@ -358,6 +368,10 @@ class StructuralSVM(SolverMixin, BaseEstimator):
         self._check_model()
         X, Y = plain_sequence(X), plain_outputs(Y)
         model = clone(self.model, safe=False)
+        if streams(self.solver, model, X, Y, node_weight):
+            return self._fit_stream(model, X, Y, sample_weight, callbacks)
+        if Y is None:
+            raise ValueError("Y must be given: the true output of every example")
         with self._executor(model) as executor:
             model.initialize(X, Y)
             examples = bind_model(model, X, Y, node_weight, executor)
@@ -365,6 +379,27 @@ class StructuralSVM(SolverMixin, BaseEstimator):
         self._keep(result)
         self.adopt(model, result.w)
         self.weighted_nodes_ = node_weight is not None
+        return self
+
+    def _fit_stream(
+        self, model: Any, X: Any, Y: Any, sample_weight: Any, callbacks: Sequence[Callback]
+    ) -> StructuralSVM:
+        """Train on data that are read a part at a time."""
+        with self._executor(model) as executor:
+            settings = self._settings(callbacks)
+            problem = streamed_problem(model, X, Y, sample_weight, settings, self.C, executor)
+            warm = getattr(self, "support_", None) if self.warm_start else None
+            if warm is not None and (
+                isinstance(warm.outputs, list) or not problem.source.repeatable
+            ):
+                raise ValueError(
+                    "warm_start: a stream needs a compiled model and data that can be read again"
+                )
+            self.fingerprint_ = ""
+            result = self._train(problem, warm, callbacks=callbacks)
+        self._keep(result)
+        self.adopt(model, result.w)
+        self.weighted_nodes_ = False
         return self
 
     def partial_fit(

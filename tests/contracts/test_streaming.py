@@ -33,13 +33,14 @@ def svm_of(kind, solver, **settings):
 def test_one_pass_comes_near_and_says_how_near(kind, generator):
     X, Y = data_of(kind, generator)
     best = svm_of(kind, "auto", tol=1e-4).fit(X, Y).certificate_
-    single = solvers.Streaming(rounds=1)
-    one = quietly(lambda: svm_of(kind, single).fit(X, Y)).certificate_
-    assert one.status == "passes made" and one.passes == 2  # one, and the exact one
+    plain = solvers.Streaming(rounds=0)
+    one = quietly(lambda: svm_of(kind, plain).fit(X, Y)).certificate_
+    # One visit to each, a look at some of them at the start, and the exact pass.
+    assert one.status == "passes made" and 2 <= one.passes <= 2 + 200 / len(Y)
     assert one.dual <= best.primal and one.primal >= best.dual and one.exact
-    three = quietly(lambda: svm_of(kind, "streaming").fit(X, Y)).certificate_
-    assert three.primal <= (1.15 if kind == "chain" else 1.05) * best.primal
-    again = solvers.Streaming(passes=2, rounds=1)
+    own = quietly(lambda: svm_of(kind, "streaming").fit(X, Y)).certificate_
+    assert own.primal <= 1.01 * best.primal and own.dual > one.dual
+    again = solvers.Streaming(passes=2, rounds=0)
     two = quietly(lambda: svm_of(kind, again).fit(X, Y)).certificate_
     assert two.dual > one.dual
 
@@ -58,10 +59,9 @@ def test_the_budget_holds_at_every_chunk(kind, generator, monkeypatch):
     held = []
     explore = solvers.Streaming.explore
 
-    def watched(self, problem, state, blocks):
-        visit = explore(self, problem, state, blocks)
-        held.append(state.dual.core.held)
-        return visit
+    def watched(self, problem, inner, blocks):
+        explore(self, problem, inner, blocks)
+        held.append(inner.dual.core.held)
 
     monkeypatch.setattr(solvers.Streaming, "explore", watched)
     budget = 8_000
@@ -123,12 +123,13 @@ def test_the_oldest_go_first(generator):
 
 def test_without_an_exact_pass_nothing_is_called_proven(generator):
     X, Y = data_of("multiclass", generator)
-    svm = quietly(lambda: svm_of("multiclass", solvers.Streaming(verify=False, rounds=1)).fit(X, Y))
+    svm = quietly(lambda: svm_of("multiclass", solvers.Streaming(verify=False, rounds=0)).fit(X, Y))
     certificate = svm.certificate_
-    assert not certificate.exact and not certificate.converged and certificate.passes == 1
+    assert not certificate.exact and not certificate.converged and certificate.passes < 1.5
     assert "not proven" in str(certificate)
     true = mm.certify(svm, X, Y)
-    assert certificate.dual == pytest.approx(true.dual) and true.primal > certificate.primal
+    assert certificate.dual == pytest.approx(true.dual) and true.exact
+    assert true.primal != certificate.primal  # which is the estimate of the visits, while w moved
 
 
 def test_threads_stay_within_the_budget_and_truthful(generator):
@@ -140,11 +141,15 @@ def test_threads_stay_within_the_budget_and_truthful(generator):
 
 
 def test_options_are_checked():
-    for name in ("cache_bytes", "chunk", "rounds", "revisits", "sweeps"):
-        with refusal("Streaming", name, "at least 1"):
-            solvers.Streaming(**{name: 0})
-    with refusal("passes", "whole number"):
-        solvers.Streaming(passes=0.5)
+    with refusal("Streaming", "cache_bytes", "at least 1"):
+        solvers.Streaming(cache_bytes=0)
+    for name in ("rounds", "revisits"):
+        with refusal("Streaming", name, "0 or more"):
+            solvers.Streaming(**{name: -1})
+    for name in ("passes", "chunk"):
+        for value in (0, 0.5, True):
+            with refusal(name, "whole number"):
+                solvers.Streaming(**{name: value})
     with refusal("share"):
         solvers.Streaming(share=2)
     with refusal("verify"):
@@ -182,8 +187,7 @@ def test_chunks_end_near_the_batch_optimum(kind, generator):
         primals.append(mm.objective(svm, svm.coef_, X, Y))
     assert primals[-1] <= 1.02 * best.primal and primals[-1] < primals[0]
     assert all(np.diff(duals) > 0) and duals[-1] <= best.primal
-    gone = "gone" in svm.certificate_.status  # of the chains every one may carry a multiplier
-    assert svm.certificate_.exact != gone and (gone or kind == "chain")
+    assert svm.certificate_.exact and svm.memory_.memory.n_gone == 0  # all of them find room
     proof = mm.certify(svm, X, Y)  # all examples at hand: a proof
     assert proof.exact and proof.dual == pytest.approx(duals[-1], rel=1e-9)
     assert proof.primal == pytest.approx(primals[-1])
@@ -202,19 +206,24 @@ def test_one_chunk_is_a_fit(generator):
 def test_frozen_examples_keep_their_part(generator):
     X, y = data_of("multiclass", generator)
     best = svm_of("multiclass", "auto", tol=1e-4).fit(X, y).certificate_
-    solver = solvers.Streaming(passes=None, cache_bytes=25_000)
+    solver = solvers.Streaming(passes=None, cache_bytes=150_000)
     svm, duals = svm_of("multiclass", solver), []
     for x, part in parts(X, y, 60):
         quietly(lambda x=x, part=part: svm.partial_fit(x, part, classes=range(4)))
         duals.append(svm.certificate_.dual)
-    assert svm.memory_.n_frozen > 0 and "frozen" in svm.certificate_.status
+    held = svm.memory_.memory
+    assert held.n_frozen > 0 and held.n_gone > held.n_frozen
+    assert "frozen" in svm.certificate_.status and not svm.certificate_.exact
     assert all(np.diff(duals) > 0) and duals[-1] <= best.primal
     assert mm.objective(svm, svm.coef_, X, y) <= 1.1 * best.primal
     # w is the sum of the frozen part and of what the kept multipliers give
-    problem = Problem(svm.model_.bind(svm.memory_.X, svm.memory_.Y), svm.C)
-    kept = svm.memory_.support
+    problem = Problem(svm.model_.bind(*svm.memory_.store.joined()), svm.C)
+    kept = held.support
     _, vector = problem.examples.combine(kept.blocks, kept.multipliers, kept.outputs)
-    np.testing.assert_allclose(svm.memory_.past.vector - vector, svm.coef_, atol=1e-8)
+    value = held.past.offset + kept.multipliers @ (kept.outputs != y[held.index][kept.blocks])
+    value -= 0.5 * np.sum((held.past.vector - vector) ** 2)
+    assert value == pytest.approx(duals[-1])
+    assert len(held.index) == problem.n_blocks
 
 
 @pytest.mark.parametrize("kind", ["csr", "shards", "python"])

@@ -74,7 +74,7 @@ def test_sequences_come_back(generator, tmp_path, kind):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("solver", ["auto", "sda", "one-slack", "streaming"])
+@pytest.mark.parametrize("solver", ["auto", "sda", "one-slack"])
 @pytest.mark.parametrize("kind", ["dense", "csr"])
 def test_a_fit_reads_mapped_files_as_it_reads_arrays(generator, tmp_path, kind, solver):
     X, y = rows(generator, kind, np.float32)

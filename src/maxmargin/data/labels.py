@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.data.scratch import ranges
+
 
 def as_array(labels: Sequence[Any]) -> np.ndarray:
     """Labels as one array that keeps each label as it is (NumPy would turn [1, 'a'] into strings)."""
@@ -27,6 +29,76 @@ def as_array(labels: Sequence[Any]) -> np.ndarray:
 def plain(labels: Any) -> bool:
     """Whether the labels are an array that NumPy can sort and compare."""
     return isinstance(labels, np.ndarray) and labels.dtype.kind in "biufUS"
+
+
+class CodedLabels(np.lib.mixins.NDArrayOperatorsMixin):
+    """Labels as codes of a few classes, which may be mapped files: Y of a flat model.
+
+    It stands for the array of the labels, which is made where one is asked for.
+    """
+
+    ndim = 1
+
+    def __init__(self, classes: np.ndarray, codes: Sequence[np.ndarray]):
+        self.classes, self.codes = classes, list(codes)
+        self.firsts = np.concatenate([[0], np.cumsum([len(part) for part in self.codes])])
+
+    def __len__(self) -> int:
+        return int(self.firsts[-1])
+
+    @property
+    def shape(self) -> tuple[int]:
+        """As many labels as there are."""
+        return (len(self),)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Of the labels."""
+        return self.classes.dtype
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        labels = self.classes[np.concatenate(self.codes)]
+        return labels if dtype is None else labels.astype(dtype)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        arrays = [np.asarray(x) if isinstance(x, CodedLabels) else x for x in inputs]
+        return getattr(ufunc, method)(*arrays, **options)
+
+    def tolist(self) -> list[Any]:
+        """All labels."""
+        return np.asarray(self).tolist()
+
+    def __iter__(self) -> Any:
+        return (label for part in self.codes for label in self.classes[part])
+
+    def __getitem__(self, key: Any) -> Any:
+        """A label, or an array of several."""
+        if isinstance(key, int | np.integer):
+            i = range(len(self))[key]
+            k = int(np.searchsorted(self.firsts, i, side="right")) - 1
+            return self.classes[self.codes[k][i - int(self.firsts[k])]]
+        return np.asarray(self.copy_of(np.arange(len(self))[key]))
+
+    def copy_of(self, which: np.ndarray) -> CodedLabels:
+        """Some of the labels, in memory."""
+        owner = np.searchsorted(self.firsts, which, side="right") - 1
+        codes = np.empty(len(which), dtype=np.int32)
+        for k in np.unique(owner).tolist():
+            own = owner == k
+            codes[own] = self.codes[k][which[own] - self.firsts[k]]
+        return CodedLabels(self.classes, [codes])
+
+    def used(self) -> np.ndarray:
+        """The classes that occur."""
+        return used_classes(self.classes, self.codes)
+
+
+def used_classes(classes: np.ndarray, codes: Sequence[np.ndarray]) -> np.ndarray:
+    """The classes whose codes occur."""
+    seen = np.zeros(len(classes), dtype=bool)
+    for part in codes:
+        seen[np.unique(part)] = True
+    return classes[seen]
 
 
 class CodedSequences(Sequence):
@@ -51,10 +123,14 @@ class CodedSequences(Sequence):
 
     def used(self) -> np.ndarray:
         """The classes that occur."""
-        seen = np.zeros(len(self.classes), dtype=bool)
-        for part in self.codes:
-            seen[np.unique(part)] = True
-        return self.classes[seen]
+        return used_classes(self.classes, self.codes)
+
+    def copy_of(self, which: np.ndarray) -> CodedSequences:
+        """The labels of some sequences, in memory."""
+        lengths = self.offsets[which + 1] - self.offsets[which]
+        rows = ranges(self.offsets[which], lengths)
+        codes = CodedLabels(self.classes, self.codes).copy_of(rows).codes
+        return CodedSequences(self.classes, codes, np.concatenate([[0], np.cumsum(lengths)]))
 
 
 class LabelSet:
@@ -64,7 +140,7 @@ class LabelSet:
     """
 
     def __init__(self, classes: Iterable[Hashable]):
-        if isinstance(classes, CodedSequences):
+        if isinstance(classes, CodedLabels | CodedSequences):
             classes = classes.used()
         if plain(classes):
             self.classes = np.unique(classes)  # type: ignore[call-overload,arg-type]
@@ -84,7 +160,7 @@ class LabelSet:
 
     def encode(self, labels: Any, where: str = "Y") -> np.ndarray:
         """Codes (int32) of a flat sequence of labels; -1 marks a label that is not in the set."""
-        if isinstance(labels, CodedSequences):
+        if isinstance(labels, CodedLabels | CodedSequences):
             table = self.encode(labels.classes, where)
             return np.concatenate([table[part] for part in labels.codes])
         if plain(labels) and self.classes.dtype.kind == labels.dtype.kind:

@@ -1,20 +1,22 @@
 """Reading a sharded data set: files are mapped, not read; X and Y are ordinary inputs of every model.
 
-What is in memory: offsets (8 bytes an example of a chain) and labels of flat data (their own size).
-Features and codes of sequences stay in the files, which the core reads in place.
+Nothing as long as the data is in memory: features and codes stay in the files, which the core reads in
+place, and the offsets of sequences are gathered in an unnamed file.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from maxmargin.data.labels import CodedSequences
+from maxmargin.data.labels import CodedLabels, CodedSequences
 from maxmargin.data.manifest import Manifest, Shard, ShardError, coded, file_name, read_manifest
 from maxmargin.data.mapped import MappedRows, MappedSequences, csr_of
+from maxmargin.data.scratch import spilled
 
 HASHED = 2**22  # bytes hashed at a time
 
@@ -38,7 +40,7 @@ class ShardedDataset:
         codes = self._codes()
         if self.manifest.kind == "rows":
             self.X: Any = MappedRows(parts, self.manifest.features)
-            self.Y: Any = codes and coded(self.manifest.labels)[np.concatenate(codes)]  # type: ignore
+            self.Y: Any = codes and CodedLabels(coded(self.manifest.labels), codes)  # type: ignore[arg-type]
         else:
             offsets = self._offsets()
             self.X = MappedSequences(parts, self.manifest.features, offsets)
@@ -108,15 +110,18 @@ class ShardedDataset:
         return parts
 
     def _offsets(self) -> np.ndarray:
-        """Rows where the sequences begin, over all shards."""
-        starts, total = [np.zeros(1, np.int64)], 0
+        """Rows where the sequences begin, over all shards; in a file of their own, since they are many."""
+        return spilled(self._starts(), np.int64)
+
+    def _starts(self) -> Iterator[np.ndarray]:
+        total = 0
+        yield np.zeros(1, np.int64)
         for k, shard in enumerate(self.manifest.shards):
             own = self._map(k, "offsets", "<i8", (shard.examples + 1,))
             if own[0] != 0 or own[-1] != shard.rows or (np.diff(own) < 1).any():
                 raise ShardError(f"{self.path(k, 'offsets')}: the offsets do not fit the rows")
-            starts.append(own[1:] + total)
+            yield own[1:] + total
             total += shard.rows
-        return np.concatenate(starts)
 
 
 def checksum(path: Path) -> str:

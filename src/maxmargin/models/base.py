@@ -142,6 +142,10 @@ class Examples(ABC):
         """How many entries of ``Support.outputs`` an output of each of these blocks takes."""
         return np.ones(len(blocks), dtype=np.int64)
 
+    def table_bytes(self) -> int:
+        """What the core's tables of inner products take, where it builds some."""
+        return 0
+
     @abstractmethod
     def worst_outputs(
         self, w: np.ndarray, n_jobs: int, rescaling: str = "margin"

@@ -22,6 +22,7 @@ from maxmargin.data.attributes import Vocabulary, are_attributes
 from maxmargin.data.labels import CodedSequences, LabelSet, plain
 from maxmargin.data.mapped import Mapped
 from maxmargin.data.memory import FeatureRows, feature_rows
+from maxmargin.data.store import table_bytes
 from maxmargin.losses import Hamming, cost_matrix, saved_costs, sequence_loss
 from maxmargin.models.base import (
     CompiledExamples,
@@ -50,6 +51,9 @@ class ChainExamples(CompiledExamples):
 
     def output_sizes(self, blocks: np.ndarray) -> np.ndarray:
         return np.diff(self.rows.offsets)[blocks]
+
+    def table_bytes(self) -> int:
+        return int(table_bytes(np.diff(self.rows.offsets)).sum())
 
     def split(self, codes: np.ndarray) -> list[np.ndarray]:
         """Labels of each sequence from the codes of all rows."""

@@ -60,6 +60,18 @@ def gap_between(primal: float, dual: float, total: float) -> float:
     return max(0.0, primal - dual) / total
 
 
+def slacks_and_ceilings(
+    problem: Problem, w: np.ndarray, support: Support, slacks: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Slacks by an exact pass, and what they cannot exceed; held against the kept outputs."""
+    if problem.exact:
+        slacks = ceilings = problem.slacks(w) if slacks is None else slacks
+    else:
+        slacks, ceilings = problem.slack_bounds(w)
+    problem.examples.check_slacks(w, slacks, support.blocks, support.outputs, problem.exact)
+    return slacks, ceilings
+
+
 def certify_state(
     problem: Problem, w: np.ndarray, support: Support, slacks: np.ndarray | None = None
 ) -> Bounds:
@@ -68,11 +80,9 @@ def certify_state(
     ``slacks`` may be given where an exact pass at this w has just been made. Where the argmax may miss
     the best output, the primal is made of the ceilings of the slacks, if these are known.
     """
-    if problem.exact:
-        slacks = ceilings = problem.slacks(w) if slacks is None else slacks
-    else:
-        slacks, ceilings = problem.slack_bounds(w)
-    problem.examples.check_slacks(w, slacks, support.blocks, support.outputs, problem.exact)
+    if problem.certify is not None:
+        return problem.certify(w, support)
+    slacks, ceilings = slacks_and_ceilings(problem, w, support, slacks)
     seen = problem.objective(w, slacks)
     primal = problem.objective(w, np.maximum(slacks, ceilings)) if problem.bounded else seen
     return Bounds(primal, problem.dual_objective(support), slacks, seen)

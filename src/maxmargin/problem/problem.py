@@ -24,6 +24,7 @@ class Problem:
     """
 
     past: Any = None  # of a stream, whose earlier examples are gone: see ``problem.past``
+    certify: Any = None  # where the examples are never at hand as a whole: see ``problem.streamed``
 
     def __init__(
         self,

@@ -264,7 +264,7 @@ def open_state(
     """A state for the problem's model."""
     kind = ExplicitState if problem.examples.core is None else DualState
     state = kind(problem, tol, rng, single, lean)
-    if problem.past is not None:
+    if problem.past is not None and problem.past.vector.any():
         state.core.freeze(np.ascontiguousarray(problem.past.vector))
     if warm is not None:
         state.restore(warm)

@@ -85,34 +85,53 @@ class Proximal(Solver):
     def start(
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
     ) -> ProximalState:
-        dual = open_state(problem, tol, rng, single=self.precision != "double")
-        square, loss = dual.probe(rng.permutation(problem.active)[:PROBED])
-        if self.precision == "auto" and tol < SINGLE_ENOUGH * loss:
-            probed = dual.oracle_calls
-            dual = open_state(problem, tol, rng, single=False)
-            dual.oracle_calls = probed
+        return self.open(problem, tol, rng, warm)
+
+    def open(
+        self,
+        problem: Problem,
+        tol: float,
+        rng: np.random.Generator,
+        warm: Support | None = None,
+        lean: bool = False,
+        k: float | None = None,
+    ) -> ProximalState:
+        """A state; with this k where it is known already."""
+        dual = open_state(problem, tol, rng, self.precision != "double", lean=lean)
+        if k is None or self.precision == "auto":
+            square, loss = dual.probe(rng.permutation(problem.active)[:PROBED])
+            if self.precision == "auto" and tol < SINGLE_ENOUGH * loss:
+                probed = dual.oracle_calls
+                dual = open_state(problem, tol, rng, single=False, lean=lean)
+                dual.oracle_calls = probed
+            if k is None:
+                use = self.proximity > 0 and problem.dimension < LARGE and loss > 0
+                k = min(STIFFEST, self.proximity * problem.C * square / loss) if use else 0.0
         if warm is not None:
             dual.restore(warm)
-        use = self.proximity > 0 and problem.dimension < LARGE and loss > 0
-        k = min(STIFFEST, self.proximity * problem.C * square / loss) if use else 0.0
         rest = np.zeros(problem.n_blocks, dtype=np.int64)
         return ProximalState(dual, self.care * tol, k, rest)
 
     def step(self, problem: Problem, state: ProximalState) -> StepReport:
+        estimate = self.round(problem, state, problem.active)
+        dual = state.dual
+        calls, state.reported = dual.oracle_calls - state.reported, dual.oracle_calls
+        return StepReport(calls, estimate, dual.dual(), dual.n_planes)
+
+    def round(self, problem: Problem, state: ProximalState, blocks: np.ndarray) -> float:
+        """One oracle pass over those of the blocks that are due, and passes over the outputs kept."""
         dual = state.dual
         if state.k > 0:  # here, not at the end: w is certified where the round left it
             dual.core.recenter(self.momentum, state.k)
-        due = problem.active[state.rest[problem.active] == 0]
+        due = blocks[state.rest[blocks] == 0]
         todo, seen = self._visit(problem, state, due, oracle=True)
-        state.rest[problem.active] -= state.rest[problem.active] > 0
+        state.rest[blocks] -= state.rest[blocks] > 0
         state.rest[due] = np.where(dual.violations[due] <= state.fine, self.skip, 0)
         for _ in range(self.cached_passes):
             todo, left = self._visit(problem, state, todo, oracle=False)
             if left <= self.inner * seen:
                 break
-        estimate = self._balance(problem, state)
-        calls, state.reported = dual.oracle_calls - state.reported, dual.oracle_calls
-        return StepReport(calls, estimate, dual.dual(), dual.n_planes)
+        return self._balance(problem, state)
 
     def _visit(
         self, problem: Problem, state: ProximalState, blocks: np.ndarray, oracle: bool
@@ -126,16 +145,27 @@ class Proximal(Solver):
             tolerance=state.fine,
             keep=self.keep,
             threads=problem.n_jobs,
+            room=state.room,
         )
+        state.refused += visit.refused
         return order[visit.violations > state.fine], visit.violation
+
+    def gap(self, problem: Problem, state: ProximalState) -> float:
+        """The gap as the visits saw it, in loss units."""
+        return sum(self._terms(problem, state)) / problem.total
+
+    def _terms(self, problem: Problem, state: ProximalState) -> tuple[float, float]:
+        """sum_i mass_i g_i, and what the distance from the centre adds to it."""
+        ascent = float(problem.mass @ state.dual.known_violations())
+        k = state.dual.core.proximity
+        return ascent, 0.5 * k**2 * state.dual.core.squared_distance() if k > 0 else 0.0
 
     def _balance(self, problem: Problem, state: ProximalState) -> float:
         """Lower k where the centre lags; returns the estimate of the gap, in loss units."""
-        ascent = float(problem.mass @ state.dual.known_violations())
-        if state.k == 0:
-            return ascent / problem.total
-        lag = 0.5 * state.k**2 * state.dual.core.squared_distance()
+        ascent, lag = self._terms(problem, state)
         estimate = (ascent + lag) / problem.total
+        if state.k == 0:
+            return estimate
         state.stalled += 1
         if estimate < 0.9 * state.best:
             state.best, state.stalled = estimate, 0
@@ -165,3 +195,10 @@ class ProximalState:
     best: float = np.inf
     stalled: int = 0
     reported: int = 0  # oracle calls that a step has told of
+    most_bytes: int = -1  # of the kept outputs; -1: any
+    refused: int = 0  # outputs that found no room
+
+    @property
+    def room(self) -> int:
+        """Bytes that outputs may still take."""
+        return -1 if self.most_bytes < 0 else max(0, self.most_bytes - self.dual.core.held)

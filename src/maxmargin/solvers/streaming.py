@@ -1,35 +1,42 @@
-"""Streaming: online dual coordinate ascent with a cache that the gap drives (Ramanan, Algorithm 2).
+"""Streaming: online dual ascent with a cache that the gap drives (Ramanan, Algorithm 2).
 
-    for every chunk of examples, in their order                                      lines 3-4
-      explore:  u = argmax_y s_i(y);  UB += mass_i g_i;  keep u in the cache, make a step   lines 5-10
-      if (UB - LB) / mass seen > tol:  sweep the cache, within what it may cost     lines 11-12
-      outputs without a multiplier leave the cache where its budget asks for it     line 13
+    for every chunk of examples, in their order                                         lines 3-4
+      explore:  u = argmax_y s_i(y);  UB += mass_i g_i;  keep u, make a step            lines 5-10
+      while (UB - LB) / mass seen > tol:  optimise the cache, as far as it is paid for  lines 11-12
+      what has no multiplier leaves the cache                                           line 13
 
-g_i = s_i(u) - sum_y a_i(y) s_i(y) / mass_i is the block's share of UB - LB, the gap of the problem of all
-that was seen. LB = D(a) bounds the optimum of the whole problem; UB does not, until an exact pass has been
-made. The multipliers are the dual point and stay: only outputs without one can be forgotten. Where they
-alone fill the budget, new outputs are not kept, and their blocks stay as they are.
+g_i = s_i(u) - sum_y a_i(y) s_i(y) / mass_i is the block's share of UB - LB, the gap of the problem of the
+cache. LB = D(a) bounds the optimum of the whole problem; UB does not, until an exact pass has been made.
 
-The paper solves the cache to tol after every example, which costs a multiple of the data. Here an explored
-example pays for `revisits` visits to the cache; a sweep is made when the gap asks for it and it is paid.
+The cache holds examples with their outputs. To optimise it is to solve the problem of the examples in it
+from where it stands, by rounds of ``solvers.Proximal``: the oracle is asked again for cached examples. The
+paper solves the cache to tol after every example, which costs a multiple of the data. Here an explored
+example pays for `revisits` visits to the cache, and all that is left is done at the end of the pass.
+
+Where the examples are at hand anyway, in arrays, the cache holds outputs alone (``WholeState``). Where they
+stay on a disk or come from an iterable, those in the cache are copied into memory, and the multipliers of
+those that find no room go to a file (``StreamState``, ``solvers.window``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 
 from maxmargin.problem import Problem, Support
+from maxmargin.problem.streamed import StreamedProblem
 from maxmargin.solvers.base import Solver, StepReport, option
-from maxmargin.solvers.dual_state import PRECISIONS, DualState, Visit, open_state
+from maxmargin.solvers.dual_state import PRECISIONS
+from maxmargin.solvers.proximal import Proximal, ProximalState
+from maxmargin.solvers.stream_state import CHUNKS, StreamState, open_stream
 
 FORGET = 0.75  # pruning goes down to this part of the budget, so that it is rare
 LITTLE = 0.1  # a block with less than this part of the wanted gap has nothing to gain
-SPREAD = 1000  # blocks of a sweep in one run
 STALLED = 0.99  # of the estimate of the pass before: no progress with a full cache
+FEWEST = 100  # examples of a chunk, unless it is told
 
 
 @dataclass(frozen=True)
@@ -39,23 +46,26 @@ class Streaming(Solver):
     Parameters
     ----------
     cache_bytes : int
-        Budget of the kept outputs and multipliers; never exceeded.
+        Budget of the cache: outputs and multipliers, and for data on a disk or from an iterable the
+        examples with all that is kept of them.
     passes : int or None
         Passes over the data; None: until the gap is proven to be at most tol.
-    chunk : int
-        Examples explored before the running gap is looked at.
-    rounds : int
-        At most so many oracle calls for an example while its chunk is at hand, as long as they find much.
-    revisits : int
+    chunk : int or None
+        Examples explored before the running gap is looked at; None: a sixteenth of the examples, or of what
+        the budget holds.
+    revisits : float
         Visits to cached blocks that an explored example pays for.
-    sweeps : int
-        At most so many sweeps of the cache at the end of a pass.
+    rounds : int
+        At most so many rounds of optimisation after a chunk, and at the end of a pass; 0: none, the plain
+        online ascent.
     share : float
-        Sweeps of the cache end when its gap is at most this part of tol.
+        Optimisation ends when the gap of the cache is at most this part of tol.
     verify : bool
         One exact pass at the end, for a certificate; without, the gap is the running estimate.
-    precision : "double" or "single"
+    precision : "auto", "single" or "double"
         Of w while it is updated; multipliers and certificates are always double.
+    scratch : path or None
+        Folder of the unnamed files for what does not fit the cache; None: that of temporary files.
     """
 
     name: ClassVar[str] = "streaming"
@@ -63,26 +73,30 @@ class Streaming(Solver):
     pairwise_optimum: ClassVar[bool] = False
     cache_bytes: int = 64 * 2**20
     passes: int | None = 1
-    chunk: int = 100
-    rounds: int = 3
-    revisits: int = 10
-    sweeps: int = 30
+    chunk: int | None = None
+    revisits: float = 5
+    rounds: int = 100
     share: float = 0.5
     verify: bool = True
-    precision: str = "double"
+    precision: str = "auto"
+    scratch: Any = None
 
     def __post_init__(self) -> None:
-        for name in ("cache_bytes", "chunk", "rounds", "revisits", "sweeps"):
-            option("Streaming", name, getattr(self, name), test=lambda x: x >= 1, says="at least 1")
-        if self.passes is not None:
-            whole = isinstance(self.passes, int | np.integer) and not isinstance(self.passes, bool)
-            if not whole or self.passes < 1:
+        option(
+            "Streaming", "cache_bytes", self.cache_bytes, test=lambda x: x >= 1, says="at least 1"
+        )
+        for name in ("rounds", "revisits"):
+            option("Streaming", name, getattr(self, name), test=lambda x: x >= 0, says="0 or more")
+        for name in ("passes", "chunk"):
+            value = getattr(self, name)
+            whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+            if value is not None and (not whole or value < 1):
                 raise ValueError(
-                    f"Streaming: passes must be None or a whole number of at least 1, got {self.passes!r}"
+                    f"Streaming: {name} must be None or a whole number of at least 1, got {value!r}"
                 )
         option("Streaming", "share", self.share, test=lambda x: 0 < x <= 1, says="in (0, 1]")
         option("Streaming", "verify", self.verify, (True, False))
-        option("Streaming", "precision", self.precision, PRECISIONS[1:])
+        option("Streaming", "precision", self.precision, PRECISIONS)
         if self.passes is None and not self.verify:
             raise ValueError("Streaming: passes=None ends with a certificate: it needs verify=True")
 
@@ -92,144 +106,190 @@ class Streaming(Solver):
 
     def start(
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
-    ) -> StreamState:
-        single = self.precision == "single"
-        dual = open_state(problem, tol, rng, single, warm, lean=True)
-        if dual.core.held > self.cache_bytes:
+    ) -> StreamState | WholeState:
+        proximal = Proximal(precision=self.precision)
+        if isinstance(problem, StreamedProblem):
+            return open_stream(problem, proximal, self, tol, rng, warm)
+        inner = proximal.open(problem, self.share * tol, rng, warm, self._lean(problem))
+        if inner.dual.core.held > self.cache_bytes:
             raise ValueError(
                 f"Streaming: cache_bytes = {self.cache_bytes}, but the multipliers of the warm start "
-                f"take {dual.core.held} bytes"
+                f"take {inner.dual.core.held} bytes"
             )
-        state = StreamState(dual, self.share * tol, np.zeros(problem.n_blocks))
+        inner.most_bytes = self.cache_bytes
+        inner.dual.violations[:] = 0.0
+        state = WholeState(proximal, inner, self.share * tol, inner.k)
+        state.cached = np.zeros(problem.n_blocks, dtype=bool)
         if warm is not None:
             state.cached |= np.bincount(warm.blocks, minlength=problem.n_blocks) > 1
-            state.n_cached, state.seen = int(state.cached.sum()), problem.total
-            state.known[:] = True
         return state
 
-    def step(self, problem: Problem, state: StreamState) -> StepReport:
-        calls = refused = 0
-        violation = 0.0
-        for blocks in chunks(problem.active, self.chunk):
-            for _ in range(self.rounds):
-                visit = self.explore(problem, state, blocks)
-                calls += visit.oracle_calls
-                refused += visit.refused
-                if visit.violation <= state.goal * problem.mass[blocks].sum():
-                    break
-            violation += visit.violation
+    def _lean(self, problem: Problem) -> bool:
+        """Whether tables of inner products would take more than the budget."""
+        return problem.examples.table_bytes() > self.cache_bytes
+
+    def step(self, problem: Problem, state: Any) -> StepReport:
+        """Explore all examples once; the steps after that are rounds that end the pass."""
+        calls = state.oracle_calls
+        if state.rounds_left is None:
+            state.rounds_left, state.refused_before = self.rounds, state.inner_refused
+            gap = (
+                self._explore_stream(state) if state.moves else self._explore_whole(problem, state)
+            )
+        else:
+            gap = self._settle(problem, state)
+        settled = gap <= state.goal or state.rounds_left == 0
+        # Before that an exact pass comes too soon: examples at hand would have to be bound anew for it.
+        estimate, ended = (np.inf if state.moves else gap), ""
+        if settled:
+            estimate = state.finish(gap)
+            ended = self._end(state, estimate, state.inner_refused - state.refused_before)
+        calls = state.oracle_calls - calls
+        return StepReport(calls, estimate, state.dual_value(), state.n_planes, ended=ended)
+
+    def _explore_whole(self, problem: Problem, state: WholeState) -> float:
+        """A pass over examples that are at hand."""
+        size = self.chunk or max(FEWEST, -(-len(problem.active) // CHUNKS))
+        parts = list(chunks(problem.active, size))
+        if state.inner.dual.core.proximity > 0:  # of the pass before
+            state.inner.dual.core.recenter(0.0, 0.0)
+        for number, blocks in enumerate(parts, 1):
+            self.explore(problem, state.inner, blocks)
+            state.cached[blocks] |= state.inner.dual.violations[blocks] > LITTLE * state.goal
             state.credit += self.revisits * len(blocks)
-            if state.gap > state.goal / self.share and state.credit >= state.n_cached:
-                state.credit -= self.optimise(problem, state, 1)
-        self.optimise(problem, state, self.sweeps)
-        self.make_room(state, refused)
-        state.dual.passes += 1
-        estimate = violation / problem.total if self.verify else state.gap
-        ended = self.end(state, estimate, refused)
-        planes, value = state.dual.n_planes, state.dual.dual()
-        return StepReport(calls, estimate, value, planes, ended=ended)
+            if number < len(parts):
+                self.optimise(problem, state, state.inner, np.flatnonzero(state.cached))
+        return state.proximal.gap(problem, state.inner)
 
-    def explore(self, problem: Problem, state: StreamState, blocks: np.ndarray) -> Visit:
-        """Ask the oracle for some blocks, make their steps, and keep what it found."""
-        visit = state.dual.visit(
-            blocks,
-            tolerance=LITTLE * state.goal,
-            threads=problem.n_jobs,
-            room=max(0, self.cache_bytes - state.dual.core.held),
+    def _explore_stream(self, state: StreamState) -> float:
+        """A pass over examples that come and go; the last of them stay at hand."""
+        for chunk, last in state.chunks(self.chunk):
+            window = state.admit(chunk)
+            self.explore(window.problem, window.inner, window.new)
+            state.credit += self.revisits * len(window.new)
+            if not last:
+                self.optimise(window.problem, state, window.inner, window.problem.active)
+                state.close()
+        return state.proximal.gap(window.problem, window.inner)
+
+    def _settle(self, problem: Problem, state: Any) -> float:
+        """One more round over the cache, with the proximal term."""
+        problem, inner, blocks = state.at_hand(problem)
+        # It pays in the long run only: on the way it would cost D(a).
+        inner.k = state.k
+        gap = self._round(problem, state, inner, blocks)
+        state.k, state.rounds_left = inner.k, state.rounds_left - 1
+        return gap
+
+    def explore(self, problem: Problem, inner: ProximalState, blocks: np.ndarray) -> None:
+        """Ask the oracle for some blocks in their order, make their steps, and keep what it found."""
+        visit = inner.dual.visit(
+            blocks, tolerance=LITTLE * inner.dual.tol, threads=problem.n_jobs, room=inner.room
         )
-        state.explored(problem, blocks, visit.violations)
-        self.make_room(state, visit.refused)
-        return visit
+        inner.refused += visit.refused
+        self._make_room(inner, visit.refused)
 
-    def end(self, state: StreamState, estimate: float, refused: int) -> str:
+    def optimise(
+        self, problem: Problem, state: Any, inner: ProximalState, blocks: np.ndarray
+    ) -> None:
+        """Rounds over cached blocks while the gap is large, as far as they are paid for."""
+        gap, goal = state.proximal.gap(problem, inner), state.goal / self.share
+        inner.k = 0.0
+        for _ in range(self.rounds):
+            due = int((inner.rest[blocks] == 0).sum())
+            if gap <= goal or due > state.credit:
+                break
+            goal = state.goal
+            state.credit -= due
+            gap = self._round(problem, state, inner, blocks)
+
+    def _round(
+        self, problem: Problem, state: Any, inner: ProximalState, blocks: np.ndarray
+    ) -> float:
+        """One round; returns the gap."""
+        refused = inner.refused
+        gap = state.proximal.round(problem, inner, blocks)
+        self._make_room(inner, inner.refused - refused)
+        return gap
+
+    def _make_room(self, inner: ProximalState, refused: int) -> None:
+        """Forget outputs without a multiplier where room is scarce."""
+        held = inner.dual.core.held
+        if held > FORGET * inner.most_bytes and (refused > 0 or held > 0.9 * inner.most_bytes):
+            inner.dual.core.prune(int(FORGET * inner.most_bytes))
+
+    def _end(self, state: Any, estimate: float, refused: int) -> str:
         """Why no further pass should be made, or nothing."""
-        stalled = refused > 0 and estimate > STALLED * state.dual.estimate
-        state.dual.estimate = estimate
+        stalled = refused > 0 and estimate > STALLED * state.estimate
+        state.estimate = estimate
         if stalled:
             return "cache full"
-        return "passes made" if state.dual.passes == self.passes else ""
+        return "passes made" if state.passes == self.passes else ""
 
-    def optimise(self, problem: Problem, state: StreamState, sweeps: int) -> int:
-        """Sweep the cache until its gap is small enough; returns the visits that it took."""
-        cached = np.flatnonzero(state.cached)
-        todo, visits = cached, 0
-        state.settled = False
-        for _ in range(sweeps):
-            whole = len(todo) == len(cached)
-            order = shuffled(todo, SPREAD, state.dual.rng)
-            visit = state.dual.visit(
-                order, oracle=False, tolerance=LITTLE * state.goal, threads=problem.n_jobs
-            )
-            state.note(problem, order, visit.violations)
-            visits += len(order)
-            done = state.gap <= state.goal or visit.updates == 0
-            if done and whole:
-                break
-            # Blocks that had little to gain are passed over, until the others have no more.
-            todo = cached if done else order[visit.violations > LITTLE * state.goal]
-        return visits
+    def solution(self, problem: Problem, state: Any) -> tuple[np.ndarray, Support]:
+        return state.solution()
 
-    def make_room(self, state: StreamState, refused: int) -> None:
-        """Forget outputs without a multiplier, unless that was tried and nothing has moved since."""
-        scarce = refused > 0 or state.dual.core.held > 0.9 * self.cache_bytes
-        if scarce and not state.settled:
-            state.dual.core.prune(int(FORGET * self.cache_bytes))
-            state.settled = True
-
-    def solution(self, problem: Problem, state: StreamState) -> tuple[np.ndarray, Support]:
-        return state.dual.weights(), state.dual.support()
-
-    def learn(self, problem: Problem, state: StreamState, slacks: np.ndarray) -> None:
-        state.dual.refresh()
-        state.goal *= 0.5  # a smaller gap of the cache was needed
+    def learn(self, problem: Problem, state: Any, slacks: np.ndarray) -> None:
+        state.learn()
 
 
 @dataclass
-class StreamState:
-    """The dual state, and the running gap of what was seen."""
+class WholeState:
+    """The dual state of all examples, which of them are cached, and the running gap."""
 
-    dual: DualState
+    proximal: Proximal
+    inner: ProximalState
     goal: float  # the gap of the cache to be reached
-    shares: np.ndarray  # g_i as last seen
-    open: float = 0.0  # sum of mass_i g_i
-    seen: float = 0.0  # sum of mass_i of the blocks seen so far
+    k: float  # of the proximal term
     credit: float = 0.0  # visits to cached blocks that are paid for
-    n_cached: int = 0
-    settled: bool = False  # pruned, and no multiplier moved since
+    passes: int = 0
+    rounds_left: int | None = None  # of the end of a pass; None while examples are explored
+    refused_before: int = 0  # outputs that had found no room when the pass began
+    estimate: float = np.inf  # of the gap, after the last pass
+    cached: np.ndarray = field(default_factory=lambda: np.empty(0, bool))
 
-    def __post_init__(self) -> None:
-        self.cached = np.zeros(len(self.shares), dtype=bool)  # keep more than the true output
-        self.known = np.zeros(len(self.shares), dtype=bool)  # were explored once
+    moves: ClassVar[bool] = False  # examples come and go
+
+    def at_hand(self, problem: Problem) -> tuple[Problem, ProximalState, np.ndarray]:
+        """What a round is made over."""
+        return problem, self.inner, np.flatnonzero(self.cached)
+
+    def finish(self, gap: float) -> float:
+        """End a pass; returns the estimate of the gap of all."""
+        self.passes, self.rounds_left = self.passes + 1, None
+        return gap
 
     @property
-    def gap(self) -> float:
-        """UB - LB of what was seen, in units of the task loss."""
-        return self.open / self.seen if self.seen else 0.0
+    def inner_refused(self) -> int:
+        """Outputs that found no room so far."""
+        return self.inner.refused
 
-    def explored(self, problem: Problem, blocks: np.ndarray, violations: np.ndarray) -> None:
-        """Take over what the oracle found for some blocks."""
-        self.note(problem, blocks, violations)
-        new = (violations > LITTLE * self.goal) & ~self.cached[blocks]
-        self.cached[blocks[new]] = True
-        self.n_cached += int(new.sum())
-        self.seen += float(problem.mass[blocks[~self.known[blocks]]].sum())
-        self.known[blocks] = True
+    @property
+    def oracle_calls(self) -> int:
+        """So far."""
+        return self.inner.dual.oracle_calls
 
-    def note(self, problem: Problem, blocks: np.ndarray, violations: np.ndarray) -> None:
-        """Take over the shares of the gap that a pass over some blocks saw."""
-        mass = problem.mass[blocks]
-        self.open += float(mass @ (violations - self.shares[blocks]))
-        self.shares[blocks] = violations
+    @property
+    def n_planes(self) -> int:
+        """Outputs kept."""
+        return self.inner.dual.n_planes
+
+    def dual_value(self) -> float:
+        """D(a) by the running w."""
+        return self.inner.dual.dual()
+
+    def solution(self) -> tuple[np.ndarray, Support]:
+        """w and the multipliers."""
+        return self.inner.dual.weights(), self.inner.dual.support()
+
+    def learn(self) -> None:
+        """A smaller gap of the cache was needed."""
+        self.inner.dual.refresh()
+        self.inner.rest[:] = 0
+        self.inner.fine *= 0.5
+        self.goal *= 0.5
 
 
 def chunks(blocks: np.ndarray, size: int) -> Iterator[np.ndarray]:
     """Blocks in their order, so many at a time."""
     return (blocks[first : first + size] for first in range(0, len(blocks), size))
-
-
-def shuffled(blocks: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
-    """Blocks in a random order whose neighbours lie near each other, so that mapped rows are read in runs."""
-    parts = list(chunks(blocks, size))
-    if not parts:
-        return blocks
-    return np.concatenate([rng.permutation(parts[k]) for k in rng.permutation(len(parts))])

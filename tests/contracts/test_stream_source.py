@@ -1,0 +1,288 @@
+"""Streams on a disk and from iterables: one pass ends near the optimum, cyclic passes at it, bounds hold."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import maxmargin as mm
+from helpers import assert_truthful, built_in, loss_units, multipliers_of, quietly, refusal
+from maxmargin import models, solvers
+from maxmargin.callbacks import Callback
+from maxmargin.solvers.stream_state import StreamState
+from maxmargin.solvers.window import KEPT, TWICE
+from reference import twins, twins_stream
+from reference.dense_qp import dual_objective, primal_objective
+from reference.problems import chain_case, fresh, multiclass_case
+
+CASES = {
+    "multiclass": lambda g: multiclass_case(g, n=24, n_classes=4, costs=True, weighted=True, C=0.4),
+    "multiclass-csr": lambda g: multiclass_case(g, n=24, n_classes=3, layout="csr", C=1.0),
+    "chain": lambda g: chain_case(g, n=16, lengths=(1, 3, 2), costs=True, start=True, end=True),
+}
+# A budget in which a few of these examples find room at a time.
+TIGHT = {"multiclass": 6_000, "multiclass-csr": 6_000, "chain": 12_000}
+
+
+def tagger(generator, n=240, length=5, d=12, K=4):
+    """Sequences whose labels follow from their rows and from the label before, with noise."""
+    W, A = generator.normal(size=(d, K)), 1.5 * np.eye(K)[generator.permutation(K)]
+    X, Y = [], []
+    for _ in range(n):
+        x = generator.normal(size=(length, d))
+        y = [0]
+        for t in range(length):
+            y.append(int(np.argmax(x[t] @ W + A[y[-1]] + 1.5 * generator.normal(size=K))))
+        X.append(x)
+        Y.append(np.array(y[1:]))
+    return X, Y
+
+
+def shards_of(folder, X, Y):
+    mm.data.write_shards(folder, X, Y, shard_bytes=2_000)
+    return mm.data.open_shards(folder)
+
+
+def fit_stream(case, data, **options):
+    """The case from its shards; the model takes costs in the order of its labels."""
+    svm = mm.StructuralSVM(
+        built_in(case),
+        C=case.C,
+        tol=options.pop("tol", loss_units(case, 1e-6)),
+        solver=solvers.Streaming(**options),
+        random_state=0,
+        max_passes=10**6,
+    )
+    return quietly(lambda: svm.fit(data.X, data.Y, sample_weight=case.sample_weight))
+
+
+@pytest.mark.parametrize("tight", [False, True], ids=["roomy", "tight"])
+@pytest.mark.parametrize("name", CASES)
+def test_cyclic_passes_over_shards_reach_the_optimum(name, tight, seed, tmp_path):
+    case = CASES[name](fresh(seed, 31))
+    data = shards_of(tmp_path, case.X, case.Y)
+    budget = {"cache_bytes": TIGHT[name]} if tight else {}
+    svm = fit_stream(case, data, passes=None, tol=loss_units(case, 1e-4), **budget)
+    assert svm.certificate_.converged and svm.certificate_.exact
+    assert_truthful(case, svm)
+    again = mm.certify(svm, data.X, data.Y, sample_weight=case.sample_weight)
+    assert again.gap <= svm.tol and again.dual == pytest.approx(svm.certificate_.dual)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_pass_with_frozen_examples_bounds_the_optimum(name, seed, tmp_path, monkeypatch):
+    case = CASES[name](fresh(seed, 32))
+    data = shards_of(tmp_path, case.X, case.Y)
+    states = []
+    close = StreamState.close
+
+    def watched(self):
+        close(self)
+        states.append(self)
+
+    monkeypatch.setattr(StreamState, "close", watched)
+    svm = fit_stream(case, data, cache_bytes=TIGHT[name], chunk=3)
+    state = states[-1]
+    assert state.memory.n_frozen > 0 and len(state.memory.index) < len(case.Y)
+    # What was frozen counts: D(a) and w by the definition, from all multipliers.
+    multipliers = multipliers_of(case, svm.support_)
+    value = dual_objective(case.blocks, multipliers)
+    assert svm.certificate_.dual == pytest.approx(value) == pytest.approx(state.memory.dual)
+    assert svm.certificate_.primal == pytest.approx(
+        primal_objective(case.blocks, case.budgets, svm.coef_)
+    )
+    optimum = case.optimum.value
+    assert value <= optimum * (1 + 1e-9) and svm.certificate_.primal >= optimum * (1 - 1e-9)
+    twin = twins_stream.streaming(
+        twins.EnumeratedBlocks(case.truth, case.X, case.Y, case.C, case.sample_weight),
+        tol=svm.tol,
+        capacity=4,
+    )
+    low, high, _ = twins_stream.bounds(twin)
+    assert low <= optimum * (1 + 1e-9) and high >= optimum * (1 - 1e-9)
+    assert (np.diff(twin.dual) >= -1e-9).all()
+    # Both end on the same side of nothing: each dual is below the other's primal.
+    assert low <= svm.certificate_.primal * (1 + 1e-9) and value <= high * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_window_is_within_the_budget(name, seed, tmp_path, monkeypatch):
+    case = CASES[name](fresh(seed, 37))
+    data = shards_of(tmp_path, case.X, case.Y)
+    used, kept = [], []
+    close = StreamState.close
+
+    def watched(self):
+        if self.window is not None:
+            used.append(self.window.sizes.sum() + TWICE * self.window.inner.dual.core.held)
+        close(self)
+        planes = self.memory.support.multipliers.nbytes
+        kept.append(self.store.bytes_each().sum() + planes)
+        assert len(self.store) == len(self.memory.index)
+
+    monkeypatch.setattr(StreamState, "close", watched)
+    fit_stream(case, data, cache_bytes=TIGHT[name], passes=3)
+    assert max(used) <= TIGHT[name] and max(kept) <= KEPT * TIGHT[name]
+    assert max(used) > TIGHT[name] / 2 and len(used) > 5  # it was used, and more than once
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_without_optimisation_a_pass_is_the_twins(name, seed, tmp_path):
+    case = CASES[name](fresh(seed, 33))
+    data = shards_of(tmp_path, case.X, case.Y)
+    blocks = twins.EnumeratedBlocks(case.truth, case.X, case.Y, case.C, case.sample_weight)
+    twin = twins_stream.streaming(blocks, tol=np.inf)  # the gap never asks for more
+    for budget in (2**20, TIGHT[name]):  # freezing changes neither w nor D(a)
+        svm = fit_stream(case, data, rounds=0, precision="double", cache_bytes=budget, tol=1e-9)
+        assert svm.certificate_.dual == pytest.approx(twin.dual[-1], rel=1e-6)
+        np.testing.assert_allclose(svm.coef_, twin.state.w, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_twin_reaches_the_optimum(name, seed):
+    case = CASES[name](fresh(seed, 34))
+    blocks = twins.EnumeratedBlocks(case.truth, case.X, case.Y, case.C, case.sample_weight)
+    tol = loss_units(case, 1e-3)
+    low, high, _ = twins_stream.bounds(twins_stream.streaming(blocks, tol))
+    assert high - low <= 1.01 * tol * blocks.budgets.sum()  # all examples are in the cache
+    low, high, _ = twins_stream.bounds(twins_stream.streaming(blocks, tol, capacity=6, passes=30))
+    assert high - low <= 0.1 * case.optimum.value
+
+
+@pytest.mark.parametrize("salt", range(3))
+def test_one_pass_over_a_tagger_ends_near_the_batch_optimum(salt, seed, tmp_path):
+    X, Y = tagger(fresh(seed, 35 + salt))
+    data = shards_of(tmp_path, X, Y)
+    settings = {"C": 0.05, "tol": 0.003, "random_state": 0}
+    best = mm.StructuralSVM(models.Chain(), **settings).fit(X, Y).certificate_
+    above = []
+    for budget in (2**24, 60_000):  # all of the sequences, and about a sixth of them
+        solver = solvers.Streaming(cache_bytes=budget)
+        svm = mm.StructuralSVM(models.Chain(), solver=solver, **settings)
+        own = quietly(lambda svm=svm: svm.fit(data.X, data.Y)).certificate_
+        assert own.dual <= best.primal and own.primal >= best.dual and own.exact
+        above.append(own.primal / best.dual - 1)
+    assert above[0] <= 0.01 and above[1] <= 0.25
+    assert data.n_bytes > 60_000
+
+
+def test_chunks_of_an_iterable_are_the_shards(seed, tmp_path):
+    X, Y = tagger(fresh(seed, 41), n=60)
+    data = shards_of(tmp_path, X, Y)
+    settings = {"C": 0.1, "tol": 1e-4, "random_state": 0}
+    cyclic = solvers.Streaming(passes=None)
+    own = mm.StructuralSVM(models.Chain(classes=range(4)), solver=cyclic, **settings)
+    own.fit([(X[k : k + 7], Y[k : k + 7]) for k in range(0, 60, 7)])
+    other = mm.StructuralSVM(models.Chain(), solver=cyclic, **settings).fit(data.X, data.Y)
+    for svm in (own, other):
+        assert svm.certificate_.converged and mm.certify(svm, X, Y).gap <= 1e-4
+    assert own.certificate_.primal == pytest.approx(other.certificate_.primal, rel=1e-3)
+    once = mm.StructuralSVM(
+        models.Chain(classes=range(4)), solver=solvers.Streaming(verify=False), **settings
+    )
+    quietly(lambda: once.fit((X[k : k + 7], Y[k : k + 7]) for k in range(0, 60, 7)))
+    c, proof = once.certificate_, mm.certify(once, X, Y)
+    assert not c.exact and not c.converged and c.dual == pytest.approx(proof.dual, rel=1e-9)
+    assert proof.gap <= 0.01
+
+
+def test_weights_of_chunks_are_copies(seed):
+    X, Y = tagger(fresh(seed, 42), n=40)
+    v = fresh(seed, 43).integers(0, 3, size=40)
+    settings = {"C": 0.1, "tol": 1e-4, "random_state": 0, "solver": solvers.Streaming(passes=None)}
+    chunks = [(X[:25], Y[:25], v[:25]), (X[25:], Y[25:], v[25:])]
+    weighted = mm.StructuralSVM(models.Chain(classes=range(4)), **settings).fit(chunks)
+    copies = list(itertools.chain.from_iterable([i] * k for i, k in enumerate(v)))
+    repeated = mm.StructuralSVM(models.Chain(classes=range(4)), **settings)
+    repeated.fit([([X[i] for i in copies], [Y[i] for i in copies])])
+    assert weighted.certificate_.primal == pytest.approx(repeated.certificate_.primal, rel=1e-3)
+
+
+def test_what_a_stream_cannot_be_is_refused(seed):
+    X, Y = tagger(fresh(seed, 44), n=12)
+    svm = mm.StructuralSVM(models.Chain(), solver="streaming")
+    with refusal("iterator", "verify=False"):
+        svm.fit(iter([(X, Y)]))
+    with refusal("solver", "streaming", "auto"):
+        mm.StructuralSVM(models.Chain()).fit([(X, Y)])
+    with refusal("Y must be given"):
+        mm.StructuralSVM(models.Multiclass()).fit(np.eye(3))
+    with refusal("chunk 0", "tuple"):
+        svm.fit(X)
+    with refusal("chunk 1", "3 examples and 2 outputs"):
+        svm.fit([(X, Y), (X[:3], Y[:2])])
+    with refusal("empty"):
+        svm.fit([])
+    with refusal("sample_weight"):
+        svm.fit([(X, Y)], sample_weight=np.ones(12))
+    with refusal("chunk 0", "sample_weight"):
+        svm.fit([(X, Y, -np.ones(12))])
+    with refusal("not among the classes"):
+        svm.fit([(X, Y), (X[:1], [[9] * 5])])
+    with refusal("cache_bytes = 3000", "example 0"):
+        svm.set_params(solver=solvers.Streaming(cache_bytes=3_000)).fit([(X, Y)])
+    with refusal("kernel"):
+        kernel = mm.StructuralSVM(models.Kernel(models.Multiclass()), solver="streaming")
+        kernel.fit([(np.eye(4), [0, 1, 0, 1])])
+
+    class Shrinking:
+        sizes = iter([12, 11, 11])
+
+        def __iter__(self):
+            n = next(self.sizes)
+            return iter([(X[:n], Y[:n])])
+
+    with refusal("12 examples", "11"):
+        svm.set_params(solver="streaming").fit(Shrinking())
+
+
+class Interrupt(Callback):
+    """Ctrl-C in the middle of a pass: in the window with this number."""
+
+    def __init__(self, monkeypatch, number, where):
+        method, count = getattr(*where), itertools.count()
+
+        def interrupted(*args, **options):
+            found = method(*args, **options)
+            if next(count) == number:
+                raise KeyboardInterrupt
+            return found
+
+        monkeypatch.setattr(*where, interrupted)
+
+
+@pytest.mark.parametrize("number", [1, 4])
+@pytest.mark.parametrize(
+    "where",
+    [(solvers.Streaming, "explore"), (StreamState, "admit"), (StreamState, "_adopt_records")],
+)
+def test_an_interrupt_keeps_the_truth(where, number, seed, tmp_path, monkeypatch):
+    case = CASES["chain"](fresh(seed, 45))
+    data = shards_of(tmp_path, case.X, case.Y)
+    Interrupt(monkeypatch, number, where)
+    svm = fit_stream(case, data, cache_bytes=TIGHT["chain"], chunk=3, passes=None)
+    assert svm.certificate_.status == "interrupted" and svm.certificate_.exact
+    assert_truthful(case, svm)
+
+
+@pytest.mark.parametrize("solver", ["auto", "one-slack", "streaming"])
+def test_a_warm_start_goes_on(solver, seed, tmp_path):
+    case = CASES["chain"](fresh(seed, 46))
+    data = shards_of(tmp_path, case.X, case.Y)
+    svm = mm.StructuralSVM(built_in(case), C=case.C, tol=0.1, solver=solver, random_state=0)
+    quietly(lambda: svm.fit(data.X, data.Y, sample_weight=case.sample_weight))
+    before = svm.certificate_.dual
+    svm.set_params(warm_start=True, tol=loss_units(case, 1e-4), max_passes=10**6)
+    svm.set_params(solver=solvers.Streaming(passes=None, cache_bytes=TIGHT["chain"]))
+    svm.fit(data.X, data.Y, sample_weight=case.sample_weight)
+    assert svm.certificate_.converged and svm.certificate_.dual >= before * (1 - 1e-9)
+    done = svm.certificate_.passes
+    svm.fit(data.X, data.Y, sample_weight=case.sample_weight)
+    # The multipliers go on from where they stood; the w of these alone may need a pass or two more.
+    assert svm.certificate_.converged and svm.certificate_.passes < done
+    fewer = shards_of(tmp_path / "fewer", case.X[:9], case.Y[:9])
+    weights = None if case.sample_weight is None else case.sample_weight[:9]
+    with refusal("warm_start", "16 examples", "9"):
+        svm.fit(fewer.X, fewer.Y, sample_weight=weights)
+    svm.set_params(C=2 * case.C, solver="auto").fit(data.X, data.Y, case.sample_weight)
+    assert svm.certificate_.converged  # and another solver goes on from there
