@@ -12,7 +12,7 @@ The next chunk is optimised together with the kept examples, above the plane of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -38,6 +38,7 @@ class Settings:
     formulation: Formulation
     n_jobs: int
     options: dict[str, Any]  # of ``train``
+    regularizer: Callable[[Examples], Any]  # of the examples at hand
 
 
 SOME_BYTES = 200  # of a kept example besides its features: objects, labels, multipliers
@@ -269,7 +270,9 @@ def advance(
     examples = bind_model(model, X, Y)
     check_model_of_stream(examples)
     v = np.concatenate([memory.weights, weights])
-    problem = problem_of(memory, examples, memory.C, v, settings.formulation, settings.n_jobs)
+    regularizer = settings.regularizer(examples)
+    form = (settings.formulation, settings.n_jobs, regularizer)
+    problem = problem_of(memory, examples, memory.C, v, *form)
     warm = memory.support if len(memory.index) else None
     result = train(problem, settings.solver, warm=warm, **settings.options)
     later = remember(memory, problem, result, X, Y, settings.solver.cache_bytes)

@@ -21,7 +21,6 @@ from typing import ClassVar
 import numpy as np
 
 from maxmargin.problem import Problem, Support
-from maxmargin.problem.regularizer import PRIOR
 from maxmargin.solvers.base import Solver, StepReport, option
 from maxmargin.solvers.dual_state import PRECISIONS, DualState, open_state
 
@@ -60,7 +59,6 @@ class Proximal(Solver):
     """
 
     name: ClassVar[str] = "proximal"
-    honours: ClassVar[tuple[str, ...]] = (PRIOR,)
     cached_passes: int = 30
     inner: float = 0.4
     momentum: float = 0.4
@@ -93,7 +91,8 @@ class Proximal(Solver):
             dual.oracle_calls = probed
         if warm is not None:
             dual.restore(warm)
-        use = self.proximity > 0 and problem.dimension < LARGE and loss > 0
+        # The distance to the centre needs the inverse of a covariance matrix: without the term then.
+        use = self.proximity > 0 and problem.dimension < LARGE and loss > 0 and not dual.full
         k = min(STIFFEST, self.proximity * problem.C * square / loss) if use else 0.0
         rest = np.zeros(problem.n_blocks, dtype=np.int64)
         return ProximalState(dual, self.care * tol, k, rest)
@@ -134,7 +133,7 @@ class Proximal(Solver):
         ascent = float(problem.mass @ state.dual.known_violations())
         if state.k == 0:
             return ascent / problem.total
-        lag = 0.5 * state.k**2 * state.dual.core.squared_distance()
+        lag = state.dual.lag()
         estimate = (ascent + lag) / problem.total
         state.stalled += 1
         if estimate < 0.9 * state.best:

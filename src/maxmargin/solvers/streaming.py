@@ -59,7 +59,6 @@ class Streaming(Solver):
     """
 
     name: ClassVar[str] = "streaming"
-    honours: ClassVar[tuple[str, ...]] = ()
     pairwise_optimum: ClassVar[bool] = False
     cache_bytes: int = 64 * 2**20
     passes: int | None = 1
