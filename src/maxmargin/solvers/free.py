@@ -54,14 +54,13 @@ class Mender:
         if factors is None:
             return self.truth
         n, a = self.problem.n_blocks, support.multipliers
-        before = np.bincount(support.blocks, a, minlength=n)
-        after = np.bincount(support.blocks, a * factors, minlength=n)
+        moves = rows.any(axis=1)  # the others, the true outputs among them, keep what they have
+        before = np.bincount(support.blocks, a * moves, minlength=n)
+        after = np.bincount(support.blocks, a * moves * factors, minlength=n)
         fits = np.divide(before, after, out=np.ones(n), where=after > 0)
         kappa = min(1.0, float(fits.min()))
-        moves = rows.any(axis=1)  # the others, the true outputs among them, keep what they have
         kept = np.where(moves, kappa * a * factors, a)
-        rest = before - np.bincount(support.blocks, kept, minlength=n)
-        return self.with_truth(support, kept, np.maximum(rest, 0.0))
+        return self.with_truth(support, kept, np.maximum(before - kappa * after, 0.0))
 
     def with_truth(self, support: Support, multipliers: np.ndarray, rest: np.ndarray) -> Support:
         """The planes with these multipliers, and true outputs with what is left of each block."""
@@ -146,7 +145,7 @@ class FreeSolver(Solver):
         mended = state.mender.mend(support)
         state.point, dual = (w, mended), problem.dual_objective(mended)
         prior: Any = state.problem.regularizer
-        away = (w - prior.mean)[state.mender.columns] if prior.mean is not None else w[state.mender.columns]
+        away = (w - prior.mean)[state.mender.columns]
         apart = float(away @ away) / (2 * state.spread)
         seen = report.estimate * problem.total  # the gap of the proximal problem
         gap = report.dual + seen - apart - dual
