@@ -4,7 +4,7 @@
 
 By proximal points, each of them a problem with an ordinary prior, which any solver takes:
 
-    repeat:   w = argmin P(w) + 1/(2 s^2) |w_F - c|^2,    then sum a psi_F = (c - w_F) / s^2;    c = w_F
+    repeat:   w = argmin P(w) + 1/(2 s^2) |w_F - c|^2;     c <- c - s^2 sum a psi_F,  which is w_F
 
 The certificate needs multipliers that meet the condition. Those of the last w miss it by r = sum a psi_F;
 they are mended, with the true output taking what the others give up:
@@ -29,8 +29,10 @@ from maxmargin.solvers.base import Solver, StepReport
 from maxmargin.solvers.dual_state import DualState, open_state
 
 ROUNDS = 30  # of mending
-GROWTH, MOST = 4.0, 1e8  # of s^2, when the condition is met too slowly
+GROWTH, MOST = 4.0, 1e4  # of s^2, when the condition is met too slowly
 SLOW = 0.3  # of the last residual, still left
+SURE = 0.1  # of the price of mending: a gap of the proximal problem that does not blur the residual
+INNER = 0.3  # of tol, for the proximal problems
 EXACT = 1e-13  # of sum a |psi_F| that may be left of r
 
 
@@ -39,6 +41,7 @@ class Mender:
 
     def __init__(self, problem: Problem, truth: Support, columns: np.ndarray):
         self.problem, self.truth, self.columns = problem, truth, columns
+        self.missed = np.zeros(len(columns))  # r of the last multipliers
         sizes = problem.examples.output_sizes(truth.blocks)
         self.ends = np.cumsum(sizes)
         self.starts = self.ends - sizes
@@ -50,6 +53,7 @@ class Mender:
         rows = self.problem.examples.select(
             support.blocks, support.outputs, self.columns, self.problem.rescaling
         )
+        self.missed = support.multipliers @ rows
         factors = balance(rows, support.multipliers)
         if factors is None:
             return self.truth
@@ -135,8 +139,8 @@ class FreeSolver(Solver):
         inner.regularizer = near(prior, np.zeros(problem.dimension), 1.0)
         truth = open_state(inner, tol, rng).support()
         mender = Mender(problem, truth, np.flatnonzero(prior.free))
-        state = FreeState(inner, None, rng, tol, mender)
-        state.inner = self.solver.start(inner, tol, rng, warm)
+        state = FreeState(inner, None, rng, INNER * tol, mender)
+        state.inner = self.solver.start(inner, state.tol, rng, warm)
         return state
 
     def step(self, problem: Problem, state: FreeState) -> StepReport:
@@ -148,24 +152,29 @@ class FreeSolver(Solver):
         away = (w - prior.mean)[state.mender.columns]
         apart = float(away @ away) / (2 * state.spread)
         seen = report.estimate * problem.total  # the gap of the proximal problem
-        gap = report.dual + seen - apart - dual
-        if seen <= max(apart, 0.1 * state.tol * problem.total):
-            self.recenter(problem, state, w, support, float(np.abs(away).max()) / state.spread)
-        return replace(report, estimate=max(gap, 0.0) / problem.total, dual=dual)
+        price = report.dual - apart - dual  # of mending
+        if seen <= price:
+            center = prior.mean.copy()
+            center[state.mender.columns] -= state.spread * state.mender.missed
+            if seen <= SURE * price:
+                residual = float(np.abs(state.mender.missed).max())
+                slow = residual > SLOW * state.residual and state.spread < MOST
+                state.spread *= GROWTH if slow else 1.0
+                state.residual = residual
+            self.recenter(problem, state, center, support)
+        return replace(report, estimate=max(seen + price, 0.0) / problem.total, dual=dual)
 
     def recenter(
-        self, problem: Problem, state: FreeState, w: np.ndarray, support: Support, residual: float
+        self, problem: Problem, state: FreeState, center: np.ndarray, support: Support
     ) -> None:
-        """The next proximal point; with a weaker term where the last one brought too little."""
-        if residual > SLOW * state.residual and state.spread < MOST:
-            state.spread *= GROWTH
-        state.residual = residual
+        """The next proximal point."""
         prior: Any = problem.regularizer
-        state.problem.regularizer = near(prior, w, state.spread)
-        dual = state.inner if isinstance(state.inner, DualState) else getattr(state.inner, "dual", None)
+        state.problem.regularizer = following = near(prior, center, state.spread)
+        inner = state.inner
+        dual = inner if isinstance(inner, DualState) else getattr(inner, "dual", None)
         if isinstance(dual, DualState) and dual.prior is not None:
-            dual.take_prior(state.problem.regularizer)
-        else:
+            dual.take_prior(following)
+        elif not inner.take_mean(following):
             state.inner = self.solver.start(state.problem, state.tol, state.rng, support)
 
     def solution(self, problem: Problem, state: FreeState) -> tuple[np.ndarray, Support]:

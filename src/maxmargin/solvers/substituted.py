@@ -27,6 +27,16 @@ class SubstitutedState:
     standard: Standard
     inner: Any
 
+    def take_mean(self, prior: Prior) -> bool:
+        """Go on with another mean; False where the scales are others, so that nothing kept is of use."""
+        examples: Any = self.standard.problem.examples
+        if not np.array_equal(examples.L, prior.scale):
+            return False
+        assert prior.mean is not None
+        self.inner.move((prior.mean - examples.mean) / examples.L)
+        examples.mean = prior.mean
+        return True
+
 
 @dataclass(frozen=True)
 class SubstitutedSolver(Solver):
