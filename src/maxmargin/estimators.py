@@ -180,12 +180,17 @@ class SolverMixin:
         return self._train(problem, warm, polish, callbacks)
 
     def _train(
-        self, problem: Problem, warm: Support | None, polish: Any = None, callbacks: Sequence = ()
+        self,
+        problem: Problem,
+        warm: Support | None,
+        polish: Any = None,
+        callbacks: Sequence = (),
+        budget: dict[str, Any] | None = None,
     ) -> Result:
-        """Train on a problem from some multipliers; warn if not converged."""
+        """Train on a problem from some multipliers; warn if not converged. ``budget``: what is left of it."""
         me: Any = self
         solver = make_solver(me.solver, problem.formulation, problem, self._needs())
-        options = self._options(callbacks)
+        options = self._options(callbacks) | (budget or {})
         result = train(problem, solver, warm=warm, polish=polish, **options)
         self.memory_ = None
         if me.solver == "auto":

@@ -1,5 +1,6 @@
 """What can be predicted: joint features, loss, argmax and loss-augmented argmax."""
 
+from maxmargin.models.bags import Bags
 from maxmargin.models.base import Model
 from maxmargin.models.binary import Binary
 from maxmargin.models.chain import Chain
@@ -9,4 +10,14 @@ from maxmargin.models.kernel import Kernel
 from maxmargin.models.latent import Latent
 from maxmargin.models.multiclass import Multiclass
 
-__all__ = ["Binary", "Chain", "Grammar", "JointKernel", "Kernel", "Latent", "Model", "Multiclass"]
+__all__ = [
+    "Bags",
+    "Binary",
+    "Chain",
+    "Grammar",
+    "JointKernel",
+    "Kernel",
+    "Latent",
+    "Model",
+    "Multiclass",
+]
