@@ -227,8 +227,7 @@ nb::class_<Ascent<Structure>> bind_ascent(nb::module_& m, const char* name) {
   using A = Ascent<Structure>;
   auto bound = nb::class_<A>(m, name);
   if constexpr (Move<Structure>::possible) bound.def("set_metric", &set_metric<Structure>);
-  return bound
-      .def(nb::init<const typename Structure::Data&, Array1<double>, bool>(), nb::keep_alive<1, 2>())
+  return bound.def(nb::init<const typename Structure::Data&, Array1<double>, bool>(), nb::keep_alive<1, 2>())
       .def("visit", &A::visit)
       .def("subgradient", &A::subgradient)
       .def("probe", &A::probe)

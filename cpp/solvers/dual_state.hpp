@@ -282,8 +282,7 @@ class DualState {
       recompute(q);
       image = q;
       metric.multiply(image);
-      for (size_t j = 0; j < q.size(); ++j)
-        sum += q[j] * ((origin.empty() ? 0 : origin[j]) + image[j] / 2);
+      for (size_t j = 0; j < q.size(); ++j) sum += q[j] * ((origin.empty() ? 0 : origin[j]) + image[j] / 2);
       return sum;
     }
     for (size_t j = 0; j < W.size(); ++j) {

@@ -269,7 +269,9 @@ class Rounds:
             part[name] = part[name] + before
         part["round"] = np.full(len(part["gap"]), float(len(self.path)))
         self.parts.append(part)
-        self.passes += result.certificate.passes + 1  # F takes an exact pass with the new completions
+        self.passes += (
+            result.certificate.passes + 1
+        )  # F takes an exact pass with the new completions
         self.oracle_calls += result.certificate.oracle_calls + problem.n_blocks
         fall = np.inf if not self.path else (self.path[-1] - value) / problem.total
         self.path.append(value)

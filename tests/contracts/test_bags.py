@@ -1,5 +1,7 @@
 """Bags of candidates: positives choose one, every candidate of a negative is pushed down."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -9,7 +11,6 @@ import maxmargin as mm
 from helpers import quietly, refusal
 from maxmargin import models
 from reference.primal_qp import solve_primal
-from types import SimpleNamespace
 
 
 def bags(seed, n=40, d=4, candidates=5, layout=np.asarray):
@@ -50,7 +51,9 @@ def dense_optimum(X, y, chosen, C):
         rows = with_bias(x)
         vectors = -rows[z : z + 1] if label == "thing" else rows
         vectors = np.vstack([np.zeros(rows.shape[1]), vectors])
-        blocks.append(SimpleNamespace(vectors=vectors, offsets=np.r_[0.0, np.ones(len(vectors) - 1)]))
+        blocks.append(
+            SimpleNamespace(vectors=vectors, offsets=np.r_[0.0, np.ones(len(vectors) - 1)])
+        )
     d = vectors.shape[1]
     return solve_primal(blocks, np.full(len(X), C), np.zeros(d), np.eye(d))[0]
 

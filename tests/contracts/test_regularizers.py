@@ -6,49 +6,14 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 import maxmargin as mm
-from helpers import EXACT, RATED, as_python, built_in, quietly, refusal
+from helpers import EXACT, RATED, as_python, quietly, refusal
 from maxmargin import models
 from maxmargin.data.synthetic import random_chains
-from maxmargin.models.base import CompiledExamples
-from maxmargin.problem import certify_state, make_regularizer
-from maxmargin.solvers.dual_state import open_state
+from maxmargin.problem import make_regularizer
 from reference.primal_qp import primal_value, solve_primal
-from reference.problems import binary_case, chain_case, fresh, multiclass_case
+from reference.priors import CASES, KINDS, draw, small, train
 
-KINDS = ("scalar", "mean", "mean-scalar", "vector", "matrix")
-CASES = {
-    "multiclass": lambda g: multiclass_case(g, n=8, n_features=3, costs=True, weighted=True, C=0.6),
-    "chain": lambda g: chain_case(g, n=4, lengths=(1, 2), n_classes=2, n_features=2, C=0.5),
-    "binary-csr": lambda g: binary_case(g, n=9, layout="csr", C=1.5),
-}
 CLIPPING = [name for name in EXACT if name != "one-slack"]
-
-
-def small(name, seed, rescaling="margin"):
-    return CASES[name](fresh(seed, 70 + list(CASES).index(name))).replace(rescaling=rescaling)
-
-
-def draw(kind, generator, d):
-    """A prior of this kind, with its mean and covariance."""
-    mean = (
-        generator.normal(size=d) if "mean" in kind or kind in ("vector", "matrix") else np.zeros(d)
-    )
-    if kind == "matrix":
-        root = generator.normal(size=(d, d)) / np.sqrt(d)
-        covariance = root @ root.T + 0.3 * np.eye(d)
-        return (mean, covariance), mean, covariance
-    scale = {"mean": 1.0, "vector": generator.uniform(0.4, 1.6, size=d)}.get(kind, 0.7)
-    given = 0 if kind == "scalar" else mean
-    return (given, scale), mean, np.diag(np.full(d, scale) ** 2)
-
-
-def train(case, tol=1e-9, python=False, **settings):
-    model, X = as_python(case) if python else (built_in(case), case.X)
-    defaults = {"tol": tol, "max_passes": 100_000, "max_seconds": 120.0, "random_state": 0}
-    defaults |= {"rescaling": case.rescaling, "C": case.C}
-    return mm.StructuralSVM(model, **(defaults | settings)).fit(
-        X, case.Y, sample_weight=case.sample_weight
-    )
 
 
 def assert_solved(svm, case, value, mean, covariance, relative=1e-6):
@@ -368,90 +333,3 @@ def test_threads_and_long_data_with_a_mean(generator):
         assert max(one.certificate_.dual, two.certificate_.dual) <= (
             min(one.certificate_.primal, two.certificate_.primal) + 1e-9
         )
-
-
-@pytest.mark.parametrize("kind", ["mean-scalar", "vector", "matrix", "bound"])
-@pytest.mark.parametrize("name", ["multiclass", "chain"])
-def test_outputs_and_vectors_lead_to_the_same_optimum(seed, generator, monkeypatch, name, kind):
-    """A structure whose core takes no metric keeps planes as vectors."""
-    case = small(name, seed)
-    d = case.truth.size_joint_feature
-    settings = {"nonnegative": np.arange(0, d, 2)} if kind == "bound" else {}
-    settings |= {} if kind == "bound" else {"prior": draw(kind, generator, d)[0]}
-    outputs = train(case, **settings)
-    monkeypatch.setattr(CompiledExamples, "takes_metric", False)
-    vectors = train(case, **settings)
-    if kind != "mean-scalar":  # which is a shift
-        assert isinstance(outputs.support_.outputs, np.ndarray)
-        assert isinstance(vectors.support_.outputs, list)
-    assert outputs.certificate_.primal == pytest.approx(vectors.certificate_.primal, rel=1e-7)
-    np.testing.assert_allclose(outputs.coef_, vectors.coef_, atol=1e-3)
-
-
-@pytest.mark.parametrize("kind", ["mean-scalar", "vector", "matrix", "bound"])
-@pytest.mark.parametrize("name", CASES)
-def test_the_running_dual_and_gap_are_those_of_the_definition(seed, generator, name, kind):
-    """In the middle of training, with the proximal term on."""
-    case = small(name, seed)
-    model = built_in(case)
-    model.initialize(case.X, case.Y)
-    examples = model.bind(case.X, case.Y)
-    d = examples.dimension
-    bound = np.arange(0, d, 2) if kind == "bound" else None
-    prior = None if bound is not None else draw(kind, generator, d)[0]
-    regularizer = make_regularizer(prior, bound, examples)
-    problem = mm.Problem(examples, case.C, regularizer=regularizer)
-    state = open_state(problem, 1e-6, np.random.default_rng(0))
-    everything = np.arange(problem.n_blocks)
-    for proximity in (0.0, 0.0, 2.0, 0.7):
-        if proximity and kind != "matrix":
-            state.core.recenter(0.3, proximity)
-        visit = state.visit(everything, update=False)
-        bounds = certify_state(problem, state.weights(), state.support())
-        assert state.dual() == pytest.approx(bounds.dual, abs=1e-9)
-        seen = visit.violation + state.lag() if kind != "matrix" else visit.violation
-        assert seen == pytest.approx(bounds.primal - bounds.dual, abs=1e-9)
-        state.visit(everything)
-
-
-# --- streams -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", ["mean-scalar", "vector", "matrix", "bound", "free"])
-@pytest.mark.parametrize("name", ["multiclass", "chain"])
-def test_partial_fit_meets_the_optimum_of_all_chunks(seed, generator, name, kind):
-    case = small(name, seed).replace(sample_weight=None)
-    d = case.truth.size_joint_feature
-    bound = np.arange(d) % 2 == 0 if kind == "bound" else None
-    prior, mean, covariance = None, np.zeros(d), np.eye(d)
-    if kind == "free":
-        scale = np.where(np.arange(d) == 0, np.inf, 1.0)
-        prior, covariance = (0, scale), np.diag(scale**2)
-    elif bound is None:
-        prior, mean, covariance = draw(kind, generator, d)
-    value, _ = solve_primal(case.blocks, np.full(len(case.Y), case.C), mean, covariance, bound)
-    model = built_in(case).set_params(classes=np.unique(np.concatenate([*map(np.ravel, case.Y)])))
-    svm = mm.StructuralSVM(
-        model, C=case.C, prior=prior, nonnegative=bound, tol=1e-8, max_passes=100_000
-    )
-    half = len(case.Y) // 2
-    quietly(lambda: svm.partial_fit(case.X[:half], case.Y[:half]))
-    quietly(lambda: svm.partial_fit(case.X[half:], case.Y[half:]))
-    # Examples that went without a multiplier may be missed; the dual bound is one for all in any case.
-    assert svm.certificate_.dual <= value * (1 + 1e-6)
-    again = mm.certify(svm, case.X, case.Y)
-    assert again.dual == pytest.approx(svm.certificate_.dual, rel=1e-9)
-    assert again.primal >= value * (1 - 1e-6)
-    if svm.memory_.n_gone == 0:
-        assert again.primal == pytest.approx(value, rel=1e-5)
-
-
-def test_partial_fit_of_nothing_but_the_mean(generator):
-    """Chunks that violate nothing leave the weights where the prior has them."""
-    y = np.repeat([0, 1, 2], 6)
-    X = 6 * np.eye(3)[y] + generator.normal(size=(18, 3)) * 0.3
-    mean = np.eye(3).ravel()
-    svm = mm.StructuralSVM(models.Multiclass(), prior=(mean, 0.5))
-    for part in (slice(None, None, 2), slice(1, None, 2)):
-        svm.partial_fit(X[part], y[part])
-    np.testing.assert_array_equal(svm.coef_, mean)

@@ -4,8 +4,8 @@
     positive:   xi_i(w) = max(0, 1 - f(x_i))        negative:   xi_i(w) = max(0, 1 + f(x_i))
 
 A negative's slack is convex: each of its candidates must score below -1, and the worst of them is the hard
-negative that the oracle finds. A positive's is not: with its candidate z_i chosen it is max(0, 1 - <w, x_iz_i>),
-no less than it was, and equal where z_i is the best. So a round of ``LatentSVM`` is a problem over groups of
+negative that the oracle finds. A positive's is not: with its candidate z chosen it is max(0, 1 - <w, x_z>),
+no less than it was, and equal where z is the best. So a round of ``LatentSVM`` is a problem over groups of
 constraints (``models.groups``): one row for a positive, all rows of its bag for a negative.
 
 ``coef_`` is w, (d,), or (d + 1,) with a bias, the bias last.
@@ -36,7 +36,9 @@ class BagExamples(GroupExamples):
             np.array([starts[i] + z]) if positive else np.arange(starts[i], ends[i])
             for i, (positive, z) in enumerate(chosen)
         ]
-        signs = np.repeat([1.0 if positive else -1.0 for positive, _ in chosen], [*map(len, groups)])
+        signs = np.repeat(
+            [1.0 if positive else -1.0 for positive, _ in chosen], [*map(len, groups)]
+        )
         first = np.concatenate([[0], np.cumsum([len(group) for group in groups])])
         super().__init__(rows, first, np.concatenate(groups), signs, np.ones(len(signs)))
 
@@ -70,7 +72,6 @@ class Bags(Latent):
         candidates to that of all positive ones, the first of each bag, or drawn.
     """
 
-    flat: ClassVar[bool] = True
     own: ClassVar[bool] = False  # type: ignore[assignment]
 
     def __init__(self, bias: float | None = None, start: str = "means"):
@@ -92,7 +93,7 @@ class Bags(Latent):
     def _settle_bags(self, labels: LabelSet, n_features: int) -> None:
         self.labels_, self.classes_, self.n_features_ = labels, labels.classes, n_features
         self.size_joint_feature = n_features + (self.bias is not None)
-        self.inner_ = self
+        self.inner_, self.flat = self, True
 
     def read(self, X: Any) -> FeatureRows:
         """The candidates of all bags, in the core."""

@@ -155,8 +155,8 @@ def make_regularizer(prior: Any, nonnegative: Any, examples: Examples) -> Prior 
         )
     if bound is not None and made.free is not None and (bound & made.free).any():
         raise ValueError(
-            f"nonnegative: the weight {np.flatnonzero(bound & made.free)[0]} has an infinite scale; a bound on a "
-            "weight without a regulariser is not solved"
+            f"nonnegative: the weight {np.flatnonzero(bound & made.free)[0]} has an infinite scale; a "
+            "bound on a weight without a regulariser is not solved"
         )
     if examples.kernelised and not (made.uniform and mean is None):
         raise ValueError(
