@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.callbacks import Callback, LogProgress, ProgressLine
 from maxmargin.data.labels import CodedSequences, plain
+from maxmargin.data.tree_shards import MappedTrees
 from maxmargin.incremental import (
     Memory,
     Settings,
@@ -95,7 +96,8 @@ def plain_sequence(data: Any) -> Any:
 def plain_outputs(Y: Any) -> Any:
     """True outputs by position; an array of numbers or strings stays one."""
     Y = plain_sequence(Y)
-    return Y if plain(Y) or isinstance(Y, CodedSequences) else [plain_sequence(y) for y in Y]
+    stays = plain(Y) or isinstance(Y, CodedSequences | MappedTrees)
+    return Y if stays else [plain_sequence(y) for y in Y]
 
 
 class SolverMixin:

@@ -271,6 +271,11 @@ def advance(
     check_model_of_stream(examples)
     v = np.concatenate([memory.weights, weights])
     regularizer = settings.regularizer(examples)
+    if getattr(regularizer, "free", None) is not None:
+        raise ValueError(
+            "partial_fit: weights without a regulariser (infinite scales, penalized_intercept=False) need "
+            "all examples at hand; use fit"
+        )
     form = (settings.formulation, settings.n_jobs, regularizer)
     problem = problem_of(memory, examples, memory.C, v, *form)
     warm = memory.support if len(memory.index) else None

@@ -182,6 +182,15 @@ def test_multiclass_intercepts_follow_a_shift_of_the_features(generator):
     np.testing.assert_array_equal(left.predict(X), right.predict(X + 2.0))
 
 
+def test_a_loss_of_the_whole_sample_takes_free_weights(generator):
+    X = generator.normal(size=(20, 2)) + 1.0
+    y = (X[:, 0] > 1.2).astype(int)
+    left = mm.BinarySVC(loss="f1", C=5.0, penalized_intercept=False, tol=1e-6).fit(X, y)
+    right = mm.BinarySVC(loss="f1", C=5.0, penalized_intercept=False, tol=1e-6).fit(X + 1.0, y)
+    assert left.certificate_.converged and right.certificate_.converged
+    assert left.certificate_.primal == pytest.approx(right.certificate_.primal, abs=2e-5)
+
+
 def test_penalized_intercept_is_checked(generator):
     X, y = generator.normal(size=(10, 2)), np.arange(10) % 2
     for kind in (mm.BinarySVC, mm.MulticlassSVC, mm.RegressionSVR):

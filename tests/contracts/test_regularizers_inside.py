@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import maxmargin as mm
-from helpers import built_in, quietly
-from maxmargin import models
+from helpers import built_in, quietly, refusal
+from maxmargin import models, solvers
 from maxmargin.models.base import CompiledExamples
 from maxmargin.problem import certify_state, make_regularizer
 from maxmargin.solvers.dual_state import open_state
@@ -60,17 +60,14 @@ def test_the_running_dual_and_gap_are_those_of_the_definition(seed, generator, n
 # --- streams -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["mean-scalar", "vector", "matrix", "bound", "free"])
+@pytest.mark.parametrize("kind", ["mean-scalar", "vector", "matrix", "bound"])
 @pytest.mark.parametrize("name", ["multiclass", "chain"])
 def test_partial_fit_meets_the_optimum_of_all_chunks(seed, generator, name, kind):
     case = small(name, seed).replace(sample_weight=None)
     d = case.truth.size_joint_feature
     bound = np.arange(d) % 2 == 0 if kind == "bound" else None
     prior, mean, covariance = None, np.zeros(d), np.eye(d)
-    if kind == "free":
-        scale = np.where(np.arange(d) == 0, np.inf, 1.0)
-        prior, covariance = (0, scale), np.diag(scale**2)
-    elif bound is None:
+    if bound is None:
         prior, mean, covariance = draw(kind, generator, d)
     value, _ = solve_primal(case.blocks, np.full(len(case.Y), case.C), mean, covariance, bound)
     model = built_in(case).set_params(classes=np.unique(np.concatenate([*map(np.ravel, case.Y)])))
@@ -98,3 +95,32 @@ def test_partial_fit_of_nothing_but_the_mean(generator):
     for part in (slice(None, None, 2), slice(1, None, 2)):
         svm.partial_fit(X[part], y[part])
     np.testing.assert_array_equal(svm.coef_, mean)
+
+
+def test_partial_fit_freezes_examples_with_a_prior(generator):
+    """A budget too small for all: the dual bound still holds for all examples."""
+    X, y = generator.normal(size=(60, 4)), generator.integers(3, size=60)
+    prior = (generator.normal(size=12) * 0.1, generator.uniform(0.5, 1.5, size=12))
+    settings = {"C": 0.5, "prior": prior, "nonnegative": [1, 5], "tol": 1e-4}
+    whole = mm.StructuralSVM(models.Multiclass(), **settings).fit(X, y)
+    stream = mm.StructuralSVM(
+        models.Multiclass(), solver=solvers.Streaming(cache_bytes=6000, passes=None), **settings
+    )
+    for first in range(0, 60, 15):
+        part = slice(first, first + 15)
+        quietly(
+            lambda p=part: stream.partial_fit(
+                X[p], y[p], classes=[0, 1, 2] if p.start == 0 else None
+            )
+        )
+        assert stream.certificate_.dual <= whole.certificate_.primal + 1e-9
+    assert stream.memory_.n_frozen > 0
+    assert mm.objective(stream, stream.coef_, X, y) >= whole.certificate_.dual - 1e-9
+
+
+def test_partial_fit_refuses_free_weights(generator):
+    X, y = generator.normal(size=(12, 2)), np.arange(12) % 2
+    with refusal("partial_fit", "infinite", "fit"):
+        mm.StructuralSVM(models.Binary(), prior=(0, [1.0, np.inf])).partial_fit(X, y)
+    with refusal("partial_fit", "penalized_intercept"):
+        mm.BinarySVC(penalized_intercept=False).partial_fit(X, y)
