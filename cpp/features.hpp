@@ -18,6 +18,7 @@
 #include <memory>
 #include <vector>
 
+#include "gather.hpp"
 #include "gram.hpp"
 #include "simd.hpp"
 
@@ -130,8 +131,8 @@ inline void axpy_of(const DenseRow<T>& row, Real* w, Real c) {
     store(w + j, load(w + j) + factor * load_as<Real>(row.values + j));
   for (; j < row.length; ++j) w[j] += c * static_cast<Real>(row.values[j]);
 }
-template <class Real, class Row>
-inline void axpy_of(const Row& row, Real* w, Real c) {
+template <class Real, class Row, class Target>
+inline void axpy_of(const Row& row, Target w, Real c) {
   for (int32_t j = 0; j < row.length; ++j) w[row.index(j)] += c * static_cast<Real>(row.value(j));
 }
 
@@ -183,13 +184,13 @@ class Features {
   }
 
   // W[:, plus] += c x and W[:, minus] -= c x in one walk over the row.
-  template <class Real>
-  void add_pair(int64_t r, Real* W, int stride, int plus, int minus, Real c) const {
+  template <class Target, class Real = number_at<Target>>
+  void add_pair(int64_t r, Target W, int stride, int plus, int minus, Real c) const {
     if (gram) {
       W[r * stride + plus] += c;
       W[r * stride + minus] -= c;
       const double* row = gram->row(r);
-      Real* u = W + columns * stride;
+      Target u = W + columns * stride;
       for (int64_t j = 0; j < columns; ++j, u += stride) {
         const Real d = c * static_cast<Real>(row[j]);
         u[plus] += d;
@@ -199,25 +200,25 @@ class Features {
     }
     with_row(r, [&](const auto& row) {
       for (int32_t j = 0; j < row.length; ++j) {
-        Real* w = W + row.index(j) * stride;
+        Target w = W + row.index(j) * stride;
         const Real d = c * static_cast<Real>(row.value(j));
         w[plus] += d;
         w[minus] -= d;
       }
     });
     if (bias != 0) {
-      Real* w = W + columns * stride;
+      Target w = W + columns * stride;
       w[plus] += c * static_cast<Real>(bias);
       w[minus] -= c * static_cast<Real>(bias);
     }
   }
 
-  template <class Real>
-  void add_column(int64_t r, Real* W, int stride, int column, Real c) const {
+  template <class Target, class Real = number_at<Target>>
+  void add_column(int64_t r, Target W, int stride, int column, Real c) const {
     if (gram) {
       W[r * stride + column] += c;
       const double* row = gram->row(r);
-      Real* u = W + columns * stride + column;
+      Target u = W + columns * stride + column;
       for (int64_t j = 0; j < columns; ++j, u += stride) *u += c * static_cast<Real>(row[j]);
       return;
     }
@@ -235,10 +236,10 @@ class Features {
     return bias == 0 ? sum : sum + static_cast<Real>(bias) * w[columns];
   }
 
-  template <class Real>
-  void axpy(int64_t r, Real* w, Real c) const {
+  template <class Target, class Real = number_at<Target>>
+  void axpy(int64_t r, Target w, Real c) const {
     if (gram) return add_column(r, w, 1, 0, c);
-    with_row(r, [&](const auto& row) { axpy_of<Real>(row, w, c); });
+    with_row(r, [&](const auto& row) { axpy_of(row, w, c); });
     if (bias != 0) w[columns] += c * static_cast<Real>(bias);
   }
 

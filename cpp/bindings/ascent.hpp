@@ -1,6 +1,7 @@
 // The dual state and its passes, bound once for every structure.
 #pragma once
 
+#include <limits>
 #include <stdexcept>
 
 #include "bindings/common.hpp"
@@ -50,6 +51,7 @@ class Ascent {
   // mean |psi(u)|^2 and mean Delta(u) of the loss-augmented outputs u of some blocks
   nb::tuple probe(Array1<int64_t> blocks) {
     auto s = state.structure.scratch();
+    Move<Structure> move;
     std::vector<Label> u, y;
     double square = 0, loss = 0;
     for (size_t k = 0; k < blocks.size(); ++k) {
@@ -60,7 +62,8 @@ class Ascent {
       state.structure.open(i, state.W.data(), s, true, 1);
       state.structure.best(s, state.W.data(), u.data());
       state.structure.build_pair(s, i, u.data(), y.data());
-      square += state.structure.squared_norm(s);
+      move.renew();
+      square += state.squared_norm(move, s);
       loss += state.structure.loss(i, u.data());
     }
     return nb::make_tuple(square / blocks.size(), loss / blocks.size());
@@ -234,11 +237,43 @@ class Ascent {
   }
 };
 
+// Takes diag(Sigma), or Sigma itself, and lower bounds, all over flat weights; empty ones are not given.
+template <class Structure>
+void set_metric(Ascent<Structure>& a, Array1<double> diagonal, Array1<double> lower, Array1<double> matrix) {
+  const Structure& structure = a.state.structure;
+  const size_t d = static_cast<size_t>(structure.dimension());
+  const auto fits = [&](size_t n, size_t wanted) { return n == 0 || n == wanted; };
+  if (!fits(diagonal.size(), d) || !fits(lower.size(), d) || !fits(matrix.size(), d * d))
+    throw nb::value_error("a metric must have as many weights as the model");
+  if (matrix.size() && lower.size()) throw nb::value_error("bounds need a diagonal metric");
+  Metric metric;
+  const auto pack = [&](Array1<double> flat, double padding, std::vector<double>& to) {
+    if (flat.size() == 0) return;
+    to.assign(structure.weights(), padding);
+    structure.pack(flat.data(), to.data());
+  };
+  pack(diagonal, 1, metric.diagonal);
+  pack(lower, -std::numeric_limits<double>::infinity(), metric.lower);
+  if (matrix.size()) {
+    metric.matrix = to_vector(matrix);
+    std::vector<double> number(d), place(structure.weights(), -1);
+    for (size_t f = 0; f < d; ++f) number[f] = static_cast<double>(f);
+    structure.pack(number.data(), place.data());
+    metric.inside.assign(d, 0);
+    metric.outside.assign(place.size(), 0);
+    for (size_t j = 0; j < place.size(); ++j)
+      if (place[j] >= 0)
+        metric.outside[j] = static_cast<size_t>(place[j]), metric.inside[metric.outside[j]] = j;
+  }
+  a.state.set_metric(std::move(metric));
+}
+
 template <class Structure>
 nb::class_<Ascent<Structure>> bind_ascent(nb::module_& m, const char* name) {
   using A = Ascent<Structure>;
-  return nb::class_<A>(m, name)
-      .def(nb::init<const typename Structure::Data&, Array1<double>, bool>(), nb::keep_alive<1, 2>())
+  auto bound = nb::class_<A>(m, name);
+  if constexpr (Move<Structure>::possible) bound.def("set_metric", &set_metric<Structure>);
+  return bound.def(nb::init<const typename Structure::Data&, Array1<double>, bool>(), nb::keep_alive<1, 2>())
       .def("visit", &A::visit)
       .def("subgradient", &A::subgradient)
       .def("probe", &A::probe)
@@ -272,6 +307,7 @@ nb::class_<Ascent<Structure>> bind_ascent(nb::module_& m, const char* name) {
       .def(
           "recenter", [](A& a, double momentum, double k) { recenter(a.state, momentum, k); },
           nb::call_guard<nb::gil_scoped_release>())
+      .def("lag", [](const A& a) { return a.state.lag(); })
       .def("squared_distance", [](const A& a) { return squared_distance_to_center(a.state); })
       .def_prop_ro("proximity", [](const A& a) { return a.state.proximity; })
       .def_prop_ro("steps", [](const A& a) { return a.state.steps; })

@@ -32,6 +32,40 @@ bool knows(const Exact<Structure>& e, Array1<int64_t> blocks, Array1<typename St
   return y == end;
 }
 
+template <class Structure>
+void check_outputs(const Exact<Structure>& e, const Array1<int64_t>& blocks,
+                   const Array1<typename Structure::Label>& outputs) {
+  int64_t expected = 0;
+  for (size_t p = 0; p < blocks.size(); ++p) {
+    const int64_t i = blocks.data()[p];
+    if (i < 0 || i >= e.structure().blocks()) throw nb::index_error("no such example");
+    expected += e.structure().output_size(i);
+  }
+  if (expected != static_cast<int64_t>(outputs.size()))
+    throw nb::value_error("the outputs do not fit the examples");
+  const auto* y = outputs.data();
+  for (size_t p = 0; p < blocks.size(); y += e.structure().output_size(blocks.data()[p]), ++p)
+    if (!e.structure().valid(blocks.data()[p], y))
+      throw nb::value_error("an output holds a label that the model does not have");
+}
+
+// Some weights of the vectors of planes: an array with a row for each plane, ravelled.
+template <class Structure>
+Result<double> select_weights(const Exact<Structure>& e, Array1<int64_t> blocks,
+                              Array1<typename Structure::Label> outputs, Array1<int64_t> columns) {
+  check_outputs(e, blocks, outputs);
+  for (size_t k = 0; k < columns.size(); ++k)
+    if (columns.data()[k] < 0 || columns.data()[k] >= e.structure().dimension())
+      throw nb::index_error("no such weight");
+  std::vector<double> rows(blocks.size() * columns.size(), 0);
+  {
+    nb::gil_scoped_release release;
+    e.select(blocks.data(), static_cast<int64_t>(blocks.size()), outputs.data(), columns.data(),
+             static_cast<int64_t>(columns.size()), rows.data());
+  }
+  return to_numpy(std::move(rows));
+}
+
 struct SparsePlane {
   double offset = 0;
   std::vector<int32_t> index;
@@ -95,8 +129,9 @@ nb::class_<Exact<Structure>> bind_exact(nb::module_& m, const char* name) {
   using E = Exact<Structure>;
   using Label = typename Structure::Label;
   bind_cache<Structure>(m, name);
-  return nb::class_<E>(m, name)
-      .def(nb::init<const typename Structure::Data&>(), nb::keep_alive<1, 2>())
+  auto bound = nb::class_<E>(m, name);
+  if constexpr (E::selects) bound.def("select", &select_weights<Structure>);
+  return bound.def(nb::init<const typename Structure::Data&>(), nb::keep_alive<1, 2>())
       .def_prop_ro("dimension", [](const E& e) { return e.structure().dimension(); })
       .def_prop_ro("blocks", [](const E& e) { return e.structure().blocks(); })
       .def("slacks",
@@ -161,19 +196,8 @@ nb::class_<Exact<Structure>> bind_exact(nb::module_& m, const char* name) {
            [](const E& e, Array1<int64_t> blocks, Array1<double> c, Array1<Label> outputs, int threads) {
              if (c.size() != blocks.size())
                throw nb::value_error("as many multipliers as outputs are needed");
+             check_outputs(e, blocks, outputs);
              std::vector<double> flat(e.structure().dimension());
-             int64_t expected = 0;
-             for (size_t p = 0; p < blocks.size(); ++p) {
-               const int64_t i = blocks.data()[p];
-               if (i < 0 || i >= e.structure().blocks()) throw nb::index_error("no such example");
-               expected += e.structure().output_size(i);
-             }
-             if (expected != static_cast<int64_t>(outputs.size()))
-               throw nb::value_error("the outputs do not fit the examples");
-             const Label* y = outputs.data();
-             for (size_t p = 0; p < blocks.size(); y += e.structure().output_size(blocks.data()[p]), ++p)
-               if (!e.structure().valid(blocks.data()[p], y))
-                 throw nb::value_error("an output holds a label that the model does not have");
              double offset = 0;
              {
                nb::gil_scoped_release release;

@@ -22,12 +22,7 @@ void bind_explicit(nb::module_& m) {
     }
     return nb::make_tuple(to_numpy(std::move(where)), to_numpy(std::move(what)), finite == 0);
   });
-  nb::class_<ExplicitData>(m, "ExplicitData")
-      .def(nb::init<int64_t, int64_t>())
-      .def("__init__", [](ExplicitData* self, int64_t count, int64_t size, Array1<double> lower) {
-        if (static_cast<int64_t>(lower.size()) != size) throw nb::value_error("as many bounds as weights");
-        new (self) ExplicitData{count, size, to_vector(lower)};
-      });
+  nb::class_<ExplicitData>(m, "ExplicitData").def(nb::init<int64_t, int64_t>());
   bind_ascent<Explicit>(m, "ExplicitAscent")
       // Offers a plane to its block; returns by how much a kept output beats it at w.
       .def("offer",
@@ -48,13 +43,6 @@ void bind_explicit(nb::module_& m) {
              for (const int32_t y : a.state.blocks[block].outputs)
                top = std::max(top, structure.at(y, w.data()));
              return nb::make_tuple(id, top - own);
-           })
-      // Bounded weights start at max(lower, 0), where q = 0.
-      .def("start_bounded",
-           [](A& a, Array1<double> start) {
-             std::vector<double> packed(a.state.structure.weights(), 0);
-             std::copy(start.data(), start.data() + a.state.structure.dimension(), packed.begin());
-             a.state.set_origin(std::move(packed), 0);
            })
       .def("plane",
            [](const A& a, int32_t id) {

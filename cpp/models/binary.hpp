@@ -88,8 +88,8 @@ class Binary : public OneWeightAFeature<BinaryData> {
     for (int j = 0; j < n; ++j) s.move += c[j] * (outputs[j] - 0.5);
   }
   double squared_norm(const Scratch& s) const { return s.move * s.move * data_.features->norms[s.block]; }
-  template <class To>
-  void apply(const Scratch& s, To* W, double c) const {
+  template <class Target, class To = number_at<Target>>
+  void apply(const Scratch& s, Target W, double c) const {
     if (s.move != 0) data_.features->axpy(s.block, W, static_cast<To>(c * s.move));
   }
 };

@@ -329,8 +329,8 @@ class Chain {
   }
 
   // W += c * move
-  template <class To>
-  void apply(const Scratch& s, To* W, double c) const {
+  template <class Target, class To = number_at<Target>>
+  void apply(const Scratch& s, Target W, double c) const {
     for (size_t a = 0; a < s.nodes.size(); ++a) {
       const Node& p = s.nodes[a];
       if (a + 1 < s.nodes.size() && s.nodes[a + 1].t == p.t && s.nodes[a + 1].c == -p.c) {
@@ -340,7 +340,7 @@ class Chain {
         data_.features->add_column(row(s.block, p.t), W, stride_, p.label, static_cast<To>(c * p.c));
       }
     }
-    To* A = W + transitions_;
+    Target A = W + transitions_;
     for (size_t a = 0; a < s.edges.size(); ++a) A[s.edges[a].key] += static_cast<To>(c * s.edges[a].c);
   }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "gather.hpp"
 #include "runtime/threads.hpp"
 
 namespace mm {
@@ -85,6 +86,30 @@ class Exact {
     sums[0].resize(structure_.weights());
     structure_.unpack(sums[0].data(), flat);
     return offsets[0];
+  }
+
+  static constexpr bool selects = requires(const Structure& structure, const typename Structure::Scratch& s,
+                                           Gather to) { structure.apply(s, to, 1.0); };
+
+  // Some weights of the vectors psi(y_p), a row for each plane.
+  void select(const int64_t* blocks, int64_t n, const Label* outputs, const int64_t* columns, int64_t width,
+              double* rows) const {
+    std::vector<double> numbers(structure_.dimension(), -1), places(structure_.weights(), -1);
+    for (int64_t k = 0; k < width; ++k) numbers[columns[k]] = static_cast<double>(k);
+    structure_.pack(numbers.data(), places.data());
+    auto s = structure_.scratch();
+    Sparse move;
+    move.resize(structure_.weights());
+    std::vector<Label> truth;
+    for (int64_t p = 0; p < n; outputs += structure_.output_size(blocks[p]), ++p) {
+      truth.resize(structure_.output_size(blocks[p]));
+      structure_.truth(blocks[p], truth.data());
+      structure_.build_pair(s, blocks[p], outputs, truth.data());
+      move.clear();
+      if constexpr (selects) structure_.apply(s, Gather(move), 1.0);
+      for (size_t j : move.touched)
+        if (places[j] >= 0) rows[p * width + static_cast<int64_t>(places[j])] = move.dense[j];
+    }
   }
 
   aligned<double> packed(const double* flat) const {

@@ -2,10 +2,6 @@
 //
 //   a plane is (offset, vector):  s_i(y) = offset + <w, vector>
 //
-// With bounds, w_j >= lower_j, the weights inside are w = max(lower, q) and behind it q = - sum a vector:
-//   R(w) = 1/2 |w|^2 for w >= lower, else infinite;   R*(q) = <q, w> - 1/2 |w|^2,  whose gradient is w.
-// R* curves no more than 1/2 |.|^2: a step that is exact for the latter gains what it claims, or more.
-//
 // The oracle runs outside; what it found is offered to the block before the visit. A label is the number of
 // a plane in the pool, and plane 0 is the true output of every block: offset 0, vector 0.
 #pragma once
@@ -19,7 +15,6 @@ namespace mm {
 struct ExplicitData {
   int64_t count = 0;
   int64_t size = 0;
-  std::vector<double> lower;  // of each weight; empty: none is bounded
   int64_t blocks() const { return count; }
   int64_t dimension() const { return size; }
 };
@@ -49,8 +44,7 @@ class Explicit {
 
   int64_t blocks() const { return data_.count; }
   int64_t dimension() const { return data_.size; }
-  bool bounded() const { return !data_.lower.empty(); }
-  size_t weights() const { return static_cast<size_t>(bounded() ? 2 * data_.size : data_.size); }
+  size_t weights() const { return static_cast<size_t>(data_.size); }
   int output_size(int64_t) const { return 1; }
   Scratch scratch() const {
     Scratch s;
@@ -61,7 +55,6 @@ class Explicit {
   template <class To>
   void pack(const double* flat, To* W) const {
     std::copy(flat, flat + data_.size, W);
-    if (bounded()) std::copy(flat, flat + data_.size, W + data_.size);
   }
   template <class From>
   void unpack(const From* W, double* flat) const {
@@ -134,24 +127,9 @@ class Explicit {
     for (int32_t j : s.touched) sum += s.dense[j] * s.dense[j];
     return sum;
   }
-  template <class To>
-  void apply(const Scratch& s, To* W, double c) const {
-    if (!bounded()) {
-      for (int32_t j : s.touched) W[j] += c * s.dense[j];
-      return;
-    }
-    To* q = W + data_.size;
-    for (int32_t j : s.touched) {
-      q[j] += c * s.dense[j];
-      W[j] = std::max(data_.lower[j], q[j]);
-    }
-  }
-  // R*(q) of bounded weights
-  double conjugate(const Real* W) const {
-    const Real* q = W + data_.size;
-    double sum = 0;
-    for (int64_t j = 0; j < data_.size; ++j) sum += W[j] * (q[j] - W[j] / 2);
-    return sum;
+  template <class Target>
+  void apply(const Scratch& s, Target W, double c) const {
+    for (int32_t j : s.touched) W[j] += c * s.dense[j];
   }
 
  private:

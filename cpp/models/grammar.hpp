@@ -13,6 +13,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "gather.hpp"
 #include "models/chart.hpp"
 #include "simd.hpp"
 
@@ -161,8 +162,8 @@ class Grammar {
     for (int32_t j : s.touched) sum += s.dense[j] * s.dense[j];
     return sum;
   }
-  template <class To>
-  void apply(const Scratch& s, To* W, double c) const {
+  template <class Target, class To = number_at<Target>>
+  void apply(const Scratch& s, Target W, double c) const {
     for (int32_t j : s.touched) W[j] += static_cast<To>(c * s.dense[j]);
   }
 

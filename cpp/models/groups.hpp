@@ -126,8 +126,8 @@ class Groups : public OneWeightAFeature<GroupsData> {
             (a == b ? 1 : 2) * s.move[a].c * s.move[b].c * product(*data_.features, s.move[a].x, s.move[b].x);
     return sum > 0 ? sum : 0;
   }
-  template <class To>
-  void apply(const Scratch& s, To* W, double c) const {
+  template <class Target, class To = number_at<Target>>
+  void apply(const Scratch& s, Target W, double c) const {
     for (const Term& t : s.move) data_.features->axpy(t.x.row, W, static_cast<To>(-c * t.c * t.x.factor));
   }
 

@@ -129,8 +129,8 @@ class Multiclass {
     for (const Term& t : s.move) sum += t.c * t.c;
     return sum * data_.features->norms[s.block];
   }
-  template <class To>
-  void apply(const Scratch& s, To* W, double c) const {
+  template <class Target, class To = number_at<Target>>
+  void apply(const Scratch& s, Target W, double c) const {
     if (s.move.size() == 2 && s.move[0].c == -s.move[1].c) {
       const To step = static_cast<To>(c * s.move[0].c);
       return data_.features->add_pair(s.block, W, stride_, s.move[0].label, s.move[1].label, step);

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "gather.hpp"
 #include "models/distance.hpp"
 #include "simd.hpp"
 
@@ -193,13 +194,13 @@ class Tree {
     for (double v : s.springs) sum += v * v;
     return sum;
   }
-  template <class To>
-  void apply(const Scratch& s, To* W, double c) const {
+  template <class Target, class To = number_at<Target>>
+  void apply(const Scratch& s, Target W, double c) const {
     const double* move = s.moved.data();
     for (int p = 0; p < data_.parts; ++p)
       for (int j = 0; j < data_.width; ++j) W[place_of(p, j)] += static_cast<To>(c * *move++);
-    To* v = W + spring_place();
-    for (double spring : s.springs) *v++ += static_cast<To>(c * spring);
+    for (size_t k = 0; k < s.springs.size(); ++k)
+      W[spring_place() + k] += static_cast<To>(c * s.springs[k]);
   }
 
  private:

@@ -66,6 +66,7 @@ class DualAscent {
  private:
   State& state_;
   typename Structure::Scratch scratch_;
+  Move<Structure> move_;
   std::vector<double> scores_, mixture_;
   double step_ = 0;   // number of this visit, over all passes
   double slack_ = 0;  // of the visited block
@@ -172,8 +173,9 @@ class DualAscent {
     const auto consider = [&](int j) {
       const double a = planes[j].multiplier, g = scores_[u] - scores_[j];
       structure.build_pair(scratch_, i, state_.output(i, u), state_.output(i, j));
+      move_.renew();
       built = j;
-      const double curvature = h * structure.squared_norm(scratch_);
+      const double curvature = h * state_.squared_norm(move_, scratch_);
       const double t = curvature * a <= g ? a : g / curvature;
       const double gain = t * (g - t * curvature / 2);
       if (gain > best) best = gain, v = j, step = t;
@@ -184,7 +186,10 @@ class DualAscent {
       for (int j = 0; j < static_cast<int>(planes.size()); ++j)
         if (j != first && planes[j].multiplier * (scores_[u] - scores_[j]) > best) consider(j);
     if (v < 0) return 0;
-    if (built != v) structure.build_pair(scratch_, i, state_.output(i, u), state_.output(i, v));
+    if (built != v) {
+      structure.build_pair(scratch_, i, state_.output(i, u), state_.output(i, v));
+      move_.renew();
+    }
     move(-h * step);
     planes[v].multiplier = step == planes[v].multiplier ? 0 : planes[v].multiplier - step;
     planes[u].multiplier += step;
@@ -201,7 +206,8 @@ class DualAscent {
     for (int j = 0; j < n; ++j) mixture_[j] = -block.planes[j].multiplier;
     mixture_[u] += mass;
     structure.build_mixture(scratch_, i, block.outputs.data(), mixture_.data(), n);
-    const double curvature = h * structure.squared_norm(scratch_), slope = mass * violation;
+    move_.renew();
+    const double curvature = h * state_.squared_norm(move_, scratch_), slope = mass * violation;
     const double size = static_cast<double>(state_.blocks.size());
     double step = curvature <= slope ? 1 : slope / curvature;
     if (!options.line_search) step = 2 * size / (step_ - 1 + 2 * size);
@@ -214,9 +220,8 @@ class DualAscent {
 
   // w += c * (the move that was built), and its share of the average sum_j j w_j.
   void move(double c) {
-    state_.structure.apply(scratch_, state_.W.data(), c);
-    if (!state_.weighted.empty())
-      state_.structure.apply(scratch_, state_.weighted.data(), c * step_ * (step_ - 1) / 2);
+    state_.shift(move_, scratch_, c);
+    if (!state_.weighted.empty()) state_.weigh(move_, scratch_, c * step_ * (step_ - 1) / 2);
   }
 
   void forget(int64_t i, int u, int keep) {

@@ -5,7 +5,8 @@
 //
 // With an origin m, for a prior around m, q stands for m - sum a psi throughout:
 //   R(w) = 1/2 |w - m|^2,   D(a) = sum a Delta - 1/2 |q|^2 + 1/2 |m|^2
-// A structure with bounds keeps w and the unclipped q behind it, see models/explicit.hpp.
+// With a metric (metric.hpp) q stands for m - Sigma sum a psi, and the proximal term is k/2 |w - z|^2 in it;
+// with bounds w = max(lower, v), and the unclipped v = (q + k z) / (1 + k) is kept behind it.
 //
 // z is the centre of a proximal term k/2 |w - z|^2; k = 0 is the plain problem. W below is w in the
 // structure's own layout. Multipliers of a block are >= 0 and sum to its mass C v_i. A block that keeps
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "simd.hpp"
+#include "solvers/metric.hpp"
 
 namespace mm {
 
@@ -50,6 +52,8 @@ class DualState {
   aligned<Real> center, previous;  // of the proximal term; empty while it was never used
   std::vector<double> origin;      // m in the structure's layout; empty: zero
   double origin_square = 0;        // |m|^2
+  Metric metric;                   // of a prior with several scales, and bounds; else plain
+  aligned<Real> behind;            // v, where there are bounds; else empty
   std::vector<double> weighted;    // sum_j c_j d_j of an averaged iterate; empty unless asked for
   double proximity = 0;            // k
   double steps = 0;                // visits so far
@@ -83,6 +87,38 @@ class DualState {
     origin = std::move(packed);
     origin_square = square;
     refresh();
+  }
+
+  // Takes the metric of a prior; set_origin follows where its mean is not zero.
+  void set_metric(Metric given) {
+    metric = std::move(given);
+    behind.assign(metric.bounded() ? W.size() : 0, 0);
+    refresh();
+  }
+
+  // w += c Sigma (the move that was built)
+  void shift(Move<Structure>& move, const typename Structure::Scratch& s, double c) {
+    if (metric.plain()) return structure.apply(s, W.data(), c);
+    const bool bounds = metric.bounded();
+    move.each(metric, structure, s, W.size(), c, [&](size_t j, double change) {
+      if (!bounds) return void(W[j] += static_cast<Real>(change));
+      behind[j] += static_cast<Real>(change);
+      W[j] = static_cast<Real>(metric.clipped(j, behind[j]));
+    });
+  }
+  // the same, into the average
+  void weigh(Move<Structure>& move, const typename Structure::Scratch& s, double c) {
+    if (metric.plain()) return structure.apply(s, weighted.data(), c);
+    move.each(metric, structure, s, W.size(), c, [&](size_t j, double change) { weighted[j] += change; });
+  }
+  double squared_norm(Move<Structure>& move, typename Structure::Scratch& s) const {
+    return move.squared_norm(metric, structure, s, W.size());
+  }
+
+  // v_j without the proximal term: m + Sigma q.
+  double unclipped(size_t j) const {
+    const double v = behind.empty() ? W[j] : behind[j];
+    return proximity == 0 ? v : (1 + proximity) * v - proximity * center[j];
   }
 
   double shrink() const { return 1 / (1 + proximity); }
@@ -174,11 +210,13 @@ class DualState {
     return now;
   }
 
-  // q in double precision, from the multipliers alone; returns sum a Delta.
+  // m - sum a psi in double precision, from the multipliers alone (under a metric without m); returns
+  // sum a Delta.
   double recompute(std::vector<double>& q) const {
-    // An origin and a fixed part do not come together: partial_fit takes no prior.
-    q = base.empty() ? origin : base;
+    q = base;
     q.resize(structure.weights(), 0);
+    if (metric.plain())
+      for (size_t j = 0; j < origin.size(); ++j) q[j] += origin[j];
     auto s = structure.scratch();
     std::vector<Label> y;
     double offset = 0;
@@ -193,11 +231,20 @@ class DualState {
     return offset;
   }
 
+  // v by the law, in double precision.
+  void unclipped_law(std::vector<double>& v) const {
+    recompute(v);
+    if (!metric.plain()) {
+      metric.multiply(v);
+      for (size_t j = 0; j < origin.size(); ++j) v[j] += origin[j];
+    }
+    if (proximity == 0) return;
+    for (size_t j = 0; j < v.size(); ++j) v[j] = (v[j] + proximity * center[j]) * shrink();
+  }
   // w by the law, in double precision.
   void law(std::vector<double>& w) const {
-    recompute(w);
-    if (proximity == 0) return;
-    for (size_t j = 0; j < w.size(); ++j) w[j] = (w[j] + proximity * center[j]) * shrink();
+    unclipped_law(w);
+    for (size_t j = 0; j < metric.lower.size(); ++j) w[j] = metric.clipped(j, w[j]);
   }
 
   // |v|^2 for v_j = at(j). Under a kernel the first `coefficients` entries are A, the next K A; else none are.
@@ -226,19 +273,47 @@ class DualState {
   // D(a) = sum a Delta - R*(q) with q read off the running w.
   double dual() const {
     const double offset = this->offset();
-    if constexpr (requires { structure.conjugate(W.data()); })
-      if (structure.bounded()) return offset - structure.conjugate(W.data());
+    if (!metric.plain()) return offset - conjugate();
     const double square = squared_length([&](size_t j) -> double {
       return proximity == 0 ? W[j] : (1 + proximity) * W[j] - proximity * center[j];
     });
     return offset - (square - origin_square) / 2;
   }
 
+  // R*(q) in the metric.
+  double conjugate() const {
+    double sum = 0;
+    if (!metric.matrix.empty()) {  // <m, q> + 1/2 q' Sigma q
+      std::vector<double> q, image;
+      recompute(q);
+      image = q;
+      metric.multiply(image);
+      for (size_t j = 0; j < q.size(); ++j) sum += q[j] * ((origin.empty() ? 0 : origin[j]) + image[j] / 2);
+      return sum;
+    }
+    for (size_t j = 0; j < W.size(); ++j) {
+      const double m = origin.empty() ? 0 : origin[j], v = unclipped(j), w = metric.clipped(j, v);
+      sum += ((v - m) * w - (w - m) * (w - m) / 2) / metric.scale(j);
+    }
+    return sum;
+  }
+
+  // R(w) + R*(q) - <q, w> in the metric: by how much the proximal term keeps w from the law of q.
+  double lag() const {
+    double sum = 0;
+    for (size_t j = 0; j < W.size(); ++j) {
+      const double w = W[j], v = unclipped(j), own = metric.clipped(j, v);
+      sum += (w - own) * ((w + own) / 2 - v) / metric.scale(j);
+    }
+    return std::max(sum, 0.0);
+  }
+
   // Removes the rounding that the updates of w have gathered.
   void refresh() {
     std::vector<double> w;
-    law(w);
-    for (size_t j = 0; j < w.size(); ++j) W[j] = static_cast<Real>(w[j]);
+    unclipped_law(w);
+    for (size_t j = 0; j < behind.size(); ++j) behind[j] = static_cast<Real>(w[j]);
+    for (size_t j = 0; j < w.size(); ++j) W[j] = static_cast<Real>(metric.clipped(j, w[j]));
   }
 
   int64_t planes() const {

@@ -18,6 +18,7 @@ VisitReport subgradient_pass(DualState<Structure>& state, const int64_t* order, 
   using Label = typename Structure::Label;
   const Structure& structure = state.structure;
   auto scratch = structure.scratch();
+  Move<Structure> move;
   std::vector<Label> found, truth;
   VisitReport report;
   for (int64_t k = 0; k < n; ++k) {
@@ -43,9 +44,9 @@ VisitReport subgradient_pass(DualState<Structure>& state, const int64_t* order, 
       state.structure.release(found[0]);
     state.blocks[i].planes[u].multiplier += state.mass[i];
     structure.build_pair(scratch, i, state.output(i, u), truth.data());
-    structure.apply(scratch, state.W.data(), -state.mass[i]);
-    if (!state.weighted.empty())
-      structure.apply(scratch, state.weighted.data(), -state.mass[i] * state.steps);
+    move.renew();
+    state.shift(move, scratch, -state.mass[i]);
+    if (!state.weighted.empty()) state.weigh(move, scratch, -state.mass[i] * state.steps);
   }
   return report;
 }

@@ -15,11 +15,12 @@ problem; nobody knows how far F is from its least value.
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ from maxmargin.estimators import (
 from maxmargin.models.base import Examples, check_lengths
 from maxmargin.models.latent import Latent
 from maxmargin.models.planes import PlaneExamples
-from maxmargin.problem import Problem, Support, gap_between
+from maxmargin.problem import Certificate, Problem, Support, gap_between
 from maxmargin.result import Result, Status
 from maxmargin.runtime.executor import count_jobs
 
@@ -54,7 +55,9 @@ class LatentSVM(StructuralSVM):
     round_tol : float or None
         Training ends when a round lowers the objective by no more than this, in units of the task loss
         (divided by C sum_i v_i, like the gap). None: as ``tol``.
-    C, hinge, rescaling, solver, tol, max_passes, max_seconds, prior, nonnegative, n_jobs, verbose
+    max_passes, max_seconds : float
+        Budgets of all rounds together.
+    C, hinge, rescaling, solver, tol, prior, nonnegative, n_jobs, verbose
         Of the convex problem of every round, as in ``StructuralSVM``.
     warm_start : bool
         Begin at the weights of the last fit, in place of the model's first completions.
@@ -65,7 +68,9 @@ class LatentSVM(StructuralSVM):
     ----------
     objective_path_ : array, F after every round; it never rises
     completions_ : the complete true outputs of the last convex problem
-    coef_, certificate_, history_, model_, solver_, support_ : as in ``StructuralSVM``, of the last round
+    history_ : dict of arrays over all rounds; ``round`` numbers them, counters and seconds run on
+    certificate_ : bounds of the last convex problem; its counters and seconds are those of all rounds
+    coef_, model_, solver_, support_ : as in ``StructuralSVM``, of the last round
     """
 
     def __init__(
@@ -136,38 +141,38 @@ class LatentSVM(StructuralSVM):
         return self
 
     def _alternate(self, model: Latent, X: Any, Y: Any, outputs: list, settings: tuple) -> None:
-        """Rounds until one lowers the objective by too little."""
+        """Rounds until one lowers the objective by too little, or a budget ends."""
         sample_weight, callbacks, executor = settings
-        path: list[float] = []
+        rounds = Rounds(self.max_rounds, self.max_passes, self.max_seconds)
         w: np.ndarray | None = None
         warm: Support | None = None
-        least, enough = self.tol if self.round_tol is None else self.round_tol, False
-        while not enough and len(path) < self.max_rounds:
+        least, enough, fall = self.tol if self.round_tol is None else self.round_tol, False, np.inf
+        while not enough and not rounds.over():
             problem = self._problem(model, X, outputs, sample_weight, executor)
-            result = self._train(problem, warm, callbacks=callbacks)
-            if path and result.certificate.primal > path[-1]:
+            result = self._train(problem, warm, callbacks=callbacks, budget=rounds.left())
+            if rounds.path and result.certificate.primal > rounds.path[-1]:
                 # No better than what it began with, within tol: P(w; h) of the last w is F(w).
                 assert w is not None
-                result = kept(result, w, path[-1], problem)
+                result = kept(result, w, rounds.path[-1], problem)
             w = result.w
             following = model.completions(X, Y, w)
             again = self._problem(model, X, following, sample_weight, executor)
-            path.append(again.objective(w))
             moved = changed(outputs, following)
-            fall = np.inf if len(path) < 2 else (path[-2] - path[-1]) / problem.total
+            fall = rounds.note(result, again.objective(w), problem)
             ended = result.status in (Status.INTERRUPTED, Status.STOPPED)  # the user had enough
             enough = ended or not moved.any() or fall <= least
-            self._keep(result)
+            self._keep(replace(result, certificate=rounds.told(result.certificate)))
             self.completions_, outputs = outputs, following
             if result.solver != "subgradient":  # which begins at zero always
                 warm = carried(problem, result.support, moved)
         assert w is not None
         self.adopt(model, w)
-        self.objective_path_, self.weighted_nodes_ = np.array(path), False
+        self.history_ = rounds.history()
+        self.objective_path_, self.weighted_nodes_ = np.array(rounds.path), False
         if not enough:
             warnings.warn(
-                f"LatentSVM: not converged after max_rounds={self.max_rounds}: the last round lowered the "
-                f"objective by {fall:.3g}, round_tol {least:.3g}; raise max_rounds or round_tol",
+                f"LatentSVM: not converged after {len(rounds.path)} rounds ({rounds.over()}): the last round "
+                f"lowered the objective by {fall:.3g}, round_tol {least:.3g}; raise it, or the budget",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -220,6 +225,67 @@ class LatentSVM(StructuralSVM):
             self.model_.completions(X, Y, self.coef_), self.predict_complete(X), strict=True
         )
         return float(np.mean([self.model_.loss(z, z_hat) for z, z_hat in pairs]))
+
+
+@dataclass
+class Rounds:
+    """What the rounds have cost and reached so far."""
+
+    max_rounds: int
+    max_passes: float
+    max_seconds: float | None
+    path: list[float] = field(default_factory=list)  # F after every round
+    parts: list[dict[str, np.ndarray]] = field(default_factory=list)  # their histories
+    passes: float = 0.0
+    oracle_calls: int = 0
+    began: float = field(default_factory=time.perf_counter)
+
+    @property
+    def seconds(self) -> float:
+        """Since the first round began."""
+        return time.perf_counter() - self.began
+
+    def left(self) -> dict[str, float | None]:
+        """The budgets of the next round."""
+        seconds = None if self.max_seconds is None else max(self.max_seconds - self.seconds, 1e-9)
+        return {"max_passes": self.max_passes - self.passes, "max_seconds": seconds}
+
+    def over(self) -> str:
+        """Which budget has ended, if one has."""
+        if len(self.path) >= self.max_rounds:
+            return f"max_rounds={self.max_rounds}"
+        if self.path and self.passes >= self.max_passes:
+            return f"max_passes={self.max_passes}"
+        if self.path and self.max_seconds is not None and self.seconds >= self.max_seconds:
+            return f"max_seconds={self.max_seconds}"
+        return ""
+
+    def note(self, result: Result, value: float, problem: Problem) -> float:
+        """Take over a round that ended at F = value; by how much it lowered F, in units of the task loss."""
+        part = result.history.arrays()
+        spent = {"passes": self.passes, "oracle_calls": self.oracle_calls}
+        spent["seconds"] = self.seconds - result.certificate.seconds
+        for name, before in spent.items():
+            part[name] = part[name] + before
+        part["round"] = np.full(len(part["gap"]), float(len(self.path)))
+        self.parts.append(part)
+        self.passes += (
+            result.certificate.passes + 1
+        )  # F takes an exact pass with the new completions
+        self.oracle_calls += result.certificate.oracle_calls + problem.n_blocks
+        fall = np.inf if not self.path else (self.path[-1] - value) / problem.total
+        self.path.append(value)
+        return float(fall)
+
+    def told(self, certificate: Certificate) -> Certificate:
+        """The certificate of the last round, with the counters of all."""
+        return replace(
+            certificate, passes=self.passes, oracle_calls=self.oracle_calls, seconds=self.seconds
+        )
+
+    def history(self) -> dict[str, np.ndarray]:
+        """One table of all rounds."""
+        return {name: np.concatenate([part[name] for part in self.parts]) for name in self.parts[0]}
 
 
 def changed(before: list, after: list) -> np.ndarray:

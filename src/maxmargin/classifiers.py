@@ -11,7 +11,13 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from maxmargin.data.mapped import MappedRows
-from maxmargin.estimators import SolverMixin, polish_of
+from maxmargin.estimators import (
+    SolverMixin,
+    intercept_prior,
+    intercept_regularizer,
+    polish_of,
+)
+from maxmargin.models.base import Examples
 from maxmargin.models.binary import Binary
 from maxmargin.models.flat import FlatModel
 from maxmargin.models.multiclass import Multiclass
@@ -26,6 +32,7 @@ class FlatSVC(SolverMixin, ClassifierMixin, BaseEstimator):
         C: float = 1.0,
         loss: Any = "zero-one",
         fit_intercept: bool = True,
+        penalized_intercept: bool = True,
         class_weight: Any = None,
         solver: Any = "auto",
         tol: float = 1e-3,
@@ -39,6 +46,7 @@ class FlatSVC(SolverMixin, ClassifierMixin, BaseEstimator):
         self.C = C
         self.loss = loss
         self.fit_intercept = fit_intercept
+        self.penalized_intercept = penalized_intercept
         self.class_weight = class_weight
         self.solver = solver
         self.tol = tol
@@ -53,6 +61,12 @@ class FlatSVC(SolverMixin, ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+    def _regularizer(self, examples: Examples) -> Any:
+        return intercept_regularizer(self, examples)
+
+    def _prior(self) -> Any:
+        return intercept_prior(self)
 
     def _model(self, y: np.ndarray) -> FlatModel:
         """The model with the parameters of this classifier; refuses labels that it cannot take."""
@@ -155,13 +169,15 @@ class MulticlassSVC(FlatSVC):
     """Multiclass support vector classifier in the form of Crammer and Singer.
 
     Minimises 1/2 |W|^2 + C sum_i v_i max_y [cost(y_i, y) + <w_y - w_{y_i}, x_i>], the intercept being
-    the weight of a constant feature 1, regularised like the rest.
+    the weight of a constant feature 1, regularised like the rest unless told otherwise.
 
     Parameters
     ----------
     C : float
     loss : "zero-one" or array of shape (K, K), costs [true, predicted] over ``classes_``
     fit_intercept : bool
+    penalized_intercept : bool
+        Whether 1/2 |w|^2 counts the intercept; False takes more time.
     class_weight : dict, "balanced" or None
     solver, tol, max_passes, max_seconds, warm_start, n_jobs, random_state, verbose
         As in ``StructuralSVM``. A problem of at most 10,000 examples x features x classes is solved
@@ -187,13 +203,16 @@ class BinarySVC(FlatSVC):
 
     Minimises 1/2 |w|^2 + C sum_i v_i max(0, cost(y_i) - y_i <w, x_i>) for losses of single examples, and
     1/2 |w|^2 + C xi(w) with the one slack of ``models.Binary`` for losses of the whole sample. The
-    intercept is the weight of a constant feature 1, regularised like the rest.
+    intercept is the weight of a constant feature 1, regularised like the rest unless told otherwise.
 
     Parameters
     ----------
     C : float
     loss : "zero-one", costs, or a loss of the whole sample, as in ``models.Binary``
     fit_intercept : bool
+    penalized_intercept : bool
+        Whether 1/2 |w|^2 counts the intercept; False takes more time. With False and losses of single
+        examples this is the problem of LIBSVM.
     class_weight : dict, "balanced" or None; refused, like sample_weight, for losses of the whole sample
     solver, tol, max_passes, max_seconds, warm_start, n_jobs, random_state, verbose
         As in ``StructuralSVM``. A small problem is solved to rounding, as by ``MulticlassSVC``.

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.callbacks import Callback, LogProgress, ProgressLine
 from maxmargin.data.labels import CodedLabels, CodedSequences, plain
+from maxmargin.data.tree_shards import MappedTrees
 from maxmargin.incremental import (
     Past,
     Settings,
@@ -56,6 +57,23 @@ def polish_of(size: int, unit: float = 1.0) -> float | None:
     return ROUNDING * unit if size <= SMALL else None
 
 
+def intercept_prior(svm: Any) -> tuple[float, float] | None:
+    """What an intercept without a regulariser asks of a solver: a prior."""
+    return (0.0, np.inf) if svm.fit_intercept and not svm.penalized_intercept else None
+
+
+def intercept_regularizer(svm: Any, examples: Examples) -> Any:
+    """1/2 |w|^2, without the intercepts where these are not penalised: the last weight of each row."""
+    if svm.penalized_intercept not in (True, False):
+        raise ValueError(
+            f"penalized_intercept must be True or False, got {svm.penalized_intercept!r}"
+        )
+    if intercept_prior(svm) is None:
+        return None
+    last = np.arange(1, examples.dimension + 1) % (svm.n_features_in_ + 1) == 0
+    return make_regularizer((0.0, np.where(last, np.inf, 1.0)), None, examples)
+
+
 def check_positive(name: str, value: Any, none: bool = False) -> None:
     """Refuse what is no positive number; None passes where it is allowed."""
     if value is None and none:
@@ -80,8 +98,8 @@ def plain_sequence(data: Any) -> Any:
 def plain_outputs(Y: Any) -> Any:
     """True outputs by position; an array of numbers or strings stays one."""
     Y = plain_sequence(Y)
-    coded = Y is None or isinstance(Y, CodedLabels | CodedSequences)
-    return Y if plain(Y) or coded else [plain_sequence(y) for y in Y]
+    kept = Y is None or isinstance(Y, CodedLabels | CodedSequences | MappedTrees)
+    return Y if plain(Y) or kept else [plain_sequence(y) for y in Y]
 
 
 class SolverMixin:
@@ -118,7 +136,11 @@ class SolverMixin:
 
     def _needs(self) -> tuple[str, ...]:
         """Names of the parameters of the regulariser that are given."""
-        return needs_of(getattr(self, "prior", None), getattr(self, "nonnegative", None))
+        return needs_of(self._prior(), getattr(self, "nonnegative", None))
+
+    def _prior(self) -> Any:
+        """(mean, scale) of the weights, or None."""
+        return getattr(self, "prior", None)
 
     def examples_at(self, X: Any, Y: Any, node_weight: Any, w: np.ndarray | None) -> Examples:
         """The fitted model on data; w matters where outputs have hidden parts."""
@@ -129,9 +151,12 @@ class SolverMixin:
     ) -> Problem:
         """What this estimator minimises on these examples; with its own C unless another is given."""
         C = self.C if C is None else C  # type: ignore[attr-defined]
-        prior, bound = getattr(self, "prior", None), getattr(self, "nonnegative", None)
-        regularizer = make_regularizer(prior, bound, examples)
+        regularizer = self._regularizer(examples)
         return Problem(examples, C, sample_weight, self._formulation(), n_jobs, regularizer)
+
+    def _regularizer(self, examples: Examples) -> Any:
+        """That of the parameters, for these examples."""
+        return make_regularizer(self._prior(), getattr(self, "nonnegative", None), examples)
 
     def _callbacks(self) -> list[Callback]:
         level = int(self.verbose)  # type: ignore[attr-defined]
@@ -152,19 +177,24 @@ class SolverMixin:
         fingerprint = problem.examples.fingerprint(formulation.rescaling)
         if warm is not None and fingerprint != self.fingerprint_:
             raise ValueError(
-                "warm_start: planes kept as vectors (models in Python, losses of the whole sample, priors "
-                "with several scales, nonnegative) need the same examples, loss and rescaling as the last fit"
+                "warm_start: planes kept as vectors (models in Python, losses of the whole sample) need "
+                "the same examples, loss and rescaling as the last fit"
             )
         self.fingerprint_ = fingerprint
         return self._train(problem, warm, polish, callbacks)
 
     def _train(
-        self, problem: Problem, warm: Support | None, polish: Any = None, callbacks: Sequence = ()
+        self,
+        problem: Problem,
+        warm: Support | None,
+        polish: Any = None,
+        callbacks: Sequence = (),
+        budget: dict[str, Any] | None = None,
     ) -> Result:
-        """Train on a problem from some multipliers; warn if not converged."""
+        """Train on a problem from some multipliers; warn if not converged. ``budget``: what is left of it."""
         me: Any = self
         solver = make_solver(me.solver, problem.formulation, problem, self._needs())
-        options = self._options(callbacks)
+        options = self._options(callbacks) | (budget or {})
         result = train(problem, solver, warm=warm, polish=polish, **options)
         self.memory_ = None
         if me.solver == "auto":
@@ -189,6 +219,8 @@ class SolverMixin:
     def _stream(self, make: Any, X: Any, Y: Any, classes: Any, sample_weight: Any) -> None:
         """One chunk of ``partial_fit``; ``make`` gives the model of the first."""
         me: Any = self
+        for name in self._needs():
+            raise ValueError(f"partial_fit: {name} must be None; fit takes it")
         check_lengths(X, Y)
         past: Past | None = getattr(self, "memory_", None)
         model = (
@@ -289,7 +321,8 @@ class StructuralSVM(SolverMixin, BaseEstimator):
         Budgets; a pass is n oracle calls.
     prior : (mean, scale) or None
         1/2 (w - mean)' Sigma^-1 (w - mean) in place of 1/2 |w|^2: the mean a vector or a number, the scale
-        a number s, Sigma = s^2 I, a vector of these, or a matrix, Sigma itself.
+        a number s, Sigma = s^2 I, a vector of these, or a matrix, Sigma itself. In a vector a scale may be
+        infinite: that weight is not regularised.
     nonnegative : indices or mask over ``coef_``, or None
         Weights that must not be negative.
     warm_start : bool
@@ -416,8 +449,6 @@ class StructuralSVM(SolverMixin, BaseEstimator):
         """
         self._check_shared()
         self._check_model()
-        for name in self._needs():
-            raise ValueError(f"partial_fit: {name} must be None; fit takes it")
         X, Y = plain_sequence(X), plain_outputs(Y)
         self._stream(lambda: clone(self.model, safe=False), X, Y, classes, sample_weight)
         self.weighted_nodes_ = False

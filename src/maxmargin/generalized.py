@@ -8,7 +8,13 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from maxmargin.estimators import SolverMixin, polish_of
+from maxmargin.estimators import (
+    SolverMixin,
+    intercept_prior,
+    intercept_regularizer,
+    polish_of,
+)
+from maxmargin.models.base import Examples
 from maxmargin.models.groups import GroupExamples, Groups, Regression, RowModel, numbers
 from maxmargin.problem.problem import check_weights
 
@@ -42,6 +48,7 @@ class GeneralizedSVM(RowSVM):
 
     Minimises 1/2 |w|^2 + C sum_i v_i xi_i with xi_i >= 0 and xi_i >= l_ij - <w, x_ij> for every row j of
     group i (Ramanan's generalised SVM). Binary, multiclass, ranking and regression problems are of this form.
+    A Gaussian prior may stand in place of 1/2 |w|^2, and weights may be bound to be non-negative.
 
     Parameters
     ----------
@@ -50,6 +57,8 @@ class GeneralizedSVM(RowSVM):
         Any solver of the library; "dual-coordinate" is made for this.
     tol : float
         Wanted gap, in units of the margins l.
+    prior, nonnegative
+        As in ``StructuralSVM``: a constant feature whose scale is infinite is a bias without a regulariser.
     max_passes, max_seconds, warm_start, n_jobs, random_state, verbose
         As in ``StructuralSVM``. A problem of at most 10,000 rows x features is solved to rounding, whatever
         tol, if that takes at most 300 passes more.
@@ -67,12 +76,16 @@ class GeneralizedSVM(RowSVM):
         tol: float = 1e-3,
         max_passes: float = 1000,
         max_seconds: float | None = None,
+        prior: Any = None,
+        nonnegative: Any = None,
         warm_start: bool = False,
         n_jobs: Any = None,
         random_state: Any = None,
         verbose: int = 0,
     ):
         self.C = C
+        self.prior = prior
+        self.nonnegative = nonnegative
         self.solver = solver
         self.tol = tol
         self.max_passes = max_passes
@@ -123,7 +136,7 @@ class RegressionSVR(RegressorMixin, RowSVM):
     """Linear support vector regression with the epsilon-insensitive loss.
 
     Minimises 1/2 |w|^2 + C sum_i v_i max(0, |y_i - <w, x_i>| - epsilon), the intercept being the weight of a
-    constant feature 1, regularised like the rest.
+    constant feature 1, regularised like the rest unless told otherwise.
 
     Parameters
     ----------
@@ -131,6 +144,8 @@ class RegressionSVR(RegressorMixin, RowSVM):
     epsilon : float
         Errors up to this size cost nothing.
     fit_intercept : bool
+    penalized_intercept : bool
+        Whether 1/2 |w|^2 counts the intercept; False is the problem of LIBSVM, and takes more time.
     solver : str or solvers.Solver
         Any solver of the library; "dual-coordinate" is fast on scaled or sparse features.
     tol : float
@@ -149,6 +164,7 @@ class RegressionSVR(RegressorMixin, RowSVM):
         C: float = 1.0,
         epsilon: float = 0.1,
         fit_intercept: bool = True,
+        penalized_intercept: bool = True,
         solver: Any = "auto",
         tol: float = 1e-3,
         max_passes: float = 1000,
@@ -161,6 +177,7 @@ class RegressionSVR(RegressorMixin, RowSVM):
         self.C = C
         self.epsilon = epsilon
         self.fit_intercept = fit_intercept
+        self.penalized_intercept = penalized_intercept
         self.solver = solver
         self.tol = tol
         self.max_passes = max_passes
@@ -169,6 +186,12 @@ class RegressionSVR(RegressorMixin, RowSVM):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+
+    def _regularizer(self, examples: Examples) -> Any:
+        return intercept_regularizer(self, examples)
+
+    def _prior(self) -> Any:
+        return intercept_prior(self)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> RegressionSVR:
         """Train on X (n, d), dense or CSR, and numbers y (n,)."""

@@ -12,7 +12,7 @@ from maxmargin.classifiers import BinarySVC, MulticlassSVC
 from maxmargin.estimators import StructuralSVM
 from maxmargin.generalized import GeneralizedSVM, RegressionSVR
 from maxmargin.io.model_file import ModelFileError, read, write
-from maxmargin.models import Binary, Chain, Grammar, Kernel, Latent, Multiclass, Tree
+from maxmargin.models import Bags, Binary, Chain, Grammar, Kernel, Latent, Multiclass, Tree
 from maxmargin.models.groups import Groups, Regression
 from maxmargin.problem import Certificate
 
@@ -22,7 +22,18 @@ ESTIMATORS = {
 }
 MODELS = {
     kind.__name__: kind
-    for kind in (Binary, Multiclass, Chain, Grammar, Tree, Kernel, Latent, Groups, Regression)
+    for kind in (
+        Binary,
+        Multiclass,
+        Chain,
+        Grammar,
+        Tree,
+        Kernel,
+        Latent,
+        Bags,
+        Groups,
+        Regression,
+    )
 }
 SAVED = (
     "C",
@@ -34,6 +45,7 @@ SAVED = (
     "max_rounds",
     "round_tol",
     "fit_intercept",
+    "penalized_intercept",
     "warm_start",
     "class_weight",
     "n_jobs",

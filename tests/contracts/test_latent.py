@@ -240,6 +240,29 @@ def test_too_few_rounds_are_told(seed):
         latent(4, start="random", max_rounds=1).fit(X, y)
 
 
+def test_budgets_are_those_of_all_rounds(seed):
+    X, y = mixtures(seed)
+    whole = latent(4, start="random", round_tol=1e-7).fit(X, y)
+    history = whole.history_
+    assert len(set(history["round"])) == len(whole.objective_path_) > 1
+    assert (np.diff(history["round"]) >= 0).all() and (np.diff(history["seconds"]) >= 0).all()
+    assert (np.diff(history["passes"]) > 0).all()
+    assert whole.certificate_.passes > history["passes"][-1] > 0
+    assert whole.certificate_.oracle_calls == round(whole.certificate_.passes * len(y))
+    first = int(np.flatnonzero(history["round"] == 0)[-1])
+    half = history["passes"][first] + 0.5
+    with pytest.warns(ConvergenceWarning, match="max_passes"):
+        short = latent(4, start="random", round_tol=1e-7, max_passes=half).fit(X, y)
+    assert len(short.objective_path_) == 1
+    np.testing.assert_allclose(short.objective_path_[0], whole.objective_path_[0])
+    assert half <= short.certificate_.passes <= half + 1  # the pass that measures F comes to an end
+    with pytest.warns(ConvergenceWarning, match="max_seconds"):
+        brief = latent(4, start="random", round_tol=1e-7, max_seconds=1e-9).fit(X, y)
+    assert len(brief.objective_path_) == 1
+    again = mm.certify(whole, X, y)
+    assert again.gap == pytest.approx(whole.certificate_.gap, abs=1e-9)
+
+
 def test_a_callback_ends_all_rounds(seed):
     class First(mm.callbacks.Callback):
         starts = 0

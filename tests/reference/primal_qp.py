@@ -15,7 +15,7 @@ from scipy.optimize import minimize
 def solve_primal(blocks, budgets, mean, covariance, bound=None):
     """The optimal value and w; refuses an answer that is not stationary to rounding."""
     d, n = len(mean), len(blocks)
-    precision = np.linalg.inv(covariance)
+    precision = inverse(covariance)
     budgets = np.asarray(budgets, dtype=float)
     rows = [np.hstack([-b.vectors, np.tile(np.eye(n)[i], (len(b.offsets), 1))])
             for i, b in enumerate(blocks)]  # fmt: skip
@@ -45,8 +45,15 @@ def solve_primal(blocks, budgets, mean, covariance, bound=None):
     return primal_value(blocks, budgets, w, mean, covariance), w
 
 
+def inverse(covariance):
+    """Sigma^-1; a diagonal Sigma may hold infinite entries, whose weights are not regularised."""
+    if np.isinf(covariance).any():
+        return np.diag(1 / np.diag(covariance))
+    return np.linalg.inv(covariance)
+
+
 def primal_value(blocks, budgets, w, mean, covariance):
     """R(w) + sum_i c_i xi_i(w), by definition."""
     slacks = [np.max(block.offsets + block.vectors @ w) for block in blocks]
     r = w - mean
-    return float(0.5 * r @ np.linalg.solve(covariance, r) + np.dot(budgets, slacks))
+    return float(0.5 * r @ inverse(covariance) @ r + np.dot(budgets, slacks))

@@ -20,7 +20,16 @@ from maxmargin.problem import make_regularizer
         ({"prior": (0, 0.0)}, ["prior", "scale", "positive", "0"]),
         ({"prior": (0, -np.ones(9))}, ["prior", "scale", "positive"]),
         ({"prior": (0, 1e200)}, ["prior", "scale", "square"]),
-        ({"prior": (0, np.where(np.arange(9) == 2, np.inf, 1.0))}, ["infinite", "large"]),
+        ({"prior": (0, np.inf)}, ["infinite", "vector", r"\(9,\)"]),
+        ({"prior": (0, np.full(9, np.nan))}, ["prior", "scale", "NaN"]),
+        (
+            {"prior": (0, np.where(np.arange(9) == 2, np.inf, 1.0)), "nonnegative": [1, 2]},
+            ["nonnegative", "2", "infinite"],
+        ),
+        (
+            {"prior": (0, np.where(np.arange(9) == 2, np.inf, 1.0)), "solver": "subgradient"},
+            ["subgradient", "infinite"],
+        ),
         ({"prior": (0, np.ones(5))}, ["prior", "scale", r"\(5,\)"]),
         ({"prior": (0, np.ones((9, 2)))}, ["prior", "scale", r"\(9, 2\)"]),
         ({"prior": (0, np.triu(np.ones((9, 9))))}, ["covariance", "symmetric"]),
@@ -32,7 +41,6 @@ from maxmargin.problem import make_regularizer
         ({"nonnegative": "all"}, ["nonnegative", "all"]),
         ({"nonnegative": [0], "prior": (0, np.eye(9))}, ["nonnegative", "covariance", "vector"]),
         ({"nonnegative": [0], "solver": "one-slack"}, ["one-slack|OneSlack", "nonnegative", "sda"]),
-        ({"nonnegative": [0], "solver": "proximal"}, ["Proximal", "nonnegative", "n-slack"]),
         ({"nonnegative": [0], "solver": "subgradient"}, ["Subgradient", "nonnegative"]),
         (
             {"nonnegative": [0], "solver": solvers.BCFW(averaging=True)},
@@ -53,6 +61,6 @@ def test_train_refuses_what_the_solver_cannot(generator):
     model.initialize(X, y)
     examples = model.bind(X, y)
     problem = mm.Problem(examples, 1.0, regularizer=make_regularizer(None, [0], examples))
-    with refusal("proximal", "nonnegative"):
-        mm.train(problem, solvers.Proximal())
+    with refusal("one-slack", "nonnegative"):
+        mm.train(problem, solvers.OneSlack())
     assert mm.train(problem, solvers.SDM(), tol=1e-4).certificate.converged

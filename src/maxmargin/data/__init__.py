@@ -4,6 +4,7 @@ from maxmargin.data.formats import columns_to_shards, svmlight_to_shards
 from maxmargin.data.manifest import ShardError
 from maxmargin.data.shard_writer import ShardWriter, write_shards
 from maxmargin.data.sharded import ShardedDataset, open_shards
+from maxmargin.data.tree_shards import trees_to_shards
 
 __all__ = [
     "ShardError",
@@ -12,5 +13,6 @@ __all__ = [
     "columns_to_shards",
     "open_shards",
     "svmlight_to_shards",
+    "trees_to_shards",
     "write_shards",
 ]

@@ -28,6 +28,7 @@ from maxmargin.data.labels import LabelSet
 
 FORMAT, VERSION, NAME = "maxmargin-shards", 1, "manifest.json"
 KINDS, LAYOUTS, DTYPES = ("rows", "sequences"), ("dense", "csr"), ("<f4", "<f8")
+TREES, TEXT, BYTES = "trees", "text", "|u1"  # kind, layout and dtype of treebanks go together
 MOST = 2**53  # no count is larger
 
 
@@ -77,6 +78,10 @@ class Manifest:
 
     def sizes(self, shard: Shard) -> dict[str, int]:
         """Bytes that each file of a shard must have."""
+        if self.kind == TREES:
+            starts = (shard.examples + 1) * 8
+            drawn = {"trees": shard.entries, "starts": starts} if shard.entries else {}
+            return {"data": shard.rows, "offsets": starts, **drawn}
         item = int(self.dtype[-1])
         if self.layout == "dense":
             sizes = {"data": shard.rows * self.features * item}
@@ -154,9 +159,9 @@ def parse_manifest(content: Any) -> Manifest:
             f"version {short(fields.get('version'))} is not known; this is for {VERSION}"
         )
     manifest = Manifest(
-        kind=choice(fields, "kind", KINDS),
-        layout=choice(fields, "layout", LAYOUTS),
-        dtype=choice(fields, "dtype", DTYPES),
+        kind=choice(fields, "kind", (*KINDS, TREES)),
+        layout=choice(fields, "layout", (TEXT,) if fields["kind"] == TREES else LAYOUTS),
+        dtype=choice(fields, "dtype", (BYTES,) if fields["kind"] == TREES else DTYPES),
         features=count(fields, "features", 1, 2**31 - 1),
         labels=parse_labels(fields.get("labels")),
         attributes=parse_attributes(fields.get("attributes")),

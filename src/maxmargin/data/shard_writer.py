@@ -20,6 +20,7 @@ from maxmargin.data.manifest import (
     DTYPES,
     KINDS,
     NAME,
+    TREES,
     FileEntry,
     Manifest,
     Shard,
@@ -39,12 +40,20 @@ class ShardWriter:
     Parameters
     ----------
     folder : path; made if it is not there
-    kind : "rows" (an example is a row with a label) or "sequences" (a matrix with a label for each row)
+    kind : "rows" (an example is a row with a label), "sequences" (a matrix with a label for each row) or
+        "trees" (a sentence with a tree)
     shard_bytes : int, about so many bytes of features a shard
     overwrite : bool, replace a data set that is there
     dtype : float32, float64 or None, which takes the type of the first examples
     grow : bool, sparse rows may have more columns than those before them
     """
+
+    def __new__(cls, folder: Any, kind: str = "rows", *rest: Any, **options: Any) -> ShardWriter:
+        if kind == TREES and cls is ShardWriter:
+            from maxmargin.data.tree_shards import TreeShardWriter
+
+            return super().__new__(TreeShardWriter)
+        return super().__new__(cls)
 
     def __init__(
         self,
@@ -55,8 +64,8 @@ class ShardWriter:
         dtype: Any = None,
         grow: bool = False,
     ):
-        if kind not in KINDS:
-            raise ValueError(f"kind must be one of {list(KINDS)}, got {kind!r}")
+        if kind not in (*KINDS, TREES):
+            raise ValueError(f"kind must be one of {[*KINDS, TREES]}, got {kind!r}")
         if isinstance(shard_bytes, bool) or not isinstance(shard_bytes, int) or shard_bytes < 1:
             raise ValueError(f"shard_bytes must be a positive whole number, got {shard_bytes!r}")
         self.folder, self.kind, self.shard_bytes = Path(folder), kind, min(shard_bytes, 2**32)
@@ -241,7 +250,7 @@ class ShardWriter:
         assert self.dtype is not None
         manifest = Manifest(
             kind=self.kind,
-            layout="csr" if self.sparse else "dense",
+            layout=self._layout(),
             dtype=self.dtype.newbyteorder("<").str,
             features=self.features,
             labels=self._label_state(),
@@ -253,6 +262,9 @@ class ShardWriter:
         except OSError as error:
             self.abandon()
             raise ShardError(f"cannot write {self.folder / NAME}: {error}") from error
+
+    def _layout(self) -> str:
+        return "csr" if self.sparse else "dense"
 
     def _label_state(self) -> dict[str, Any] | None:
         if not self.labelled:
@@ -286,14 +298,21 @@ def kind_of(X: Any) -> str:
         return "rows"
     if isinstance(X, Sequence) and len(X) and hasattr(X[0], "shape"):
         return "sequences"
+    if isinstance(X, Sequence) and len(X) and (isinstance(X[0], str) or all_words(X[0])):
+        return TREES
     raise ValueError(
-        "X must be a matrix, a list of matrices, or an iterator of (x, y) with kind= given"
+        "X must be a matrix, a list of matrices or of sentences, or an iterator of (x, y) with kind= given"
     )
+
+
+def all_words(x: Any) -> bool:
+    """Whether this is a sentence."""
+    return isinstance(x, Sequence) and len(x) > 0 and all(isinstance(word, str) for word in x)
 
 
 def chunks_of(X: Any, Y: Any, kind: str) -> Iterable[tuple[Any, Any]]:
     """Chunks for ``ShardWriter.add`` from data in memory or mapped."""
-    if kind == "sequences":
+    if kind in ("sequences", TREES):
         if Y is not None and len(X) != len(Y):
             raise ValueError(f"X has {len(X)} examples, but Y has {len(Y)}")
         return ((X[i], None if Y is None else Y[i]) for i in range(len(X)))
@@ -320,14 +339,14 @@ def write_shards(
 
     Parameters
     ----------
-    X : matrix (n, d), dense or CSR; a list of matrices (T_i, d); or an iterator
+    X : matrix (n, d), dense or CSR; a list of matrices (T_i, d); a list of sentences; or an iterator
         An iterator gives (x, y), or x alone: with kind="sequences" one sequence and its labels, with
-        kind="rows" a matrix of some rows and their labels.
+        kind="trees" a sentence and its tree, with kind="rows" a matrix of some rows and their labels.
     Y : labels, or None
     """
     given = not (hasattr(X, "__len__") or hasattr(X, "shape"))
     if given and kind is None:
-        raise ValueError('kind must be "rows" or "sequences" where X is an iterator')
+        raise ValueError('kind must be "rows", "sequences" or "trees" where X is an iterator')
     kind = kind or kind_of(X)
     pairs = X if given else chunks_of(X, Y, kind)
     with ShardWriter(folder, kind, shard_bytes, overwrite, dtype) as writer:

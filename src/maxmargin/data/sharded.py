@@ -14,9 +14,18 @@ from typing import Any
 import numpy as np
 
 from maxmargin.data.labels import CodedLabels, CodedSequences
-from maxmargin.data.manifest import Manifest, Shard, ShardError, coded, file_name, read_manifest
+from maxmargin.data.manifest import (
+    TREES,
+    Manifest,
+    Shard,
+    ShardError,
+    coded,
+    file_name,
+    read_manifest,
+)
 from maxmargin.data.mapped import MappedRows, MappedSequences, csr_of
 from maxmargin.data.scratch import spilled
+from maxmargin.data.tree_shards import open_trees
 
 HASHED = 2**22  # bytes hashed at a time
 
@@ -26,21 +35,27 @@ class ShardedDataset:
 
     Attributes
     ----------
-    X : ``MappedRows`` (a matrix) or ``MappedSequences`` (a list of matrices)
-    Y : labels, an array or a list of arrays; None where none were written
+    X : ``MappedRows`` (a matrix), ``MappedSequences`` (a list of matrices) or ``MappedSentences``
+    Y : labels, an array or a list of arrays, or ``MappedTrees``; None where none were written
     manifest : counts, types, label set and checksums
     """
+
+    X: Any
+    Y: Any
 
     def __init__(self, folder: Any, verify: bool = True):
         self.folder = Path(folder)
         self.manifest: Manifest = read_manifest(self.folder)
         for k, shard in enumerate(self.manifest.shards):
             self._check_files(k, shard, verify)
+        if self.manifest.kind == TREES:
+            self.X, self.Y = open_trees(self)
+            return
         parts = [self._features(k, shard) for k, shard in enumerate(self.manifest.shards)]
         codes = self._codes()
         if self.manifest.kind == "rows":
-            self.X: Any = MappedRows(parts, self.manifest.features)
-            self.Y: Any = codes and CodedLabels(coded(self.manifest.labels), codes)  # type: ignore[arg-type]
+            self.X = MappedRows(parts, self.manifest.features)
+            self.Y = codes and CodedLabels(coded(self.manifest.labels), codes)  # type: ignore[arg-type]
         else:
             offsets = self._offsets()
             self.X = MappedSequences(parts, self.manifest.features, offsets)

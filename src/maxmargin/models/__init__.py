@@ -1,5 +1,6 @@
 """What can be predicted: joint features, loss, argmax and loss-augmented argmax."""
 
+from maxmargin.models.bags import Bags
 from maxmargin.models.base import Model
 from maxmargin.models.binary import Binary
 from maxmargin.models.chain import Chain
@@ -11,6 +12,7 @@ from maxmargin.models.multiclass import Multiclass
 from maxmargin.models.tree import Tree
 
 __all__ = [
+    "Bags",
     "Binary",
     "Chain",
     "Grammar",

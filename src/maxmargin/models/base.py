@@ -102,6 +102,12 @@ class Examples(ABC):
     ) -> tuple[float, np.ndarray]:
         """Sums of the offsets and of the vectors of the planes of kept outputs, with multipliers."""
 
+    def select(
+        self, blocks: np.ndarray, outputs: Any, columns: np.ndarray, rescaling: str = "margin"
+    ) -> np.ndarray:
+        """Some weights of the vectors of kept outputs: a row for each."""
+        raise NotImplementedError
+
     def written(self) -> Written | None:
         """All constraints, where they are few enough to be written down (margin rescaling)."""
         return None
@@ -200,6 +206,11 @@ class CompiledExamples(Examples):
         slack = "Slack" if rescaling == "slack" else ""
         return f"{self.kind}{slack}Ascent{32 if single else 64}"
 
+    @property
+    def takes_metric(self) -> bool:
+        """Whether the core's dual state knows priors with several scales, and bounds."""
+        return hasattr(getattr(core, self.state_name("margin", False)), "set_metric")
+
     def knows(self, outputs: np.ndarray, blocks: np.ndarray) -> bool:
         """Whether outputs of these blocks that were kept before hold this model's labels only."""
         return len(outputs) == 0 or int(np.max(outputs)) < len(self.labels)
@@ -219,6 +230,11 @@ class CompiledExamples(Examples):
     def combine(self, blocks, multipliers, outputs, rescaling="margin", n_jobs=1):
         labels = np.ascontiguousarray(outputs, dtype=np.int32)
         return self.exactly(rescaling).combine(blocks, multipliers, labels, n_jobs)
+
+    def select(self, blocks, outputs, columns, rescaling="margin"):
+        labels = np.ascontiguousarray(outputs, dtype=np.int32)
+        rows = self.exactly(rescaling).select(blocks, labels, columns)
+        return rows.reshape(len(blocks), len(columns))
 
 
 class Model(BaseEstimator):

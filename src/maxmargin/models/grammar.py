@@ -141,7 +141,7 @@ class Grammar(Model):
         self._check_parameters()
         check_lengths(X, Y)
         sentences = read_sentences(X)
-        trees = read_trees_of(sentences, Y)
+        trees = list(read_trees_of(sentences, Y))
         derivations, roots = [], Counter[str]()
         for i, tree in enumerate(trees):
             with example(i):
@@ -332,9 +332,8 @@ def read_sentences(X: Sequence) -> list[list[str]]:
     return sentences
 
 
-def read_trees_of(sentences: list[list[str]], Y: Sequence) -> list[Tree]:
-    """Trees in any form, checked against their sentences."""
-    trees = []
+def read_trees_of(sentences: list[list[str]], Y: Sequence) -> Iterator[Tree]:
+    """Trees in any form, checked against their sentences, one by one."""
     for i, (words, y) in enumerate(zip(sentences, Y, strict=True)):
         with example(i):
             tree = as_tree(y)
@@ -344,5 +343,4 @@ def read_trees_of(sentences: list[list[str]], Y: Sequence) -> list[Tree]:
                     f"the tree has the leaves {shown(tree.leaves())}, but X[{i}] has the words "
                     f"{shown(words)}"
                 )
-        trees.append(tree)
-    return trees
+        yield tree

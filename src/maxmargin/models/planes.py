@@ -67,6 +67,14 @@ class PlaneExamples(Examples):
             total[index] += a * value
         return float(offset), total
 
+    def select(self, blocks, outputs, columns, rescaling="margin"):
+        rows, dense = np.zeros((len(blocks), len(columns))), np.zeros(self.dimension)
+        for row, (_, (index, value)) in zip(rows, outputs, strict=True):
+            dense[index] = value
+            row[:] = dense[columns]
+            dense[index] = 0.0
+        return rows
+
 
 class CompiledPlanes(PlaneExamples):
     """A compiled model whose planes are kept as vectors, for what its outputs alone cannot say."""

@@ -49,6 +49,7 @@ class Problem:
         if not np.isfinite(self.total):
             raise ValueError(f"C times sample_weight must be finite, got a sum of {self.total}")
         self.active = np.flatnonzero(self.mass > 0)
+        self.regularizer.settle(self.total)
 
     @property
     def exact(self) -> bool:

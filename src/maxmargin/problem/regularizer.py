@@ -6,6 +6,7 @@
                    w = m + Sigma q
     non-negative   the same with a diagonal Sigma, and infinite where a bound weight is negative
                    w_j = max(0, m_j + Sigma_jj q_j)       R*(q) = <q, w> - R(w)
+    free           Sigma_jj infinite: R does not depend on w_j, and R*(q) is infinite unless q_j = 0
 
 The manuscript on dual coordinate solvers has the last two in its Sections 6 and 5.
 """
@@ -22,6 +23,8 @@ from maxmargin.models.base import CompiledExamples, Examples
 from maxmargin.models.planes import CompiledPlanes
 
 PRIOR, NONNEGATIVE = "prior", "nonnegative"  # what a solver may declare that it honours
+ROUNDING = 1e-10  # of C sum v: a sum of multipliers below this is zero
+MOST_FREE = 2000  # weights without a regulariser: a matrix over them is made
 
 
 def dot(a: np.ndarray, b: np.ndarray) -> float:
@@ -43,6 +46,10 @@ class SquaredNorm:
     def prepare(self, examples: Examples) -> Examples:
         """The examples as the problem keeps them."""
         return examples
+
+    def settle(self, total: float) -> None:
+        """Hear C sum_i v_i of the problem."""
+        return
 
     def value(self, w: np.ndarray) -> float:
         """R(w)."""
@@ -70,6 +77,13 @@ class Prior(SquaredNorm):
     ):
         super().__init__(metric)
         self.mean, self.scale, self.bound, self.needs = mean, scale, bound, needs
+        loose = np.isinf(scale)
+        self.free: np.ndarray | None = loose if np.ndim(scale) == 1 and loose.any() else None
+        self.rounding = 0.0  # what of q_j counts as zero where the weight is free
+
+    def settle(self, total: float) -> None:
+        """Hear the sum of all multipliers, which tells what is rounding."""
+        self.rounding = ROUNDING * total
 
     @property
     def full(self) -> bool:
@@ -82,9 +96,8 @@ class Prior(SquaredNorm):
         return np.ndim(self.scale) == 0 and self.bound is None
 
     def prepare(self, examples: Examples) -> Examples:
-        """Outputs are kept where these suffice, else planes."""
-        simple = self.uniform and (self.mean is None or examples.core is not None)
-        if simple or not isinstance(examples, CompiledExamples):
+        """Outputs are kept where the core takes a metric, else planes."""
+        if self.uniform or not isinstance(examples, CompiledExamples) or examples.takes_metric:
             return examples
         return CompiledPlanes(examples)
 
@@ -102,18 +115,25 @@ class Prior(SquaredNorm):
         return 0.5 * float(u @ u)
 
     def conjugate(self, q: np.ndarray) -> float:
+        if self.free is not None:
+            if (np.abs(q[self.free]) > self.rounding).any():
+                return np.inf
+            q = np.where(self.free, 0.0, q)
         if self.bound is not None:
             w = self.law(q)
             return float(q @ w) - self.value(w)
         linear = 0.0 if self.mean is None else float(self.mean @ q)
         if np.ndim(self.scale) == 0:
             return linear + 0.5 * float(self.scale) ** 2 * float(q @ self.metric(q))
+        if self.free is not None:
+            scale = np.where(self.free, 0.0, self.scale)
+            return linear + 0.5 * float((scale * q) @ (scale * q))
         u = np.asarray(self.scale).T @ q if self.full else self.scale * q
         return linear + 0.5 * float(u @ u)
 
     def law(self, q: np.ndarray) -> np.ndarray:
         """The w that belongs to q: argmax_w <w, q> - R(w)."""
-        L = np.asarray(self.scale)
+        L = np.asarray(self.scale if self.free is None else np.where(self.free, 0.0, self.scale))
         w = L @ (L.T @ q) if self.full else L**2 * q
         w = w if self.mean is None else self.mean + w
         return w if self.bound is None else np.where(self.bound, np.maximum(w, 0.0), w)
@@ -132,6 +152,11 @@ def make_regularizer(prior: Any, nonnegative: Any, examples: Examples) -> Prior 
         raise ValueError(
             "nonnegative with a covariance matrix is not solved; it works with a prior whose scale is one "
             "number or a vector"
+        )
+    if bound is not None and made.free is not None and (bound & made.free).any():
+        raise ValueError(
+            f"nonnegative: the weight {np.flatnonzero(bound & made.free)[0]} has an infinite scale; a "
+            "bound on a weight without a regulariser is not solved"
         )
     if examples.kernelised and not (made.uniform and mean is None):
         raise ValueError(
@@ -175,19 +200,24 @@ def check_scale(scale: np.ndarray, d: int) -> float | np.ndarray:
             f"prior: the scale must be a number, a vector of shape ({d},) or a covariance of shape "
             f"({d}, {d}), got {scale.shape}"
         )
-    if np.isposinf(scale).any():
+    if np.isposinf(scale).any() and scale.ndim != 1:
         raise ValueError(
-            "prior: an infinite scale, for weights without any regulariser, is not solved; give a large "
-            "one instead, such as 1e3 times the others"
+            "prior: an infinite scale, for weights without any regulariser, must stand in a vector of "
+            f"shape ({d},), beside the scales of the others"
         )
-    if not np.isfinite(scale).all():
-        raise ValueError("prior: the scale must be finite")
+    if np.isnan(scale).any() or np.isneginf(scale).any():
+        raise ValueError("prior: the scale must hold positive numbers, and no NaN")
+    if np.isposinf(scale).sum() > MOST_FREE:
+        raise ValueError(
+            f"prior: at most {MOST_FREE} weights can have an infinite scale, got {np.isposinf(scale).sum()}"
+        )
     if scale.ndim == 2:
         return factor(scale)
     if not (scale > 0).all():
         raise ValueError(f"prior: the scale must be positive, got {scale.min()}")
     with np.errstate(over="ignore", under="ignore"):
-        if not (np.isfinite(scale**2).all() and (scale**2 > 0).all()):
+        squares = scale[np.isfinite(scale)] ** 2
+        if not (np.isfinite(squares).all() and (squares > 0).all()):
             raise ValueError("prior: the square of the scale must be a finite positive number")
     return float(scale) if scale.ndim == 0 else scale
 

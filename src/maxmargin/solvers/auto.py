@@ -44,10 +44,7 @@ def compatible(formulation: Formulation, needs: tuple[str, ...] = ()) -> list[st
 
 def automatic(problem: Problem | None, needs: tuple[str, ...] = ()) -> Solver:
     """The choice of ``solver="auto"``."""
-    if NONNEGATIVE in needs:
-        # Those below move w in ways that clipping does not allow.
-        return SDA()
-    if problem is not None and problem.n_blocks == 1:
+    if problem is not None and problem.n_blocks == 1 and NONNEGATIVE not in needs:
         # One slack: dual ascent over blocks has nothing to sweep, and every oracle call is a cut.
         return OneSlack()
     # Measured on OCR letters, USPS and CoNLL-2000: the fewest oracle calls and the least time of all

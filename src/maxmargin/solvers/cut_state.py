@@ -209,6 +209,12 @@ class CutState:
             pulls = np.array([inner(g, image) for g in self.cuts.vectors])
             self.center, self.cuts = center, replace(self.cuts, pulls=pulls)
 
+    def move(self, shift: np.ndarray) -> None:
+        """Hear that all w are told from another origin, further by this shift: cuts stay what they are."""
+        rises = np.array([inner(g, shift) for g in self.cuts.vectors])
+        self.cuts = replace(self.cuts, offsets=self.cuts.offsets + rises)
+        self.w, self.best, self.gap = self.w - shift, None, np.inf
+
     def forget(self, keep: int) -> None:
         """Drop cuts that had no multiplier for `keep` rounds."""
         cuts = self.cuts

@@ -55,6 +55,7 @@ class OneSlack(Solver):
     """
 
     name: ClassVar[str] = "one-slack"
+    keeps_states: ClassVar[bool] = False
     honours: ClassVar[tuple[str, ...]] = (PRIOR,)
     keep: int = 50
     accuracy: float = 0.1

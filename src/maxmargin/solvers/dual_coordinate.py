@@ -26,6 +26,7 @@ import numpy as np
 from maxmargin._core import core
 from maxmargin.models.base import Written
 from maxmargin.problem import Problem, Support
+from maxmargin.problem.regularizer import Prior
 from maxmargin.solvers.base import Solver, StepReport, option
 from maxmargin.solvers.dual_state import PRECISIONS, DualState, open_state
 
@@ -70,7 +71,8 @@ class DualCoordinate(Solver):
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
     ) -> CoordinateState | SearchState:
         single = self.precision == "single"
-        written = problem.examples.written() if problem.rescaling == "margin" else None
+        plain = problem.rescaling == "margin" and not isinstance(problem.regularizer, Prior)
+        written = problem.examples.written() if plain else None
         if written is None:
             return SearchState(open_state(problem, tol, rng, single, warm), CARE * tol)
         if self.precision == "auto" and written.scale is not None:

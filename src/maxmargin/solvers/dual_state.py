@@ -15,6 +15,7 @@ import numpy as np
 from maxmargin._core import core
 from maxmargin.models.base import NOISE, beaten
 from maxmargin.problem import Problem, Support
+from maxmargin.problem.regularizer import Prior
 from maxmargin.runtime.executor import workers
 
 RULES = {"wss2": 0, "mvp": 1, "frank-wolfe": 2}
@@ -54,10 +55,15 @@ class DualState:
         # Slack rescaling multiplies by losses: double precision only.
         # So does a distant origin to the scores: those of w alone may be far above the losses.
         self.origin: np.ndarray | None = getattr(problem.examples, "origin", None)
+        prior = problem.regularizer
+        self.prior: Prior | None = prior if isinstance(prior, Prior) else None
+        self.mean = None if self.prior is None else self.prior.mean
         plain = problem.rescaling == "margin" and not problem.examples.kernelised
-        self.single = single and plain and self.origin is None
+        self.single = single and plain and self.origin is None and self.mean is None
         self.lean = lean
         self.core = self._open(problem)
+        if self.prior is not None:
+            self.take_prior(self.prior)
         # g_i of each block, as its last oracle visit saw it
         self.violations = np.full(problem.n_blocks, np.inf)
         self.oracle_calls = 0
@@ -69,6 +75,26 @@ class DualState:
         if self.origin is not None:
             state.set_origin(self.origin)
         return state
+
+    def take_prior(self, prior: Prior) -> None:
+        """Work in the metric of this prior and within its bounds, from now on."""
+        self.prior, self.mean, none = prior, prior.mean, np.empty(0)
+        d = self.problem.dimension
+        lower = none if prior.bound is None else np.where(prior.bound, 0.0, -np.inf)
+        if prior.full:
+            matrix = np.ascontiguousarray(np.asarray(prior.scale) @ np.asarray(prior.scale).T)
+            self.core.set_metric(none, lower, matrix.ravel())
+        else:
+            ones = np.ndim(prior.scale) == 0 and prior.scale == 1.0
+            diagonal = np.broadcast_to(np.asarray(prior.scale) ** 2, (d,))
+            self.core.set_metric(none if ones else np.ascontiguousarray(diagonal), lower, none)
+        if self.mean is not None:
+            self.core.set_origin(self.mean)
+
+    @property
+    def full(self) -> bool:
+        """Whether the metric is that of a covariance matrix."""
+        return self.prior is not None and self.prior.full
 
     def visit(
         self,
@@ -118,9 +144,16 @@ class DualState:
     def sums(self) -> np.ndarray:
         """S of the subgradient method, as its steps have left it."""
         S = self.core.weights(False)
-        if self.origin is None:
+        home = self.origin if self.mean is None else self.mean
+        if home is None:
             return S
-        return S - self.core.steps / len(self.problem.active) * self.origin
+        return S - self.core.steps / len(self.problem.active) * home
+
+    def lag(self) -> float:
+        """R(w) + R*(q) - <q, w>: the part of the gap that the proximal term makes."""
+        if self.prior is not None:
+            return self.core.lag()
+        return 0.5 * self.core.proximity**2 * self.core.squared_distance()
 
     def support(self) -> Support:
         """The planes with positive multipliers."""
@@ -163,14 +196,8 @@ class ExplicitState(DualState):
         # Outputs of a batch are found at one w, then visited in turn: wide enough to feed the workers,
         # narrow enough that w is fresh.
         self.batch = 1 if executor is None and not batched else max(8, 4 * workers(executor))
-        lower = getattr(examples, "lower", None)
-        if lower is None:
-            data = core.ExplicitData(problem.n_blocks, problem.dimension)
-            return core.ExplicitAscent(data, problem.mass, self.lean)
-        data = core.ExplicitData(problem.n_blocks, problem.dimension, lower)
-        state = core.ExplicitAscent(data, problem.mass, self.lean)
-        state.start_bounded(np.maximum(lower, 0.0))
-        return state
+        data = core.ExplicitData(problem.n_blocks, problem.dimension)
+        return core.ExplicitAscent(data, problem.mass, self.lean)
 
     def running(self) -> np.ndarray:
         """The w that the visits see, read-only."""

@@ -21,7 +21,6 @@ from typing import ClassVar
 import numpy as np
 
 from maxmargin.problem import Problem, Support
-from maxmargin.problem.regularizer import PRIOR
 from maxmargin.solvers.base import Solver, StepReport, option
 from maxmargin.solvers.dual_state import PRECISIONS, DualState, open_state
 
@@ -60,7 +59,6 @@ class Proximal(Solver):
     """
 
     name: ClassVar[str] = "proximal"
-    honours: ClassVar[tuple[str, ...]] = (PRIOR,)
     cached_passes: int = 30
     inner: float = 0.4
     momentum: float = 0.4
@@ -105,7 +103,8 @@ class Proximal(Solver):
                 dual = open_state(problem, tol, rng, single=False, lean=lean)
                 dual.oracle_calls = probed
             if k is None:
-                use = self.proximity > 0 and problem.dimension < LARGE and loss > 0
+                # The distance to the centre needs the inverse of a covariance matrix: without the term then.
+                use = self.proximity > 0 and problem.dimension < LARGE and loss > 0 and not dual.full
                 k = min(STIFFEST, self.proximity * problem.C * square / loss) if use else 0.0
         if warm is not None:
             dual.restore(warm)
@@ -158,7 +157,7 @@ class Proximal(Solver):
         """sum_i mass_i g_i, and what the distance from the centre adds to it."""
         ascent = float(problem.mass @ state.dual.known_violations())
         k = state.dual.core.proximity
-        return ascent, 0.5 * k**2 * state.dual.core.squared_distance() if k > 0 else 0.0
+        return ascent, state.dual.lag() if k > 0 else 0.0
 
     def _balance(self, problem: Problem, state: ProximalState) -> float:
         """Lower k where the centre lags; returns the estimate of the gap, in loss units."""

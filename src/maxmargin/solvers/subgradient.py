@@ -60,7 +60,7 @@ class Subgradient(Solver):
     def _last(self, problem: Problem, state: DualState) -> tuple[np.ndarray, Support]:
         """The last iterate, and each block's counts scaled to its mass (also in the middle of a pass)."""
         w = state.sums() * (len(problem.active) / state.core.steps)
-        return w, state.support().rescaled(problem.mass)
+        return self._home(state, w), state.support().rescaled(problem.mass)
 
     def ready(self, state: DualState) -> bool:
         return state.passes > 0
@@ -72,7 +72,12 @@ class Subgradient(Solver):
         # sum_t S_t = (T + 1) S_T - sum_j j delta_j,   average = 2 n / (T (T + 1)) sum_t S_t
         T, n = state.core.steps, len(problem.active)
         total = (T + 1) * state.sums() - state.core.weighted()
-        return 2.0 * n / (T * (T + 1)) * total, support
+        return self._home(state, 2.0 * n / (T * (T + 1)) * total), support
+
+    @staticmethod
+    def _home(state: DualState, u: np.ndarray) -> np.ndarray:
+        """u seen from the mean of a prior."""
+        return u if state.mean is None else u + state.mean
 
     def learn(self, problem: Problem, state: DualState, slacks: np.ndarray) -> None:
         """Nothing to mend: S is a plain sum."""

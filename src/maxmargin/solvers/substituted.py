@@ -1,4 +1,9 @@
-"""Any solver on a problem with a prior: it works on the plain problem in u, its answers are told in w."""
+"""Solvers on a problem with a prior.
+
+Dual states have the metric of the prior and its bounds in them (``cpp/solvers/metric.hpp``): their solvers
+work in w. For solvers that keep sums of planes, and for priors that are a shift and another C, there is the
+plain problem in u, and the answers are told in w.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +14,10 @@ import numpy as np
 
 from maxmargin.problem import Problem, Support
 from maxmargin.problem.regularizer import Prior
-from maxmargin.problem.substitution import Standard, standard
+from maxmargin.problem.substitution import Standard, shifts, standard
 from maxmargin.solvers.base import Solver, StepReport
+from maxmargin.solvers.free import FreeSolver
+from maxmargin.solvers.subgradient import Subgradient
 
 
 @dataclass
@@ -19,6 +26,16 @@ class SubstitutedState:
 
     standard: Standard
     inner: Any
+
+    def take_mean(self, prior: Prior) -> bool:
+        """Go on with another mean; False where the scales are others, so that nothing kept is of use."""
+        examples: Any = self.standard.problem.examples
+        if not np.array_equal(examples.L, prior.scale):
+            return False
+        assert prior.mean is not None
+        self.inner.move((prior.mean - examples.mean) / examples.L)
+        examples.mean = prior.mean
+        return True
 
 
 @dataclass(frozen=True)
@@ -35,7 +52,7 @@ class SubstitutedSolver(Solver):
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
     ) -> SubstitutedState:
         plain = standard(problem)
-        return SubstitutedState(plain, self.solver.start(plain.problem, tol, rng, plain.warm(warm)))
+        return SubstitutedState(plain, self.solver.start(plain.problem, tol, rng, warm))
 
     def step(self, problem: Problem, state: SubstitutedState) -> StepReport:
         report = self.solver.step(state.standard.problem, state.inner)
@@ -57,4 +74,11 @@ def fitted_to(problem: Problem, solver: Solver) -> Solver:
     missing = [name for name in problem.regularizer.needs if name not in solver.honoured()]
     if missing:
         raise ValueError(f"solver {solver.name!r} does not honour {' and '.join(missing)}")
-    return SubstitutedSolver(solver) if isinstance(problem.regularizer, Prior) else solver
+    prior = problem.regularizer
+    if not isinstance(prior, Prior):
+        return solver
+    if prior.free is not None:
+        if isinstance(solver, Subgradient):
+            raise ValueError("solver 'subgradient' does not take infinite scales of a prior")
+        return FreeSolver(solver if solver.keeps_states else SubstitutedSolver(solver))
+    return solver if solver.keeps_states and not shifts(problem) else SubstitutedSolver(solver)

@@ -1,0 +1,224 @@
+"""Treebanks in shards: sentences and trees as mapped text, made into words and trees when asked for.
+
+    data      the words of all sentences, UTF-8, a line feed after each word but the last of a sentence
+    offsets   bytes where each sentence begins
+    trees     the trees in Penn brackets, one after the other, and
+    starts    bytes where each begins; neither where no trees were given
+
+In memory are the offsets. ``rows`` of a shard counts the bytes of ``data``, ``entries`` those of ``trees``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from maxmargin.data.manifest import Shard, ShardError, file_name
+from maxmargin.data.shard_writer import SHARD_BYTES, ShardWriter
+from maxmargin.data.trees import Tree, TreeError, as_tree, clean, read_trees, write_trees
+
+
+class TreeShardWriter(ShardWriter):
+    """What ``ShardWriter(folder, kind="trees")`` makes: ``add`` takes a sentence and its tree."""
+
+    def __init__(
+        self,
+        folder: Any,
+        kind: str = "trees",
+        shard_bytes: int = SHARD_BYTES,
+        overwrite: bool = False,
+        dtype: Any = None,
+        grow: bool = False,
+    ):
+        if dtype is not None or grow:
+            raise ValueError("trees have no dtype and no columns to grow")
+        super().__init__(folder, kind, shard_bytes, overwrite)
+        self.dtype, self.features = np.dtype("u1"), 1
+
+    def add(self, X: Any, Y: Any = None) -> None:
+        """A sentence, words or one string of them, and its tree; X may be None where there is a tree."""
+        if self.labelled is None:
+            self.labelled = Y is not None
+        if self.labelled != (Y is not None):
+            raise ValueError(f"Y must be given for all examples or for none; see {self.examples}")
+        try:
+            tree = None if Y is None else as_tree(Y)
+            words = words_of(X, tree)
+            text = "" if tree is None else brackets(tree, words)
+        except ValueError as error:
+            raise ValueError(f"example {self.examples}: {error}") from None
+        sentence, drawn = "\n".join(words).encode("utf-8"), text.encode("utf-8")
+        if self.buffer and self.buffered + len(sentence) + len(drawn) > self.shard_bytes:
+            self._flush()
+        self.buffer.append((sentence, drawn))
+        self.buffered += len(sentence) + len(drawn)
+        self.examples += 1
+
+    def _flush(self) -> None:
+        """Write the buffered examples as a shard."""
+        parts: dict[str, np.ndarray] = {}
+        for j, (text, starts) in enumerate([("data", "offsets"), ("trees", "starts")]):
+            if j == 1 and not self.labelled:
+                break
+            pieces = [pair[j] for pair in self.buffer]
+            parts[text] = np.frombuffer(b"".join(pieces), dtype=np.uint8)
+            parts[starts] = np.cumsum([0, *map(len, pieces)]).astype("<i8")
+        k = len(self.shards)
+        files = {part: self._write(k, part, array) for part, array in parts.items()}
+        drawn = len(parts["trees"]) if self.labelled else 0
+        self.shards.append(Shard(len(self.buffer), len(parts["data"]), drawn, files))
+        self._empty()
+
+    def _layout(self) -> str:
+        return "text"
+
+    def _label_state(self) -> None:
+        return None
+
+
+def words_of(X: Any, tree: Tree | None) -> list[str]:
+    """The words of a sentence; refuses what is none, or not that of the tree."""
+    if X is None and tree is None:
+        raise ValueError("a sentence, a tree or both are needed, got neither")
+    words = tree.leaves() if X is None and tree is not None else X
+    words = words.split() if isinstance(words, str) else list(words)
+    for word in words:
+        if not isinstance(word, str) or not word or "\n" in word:
+            raise ValueError(f"a word must be a text without a line feed, got {word!r}")
+    if not words:
+        raise ValueError("the sentence is empty")
+    if tree is not None and tree.leaves() != words:
+        raise ValueError(f"the tree has the leaves {tree.leaves()}, but the sentence is {words}")
+    return [str(word) for word in words]
+
+
+def brackets(tree: Tree, words: list[str]) -> str:
+    """The tree as text that gives the same tree again."""
+    text = write_trees([tree])
+    if Tree.fromstring(text) != tree:
+        raise ValueError(
+            "brackets cannot hold this tree: a word is a bracket; write -LRB- and -RRB-"
+        )
+    return text
+
+
+class MappedTexts(Sequence):
+    """Texts in mapped files, by offsets; an item is decoded and made when it is asked for."""
+
+    def __init__(self, parts: list[np.ndarray], starts: list[np.ndarray], paths: list[Path]):
+        self.parts, self.starts, self.paths = parts, starts, paths
+        self.firsts = np.cumsum([0, *(len(own) - 1 for own in starts)])
+
+    def __len__(self) -> int:
+        return int(self.firsts[-1])
+
+    def __getitem__(self, key: Any) -> Any:
+        """An item, or a list of several."""
+        if not isinstance(key, int | np.integer):
+            return [self[int(i)] for i in np.arange(len(self))[key]]
+        i = range(len(self))[key]
+        k = int(np.searchsorted(self.firsts, i, side="right")) - 1
+        a, b = self.starts[k][i - self.firsts[k] : i - self.firsts[k] + 2]
+        try:
+            return self.made(self.parts[k][a:b].tobytes().decode("utf-8"))
+        except (UnicodeDecodeError, TreeError) as error:
+            raise ShardError(f"{self.paths[k]}: example {i} is not readable: {error}") from None
+
+    def made(self, text: str) -> Any:
+        """The item of a text."""
+        raise NotImplementedError
+
+
+class MappedSentences(MappedTexts):
+    """Sentences, each a list of words: X of a grammar."""
+
+    def made(self, text: str) -> list[str]:
+        return text.split("\n")
+
+
+class MappedTrees(MappedTexts):
+    """Trees: Y of a grammar."""
+
+    def made(self, text: str) -> Tree:
+        return Tree.fromstring(text)
+
+
+def open_trees(data: Any) -> tuple[MappedSentences, MappedTrees | None]:
+    """X and Y of a ``ShardedDataset`` of trees."""
+    shards = data.manifest.shards
+    if len({shard.entries == 0 for shard in shards}) > 1:
+        raise ShardError("some shards have trees, others none")
+
+    def texts(kind: Any, text: str, starts: str, sizes: list[int]) -> Any:
+        parts, firsts, paths = [], [], []
+        for k, (shard, size) in enumerate(zip(shards, sizes, strict=True)):
+            own = np.array(data._map(k, starts, "<i8", (shard.examples + 1,)))
+            if own[0] != 0 or own[-1] != size or (np.diff(own) < 1).any():
+                path = data.folder / file_name(k, starts)
+                raise ShardError(f"{path}: the offsets do not fit the {size} bytes of text")
+            parts.append(data._map(k, text, "|u1", (size,)))
+            firsts.append(own)
+            paths.append(data.folder / file_name(k, text))
+        return kind(parts, firsts, paths)
+
+    X = texts(MappedSentences, "data", "offsets", [shard.rows for shard in shards])
+    if shards[0].entries == 0:
+        return X, None
+    return X, texts(MappedTrees, "trees", "starts", [shard.entries for shard in shards])
+
+
+def penn_trees(path: Path, top: str | None) -> Iterator[Tree]:
+    """The trees of a file in brackets, one by one: the file is never in memory as a whole."""
+    buffered: list[str] = []
+    depth, began = 0, 1
+    with open(path, encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            if depth == 0 and (not line.strip() or line.lstrip()[0] in "#%;"):
+                continue
+            began = number if not buffered else began
+            buffered.append(line)
+            depth += line.count("(") - line.count(")")
+            if depth <= 0:
+                yield from parsed(path, began, buffered, top)
+                buffered, depth = [], 0
+    if buffered:
+        yield from parsed(path, began, buffered, top)
+
+
+def parsed(path: Path, began: int, lines: list[str], top: str | None) -> list[Tree]:
+    """The trees of some lines; errors name the file and the line of the file."""
+    try:
+        return read_trees("".join(lines), top)
+    except TreeError as error:
+        raise TreeError(f"{path}, from line {began} on: {error}") from None
+
+
+def trees_to_shards(
+    paths: Any,
+    folder: Any,
+    top: str | None = None,
+    cleaned: bool = True,
+    shard_bytes: int = SHARD_BYTES,
+    overwrite: bool = False,
+) -> Path:
+    """Files of trees in Penn brackets into shards for ``Grammar``.
+
+    Parameters
+    ----------
+    paths : path, or a sequence of paths
+    top : str or None
+        The label for an outer bracket without one; None takes it away.
+    cleaned : bool
+        Drop traces, function tags and unary loops (``data.trees.clean``); trees of which nothing is left go.
+    """
+    single = isinstance(paths, str | Path)
+    with TreeShardWriter(folder, "trees", shard_bytes, overwrite) as writer:
+        for path in [paths] if single else paths:
+            for tree in penn_trees(Path(path), top):
+                kept = clean(tree) if cleaned else tree
+                if kept is not None:
+                    writer.add(None, kept)
+    return Path(folder)

@@ -1,0 +1,178 @@
+"""Bags: two classes of examples, each a bag of candidates, of which the best one speaks (latent detectors).
+
+    f(x) = max_z <w, x_z>                   the second class where f(x) > 0; z is hidden
+    positive:   xi_i(w) = max(0, 1 - f(x_i))        negative:   xi_i(w) = max(0, 1 + f(x_i))
+
+A negative's slack is convex: each of its candidates must score below -1, and the worst of them is the hard
+negative that the oracle finds. A positive's is not: with its candidate z chosen it is max(0, 1 - <w, x_z>),
+no less than it was, and equal where z is the best. So a round of ``LatentSVM`` is a problem over groups of
+constraints (``models.groups``): one row for a positive, all rows of its bag for a negative.
+
+``coef_`` is w, (d,), or (d + 1,) with a bias, the bias last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from maxmargin.data.labels import LabelSet
+from maxmargin.data.memory import FeatureRows, feature_rows
+from maxmargin.models.base import check_bias, check_lengths
+from maxmargin.models.groups import GroupExamples
+from maxmargin.models.latent import Latent
+
+STARTS = ("means", "first", "random")
+
+
+class BagExamples(GroupExamples):
+    """Bags whose positives have chosen; complete outputs are (label number, candidate), -1 for none."""
+
+    def __init__(self, rows: FeatureRows, chosen: Sequence[tuple[int, int]]):
+        starts, ends = rows.offsets[:-1], rows.offsets[1:]
+        groups = [
+            np.array([starts[i] + z]) if positive else np.arange(starts[i], ends[i])
+            for i, (positive, z) in enumerate(chosen)
+        ]
+        signs = np.repeat(
+            [1.0 if positive else -1.0 for positive, _ in chosen], [*map(len, groups)]
+        )
+        first = np.concatenate([[0], np.cumsum([len(group) for group in groups])])
+        super().__init__(rows, first, np.concatenate(groups), signs, np.ones(len(signs)))
+
+    def predict(self, w: np.ndarray, n_jobs: int) -> Any:
+        """The class and the best candidate of every bag."""
+        return best_candidates(self.rows, w, n_jobs)
+
+
+def best_candidates(rows: FeatureRows, w: np.ndarray, n_jobs: int = 1) -> list[tuple[int, int]]:
+    """The class and the best candidate of every bag; at a score of zero the first class."""
+    scores = rows.core.rows.scores(np.ascontiguousarray(w, dtype=np.float64), n_jobs)
+    found = []
+    for a, b in zip(rows.offsets[:-1], rows.offsets[1:], strict=True):
+        z = int(np.argmax(scores[a:b]))
+        found.append((int(scores[a + z] > 0), z))
+    return found
+
+
+class Bags(Latent):
+    """A bag of candidates, and whether one of them is what is looked for; fit it with ``LatentSVM``.
+
+    X is a list of arrays or CSR matrices (m_i, d), m_i >= 1: a row for each candidate, such as a place
+    in an image with its parts. Of the two labels the second in order is the positive one.
+
+    Parameters
+    ----------
+    bias : float or None
+        Append a constant feature of this value to every candidate.
+    start : "means", "first" or "random"
+        First candidates of the positives: the best in the direction from the mean of all negative
+        candidates to that of all positive ones, the first of each bag, or drawn.
+    """
+
+    own: ClassVar[bool] = False  # type: ignore[assignment]
+
+    def __init__(self, bias: float | None = None, start: str = "means"):
+        self.bias = bias
+        self.start = start
+
+    def initialize(self, X: Any, Y: Any) -> None:
+        """Learn the two classes and the number of features."""
+        check_bias(self.bias)
+        if self.start not in STARTS:
+            raise ValueError(f"Bags: start must be one of {list(STARTS)}, got {self.start!r}")
+        check_lengths(X, Y)
+        labels = LabelSet(Y)
+        if len(labels) != 2:
+            raise ValueError(f"Bags: Y must hold 2 classes, got {labels.classes.tolist()}")
+        rows = feature_rows(X, None, self.bias, names="X[{}]")
+        self._settle_bags(labels, rows.n_features)
+
+    def _settle_bags(self, labels: LabelSet, n_features: int) -> None:
+        self.labels_, self.classes_, self.n_features_ = labels, labels.classes, n_features
+        self.size_joint_feature = n_features + (self.bias is not None)
+        self.inner_, self.flat = self, True
+
+    def read(self, X: Any) -> FeatureRows:
+        """The candidates of all bags, in the core."""
+        check_lengths(X, None)
+        rows = feature_rows(X, self.n_features_, self.bias, names="X[{}]")
+        empty = np.flatnonzero(np.diff(rows.offsets) == 0)
+        if len(empty):
+            raise ValueError(f"X[{empty[0]}] is an empty bag: at least one candidate is needed")
+        return rows
+
+    def encode(self, Y: Any) -> np.ndarray:
+        """0 or 1 for each label; refuses others."""
+        codes = self.labels_.encode(Y)
+        if (codes < 0).any():
+            i = int(np.argmin(codes))
+            raise ValueError(f"Y[{i}] = {Y[i]!r} is not among the classes of the model")
+        return codes
+
+    def begin(self, X: Any, Y: Any, seed: int) -> list[tuple[int, int]]:
+        """First candidates of the positives."""
+        if self.start == "means":
+            return self.completions(X, Y, self._direction(X, Y))
+        rows, codes = self.read(X), self.encode(Y)
+        drawn = np.random.default_rng(seed).random(len(codes)) * (self.start == "random")
+        places = (drawn * np.diff(rows.offsets)).astype(int)
+        return [(int(c), int(z) if c else -1) for c, z in zip(codes, places, strict=True)]
+
+    def _direction(self, X: Any, Y: Any) -> np.ndarray:
+        """From the mean of negative candidates to that of positive ones."""
+        codes = self.encode(Y)
+        sums, counts = np.zeros((2, self.n_features_)), np.zeros(2)
+        for i, code in enumerate(codes.tolist()):
+            sums[code] += np.asarray(X[i].sum(axis=0)).ravel()
+            counts[code] += X[i].shape[0]
+        direction = sums[1] / counts[1] - sums[0] / counts[0]
+        return np.append(direction, 0.0) if self.bias is not None else direction
+
+    def completions(self, X: Any, Y: Any, w: np.ndarray) -> list[tuple[int, int]]:
+        """The best candidate at w of every positive bag."""
+        found = best_candidates(self.read(X), w)
+        codes = self.encode(Y).tolist()
+        return [(c, z if c else -1) for c, (_, z) in zip(codes, found, strict=True)]
+
+    def over(self, X: Any, outputs: Any = None, executor: Any = None) -> BagExamples:
+        """The constraints that complete outputs give; without outputs for prediction only."""
+        rows = self.read(X)
+        return BagExamples(rows, [(0, -1)] * len(X) if outputs is None else outputs)
+
+    def observed(self, outputs: Any) -> Any:
+        """The labels of complete outputs."""
+        return self.classes_[np.array([code for code, _ in outputs], dtype=np.int64)]
+
+    def scores(self, X: Any, w: np.ndarray) -> np.ndarray:
+        """f(x) of every bag, for ranking."""
+        rows = self.read(X)
+        scores = rows.core.rows.scores(np.ascontiguousarray(w, dtype=np.float64), 1)
+        return np.maximum.reduceat(scores, rows.offsets[:-1])
+
+    def inference(self, x: Any, w: np.ndarray) -> Any:
+        """The label of a bag."""
+        return self.observed(self.over([x]).predict(w, 1))[0]
+
+    def loss(self, y: Any, y_hat: Any) -> float:
+        """1 for the wrong label."""
+        return float(y != y_hat)
+
+    def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
+        """Named parts of w: ``weights`` (d,) and, with a bias, ``bias`` ()."""
+        w = np.asarray(w)
+        if self.bias is None:
+            return {"weights": w}
+        return {"weights": w[:-1], "bias": np.asarray(w[-1] * self.bias)}
+
+    def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        state = {"bias": self.bias, "start": self.start, "n_features": self.n_features_}
+        return {**state, **self.labels_.state()}, {}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> Bags:
+        model = cls(state["bias"], state["start"])
+        model._settle_bags(LabelSet.from_state(state), int(state["n_features"]))
+        return model

@@ -1,0 +1,199 @@
+"""Weights without any regulariser: infinite scales of a prior.
+
+    min P(w) where R does not depend on w_F;   in the dual  sum a psi_F = 0  is one more condition
+
+By proximal points, each of them a problem with an ordinary prior, which any solver takes:
+
+    repeat:   w = argmin P(w) + 1/(2 s^2) |w_F - c|^2;     c <- c - s^2 sum a psi_F,  which is w_F
+
+The certificate needs multipliers that meet the condition. Those of the last w miss it by r = sum a psi_F;
+they are mended, with the true output taking what the others give up:
+
+    a_p <- kappa a_p (1 - <lambda, psi_p,F>),     (sum_p a_p psi_p,F psi_p,F') lambda = r
+
+kappa <= 1 keeps every block within its mass. Where a multiplier would become negative it is put to zero and
+lambda is found anew; where nothing helps, all mass on the true output meets the condition always.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from maxmargin.problem import Problem, Support
+from maxmargin.problem.regularizer import Prior
+from maxmargin.solvers.base import Solver, StepReport
+from maxmargin.solvers.dual_state import DualState, open_state
+
+ROUNDS = 30  # of mending
+GROWTH, MOST = 4.0, 1e4  # of s^2, when the condition is met too slowly
+SLOW = 0.3  # of the last residual, still left
+SURE = 0.1  # of the price of mending: a gap of the proximal problem that does not blur the residual
+INNER = 0.3  # of tol, for the proximal problems
+EXACT = 1e-13  # of sum a |psi_F| that may be left of r
+
+
+class Mender:
+    """Multipliers that meet sum a psi_F = 0, from some that nearly do."""
+
+    def __init__(self, problem: Problem, truth: Support, columns: np.ndarray):
+        self.problem, self.truth, self.columns = problem, truth, columns
+        self.missed = np.zeros(len(columns))  # r of the last multipliers
+        sizes = problem.examples.output_sizes(truth.blocks)
+        self.ends = np.cumsum(sizes)
+        self.starts = self.ends - sizes
+        self.place = np.full(problem.n_blocks, -1)
+        self.place[truth.blocks] = np.arange(len(truth))
+
+    def mend(self, support: Support) -> Support:
+        """A dual point of the problem with free weights."""
+        rows = self.problem.examples.select(
+            support.blocks, support.outputs, self.columns, self.problem.rescaling
+        )
+        self.missed = support.multipliers @ rows
+        factors = balance(rows, support.multipliers)
+        if factors is None:
+            return self.truth
+        n, a = self.problem.n_blocks, support.multipliers
+        moves = rows.any(axis=1)  # the others, the true outputs among them, keep what they have
+        before = np.bincount(support.blocks, a * moves, minlength=n)
+        after = np.bincount(support.blocks, a * moves * factors, minlength=n)
+        fits = np.divide(before, after, out=np.ones(n), where=after > 0)
+        kappa = min(1.0, float(fits.min()))
+        kept = np.where(moves, kappa * a * factors, a)
+        return self.with_truth(support, kept, np.maximum(before - kappa * after, 0.0))
+
+    def with_truth(self, support: Support, multipliers: np.ndarray, rest: np.ndarray) -> Support:
+        """The planes with these multipliers, and true outputs with what is left of each block."""
+        blocks = np.flatnonzero(rest > 0)
+        places, outputs = self.place[blocks], self.truth.outputs
+        if isinstance(outputs, np.ndarray):
+            parts = [outputs[self.starts[p] : self.ends[p]] for p in places]
+            kind = support.outputs.dtype
+            joined: Any = np.concatenate([support.outputs, *(p.astype(kind) for p in parts)])
+        else:
+            joined = [*support.outputs, *(outputs[p] for p in places)]
+        return Support(
+            np.concatenate([support.blocks, blocks]),
+            np.concatenate([multipliers, rest[blocks]]),
+            joined,
+        )
+
+
+def balance(rows: np.ndarray, a: np.ndarray) -> np.ndarray | None:
+    """Factors t >= 0, near one, with sum_p a_p t_p rows_p = 0; None where none are found."""
+    factors, used = np.ones(len(a)), rows.any(axis=1) & (a > 0)
+    size = a @ np.abs(rows)
+    for _ in range(ROUNDS):
+        left = (a * factors) @ rows
+        if (np.abs(left) <= EXACT * size).all():
+            return factors
+        if not used.any():
+            return None
+        part = rows[used]
+        gram = (part * a[used, None]).T @ part
+        step = np.linalg.lstsq(gram, left, rcond=None)[0]
+        factors[used] -= part @ step
+        wrong = factors < 0
+        factors[wrong], used[wrong] = 0.0, False
+    return None
+
+
+@dataclass
+class FreeState:
+    """The proximal problem, the solver's state on it, and the last mended point."""
+
+    problem: Problem
+    inner: Any
+    rng: np.random.Generator
+    tol: float
+    mender: Mender
+    spread: float = 1.0  # s^2
+    residual: float = np.inf
+    point: tuple[np.ndarray, Support] | None = None
+
+
+@dataclass(frozen=True)
+class FreeSolver(Solver):
+    """A solver inside the proximal points of the free weights; ``solver`` takes ordinary priors."""
+
+    solver: Solver
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return self.solver.name
+
+    @property
+    def verifies(self) -> bool:
+        return self.solver.verifies
+
+    def start(
+        self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
+    ) -> FreeState:
+        prior = problem.regularizer
+        assert isinstance(prior, Prior) and prior.free is not None
+        inner = copy.copy(problem)
+        inner.regularizer = near(prior, np.zeros(problem.dimension), 1.0)
+        truth = open_state(inner, tol, rng).support()
+        mender = Mender(problem, truth, np.flatnonzero(prior.free))
+        state = FreeState(inner, None, rng, INNER * tol, mender)
+        state.inner = self.solver.start(inner, state.tol, rng, warm)
+        return state
+
+    def step(self, problem: Problem, state: FreeState) -> StepReport:
+        report = self.solver.step(state.problem, state.inner)
+        w, support = self.solver.solution(state.problem, state.inner)
+        mended = state.mender.mend(support)
+        state.point, dual = (w, mended), problem.dual_objective(mended)
+        prior: Any = state.problem.regularizer
+        away = (w - prior.mean)[state.mender.columns]
+        apart = float(away @ away) / (2 * state.spread)
+        seen = report.estimate * problem.total  # the gap of the proximal problem
+        price = report.dual - apart - dual  # of mending
+        if seen <= price:
+            center = prior.mean.copy()
+            center[state.mender.columns] -= state.spread * state.mender.missed
+            if seen <= SURE * price:
+                residual = float(np.abs(state.mender.missed).max())
+                slow = residual > SLOW * state.residual and state.spread < MOST
+                state.spread *= GROWTH if slow else 1.0
+                state.residual = residual
+            self.recenter(problem, state, center, support)
+        return replace(report, estimate=max(seen + price, 0.0) / problem.total, dual=dual)
+
+    def recenter(
+        self, problem: Problem, state: FreeState, center: np.ndarray, support: Support
+    ) -> None:
+        """The next proximal point."""
+        prior: Any = problem.regularizer
+        state.problem.regularizer = following = near(prior, center, state.spread)
+        inner = state.inner
+        dual = inner if isinstance(inner, DualState) else getattr(inner, "dual", None)
+        if isinstance(dual, DualState) and dual.prior is not None:
+            dual.take_prior(following)
+        elif not inner.take_mean(following):
+            state.inner = self.solver.start(state.problem, state.tol, state.rng, support)
+
+    def solution(self, problem: Problem, state: FreeState) -> tuple[np.ndarray, Support]:
+        if state.point is not None:
+            return state.point
+        w, support = self.solver.solution(state.problem, state.inner)
+        return w, state.mender.mend(support)
+
+    def ready(self, state: FreeState) -> bool:
+        return self.solver.ready(state.inner)
+
+    def learn(self, problem: Problem, state: FreeState, slacks: np.ndarray) -> None:
+        self.solver.learn(state.problem, state.inner, slacks)
+
+
+def near(prior: Prior, w: np.ndarray, spread: float) -> Prior:
+    """The prior with its free weights held near those of w."""
+    assert prior.free is not None
+    mean = np.zeros(len(w)) if prior.mean is None else prior.mean
+    mean = np.where(prior.free, w, mean)
+    scale = np.where(prior.free, np.sqrt(spread), prior.scale)
+    return Prior(mean, scale, prior.bound, prior.metric, prior.needs)
