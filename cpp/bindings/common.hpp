@@ -36,6 +36,7 @@ void bind_multiclass(nb::module_& m);
 void bind_chain(nb::module_& m);
 void bind_grammar(nb::module_& m);
 void bind_groups(nb::module_& m);
+void bind_factor_graph(nb::module_& m);
 void bind_explicit(nb::module_& m);
 void bind_simplex_qp(nb::module_& m);
 

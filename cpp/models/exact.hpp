@@ -35,9 +35,10 @@ class Exact {
         structure_.truth(i, truth.data());
         structure_.open(i, W.data(), s, true, 1);
         const double top = structure_.best(s, W.data(), y.data());
-        xi[i] = top - structure_.score(s, truth.data());
+        const double own = structure_.score(s, truth.data());
+        xi[i] = top - own;
         if constexpr (requires { s.ceiling; })
-          if (ceilings) ceilings[i] = s.ceiling;
+          if (ceilings) ceilings[i] = s.ceiling - own;
         if (outputs) std::copy(y.begin(), y.end(), outputs + first_[i]);
       }
     });

@@ -12,7 +12,16 @@ from maxmargin.classifiers import BinarySVC, MulticlassSVC
 from maxmargin.estimators import StructuralSVM
 from maxmargin.generalized import GeneralizedSVM, RegressionSVR
 from maxmargin.io.model_file import ModelFileError, read, write
-from maxmargin.models import Binary, Chain, Grammar, Kernel, Latent, Multiclass
+from maxmargin.models import (
+    Binary,
+    Chain,
+    FactorGraph,
+    Grammar,
+    Kernel,
+    Latent,
+    Multiclass,
+    MultiLabel,
+)
 from maxmargin.models.groups import Groups, Regression
 from maxmargin.problem import Certificate
 
@@ -22,7 +31,18 @@ ESTIMATORS = {
 }
 MODELS = {
     kind.__name__: kind
-    for kind in (Binary, Multiclass, Chain, Grammar, Kernel, Latent, Groups, Regression)
+    for kind in (
+        Binary,
+        Multiclass,
+        Chain,
+        Grammar,
+        FactorGraph,
+        MultiLabel,
+        Kernel,
+        Latent,
+        Groups,
+        Regression,
+    )
 }
 SAVED = (
     "C",

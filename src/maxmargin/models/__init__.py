@@ -3,10 +3,23 @@
 from maxmargin.models.base import Model
 from maxmargin.models.binary import Binary
 from maxmargin.models.chain import Chain
+from maxmargin.models.factor_graph import FactorGraph
 from maxmargin.models.grammar import Grammar
 from maxmargin.models.joint_kernel import JointKernel
 from maxmargin.models.kernel import Kernel
 from maxmargin.models.latent import Latent
 from maxmargin.models.multiclass import Multiclass
+from maxmargin.models.multilabel import MultiLabel
 
-__all__ = ["Binary", "Chain", "Grammar", "JointKernel", "Kernel", "Latent", "Model", "Multiclass"]
+__all__ = [
+    "Binary",
+    "Chain",
+    "FactorGraph",
+    "Grammar",
+    "JointKernel",
+    "Kernel",
+    "Latent",
+    "Model",
+    "MultiLabel",
+    "Multiclass",
+]
