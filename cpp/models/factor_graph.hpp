@@ -133,6 +133,54 @@ class FactorGraph {
       });
   }
 
+  // Parts of a visit, for methods that move one factor at a time.
+  void open_nodes(int64_t block, const double* W, Scratch& s) const {
+    const Shape& g = begin(block, s, true, false);
+    NodeScores scores{*this, s, W};
+    for (int v = 0; v < g.nodes(); ++v) scores.write(g, v, 1);
+    s.move.clear();
+  }
+  // Loss and score of each label of one node.
+  void node_scores(int64_t block, int v, const double* W, double* out) const {
+    const Shape& g = data_.shape_of(block);
+    const NodeType& type = data_.node_types[g.type[v]];
+    const int64_t row = data_.node_row[data_.node_first[block] + v];
+    const double* cost = costs(g, block, v);
+    for (int k = 0; k < type.labels(); ++k)
+      out[k] = node_weight(block, v) * cost[k] + column_score(type.bank, row, type.column[k], W);
+  }
+  // Scores of all pairs of labels of one link, row-major by its end a.
+  void link_scores(int64_t block, int l, const double* W, double* out) const {
+    const Shape& g = data_.shape_of(block);
+    const int rows = g.count[g.a[l]], columns = g.count[g.b[l]];
+    for (int p = 0; p < rows; ++p)
+      for (int q = 0; q < columns; ++q) {
+        double sum = 0;
+        each_column(g, block, l, p, q, [&](int bank, int32_t column, int64_t row) {
+          sum += column_score(bank, row, column, W);
+        });
+        out[p * columns + q] = sum;
+      }
+  }
+  double pair_score(int64_t block, int l, int p, int q, const double* W) const {
+    double sum = 0;
+    each_column(data_.shape_of(block), block, l, p, q,
+                [&](int bank, int32_t column, int64_t row) { sum += column_score(bank, row, column, W); });
+    return sum;
+  }
+  void push_node(Scratch& s, const Shape& g, int v, int label, double c) const {
+    const NodeType& type = data_.node_types[g.type[v]];
+    const int32_t column = type.column[label];
+    if (column >= 0) s.move.push_back({type.bank, column, data_.node_row[data_.node_first[s.block] + v], c});
+  }
+  void push_pair(Scratch& s, const Shape& g, int l, int p, int q, double c) const {
+    each_column(g, s.block, l, p, q,
+                [&](int bank, int32_t column, int64_t row) { s.move.push_back({bank, column, row, c}); });
+  }
+  double node_loss(int64_t block, int v, int label) const {
+    return costs(data_.shape_of(block), block, v)[label] * node_weight(block, v);
+  }
+
   // s_i(y) up to a constant of the block (and, after a partial opening, of the compared outputs).
   double score(const Scratch& s, const Label* y) const {
     const Shape& g = data_.shape_of(s.block);
@@ -351,21 +399,34 @@ class FactorGraph {
       if (g.a[l] == v || !marked[g.a[l]]) f(l);
     }
   }
-  void push_node(Scratch& s, const Shape& g, int v, int label, double c) const {
-    const NodeType& type = data_.node_types[g.type[v]];
-    const int32_t column = type.column[label];
-    if (column >= 0) s.move.push_back({type.bank, column, data_.node_row[data_.node_first[s.block] + v], c});
-  }
   void push_link(Scratch& s, const Shape& g, int l, const Label* y, double c) const {
+    push_pair(s, g, l, y[g.a[l]], y[g.b[l]], c);
+  }
+  // Calls f(bank, column, row) for the edges of a link whose ends have the labels p and q.
+  template <class F>
+  void each_column(const Shape& g, int64_t block, int l, int p, int q, F&& f) const {
     for (int32_t e = g.link_first[l]; e < g.link_first[l + 1]; ++e) {
       const Shape::Edge& edge = g.edges[e];
       const EdgeType& type = data_.edge_types[edge.type];
-      const int first = edge.reversed ? g.b[l] : g.a[l], second = edge.reversed ? g.a[l] : g.b[l];
-      const int32_t column = type.column[static_cast<size_t>(y[first]) * g.count[second] + y[second]];
+      const int first = edge.reversed ? q : p, second = edge.reversed ? p : q;
+      const int width = g.count[edge.reversed ? g.a[l] : g.b[l]];
+      const int32_t column = type.column[static_cast<size_t>(first) * width + second];
       if (column < 0) continue;
-      const int64_t row = data_.banks[type.bank].features ? edge_row(s.block, edge.number) : 0;
-      s.move.push_back({type.bank, column, row, c});
+      f(type.bank, column, data_.banks[type.bank].features ? edge_row(block, edge.number) : 0);
     }
+  }
+  double column_score(int number, int64_t row, int32_t column, const double* W) const {
+    if (column < 0) return 0;
+    const Bank& bank = data_.banks[number];
+    const double* own = W + bank.inside + column;
+    if (!bank.features) return *own;
+    double sum = 0;
+    bank.features->with_row(row, [&](const auto& x) {
+      for (int32_t j = 0; j < x.length; ++j)
+        sum += static_cast<double>(x.value(j)) * own[static_cast<int64_t>(x.index(j)) * bank.stride];
+    });
+    if (bank.features->bias != 0) sum += bank.features->bias * own[bank.features->columns * bank.stride];
+    return sum;
   }
 
   double squared_norm_by_table(Scratch& s) const {
