@@ -149,7 +149,7 @@ class Argmax {
   }
 
  private:
-  static constexpr int few = 12;              // binary nodes whose labellings are all tried
+  static constexpr int few = 14;              // binary nodes whose labellings are all tried
   static constexpr int64_t labellings = 256;  // of nodes whose removal leaves a forest
 
   MaxProduct product_;
