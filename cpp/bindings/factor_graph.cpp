@@ -1,6 +1,7 @@
 #include "models/factor_graph.hpp"
 
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 
 #include <algorithm>
 #include <optional>
@@ -193,7 +194,7 @@ void bind_factor_graph(nb::module_& m) {
       .def("add_shape", &add_shape)
       .def("set_examples", &set_examples)
       .def("set_argmax", &set_argmax, nb::arg("method"), nb::arg("iterations"), nb::arg("solver").none())
-      .def_prop_ro("forests", [](const GraphData& g) {
+      .def("forests", [](const GraphData& g) {
         std::vector<uint8_t> forest;
         for (const Shape& shape : g.shapes) forest.push_back(shape.forest);
         return to_numpy(std::move(forest));

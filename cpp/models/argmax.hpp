@@ -2,7 +2,8 @@
 //
 //   forest                          max-product, exact
 //   two labels, all links attract   a cut, exact
-//   else                            message passing, with a proven ceiling
+//   else                            message passing, with a proven ceiling; where that stays above what was found
+//                                   and the graph has few cycles, exactly by conditioning
 //
 // A binary problem is made smaller first. With d_v = theta_v(1) - theta_v(0) + what the links add, whose range over
 // the labels of the other ends is [low_v, high_v]: low_v >= 0 fixes y_v = 1 and high_v <= 0 fixes y_v = 0 in some
@@ -16,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "models/conditioning.hpp"
 #include "models/max_flow.hpp"
 #include "models/messages.hpp"
 #include "models/pairwise.hpp"
@@ -142,18 +144,28 @@ class Argmax {
         break;
     }
     if (p.graph->forest) return ceiling = product_.solve(p, y);
-    if (!p.graph->binary) return messages_.solve(p, options.iterations, y, ceiling);
+    if (!p.graph->binary) return solve_loops(p, options.iterations, y, ceiling);
     return solve_binary(p, options.iterations, y, ceiling);
   }
 
  private:
-  static constexpr int few = 12;  // nodes whose labellings are all tried
+  static constexpr int few = 14;              // binary nodes whose labellings are all tried
+  static constexpr int64_t labellings = 256;  // of nodes whose removal leaves a forest
 
   MaxProduct product_;
   GraphCut cut_;
   MessagePassing messages_;
+  Conditioning conditioning_;
   BinaryRest rest_;
   std::vector<int32_t> part_, best_;
+
+  double solve_loops(const PairwiseView& p, int iterations, int32_t* y, double& ceiling) {
+    const double value = messages_.solve(p, iterations, y, ceiling);
+    if (ceiling - value <= MessagePassing::tiny * (1 + std::abs(value))) return value;
+    double exact = 0;
+    if (!conditioning_.solve(p, labellings, y, exact)) return value;
+    return ceiling = exact;
+  }
 
   double solve_binary(const PairwiseView& p, int iterations, int32_t* y, double& ceiling) {
     rest_.reduce(p, y);
@@ -167,7 +179,7 @@ class Argmax {
     else if (rest.graph->nodes() <= few)
       value = top = try_all(rest);
     else
-      value = messages_.solve(rest, iterations, part_.data(), top);
+      value = solve_loops(rest, iterations, part_.data(), top);
     for (size_t j = 0; j < part_.size(); ++j) y[rest_.nodes[j]] = part_[j];
     const double whole = p.value(y);
     ceiling = whole + std::max(0.0, top - value);

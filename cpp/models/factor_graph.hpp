@@ -12,6 +12,8 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "models/argmax.hpp"
@@ -206,7 +208,7 @@ class FactorGraph {
     const int n = output_size(s.block);
     s.labels.resize(n);
     const PairwiseView p = view(s);
-    double value = s.argmax.solve(p, data_.argmax, s.labels.data(), s.ceiling);
+    double value = solve(p, s);
     if (s.augmented) {  // a search never does worse than what is known
       const int32_t* known = data_.truth.data() + data_.node_first[s.block];
       const double own = p.value(known);
@@ -308,6 +310,14 @@ class FactorGraph {
     return type.cost.data() + static_cast<size_t>(data_.truth[data_.node_first[block] + v]) * type.labels();
   }
   double node_weight(int64_t block, int v) const { return data_.weight[data_.node_first[block] + v]; }
+
+  double solve(const PairwiseView& p, Scratch& s) const {
+    try {
+      return s.argmax.solve(p, data_.argmax, s.labels.data(), s.ceiling);
+    } catch (const std::invalid_argument& error) {
+      throw std::invalid_argument("example " + std::to_string(s.block) + ": " + error.what());
+    }
+  }
 
   const Shape& begin(int64_t block, Scratch& s, bool augmented, bool partial) const {
     const Shape& g = data_.shape_of(block);

@@ -245,8 +245,8 @@ def warn_not_converged(result: Result) -> None:
         advice = "the model's argmax is not exact, so the gap is not proven"
     elif result.status is Status.INEXACT:
         advice = (
-            "the argmax finds no worse output but cannot exclude one: the gap is a proven bound; raise tol, or "
-            "give the model an exact argmax (slack_rescaled_inference for slack rescaling)"
+            "the argmax finds no worse output but cannot exclude one: the gap is a proven bound; raise tol, "
+            "or give the model an exact argmax (slack_rescaled_inference for slack rescaling)"
         )
     elif result.status is Status.PASSES_MADE:
         advice = "solvers.Streaming(passes=None) makes passes until tol is reached"

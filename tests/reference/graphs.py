@@ -18,8 +18,8 @@ def brute_force(counts: Any, unary: Any, links: Any, tables: Any) -> tuple[float
     values = {}
     for y in product(*(range(k) for k in counts)):
         value = sum(unary[first[v] + k] for v, k in enumerate(y))
-        for l, (a, b) in enumerate(links):
-            value += tables[int(starts[l]) + y[a] * counts[b] + y[b]]
+        for start, (a, b) in zip(starts, links, strict=False):
+            value += tables[int(start) + y[a] * counts[b] + y[b]]
         values[y] = value
     top = max(values.values())
     return top, {y for y, value in values.items() if value >= top - 1e-9}
@@ -73,7 +73,8 @@ class GraphTruth:
     def examples(self, X: Any) -> list[tuple]:
         """Dense parts, the constant 1 as the feature of edges that have none."""
         return [
-            (dense_rows(x[0]), np.asarray(x[1]), dense_rows(x[2]) if len(x) > 2 else None) for x in X
+            (dense_rows(x[0]), np.asarray(x[1]), dense_rows(x[2]) if len(x) > 2 else None)
+            for x in X
         ]
 
     def outputs(self, x: tuple) -> list[tuple]:
@@ -118,7 +119,9 @@ class GraphTruth:
 class MultiLabelTruth:
     """Rows of 0 and 1 are the outputs; (L, d [+1]) ravelled, then a weight for each pair that is on."""
 
-    def __init__(self, n_labels: int, n_features: int, pairs: list, bias: float | None = None) -> None:
+    def __init__(
+        self, n_labels: int, n_features: int, pairs: list, bias: float | None = None
+    ) -> None:
         self.n_labels, self.pairs, self.bias = n_labels, pairs, bias
         self.size_joint_feature = n_labels * (n_features + (bias is not None)) + len(pairs)
 

@@ -207,8 +207,10 @@ def graph_case(
         size = sizes[i % len(sizes)]
         edges = random_links(generator, size, shape)
         nodes = _features(generator, (size, n_features), layout, dtype)
-        extra = () if n_edge_features is None else (
-            _features(generator, (len(edges), n_edge_features), layout, dtype),
+        extra = (
+            ()
+            if n_edge_features is None
+            else (_features(generator, (len(edges), n_edge_features), layout, dtype),)
         )
         X.append((nodes, edges, *extra))
         Y.append([int(y) for y in generator.integers(n_classes, size=size)])
@@ -293,7 +295,7 @@ GRAPHS = {
         g, shape="forest", kind="symmetric", layout="csr", costs=True, weighted=True, C=0.3
     ),
     "graph-potts-mean": lambda g: graph_case(
-        g, n=4, kind="potts", mean=True, dtype=np.float32, n_edge_features=1, C=4.0
+        g, n=4, n_features=5, kind="potts", mean=True, dtype=np.float32, n_edge_features=1, C=4.0
     ),
 }
 

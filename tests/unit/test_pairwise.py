@@ -1,4 +1,4 @@
-"""The argmax of a pairwise problem: max-product, cuts, message passing and integer programs by brute force."""
+"""The argmax of a pairwise problem by max-product, cuts, messages, integer programs; brute force judges."""
 
 import numpy as np
 import pytest

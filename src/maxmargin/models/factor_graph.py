@@ -1,14 +1,14 @@
 """FactorGraph: a label for each node of a graph, scored by nodes and by edges.
 
-    <w, Psi(x, y)> = sum_v <w_{y_v}, x_v> + sum_{e = (a, b)} <A_{y_a, y_b}, x_e>       (x_e = 1 without features)
+    <w, Psi(x, y)> = sum_v <w_{y_v}, x_v> + sum_{e = (a, b)} <A_{y_a, y_b}, x_e>   (x_e = 1 without features)
     Delta(y, y')   = sum_v weight_v cost[y_v, y'_v]
 
 Nodes may be of several types, each with its own labels, features and weights; edges then have weights for
 each pair of types.
 
-``coef_``: for each type of nodes, in the order of ``types_``, unary weights (K, d) ravelled (d + 1 with a bias);
-then for each pair of types that edges join, in the order of ``pairs_``, pairwise weights (P, d_e) ravelled, or
-(P,) without features of edges. P counts the weights of the kind ``pairwise``:
+``coef_``: for each type of nodes, in the order of ``types_``, unary weights (K, d) ravelled (d + 1 with a
+bias); then for each pair of types that edges join, in the order of ``pairs_``, pairwise weights (P, d_e)
+ravelled, or (P,) without features of edges. P counts the weights of the kind ``pairwise``:
 
     "full"       K K'          a weight for each pair of labels [first end, second end]
     "symmetric"  K (K + 1) / 2 the same for both directions, [k, k'] with k <= k', row by row
@@ -197,7 +197,9 @@ class FactorGraph(GraphModel):
         if given is not None and len(self.types_) == 1 and not isinstance(given, Mapping):
             given = {self.types_.classes[0]: given}
         if given is not None and not isinstance(given, Mapping):
-            raise ValueError("classes must be a mapping from types of nodes to labels, for several types")
+            raise ValueError(
+                "classes must be a mapping from types of nodes to labels, for several types"
+            )
         seen: list[dict] = [{} for _ in range(len(self.types_))]
         for i, (item, own) in enumerate(zip(items, types, strict=True)):
             check_output(Y[i], item.n_nodes, i)
@@ -212,7 +214,9 @@ class FactorGraph(GraphModel):
         for own_set in self.label_sets_:
             check_classes(own_set.classes)
             if len(own_set) > MOST_LABELS:
-                raise ValueError(f"FactorGraph takes at most {MOST_LABELS} labels, got {len(own_set)}")
+                raise ValueError(
+                    f"FactorGraph takes at most {MOST_LABELS} labels, got {len(own_set)}"
+                )
 
     def _set_losses(self) -> None:
         self.hamming_ = sequence_loss(self.task_loss)
@@ -220,7 +224,9 @@ class FactorGraph(GraphModel):
         if len(names) == 1:
             costs = {names[0]: costs}
         elif costs is not None and (not isinstance(costs, Mapping) or set(costs) != set(names)):
-            raise ValueError(f"loss: with several types of nodes, costs must map each of {names} to costs")
+            raise ValueError(
+                f"loss: with several types of nodes, costs must map each of {names} to costs"
+            )
         self.costs_ = [
             cost_matrix(None if costs is None else costs[name], own.classes)
             for name, own in zip(names, self.label_sets_, strict=True)
@@ -233,7 +239,9 @@ class FactorGraph(GraphModel):
         if isinstance(kind, Mapping):
             kind = kind.get(names, kind.get(names[::-1]))
         if kind not in KINDS:
-            raise ValueError(f"pairwise must be one of {list(KINDS)}, got {kind!r} for edges {names}")
+            raise ValueError(
+                f"pairwise must be one of {list(KINDS)}, got {kind!r} for edges {names}"
+            )
         first, second = (self.label_sets_[t].classes.tolist() for t in pair)
         if kind != "full" and first != second:
             raise ValueError(f"pairwise={kind!r}: nodes of the types {names} have different labels")
@@ -314,16 +322,19 @@ class FactorGraph(GraphModel):
                 parts[f"bias{suffix}"] = table[:, -1] * self.bias
             place += table.size
         for (a, b), kind, columns in zip(self.pairs_, self.kinds_, self.tables_, strict=True):
-            shape = columns.shape if kind == "full" else (int(columns.max()) + 1,)
-            shape += () if self.n_edge_features_ is None else (self.n_edge_features_,)
-            table = w[place : place + int(np.prod(shape))].reshape(shape)
-            parts["pairwise" + ("" if single else f"[{names[a]}, {names[b]}]")] = table
-            place += table.size
+            shape = list(columns.shape) if kind == "full" else [int(columns.max()) + 1]
+            shape += [] if self.n_edge_features_ is None else [self.n_edge_features_]
+            size = int(np.prod(shape))
+            suffix = "" if single else f"[{names[a]}, {names[b]}]"
+            parts[f"pairwise{suffix}"] = w[place : place + size].reshape(shape)
+            place += size
         return parts
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         state = {
-            "pairwise": [[*pair, kind] for pair, kind in zip(self.pairs_, self.kinds_, strict=True)],
+            "pairwise": [
+                [*pair, kind] for pair, kind in zip(self.pairs_, self.kinds_, strict=True)
+            ],
             "bias": self.bias,
             "inference": self.inference_method,
             "iterations": int(self.iterations),
@@ -343,7 +354,7 @@ class FactorGraph(GraphModel):
         pairs = [(int(a), int(b)) for a, b, _ in state["pairwise"]]
         costs = [saved_costs(arrays[f"cost{t}"], len(own)) for t, own in enumerate(sets)]
         plain = all(cost is None for cost in costs)
-        given = {name: arrays[f"cost{t}"] for t, name in enumerate(names)}
+        given: Any = {name: arrays[f"cost{t}"] for t, name in enumerate(names)}
         given = None if plain else given[names[0]] if len(names) == 1 else given
         kinds: Any = {(names[a], names[b]): kind for a, b, kind in state["pairwise"]}
         kinds = state["pairwise"][0][2] if len(names) == 1 else kinds

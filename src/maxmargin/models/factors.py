@@ -4,10 +4,10 @@
                    + sum over edges e   <w_bank[column(y_a, y_b)], x_e>
     Delta(y, y')   = sum over nodes v   weight_v cost[y_v, y'_v]
 
-A bank is a table of weights, (columns, features): the weights that factors of one template share. A type of
-nodes is a domain of labels: which column of its bank each label takes, and what mistakes cost. A type of edges
-says which column each pair of labels takes. -1 takes none: the factor is zero there. ``coef_`` is all banks one
-after the other, each ravelled column by column.
+A bank is a table of weights, (columns, features): the weights that factors of one template share. A type
+of nodes is a domain of labels: which column of its bank each label takes, and what mistakes cost. A type of
+edges says which column each pair of labels takes. -1 takes none: the factor is zero there. ``coef_`` is all
+banks one after the other, each ravelled column by column.
 """
 
 from __future__ import annotations
@@ -96,7 +96,9 @@ class Factors:
     node_rows: np.ndarray  # row of each node in the features of its bank, int64
     truth: np.ndarray  # code of the true label of each node, int32
     node_weight: np.ndarray  # factor on the loss of each node
-    edge_rows: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))  # empty: no features
+    edge_rows: np.ndarray = field(
+        default_factory=lambda: np.empty(0, np.int64)
+    )  # empty: no features
 
     @property
     def node_offsets(self) -> np.ndarray:
@@ -144,7 +146,9 @@ class Factors:
         for v, t in enumerate(shape.node_types):
             node = self.node_types[t]
             if (column := node.columns[y[v]]) >= 0:
-                parts[node.bank][column] += self.banks[node.bank].row(int(self.node_rows[first + v]))
+                parts[node.bank][column] += self.banks[node.bank].row(
+                    int(self.node_rows[first + v])
+                )
         first = int(self.edge_offsets[i])
         for e, ((a, b), t) in enumerate(zip(shape.edges, shape.edge_types, strict=True)):
             edge = self.edge_types[t]
@@ -194,7 +198,7 @@ class GraphExamples(CompiledExamples):
         """Refuse a method that some graph does not fit, naming the example."""
         fine = np.ones(len(self.factors.shapes), dtype=bool)
         if inference == "tree":
-            fine, lack = self.core.forests.astype(bool), "has cycles"
+            fine, lack = self.core.forests().astype(bool), "has cycles"
         elif inference == "cut":
             two = np.array([len(t.columns) == 2 for t in self.factors.node_types])
             fine = np.array([two[s.node_types].all() for s in self.factors.shapes])
@@ -228,7 +232,8 @@ class GraphExamples(CompiledExamples):
     def predict_under(self, w: np.ndarray, i: int, constraints: list[Linear]) -> Any:
         """The best output of example i that keeps linear constraints on its labels."""
         try:
-            labels, _ = solve_milp(*self.ask.problem(w, i, False), constraints)
+            counts, unary, links, tables = self.ask.problem(w, i, False)
+            labels, _ = solve_milp(counts, unary, links, tables, constraints)
         except ValueError as error:
             raise ValueError(f"X[{i}]: {error}") from None
         return self.decode(i, labels)

@@ -52,9 +52,7 @@ class FactorBuilder:
             weight = weight / np.repeat(lengths, lengths)
         rows = self._rows([bank.rows for bank in banks[: len(node_types)]])
         truth = np.zeros(int(lengths.sum()), np.int32) if Y is None else self._encode(Y)
-        return Factors(
-            banks, node_types, edge_types, shapes, shape, rows, truth, weight, edge_rows
-        )
+        return Factors(banks, node_types, edge_types, shapes, shape, rows, truth, weight, edge_rows)
 
     def _nodes(self) -> tuple[list[Bank], list[NodeType]]:
         """Weights and domains of the types of nodes."""
@@ -133,7 +131,9 @@ class FactorBuilder:
             codes = [sets[t].get(y, -1) for t, y in zip(own.tolist(), labels, strict=True)]
             if -1 in codes:
                 v = codes.index(-1)
-                raise ValueError(f"Y[{i}][{v}] = {labels[v]!r} is not among the classes of the model")
+                raise ValueError(
+                    f"Y[{i}][{v}] = {labels[v]!r} is not among the classes of the model"
+                )
             found += codes
         return np.array(found, dtype=np.int32)
 

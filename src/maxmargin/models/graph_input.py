@@ -42,7 +42,9 @@ class Item:
         found = types.encode(self.types, f"{where}[3]")
         if (found < 0).any():
             v = int(np.argmin(found))
-            raise ValueError(f"{where}[3][{v}] = {self.types[v]!r} is not among the types of the model")
+            raise ValueError(
+                f"{where}[3][{v}] = {self.types[v]!r} is not among the types of the model"
+            )
         return found
 
     def matrix(self, name: Hashable, mask: np.ndarray) -> Any:
@@ -70,7 +72,9 @@ def read_item(x: Any, i: int) -> Item:
         )
     nodes, edges, edge_features, types = [*x, None, None][:4]
     if isinstance(nodes, Mapping) and types is None:
-        raise ValueError(f"X[{i}] has nodes by type: its fourth part must give the type of each node")
+        raise ValueError(
+            f"X[{i}] has nodes by type: its fourth part must give the type of each node"
+        )
     if types is not None:
         types = types if plain(types) else as_array(list(types))
     n = len(types) if types is not None else rows_of(nodes)
@@ -135,7 +139,9 @@ def type_names(items: list[Item]) -> LabelSet:
     if not any(typed):
         return LabelSet([ONE_TYPE])
     if not all(typed):
-        raise ValueError(f"X[{int(np.argmin(typed))}] has no types of nodes, but other examples have")
+        raise ValueError(
+            f"X[{int(np.argmin(typed))}] has no types of nodes, but other examples have"
+        )
     return LabelSet([t for item in items for t in item.types.tolist()])
 
 
@@ -146,7 +152,9 @@ def width_of(matrices: list[Any], where: str) -> int:
             continue
         shape = matrix.shape if hasattr(matrix, "shape") else np.shape(matrix)
         if len(shape) != 2:
-            raise ValueError(f"{where.format(i)} must have two dimensions (rows, features), got {shape}")
+            raise ValueError(
+                f"{where.format(i)} must have two dimensions (rows, features), got {shape}"
+            )
         return int(shape[1])
     raise ValueError(f"no example has {where.format('...')}")
 

@@ -8,6 +8,7 @@ With p free in [0, 1] this is the linear relaxation over the local polytope. Sol
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -39,7 +40,7 @@ def solve_milp(
     first = np.concatenate([[0], np.cumsum(counts)])
     rows, right = consistency(counts, links, first)
     n, m = len(unary), len(tables)
-    conditions = [LinearConstraint(rows, right, right)] + chosen(constraints, first, n + m)
+    conditions = [LinearConstraint(rows, right, right), *chosen(constraints, first, n + m)]
     answer = milp(
         -np.concatenate([unary, tables]),
         integrality=np.concatenate([np.ones(n), np.zeros(m)]),
@@ -51,7 +52,7 @@ def solve_milp(
         if answer.status == INFEASIBLE:
             raise ValueError("no labelling keeps the constraints")
         raise RuntimeError(f"the integer program was not solved: {answer.message}")
-    labels = [int(np.argmax(answer.x[a:b])) for a, b in zip(first[:-1], first[1:], strict=True)]
+    labels = [int(np.argmax(answer.x[a:b])) for a, b in itertools.pairwise(first)]
     return np.array(labels, dtype=np.int32), -float(answer.mip_dual_bound)
 
 

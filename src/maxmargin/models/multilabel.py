@@ -140,7 +140,9 @@ class MultiLabel(GraphModel):
         n = len(self.labels_)
         if isinstance(self.pairs, str):
             if self.pairs not in ("all", "none"):
-                raise ValueError(f'pairs must be "all", "none" or pairs of labels, got {self.pairs!r}')
+                raise ValueError(
+                    f'pairs must be "all", "none" or pairs of labels, got {self.pairs!r}'
+                )
             found = np.argwhere(np.triu(np.ones((n, n), dtype=bool), 1))
             self.pair_codes_ = found if self.pairs == "all" else found[:0]
             return
@@ -150,8 +152,10 @@ class MultiLabel(GraphModel):
                 raise ValueError(f"pairs[{p}] must be two labels, got {pair!r}")
             found = self.labels_.encode(list(pair), f"pairs[{p}]")
             if (found < 0).any() or found[0] == found[1]:
-                raise ValueError(f"pairs[{p}] must be two different labels of the model, got {pair!r}")
-            known[tuple(sorted(found.tolist()))] = None
+                raise ValueError(
+                    f"pairs[{p}] must be two different labels of the model, got {pair!r}"
+                )
+            known[int(found.min()), int(found.max())] = None
         self.pair_codes_ = np.array(sorted(known), dtype=np.int64).reshape(-1, 2)
 
     def _set_loss(self) -> None:
@@ -180,8 +184,9 @@ class MultiLabel(GraphModel):
             labels = members(y, i)
             found = self.labels_.encode(labels, f"Y[{i}]")
             if (found < 0).any():
+                unknown = labels[int(np.argmin(found))]
                 raise ValueError(
-                    f"Y[{i}] has {labels[int(np.argmin(found))]!r}, which is not among the classes of the model"
+                    f"Y[{i}] has {unknown!r}, which is not among the classes of the model"
                 )
             codes[i, found] = 1
         return codes
@@ -225,7 +230,9 @@ class MultiLabel(GraphModel):
 
     def _output(self, y: Any) -> Any:
         """One output as Y of one example."""
-        return [y] if self.sets_ else np.asarray(y.toarray() if sp.issparse(y) else y).reshape(1, -1)
+        return (
+            [y] if self.sets_ else np.asarray(y.toarray() if sp.issparse(y) else y).reshape(1, -1)
+        )
 
     def joint_feature(self, x: Any, y: Any) -> np.ndarray:
         """Psi(x, y), in the order of ``coef_``."""
@@ -261,7 +268,7 @@ class MultiLabel(GraphModel):
         return float(len(self.labels_) - len(wrong)), float(len(self.labels_))
 
     def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
-        """Named parts of w: ``weights`` (L, d), ``bias`` (L,) and ``pairs`` (P,), in the order of ``pairs_``."""
+        """Named parts of w: ``weights`` (L, d), ``bias`` (L,), ``pairs`` (P,) in the order of ``pairs_``."""
         L, width = len(self.labels_), self.n_features_ + (self.bias is not None)
         unary, pairs = np.split(np.asarray(w), [L * width])
         table = unary.reshape(L, width)
