@@ -292,6 +292,47 @@ class ExplicitAscent(_Ascent):
     @property
     def running(self) -> Floats: ...
 
+# Marginals of factor graphs (cpp/models/marginals.hpp), and GDMM over them (cpp/solvers/gdmm_graph.hpp)
+
+def marginal_sum(
+    data: FactorGraphData,
+    factors: Floats,
+    node_block: Blocks,
+    node: NDArray[np.int32],
+    node_value: Floats,
+    link_block: Blocks,
+    link: NDArray[np.int32],
+    link_value: Floats,
+    /,
+) -> tuple[float, Floats]: ...
+
+class FactorGraphGdmm:
+    def __init__(
+        self, data: FactorGraphData, mass: Floats, penalty: Floats, eta: float, grow: int, /
+    ) -> None: ...
+    def visit(self, order: Blocks, tolerance: float, /) -> tuple[int, int, float, float]: ...
+    def repaired(
+        self,
+    ) -> tuple[Blocks, NDArray[np.int32], Floats, Blocks, NDArray[np.int32], Floats]: ...
+    def restore(
+        self,
+        node_block: Blocks,
+        node: NDArray[np.int32],
+        node_value: Floats,
+        link_block: Blocks,
+        link: NDArray[np.int32],
+        link_value: Floats,
+        /,
+    ) -> None: ...
+    def refresh(self) -> None: ...
+    def weights(self) -> Floats: ...
+    @property
+    def active_nodes(self) -> int: ...
+    @property
+    def active_links(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+
 # Dual coordinate ascent over written constraints (cpp/solvers/dual_coordinate.hpp)
 
 class _Coordinate:

@@ -141,6 +141,10 @@ class Examples(ABC):
         proven = self.is_exact(rescaling)
         return found, found if proven else np.full_like(found, np.inf)
 
+    def relaxed_bounds(self, w: np.ndarray, n_jobs: int) -> tuple[np.ndarray, np.ndarray]:
+        """Slacks of the linear relaxation as far as they were found, and what they cannot exceed."""
+        return self.slack_bounds(w, n_jobs)
+
     def output_sizes(self, blocks: np.ndarray) -> np.ndarray:
         """How many entries of ``Support.outputs`` an output of each of these blocks takes."""
         return np.ones(len(blocks), dtype=np.int64)

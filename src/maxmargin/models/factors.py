@@ -22,8 +22,10 @@ import scipy.sparse as sp
 from maxmargin._core import core
 from maxmargin.data.memory import FeatureRows
 from maxmargin.models.base import CompiledExamples
+from maxmargin.models.marginals import Marginals
 from maxmargin.models.milp import Linear, solve_milp
 
+RELAXED_SWEEPS = 200  # of message passing, at most, for a ceiling of the linear relaxation
 METHODS = ("auto", "tree", "cut", "lp", "milp")
 
 
@@ -185,7 +187,8 @@ class GraphExamples(CompiledExamples):
         iterations: int,
         decode: Callable[[int, np.ndarray], Any],
     ):
-        self.factors, self.decode = factors, decode
+        self.factors, self.decode, self.iterations = factors, decode, int(iterations)
+        self._messages: Any = None  # for the linear relaxation
         self.offsets = factors.node_offsets
         self.core = factors.compiled()
         self._check_inference(inference)
@@ -213,13 +216,37 @@ class GraphExamples(CompiledExamples):
     def output_sizes(self, blocks: np.ndarray) -> np.ndarray:
         return np.diff(self.offsets)[blocks]
 
-    def knows(self, outputs: np.ndarray, blocks: np.ndarray) -> bool:
+    def knows(self, outputs: Any, blocks: np.ndarray) -> bool:
+        if isinstance(outputs, Marginals):
+            return False  # no labellings
         if len(outputs) != int(self.output_sizes(blocks).sum()):
             return False
         if len(outputs) == 0:
             return True
         counts = np.concatenate([self.factors.counts(int(i)) for i in blocks])
         return bool((np.asarray(outputs) < counts).all())
+
+    @property
+    def relaxed(self) -> bool:
+        """Whether the linear relaxation of some example is more than the example."""
+        return not bool(self.core.forests().all())
+
+    def combine(self, blocks, multipliers, outputs, rescaling="margin", n_jobs=1):
+        if not isinstance(outputs, Marginals):
+            return super().combine(blocks, multipliers, outputs, rescaling, n_jobs)
+        factors = np.bincount(blocks, multipliers, minlength=self.n)
+        return core.marginal_sum(self.core, factors, *outputs.arrays)
+
+    def relaxed_bounds(self, w: np.ndarray, n_jobs: int) -> tuple[np.ndarray, np.ndarray]:
+        if not self.relaxed:
+            return self.slack_bounds(w, n_jobs)
+        if (
+            self._messages is None
+        ):  # the ceilings of message passing are above the relaxation's optimum
+            data = self.factors.compiled()
+            data.set_argmax(METHODS.index("lp"), max(self.iterations, RELAXED_SWEEPS), None)
+            self._messages = core.FactorGraphExact(data)
+        return self._messages.slack_bounds(w, n_jobs)
 
     def split(self, found: np.ndarray) -> list[Any]:
         """Outputs of all examples from the codes of all nodes."""

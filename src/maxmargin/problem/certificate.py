@@ -21,7 +21,8 @@ class Certificate:
 
     ``exact`` is False where the model's argmax may miss the best output and no ceiling is known, or no
     exact pass was made: the primal is then an estimate and the gap is not proven. ``status`` is a sentence
-    on why training ended.
+    on why training ended. ``relaxed``: the bounds are those of the linear relaxation of the argmax, whose
+    optimum is at least that of the problem itself; ``primal`` is an upper bound on both.
     """
 
     primal: float
@@ -35,9 +36,12 @@ class Certificate:
     support: int = 0
     seconds: float = 0.0
     status: str = "certified"
+    relaxed: bool = False
 
     def __str__(self) -> str:
         proof = "proven" if self.exact else "not proven"
+        if self.relaxed:
+            proof += " for the linear relaxation"
         return (
             f"{self.status}: dual {self.dual:.6g} <= optimum <= primal {self.primal:.6g}, "
             f"gap {self.gap:.3g} ({proof}; tol {self.tol:.3g}), {self.passes:.1f} passes, "
@@ -68,11 +72,17 @@ def certify_state(
     ``slacks`` may be given where an exact pass at this w has just been made. Where the argmax may miss
     the best output, the primal is made of the ceilings of the slacks, if these are known.
     """
-    if problem.exact:
+    if support.relaxed:
+        slacks, ceilings = problem.relaxed_bounds(w)
+    elif problem.exact:
         slacks = ceilings = problem.slacks(w) if slacks is None else slacks
     else:
         slacks, ceilings = problem.slack_bounds(w)
-    problem.examples.check_slacks(w, slacks, support.blocks, support.outputs, problem.exact)
-    seen = problem.objective(w, slacks)
-    primal = problem.objective(w, np.maximum(slacks, ceilings)) if problem.bounded else seen
+    if not support.relaxed:
+        problem.examples.check_slacks(w, slacks, support.blocks, support.outputs, problem.exact)
+    if support.relaxed:  # a labelling says nothing about the relaxation
+        primal = seen = problem.objective(w, np.maximum(slacks, ceilings))
+    else:
+        seen = problem.objective(w, slacks)
+        primal = problem.objective(w, np.maximum(slacks, ceilings)) if problem.bounded else seen
     return Bounds(primal, problem.dual_objective(support), slacks, seen)
