@@ -94,7 +94,7 @@ class GraphGdmm {
     for (; n < m.node.size(); ++n) {
       const int64_t i = m.node_block[n];
       const size_t size = data_.shape_of(i).count[m.node[n]];
-      Node node{m.node[n], std::vector<double>(size), 0};
+      Node node{m.node[n], std::vector<double>(size)};
       for (size_t k = 0; k < size; ++k) node.p[k] = mass_[i] * m.node_value[node_place++];
       examples_[i].nodes.push_back(std::move(node));
     }
@@ -146,7 +146,6 @@ class GraphGdmm {
   struct Node {
     int32_t node;
     std::vector<double> p;
-    int idle = 0;  // visits in a row that left it at its true label
   };
   struct Link {
     int32_t link, a, b;  // a, b: places of its nodes among the active ones
@@ -157,7 +156,6 @@ class GraphGdmm {
     std::vector<Link> links;
   };
 
-  static constexpr int patience = 3;  // idle visits, after which a node is no longer active
   const GraphData& data_;
   Structure structure_;
   Structure::Scratch s_;
@@ -227,7 +225,6 @@ class GraphGdmm {
     for (Link& link : e_->links) step_link(link, report);
     for (Link& link : e_->links) pull(link, report);
     leave();
-    retire();
   }
 
   // Scores of the nodes with their true labels, as far as their neighbours have theirs; the best become active.
@@ -285,7 +282,7 @@ class GraphGdmm {
   }
   void add_node(int32_t v) {
     const int32_t slot = static_cast<int32_t>(e_->nodes.size());
-    Node node{v, std::vector<double>(g_->count[v], 0), 0};
+    Node node{v, std::vector<double>(g_->count[v], 0)};
     node.p[truth_[v]] = mass_[block_];
     for (int32_t e = g_->first[v]; e < g_->first[v + 1]; ++e) {
       const int l = g_->around[e], other = g_->other(l, v);
@@ -300,41 +297,6 @@ class GraphGdmm {
     }
     e_->nodes.push_back(std::move(node));
     slot_[v] = slot;
-  }
-
-  // Nodes that are back at their true labels, and stay there, are no longer active, nor are their links.
-  void retire() {
-    bool any = false;
-    for (Node& node : e_->nodes) {
-      const bool back = std::all_of(node.p.begin(), node.p.end(), [&](const double& x) {
-        return x == 0 || &x - node.p.data() == truth_[node.node];
-      });
-      node.idle = back ? node.idle + 1 : 0;
-      any |= node.idle >= patience;
-    }
-    if (!any) return;
-    const auto goes = [&](int32_t slot) { return e_->nodes[slot].idle >= patience; };
-    for (const Link& link : e_->links)
-      if (goes(link.a) || goes(link.b)) flatten(link);
-    std::erase_if(e_->links, [&](const Link& link) { return goes(link.a) || goes(link.b); });
-    std::vector<int32_t> place(e_->nodes.size());
-    int32_t left = 0;
-    for (size_t k = 0; k < place.size(); ++k) place[k] = left, left += !goes(static_cast<int32_t>(k));
-    std::erase_if(e_->nodes, [&](const Node& node) { return node.idle >= patience; });
-    for (Link& link : e_->links) link.a = place[link.a], link.b = place[link.b];
-  }
-  // w as if the link had followed its ends, one of which is at its true label: q(y, z) = p_a(y) p_b(z) / mass.
-  void flatten(const Link& link) {
-    const std::vector<double>&pa = e_->nodes[link.a].p, &pb = e_->nodes[link.b].p;
-    const size_t columns = pb.size();
-    s_.move.clear();
-    for (size_t k = 0; k < link.q.size(); ++k) {
-      const double change = pa[k / columns] * pb[k % columns] / mass_[block_] - link.q[k];
-      if (change != 0)
-        structure_.push_pair(s_, *g_, link.link, static_cast<int>(k / columns), static_cast<int>(k % columns),
-                             change);
-    }
-    structure_.apply(s_, W_.data(), -1.0);
   }
 
   // Psi of a change d of the marginals of a node, with its links to nodes that have their true labels.
