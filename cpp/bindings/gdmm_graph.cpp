@@ -43,10 +43,11 @@ void bind_gdmm_graph(nb::module_& m) {
   nb::class_<GraphGdmm>(m, "FactorGraphGdmm")
       .def(
           "__init__",
-          [](GraphGdmm* self, const GraphData& data, Values mass, Values penalty, double eta, int grow) {
+          [](GraphGdmm* self, const GraphData& data, Values mass, Values penalty, double eta, int inner,
+             int grow) {
             if (static_cast<int64_t>(mass.size()) != data.blocks() || penalty.size() != mass.size())
               throw nb::value_error("a mass and a penalty for each example");
-            new (self) GraphGdmm(data, to_vector(mass), to_vector(penalty), eta, grow);
+            new (self) GraphGdmm(data, to_vector(mass), to_vector(penalty), eta, inner, grow);
           },
           nb::keep_alive<1, 2>())
       .def("visit",

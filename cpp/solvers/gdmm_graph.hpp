@@ -42,13 +42,14 @@ class GraphGdmm {
   using Structure = FactorGraph<int32_t>;
 
   GraphGdmm(const GraphData& data, std::vector<double> mass, std::vector<double> penalty, double eta,
-            int grow)
+            int inner, int grow)
       : data_(data),
         structure_(data),
         s_(structure_.scratch()),
         mass_(std::move(mass)),
         penalty_(std::move(penalty)),
         eta_(eta),
+        inner_(inner),
         grow_(grow),
         examples_(mass_.size()),
         W_(structure_.weights()) {
@@ -156,12 +157,13 @@ class GraphGdmm {
     std::vector<Link> links;
   };
 
+  static constexpr double rounding = 1e-13;
   const GraphData& data_;
   Structure structure_;
   Structure::Scratch s_;
   std::vector<double> mass_, penalty_;
   double eta_;
-  int grow_;
+  int inner_, grow_;
   std::vector<Example> examples_;
   aligned<double> W_;
   std::vector<std::vector<char>> loud_;  // of each type of nodes and label
@@ -221,8 +223,13 @@ class GraphGdmm {
       around_[e_->links[k].a].push_back(static_cast<int32_t>(k));
       around_[e_->links[k].b].push_back(static_cast<int32_t>(k));
     }
-    for (size_t k = 0; k < e_->nodes.size(); ++k) step_node(k, report);
-    for (Link& link : e_->links) step_link(link, report);
+    GdmmReport ignored;  // the first step of a factor tells its share of the gap
+    for (size_t k = 0; k < e_->nodes.size(); ++k)
+      for (int step = 0; step < inner_; ++step)
+        if (!step_node(k, step == 0 ? report : ignored)) break;
+    for (Link& link : e_->links)
+      for (int step = 0; step < inner_; ++step)
+        if (!step_link(link, step == 0 ? report : ignored)) break;
     for (Link& link : e_->links) pull(link, report);
     leave();
   }
@@ -351,10 +358,10 @@ class GraphGdmm {
       if (mass[y] > 0 && (worst < 0 || slope_[y] < slope_[worst])) worst = static_cast<int>(y);
     }
     report.violation += std::max(0.0, mass_[block_] * slope_[best] - mean);
-    return slope_[best] > slope_[worst];
+    return slope_[best] > slope_[worst] + rounding * (1 + std::abs(slope_[best]));
   }
 
-  void step_node(size_t k, GdmmReport& report) {
+  bool step_node(size_t k, GdmmReport& report) {
     Node& node = e_->nodes[k];
     const double r = penalty_[block_];
     slope_.resize(node.p.size());
@@ -371,15 +378,16 @@ class GraphGdmm {
       for (size_t y = 0; y < node.p.size(); ++y) slope_[y] += r * (sum[y] - node.p[y] + z[y]);
     }
     int best = 0, worst = 0;
-    if (!choose(node.p, best, worst, report)) return;
+    if (!choose(node.p, best, worst, report)) return false;
     s_.move.clear();
     push_change(node, best, 1);
     push_change(node, worst, -1);
     const double curvature = structure_.squared_norm(s_) + 2 * r * static_cast<double>(around_[k].size());
     shift(node.p, best, worst, curvature, report);
+    return true;
   }
 
-  void step_link(Link& link, GdmmReport& report) {
+  bool step_link(Link& link, GdmmReport& report) {
     const double r = penalty_[block_];
     const int columns = static_cast<int>(link.zb.size());
     sums(link);
@@ -390,12 +398,13 @@ class GraphGdmm {
     structure_.link_scores(block_, link.link, W_.data(), slope_.data());
     for (size_t y = 0; y < link.q.size(); ++y) slope_[y] -= r * (rows_[y / columns] + columns_[y % columns]);
     int best = 0, worst = 0;
-    if (!choose(link.q, best, worst, report)) return;
+    if (!choose(link.q, best, worst, report)) return false;
     s_.move.clear();
     structure_.push_pair(s_, *g_, link.link, best / columns, best % columns, 1);
     structure_.push_pair(s_, *g_, link.link, worst / columns, worst % columns, -1);
     const int turns = (best / columns != worst / columns) + (best % columns != worst % columns);
     shift(link.q, best, worst, structure_.squared_norm(s_) + 2 * r * turns, report);
+    return true;
   }
 
   // Moves mass along the move that was built, by the exact step.

@@ -308,7 +308,14 @@ def marginal_sum(
 
 class FactorGraphGdmm:
     def __init__(
-        self, data: FactorGraphData, mass: Floats, penalty: Floats, eta: float, grow: int, /
+        self,
+        data: FactorGraphData,
+        mass: Floats,
+        penalty: Floats,
+        eta: float,
+        inner: int,
+        grow: int,
+        /,
     ) -> None: ...
     def visit(self, order: Blocks, tolerance: float, /) -> tuple[int, int, float, float]: ...
     def repaired(

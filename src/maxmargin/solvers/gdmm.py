@@ -18,11 +18,13 @@ class Gdmm(Solver):
 
     Parameters
     ----------
-    rho : float
-        Weight of the penalty on factors that disagree, in units of the loss of a node over C v_i.
-    eta : float
+    rho : float or None
+        Weight of the penalty on factors that disagree, in units of the loss of a node over C v_i; None: 3.
+    eta : float or None
         Step of the multipliers, as a part of the disagreement; 0: none, the soft constraints of Soft-BCFW,
-        whose solution is not the optimum. Steps of 1 need not converge: a pass moves each factor only once.
+        whose solution is not the optimum; None: 0.3.
+    inner : int
+        At most so many steps in a visit to a factor.
     grow : int or None
         Nodes of an example that may leave their true label in one pass; None: one where nodes have many
         links, else all.
@@ -31,13 +33,21 @@ class Gdmm(Solver):
     name: ClassVar[str] = "gdmm"
     formulations: ClassVar[tuple[Formulation, ...]] = (Formulation("max", "margin"),)
     honours: ClassVar[tuple[str, ...]] = ()
-    rho: float = 2.0
-    eta: float = 0.3
+    rho: float | None = None
+    eta: float | None = None
+    inner: int = 4
     grow: int | None = None
 
     def __post_init__(self) -> None:
-        option("Gdmm", "rho", self.rho, test=lambda x: 0 < x < np.inf, says="positive and finite")
-        option("Gdmm", "eta", self.eta, test=lambda x: 0 <= x <= 1, says="in [0, 1]")
+        if self.rho is not None:
+            option(
+                "Gdmm", "rho", self.rho, test=lambda x: 0 < x < np.inf, says="positive and finite"
+            )
+        if self.eta is not None:
+            option("Gdmm", "eta", self.eta, test=lambda x: 0 <= x <= 1, says="in [0, 1]")
+        option(
+            "Gdmm", "inner", self.inner, test=lambda x: x == int(x) >= 1, says="a whole number >= 1"
+        )
         whole = isinstance(self.grow, int | np.integer) and not isinstance(self.grow, bool)
         if self.grow is not None and (not whole or self.grow < 1):
             raise ValueError(
@@ -51,7 +61,7 @@ class Gdmm(Solver):
             raise ValueError(
                 "solver 'gdmm' needs a model of nodes and edges: models.FactorGraph or models.MultiLabel"
             )
-        return start_graph(problem, tol, rng, self.rho, self.eta, self.grow, warm)
+        return start_graph(problem, tol, rng, self, warm)
 
     def step(self, problem: Problem, state: GraphState) -> StepReport:
         return step_graph(problem, state)

@@ -18,6 +18,7 @@ its D is a bound, and w is taken from it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +27,8 @@ from maxmargin.models.marginals import Marginals
 from maxmargin.problem import Problem, Support
 from maxmargin.solvers.base import StepReport
 
+# With these every small graph that was tried converged; a step of 1 did not where many links meet.
+RHO, ETA = 3.0, 0.3
 DENSE = 4  # links a node, from which a graph is dense: then one node becomes active at a visit
 LITTLE = 0.1  # a node with less than this part of tol to gain stays as it is
 
@@ -34,7 +37,7 @@ LITTLE = 0.1  # a node with less than this part of tol to gain stays as it is
 class GraphState:
     """Marginals in the core."""
 
-    core: core.FactorGraphGdmm
+    core: Any
     rng: np.random.Generator
     tolerance: float
     passes: int = 0
@@ -42,8 +45,8 @@ class GraphState:
     def support(self, problem: Problem) -> Support:
         """The mended marginals: one plane a block."""
         relaxed = problem.examples.relaxed  # type: ignore[attr-defined]
-        marginals = Marginals(*self.core.repaired(), relaxed=relaxed)
-        return Support(problem.active, problem.mass[problem.active], marginals)
+        arrays = (*self.core.repaired(), relaxed)
+        return Support(problem.active, problem.mass[problem.active], Marginals(*arrays))
 
     def refresh(self) -> None:
         """Remove the rounding of w."""
@@ -54,18 +57,25 @@ def start_graph(
     problem: Problem,
     tol: float,
     rng: np.random.Generator,
-    rho: float,
-    eta: float,
-    grow: int | None,
+    options: Any,
     warm: Support | None,
 ) -> GraphState:
-    """All nodes at their true labels, or at the marginals of the last fit."""
-    examples = problem.examples
+    """All nodes at their true labels, or at the marginals of the last fit; ``options``: of the solver."""
+    examples: Any = problem.examples
     mass = problem.mass
     unit = loss_units(examples)
+    rho = RHO if options.rho is None else options.rho
+    eta = ETA if options.eta is None else options.eta
     penalty = np.divide(rho * unit, mass, out=np.zeros_like(mass), where=mass > 0)
     state = GraphState(
-        core.FactorGraphGdmm(examples.core, mass, penalty, eta, grow or growth(examples)),
+        core.FactorGraphGdmm(
+            examples.core,
+            mass,
+            penalty,
+            eta,
+            int(options.inner),
+            int(options.grow or growth(examples)),
+        ),
         rng,
         LITTLE * tol,
     )
@@ -80,7 +90,7 @@ def start_graph(
     return state
 
 
-def loss_units(examples) -> np.ndarray:
+def loss_units(examples: Any) -> np.ndarray:
     """The loss of a node that is wrong, on average over the nodes of each example."""
     factors = examples.factors
     largest = [float(t.cost.max()) for t in factors.node_types]
@@ -90,7 +100,7 @@ def loss_units(examples) -> np.ndarray:
     return np.add.reduceat(losses, first[:-1]) / np.diff(first)
 
 
-def growth(examples) -> int:
+def growth(examples: Any) -> int:
     """How many nodes may become active at a visit: one where every node has many links."""
     shapes = examples.factors.shapes
     dense = any(len(s.edges) > DENSE * len(s.node_types) for s in shapes)
