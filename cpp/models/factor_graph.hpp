@@ -48,7 +48,8 @@ class FactorGraph {
     Argmax argmax;
     int64_t opened = 0, block = 0;
     bool partial = false, augmented = false;
-    double ceiling = 0;  // no output scores more, after `best`
+    bool prove = false;  // whether `best` shall do what it can for a low ceiling
+    double ceiling = 0;  // no output scores more, after `best`; infinity where it is not known
   };
 
   explicit FactorGraph(const Data& data) : data_(data) {}
@@ -265,7 +266,7 @@ class FactorGraph {
 
   double solve(const PairwiseView& p, Scratch& s) const {
     try {
-      return s.argmax.solve(p, data_.argmax, s.labels.data(), s.ceiling);
+      return s.argmax.solve(p, data_.argmax, s.prove, s.labels.data(), s.ceiling);
     } catch (const std::invalid_argument& error) {
       throw std::invalid_argument("example " + std::to_string(s.block) + ": " + error.what());
     }
