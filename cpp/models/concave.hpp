@@ -2,13 +2,13 @@
 //
 //   f(y) = g . y + 1/2 y' W y + constant,   y in {0, 1}^n,   W_ab = theta(0,0) + theta(1,1) - theta(0,1) - theta(1,0)
 //
-// As y_v^2 = y_v, a shift s changes nothing on the corners: f(x) = (g + s/2) . x + 1/2 x' (W - s) x. With s above
-// the largest eigenvalue of W this is concave on the box, and lies below its tangent at any point x:
+// As y_v^2 = y_v, a diagonal S changes nothing on the corners: f(x) = (g + s/2) . x + 1/2 x' (W - S) x. With S - W
+// positive definite this is concave on the box, and lies below its tangent at any point x:
 //
 //   f(y) <= f(x) + sum_v max(d_v (1 - x_v), -d_v x_v),    d the gradient at x
 //
-// Coordinate ascent finds a good x; a labelling is rounded from it and improved. That s is large enough is proven by
-// a Cholesky factorisation. What stays open is split on single nodes, the highest ceiling first; a node whose
+// Coordinate ascent finds a good x; a labelling is rounded from it and improved. That S is large enough is proven by
+// a Cholesky factorisation; it is made smaller where x is far from the corners, and larger elsewhere. What stays open is split on single nodes, the highest ceiling first; a node whose
 // other label is excluded by its term of the bound is fixed on the way.
 #pragma once
 
@@ -36,12 +36,9 @@ class ConcaveBound {
   // Improves on `y` of the given value. With `prove` lowers `ceiling`; without, it is a heuristic and takes less.
   double solve(const PairwiseView& p, bool prove, int32_t* y, double value, double& ceiling) {
     read(p);
-    if (!shift(prove)) return value;
     best_ = value - constant_;
     best_y_.assign(y, y + n_);
-    open_.clear();
-    open_.push_back({0, std::vector<int8_t>(n_, -1), std::vector<double>(n_, 0.5)});
-    bound(open_.back(), prove ? 60 : 30);
+    if (!open_root(prove)) return value;
     for (int split = 0; prove && split < most_splits && !open_.empty(); ++split) {
       std::pop_heap(open_.begin(), open_.end());
       const Part part = std::move(open_.back());
@@ -81,9 +78,9 @@ class ConcaveBound {
     bool operator<(const Part& other) const { return bound < other.bound; }
   };
   int n_ = 0;
-  double constant_ = 0, shift_ = 0, best_ = 0;
-  std::vector<double> linear_, W_, known_, factor_, gradient_;  // known_: the W for which shift_ is proven
-  std::vector<double> gain_;                                    // of turning a node on
+  double constant_ = 0, best_ = 0;
+  std::vector<double> linear_, W_, shift_, root_, power_, factor_, gradient_;
+  std::vector<double> gain_;  // of turning a node on
   std::vector<int32_t> best_y_, y_;
   std::vector<Part> open_;
 
@@ -105,64 +102,92 @@ class ConcaveBound {
   }
   const double* row(int v) const { return W_.data() + static_cast<size_t>(v) * n_; }
 
-  // Sets the shift; with `prove` one that a factorisation confirms. False where none is found.
-  bool shift(bool prove) {
-    if (known_ == W_) return true;
-    double s = 1.02 * largest_eigenvalue() + 1e-9;
-    for (int attempt = 0; prove && !positive(s); ++attempt, s *= 1.1)
-      if (attempt == 60) return false;
-    shift_ = s;
-    known_.clear();
-    if (prove) known_ = W_;
-    return true;
+  // The smallest multiple of the sizes as a shift; with `prove` one that a factorisation confirms. False where
+  // none is found.
+  bool scale(const std::vector<double>& sizes, bool prove) {
+    root_.resize(n_);
+    for (int v = 0; v < n_; ++v) root_[v] = 1 / std::sqrt(sizes[v]);
+    double s = 1.01 * largest_eigenvalue() + 1e-9;
+    shift_.resize(n_);
+    for (int attempt = 0; attempt < 60; ++attempt, s *= 1.05) {
+      for (int v = 0; v < n_; ++v) shift_[v] = s * sizes[v];
+      if (!prove || positive()) return true;
+    }
+    return false;
   }
-  // An estimate by power iteration on W + c, c large enough to make it positive.
+  // An estimate for R W R, R the diagonal `root_`: power iteration on R W R + c, c large enough.
   double largest_eigenvalue() {
     double c = 0;
     for (int v = 0; v < n_; ++v) {
       double sum = 0;
-      for (int u = 0; u < n_; ++u) sum += std::abs(row(v)[u]);
-      c = std::max(c, sum);
+      for (int u = 0; u < n_; ++u) sum += std::abs(row(v)[u]) * root_[u];
+      c = std::max(c, sum * root_[v]);
     }
-    if (c == 0) return 0;
-    std::vector<double> x(n_), z(n_);
+    std::vector<double>&x = power_, &z = gradient_;
+    x.resize(n_), z.resize(n_);
     for (int v = 0; v < n_; ++v) x[v] = std::sin(1.0 + v);
     double top = 0;
-    for (int step = 0; step < 30; ++step) {
-      double norm = 0, product = 0;
+    for (int step = 0; step < 40 && c > 0; ++step) {
+      double norm = 0, product = 0, size = 0;
+      for (int v = 0; v < n_; ++v) norm += x[v] * x[v], x[v] *= root_[v];
       for (int v = 0; v < n_; ++v) {
         double sum = 0;
         for (int u = 0; u < n_; ++u) sum += row(v)[u] * x[u];
-        z[v] = sum + c / 2 * x[v];
         product += sum * x[v];
-        norm += x[v] * x[v];
+        z[v] = sum * root_[v] + c / 2 * x[v] / root_[v];
+        size += z[v] * z[v];
       }
       top = std::max(top, product / norm);
-      double size = 0;
-      for (const double value : z) size += value * value;
-      size = std::sqrt(size);
-      if (size == 0) break;
-      for (int v = 0; v < n_; ++v) x[v] = z[v] / size;
+      if (!(size > 0)) break;
+      for (int v = 0; v < n_; ++v) x[v] = z[v] / std::sqrt(size);
     }
     return top;
   }
-  // Whether s - W is positive definite, by a Cholesky factorisation.
-  bool positive(double s) {
+  // Whether diag(shift) - W is positive definite, by a Cholesky factorisation.
+  bool positive() {
     factor_.resize(W_.size());
     for (int i = 0; i < n_; ++i) {
       double* own = factor_.data() + static_cast<size_t>(i) * n_;
       for (int j = 0; j <= i; ++j) {
         const double* other = factor_.data() + static_cast<size_t>(j) * n_;
-        double sum = (i == j ? s : 0) - row(i)[j];
+        double sum = (i == j ? shift_[i] : 0) - row(i)[j];
         for (int k = 0; k < j; ++k) sum -= own[k] * other[k];
-        if (i == j) {
-          if (!(sum > 1e-10 * s)) return false;
-          own[i] = std::sqrt(sum);
-        } else {
+        if (i != j) {
           own[j] = sum / other[j];
+          continue;
         }
+        if (!(sum > 1e-10 * shift_[i])) return false;
+        own[i] = std::sqrt(sum);
       }
     }
+    return true;
+  }
+
+  // The ceiling of the whole, by a shift that is lowered where x is not at a corner.
+  bool open_root(bool prove) {
+    std::vector<double> sizes(n_), best_shift;
+    for (int v = 0; v < n_; ++v) {
+      double sum = 0;
+      for (int u = 0; u < n_; ++u) sum += row(v)[u] * row(v)[u];
+      sizes[v] = std::sqrt(sum) + 1e-6;
+    }
+    Part root{std::numeric_limits<double>::infinity(), {}, {}}, part;
+    part.x.assign(n_, 0.5);
+    for (int pass = 0; pass < (prove ? 8 : 1); ++pass) {
+      if (!scale(sizes, prove)) break;
+      part.label.assign(n_, -1);
+      bound(part, 60);
+      if (part.bound < root.bound) root = part, best_shift = shift_;
+      if (part.bound <= best_ + tiny * (1 + std::abs(best_))) break;
+      double mean = 0;
+      for (const double x : part.x) mean += x * (1 - x) / n_;
+      if (!(mean > 0)) break;
+      for (int v = 0; v < n_; ++v)
+        sizes[v] = shift_[v] / std::sqrt(1 + (part.x[v] * (1 - part.x[v]) + 0.02) / (mean + 0.02));
+    }
+    if (best_shift.empty()) return false;
+    shift_ = best_shift;
+    open_.assign(1, std::move(root));
     return true;
   }
 
@@ -172,7 +197,7 @@ class ConcaveBound {
     for (int v = 0; v < n_; ++v)
       if (part.label[v] >= 0) part.x[v] = part.label[v];
     for (int v = 0; v < n_; ++v) {
-      double sum = linear_[v] + shift_ / 2 - shift_ * part.x[v];
+      double sum = linear_[v] + shift_[v] / 2 - shift_[v] * part.x[v];
       for (int u = 0; u < n_; ++u) sum += row(v)[u] * part.x[u];
       gradient_[v] = sum;
     }
@@ -180,7 +205,7 @@ class ConcaveBound {
     double value = 0, more = 0;
     for (int v = 0; v < n_; ++v) {
       // f(x) = x . (h + d) / 2 with h the linear part and d the gradient
-      value += part.x[v] * (linear_[v] + shift_ / 2 + gradient_[v]) / 2;
+      value += part.x[v] * (linear_[v] + shift_[v] / 2 + gradient_[v]) / 2;
       if (part.label[v] < 0) more += excess(part, v);
     }
     part.bound = value + more;
@@ -208,18 +233,18 @@ class ConcaveBound {
     return std::max(gradient_[v] * (1 - part.x[v]), -gradient_[v] * part.x[v]);
   }
   void ascend(Part& part, int sweeps) {
-    const double curve = std::max(shift_, 1e-12);
     for (int sweep = 0; sweep < sweeps; ++sweep) {
       double moved = 0;
       for (int v = 0; v < n_; ++v) {
         if (part.label[v] >= 0) continue;
-        const double step = std::clamp(part.x[v] + gradient_[v] / curve, 0.0, 1.0) - part.x[v];
+        const double aim = part.x[v] + gradient_[v] / shift_[v];
+        const double step = std::clamp(aim, 0.0, 1.0) - part.x[v];
         if (step == 0) continue;
         part.x[v] += step;
         moved = std::max(moved, std::abs(step));
         const double* w = row(v);
         for (int u = 0; u < n_; ++u) gradient_[u] += step * w[u];
-        gradient_[v] -= step * shift_;
+        gradient_[v] -= step * shift_[v];
       }
       if (moved < 1e-4) break;
     }
