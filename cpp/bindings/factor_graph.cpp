@@ -180,7 +180,7 @@ static nb::tuple pairwise_argmax(Codes count, Array1<double> unary, Array2<int32
   {
     nb::gil_scoped_release release;
     Argmax argmax;
-    value = argmax.solve({&g, unary.data(), table.data()}, options, y.data(), ceiling);
+    value = argmax.solve({&g, unary.data(), table.data()}, options, true, y.data(), ceiling);
   }
   return nb::make_tuple(to_numpy(std::move(y)), value, ceiling);
 }

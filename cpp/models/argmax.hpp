@@ -2,6 +2,7 @@
 //
 //   forest                          max-product, exact
 //   two labels, all links attract   a cut, exact
+//   two labels, few nodes, dense    concave relaxation, split where it is not tight
 //   else                            message passing, with a proven ceiling; where that stays above what was found
 //                                   and the graph has few cycles, exactly by conditioning
 //
@@ -13,10 +14,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "models/concave.hpp"
 #include "models/conditioning.hpp"
 #include "models/max_flow.hpp"
 #include "models/messages.hpp"
@@ -118,8 +121,9 @@ class BinaryRest {
 
 class Argmax {
  public:
-  // The labelling that was found, its value, and into `ceiling` what no labelling exceeds.
-  double solve(const PairwiseView& p, const ArgmaxOptions& options, int32_t* y, double& ceiling) {
+  // The labelling that was found, its value, and into `ceiling` what no labelling exceeds: infinity where that
+  // takes more work and no proof is asked for.
+  double solve(const PairwiseView& p, const ArgmaxOptions& options, bool prove, int32_t* y, double& ceiling) {
     switch (options.method) {
       case Inference::outside: {
         const double bound = options.solver(p, y), value = p.value(y);
@@ -145,7 +149,7 @@ class Argmax {
     }
     if (p.graph->forest) return ceiling = product_.solve(p, y);
     if (!p.graph->binary) return solve_loops(p, options.iterations, y, ceiling);
-    return solve_binary(p, options.iterations, y, ceiling);
+    return solve_binary(p, options.iterations, prove, y, ceiling);
   }
 
  private:
@@ -156,6 +160,7 @@ class Argmax {
   GraphCut cut_;
   MessagePassing messages_;
   Conditioning conditioning_;
+  ConcaveBound concave_;
   BinaryRest rest_;
   std::vector<int32_t> part_, best_;
 
@@ -167,7 +172,21 @@ class Argmax {
     return ceiling = exact;
   }
 
-  double solve_binary(const PairwiseView& p, int iterations, int32_t* y, double& ceiling) {
+  double solve_dense(const PairwiseView& p, int iterations, bool prove, int32_t* y, double& ceiling) {
+    std::fill(y, y + p.graph->nodes(), 0);
+    ceiling = std::numeric_limits<double>::infinity();
+    const double value = concave_.solve(p, prove, y, p.value(y), ceiling);
+    if (!prove || ceiling - value <= MessagePassing::tiny * (1 + std::abs(value))) return value;
+    const double above = ceiling;
+    best_.resize(p.graph->nodes());
+    const double other = messages_.solve(p, iterations, best_.data(), ceiling);
+    ceiling = std::min(ceiling, above);
+    if (other <= value) return value;
+    std::copy(best_.begin(), best_.end(), y);
+    return other;
+  }
+
+  double solve_binary(const PairwiseView& p, int iterations, bool prove, int32_t* y, double& ceiling) {
     rest_.reduce(p, y);
     const PairwiseView& rest = rest_.view;
     part_.resize(rest_.nodes.size());
@@ -178,6 +197,8 @@ class Argmax {
       value = cut_.solve(rest, part_.data(), top);
     else if (rest.graph->nodes() <= few)
       value = top = try_all(rest);
+    else if (ConcaveBound::fits(*rest.graph))
+      value = solve_dense(rest, iterations, prove, part_.data(), top);
     else
       value = solve_loops(rest, iterations, part_.data(), top);
     for (size_t j = 0; j < part_.size(); ++j) y[rest_.nodes[j]] = part_[j];

@@ -28,6 +28,7 @@ class Exact {
     const auto W = packed(flat);
     parallel(structure_.blocks(), threads, [&](int64_t from, int64_t to, int) {
       auto s = structure_.scratch();
+      if constexpr (requires { s.prove; }) s.prove |= ceilings != nullptr;
       std::vector<Label> y, truth;
       for (int64_t i = from; i < to; ++i) {
         y.resize(structure_.output_size(i));

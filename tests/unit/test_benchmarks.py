@@ -260,3 +260,11 @@ def test_streaming_runs_small(tmp_path, monkeypatch):
     assert {row["task"] for row in results["objective"]} == {"covertype", "brown-tags"}
     assert all(row["converged"] for row in results["objective"] if row["passes"] == "to tol")
     assert len(rows_of(tmp_path / "objective.csv")) == 2 * 2 * 2
+
+
+def test_factor_graphs_run_small(tmp_path):
+    from benchmarks.papers.factor_graphs.__main__ import main
+
+    rows = main(["--small", "--out", str(tmp_path)])
+    assert len(rows_of(tmp_path / "factor_graphs.csv")) == len(rows) == 3
+    assert all(row["gap"] <= row["tol"] and row["proven_argmax"] > 0.5 for row in rows)

@@ -149,3 +149,44 @@ def test_larger_graphs_agree_with_the_integer_program(generator):
         _, value, ceiling = ask(problem, "auto", 500)
         _, bound = solve_milp(*problem)
         assert value <= bound + 1e-6 <= ceiling + 2e-6
+
+
+@given(problems(shapes=("cycle",)))
+def test_few_cycles_are_solved(problem):
+    _, value, ceiling = ask(problem, "auto")
+    best = brute_force(*problem)[0]
+    assert value == pytest.approx(best, abs=1e-9)
+    assert ceiling == pytest.approx(best, abs=1e-9)
+
+
+def repelling(generator, n, strength):
+    """Every label wants to be on, and every pair not to be on together."""
+    links = np.array([(a, b) for b in range(n) for a in range(b)], dtype=np.int32)
+    unary = np.stack([np.zeros(n), generator.uniform(0.2, 1.5, size=n)], axis=1)
+    tables = np.zeros((len(links), 4))
+    tables[:, 3] = generator.normal(-strength, strength, size=len(links))
+    return np.full(n, 2, np.int32), unary.ravel(), links, tables.ravel()
+
+
+@pytest.mark.parametrize("strength", [0.05, 0.2, 1.0])
+def test_dense_binary_problems_have_a_low_ceiling(generator, strength):
+    n = 16
+    problem = repelling(generator, n, strength)
+    _, unary, links, tables = problem
+    W = np.zeros((n, n))
+    W[links[:, 0], links[:, 1]] = tables[3::4]
+    labellings = (np.arange(2**n)[:, None] >> np.arange(n)) & 1
+    values = labellings @ unary[1::2] + np.einsum("ij,ij->i", labellings @ W, labellings)
+    _, value, ceiling = ask(problem, "auto")
+    best = values.max()
+    assert value <= best + 1e-9 and best <= ceiling + 1e-9
+    assert value >= best - 1e-2 * abs(best)
+    assert ceiling <= best + 0.1 * abs(best)
+
+
+def test_the_concave_ceiling_is_below_that_of_messages(generator):
+    problem = repelling(generator, 40, 0.1)
+    _, value, ceiling = ask(problem, "auto")
+    _, other, loose = ask(problem, "lp")
+    assert other <= ceiling + 1e-9 and value <= ceiling <= loose + 1e-9
+    assert ceiling - value < 0.5 * (loose - value)

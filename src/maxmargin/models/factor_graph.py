@@ -31,7 +31,14 @@ from maxmargin.models.base import Model, check_bias, check_classes, check_length
 from maxmargin.models.constraints import Graph, of_each
 from maxmargin.models.factors import METHODS, Factors, GraphExamples
 from maxmargin.models.graph_factors import FactorBuilder, by_type, where_nodes
-from maxmargin.models.graph_input import Item, check_output, read_items, type_names, width_of
+from maxmargin.models.graph_input import (
+    Item,
+    check_output,
+    is_forest,
+    read_items,
+    type_names,
+    width_of,
+)
 
 KINDS = ("full", "symmetric", "diagonal", "potts")
 MOST_LABELS = 65_535  # a kept labelling has two bytes a node
@@ -70,8 +77,9 @@ class GraphModel(Model):
 
     @property
     def exact(self) -> bool:
-        """Whether the argmax is exact for every graph; else the certificate is made of its ceilings."""
-        return self.inference_method == "tree"
+        """Whether the argmax is exact for graphs as in training; else certificates are made of ceilings."""
+        forests = self.inference_method == "auto" and getattr(self, "forests_", False)
+        return self.inference_method == "tree" or forests
 
     def check_inference(self) -> None:
         """Refuse a method that there is not, and a budget that is no number."""
@@ -187,6 +195,7 @@ class FactorGraph(GraphModel):
             for item, t in zip(items, types, strict=True)
             for pair in np.unique(t[item.edges], axis=0).tolist()
         }
+        self.forests_ = all(is_forest(item.n_nodes, item.edges) for item in items)
         self.pairs_ = [(0, 0)] if len(self.types_) == 1 else sorted(joined)
         self._set_losses()
         self._measure()

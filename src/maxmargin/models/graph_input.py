@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
 
 from maxmargin.data.labels import LabelSet, as_array, plain
 
@@ -166,6 +167,13 @@ def without_gaps(matrices: list[Any], width: int) -> list[Any]:
     if sp.issparse(kind):
         return [sp.csr_matrix((0, width), dtype=dtype) if m is None else m for m in matrices]
     return [np.zeros((0, width), dtype=dtype) if m is None else m for m in matrices]
+
+
+def is_forest(n: int, edges: np.ndarray) -> bool:
+    """Whether a graph has no cycle; edges between the same nodes count once."""
+    links = np.unique(np.sort(edges, axis=1), axis=0)
+    graph = sp.coo_matrix((np.ones(len(links)), (links[:, 0], links[:, 1])), shape=(n, n))
+    return len(links) == n - connected_components(graph, directed=False, return_labels=False)
 
 
 def check_output(y: Any, n: int, i: int) -> None:

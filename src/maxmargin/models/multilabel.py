@@ -24,6 +24,7 @@ from maxmargin.models.base import check_bias, check_lengths
 from maxmargin.models.constraints import Graph, of_each
 from maxmargin.models.factor_graph import GraphModel
 from maxmargin.models.factors import Bank, EdgeType, Factors, GraphExamples, NodeType, Shape
+from maxmargin.models.graph_input import is_forest
 
 OFF_ON = np.array([0, 1])
 
@@ -133,6 +134,7 @@ class MultiLabel(GraphModel):
             raise ValueError("Y has no labels: at least one is needed")
         self.encode(Y)
         self._learn_pairs()
+        self.forests_ = is_forest(len(self.labels_), self.pair_codes_)
         self._set_loss()
         self._measure()
 
