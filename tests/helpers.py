@@ -66,9 +66,13 @@ def built_in(case: Case) -> Any:
     if case.kind in FLAT:
         loss = "zero-one" if options["costs"] is None else options["costs"]
         return FLAT[case.kind](loss=loss, bias=options["bias"])
+    if case.kind == "multilabel":
+        return models.MultiLabel(options["pairs"], bias=options["bias"])
     loss = "mean-hamming" if options["mean"] else "hamming"
     if options["costs"] is not None:
         loss = losses.Hamming(costs=options["costs"], mean=options["mean"])
+    if case.kind == "graph":
+        return models.FactorGraph(options["pairwise"], loss=loss, bias=options["bias"])
     ends = {"start": options["start"], "end": options["end"]}
     return models.Chain(loss=loss, bias=options["bias"], **ends)
 

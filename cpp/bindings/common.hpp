@@ -37,6 +37,8 @@ void bind_chain(nb::module_& m);
 void bind_grammar(nb::module_& m);
 void bind_tree(nb::module_& m);
 void bind_groups(nb::module_& m);
+void bind_factor_graph(nb::module_& m);
+void bind_gdmm_graph(nb::module_& m);
 void bind_explicit(nb::module_& m);
 void bind_simplex_qp(nb::module_& m);
 

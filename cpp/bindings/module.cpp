@@ -27,6 +27,8 @@ NB_MODULE(MM_MODULE, m) {
   mm::bind_grammar(m);
   mm::bind_tree(m);
   mm::bind_groups(m);
+  mm::bind_factor_graph(m);
+  mm::bind_gdmm_graph(m);
   mm::bind_explicit(m);
   mm::bind_simplex_qp(m);
 }

@@ -29,6 +29,7 @@ class Exact {
     const auto W = packed(flat);
     parallel(structure_.blocks(), threads, [&](int64_t from, int64_t to, int) {
       auto s = structure_.scratch();
+      if constexpr (requires { s.prove; }) s.prove |= ceilings != nullptr;
       std::vector<Label> y, truth;
       for (int64_t i = from; i < to; ++i) {
         y.resize(structure_.output_size(i));
@@ -36,9 +37,10 @@ class Exact {
         structure_.truth(i, truth.data());
         structure_.open(i, W.data(), s, true, 1);
         const double top = structure_.best(s, W.data(), y.data());
-        xi[i] = top - structure_.score(s, truth.data());
+        const double own = structure_.score(s, truth.data());
+        xi[i] = top - own;
         if constexpr (requires { s.ceiling; })
-          if (ceilings) ceilings[i] = s.ceiling;
+          if (ceilings) ceilings[i] = s.ceiling - own;
         if (outputs) std::copy(y.begin(), y.end(), outputs + first_[i]);
       }
     });

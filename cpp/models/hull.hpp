@@ -18,11 +18,13 @@ namespace mm {
 
 struct HullPoint {
   double loss, margin;
-  double multiplier;  // no output is above the line of slope -multiplier through the point
+  double multiplier;  // no output is above the line of slope -multiplier through the point,
+  double missed = 0;  // raised by what the oracle may have missed
 
+  double top() const { return margin + missed; }
   double ceiling(double at) const {
     if (multiplier == std::numeric_limits<double>::infinity()) return at <= loss ? multiplier : -multiplier;
-    return margin - multiplier * (at - loss);
+    return top() - multiplier * (at - loss);
   }
 };
 
@@ -36,7 +38,8 @@ class HullSearch {
   double run(HullPoint left, HullPoint right, double constant, double& best, Ask&& ask, Keep&& keep) {
     constant_ = constant;
     open_ = {{left, right, promise(left, right)}};
-    double closed = best;
+    // An output of less loss than the left end is at most as good as this.
+    double closed = std::max(best, left.loss * (constant_ + left.top()));
     for (int call = 0; call < calls; ++call) {
       const auto top = std::max_element(open_.begin(), open_.end(),
                                         [](const auto& a, const auto& b) { return a.promise < b.promise; });
@@ -51,7 +54,8 @@ class HullSearch {
       const HullPoint found = ask(lambda);
       const double line = lambda * s.left.loss + s.left.margin;
       if (lambda * found.loss + found.margin <= line + tiny * (1 + std::abs(line))) {
-        closed = std::max(closed, edge(s.left, s.right, lambda));
+        const double raised = std::max(0.0, lambda * found.loss + found.top() - line);
+        closed = std::max(closed, edge(s.left, s.right, lambda, raised));
         continue;
       }
       if (value(found) > best) best = value(found), keep();
@@ -74,24 +78,24 @@ class HullSearch {
   double constant_ = 1;
   std::vector<Segment> open_;
 
-  // The largest Delta (c + m) on the line of slope -lambda through a, between a and b.
-  double edge(const HullPoint& a, const HullPoint& b, double lambda) const {
-    const double peak = (constant_ + a.margin + lambda * a.loss) / (2 * lambda);
+  // The largest Delta (c + m) on the line of slope -lambda through a, raised, between a and b.
+  double edge(const HullPoint& a, const HullPoint& b, double lambda, double raised) const {
+    const double high = constant_ + a.margin + raised, peak = (high + lambda * a.loss) / (2 * lambda);
     double most = 0;
     for (double at : {a.loss, b.loss, std::clamp(peak, a.loss, b.loss)})
-      most = std::max(most, at * (constant_ + a.margin - lambda * (at - a.loss)));
+      most = std::max(most, at * (high - lambda * (at - a.loss)));
     return most;
   }
 
   // The largest Delta (c + m) that an output between two points can have.
   double promise(const HullPoint& a, const HullPoint& b) const {
-    if (b.loss <= a.loss) return std::max(value(a), value(b));
+    if (b.loss <= a.loss) return std::max({value(a), value(b), b.loss * (constant_ + a.top())});
     std::vector<double> tops = {a.loss, b.loss};
     for (const HullPoint& p : {a, b})
       if (p.multiplier > 0 && p.multiplier < std::numeric_limits<double>::infinity())
-        tops.push_back((constant_ + p.margin + p.multiplier * p.loss) / (2 * p.multiplier));
+        tops.push_back((constant_ + p.top() + p.multiplier * p.loss) / (2 * p.multiplier));
     if (a.multiplier < b.multiplier && b.multiplier < std::numeric_limits<double>::infinity())
-      tops.push_back((b.margin + b.multiplier * b.loss - a.margin - a.multiplier * a.loss) /
+      tops.push_back((b.top() + b.multiplier * b.loss - a.top() - a.multiplier * a.loss) /
                      (b.multiplier - a.multiplier));
     double most = 0;
     for (double at : tops) {

@@ -38,6 +38,7 @@ class SlackRescaled : public Base {
   Scratch scratch() const {
     Scratch s;
     static_cast<typename Base::Scratch&>(s) = Base::scratch();
+    if constexpr (requires { s.prove; }) s.prove = true;  // the search is steered by what the oracle may miss
     return s;
   }
 
@@ -83,13 +84,19 @@ class SlackRescaled : public Base {
   }
 
  private:
+  // What the margin oracle may have missed, if it is a search itself.
+  static double missed(const typename Base::Scratch& s, double score) {
+    if constexpr (requires { s.ceiling; }) return std::max(0.0, s.ceiling - score);
+    return 0;
+  }
+
   // The best output that the margin oracle shows at some multiplier of the loss, and the true one.
   double search(Scratch& s, const Real* W, Label* y) const {
     const int64_t block = s.block;
     const int size = Base::output_size(block);
     const auto point = [&](const Label* u, double lambda, double multiplier) {
-      const double loss = Base::loss(block, u);
-      return HullPoint{loss, Base::score(s, u) - lambda * loss - s.margin_of_truth, multiplier};
+      const double loss = Base::loss(block, u), score = Base::score(s, u);
+      return HullPoint{loss, score - lambda * loss - s.margin_of_truth, multiplier, missed(s, score)};
     };
     std::vector<Label>& found = s.candidate;
     found.resize(size);
@@ -99,7 +106,8 @@ class SlackRescaled : public Base {
     Base::open(block, W, s, false, 1);
     Base::best(s, W, found.data());
     const HullPoint left = point(found.data(), 0, 0);
-    const HullPoint right = point(y, 0, std::numeric_limits<double>::infinity());
+    HullPoint right = point(y, 0, std::numeric_limits<double>::infinity());
+    right.missed = 0;
     s.search.scale(s.scale);
     double top = s.search.value(right);
     if (s.search.value(left) > top) top = s.search.value(left), std::copy(found.begin(), found.end(), y);

@@ -199,8 +199,7 @@ class Tree {
     const double* move = s.moved.data();
     for (int p = 0; p < data_.parts; ++p)
       for (int j = 0; j < data_.width; ++j) W[place_of(p, j)] += static_cast<To>(c * *move++);
-    for (size_t k = 0; k < s.springs.size(); ++k)
-      W[spring_place() + k] += static_cast<To>(c * s.springs[k]);
+    for (size_t k = 0; k < s.springs.size(); ++k) W[spring_place() + k] += static_cast<To>(c * s.springs[k]);
   }
 
  private:

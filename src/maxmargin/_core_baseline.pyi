@@ -122,6 +122,40 @@ class TreeData(_TreeData):
         /,
     ) -> None: ...
 
+class FactorGraphData:
+    def __init__(self) -> None: ...
+    def add_bank(self, rows: Rows | None, columns: int, /) -> None: ...
+    def add_node_type(self, bank: int, columns: NDArray[np.int32], cost: Floats, /) -> None: ...
+    def add_edge_type(self, a: int, b: int, bank: int, columns: NDArray[np.int32], /) -> None: ...
+    def add_shape(
+        self,
+        types: NDArray[np.int32],
+        edges: NDArray[np.int32],
+        edge_types: NDArray[np.int32],
+        /,
+    ) -> None: ...
+    def set_examples(
+        self,
+        shape: NDArray[np.int32],
+        node_row: NDArray[np.int64],
+        truth: NDArray[np.int32],
+        weight: Floats,
+        edge_row: NDArray[np.int64],
+        /,
+    ) -> None: ...
+    def set_argmax(self, method: int, iterations: int, solver: Callable | None, /) -> None: ...
+    def forests(self) -> NDArray[np.uint8]: ...
+
+def pairwise_argmax(
+    count: NDArray[np.int32],
+    unary: Floats,
+    links: NDArray[np.int32],
+    tables: Floats,
+    method: int,
+    iterations: int,
+    /,
+) -> tuple[NDArray[np.int32], float, float]: ...
+
 class GroupsData:
     def __init__(
         self,
@@ -191,6 +225,15 @@ class GrammarExact(_Exact):
 
 class TreeExact(_Exact):
     def knows(self, blocks: Blocks, outputs: NDArray[np.int32], /) -> bool: ...
+
+class FactorGraphCache(_Cache): ...
+class FactorGraphSlackCache(_Cache): ...
+class FactorGraphSlackExact(_Exact): ...
+
+class FactorGraphExact(_Exact):
+    def problem(
+        self, w: Floats, block: int, augmented: bool, /
+    ) -> tuple[NDArray[np.int32], Floats, NDArray[np.int32], Floats]: ...
 
 # Dual states and their passes (cpp/solvers)
 
@@ -263,6 +306,8 @@ class GrammarSlackAscent64(_Ascent): ...
 class TreeSlackExact(_Exact): ...
 class TreeAscent64(_Ascent): ...
 class TreeSlackAscent64(_Ascent): ...
+class FactorGraphAscent64(_Ascent): ...
+class FactorGraphSlackAscent64(_Ascent): ...
 
 class ExplicitAscent(_Ascent):
     def offer(
@@ -271,6 +316,54 @@ class ExplicitAscent(_Ascent):
     def plane(self, number: int, /) -> tuple[float, NDArray[np.int32], Floats]: ...
     @property
     def running(self) -> Floats: ...
+
+# Marginals of factor graphs (cpp/models/marginals.hpp), and GDMM over them (cpp/solvers/gdmm_graph.hpp)
+
+def marginal_sum(
+    data: FactorGraphData,
+    factors: Floats,
+    node_block: Blocks,
+    node: NDArray[np.int32],
+    node_value: Floats,
+    link_block: Blocks,
+    link: NDArray[np.int32],
+    link_value: Floats,
+    /,
+) -> tuple[float, Floats]: ...
+
+class FactorGraphGdmm:
+    def __init__(
+        self,
+        data: FactorGraphData,
+        mass: Floats,
+        penalty: Floats,
+        eta: float,
+        inner: int,
+        grow: int,
+        /,
+    ) -> None: ...
+    def visit(self, order: Blocks, tolerance: float, /) -> tuple[int, int, float, float]: ...
+    def repaired(
+        self,
+    ) -> tuple[Blocks, NDArray[np.int32], Floats, Blocks, NDArray[np.int32], Floats]: ...
+    def restore(
+        self,
+        node_block: Blocks,
+        node: NDArray[np.int32],
+        node_value: Floats,
+        link_block: Blocks,
+        link: NDArray[np.int32],
+        link_value: Floats,
+        /,
+    ) -> None: ...
+    def refresh(self) -> None: ...
+    def weights(self) -> Floats: ...
+    @property
+    def active_nodes(self) -> int: ...
+    @property
+    def active_links(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
 
 # Dual coordinate ascent over written constraints (cpp/solvers/dual_coordinate.hpp)
 

@@ -202,8 +202,10 @@ class LatentSVM(StructuralSVM):
         with super()._executor(model.inner_) as executor:
             yield executor
 
-    def predict(self, X: Any) -> Sequence[Any]:
+    def predict(self, X: Any, constraints: Any = None) -> Sequence[Any]:
         """The observed part of the best output of every example."""
+        if constraints is not None:
+            raise ValueError("constraints: models with hidden parts take none")
         outputs = self.predict_complete(X)
         return self.model_.observed(outputs)
 

@@ -98,6 +98,8 @@ def plain_sequence(data: Any) -> Any:
 def plain_outputs(Y: Any) -> Any:
     """True outputs by position; an array of numbers or strings stays one."""
     Y = plain_sequence(Y)
+    if sp.issparse(Y):  # of MultiLabel: rows of 0 and 1
+        return Y.toarray()
     kept = Y is None or isinstance(Y, CodedLabels | CodedSequences | MappedTrees)
     return Y if plain(Y) or kept else [plain_sequence(y) for y in Y]
 
@@ -284,8 +286,8 @@ def warn_not_converged(result: Result) -> None:
         advice = "the model's argmax is not exact, or no exact pass was made: the gap is not proven"
     elif result.status is Status.INEXACT:
         advice = (
-            "the search over the loss multiplier finds no worse output but cannot exclude one: the gap is a "
-            "proven bound; give the model a slack_rescaled_inference, or raise tol"
+            "the argmax finds no worse output but cannot exclude one: the gap is a proven bound; raise tol, "
+            "or give the model an exact argmax (slack_rescaled_inference for slack rescaling)"
         )
     elif result.status is Status.PASSES_MADE:
         advice = "solvers.Streaming(passes=None) makes passes until tol is reached"
@@ -482,12 +484,25 @@ class StructuralSVM(SolverMixin, BaseEstimator):
             if own and executor is not None:
                 executor.shutdown()
 
-    def predict(self, X: Any) -> Sequence[Any]:
-        """The best output of every example."""
+    def predict(self, X: Any, constraints: Any = None) -> Sequence[Any]:
+        """The best output of every example.
+
+        Parameters
+        ----------
+        constraints : list of ``models.constraints``, the same for all examples, or a list for each example
+            What the outputs must keep; for FactorGraph and MultiLabel.
+        """
         check_is_fitted(self, "coef_")
         with self._executor(self.model_) as executor:
-            examples = bind_model(self.model_, plain_sequence(X), None, executor=executor)
-            return examples.predict(self.coef_, count_jobs(self.n_jobs))
+            examples: Any = bind_model(self.model_, plain_sequence(X), None, executor=executor)
+            if constraints is None:
+                return examples.predict(self.coef_, count_jobs(self.n_jobs))
+            if not hasattr(examples, "constrained"):
+                raise ValueError(
+                    f"constraints: model {type(self.model_).__name__} takes none; FactorGraph and "
+                    "MultiLabel do"
+                )
+            return examples.constrained(self.coef_, constraints)
 
     def predict_k_best(self, X: Any, k: int) -> list[list[tuple[Any, float]]]:
         """For every example the k best outputs with their scores, best first."""

@@ -12,7 +12,18 @@ from maxmargin.classifiers import BinarySVC, MulticlassSVC
 from maxmargin.estimators import StructuralSVM
 from maxmargin.generalized import GeneralizedSVM, RegressionSVR
 from maxmargin.io.model_file import ModelFileError, read, write
-from maxmargin.models import Bags, Binary, Chain, Grammar, Kernel, Latent, Multiclass, Tree
+from maxmargin.models import (
+    Bags,
+    Binary,
+    Chain,
+    FactorGraph,
+    Grammar,
+    Kernel,
+    Latent,
+    Multiclass,
+    MultiLabel,
+    Tree,
+)
 from maxmargin.models.groups import Groups, Regression
 from maxmargin.problem import Certificate
 
@@ -28,6 +39,8 @@ MODELS = {
         Chain,
         Grammar,
         Tree,
+        FactorGraph,
+        MultiLabel,
         Kernel,
         Latent,
         Bags,

@@ -262,5 +262,6 @@ def finish(run: Run) -> Result:
         support=len(run.support),
         seconds=run.seconds,
         status=run.status.value,
+        relaxed=run.support.relaxed,
     )
     return Result(run.w, run.support, certificate, run.history, run.status, run.solver.name)

@@ -22,11 +22,11 @@ from helpers import (
     quietly,
 )
 from reference.dense_qp import primal_objective
-from reference.problems import CASES, TREES, make_case
+from reference.problems import CASES, GRAPHS, TREES, make_case
 from reference.python_chain import BatchPythonChain, PythonChain
 
 
-@pytest.mark.parametrize("name", [*CASES, *TREES])
+@pytest.mark.parametrize("name", [*CASES, *TREES, *GRAPHS])
 @pytest.mark.parametrize("solver", EXACT)
 def test_pair_steps_reach_the_optimum(seed, solver, name):
     case = make_case(name, seed)
@@ -52,7 +52,7 @@ def test_pair_steps_reach_the_optimum_for_small_and_large_c(seed, solver, C):
     assert_truthful(case, svm)
 
 
-@pytest.mark.parametrize("name", [*CASES, *TREES])
+@pytest.mark.parametrize("name", [*CASES, *TREES, *GRAPHS])
 @pytest.mark.parametrize("solver", RATED)
 def test_rated_solvers_bracket_the_optimum_and_claim_no_more(seed, solver, name):
     case = make_case(name, seed)

@@ -14,6 +14,7 @@ from maxmargin.data.trees import Tree
 
 from .dense_qp import Optimum, solve
 from .enumerate import BinaryTruth, Block, ChainTruth, MulticlassTruth, enumerate_blocks
+from .graphs import GraphTruth, MultiLabelTruth, random_links
 from .parts import TreeTruth
 from .trees import GrammarTruth, TooManyTreesError
 
@@ -206,6 +207,64 @@ def parts_case(
     return Case("tree", X, Y, truth, C, weights, {"edges": list(edges)})
 
 
+def graph_case(
+    generator: np.random.Generator,
+    n: int = 5,
+    sizes: tuple[int, ...] = (3, 1, 4),
+    shape: str = "tree",
+    kind: str = "full",
+    n_features: int = 2,
+    n_classes: int = 3,
+    n_edge_features: int | None = None,
+    layout: str = "dense",
+    dtype: Any = np.float64,
+    costs: bool = False,
+    mean: bool = False,
+    bias: float | None = None,
+    weighted: bool = False,
+    C: float = 1.0,
+) -> Case:
+    """Random graphs of the given sizes, in turn, with one type of nodes."""
+    X, Y = [], []
+    for i in range(n):
+        size = sizes[i % len(sizes)]
+        edges = random_links(generator, size, shape)
+        nodes = _features(generator, (size, n_features), layout, dtype)
+        extra = (
+            ()
+            if n_edge_features is None
+            else (_features(generator, (len(edges), n_edge_features), layout, dtype),)
+        )
+        X.append((nodes, edges, *extra))
+        Y.append([int(y) for y in generator.integers(n_classes, size=size)])
+    nodes_of = [(i, v) for i, y in enumerate(Y) for v in range(len(y))]
+    for label, (i, v) in zip(range(n_classes), nodes_of, strict=False):
+        Y[i][v] = label
+    table = random_costs(generator, n_classes) if costs else None
+    truth = GraphTruth(range(n_classes), n_features, kind, n_edge_features, table, mean, bias)
+    options = {"costs": table, "mean": mean, "bias": bias, "pairwise": kind}
+    return Case("graph", X, Y, truth, C, _weights(generator, n, weighted), options)
+
+
+def multilabel_case(
+    generator: np.random.Generator,
+    n: int = 6,
+    n_features: int = 3,
+    n_labels: int = 4,
+    pairs: Any = "all",
+    layout: str = "dense",
+    bias: float | None = None,
+    C: float = 1.0,
+) -> Case:
+    """Random rows with random sets of labels, as a matrix."""
+    X = _features(generator, (n, n_features), layout, np.float64)
+    Y = generator.integers(2, size=(n, n_labels))
+    every = [(a, b) for a in range(n_labels) for b in range(a + 1, n_labels)]
+    given = {"all": every, "none": []}[pairs] if isinstance(pairs, str) else pairs
+    truth = MultiLabelTruth(n_labels, n_features, given, bias)
+    return Case("multilabel", X, Y, truth, C, None, {"pairs": pairs, "bias": bias})
+
+
 def fresh(seed: int, salt: int = 0) -> np.random.Generator:
     """A generator of its own for one case."""
     return np.random.default_rng([seed, salt])
@@ -258,8 +317,19 @@ PARTS = {
     "tree-path": lambda g: parts_case(g, grids=((2, 2),), edges=((0, 1), (1, 2), (2, 3)), C=2.0),
 }
 
+# Forests, on which the argmax is exact.
+GRAPHS = {
+    "graph-edge-features": lambda g: graph_case(g, n_edge_features=2, bias=1.0, n_classes=2),
+    "graph-forest-symmetric": lambda g: graph_case(
+        g, shape="forest", kind="symmetric", layout="csr", costs=True, weighted=True, C=0.3
+    ),
+    "graph-potts-mean": lambda g: graph_case(
+        g, n=4, n_features=5, kind="potts", mean=True, dtype=np.float32, n_edge_features=1, C=4.0
+    ),
+}
+
 
 def make_case(name: str, seed: int) -> Case:
     """The case of this name for this seed."""
-    makers = {**CASES, **TREES, **PARTS}
+    makers = {**CASES, **TREES, **GRAPHS, **PARTS}
     return makers[name](fresh(seed, salt=list(makers).index(name)))

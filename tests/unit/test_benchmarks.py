@@ -275,3 +275,11 @@ def test_landmarks_small(tmp_path: Path) -> None:
     assert len(rows_of(tmp_path / "landmarks.csv")) == len(rows)
     assert all(np.isfinite(row["error_px"]) for row in rows)
     assert min(row["error_px"] for row in rows[1:]) < rows[0]["error_px"]
+
+
+def test_factor_graphs_run_small(tmp_path):
+    from benchmarks.papers.factor_graphs.__main__ import main
+
+    rows = main(["--small", "--out", str(tmp_path)])
+    assert len(rows_of(tmp_path / "factor_graphs.csv")) == len(rows) == 3
+    assert all(row["gap"] <= row["tol"] and row["proven_argmax"] > 0.5 for row in rows)

@@ -4,22 +4,26 @@ from maxmargin.models.bags import Bags
 from maxmargin.models.base import Model
 from maxmargin.models.binary import Binary
 from maxmargin.models.chain import Chain
+from maxmargin.models.factor_graph import FactorGraph
 from maxmargin.models.grammar import Grammar
 from maxmargin.models.joint_kernel import JointKernel
 from maxmargin.models.kernel import Kernel
 from maxmargin.models.latent import Latent
 from maxmargin.models.multiclass import Multiclass
+from maxmargin.models.multilabel import MultiLabel
 from maxmargin.models.tree import Tree
 
 __all__ = [
     "Bags",
     "Binary",
     "Chain",
+    "FactorGraph",
     "Grammar",
     "JointKernel",
     "Kernel",
     "Latent",
     "Model",
+    "MultiLabel",
     "Multiclass",
     "Tree",
 ]

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -27,6 +27,9 @@ from sklearn.base import BaseEstimator
 from maxmargin._core import core
 from maxmargin.data.labels import LabelSet
 from maxmargin.data.memory import FeatureRows
+
+if TYPE_CHECKING:
+    from maxmargin.models.factors import Factors
 
 PROTOCOL = (
     "initialize",
@@ -143,6 +146,10 @@ class Examples(ABC):
         found = self.slacks(w, n_jobs, rescaling)
         proven = self.is_exact(rescaling)
         return found, found if proven else np.full_like(found, np.inf)
+
+    def relaxed_bounds(self, w: np.ndarray, n_jobs: int) -> tuple[np.ndarray, np.ndarray]:
+        """Slacks of the linear relaxation as far as they were found, and what they cannot exceed."""
+        return self.slack_bounds(w, n_jobs)
 
     def output_sizes(self, blocks: np.ndarray) -> np.ndarray:
         """How many entries of ``Support.outputs`` an output of each of these blocks takes."""
@@ -275,6 +282,14 @@ class Model(BaseEstimator):
 
     def bind_rows(self, rows: FeatureRows, Y: Any = None, node_weight: Any = None) -> Examples:
         """The model on rows that are read already."""
+        raise NotImplementedError
+
+    def factors(self, X: Any, Y: Any = None, node_weight: Any = None) -> Factors:
+        """The examples as factor graphs in plain arrays, for solvers that work factor by factor.
+
+        An optional power, of models whose score and loss are sums over nodes and edges: variables with their
+        domains, factors with scopes, weights shared by template, losses of the nodes; see ``models.factors``.
+        """
         raise NotImplementedError
 
     def compact(self, w: np.ndarray) -> tuple[Model, np.ndarray]:

@@ -114,7 +114,8 @@ class CompiledPlanes(PlaneExamples):
     def fingerprint(self, rescaling: str = "margin") -> str:
         """Kept planes are vectors, of these examples and this rescaling: told by sums of some."""
         total = hashlib.sha256(f"{rescaling} {self.n} {self.dimension}".encode())
-        probe = np.random.default_rng(0).normal(size=self.dimension)
+        # Not negative: some argmaxes ask for that.
+        probe = np.abs(np.random.default_rng(0).normal(size=self.dimension))
         for w in (np.zeros(self.dimension), probe):
             outputs = self.base.worst_outputs(w, 1, rescaling)[1]
             blocks, ones = np.arange(self.n), np.arange(1.0, self.n + 1)

@@ -21,7 +21,8 @@ class Certificate:
 
     ``exact`` is False where the model's argmax may miss the best output and no ceiling is known, or no
     exact pass was made: the primal is then an estimate and the gap is not proven. ``status`` is a sentence
-    on why training ended.
+    on why training ended. ``relaxed``: the bounds are those of the linear relaxation of the argmax, whose
+    optimum is at least that of the problem itself; ``primal`` is an upper bound on both.
     """
 
     primal: float
@@ -35,9 +36,12 @@ class Certificate:
     support: int = 0
     seconds: float = 0.0
     status: str = "certified"
+    relaxed: bool = False
 
     def __str__(self) -> str:
         proof = "proven" if self.exact else "not proven"
+        if self.relaxed:
+            proof += " for the linear relaxation"
         return (
             f"{self.status}: dual {self.dual:.6g} <= optimum <= primal {self.primal:.6g}, "
             f"gap {self.gap:.3g} ({proof}; tol {self.tol:.3g}), {self.passes:.1f} passes, "
@@ -82,7 +86,11 @@ def certify_state(
     """
     if problem.certify is not None:
         return problem.certify(w, support)
-    slacks, ceilings = slacks_and_ceilings(problem, w, support, slacks)
-    seen = problem.objective(w, slacks)
-    primal = problem.objective(w, np.maximum(slacks, ceilings)) if problem.bounded else seen
+    if support.relaxed:  # a labelling says nothing about the relaxation
+        slacks, ceilings = problem.relaxed_bounds(w)
+        primal = seen = problem.objective(w, np.maximum(slacks, ceilings))
+    else:
+        slacks, ceilings = slacks_and_ceilings(problem, w, support, slacks)
+        seen = problem.objective(w, slacks)
+        primal = problem.objective(w, np.maximum(slacks, ceilings)) if problem.bounded else seen
     return Bounds(primal, problem.dual_objective(support), slacks, seen)

@@ -52,6 +52,11 @@ class Support:
     def __len__(self) -> int:
         return len(self.blocks)
 
+    @property
+    def relaxed(self) -> bool:
+        """Whether the point is one of a linear relaxation, whose optimum may be higher."""
+        return bool(getattr(self.outputs, "relaxed", False))
+
     def rescaled(self, mass: np.ndarray) -> Support:
         """The same point for other masses: each block's multipliers scaled to its new sum."""
         total = np.bincount(self.blocks, self.multipliers, minlength=len(mass))

@@ -101,6 +101,11 @@ class Problem:
         w = np.ascontiguousarray(w, dtype=np.float64)
         return self.examples.slack_bounds(w, self.n_jobs, self.rescaling)
 
+    def relaxed_bounds(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The same for the slacks of the linear relaxation, which are no smaller."""
+        w = np.ascontiguousarray(w, dtype=np.float64)
+        return self.examples.relaxed_bounds(w, self.n_jobs)
+
     def objective(self, w: np.ndarray, slacks: np.ndarray | None = None) -> float:
         """P(w) by definition; at the ceilings of the slacks where the argmax is a search that has them."""
         if slacks is None:

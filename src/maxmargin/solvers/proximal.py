@@ -104,7 +104,9 @@ class Proximal(Solver):
                 dual.oracle_calls = probed
             if k is None:
                 # The distance to the centre needs the inverse of a covariance matrix: without the term then.
-                use = self.proximity > 0 and problem.dimension < LARGE and loss > 0 and not dual.full
+                use = (
+                    self.proximity > 0 and problem.dimension < LARGE and loss > 0 and not dual.full
+                )
                 k = min(STIFFEST, self.proximity * problem.C * square / loss) if use else 0.0
         if warm is not None:
             dual.restore(warm)

@@ -1,0 +1,1 @@
+"""Factor graphs with cycles: snakes on grids, and sets of labels with all pairs."""

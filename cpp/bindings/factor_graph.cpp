@@ -1,0 +1,219 @@
+#include "models/factor_graph.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "bindings/ascent.hpp"
+#include "bindings/exact.hpp"
+#include "models/slack.hpp"
+
+namespace mm {
+
+using Codes = Array1<int32_t>;
+
+static void check(bool fine, const char* what) {
+  if (!fine) throw nb::value_error(what);
+}
+static bool within(const int32_t* codes, size_t n, int64_t from, int64_t end) {
+  return std::all_of(codes, codes + n, [&](int32_t c) { return c >= from && c < end; });
+}
+
+static void add_bank(GraphData& g, std::optional<nb::handle> rows, int columns) {
+  Bank bank;
+  if (rows) bank.features = &nb::cast<const Features&>(*rows);
+  check(columns > 0, "a bank needs columns");
+  check(!bank.features || !bank.features->gram, "a bank takes no kernel");
+  bank.columns = columns;
+  bank.stride = padded<double>(columns);
+  bank.inside = g.stored, bank.outside = g.size;
+  g.stored += bank.width() * bank.stride;
+  g.size += bank.width() * columns;
+  g.banks.push_back(bank);
+}
+
+static void add_node_type(GraphData& g, int bank, Codes columns, Array1<double> cost) {
+  check(bank >= 0 && bank < static_cast<int>(g.banks.size()), "no such bank");
+  check(columns.size() >= 1 && within(columns.data(), columns.size(), -1, g.banks[bank].columns),
+        "columns outside the bank");
+  check(cost.size() == columns.size() * columns.size(), "costs do not fit the labels");
+  g.node_types.push_back({bank, to_vector(columns), to_vector(cost)});
+}
+
+static void add_edge_type(GraphData& g, int a, int b, int bank, Codes columns) {
+  const int types = static_cast<int>(g.node_types.size());
+  check(bank >= 0 && bank < static_cast<int>(g.banks.size()), "no such bank");
+  check(a >= 0 && a < types && b >= 0 && b < types, "no such type of nodes");
+  check(static_cast<int>(columns.size()) == g.node_types[a].labels() * g.node_types[b].labels() &&
+            within(columns.data(), columns.size(), -1, g.banks[bank].columns),
+        "columns do not fit the pairs of labels");
+  g.edge_types.push_back({a, b, bank, to_vector(columns)});
+}
+
+static void add_shape(GraphData& g, Codes types, Array2<int32_t> edges, Codes edge_types) {
+  Shape shape;
+  const size_t n = types.size(), m = edge_types.size();
+  check(n > 0 && within(types.data(), n, 0, static_cast<int64_t>(g.node_types.size())), "types of nodes");
+  check(edges.shape(0) == m && edges.shape(1) == 2 && within(edges.data(), 2 * m, 0, static_cast<int64_t>(n)),
+        "ends of edges");
+  check(within(edge_types.data(), m, 0, static_cast<int64_t>(g.edge_types.size())), "types of edges");
+  shape.type = to_vector(types);
+  for (const int32_t type : shape.type) shape.count.push_back(g.node_types[type].labels());
+  for (size_t e = 0; e < m; ++e) {
+    const int32_t *ends = edges.data() + 2 * e, type = edge_types.data()[e];
+    check(ends[0] != ends[1], "an edge from a node to itself");
+    check(shape.type[ends[0]] == g.edge_types[type].a && shape.type[ends[1]] == g.edge_types[type].b,
+          "an edge does not fit its type");
+  }
+  shape.join(edges.data(), edge_types.data(), static_cast<int64_t>(m));
+  shape.make_room([&](int32_t type) { return g.banks[g.edge_types[type].bank].features != nullptr; });
+  shape.finish();
+  g.shapes.push_back(std::move(shape));
+}
+
+static void check_rows(const GraphData& g) {
+  for (int64_t i = 0; i < g.blocks(); ++i) {
+    const Shape& shape = g.shape_of(i);
+    for (int v = 0; v < shape.nodes(); ++v) {
+      const int64_t at = g.node_first[i] + v;
+      const Features* rows = g.banks[g.node_types[shape.type[v]].bank].features;
+      check(!rows || (g.node_row[at] >= 0 && g.node_row[at] < rows->size()), "rows of nodes");
+      check(g.truth[at] >= 0 && g.truth[at] < shape.count[v], "labels of nodes");
+    }
+    for (const Shape::Edge& edge : shape.edges) {
+      const Features* rows = g.banks[g.edge_types[edge.type].bank].features;
+      if (!rows) continue;
+      check(!g.edge_row.empty(), "rows of edges are missing");
+      const int64_t row = g.edge_row[g.edge_first[i] + edge.number];
+      check(row >= 0 && row < rows->size(), "rows of edges");
+    }
+  }
+}
+
+static void set_examples(GraphData& g, Codes shape, Array1<int64_t> node_row, Codes truth,
+                         Array1<double> weight, Array1<int64_t> edge_row) {
+  check(within(shape.data(), shape.size(), 0, static_cast<int64_t>(g.shapes.size())), "no such shape");
+  g.shape = to_vector(shape);
+  g.node_first.assign(1, 0);
+  g.edge_first.assign(1, 0);
+  for (const int32_t s : g.shape) {
+    g.node_first.push_back(g.node_first.back() + g.shapes[s].nodes());
+    g.edge_first.push_back(g.edge_first.back() + static_cast<int64_t>(g.shapes[s].edges.size()));
+  }
+  const size_t n = static_cast<size_t>(g.node_first.back());
+  check(node_row.size() == n && truth.size() == n && weight.size() == n, "nodes do not fit the shapes");
+  check(edge_row.size() == 0 || static_cast<int64_t>(edge_row.size()) == g.edge_first.back(),
+        "edges do not fit the shapes");
+  g.node_row = to_vector(node_row);
+  g.truth = to_vector(truth);
+  g.weight = to_vector(weight);
+  g.edge_row = to_vector(edge_row);
+  check_rows(g);
+}
+
+// A pairwise problem as arrays: labels of each node, scores, ends of the links, tables one after the other.
+static nb::tuple as_arrays(const PairwiseView& p) {
+  const Topology& g = *p.graph;
+  std::vector<int32_t> ends;
+  std::vector<double> tables;
+  for (int l = 0; l < g.links(); ++l) {
+    ends.push_back(g.a[l]);
+    ends.push_back(g.b[l]);
+    const int64_t size = static_cast<int64_t>(g.count[g.a[l]]) * g.count[g.b[l]];
+    tables.insert(tables.end(), p.tables[l], p.tables[l] + size);
+  }
+  return nb::make_tuple(to_numpy(std::vector<int32_t>(g.count)),
+                        to_numpy(std::vector<double>(p.unary, p.unary + g.place.back())),
+                        to_numpy(std::move(ends)), to_numpy(std::move(tables)));
+}
+
+static void set_argmax(GraphData& g, int method, int iterations, std::optional<nb::callable> solver) {
+  check(method >= 0 && method <= static_cast<int>(Inference::outside), "no such method");
+  check(iterations >= 1, "iterations must be 1 or more");
+  g.argmax.method = static_cast<Inference>(method);
+  g.argmax.iterations = iterations;
+  check(g.argmax.method != Inference::outside || solver, "a solver is needed");
+  for (const Shape& shape : g.shapes) {
+    check(g.argmax.method != Inference::tree || shape.forest, "a graph has cycles");
+    check(g.argmax.method != Inference::cut || shape.binary, "a graph has nodes of more than two labels");
+  }
+  if (!solver) return;
+  g.argmax.solver = [ask = *solver](const PairwiseView& p, int32_t* y) {
+    nb::gil_scoped_acquire acquire;
+    const nb::object answer = ask(*as_arrays(p));
+    const auto [labels, bound] = nb::cast<std::pair<Array1<int32_t>, double>>(answer);
+    check(static_cast<int>(labels.size()) == p.graph->nodes(),
+          "the solver answered another number of labels");
+    for (int v = 0; v < p.graph->nodes(); ++v)
+      check(labels.data()[v] >= 0 && labels.data()[v] < p.graph->count[v], "the solver answered no label");
+    std::copy(labels.data(), labels.data() + labels.size(), y);
+    return bound;
+  };
+}
+
+// The argmax of one problem given by arrays: labels, value and ceiling.
+static nb::tuple pairwise_argmax(Codes count, Array1<double> unary, Array2<int32_t> links,
+                                 Array1<double> tables, int method, int iterations) {
+  Topology g;
+  g.count = to_vector(count);
+  check(count.size() > 0 && within(count.data(), count.size(), 1, std::numeric_limits<int32_t>::max()),
+        "counts");
+  check(links.shape(1) == 2 && within(links.data(), links.size(), 0, g.nodes()), "ends of links");
+  std::vector<const double*> table;
+  size_t size = 0;
+  for (size_t l = 0; l < links.shape(0); ++l) {
+    g.a.push_back(links.data()[2 * l]);
+    g.b.push_back(links.data()[2 * l + 1]);
+    table.push_back(tables.data() + size);
+    size += static_cast<size_t>(g.count[g.a.back()]) * g.count[g.b.back()];
+  }
+  g.finish();
+  check(static_cast<int64_t>(unary.size()) == g.place.back() && tables.size() == size, "scores");
+  check(method >= 0 && method < static_cast<int>(Inference::outside) && iterations >= 1, "method");
+  check(static_cast<Inference>(method) != Inference::tree || g.forest, "a graph has cycles");
+  check(static_cast<Inference>(method) != Inference::cut || g.binary, "more than two labels");
+  ArgmaxOptions options{static_cast<Inference>(method), iterations, {}};
+  std::vector<int32_t> y(g.nodes());
+  double value = 0, ceiling = 0;
+  {
+    nb::gil_scoped_release release;
+    Argmax argmax;
+    value = argmax.solve({&g, unary.data(), table.data()}, options, true, y.data(), ceiling);
+  }
+  return nb::make_tuple(to_numpy(std::move(y)), value, ceiling);
+}
+
+void bind_factor_graph(nb::module_& m) {
+  nb::class_<GraphData>(m, "FactorGraphData")
+      .def(nb::init<>())
+      .def("add_bank", &add_bank, nb::arg("rows").none(), nb::arg("columns"), nb::keep_alive<1, 2>())
+      .def("add_node_type", &add_node_type)
+      .def("add_edge_type", &add_edge_type)
+      .def("add_shape", &add_shape)
+      .def("set_examples", &set_examples)
+      .def("set_argmax", &set_argmax, nb::arg("method"), nb::arg("iterations"), nb::arg("solver").none())
+      .def("forests", [](const GraphData& g) {
+        std::vector<uint8_t> forest;
+        for (const Shape& shape : g.shapes) forest.push_back(shape.forest);
+        return to_numpy(std::move(forest));
+      });
+  m.def("pairwise_argmax", &pairwise_argmax);
+  using Structure = FactorGraph<int32_t>;
+  bind_exact<Structure>(m, "FactorGraphExact")
+      // The pairwise problem of an example, with the loss or without.
+      .def("problem", [](const Exact<Structure>& e, Array1<double> w, int64_t block, bool augmented) {
+        check_size(e, w);
+        if (block < 0 || block >= e.structure().blocks()) throw nb::index_error("no such example");
+        const auto W = e.packed(w.data());
+        auto s = e.structure().scratch();
+        e.structure().open(block, W.data(), s, augmented, 1);
+        return as_arrays(e.structure().view(s));
+      });
+  bind_exact<SlackRescaled<Structure>>(m, "FactorGraphSlackExact");
+  bind_ascent<FactorGraph<uint16_t>>(m, "FactorGraphAscent64");
+  bind_ascent<SlackRescaled<FactorGraph<uint16_t>>>(m, "FactorGraphSlackAscent64");
+}
+
+}  // namespace mm

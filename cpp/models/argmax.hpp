@@ -1,0 +1,233 @@
+// The argmax of a pairwise problem by the method that fits it, with a value that no labelling exceeds.
+//
+//   forest                          max-product, exact
+//   two labels, all links attract   a cut, exact
+//   two labels, few nodes, dense    concave relaxation, split where it is not tight
+//   else                            message passing, with a proven ceiling; where that stays above what was found
+//                                   and the graph has few cycles, exactly by conditioning
+//
+// A binary problem is made smaller first. With d_v = theta_v(1) - theta_v(0) + what the links add, whose range over
+// the labels of the other ends is [low_v, high_v]: low_v >= 0 fixes y_v = 1 and high_v <= 0 fixes y_v = 0 in some
+// best labelling, which narrows the ranges of the neighbours. What is left, if little, is tried out.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "models/concave.hpp"
+#include "models/conditioning.hpp"
+#include "models/max_flow.hpp"
+#include "models/messages.hpp"
+#include "models/pairwise.hpp"
+
+namespace mm {
+
+enum class Inference : int { automatic, tree, cut, messages, outside };
+
+struct ArgmaxOptions {
+  Inference method = Inference::automatic;
+  int iterations = 100;  // of message passing
+  // For `outside`: the labels of a best labelling; returns what none exceeds.
+  std::function<double(const PairwiseView&, int32_t*)> solver;
+};
+
+// The nodes of a binary problem that no range decides.
+class BinaryRest {
+ public:
+  PairwiseView view;           // the problem over the nodes left
+  std::vector<int32_t> nodes;  // their numbers in the whole
+
+  // Fixes what it can in y, and sets up the rest.
+  void reduce(const PairwiseView& p, int32_t* y) {
+    const Topology& g = *p.graph;
+    measure(p);
+    decided_.assign(g.nodes(), 0);
+    queue_.clear();
+    for (int v = 0; v < g.nodes(); ++v) settle(v, y);
+    for (size_t at = 0; at < queue_.size(); ++at) spread(p, queue_[at], y);
+    gather(p, y);
+  }
+
+ private:
+  std::vector<double> low_, high_, unary_;
+  std::vector<char> decided_;
+  std::vector<int32_t> queue_, number_;
+  std::vector<const double*> tables_;
+  Topology graph_;
+
+  // What the link adds to d_v if the other end has label k.
+  static double push(const PairwiseView& p, int link, int v, int k) {
+    return p.seen_from(link, v, 1, k) - p.seen_from(link, v, 0, k);
+  }
+  void measure(const PairwiseView& p) {
+    const Topology& g = *p.graph;
+    low_.resize(g.nodes());
+    high_.resize(g.nodes());
+    for (int v = 0; v < g.nodes(); ++v) low_[v] = high_[v] = p.scores(v)[1] - p.scores(v)[0];
+    for (int l = 0; l < g.links(); ++l) {
+      const double* t = p.tables[l];
+      const double a0 = t[2] - t[0], a1 = t[3] - t[1], b0 = t[1] - t[0], b1 = t[3] - t[2];
+      low_[g.a[l]] += std::min(a0, a1), high_[g.a[l]] += std::max(a0, a1);
+      low_[g.b[l]] += std::min(b0, b1), high_[g.b[l]] += std::max(b0, b1);
+    }
+  }
+  void settle(int v, int32_t* y) {
+    if (decided_[v] || (low_[v] < 0 && high_[v] > 0)) return;
+    decided_[v] = 1;
+    y[v] = high_[v] > 0 || low_[v] > 0;
+    queue_.push_back(v);
+  }
+  void spread(const PairwiseView& p, int v, int32_t* y) {
+    const Topology& g = *p.graph;
+    for (int32_t e = g.first[v]; e < g.first[v + 1]; ++e) {
+      const int l = g.around[e], u = g.other(l, v);
+      if (decided_[u]) continue;
+      const double zero = push(p, l, u, 0), one = push(p, l, u, 1), now = y[v] ? one : zero;
+      low_[u] += now - std::min(zero, one);
+      high_[u] += now - std::max(zero, one);
+      settle(u, y);
+    }
+  }
+  void gather(const PairwiseView& p, const int32_t* y) {
+    const Topology& g = *p.graph;
+    nodes.clear();
+    number_.assign(g.nodes(), -1);
+    for (int v = 0; v < g.nodes(); ++v)
+      if (!decided_[v]) number_[v] = static_cast<int32_t>(nodes.size()), nodes.push_back(v);
+    graph_.clear();
+    unary_.clear();
+    tables_.clear();
+    graph_.count.assign(nodes.size(), 2);
+    for (const int v : nodes) {
+      double scores[2] = {p.scores(v)[0], p.scores(v)[1]};
+      for (int32_t e = g.first[v]; e < g.first[v + 1]; ++e) {
+        const int l = g.around[e], u = g.other(l, v);
+        if (decided_[u])
+          for (int k = 0; k < 2; ++k) scores[k] += p.seen_from(l, v, k, y[u]);
+        else if (g.a[l] == v)
+          graph_.a.push_back(number_[v]), graph_.b.push_back(number_[u]), tables_.push_back(p.tables[l]);
+      }
+      unary_.insert(unary_.end(), scores, scores + 2);
+    }
+    graph_.finish();
+    view = {&graph_, unary_.data(), tables_.data()};
+  }
+};
+
+class Argmax {
+ public:
+  // The labelling that was found, its value, and into `ceiling` what no labelling exceeds: infinity where that
+  // takes more work and no proof is asked for.
+  double solve(const PairwiseView& p, const ArgmaxOptions& options, bool prove, int32_t* y, double& ceiling) {
+    switch (options.method) {
+      case Inference::outside: {
+        const double bound = options.solver(p, y), value = p.value(y);
+        ceiling = std::max(bound, value);
+        return value;
+      }
+      case Inference::tree:
+        return ceiling = product_.solve(p, y);
+      case Inference::cut: {
+        const int l = GraphCut::obstacle(p);
+        if (l >= 0)
+          throw std::invalid_argument("inference='cut': the link between nodes " +
+                                      std::to_string(p.graph->a[l]) + " and " +
+                                      std::to_string(p.graph->b[l]) +
+                                      " does not attract (theta(0,0) + theta(1,1) < theta(0,1) + theta(1,0)) "
+                                      "at these weights; use inference='auto', or nonnegative weights");
+        return cut_.solve(p, y, ceiling);
+      }
+      case Inference::messages:
+        return messages_.solve(p, options.iterations, y, ceiling);
+      default:
+        break;
+    }
+    if (p.graph->forest) return ceiling = product_.solve(p, y);
+    if (!p.graph->binary) return solve_loops(p, options.iterations, y, ceiling);
+    return solve_binary(p, options.iterations, prove, y, ceiling);
+  }
+
+ private:
+  static constexpr int few = 14;              // binary nodes whose labellings are all tried
+  static constexpr int64_t labellings = 256;  // of nodes whose removal leaves a forest
+
+  MaxProduct product_;
+  GraphCut cut_;
+  MessagePassing messages_;
+  Conditioning conditioning_;
+  ConcaveBound concave_;
+  BinaryRest rest_;
+  std::vector<int32_t> part_, best_;
+
+  double solve_loops(const PairwiseView& p, int iterations, int32_t* y, double& ceiling) {
+    const double value = messages_.solve(p, iterations, y, ceiling);
+    if (ceiling - value <= MessagePassing::tiny * (1 + std::abs(value))) return value;
+    double exact = 0;
+    if (!conditioning_.solve(p, labellings, y, exact)) return value;
+    return ceiling = exact;
+  }
+
+  double solve_dense(const PairwiseView& p, int iterations, bool prove, int32_t* y, double& ceiling) {
+    std::fill(y, y + p.graph->nodes(), 0);
+    ceiling = std::numeric_limits<double>::infinity();
+    const double value = concave_.solve(p, prove, y, p.value(y), ceiling);
+    if (!prove || ceiling - value <= MessagePassing::tiny * (1 + std::abs(value))) return value;
+    const double above = ceiling;
+    best_.resize(p.graph->nodes());
+    const double other = messages_.solve(p, iterations, best_.data(), ceiling);
+    ceiling = std::min(ceiling, above);
+    if (other <= value) return value;
+    std::copy(best_.begin(), best_.end(), y);
+    return other;
+  }
+
+  double solve_binary(const PairwiseView& p, int iterations, bool prove, int32_t* y, double& ceiling) {
+    rest_.reduce(p, y);
+    const PairwiseView& rest = rest_.view;
+    part_.resize(rest_.nodes.size());
+    double value = 0, top = 0;  // of the rest
+    if (rest.graph->forest)
+      value = top = product_.solve(rest, part_.data());
+    else if (GraphCut::obstacle(rest) < 0)
+      value = cut_.solve(rest, part_.data(), top);
+    else if (rest.graph->nodes() <= few)
+      value = top = try_all(rest);
+    else if (ConcaveBound::fits(*rest.graph))
+      value = solve_dense(rest, iterations, prove, part_.data(), top);
+    else
+      value = solve_loops(rest, iterations, part_.data(), top);
+    for (size_t j = 0; j < part_.size(); ++j) y[rest_.nodes[j]] = part_[j];
+    const double whole = p.value(y);
+    ceiling = whole + std::max(0.0, top - value);
+    return whole;
+  }
+
+  // All labellings, each one label away from the last (a Gray code).
+  double try_all(const PairwiseView& p) {
+    const Topology& g = *p.graph;
+    std::fill(part_.begin(), part_.end(), 0);
+    best_ = part_;
+    double value = p.value(part_.data()), top = value;
+    for (uint32_t step = 1; step < (1u << g.nodes()); ++step) {
+      int v = 0;
+      while (!(step >> v & 1)) ++v;
+      const int from = part_[v], to = 1 - from;
+      value += p.scores(v)[to] - p.scores(v)[from];
+      for (int32_t e = g.first[v]; e < g.first[v + 1]; ++e) {
+        const int l = g.around[e], u = g.other(l, v);
+        value += p.seen_from(l, v, to, part_[u]) - p.seen_from(l, v, from, part_[u]);
+      }
+      part_[v] = to;
+      if (value > top) top = value, best_ = part_;
+    }
+    part_ = best_;
+    return p.value(part_.data());
+  }
+};
+
+}  // namespace mm

@@ -1,0 +1,99 @@
+// The data of factor graphs: tables of weights, types of nodes and edges, shapes, examples.
+//
+// A bank is a table of weights: columns, and a row for each feature; without features it has one row, for the
+// constant 1. A type of nodes says which column of its bank a label takes, a type of edges which column a pair of
+// labels takes; -1 takes none. Edges that join the same two nodes are one link.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "features.hpp"
+#include "models/argmax.hpp"
+#include "models/pairwise.hpp"
+
+namespace mm {
+
+struct Bank {
+  const Features* features = nullptr;  // null: the constant 1
+  int columns = 0, stride = 0;
+  int64_t inside = 0, outside = 0;  // where its weights begin
+  int64_t width() const { return features ? features->width() : 1; }
+};
+struct NodeType {
+  int bank = 0;
+  std::vector<int32_t> column;  // of each label
+  std::vector<double> cost;     // labels x labels, [true, predicted]
+  int labels() const { return static_cast<int>(column.size()); }
+};
+struct EdgeType {
+  int a = 0, b = 0, bank = 0;   // types of the ends
+  std::vector<int32_t> column;  // of each pair of labels, row-major by the label of a
+};
+
+// A graph without its features; many examples may share one.
+struct Shape : Topology {
+  struct Edge {
+    int32_t type, number;  // number: among the edges as they were given
+    bool reversed;         // its first end is the end b of the link
+  };
+  std::vector<int32_t> type;        // of each node
+  std::vector<int32_t> link_first;  // edges of link l: edges[link_first[l]] .. edges[link_first[l + 1]]
+  std::vector<Edge> edges;
+  std::vector<int64_t> own;  // where the table of a link begins; -1: that of its type serves
+  int64_t own_size = 0;
+
+  // Joins edges, given by their ends and types, to links.
+  void join(const int32_t* ends, const int32_t* types, int64_t n) {
+    std::map<std::pair<int32_t, int32_t>, int32_t> known;
+    std::vector<int32_t> link(n);
+    for (int64_t e = 0; e < n; ++e) {
+      const auto pair = std::minmax(ends[2 * e], ends[2 * e + 1]);
+      const auto [at, fresh] = known.try_emplace(pair, links());
+      if (fresh) a.push_back(ends[2 * e]), b.push_back(ends[2 * e + 1]);
+      link[e] = at->second;
+    }
+    link_first.assign(links() + 1, 0);
+    for (int64_t e = 0; e < n; ++e) ++link_first[link[e] + 1];
+    for (int l = 0; l < links(); ++l) link_first[l + 1] += link_first[l];
+    std::vector<int32_t> next(link_first.begin(), link_first.end() - 1);
+    edges.resize(n);
+    for (int64_t e = 0; e < n; ++e)
+      edges[next[link[e]]++] = {types[e], static_cast<int32_t>(e), ends[2 * e] != a[link[e]]};
+  }
+  // Room for the tables of links that no type serves: of several edges, or with features.
+  template <class HasFeatures>
+  void make_room(HasFeatures&& has_features) {
+    own.assign(links(), -1);
+    for (int l = 0; l < links(); ++l) {
+      const Edge& edge = edges[link_first[l]];
+      if (link_first[l + 1] - link_first[l] == 1 && !has_features(edge.type)) continue;
+      own[l] = own_size;
+      own_size += static_cast<int64_t>(count[a[l]]) * count[b[l]];
+    }
+  }
+};
+
+struct GraphData {
+  std::vector<Bank> banks;
+  std::vector<NodeType> node_types;
+  std::vector<EdgeType> edge_types;
+  std::vector<Shape> shapes;
+  std::vector<int32_t> shape;          // of each example
+  std::vector<int64_t> node_first{0};  // nodes of example i: node_first[i] .. node_first[i + 1]
+  std::vector<int64_t> node_row;       // in the features of the node's bank
+  std::vector<int32_t> truth;
+  std::vector<double> weight;
+  std::vector<int64_t> edge_first, edge_row;  // the same for edges; empty: no edge has features
+  ArgmaxOptions argmax;
+  int64_t stored = 0, size = 0;  // weights inside, outside
+
+  int64_t blocks() const { return static_cast<int64_t>(shape.size()); }
+  int64_t dimension() const { return size; }
+  const Shape& shape_of(int64_t block) const { return shapes[shape[block]]; }
+};
+
+}  // namespace mm

@@ -1,0 +1,142 @@
+// Marginals: a point of the local polytope of each example, written where it differs from the true labelling.
+//
+//   p_v(y) >= 0, sum_y p_v(y) = 1         of a node that is listed; any other has its true label
+//   q_l(y_a, y_b) >= 0, of a link that is listed, with sums p_a and p_b
+//
+// A link between a listed node a and one with its true label z is q(y, z) = p_a(y), and need not be listed. On a
+// forest these are means of labellings; elsewhere they may be more: the linear relaxation.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "models/factor_graph.hpp"
+
+namespace mm {
+
+struct Marginals {
+  std::vector<int64_t> node_block, link_block;  // ascending
+  std::vector<int32_t> node, link;
+  std::vector<double> node_value, link_value;  // one after the other
+};
+
+class MarginalSum {
+ public:
+  using Structure = FactorGraph<int32_t>;
+  explicit MarginalSum(const GraphData& data) : data_(data), structure_(data), s_(structure_.scratch()) {}
+
+  // sum_i c_i psi(marginals of i) into W, and sum_i c_i Delta as the result; c of every block.
+  double run(const Marginals& m, const double* c, double* W) {
+    double offset = 0;
+    size_t n = 0, l = 0, node_place = 0, link_place = 0;
+    while (n < m.node.size()) {
+      const int64_t block = m.node_block[n];
+      if (block < 0 || block >= data_.blocks()) throw std::invalid_argument("marginals of no example");
+      begin(block);
+      for (; n < m.node.size() && m.node_block[n] == block; ++n) take_node(m, n, node_place);
+      for (; l < m.link.size() && m.link_block[l] == block; ++l) take_link(m, l, link_place);
+      offset += c[block] * gather(c[block]);
+      structure_.apply(s_, W, 1.0);
+    }
+    if (l < m.link.size()) throw std::invalid_argument("marginals of links without those of their nodes");
+    return offset;
+  }
+
+ private:
+  static constexpr double rounding = 1e-9;
+  const GraphData& data_;
+  Structure structure_;
+  Structure::Scratch s_;
+  const Shape* g_ = nullptr;
+  const int32_t* truth_ = nullptr;
+  std::vector<const double*> p_;        // of each node; null: its true label
+  std::map<int32_t, const double*> q_;  // of the links that are listed
+  std::vector<int32_t> listed_;
+
+  void fail(const char* what) const {
+    throw std::invalid_argument("marginals of example " + std::to_string(s_.block) + ": " + what);
+  }
+  void begin(int64_t block) {
+    g_ = &data_.shape_of(block);
+    truth_ = data_.truth.data() + data_.node_first[block];
+    s_.block = block;
+    s_.move.clear();
+    p_.assign(g_->nodes(), nullptr);
+    q_.clear();
+    listed_.clear();
+  }
+
+  void take_node(const Marginals& m, size_t n, size_t& place) {
+    const int32_t v = m.node[n];
+    if (v < 0 || v >= g_->nodes() || p_[v]) fail("no such node, or twice");
+    const size_t size = static_cast<size_t>(g_->count[v]);
+    if (place + size > m.node_value.size()) fail("values are missing");
+    p_[v] = m.node_value.data() + place;
+    double sum = 0;
+    for (size_t k = 0; k < size; ++k) sum += check(p_[v][k]);
+    if (std::abs(sum - 1) > rounding) fail("a node does not sum to one");
+    place += size;
+    listed_.push_back(v);
+  }
+  void take_link(const Marginals& m, size_t n, size_t& place) {
+    const int32_t l = m.link[n];
+    if (l < 0 || l >= g_->links() || q_.count(l)) fail("no such link, or twice");
+    const int rows = g_->count[g_->a[l]], columns = g_->count[g_->b[l]];
+    const size_t size = static_cast<size_t>(rows) * columns;
+    if (place + size > m.link_value.size()) fail("values are missing");
+    const double* q = m.link_value.data() + place;
+    for (int y = 0; y < rows; ++y) {
+      double sum = 0;
+      for (int z = 0; z < columns; ++z) sum += check(q[y * columns + z]);
+      if (std::abs(sum - at(g_->a[l], y)) > rounding) fail("a link does not fit its nodes");
+    }
+    for (int z = 0; z < columns; ++z) {
+      double sum = 0;
+      for (int y = 0; y < rows; ++y) sum += q[y * columns + z];
+      if (std::abs(sum - at(g_->b[l], z)) > rounding) fail("a link does not fit its nodes");
+    }
+    q_[l] = q;
+    place += size;
+  }
+  double check(double value) const {
+    if (!(value >= 0)) fail("a value is negative");
+    return value;
+  }
+  double at(int v, int y) const { return p_[v] ? p_[v][y] : (truth_[v] == y ? 1 : 0); }
+
+  // The move c psi of the listed nodes and of their links; returns Delta.
+  double gather(double c) {
+    double loss = 0;
+    for (const int32_t v : listed_) {
+      for (int y = 0; y < g_->count[v]; ++y) {
+        loss += p_[v][y] * structure_.node_loss(s_.block, v, y);
+        if (p_[v][y] != 0) structure_.push_node(s_, *g_, v, y, c * p_[v][y]);
+      }
+      structure_.push_node(s_, *g_, v, truth_[v], -c);
+      for (int32_t e = g_->first[v]; e < g_->first[v + 1]; ++e) {
+        const int l = g_->around[e];
+        const int other = g_->other(l, v);
+        if (p_[other] && other < v) continue;  // met from there
+        push_link(l, c);
+      }
+    }
+    return loss;
+  }
+  void push_link(int l, double c) {
+    const int a = g_->a[l], b = g_->b[l], columns = g_->count[b];
+    const auto found = q_.find(l);
+    if (p_[a] && p_[b] && found == q_.end()) fail("a link between two listed nodes is not listed");
+    for (int y = 0; y < g_->count[a]; ++y)
+      for (int z = 0; z < columns; ++z) {
+        const double value = found != q_.end() ? found->second[y * columns + z] : at(a, y) * at(b, z);
+        if (value != 0) structure_.push_pair(s_, *g_, l, y, z, c * value);
+      }
+    structure_.push_pair(s_, *g_, l, truth_[a], truth_[b], -c);
+  }
+};
+
+}  // namespace mm

@@ -1,0 +1,136 @@
+// Maximum flow with real capacities, and the cut that solves a binary problem whose links attract.
+//
+//   maximise theta with  theta(0,0) + theta(1,1) >= theta(0,1) + theta(1,0)  for every link:
+//   the energy -theta is  const + sum_v c_v y_v + sum_l P_l (1 - y_a) y_b  with P_l >= 0, and its smallest value
+//   is const + the capacity of a smallest cut: s -> v of c_v or v -> t of -c_v, and a -> b of P_l.
+//
+// Flow by layers (Dinic): it ends after at most as many phases as there are nodes, whatever the capacities.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "models/pairwise.hpp"
+
+namespace mm {
+
+class MaxFlow {
+ public:
+  void reset(int nodes) {
+    head_.assign(nodes, -1);
+    to_.clear();
+    next_.clear();
+    room_.clear();
+  }
+  void add(int from, int to, double capacity, double back = 0) {
+    push(from, to, capacity);
+    push(to, from, back);
+  }
+  double run(int source, int sink) {
+    double flow = 0;
+    while (layer(source, sink)) {
+      at_ = head_;
+      for (double f; (f = augment(source, sink)) > 0;) flow += f;
+    }
+    return flow;
+  }
+  // Whether the source still reaches the node, after `run`.
+  bool reached(int v) const { return level_[v] >= 0; }
+
+ private:
+  std::vector<int32_t> head_, to_, next_, level_, at_, queue_, path_;
+  std::vector<double> room_;
+
+  void push(int from, int to, double capacity) {
+    to_.push_back(to);
+    room_.push_back(capacity);
+    next_.push_back(head_[from]);
+    head_[from] = static_cast<int32_t>(to_.size()) - 1;
+  }
+  bool layer(int source, int sink) {
+    level_.assign(head_.size(), -1);
+    level_[source] = 0;
+    queue_.assign(1, source);
+    for (size_t at = 0; at < queue_.size(); ++at) {
+      const int v = queue_[at];
+      for (int e = head_[v]; e >= 0; e = next_[e])
+        if (room_[e] > 0 && level_[to_[e]] < 0) level_[to_[e]] = level_[v] + 1, queue_.push_back(to_[e]);
+    }
+    return level_[sink] >= 0;
+  }
+  // One path along the layers, filled; 0 when there is none left.
+  double augment(int source, int sink) {
+    path_.clear();
+    for (int v = source; v != sink;) {
+      int& e = at_[v];
+      while (e >= 0 && !(room_[e] > 0 && level_[to_[e]] == level_[v] + 1)) e = next_[e];
+      if (e >= 0) {
+        path_.push_back(e);
+        v = to_[e];
+        continue;
+      }
+      if (path_.empty()) return 0;
+      v = to_[path_.back() ^ 1];
+      path_.pop_back();
+      at_[v] = next_[at_[v]];  // a dead end
+    }
+    double least = std::numeric_limits<double>::infinity();
+    for (const int e : path_) least = std::min(least, room_[e]);
+    for (const int e : path_) room_[e] -= least, room_[e ^ 1] += least;
+    return least;
+  }
+};
+
+class GraphCut {
+ public:
+  // By how much a link fails to attract: P_l < 0, of its size; below this it is rounding.
+  static constexpr double rounding = 1e-12;
+
+  static double attraction(const double* t) { return t[0] + t[3] - t[1] - t[2]; }
+  static bool attracts(const double* t) {
+    const double size = std::abs(t[0]) + std::abs(t[1]) + std::abs(t[2]) + std::abs(t[3]);
+    return attraction(t) >= -rounding * size;
+  }
+  // The first link that does not attract, or -1.
+  static int obstacle(const PairwiseView& p) {
+    for (int l = 0; l < p.graph->links(); ++l)
+      if (!attracts(p.tables[l])) return l;
+    return -1;
+  }
+
+  // The best labelling, and into `ceiling` what none exceeds.
+  double solve(const PairwiseView& p, int32_t* y, double& ceiling) {
+    const Topology& g = *p.graph;
+    const int n = g.nodes(), source = n, sink = n + 1;
+    flow_.reset(n + 2);
+    cost_.resize(n);
+    double base = 0;  // of the energy
+    for (int v = 0; v < n; ++v) base -= p.scores(v)[0], cost_[v] = p.scores(v)[0] - p.scores(v)[1];
+    for (int l = 0; l < g.links(); ++l) {
+      const double* t = p.tables[l];
+      base -= t[0];
+      cost_[g.a[l]] += t[0] - t[2];
+      cost_[g.b[l]] += t[2] - t[3];
+      const double attraction = GraphCut::attraction(t);
+      if (attraction > 0) flow_.add(g.a[l], g.b[l], attraction);
+      if (attraction < 0) base += attraction;  // rounding: the bound must not gain by it
+    }
+    for (int v = 0; v < n; ++v) {
+      if (cost_[v] > 0) flow_.add(source, v, cost_[v]);
+      if (cost_[v] < 0) flow_.add(v, sink, -cost_[v]), base += cost_[v];
+    }
+    const double flow = flow_.run(source, sink);
+    for (int v = 0; v < n; ++v) y[v] = flow_.reached(v) ? 0 : 1;
+    const double value = p.value(y);
+    ceiling = std::max(value, -(base + flow));
+    return value;
+  }
+
+ private:
+  MaxFlow flow_;
+  std::vector<double> cost_;
+};
+
+}  // namespace mm

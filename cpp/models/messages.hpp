@@ -1,0 +1,148 @@
+// Sequential tree-reweighted message passing: a labelling, and a value that no labelling exceeds.
+//
+// Nodes have an order, their number. With D_v = theta_v + sum of the messages into v, and g_v = 1 / max(links to
+// later nodes, links to earlier ones), a sweep takes the nodes in turn and sends along their links ahead
+//
+//   M_vu(y_u) = max_{y_v} [ g_v D_v(y_v) - M_uv(y_v) + theta_vu(y_v, y_u) ]
+//
+// The sweep back is a proof whatever the messages were before. Let D_v be lowered by its maximum, and each M_vu
+// that is sent back by its own, and let these maxima be summed. By induction over the nodes done,
+//
+//   sum of theta over nodes done and links that touch them  <=  the sum so far + sum of M_vu(y_u), u not done,
+//
+// since D_v <= 0 is at most its g_v-th parts, of which no more than 1 / g_v are sent. At the end nothing is left but
+// the sum: the ceiling. Kolmogorov, Convergent Tree-Reweighted Message Passing, PAMI 2006.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "models/pairwise.hpp"
+
+namespace mm {
+
+class MessagePassing {
+ public:
+  static constexpr double tiny = 1e-12;   // relative: the labelling is the best
+  static constexpr int patience = 5;      // sweeps there and back
+  static constexpr double enough = 0.98;  // in which the gap must fall to this part, or it is left as it is
+
+  double solve(const PairwiseView& p, int iterations, int32_t* y, double& ceiling) {
+    start(p);
+    double best = -std::numeric_limits<double>::infinity(), before = best;
+    ceiling = std::numeric_limits<double>::infinity();
+    for (int i = 0; i < iterations; ++i) {
+      sweep(p, true);
+      ceiling = std::min(ceiling, sweep(p, false));
+      round(p);
+      const double value = improve(p);
+      if (value > best) best = value, std::copy(found_.begin(), found_.end(), y);
+      const double gap = ceiling - best;
+      if (gap <= tiny * (1 + std::abs(best))) break;
+      if (i % patience == 0) {
+        if (i > 0 && gap > enough * before) break;
+        before = gap;
+      }
+    }
+    ceiling = std::max(ceiling, best);
+    return best;
+  }
+
+ private:
+  std::vector<int64_t> into_a_, into_b_;  // where the messages into the ends of a link begin
+  std::vector<double> messages_, belief_, part_;
+  std::vector<int32_t> found_;
+
+  void start(const PairwiseView& p) {
+    const Topology& g = *p.graph;
+    into_a_.resize(g.links());
+    into_b_.resize(g.links());
+    int64_t size = 0;
+    for (int l = 0; l < g.links(); ++l) {
+      into_a_[l] = size, size += g.count[g.a[l]];
+      into_b_[l] = size, size += g.count[g.b[l]];
+    }
+    messages_.assign(size, 0);
+    const int most = g.nodes() ? *std::max_element(g.count.begin(), g.count.end()) : 0;
+    belief_.resize(most);
+    part_.resize(most);
+    found_.resize(g.nodes());
+  }
+  double* into(const Topology& g, int link, int v) {
+    return messages_.data() + (g.a[link] == v ? into_a_[link] : into_b_[link]);
+  }
+  static double lower(double* values, int n) {
+    const double top = *std::max_element(values, values + n);
+    for (int k = 0; k < n; ++k) values[k] -= top;
+    return top;
+  }
+
+  // One sweep there or back; the sum of what was taken off, a ceiling if it is the sweep back.
+  double sweep(const PairwiseView& p, bool ahead) {
+    const Topology& g = *p.graph;
+    double sum = 0;
+    for (int step = 0; step < g.nodes(); ++step) {
+      const int v = ahead ? step : g.nodes() - 1 - step, K = g.count[v];
+      std::copy(p.scores(v), p.scores(v) + K, belief_.begin());
+      int later = 0;
+      for (int32_t e = g.first[v]; e < g.first[v + 1]; ++e) {
+        const double* m = into(g, g.around[e], v);
+        for (int k = 0; k < K; ++k) belief_[k] += m[k];
+        later += g.other(g.around[e], v) > v;
+      }
+      sum += lower(belief_.data(), K);
+      const int links = g.first[v + 1] - g.first[v];
+      const double share = 1.0 / std::max({1, later, links - later});
+      for (int32_t e = g.first[v]; e < g.first[v + 1]; ++e) {
+        const int l = g.around[e], u = g.other(l, v);
+        if ((u > v) != ahead) continue;
+        const double* m = into(g, l, v);
+        for (int k = 0; k < K; ++k) part_[k] = share * belief_[k] - m[k];
+        double* out = into(g, l, u);
+        p.send(l, v, part_.data(), out);
+        sum += lower(out, g.count[u]);
+      }
+    }
+    return sum;
+  }
+
+  // Labels in turn: by the labels of earlier nodes and the messages of later ones.
+  void round(const PairwiseView& p) {
+    const Topology& g = *p.graph;
+    for (int v = 0; v < g.nodes(); ++v) {
+      const int K = g.count[v];
+      std::copy(p.scores(v), p.scores(v) + K, belief_.begin());
+      for (int32_t e = g.first[v]; e < g.first[v + 1]; ++e) {
+        const int l = g.around[e], u = g.other(l, v);
+        const double* m = into(g, l, v);
+        for (int k = 0; k < K; ++k) belief_[k] += u < v ? p.seen_from(l, v, k, found_[u]) : m[k];
+      }
+      found_[v] = top_of(belief_.data(), K);
+    }
+  }
+
+  // Changes single labels while that helps; the value of the labelling.
+  double improve(const PairwiseView& p) {
+    const Topology& g = *p.graph;
+    bool moved = true;
+    for (int pass = 0; moved && pass < 20; ++pass) {
+      moved = false;
+      for (int v = 0; v < g.nodes(); ++v) {
+        const int K = g.count[v];
+        std::copy(p.scores(v), p.scores(v) + K, belief_.begin());
+        for (int32_t e = g.first[v]; e < g.first[v + 1]; ++e) {
+          const int l = g.around[e], u = g.other(l, v);
+          for (int k = 0; k < K; ++k) belief_[k] += p.seen_from(l, v, k, found_[u]);
+        }
+        const int k = top_of(belief_.data(), K);
+        if (belief_[k] > belief_[found_[v]]) found_[v] = k, moved = true;
+      }
+    }
+    return p.value(found_.data());
+  }
+};
+
+}  // namespace mm

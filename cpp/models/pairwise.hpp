@@ -1,0 +1,146 @@
+// A pairwise problem on a graph, and its solution on forests.
+//
+//   maximise  sum_v theta_v(y_v) + sum_l theta_l(y_a, y_b)      nodes v, links l = (a, b)
+//
+// The scores of node v are unary[place[v] ...], the table of a link is row-major by the label of its end a.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace mm {
+
+// Who is linked with whom. No two links join the same nodes.
+struct Topology {
+  std::vector<int32_t> count;   // labels of each node
+  std::vector<int64_t> place;   // where the scores of a node begin; their number at the end
+  std::vector<int32_t> a, b;    // ends of each link
+  std::vector<int32_t> first;   // links of node v: around[first[v]] .. around[first[v + 1]]
+  std::vector<int32_t> around;  // numbers of links
+  std::vector<int32_t> order;   // of a forest: nodes, each after its parent
+  std::vector<int32_t> parent;  // link to the parent of each node, or -1
+  bool forest = true, binary = true;
+
+  int nodes() const { return static_cast<int>(count.size()); }
+  int links() const { return static_cast<int>(a.size()); }
+  int other(int link, int v) const { return a[link] == v ? b[link] : a[link]; }
+
+  void clear() {
+    count.clear();
+    a.clear();
+    b.clear();
+  }
+  // Derives the rest from counts and links.
+  void finish() {
+    place.assign(1, 0);
+    binary = true;
+    for (const int32_t k : count) place.push_back(place.back() + k), binary &= k == 2;
+    first.assign(count.size() + 1, 0);
+    for (int l = 0; l < links(); ++l) ++first[a[l] + 1], ++first[b[l] + 1];
+    for (size_t v = 0; v < count.size(); ++v) first[v + 1] += first[v];
+    around.resize(2 * a.size());
+    std::vector<int32_t> next(first.begin(), first.end() - 1);
+    for (int l = 0; l < links(); ++l) around[next[a[l]]++] = l, around[next[b[l]]++] = l;
+    root();
+  }
+
+ private:
+  void root() {
+    forest = true;
+    order.clear();
+    parent.assign(count.size(), -1);
+    std::vector<char> seen(count.size(), 0);
+    for (int start = 0; start < nodes() && forest; ++start) {
+      if (seen[start]) continue;
+      seen[start] = 1;
+      size_t at = order.size();
+      order.push_back(start);
+      for (; at < order.size() && forest; ++at) {
+        const int v = order[at];
+        for (int32_t e = first[v]; e < first[v + 1]; ++e) {
+          const int l = around[e], u = other(l, v);
+          if (l == parent[v]) continue;
+          if (seen[u]) {
+            forest = false;
+            break;
+          }
+          seen[u] = 1, parent[u] = l;
+          order.push_back(u);
+        }
+      }
+    }
+  }
+};
+
+struct PairwiseView {
+  const Topology* graph = nullptr;
+  const double* unary = nullptr;
+  const double* const* tables = nullptr;
+
+  const double* scores(int v) const { return unary + graph->place[v]; }
+  double at(int link, int ya, int yb) const {
+    return tables[link][static_cast<int64_t>(ya) * graph->count[graph->b[link]] + yb];
+  }
+  // The entry of a link by the labels of one end, v, and of the other.
+  double seen_from(int link, int v, int yv, int yu) const {
+    return graph->a[link] == v ? at(link, yv, yu) : at(link, yu, yv);
+  }
+  double value(const int32_t* y) const {
+    double sum = 0;
+    for (int v = 0; v < graph->nodes(); ++v) sum += scores(v)[y[v]];
+    for (int l = 0; l < graph->links(); ++l) sum += at(l, y[graph->a[l]], y[graph->b[l]]);
+    return sum;
+  }
+  // out(y_u) = max over y_v of from(y_v) + theta_l, where u is the other end of the link.
+  void send(int link, int v, const double* from, double* out) const {
+    const int rows = graph->count[graph->a[link]], columns = graph->count[graph->b[link]];
+    const double* table = tables[link];
+    if (graph->a[link] == v) {
+      for (int q = 0; q < columns; ++q) out[q] = from[0] + table[q];
+      for (int p = 1; p < rows; ++p) {
+        table += columns;
+        for (int q = 0; q < columns; ++q) out[q] = std::max(out[q], from[p] + table[q]);
+      }
+    } else {
+      for (int p = 0; p < rows; ++p, table += columns) {
+        double top = from[0] + table[0];
+        for (int q = 1; q < columns; ++q) top = std::max(top, from[q] + table[q]);
+        out[p] = top;
+      }
+    }
+  }
+};
+
+inline int top_of(const double* values, int n) {
+  return static_cast<int>(std::max_element(values, values + n) - values);
+}
+
+// Max-product on a forest: from the leaves to the roots and back.
+class MaxProduct {
+ public:
+  double solve(const PairwiseView& p, int32_t* y) {
+    const Topology& g = *p.graph;
+    belief_.assign(p.unary, p.unary + g.place.back());
+    for (size_t at = g.order.size(); at-- > 0;) {
+      const int v = g.order[at], l = g.parent[v];
+      if (l < 0) continue;
+      const int u = g.other(l, v);
+      message_.resize(g.count[u]);
+      p.send(l, v, belief_.data() + g.place[v], message_.data());
+      for (int k = 0; k < g.count[u]; ++k) belief_[g.place[u] + k] += message_[k];
+    }
+    for (const int v : g.order) {
+      double* own = belief_.data() + g.place[v];
+      if (const int l = g.parent[v]; l >= 0)
+        for (int k = 0; k < g.count[v]; ++k) own[k] += p.seen_from(l, v, k, y[g.other(l, v)]);
+      y[v] = top_of(own, g.count[v]);
+    }
+    return p.value(y);
+  }
+
+ private:
+  std::vector<double> belief_, message_;
+};
+
+}  // namespace mm

@@ -1,0 +1,472 @@
+// GDMM on pairwise factor graphs: one pass of block ascent over factors (Yen et al., Algorithms 1 to 3).
+//
+//   D(p, q) = sum Delta p - 1/2 |w|^2,   w = sum_i (mass_i Psi_i(y_i) - Psi_i(p, q))
+//   p_v in mass * simplex, q_l in mass * simplex, with consistency   rows of q_l = p_a,   columns of q_l = p_b
+//
+//   augmented Lagrangian   D - r/2 sum_(v, l) |M_v q_l - p_v + z_vl|^2
+//   ascent of a node:      s_v(y) + r sum_l (M q_l - p_v + z)(y)              s_v: loss and score of a label
+//   ascent of a link:      s_l(y, z) - r ((M q - p_a + z_a)(y) + (M q - p_b + z_b)(z))
+//   multipliers:           z += eta (M q - p)
+//
+// Every step moves mass from the label of the least slope to that of the largest, exactly.
+//
+// What is kept is sparse. A node is active once it has left its true label; a link is, once both of its nodes are.
+// The link of an active node a and a node with its true label z has no choice: q(y, z) = p_a(y). It is a part of
+// the node's own factor, consistent at all times, and takes no memory. So a pass costs the nodes, and the links of
+// active ones; and where a link is zero unless something rare happens (two labels that are both on), links to
+// nodes where it does not happen cost nothing at all: only `loud` true labels are looked at.
+// A visit makes the `grow` nodes active that have the most to gain.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "models/factor_graph.hpp"
+#include "models/marginals.hpp"
+
+namespace mm {
+
+struct GdmmReport {
+  double violation = 0;     // sum of the factors' shares of the gap of the augmented Lagrangian
+  double inconsistent = 0;  // sum |r z (M q - p)|, what the multipliers' step has to do with the dual
+  int64_t updates = 0, calls = 0;
+};
+
+class GraphGdmm {
+ public:
+  using Structure = FactorGraph<int32_t>;
+
+  GraphGdmm(const GraphData& data, std::vector<double> mass, std::vector<double> penalty, double eta,
+            int inner, int grow)
+      : data_(data),
+        structure_(data),
+        s_(structure_.scratch()),
+        mass_(std::move(mass)),
+        penalty_(std::move(penalty)),
+        eta_(eta),
+        inner_(inner),
+        grow_(grow),
+        examples_(mass_.size()),
+        W_(structure_.weights()) {
+    int64_t nodes = 0;
+    for (const Shape& g : data.shapes) nodes = std::max<int64_t>(nodes, g.nodes());
+    slot_.assign(nodes, -1);
+    find_loud();
+  }
+
+  GdmmReport pass(const int64_t* order, int64_t n, double tolerance) {
+    GdmmReport report;
+    for (int64_t k = 0; k < n; ++k) visit(order[k], tolerance, report);
+    return report;
+  }
+
+  // A consistent point near the current one: nodes as they are, links trimmed to them and filled up.
+  Marginals repaired() const {
+    Marginals m;
+    std::vector<double> q;
+    for (size_t i = 0; i < examples_.size(); ++i) {
+      const Example& e = examples_[i];
+      const double scale = 1 / mass_[i];
+      for (const Node& node : e.nodes) {
+        m.node_block.push_back(static_cast<int64_t>(i));
+        m.node.push_back(node.node);
+        for (const double value : node.p) m.node_value.push_back(value * scale);
+      }
+      for (const Link& link : e.links) {
+        m.link_block.push_back(static_cast<int64_t>(i));
+        m.link.push_back(link.link);
+        q = link.q;
+        repair(q, e.nodes[link.a].p, e.nodes[link.b].p);
+        for (const double value : q) m.link_value.push_back(value * scale);
+      }
+    }
+    return m;
+  }
+
+  // Starts at a consistent point, with multipliers of zero.
+  void restore(const Marginals& m) {
+    size_t n = 0, l = 0, node_place = 0, link_place = 0;
+    std::fill(W_.begin(), W_.end(), 0.0);
+    for (; n < m.node.size(); ++n) {
+      const int64_t i = m.node_block[n];
+      const size_t size = data_.shape_of(i).count[m.node[n]];
+      Node node{m.node[n], std::vector<double>(size)};
+      for (size_t k = 0; k < size; ++k) node.p[k] = mass_[i] * m.node_value[node_place++];
+      examples_[i].nodes.push_back(std::move(node));
+    }
+    for (; l < m.link.size(); ++l) {
+      const int64_t i = m.link_block[l];
+      const Shape& g = data_.shape_of(i);
+      Example& e = examples_[i];
+      Link link = fresh(g, m.link[l], find(e, g.a[m.link[l]]), find(e, g.b[m.link[l]]));
+      for (double& value : link.q) value = mass_[i] * m.link_value[link_place++];
+      e.links.push_back(std::move(link));
+    }
+    refresh();
+  }
+
+  // w from the point as it is, which removes the rounding that updates have gathered.
+  void refresh() {
+    std::fill(W_.begin(), W_.end(), 0.0);
+    for (size_t i = 0; i < examples_.size(); ++i) {
+      enter(static_cast<int64_t>(i));
+      for (const Node& node : examples_[i].nodes) move_node(node, node.p, true);
+      for (const Link& link : examples_[i].links) move_link(link);
+      leave();
+    }
+  }
+
+  const aligned<double>& weights() const { return W_; }
+  const Structure& structure() const { return structure_; }
+  int64_t active_nodes() const {
+    int64_t n = 0;
+    for (const Example& e : examples_) n += static_cast<int64_t>(e.nodes.size());
+    return n;
+  }
+  int64_t active_links() const {
+    int64_t n = 0;
+    for (const Example& e : examples_) n += static_cast<int64_t>(e.links.size());
+    return n;
+  }
+  int64_t bytes() const {
+    int64_t n = static_cast<int64_t>(examples_.size() * sizeof(Example));
+    for (const Example& e : examples_) {
+      for (const Node& x : e.nodes) n += static_cast<int64_t>(sizeof(Node) + 8 * x.p.size());
+      for (const Link& x : e.links)
+        n += static_cast<int64_t>(sizeof(Link) + 8 * (x.q.size() + x.za.size() + x.zb.size()));
+    }
+    return n;
+  }
+
+ private:
+  struct Node {
+    int32_t node;
+    std::vector<double> p;
+  };
+  struct Link {
+    int32_t link, a, b;  // a, b: places of its nodes among the active ones
+    std::vector<double> q, za, zb;
+  };
+  struct Example {
+    std::vector<Node> nodes;
+    std::vector<Link> links;
+  };
+
+  static constexpr double rounding = 1e-13;
+  const GraphData& data_;
+  Structure structure_;
+  Structure::Scratch s_;
+  std::vector<double> mass_, penalty_;
+  double eta_;
+  int inner_, grow_;
+  std::vector<Example> examples_;
+  aligned<double> W_;
+  std::vector<std::vector<char>> loud_;  // of each type of nodes and label
+  // Of the visited example:
+  const Shape* g_ = nullptr;
+  const int32_t* truth_ = nullptr;
+  Example* e_ = nullptr;
+  int64_t block_ = 0;
+  std::vector<int32_t> slot_;                 // place of each node among the active ones, or -1
+  std::vector<std::vector<int32_t>> around_;  // active links of each active node
+  std::vector<std::pair<double, int32_t>> wish_;
+  std::vector<double> slope_, table_, rows_, columns_;
+
+  void find_loud() {
+    for (const NodeType& type : data_.node_types) loud_.emplace_back(type.labels(), 0);
+    for (const EdgeType& type : data_.edge_types) {
+      const int rows = data_.node_types[type.a].labels(), columns = data_.node_types[type.b].labels();
+      for (int y = 0; y < rows; ++y)
+        for (int z = 0; z < columns; ++z)
+          if (type.column[static_cast<size_t>(y) * columns + z] >= 0) loud_[type.a][y] = loud_[type.b][z] = 1;
+    }
+  }
+  bool loud(int v) const { return loud_[g_->type[v]][truth_[v]] != 0; }
+
+  static int32_t find(const Example& e, int32_t node) {
+    for (size_t k = 0; k < e.nodes.size(); ++k)
+      if (e.nodes[k].node == node) return static_cast<int32_t>(k);
+    throw std::invalid_argument("marginals of a link without those of its nodes");
+  }
+  static Link fresh(const Shape& g, int32_t l, int32_t a, int32_t b) {
+    const size_t rows = g.count[g.a[l]], columns = g.count[g.b[l]];
+    return {l,
+            a,
+            b,
+            std::vector<double>(rows * columns, 0),
+            std::vector<double>(rows, 0),
+            std::vector<double>(columns, 0)};
+  }
+
+  void enter(int64_t block) {
+    block_ = s_.block = block;
+    g_ = &data_.shape_of(block);
+    truth_ = data_.truth.data() + data_.node_first[block];
+    e_ = &examples_[block];
+    for (size_t k = 0; k < e_->nodes.size(); ++k) slot_[e_->nodes[k].node] = static_cast<int32_t>(k);
+  }
+  void leave() {
+    for (const Node& node : e_->nodes) slot_[node.node] = -1;
+  }
+
+  void visit(int64_t block, double tolerance, GdmmReport& report) {
+    enter(block);
+    activate(tolerance, report);
+    around_.resize(std::max(around_.size(), e_->nodes.size()));
+    for (size_t k = 0; k < e_->nodes.size(); ++k) around_[k].clear();
+    for (size_t k = 0; k < e_->links.size(); ++k) {
+      around_[e_->links[k].a].push_back(static_cast<int32_t>(k));
+      around_[e_->links[k].b].push_back(static_cast<int32_t>(k));
+    }
+    GdmmReport ignored;  // the first step of a factor tells its share of the gap
+    for (size_t k = 0; k < e_->nodes.size(); ++k)
+      for (int step = 0; step < inner_; ++step)
+        if (!step_node(k, step == 0 ? report : ignored)) break;
+    for (Link& link : e_->links)
+      for (int step = 0; step < inner_; ++step)
+        if (!step_link(link, step == 0 ? report : ignored)) break;
+    for (Link& link : e_->links) pull(link, report);
+    leave();
+  }
+
+  // Scores of the nodes with their true labels, as far as their neighbours have theirs; the best become active.
+  void activate(double tolerance, GdmmReport& report) {
+    structure_.open_nodes(block_, W_.data(), s_);
+    ++report.calls;
+    for (int b = 0; b < g_->nodes(); ++b) {
+      if (slot_[b] >= 0 || !loud(b)) continue;
+      for (int32_t e = g_->first[b]; e < g_->first[b + 1]; ++e) {
+        const int l = g_->around[e], a = g_->other(l, b);
+        if (slot_[a] < 0) add_slice(l, a, truth_[b], s_.unary.data() + g_->place[a]);
+      }
+    }
+    add_active_neighbours();
+    wish_.clear();
+    for (int v = 0; v < g_->nodes(); ++v) {
+      if (slot_[v] >= 0) continue;
+      const double* score = s_.unary.data() + g_->place[v];
+      const double gain = *std::max_element(score, score + g_->count[v]) - score[truth_[v]];
+      if (gain > 0) report.violation += mass_[block_] * gain;
+      if (gain > tolerance) wish_.emplace_back(gain, v);
+    }
+    const size_t n = std::min(wish_.size(), static_cast<size_t>(grow_));
+    std::partial_sort(wish_.begin(), wish_.begin() + n, wish_.end(), std::greater<>());
+    for (size_t k = 0; k < n; ++k) add_node(wish_[k].second);
+  }
+  // scores[y] += s_l(y at node v, z at the other end)
+  void add_slice(int l, int v, int z, double* scores) const {
+    for (int y = 0; y < g_->count[v]; ++y)
+      scores[y] += v == g_->a[l] ? structure_.pair_score(block_, l, y, z, W_.data())
+                                 : structure_.pair_score(block_, l, z, y, W_.data());
+  }
+  // What leaving the true label gains from the links to active nodes: mass goes along with the best label that the
+  // active node has mass on.
+  void add_active_neighbours() {
+    for (const Node& node : e_->nodes)
+      for (int32_t e = g_->first[node.node]; e < g_->first[node.node + 1]; ++e) {
+        const int l = g_->around[e], v = g_->other(l, node.node);
+        if (slot_[v] >= 0) continue;
+        double* scores = s_.unary.data() + g_->place[v];
+        for (int y = 0; y < g_->count[v]; ++y)
+          if (y != truth_[v]) scores[y] += best_partner(node, l, v, y);
+      }
+  }
+  double best_partner(const Node& node, int l, int v, int y) const {
+    const bool first = node.node == g_->a[l];
+    const auto pair = [&](int z, int own) {
+      return first ? structure_.pair_score(block_, l, z, own, W_.data())
+                   : structure_.pair_score(block_, l, own, z, W_.data());
+    };
+    double most = -std::numeric_limits<double>::infinity();
+    for (int z = 0; z < g_->count[node.node]; ++z)
+      if (node.p[z] > 0) most = std::max(most, pair(z, y) - pair(z, truth_[v]));
+    return most;
+  }
+  void add_node(int32_t v) {
+    const int32_t slot = static_cast<int32_t>(e_->nodes.size());
+    Node node{v, std::vector<double>(g_->count[v], 0)};
+    node.p[truth_[v]] = mass_[block_];
+    for (int32_t e = g_->first[v]; e < g_->first[v + 1]; ++e) {
+      const int l = g_->around[e], other = g_->other(l, v);
+      if (slot_[other] < 0) continue;
+      const bool first = g_->a[l] == v;
+      Link link = fresh(*g_, l, first ? slot : slot_[other], first ? slot_[other] : slot);
+      const std::vector<double>& p = e_->nodes[slot_[other]].p;
+      const int columns = g_->count[g_->b[l]];
+      for (size_t y = 0; y < p.size(); ++y)
+        link.q[first ? truth_[v] * columns + y : y * columns + truth_[v]] = p[y];
+      e_->links.push_back(std::move(link));
+    }
+    e_->nodes.push_back(std::move(node));
+    slot_[v] = slot;
+  }
+
+  // Psi of a change d of the marginals of a node, with its links to nodes that have their true labels.
+  void push_change(const Node& node, int y, double c) {
+    structure_.push_node(s_, *g_, node.node, y, c);
+    for (int32_t e = g_->first[node.node]; e < g_->first[node.node + 1]; ++e) {
+      const int l = g_->around[e], other = g_->other(l, node.node);
+      if (slot_[other] >= 0) continue;
+      if (g_->a[l] == node.node)
+        structure_.push_pair(s_, *g_, l, y, truth_[other], c);
+      else
+        structure_.push_pair(s_, *g_, l, truth_[other], y, c);
+    }
+  }
+  // w -= Psi(p of the node) - mass Psi(true label)
+  void move_node(const Node& node, const std::vector<double>& p, bool from_truth) {
+    s_.move.clear();
+    for (size_t y = 0; y < p.size(); ++y)
+      if (p[y] != 0) push_change(node, static_cast<int>(y), p[y]);
+    if (from_truth) push_change(node, truth_[node.node], -mass_[block_]);
+    structure_.apply(s_, W_.data(), -1.0);
+  }
+  void move_link(const Link& link) {
+    const int columns = g_->count[g_->b[link.link]];
+    s_.move.clear();
+    for (size_t k = 0; k < link.q.size(); ++k)
+      if (link.q[k] != 0)
+        structure_.push_pair(s_, *g_, link.link, static_cast<int>(k) / columns, static_cast<int>(k) % columns,
+                             link.q[k]);
+    structure_.push_pair(s_, *g_, link.link, truth_[g_->a[link.link]], truth_[g_->b[link.link]],
+                         -mass_[block_]);
+    structure_.apply(s_, W_.data(), -1.0);
+  }
+
+  void sums(const Link& link) {
+    const size_t columns = link.zb.size();
+    rows_.assign(link.za.size(), 0);
+    columns_.assign(columns, 0);
+    for (size_t k = 0; k < link.q.size(); ++k) {
+      rows_[k / columns] += link.q[k];
+      columns_[k % columns] += link.q[k];
+    }
+  }
+
+  // The best pair of a slope over a simplex: to `best` from `worst` among those with mass; adds to the report.
+  bool choose(const std::vector<double>& mass, int& best, int& worst, GdmmReport& report) const {
+    best = static_cast<int>(std::max_element(slope_.begin(), slope_.end()) - slope_.begin());
+    worst = -1;
+    double mean = 0;
+    for (size_t y = 0; y < mass.size(); ++y) {
+      mean += mass[y] * slope_[y];
+      if (mass[y] > 0 && (worst < 0 || slope_[y] < slope_[worst])) worst = static_cast<int>(y);
+    }
+    report.violation += std::max(0.0, mass_[block_] * slope_[best] - mean);
+    return slope_[best] > slope_[worst] + rounding * (1 + std::abs(slope_[best]));
+  }
+
+  bool step_node(size_t k, GdmmReport& report) {
+    Node& node = e_->nodes[k];
+    const double r = penalty_[block_];
+    slope_.resize(node.p.size());
+    structure_.node_scores(block_, node.node, W_.data(), slope_.data());
+    for (int32_t e = g_->first[node.node]; e < g_->first[node.node + 1]; ++e) {
+      const int l = g_->around[e], other = g_->other(l, node.node);
+      if (slot_[other] < 0 && loud(other)) add_slice(l, node.node, truth_[other], slope_.data());
+    }
+    for (const int32_t number : around_[k]) {
+      const Link& link = e_->links[number];
+      sums(link);
+      const bool first = link.a == static_cast<int32_t>(k);
+      const std::vector<double>&sum = first ? rows_ : columns_, &z = first ? link.za : link.zb;
+      for (size_t y = 0; y < node.p.size(); ++y) slope_[y] += r * (sum[y] - node.p[y] + z[y]);
+    }
+    int best = 0, worst = 0;
+    if (!choose(node.p, best, worst, report)) return false;
+    s_.move.clear();
+    push_change(node, best, 1);
+    push_change(node, worst, -1);
+    const double curvature = structure_.squared_norm(s_) + 2 * r * static_cast<double>(around_[k].size());
+    shift(node.p, best, worst, curvature, report);
+    return true;
+  }
+
+  bool step_link(Link& link, GdmmReport& report) {
+    const double r = penalty_[block_];
+    const int columns = static_cast<int>(link.zb.size());
+    sums(link);
+    const std::vector<double>&pa = e_->nodes[link.a].p, &pb = e_->nodes[link.b].p;
+    for (size_t y = 0; y < pa.size(); ++y) rows_[y] += link.za[y] - pa[y];
+    for (size_t y = 0; y < pb.size(); ++y) columns_[y] += link.zb[y] - pb[y];
+    slope_.resize(link.q.size());
+    structure_.link_scores(block_, link.link, W_.data(), slope_.data());
+    for (size_t y = 0; y < link.q.size(); ++y) slope_[y] -= r * (rows_[y / columns] + columns_[y % columns]);
+    int best = 0, worst = 0;
+    if (!choose(link.q, best, worst, report)) return false;
+    s_.move.clear();
+    structure_.push_pair(s_, *g_, link.link, best / columns, best % columns, 1);
+    structure_.push_pair(s_, *g_, link.link, worst / columns, worst % columns, -1);
+    const int turns = (best / columns != worst / columns) + (best % columns != worst % columns);
+    shift(link.q, best, worst, structure_.squared_norm(s_) + 2 * r * turns, report);
+    return true;
+  }
+
+  // Moves mass along the move that was built, by the exact step.
+  void shift(std::vector<double>& mass, int best, int worst, double curvature, GdmmReport& report) {
+    const double g = slope_[best] - slope_[worst];
+    const bool whole = curvature * mass[worst] <= g;
+    const double step = whole ? mass[worst] : g / curvature;
+    structure_.apply(s_, W_.data(), -step);
+    mass[best] += step;
+    mass[worst] = whole ? 0 : mass[worst] - step;
+    ++report.updates;
+  }
+
+  void pull(Link& link, GdmmReport& report) {
+    sums(link);
+    const std::vector<double>&pa = e_->nodes[link.a].p, &pb = e_->nodes[link.b].p;
+    const double r = penalty_[block_];
+    const auto one = [&](std::vector<double>& z, const std::vector<double>& sum,
+                         const std::vector<double>& p) {
+      for (size_t y = 0; y < p.size(); ++y) {
+        const double off = sum[y] - p[y];
+        report.inconsistent += std::abs(r * z[y] * off);
+        z[y] += eta_ * off;
+      }
+    };
+    one(link.za, rows_, pa);
+    one(link.zb, columns_, pb);
+  }
+
+  // q with the sums pa and pb: rows and columns that are too large are scaled down, and what is missing is
+  // spread as the product of what is missing in rows and in columns.
+  static void repair(std::vector<double>& q, const std::vector<double>& pa, const std::vector<double>& pb) {
+    const size_t rows = pa.size(), columns = pb.size();
+    std::vector<double> a(rows, 0), b(columns, 0);
+    for (size_t y = 0; y < rows; ++y) {
+      double sum = 0;
+      for (size_t z = 0; z < columns; ++z) sum += q[y * columns + z];
+      const double f = sum > pa[y] ? pa[y] / sum : 1;
+      for (size_t z = 0; z < columns; ++z) q[y * columns + z] *= f;
+    }
+    for (size_t z = 0; z < columns; ++z) {
+      double sum = 0;
+      for (size_t y = 0; y < rows; ++y) sum += q[y * columns + z];
+      const double f = sum > pb[z] ? pb[z] / sum : 1;
+      for (size_t y = 0; y < rows; ++y) q[y * columns + z] *= f;
+    }
+    double missing = 0;
+    for (size_t y = 0; y < rows; ++y) {
+      a[y] = pa[y];
+      for (size_t z = 0; z < columns; ++z) a[y] -= q[y * columns + z];
+      a[y] = std::max(0.0, a[y]);
+    }
+    for (size_t z = 0; z < columns; ++z) {
+      b[z] = pb[z];
+      for (size_t y = 0; y < rows; ++y) b[z] -= q[y * columns + z];
+      b[z] = std::max(0.0, b[z]);
+      missing += b[z];
+    }
+    if (missing <= 0) return;
+    for (size_t y = 0; y < rows; ++y)
+      for (size_t z = 0; z < columns; ++z) q[y * columns + z] += a[y] * b[z] / missing;
+  }
+};
+
+}  // namespace mm

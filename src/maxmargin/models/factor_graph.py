@@ -1,0 +1,379 @@
+"""FactorGraph: a label for each node of a graph, scored by nodes and by edges.
+
+    <w, Psi(x, y)> = sum_v <w_{y_v}, x_v> + sum_{e = (a, b)} <A_{y_a, y_b}, x_e>   (x_e = 1 without features)
+    Delta(y, y')   = sum_v weight_v cost[y_v, y'_v]
+
+Nodes may be of several types, each with its own labels, features and weights; edges then have weights for
+each pair of types.
+
+``coef_``: for each type of nodes, in the order of ``types_``, unary weights (K, d) ravelled (d + 1 with a
+bias); then for each pair of types that edges join, in the order of ``pairs_``, pairwise weights (P, d_e)
+ravelled, or (P,) without features of edges. P counts the weights of the kind ``pairwise``:
+
+    "full"       K K'          a weight for each pair of labels [first end, second end]
+    "symmetric"  K (K + 1) / 2 the same for both directions, [k, k'] with k <= k', row by row
+    "diagonal"   K             a weight for each label, where both ends have it
+    "potts"      1             one weight, where both ends have the same label
+
+See ``models.graph_input`` for what an example is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from maxmargin.data.labels import LabelSet
+from maxmargin.losses import Hamming, cost_matrix, saved_costs, sequence_loss
+from maxmargin.models.base import Model, check_bias, check_classes, check_lengths, no_cost
+from maxmargin.models.constraints import Graph, of_each
+from maxmargin.models.factors import METHODS, Factors, GraphExamples
+from maxmargin.models.graph_factors import FactorBuilder, by_type, where_nodes
+from maxmargin.models.graph_input import (
+    Item,
+    check_output,
+    is_forest,
+    read_items,
+    type_names,
+    width_of,
+)
+
+KINDS = ("full", "symmetric", "diagonal", "potts")
+MOST_LABELS = 65_535  # a kept labelling has two bytes a node
+
+
+def columns_of(kind: str, K: int, other: int) -> np.ndarray:
+    """The weight that each pair of labels takes, (K, K'); -1: none."""
+    if kind == "full":
+        return np.arange(K * other, dtype=np.int32).reshape(K, other)
+    table = np.full((K, K), -1, dtype=np.int32)
+    if kind == "symmetric":
+        rows, columns = np.triu_indices(K)
+        table[rows, columns] = table[columns, rows] = np.arange(len(rows))
+    else:
+        np.fill_diagonal(table, np.arange(K) if kind == "diagonal" else 0)
+    return table
+
+
+class GraphModel(Model):
+    """What models over graphs share: the method of the argmax, and its budget."""
+
+    inference_method: str  # the parameter ``inference``: the attribute is the protocol's method
+    iterations: int
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name; the attribute ``inference`` is the protocol's method."""
+        stored = {"loss": self.task_loss, "inference": self.inference_method}
+        names = self._get_param_names()
+        return {name: stored[name] if name in stored else getattr(self, name) for name in names}
+
+    def set_params(self, **params: Any) -> Model:
+        """Set parameters by name (scikit-learn's protocol)."""
+        if "inference" in params:
+            self.inference_method = params.pop("inference")
+        return super().set_params(**params)
+
+    @property
+    def exact(self) -> bool:
+        """Whether the argmax is exact for graphs as in training; else certificates are made of ceilings."""
+        forests = self.inference_method == "auto" and getattr(self, "forests_", False)
+        return self.inference_method == "tree" or forests
+
+    def check_inference(self) -> None:
+        """Refuse a method that there is not, and a budget that is no number."""
+        if self.inference_method not in METHODS:
+            raise ValueError(
+                f"inference must be one of {list(METHODS)}, got {self.inference_method!r}"
+            )
+        whole = isinstance(self.iterations, int | np.integer)
+        if not whole or isinstance(self.iterations, bool) or self.iterations < 1:
+            raise ValueError(
+                f"iterations must be a whole number of at least 1, got {self.iterations!r}"
+            )
+
+
+class LabelledGraph(Graph):
+    """An example of a FactorGraph as constraints see it."""
+
+    def __init__(self, labels: list[LabelSet], types: np.ndarray, edges: np.ndarray):
+        self.labels, self.types, self.edges = labels, types, edges
+        self.n_nodes = len(types)
+
+    def code(self, node: int, label: Any) -> int | None:
+        found = int(self.labels[self.types[node]].encode([label])[0])
+        return None if found < 0 else found
+
+
+class FactorGraphExamples(GraphExamples):
+    """Graphs with labels of one or of several types."""
+
+    def __init__(self, model: FactorGraph, factors: Factors, items: list[Item]):
+        self.model, self.items = model, items
+        super().__init__(factors, model.inference_method, model.iterations, self.labels_of)
+
+    def labels_of(self, i: int, found: np.ndarray) -> np.ndarray:
+        """The labels of the nodes of example i."""
+        sets = self.model.label_sets_
+        if len(sets) == 1:
+            return sets[0].decode(found)
+        types = self.factors.shapes[self.factors.shape[i]].node_types
+        labels = np.empty(len(found), dtype=object)
+        for t, own in enumerate(sets):
+            labels[types == t] = own.decode(found[types == t]).astype(object)
+        return labels
+
+    def constrained(self, w: np.ndarray, constraints: Any) -> list[np.ndarray]:
+        """The best labellings that keep the constraints."""
+        outputs = []
+        for i, own in enumerate(of_each(constraints, self.n)):
+            types = self.factors.shapes[self.factors.shape[i]].node_types
+            graph = LabelledGraph(self.model.label_sets_, types, self.items[i].edges)
+            rows = [row for constraint in own for row in constraint.rows(graph)]
+            outputs.append(self.predict_under(w, i, rows))
+        return outputs
+
+
+class FactorGraph(GraphModel):
+    """Pairwise factor graph.
+
+    Parameters
+    ----------
+    pairwise : "full", "symmetric", "diagonal", "potts", or a mapping from pairs of types to these
+        Which pairs of labels share a weight.
+    loss : "hamming", "mean-hamming", losses.Hamming(...), or costs as that takes them
+        With several types of nodes, costs are a mapping from types to costs.
+    bias : float or None
+        Append a constant feature of this value to every node.
+    inference : "auto", "tree", "cut", "lp" or "milp"
+        How the argmax is found; "auto" chooses for each graph.
+    iterations : int
+        Of message passing, at most, where "lp" is used.
+    classes : sequence or None
+        All labels, where the data may miss some; with several types a mapping from types to labels.
+    """
+
+    flat: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        pairwise: Any = "full",
+        loss: Any = "hamming",
+        bias: float | None = None,
+        inference: str = "auto",
+        iterations: int = 100,
+        classes: Any = None,
+    ):
+        self.pairwise = pairwise
+        self.task_loss = loss
+        self.bias = bias
+        self.inference_method = inference
+        self.iterations = iterations
+        self.classes = classes
+
+    def initialize(self, X: Sequence, Y: Sequence) -> None:
+        """Learn types, labels, numbers of features, and which types edges join."""
+        check_lengths(X, Y)
+        check_bias(self.bias)
+        self.check_inference()
+        items = read_items(X)
+        self.types_ = type_names(items)
+        types = [item.type_codes(self.types_, f"X[{i}]") for i, item in enumerate(items)]
+        self._learn_labels(items, types, Y)
+        self.n_features_ = [
+            width_of(matrices, where_nodes(self.types_, t))
+            for t, matrices in enumerate(by_type(self.types_, items, types))
+        ]
+        with_features = [item.edge_features is not None for item in items]
+        self.n_edge_features_ = None
+        if any(with_features):
+            edge_features = [item.edge_features for item in items]
+            self.n_edge_features_ = width_of(edge_features, "X[{}][2]")
+        joined = {
+            tuple(sorted(pair))
+            for item, t in zip(items, types, strict=True)
+            for pair in np.unique(t[item.edges], axis=0).tolist()
+        }
+        self.forests_ = all(is_forest(item.n_nodes, item.edges) for item in items)
+        self.pairs_ = [(0, 0)] if len(self.types_) == 1 else sorted(joined)
+        self._set_losses()
+        self._measure()
+
+    def _learn_labels(self, items: list[Item], types: list[np.ndarray], Y: Sequence) -> None:
+        """One set of labels a type of nodes."""
+        given = self.classes
+        if given is not None and len(self.types_) == 1 and not isinstance(given, Mapping):
+            given = {self.types_.classes[0]: given}
+        if given is not None and not isinstance(given, Mapping):
+            raise ValueError(
+                "classes must be a mapping from types of nodes to labels, for several types"
+            )
+        seen: list[dict] = [{} for _ in range(len(self.types_))]
+        for i, (item, own) in enumerate(zip(items, types, strict=True)):
+            check_output(Y[i], item.n_nodes, i)
+            labels = Y[i].tolist() if isinstance(Y[i], np.ndarray) else Y[i]
+            for t, label in zip(own.tolist(), labels, strict=True):
+                seen[t][label] = None
+        self.label_sets_ = []
+        for t, name in enumerate(self.types_.classes.tolist()):
+            if given is not None and name not in given:
+                raise ValueError(f"classes: no labels are given for nodes of type {name!r}")
+            self.label_sets_.append(LabelSet(list(seen[t]) if given is None else given[name]))
+        for own_set in self.label_sets_:
+            check_classes(own_set.classes)
+            if len(own_set) > MOST_LABELS:
+                raise ValueError(
+                    f"FactorGraph takes at most {MOST_LABELS} labels, got {len(own_set)}"
+                )
+
+    def _set_losses(self) -> None:
+        self.hamming_ = sequence_loss(self.task_loss)
+        costs, names = self.hamming_.costs, self.types_.classes.tolist()
+        if len(names) == 1:
+            costs = {names[0]: costs}
+        elif costs is not None and (not isinstance(costs, Mapping) or set(costs) != set(names)):
+            raise ValueError(
+                f"loss: with several types of nodes, costs must map each of {names} to costs"
+            )
+        self.costs_ = [
+            cost_matrix(None if costs is None else costs[name], own.classes)
+            for name, own in zip(names, self.label_sets_, strict=True)
+        ]
+
+    def _kind(self, pair: tuple[int, int]) -> str:
+        """The kind of the weights of edges between two types."""
+        names = tuple(self.types_.classes.tolist()[t] for t in pair)
+        kind = self.pairwise
+        if isinstance(kind, Mapping):
+            kind = kind.get(names, kind.get(names[::-1]))
+        if kind not in KINDS:
+            raise ValueError(
+                f"pairwise must be one of {list(KINDS)}, got {kind!r} for edges {names}"
+            )
+        first, second = (self.label_sets_[t].classes.tolist() for t in pair)
+        if kind != "full" and first != second:
+            raise ValueError(f"pairwise={kind!r}: nodes of the types {names} have different labels")
+        return kind
+
+    def _measure(self) -> None:
+        """What follows from types, labels and widths."""
+        self.kinds_ = [self._kind(pair) for pair in self.pairs_]
+        sizes = [len(own) for own in self.label_sets_]
+        self.tables_ = [
+            columns_of(kind, sizes[a], sizes[b])
+            for kind, (a, b) in zip(self.kinds_, self.pairs_, strict=True)
+        ]
+        single = len(self.types_) == 1
+        names = self.types_.classes.tolist()
+        sets = [own.classes for own in self.label_sets_]
+        self.classes_: Any = sets[0] if single else dict(zip(names, sets, strict=True))
+        bias = self.bias is not None
+        unary = sum(K * (d + bias) for K, d in zip(sizes, self.n_features_, strict=True))
+        width = self.n_edge_features_ or 1
+        self.size_joint_feature = unary + width * sum(int(t.max()) + 1 for t in self.tables_)
+
+    def bind(self, X: Sequence, Y: Any = None, node_weight: Any = None) -> FactorGraphExamples:
+        """The model on these data; without Y for prediction only."""
+        check_lengths(X, Y)
+        items = read_items(X)
+        return FactorGraphExamples(self, FactorBuilder(self, items).build(Y, node_weight), items)
+
+    def factors(self, X: Sequence, Y: Any = None, node_weight: Any = None) -> Factors:
+        check_lengths(X, Y)
+        return FactorBuilder(self, read_items(X)).build(Y, node_weight)
+
+    def joint_feature(self, x: Any, y: Any) -> np.ndarray:
+        """Psi(x, y), in the order of ``coef_``."""
+        factors = self.factors([x], [y])
+        return factors.joint_feature(0, factors.truth)
+
+    def loss(self, y: Any, y_hat: Any) -> float:
+        """Delta(y, y_hat); a true label that the model does not know is a mistake."""
+        if len(y_hat) != len(y):
+            raise ValueError(f"outputs of {len(y)} and {len(y_hat)} labels have no loss")
+        total = sum(self._cost(a, b) for a, b in zip(y, y_hat, strict=True))
+        return float(total / len(y) if self.hamming_.mean else total)
+
+    def _cost(self, true: Any, other: Any) -> float:
+        """The cost of one mistake, for labels that tell their type."""
+        if self.hamming_.costs is None:
+            return float(true != other)
+        pairs = [(own.code.get(true), own.code.get(other)) for own in self.label_sets_]
+        known = [t for t, pair in enumerate(pairs) if None not in pair]
+        costs = {float(self.costs_[t][pairs[t]]) for t in known}
+        if not costs:
+            raise no_cost(true)
+        if len(costs) > 1:
+            raise ValueError(
+                f"loss: the labels {true!r} and {other!r} belong to several types of nodes with different "
+                "costs; give the types labels of their own"
+            )
+        return costs.pop()
+
+    def loss_augmented_inference(self, x: Any, y: Any, w: np.ndarray) -> np.ndarray:
+        """argmax_y' Delta(y, y') + <w, Psi(x, y')>."""
+        return self.bind([x], [y]).worst(np.ascontiguousarray(w, dtype=np.float64))[0]
+
+    def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
+        """Named parts of w: unary (K, d), bias (K,), pairwise (K, K') or (P,), each by d_e with features.
+
+        With several types of nodes the names are those of the types: "unary[a]", "pairwise[a, b]".
+        """
+        parts, place, w = {}, 0, np.asarray(w)
+        names, single = self.types_.classes.tolist(), len(self.types_) == 1
+        for t, own in enumerate(self.label_sets_):
+            d, width = self.n_features_[t], self.n_features_[t] + (self.bias is not None)
+            table = w[place : place + len(own) * width].reshape(len(own), width)
+            suffix = "" if single else f"[{names[t]}]"
+            parts[f"unary{suffix}"] = table[:, :d]
+            if self.bias is not None:
+                parts[f"bias{suffix}"] = table[:, -1] * self.bias
+            place += table.size
+        for (a, b), kind, columns in zip(self.pairs_, self.kinds_, self.tables_, strict=True):
+            shape = list(columns.shape) if kind == "full" else [int(columns.max()) + 1]
+            shape += [] if self.n_edge_features_ is None else [self.n_edge_features_]
+            size = int(np.prod(shape))
+            suffix = "" if single else f"[{names[a]}, {names[b]}]"
+            parts[f"pairwise{suffix}"] = w[place : place + size].reshape(shape)
+            place += size
+        return parts
+
+    def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        state = {
+            "pairwise": [
+                [*pair, kind] for pair, kind in zip(self.pairs_, self.kinds_, strict=True)
+            ],
+            "bias": self.bias,
+            "inference": self.inference_method,
+            "iterations": int(self.iterations),
+            "mean": self.hamming_.mean,
+            "n_features": self.n_features_,
+            "n_edge_features": self.n_edge_features_,
+            "types": self.types_.state(),
+            "labels": [own.state() for own in self.label_sets_],
+        }
+        return state, {f"cost{t}": cost for t, cost in enumerate(self.costs_)}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> FactorGraph:
+        types = LabelSet.from_state(state["types"])
+        sets = [LabelSet.from_state(own) for own in state["labels"]]
+        names = types.classes.tolist()
+        pairs = [(int(a), int(b)) for a, b, _ in state["pairwise"]]
+        costs = [saved_costs(arrays[f"cost{t}"], len(own)) for t, own in enumerate(sets)]
+        plain = all(cost is None for cost in costs)
+        given: Any = {name: arrays[f"cost{t}"] for t, name in enumerate(names)}
+        given = None if plain else given[names[0]] if len(names) == 1 else given
+        kinds: Any = {(names[a], names[b]): kind for a, b, kind in state["pairwise"]}
+        kinds = state["pairwise"][0][2] if len(names) == 1 else kinds
+        loss = Hamming(costs=given, mean=state["mean"])
+        model = cls(kinds, loss, state["bias"], state["inference"], state["iterations"])
+        check_bias(model.bias)
+        model.check_inference()
+        model.types_, model.label_sets_, model.pairs_ = types, sets, pairs
+        model.n_features_ = [int(d) for d in state["n_features"]]
+        model.n_edge_features_ = state["n_edge_features"]
+        model._set_losses()
+        model._measure()
+        return model

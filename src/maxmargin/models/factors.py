@@ -1,0 +1,270 @@
+"""Factors: examples as factor graphs in plain arrays, for the core's argmax and for factorwise solvers.
+
+    <w, Psi(x, y)> = sum over nodes v   <w_bank[column(y_v)], x_v>
+                   + sum over edges e   <w_bank[column(y_a, y_b)], x_e>
+    Delta(y, y')   = sum over nodes v   weight_v cost[y_v, y'_v]
+
+A bank is a table of weights, (columns, features): the weights that factors of one template share. A type
+of nodes is a domain of labels: which column of its bank each label takes, and what mistakes cost. A type of
+edges says which column each pair of labels takes. -1 takes none: the factor is zero there. ``coef_`` is all
+banks one after the other, each ravelled column by column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from maxmargin._core import core
+from maxmargin.data.memory import FeatureRows
+from maxmargin.models.base import CompiledExamples
+from maxmargin.models.marginals import Marginals
+from maxmargin.models.milp import Linear, solve_milp
+
+RELAXED_SWEEPS = 200  # of message passing, at most, for a ceiling of the linear relaxation
+METHODS = ("auto", "tree", "cut", "lp", "milp")
+
+
+@dataclass(frozen=True)
+class Bank:
+    """Weights of one template: ``columns`` vectors over the features of ``rows``, or numbers without."""
+
+    rows: FeatureRows | None
+    columns: int
+    bias: float | None = None
+
+    @property
+    def width(self) -> int:
+        """Weights a column."""
+        return 1 if self.rows is None else self.rows.n_features + (self.bias is not None)
+
+    def row(self, r: int) -> np.ndarray:
+        """The features of a row as a dense vector; the constant 1 where there are none."""
+        if self.rows is None:
+            return np.ones(1)
+        first = 0
+        for part in self.rows.keep:
+            if r < first + part.shape[0]:
+                x = part[r - first]
+                x = x.toarray().ravel() if sp.issparse(x) else x
+                return np.append(x, [] if self.bias is None else self.bias).astype(np.float64)
+            first += part.shape[0]
+        raise IndexError(f"no row {r}")
+
+
+@dataclass(frozen=True)
+class NodeType:
+    """A domain: the column of each label (K,), and the cost of mistakes (K, K) [true, predicted]."""
+
+    bank: int
+    columns: np.ndarray
+    cost: np.ndarray
+
+
+@dataclass(frozen=True)
+class EdgeType:
+    """A template of edges from nodes of type ``first`` to ``second``: the column of each pair (K, K')."""
+
+    first: int
+    second: int
+    bank: int
+    columns: np.ndarray
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A graph without its features: types of nodes (N,), edges (E, 2), types of edges (E,)."""
+
+    node_types: np.ndarray
+    edges: np.ndarray
+    edge_types: np.ndarray
+
+
+@dataclass(frozen=True)
+class Factors:
+    """Examples as factor graphs. Example i has the graph ``shapes[shape[i]]``; its nodes and edges follow
+    those of the examples before in ``node_rows``, ``truth``, ``node_weight`` and ``edge_rows``.
+    """
+
+    banks: list[Bank]
+    node_types: list[NodeType]
+    edge_types: list[EdgeType]
+    shapes: list[Shape]
+    shape: np.ndarray  # (n,) int32
+    node_rows: np.ndarray  # row of each node in the features of its bank, int64
+    truth: np.ndarray  # code of the true label of each node, int32
+    node_weight: np.ndarray  # factor on the loss of each node
+    edge_rows: np.ndarray = field(
+        default_factory=lambda: np.empty(0, np.int64)
+    )  # empty: no features
+
+    @property
+    def node_offsets(self) -> np.ndarray:
+        """Nodes of example i: node_offsets[i] .. node_offsets[i + 1]."""
+        sizes = np.array([len(s.node_types) for s in self.shapes], dtype=np.int64)
+        return np.concatenate([[0], np.cumsum(sizes[self.shape])])
+
+    @property
+    def edge_offsets(self) -> np.ndarray:
+        """Edges of example i, likewise."""
+        sizes = np.array([len(s.edge_types) for s in self.shapes], dtype=np.int64)
+        return np.concatenate([[0], np.cumsum(sizes[self.shape])])
+
+    @property
+    def dimension(self) -> int:
+        """Length of w."""
+        return sum(bank.columns * bank.width for bank in self.banks)
+
+    def counts(self, i: int) -> np.ndarray:
+        """How many labels each node of example i has."""
+        sizes = np.array([len(t.columns) for t in self.node_types])
+        return sizes[self.shapes[self.shape[i]].node_types]
+
+    def compiled(self) -> Any:
+        """The same in the core."""
+        data = core.FactorGraphData()
+        for bank in self.banks:
+            data.add_bank(None if bank.rows is None else bank.rows.core.rows, bank.columns)
+        for node in self.node_types:
+            data.add_node_type(node.bank, codes(node.columns), node.cost.ravel())
+        for edge in self.edge_types:
+            data.add_edge_type(edge.first, edge.second, edge.bank, codes(edge.columns))
+        for shape in self.shapes:
+            edges = np.ascontiguousarray(shape.edges, dtype=np.int32).reshape(-1, 2)
+            data.add_shape(codes(shape.node_types), edges, codes(shape.edge_types))
+        data.set_examples(
+            codes(self.shape), self.node_rows, codes(self.truth), self.node_weight, self.edge_rows
+        )
+        return data
+
+    def joint_feature(self, i: int, y: np.ndarray) -> np.ndarray:
+        """Psi(x_i, y) for codes of labels, in the order of ``coef_``."""
+        parts = [np.zeros((bank.columns, bank.width)) for bank in self.banks]
+        shape, first = self.shapes[self.shape[i]], int(self.node_offsets[i])
+        for v, t in enumerate(shape.node_types):
+            node = self.node_types[t]
+            if (column := node.columns[y[v]]) >= 0:
+                parts[node.bank][column] += self.banks[node.bank].row(
+                    int(self.node_rows[first + v])
+                )
+        first = int(self.edge_offsets[i])
+        for e, ((a, b), t) in enumerate(zip(shape.edges, shape.edge_types, strict=True)):
+            edge = self.edge_types[t]
+            if (column := edge.columns[y[a], y[b]]) >= 0:
+                row = int(self.edge_rows[first + e]) if len(self.edge_rows) else 0
+                parts[edge.bank][column] += self.banks[edge.bank].row(row)
+        return np.concatenate([part.ravel() for part in parts])
+
+    def loss(self, i: int, y: np.ndarray) -> float:
+        """Delta_i(y) for codes of labels."""
+        shape, first = self.shapes[self.shape[i]], int(self.node_offsets[i])
+        own = slice(first, first + len(shape.node_types))
+        nodes = zip(shape.node_types, self.truth[own], y, self.node_weight[own], strict=True)
+        return float(sum(v * self.node_types[t].cost[a, b] for t, a, b, v in nodes))
+
+
+def codes(values: Any) -> np.ndarray:
+    """A flat int32 array for the core."""
+    return np.ascontiguousarray(values, dtype=np.int32).ravel()
+
+
+class GraphExamples(CompiledExamples):
+    """Factor graphs in the core.
+
+    ``decode(i, codes)`` gives the output of example i as the user knows it.
+    """
+
+    kind = "FactorGraph"
+
+    def __init__(
+        self,
+        factors: Factors,
+        inference: str,
+        iterations: int,
+        decode: Callable[[int, np.ndarray], Any],
+    ):
+        self.factors, self.decode, self.iterations = factors, decode, int(iterations)
+        self._messages: Any = None  # for the linear relaxation
+        self.offsets = factors.node_offsets
+        self.core = factors.compiled()
+        self._check_inference(inference)
+        solver = solve_milp if inference == "milp" else None
+        self.core.set_argmax(METHODS.index(inference), int(iterations), solver)
+        self.ask = core.FactorGraphExact(self.core)
+        self.n, self.dimension = self.ask.blocks, self.ask.dimension
+
+    def _check_inference(self, inference: str) -> None:
+        """Refuse a method that some graph does not fit, naming the example."""
+        fine = np.ones(len(self.factors.shapes), dtype=bool)
+        if inference == "tree":
+            fine, lack = self.core.forests().astype(bool), "has cycles"
+        elif inference == "cut":
+            two = np.array([len(t.columns) == 2 for t in self.factors.node_types])
+            fine = np.array([two[s.node_types].all() for s in self.factors.shapes])
+            lack = "has nodes of more than two labels"
+        if not fine.all():
+            i = int(np.argmin(fine[self.factors.shape]))
+            raise ValueError(f"inference={inference!r}: the graph of X[{i}] {lack}")
+
+    def state_name(self, rescaling: str, single: bool) -> str:
+        return super().state_name(rescaling, False)  # double precision only
+
+    def output_sizes(self, blocks: np.ndarray) -> np.ndarray:
+        return np.diff(self.offsets)[blocks]
+
+    def knows(self, outputs: Any, blocks: np.ndarray) -> bool:
+        if isinstance(outputs, Marginals):
+            return False  # no labellings
+        if len(outputs) != int(self.output_sizes(blocks).sum()):
+            return False
+        if len(outputs) == 0:
+            return True
+        counts = np.concatenate([self.factors.counts(int(i)) for i in blocks])
+        return bool((np.asarray(outputs) < counts).all())
+
+    @property
+    def relaxed(self) -> bool:
+        """Whether the linear relaxation of some example is more than the example."""
+        return not bool(self.core.forests().all())
+
+    def combine(self, blocks, multipliers, outputs, rescaling="margin", n_jobs=1):
+        if not isinstance(outputs, Marginals):
+            return super().combine(blocks, multipliers, outputs, rescaling, n_jobs)
+        factors = np.bincount(blocks, multipliers, minlength=self.n)
+        return core.marginal_sum(self.core, factors, *outputs.arrays)
+
+    def relaxed_bounds(self, w: np.ndarray, n_jobs: int) -> tuple[np.ndarray, np.ndarray]:
+        if not self.relaxed:
+            return self.slack_bounds(w, n_jobs)
+        if (
+            self._messages is None
+        ):  # the ceilings of message passing are above the relaxation's optimum
+            data = self.factors.compiled()
+            data.set_argmax(METHODS.index("lp"), max(self.iterations, RELAXED_SWEEPS), None)
+            self._messages = core.FactorGraphExact(data)
+        return self._messages.slack_bounds(w, n_jobs)
+
+    def split(self, found: np.ndarray) -> list[Any]:
+        """Outputs of all examples from the codes of all nodes."""
+        ends = self.offsets.tolist()
+        return [self.decode(i, found[ends[i] : ends[i + 1]]) for i in range(self.n)]
+
+    def predict(self, w: np.ndarray, n_jobs: int) -> list[Any]:
+        return self.split(self.ask.predict(w, n_jobs))
+
+    def predict_under(self, w: np.ndarray, i: int, constraints: list[Linear]) -> Any:
+        """The best output of example i that keeps linear constraints on its labels."""
+        try:
+            counts, unary, links, tables = self.ask.problem(w, i, False)
+            labels, _ = solve_milp(counts, unary, links, tables, constraints)
+        except ValueError as error:
+            raise ValueError(f"X[{i}]: {error}") from None
+        return self.decode(i, labels)
+
+    def worst(self, w: np.ndarray) -> list[Any]:
+        """Loss-augmented argmax of every example."""
+        return self.split(self.ask.slacks(w, 1, True)[1])

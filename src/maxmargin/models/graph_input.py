@@ -1,0 +1,184 @@
+"""What an example of a factor graph is, and how it is read.
+
+An item of X is a tuple (nodes, edges), (nodes, edges, edge_features) or (nodes, edges, edge_features, types):
+
+    nodes           array or sparse matrix (N, d), row v the features of node v; or a mapping from a type of
+                    nodes to a matrix whose rows are the nodes of that type, in the order of their numbers
+    edges           whole numbers (E, 2): the nodes that each edge joins
+    edge_features   array or sparse matrix (E, d_e), or None
+    types           the type of each node (N,), any hashable values, or None: all nodes are of one type
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+
+from maxmargin.data.labels import LabelSet, as_array, plain
+
+ONE_TYPE = "node"  # the name of the type where none are given
+
+
+@dataclass(frozen=True)
+class Item:
+    """One example, with the parts where they belong; types as given, None for a single one."""
+
+    nodes: Any
+    edges: np.ndarray
+    edge_features: Any
+    types: Any
+    n_nodes: int
+
+    def type_codes(self, types: LabelSet, where: str) -> np.ndarray:
+        """The number of each node's type."""
+        if self.types is None:
+            if len(types) != 1 or types.classes[0] != ONE_TYPE:
+                raise ValueError(f"{where} has no types of nodes, which the model was trained with")
+            return np.zeros(self.n_nodes, dtype=np.int32)
+        found = types.encode(self.types, f"{where}[3]")
+        if (found < 0).any():
+            v = int(np.argmin(found))
+            raise ValueError(
+                f"{where}[3][{v}] = {self.types[v]!r} is not among the types of the model"
+            )
+        return found
+
+    def matrix(self, name: Hashable, mask: np.ndarray) -> Any:
+        """The features of the nodes of one type; None where there are none."""
+        if not isinstance(self.nodes, Mapping):
+            if not sp.issparse(self.nodes) and not isinstance(self.nodes, np.ndarray):
+                nodes = np.asarray(self.nodes)
+            else:
+                nodes = self.nodes
+            return nodes if mask.all() else nodes[mask] if mask.any() else None
+        return self.nodes.get(name)
+
+
+def rows_of(matrix: Any) -> int:
+    """The number of rows of a matrix, or of a list of rows."""
+    return matrix.shape[0] if hasattr(matrix, "shape") else len(matrix)
+
+
+def read_item(x: Any, i: int) -> Item:
+    """One example, checked as far as it can be without the model."""
+    if not isinstance(x, tuple | list) or not 2 <= len(x) <= 4:
+        raise ValueError(
+            f"X[{i}] must be a tuple (nodes, edges), (nodes, edges, edge_features) or (nodes, edges, "
+            f"edge_features, types), got {type(x).__name__}"
+        )
+    nodes, edges, edge_features, types = [*x, None, None][:4]
+    if isinstance(nodes, Mapping) and types is None:
+        raise ValueError(
+            f"X[{i}] has nodes by type: its fourth part must give the type of each node"
+        )
+    if types is not None:
+        types = types if plain(types) else as_array(list(types))
+    n = len(types) if types is not None else rows_of(nodes)
+    if n == 0:
+        raise ValueError(f"X[{i}] has no nodes")
+    item = Item(nodes, read_edges(edges, n, i), edge_features, types, n)
+    check_rows(item, i)
+    return item
+
+
+def read_edges(edges: Any, n: int, i: int) -> np.ndarray:
+    """Edges as an (E, 2) array of node numbers."""
+    array = np.asarray(edges)
+    if array.size == 0:
+        return np.empty((0, 2), dtype=np.int32)
+    if array.ndim != 2 or array.shape[1] != 2 or array.dtype.kind not in "iu":
+        raise ValueError(
+            f"X[{i}][1] must hold edges, whole numbers of shape (E, 2), got {array.dtype} {array.shape}"
+        )
+    wrong = ((array < 0) | (array >= n)).any(axis=1)
+    if wrong.any():
+        e = int(np.argmax(wrong))
+        raise ValueError(f"X[{i}][1][{e}] = {array[e].tolist()} is outside the {n} nodes")
+    loops = array[:, 0] == array[:, 1]
+    if loops.any():
+        e = int(np.argmax(loops))
+        raise ValueError(f"X[{i}][1][{e}] joins node {array[e, 0]} to itself")
+    return np.ascontiguousarray(array, dtype=np.int32)
+
+
+def check_rows(item: Item, i: int) -> None:
+    """Refuse features that are not as many as the nodes and edges."""
+    if isinstance(item.nodes, Mapping):
+        names = item.types.tolist()
+        for name, matrix in item.nodes.items():
+            expected = sum(t == name for t in names)
+            if rows_of(matrix) != expected:
+                raise ValueError(
+                    f"X[{i}][0][{name!r}] has {rows_of(matrix)} rows, but {expected} nodes are of that type"
+                )
+        missing = [t for t in dict.fromkeys(names) if t not in item.nodes]
+        if missing:
+            raise ValueError(f"X[{i}][0] has no features for nodes of type {missing[0]!r}")
+    elif rows_of(item.nodes) != item.n_nodes:
+        raise ValueError(
+            f"X[{i}][0] has {rows_of(item.nodes)} rows, but X[{i}][3] names {item.n_nodes} nodes"
+        )
+    if item.edge_features is not None and rows_of(item.edge_features) != len(item.edges):
+        raise ValueError(
+            f"X[{i}][2] has {rows_of(item.edge_features)} rows, but X[{i}][1] has {len(item.edges)} edges"
+        )
+
+
+def read_items(X: Sequence) -> list[Item]:
+    """All examples."""
+    return [read_item(X[i], i) for i in range(len(X))]
+
+
+def type_names(items: list[Item]) -> LabelSet:
+    """The types of nodes that occur."""
+    typed = [item.types is not None for item in items]
+    if not any(typed):
+        return LabelSet([ONE_TYPE])
+    if not all(typed):
+        raise ValueError(
+            f"X[{int(np.argmin(typed))}] has no types of nodes, but other examples have"
+        )
+    return LabelSet([t for item in items for t in item.types.tolist()])
+
+
+def width_of(matrices: list[Any], where: str) -> int:
+    """The number of features of the first matrix that there is."""
+    for i, matrix in enumerate(matrices):
+        if matrix is None:
+            continue
+        shape = matrix.shape if hasattr(matrix, "shape") else np.shape(matrix)
+        if len(shape) != 2:
+            raise ValueError(
+                f"{where.format(i)} must have two dimensions (rows, features), got {shape}"
+            )
+        return int(shape[1])
+    raise ValueError(f"no example has {where.format('...')}")
+
+
+def without_gaps(matrices: list[Any], width: int) -> list[Any]:
+    """Empty matrices of the same kind where an example has none."""
+    kind = next((m for m in matrices if m is not None), None)
+    dtype = getattr(kind, "dtype", np.float64)
+    if sp.issparse(kind):
+        return [sp.csr_matrix((0, width), dtype=dtype) if m is None else m for m in matrices]
+    return [np.zeros((0, width), dtype=dtype) if m is None else m for m in matrices]
+
+
+def is_forest(n: int, edges: np.ndarray) -> bool:
+    """Whether a graph has no cycle; edges between the same nodes count once."""
+    links = np.unique(np.sort(edges, axis=1), axis=0)
+    graph = sp.coo_matrix((np.ones(len(links)), (links[:, 0], links[:, 1])), shape=(n, n))
+    return len(links) == n - connected_components(graph, directed=False, return_labels=False)
+
+
+def check_output(y: Any, n: int, i: int) -> None:
+    """Refuse an output that has not one label for each node."""
+    if isinstance(y, str) or not hasattr(y, "__len__"):
+        raise ValueError(f"Y[{i}] must hold a label for each node, got {y!r}")
+    if len(y) != n:
+        raise ValueError(f"X[{i}] has {n} nodes, but Y[{i}] has {len(y)} labels")

@@ -1,0 +1,87 @@
+"""The argmax of a pairwise problem as an integer program, exactly, with constraints on the labels.
+
+    maximise   sum_v theta_v . p_v + sum_l theta_l . q_l
+    p_v in {0, 1}^K, sum p_v = 1;   q_l >= 0, its margins are p_a and p_b      for each link l = (a, b)
+
+With p free in [0, 1] this is the linear relaxation over the local polytope. Solved by HiGHS (SciPy).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.optimize import Bounds, LinearConstraint, milp
+
+INFEASIBLE = 2  # a status of scipy.optimize.milp
+
+
+@dataclass(frozen=True)
+class Linear:
+    """low <= sum of the indicators [y_v = k] over (v, k) in ``terms`` <= high."""
+
+    terms: list[tuple[int, int]]
+    low: float
+    high: float
+
+
+def solve_milp(
+    counts: np.ndarray,
+    unary: np.ndarray,
+    links: np.ndarray,
+    tables: np.ndarray,
+    constraints: Sequence[Linear] = (),
+) -> tuple[np.ndarray, float]:
+    """A best labelling, and what none exceeds (the solver's own bound)."""
+    links = np.asarray(links).reshape(-1, 2)
+    first = np.concatenate([[0], np.cumsum(counts)])
+    rows, right = consistency(counts, links, first)
+    n, m = len(unary), len(tables)
+    conditions = [LinearConstraint(rows, right, right), *chosen(constraints, first, n + m)]
+    answer = milp(
+        -np.concatenate([unary, tables]),
+        integrality=np.concatenate([np.ones(n), np.zeros(m)]),
+        bounds=Bounds(0.0, 1.0),
+        constraints=conditions,
+        options={"mip_rel_gap": 0.0},
+    )
+    if answer.x is None:
+        if answer.status == INFEASIBLE:
+            raise ValueError("no labelling keeps the constraints")
+        raise RuntimeError(f"the integer program was not solved: {answer.message}")
+    labels = [int(np.argmax(answer.x[a:b])) for a, b in itertools.pairwise(first)]
+    return np.array(labels, dtype=np.int32), -float(answer.mip_dual_bound)
+
+
+def consistency(
+    counts: np.ndarray, links: np.ndarray, first: np.ndarray
+) -> tuple[sp.csr_matrix, np.ndarray]:
+    """Rows of the equations: one label a node, and the margins of every link."""
+    nodes = np.repeat(np.arange(len(counts)), counts)
+    parts = [(nodes, np.arange(first[-1]), np.ones(first[-1]))]
+    row, column = len(counts), int(first[-1])
+    for a, b in links:
+        Ka, Kb = int(counts[a]), int(counts[b])
+        own = column + np.arange(Ka * Kb).reshape(Ka, Kb)
+        for end, K, index in ((a, Ka, own), (b, Kb, own.T)):
+            labels = row + np.arange(K)
+            parts.append((np.repeat(labels, index.shape[1]), index.ravel(), np.ones(index.size)))
+            parts.append((labels, first[end] + np.arange(K), -np.ones(K)))
+            row += K
+        column += Ka * Kb
+    i, j, x = (np.concatenate(p) for p in zip(*parts, strict=True))
+    right = np.concatenate([np.ones(len(counts)), np.zeros(row - len(counts))])
+    return sp.csr_matrix((x, (i, j)), shape=(row, column)), right
+
+
+def chosen(constraints: Sequence[Linear], first: np.ndarray, size: int) -> list[LinearConstraint]:
+    """Constraints on the labels as rows of the program."""
+    found = []
+    for constraint in constraints:
+        columns = [int(first[v]) + k for v, k in constraint.terms]
+        row = sp.csr_matrix((np.ones(len(columns)), ([0] * len(columns), columns)), shape=(1, size))
+        found.append(LinearConstraint(row, constraint.low, constraint.high))
+    return found

@@ -1,0 +1,336 @@
+"""MultiLabel: a set of labels for a row of features, with weights for labels that come together.
+
+    <w, Psi(x, y)> = sum_l y_l <w_l, x> + sum over pairs (l, m) of y_l y_m A_lm          y in {0, 1}^L
+    Delta(y, y')   = sum_l weight_l cost[y_l, y'_l]
+
+A factor is zero unless its rare outcome is there: a label that is on, two labels that are both on.
+
+``coef_``: (L, d) ravelled, label by label (d + 1 with a bias), then one weight for each pair, in the order of
+``pairs_``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from maxmargin.data.labels import LabelSet, plain
+from maxmargin.data.memory import feature_rows
+from maxmargin.losses import Hamming, cost_matrix, saved_costs, sequence_loss
+from maxmargin.models.base import check_bias, check_lengths
+from maxmargin.models.constraints import Graph, of_each
+from maxmargin.models.factor_graph import GraphModel
+from maxmargin.models.factors import Bank, EdgeType, Factors, GraphExamples, NodeType, Shape
+from maxmargin.models.graph_input import is_forest
+
+OFF_ON = np.array([0, 1])
+
+
+class LabelGraph(Graph):
+    """An example as constraints see it: a node for each label, by its name; 0 is off, 1 is on."""
+
+    def __init__(self, labels: LabelSet, edges: np.ndarray):
+        self.labels, self.edges = labels, np.empty((0, 2), dtype=object)
+        self.n_nodes = len(labels)
+        if len(edges):
+            self.edges = labels.classes[edges]
+
+    def node(self, name: Any) -> int:
+        found = self.labels.code.get(name) if isinstance(name, Hashable) else None
+        if found is None:
+            raise ValueError(f"constraints: {name!r} is not among the labels of the model")
+        return found
+
+    def code(self, node: int, label: Any) -> int | None:
+        return int(label) if label in (0, 1) else None
+
+
+class MultiLabelExamples(GraphExamples):
+    """Rows with their labels, in the core."""
+
+    def __init__(self, model: MultiLabel, factors: Factors):
+        self.model = model
+        super().__init__(factors, model.inference_method, model.iterations, self.output_of)
+
+    def output_of(self, i: int, found: np.ndarray) -> Any:
+        """The labels of one example as they were given: a row of 0 and 1, or a tuple of labels."""
+        if not self.model.sets_:
+            return found.astype(np.int64)
+        return tuple(self.model.labels_.decode(np.flatnonzero(found)).tolist())
+
+    def split(self, found: np.ndarray) -> Any:
+        if self.model.sets_:
+            return super().split(found)
+        return found.reshape(self.n, -1).astype(np.int64)
+
+    def constrained(self, w: np.ndarray, constraints: Any) -> Any:
+        """The best outputs that keep the constraints."""
+        graph = LabelGraph(self.model.labels_, self.model.pair_codes_)
+        outputs = []
+        for i, own in enumerate(of_each(constraints, self.n)):
+            rows = [row for constraint in own for row in constraint.rows(graph)]
+            outputs.append(self.predict_under(w, i, rows))
+        return outputs if self.model.sets_ else np.array(outputs)
+
+
+class MultiLabel(GraphModel):
+    """Sets of labels.
+
+    Parameters
+    ----------
+    pairs : "all", "none", or a sequence of pairs of labels
+        Labels whose coming together has a weight.
+    loss : "hamming", "mean-hamming", losses.Hamming(...), or costs as that takes them, over [0, 1]
+        Wrong labels counted, or their share; costs (2,) are those of a false alarm and of a miss.
+    bias : float or None
+        Append a constant feature of this value to every example.
+    inference : "auto", "tree", "cut", "lp" or "milp"
+        How the argmax is found; "auto" chooses for each example.
+    iterations : int
+        Of message passing, at most, where "lp" is used.
+    classes : sequence or None
+        All labels; for Y as a matrix, the names of its columns.
+    """
+
+    flat: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        pairs: Any = "all",
+        loss: Any = "hamming",
+        bias: float | None = None,
+        inference: str = "auto",
+        iterations: int = 100,
+        classes: Any = None,
+    ):
+        self.pairs = pairs
+        self.task_loss = loss
+        self.bias = bias
+        self.inference_method = inference
+        self.iterations = iterations
+        self.classes = classes
+
+    def initialize(self, X: Any, Y: Any) -> None:
+        """Learn the labels and the number of features."""
+        check_lengths(X, None)
+        check_bias(self.bias)
+        self.check_inference()
+        shape = X.shape if hasattr(X, "shape") else np.shape(X)
+        if len(shape) != 2:
+            raise ValueError(f"X must have 2 dimensions (examples, features), got shape {shape}")
+        self.n_features_ = int(shape[1])
+        self.sets_ = not is_matrix(Y)
+        if self.sets_:
+            every = (label for i, y in enumerate(Y) for label in members(y, i))
+            self.labels_ = LabelSet(list(every) if self.classes is None else self.classes)
+        else:
+            width = int(np.shape(Y)[1] if not sp.issparse(Y) else Y.shape[1])
+            self.labels_ = ordered(range(width) if self.classes is None else self.classes)
+        self.classes_ = self.labels_.classes
+        if len(self.labels_) == 0:
+            raise ValueError("Y has no labels: at least one is needed")
+        self.encode(Y)
+        self._learn_pairs()
+        self.forests_ = is_forest(len(self.labels_), self.pair_codes_)
+        self._set_loss()
+        self._measure()
+
+    def _learn_pairs(self) -> None:
+        n = len(self.labels_)
+        if isinstance(self.pairs, str):
+            if self.pairs not in ("all", "none"):
+                raise ValueError(
+                    f'pairs must be "all", "none" or pairs of labels, got {self.pairs!r}'
+                )
+            found = np.argwhere(np.triu(np.ones((n, n), dtype=bool), 1))
+            self.pair_codes_ = found if self.pairs == "all" else found[:0]
+            return
+        known: dict[tuple[int, int], None] = {}
+        for p, pair in enumerate(self.pairs):
+            if not isinstance(pair, Iterable) or len(tuple(pair)) != 2:
+                raise ValueError(f"pairs[{p}] must be two labels, got {pair!r}")
+            found = self.labels_.encode(list(pair), f"pairs[{p}]")
+            if (found < 0).any() or found[0] == found[1]:
+                raise ValueError(
+                    f"pairs[{p}] must be two different labels of the model, got {pair!r}"
+                )
+            known[int(found.min()), int(found.max())] = None
+        self.pair_codes_ = np.array(sorted(known), dtype=np.int64).reshape(-1, 2)
+
+    def _set_loss(self) -> None:
+        self.hamming_ = sequence_loss(self.task_loss)
+        self.cost_ = cost_matrix(self.hamming_.costs, OFF_ON)
+
+    def _measure(self) -> None:
+        width = self.n_features_ + (self.bias is not None)
+        self.pairs_ = [tuple(pair) for pair in self.classes_[self.pair_codes_].tolist()]
+        self.size_joint_feature = len(self.labels_) * width + len(self.pairs_)
+
+    def encode(self, Y: Any) -> np.ndarray:
+        """Y as an (n, L) array of 0 and 1; refuses what the model cannot read."""
+        L = len(self.labels_)
+        if is_matrix(Y):
+            table = np.asarray(Y.toarray() if sp.issparse(Y) else Y)
+            if table.shape[1] != L:
+                raise ValueError(f"Y has {table.shape[1]} columns, but the model has {L} labels")
+            wrong = ~np.isin(table, (0, 1))
+            if wrong.any():
+                i, j = np.argwhere(wrong)[0]
+                raise ValueError(f"Y[{i}, {j}] must be 0 or 1, got {table[i, j]!r}")
+            return table.astype(np.int32)
+        codes = np.zeros((len(Y), L), dtype=np.int32)
+        for i, y in enumerate(Y):
+            labels = members(y, i)
+            found = self.labels_.encode(labels, f"Y[{i}]")
+            if (found < 0).any():
+                unknown = labels[int(np.argmin(found))]
+                raise ValueError(
+                    f"Y[{i}] has {unknown!r}, which is not among the classes of the model"
+                )
+            codes[i, found] = 1
+        return codes
+
+    def bind(self, X: Any, Y: Any = None, node_weight: Any = None) -> MultiLabelExamples:
+        """The model on these data; without Y for prediction only."""
+        return MultiLabelExamples(self, self.factors(X, Y, node_weight))
+
+    def factors(self, X: Any, Y: Any = None, node_weight: Any = None) -> Factors:
+        check_lengths(X, None)
+        items = [X if sp.issparse(X) else np.asarray(X)]
+        rows = feature_rows(items, self.n_features_, self.bias, names="X")
+        n, L, P = int(rows.offsets[-1]), len(self.labels_), len(self.pairs_)
+        codes = np.zeros((n, L), dtype=np.int32) if Y is None else self.encode(Y)
+        if len(codes) != n:
+            raise ValueError(f"X has {n} examples, but Y has {len(codes)}")
+        banks = [Bank(rows, L, self.bias)] + [Bank(None, P)] * (P > 0)
+        nodes = [NodeType(0, np.array([-1, k], dtype=np.int32), self.cost_) for k in range(L)]
+        edges = [
+            EdgeType(a, b, 1, np.array([[-1, -1], [-1, p]], dtype=np.int32))
+            for p, (a, b) in enumerate(self.pair_codes_.tolist())
+        ]
+        shape = Shape(np.arange(L), self.pair_codes_, np.arange(P))
+        weight = self._node_weight(node_weight, n)
+        which, place = np.zeros(n, dtype=np.int32), np.repeat(np.arange(n), L)
+        return Factors(banks, nodes, edges, [shape], which, place, codes.ravel(), weight.ravel())
+
+    def _node_weight(self, node_weight: Any, n: int) -> np.ndarray:
+        L = len(self.labels_)
+        weight = np.ones((n, L))
+        if node_weight is not None:
+            weight = np.asarray(node_weight, dtype=np.float64)
+            if weight.shape != (n, L):
+                raise ValueError(f"node_weight must have shape ({n}, {L}), got {weight.shape}")
+            if not np.isfinite(weight).all() or (weight < 0).any():
+                raise ValueError("node_weight must be finite and not negative")
+        return weight / L if self.hamming_.mean else weight
+
+    def _row(self, x: Any) -> Any:
+        return x if sp.issparse(x) else np.asarray(x)[None, :]
+
+    def _output(self, y: Any) -> Any:
+        """One output as Y of one example."""
+        return (
+            [y] if self.sets_ else np.asarray(y.toarray() if sp.issparse(y) else y).reshape(1, -1)
+        )
+
+    def joint_feature(self, x: Any, y: Any) -> np.ndarray:
+        """Psi(x, y), in the order of ``coef_``."""
+        factors = self.factors(self._row(x), self._output(y))
+        return factors.joint_feature(0, factors.truth)
+
+    def inference(self, x: Any, w: np.ndarray) -> Any:
+        """The output with the best score."""
+        return self.bind(self._row(x)).predict(np.ascontiguousarray(w, dtype=np.float64), 1)[0]
+
+    def loss_augmented_inference(self, x: Any, y: Any, w: np.ndarray) -> Any:
+        """argmax_y' Delta(y, y') + <w, Psi(x, y')>."""
+        examples = self.bind(self._row(x), self._output(y))
+        return examples.worst(np.ascontiguousarray(w, dtype=np.float64))[0]
+
+    def loss(self, y: Any, y_hat: Any) -> float:
+        """Delta(y, y_hat); a true label that the model does not know was missed."""
+        unknown = 0
+        if self.sets_:
+            known = [label for label in members(y, 0) if label in self.labels_.code]
+            unknown = len(members(y, 0)) - len(known)
+            y = known
+        true, other = self.encode(self._output(y))[0], self.encode(self._output(y_hat))[0]
+        total = float(self.cost_[true, other].sum()) + unknown * float(self.cost_[1, 0])
+        return total / len(self.labels_) if self.hamming_.mean else total
+
+    def agreement(self, y: Any, y_hat: Any) -> tuple[float, float]:
+        """How many labels are right, of all."""
+        if not self.sets_:
+            right = self.encode(self._output(y)) == self.encode(self._output(y_hat))
+            return float(right.sum()), float(right.size)
+        wrong = set(members(y, 0)) ^ set(members(y_hat, 0))
+        return float(len(self.labels_) - len(wrong)), float(len(self.labels_))
+
+    def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
+        """Named parts of w: ``weights`` (L, d), ``bias`` (L,), ``pairs`` (P,) in the order of ``pairs_``."""
+        L, width = len(self.labels_), self.n_features_ + (self.bias is not None)
+        unary, pairs = np.split(np.asarray(w), [L * width])
+        table = unary.reshape(L, width)
+        parts = {"weights": table[:, : self.n_features_]}
+        if self.bias is not None:
+            parts["bias"] = table[:, -1] * self.bias
+        return {**parts, "pairs": pairs}
+
+    def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        state = {
+            "sets": self.sets_,
+            "bias": self.bias,
+            "inference": self.inference_method,
+            "iterations": int(self.iterations),
+            "mean": self.hamming_.mean,
+            "n_features": self.n_features_,
+            **self.labels_.state(),
+        }
+        return state, {"cost": self.cost_, "pairs": self.pair_codes_.astype(np.int64)}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> MultiLabel:
+        labels = LabelSet.from_state(state)
+        loss = Hamming(costs=saved_costs(arrays["cost"], 2), mean=state["mean"])
+        codes = arrays["pairs"].reshape(-1, 2)
+        if len(codes) and (codes.min() < 0 or codes.max() >= len(labels)):
+            raise ValueError("its pairs are not those of its labels")
+        pairs = [tuple(pair) for pair in labels.classes[codes].tolist()]
+        model = cls(pairs, loss, state["bias"], state["inference"], state["iterations"])
+        check_bias(model.bias)
+        model.check_inference()
+        model.labels_, model.classes_, model.sets_ = labels, labels.classes, bool(state["sets"])
+        model.n_features_ = int(state["n_features"])
+        model.pair_codes_ = codes
+        model._set_loss()
+        model._measure()
+        return model
+
+
+def is_matrix(Y: Any) -> bool:
+    """Whether Y is a matrix of 0 and 1, and not a list of sets of labels."""
+    if sp.issparse(Y):
+        return True
+    return plain(Y) and Y.ndim == 2 and Y.dtype.kind in "biuf"
+
+
+def ordered(names: Iterable[Hashable]) -> LabelSet:
+    """Labels in the order of the columns that they name."""
+    given = list(names)
+    labels = LabelSet(given)
+    if len(labels) != len(given):
+        raise ValueError("classes must name each column once")
+    order = [labels.code[name] for name in given]
+    labels.classes = labels.classes[order]
+    labels.code = {name: k for k, name in enumerate(given)}
+    return labels
+
+
+def members(y: Any, i: int) -> list[Hashable]:
+    """The labels of one example."""
+    if isinstance(y, str) or not isinstance(y, Iterable):
+        raise ValueError(f"Y[{i}] must be a set (list, tuple) of labels, or Y a matrix; got {y!r}")
+    return list(dict.fromkeys(y.tolist() if isinstance(y, np.ndarray) else y))

@@ -1,0 +1,206 @@
+"""MultiLabel by brute force over all sets of labels."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import maxmargin as mm
+from helpers import assert_optimal, built_in, fit, quietly, refusal
+from maxmargin import losses, models
+from maxmargin.models.constraints import AtMost, Fixed, Forbidden
+from reference import enumerate as truths
+from reference.dense_qp import primal_objective
+from reference.problems import multilabel_case
+
+PAIRS = {
+    "all": "all",
+    "none": "none",
+    "path": [(0, 1), (2, 1), (2, 3)],
+    "cycle": [(0, 1), (1, 2), (0, 2)],
+}
+
+
+def as_key(output):
+    return tuple(np.asarray(output).tolist())
+
+
+@pytest.mark.parametrize("pairs", PAIRS)
+@pytest.mark.parametrize("layout", ["dense", "csr"])
+def test_features_and_argmax_are_those_of_brute_force(generator, pairs, layout):
+    case = multilabel_case(generator, pairs=PAIRS[pairs], layout=layout, bias=1.0)
+    if pairs == "path":  # a pair has the earlier label first
+        case.truth.pairs[:] = [(0, 1), (1, 2), (2, 3)]
+    if pairs == "cycle":
+        case.truth.pairs[:] = sorted(case.truth.pairs)
+    model = built_in(case)
+    model.initialize(case.X, case.Y)
+    assert model.size_joint_feature == case.truth.size_joint_feature
+    w = generator.normal(size=model.size_joint_feature)
+    for i, (row, y) in enumerate(zip(case.truth.examples(case.X), case.Y, strict=True)):
+        expected = case.truth.joint_feature(row, y)
+        np.testing.assert_allclose(model.joint_feature(case.X[i], y), expected, atol=1e-12)
+        found = as_key(model.loss_augmented_inference(case.X[i], y, w))
+        best = truths.augmented_scores(case.truth, row, as_key(y), w).max()
+        value = case.truth.joint_feature(row, found) @ w + case.truth.loss(y, found)
+        assert value == pytest.approx(best, abs=1e-9)
+        found = as_key(model.inference(case.X[i], w))
+        assert case.truth.joint_feature(row, found) @ w == pytest.approx(
+            truths.scores(case.truth, row, w).max(), abs=1e-9
+        )
+    mm.check_model(built_in(case), case.X, case.Y)
+
+
+@pytest.mark.parametrize("pairs", ["all", "none"])
+@pytest.mark.parametrize("solver", ["auto", "fasole", "sda", "one-slack", "n-slack", "bcfw"])
+def test_solvers_meet_the_dense_optimum(generator, pairs, solver):
+    case = multilabel_case(generator, pairs=pairs)
+    relative = 1e-2 if solver == "bcfw" else 1e-7
+    svm = fit(case, solver, relative=relative, max_passes=20_000)
+    assert svm.certificate_.converged
+    assert svm.certificate_.primal == pytest.approx(case.optimum.value, rel=max(relative, 1e-6))
+    assert svm.certificate_.dual <= case.optimum.primal * (1 + 1e-9)
+    if solver != "bcfw":
+        assert_optimal(case, svm)
+    if pairs == "none":
+        assert_truthful_rows(case, svm)
+
+
+def assert_truthful_rows(case, svm):
+    primal = primal_objective(case.blocks, case.budgets, svm.coef_)
+    assert svm.certificate_.primal == pytest.approx(primal, rel=1e-8)
+
+
+@pytest.mark.parametrize("inference", ["lp", "milp"])
+def test_the_certificate_holds_without_exact_inference(generator, inference):
+    case = multilabel_case(generator, n=4, n_labels=5, C=5.0)
+    model = built_in(case).set_params(inference=inference, iterations=2)
+    svm = mm.StructuralSVM(model, C=case.C, tol=1e-3, max_passes=50)
+    quietly(lambda: svm.fit(case.X, case.Y))
+    assert svm.certificate_.exact
+    assert svm.certificate_.primal >= primal_objective(case.blocks, case.budgets, svm.coef_) - 1e-6
+    assert svm.certificate_.dual <= case.optimum.primal * (1 + 1e-9)
+
+
+def test_no_pairs_is_one_binary_machine_a_label(generator):
+    case = multilabel_case(generator, n=20, pairs="none", C=0.3)
+    svm = fit(case, relative=1e-8)
+    # A label that flips moves the score by <w, x> in both.
+    total = 0.0
+    for label in range(4):
+        y = case.Y[:, label]
+        one = mm.StructuralSVM(models.Binary(), C=case.C, tol=1e-9, max_passes=5000).fit(case.X, y)
+        total += one.certificate_.primal
+    assert svm.certificate_.primal == pytest.approx(total, rel=1e-5)
+
+
+def test_forms_of_the_labels_are_one_problem(generator):
+    case = multilabel_case(generator, n_labels=3)
+    names = np.array(["red", "green", "blue"])
+    sets = [set(names[y == 1].tolist()) for y in case.Y]
+    fits = {
+        "dense": (case.Y, {"classes": names}),
+        "bool": (case.Y.astype(bool), {"classes": names}),
+        "csr": (sparse.csr_matrix(case.Y), {}),
+        "sets": (sets, {"classes": names}),
+        "lists": ([sorted(s) for s in sets], {"classes": names}),
+    }
+    primals, outputs = {}, {}
+    for name, (Y, options) in fits.items():
+        svm = mm.StructuralSVM(models.MultiLabel(**options), tol=1e-8).fit(case.X, Y)
+        primals[name] = svm.certificate_.primal
+        outputs[name] = svm.predict(case.X)
+        assert svm.score(case.X, Y) == pytest.approx(np.mean(outputs["dense"] == case.Y), abs=1e-12)
+        assert svm.loss(case.X, Y) == pytest.approx(
+            (outputs["dense"] != case.Y).sum(axis=1).mean(), abs=1e-12
+        )
+    assert max(primals.values()) == pytest.approx(min(primals.values()), rel=1e-7)
+    assert outputs["dense"].shape == case.Y.shape
+    order = {name: k for k, name in enumerate(["red", "green", "blue"])}
+    for found, row in zip(outputs["sets"], outputs["dense"], strict=True):
+        assert sorted(order[name] for name in found) == np.flatnonzero(row).tolist()
+
+
+def test_costs_means_and_weights(generator):
+    case = multilabel_case(generator, n_labels=3)
+    model = models.MultiLabel(loss=losses.Hamming(costs=[1.0, 4.0], mean=True))
+    model.initialize(case.X, case.Y)
+    assert model.loss([1, 0, 0], [0, 1, 0]) == pytest.approx((4.0 + 1.0) / 3)
+    weights = generator.uniform(0.0, 2.0, size=case.Y.shape)
+    examples = model.bind(case.X, case.Y, weights)
+    w = np.zeros(model.size_joint_feature)
+    worst = np.where(case.Y == 1, 4.0, 1.0) * weights
+    np.testing.assert_allclose(examples.slacks(w, 1), worst.sum(axis=1) / 3)
+    with refusal("node_weight", r"\(6, 3\)"):
+        model.bind(case.X, case.Y, weights[:, :2])
+
+
+def test_constraints_speak_of_labels(generator):
+    case = multilabel_case(generator, n_labels=3)
+    svm = mm.StructuralSVM(models.MultiLabel(classes=["a", "b", "c"]), tol=1e-2).fit(case.X, case.Y)
+    svm.coef_ = np.abs(svm.coef_) + 1.0
+    X = np.abs(case.X)
+    assert svm.predict(X).all()
+    assert (svm.predict(X, constraints=[AtMost(1, 1)]).sum(axis=1) == 1).all()
+    assert (svm.predict(X, constraints=[Fixed({"b": 0})]) == [1, 0, 1]).all()
+    found = svm.predict(X, constraints=[Forbidden(1, 1, [("a", "c")])])
+    assert (found[:, 0] + found[:, 2] == 1).all()
+    assert (svm.predict(X, constraints=[Forbidden(1, 1)]).sum(axis=1) == 1).all()
+    with refusal("'z' is not among the labels"):
+        svm.predict(X, constraints=[Fixed({"z": 1})])
+
+
+@pytest.mark.parametrize("sets", [False, True])
+def test_files_bring_the_model_back(generator, tmp_path, sets):
+    case = multilabel_case(generator)
+    Y = [tuple(np.array(list("abcd"))[y == 1].tolist()) for y in case.Y] if sets else case.Y
+    pairs = [("a", "b"), ("b", "d")] if sets else [(0, 1), (1, 3)]
+    model = models.MultiLabel(pairs, bias=1.0, classes=list("abcd") if sets else None)
+    svm = mm.StructuralSVM(model, tol=1e-3).fit(case.X, Y)
+    svm.save(tmp_path / "model.safetensors")
+    loaded = mm.load(tmp_path / "model.safetensors")
+    assert [as_key(y) for y in loaded.predict(case.X)] == [as_key(y) for y in svm.predict(case.X)]
+    assert loaded.model_.pairs_ == svm.model_.pairs_
+    assert loaded.loss(case.X, Y) == svm.loss(case.X, Y)
+
+
+def test_threads_warm_starts_and_chunks(generator):
+    case = multilabel_case(generator, n=20)
+    svm = mm.StructuralSVM(models.MultiLabel(), tol=1e-5, n_jobs=2, warm_start=True)
+    svm.fit(case.X, case.Y).set_params(C=2.0).fit(case.X, case.Y)
+    assert svm.certificate_.converged
+    part = mm.StructuralSVM(models.MultiLabel(), C=2.0)
+    part.partial_fit(case.X[:9], case.Y[:9]).partial_fit(case.X[9:], case.Y[9:])
+    assert part.certificate_.dual <= svm.certificate_.primal
+
+
+BAD = {
+    "numbers": (np.eye(2), np.array([[0, 2], [1, 0]]), (r"Y\[0, 1\]", "0 or 1")),
+    "length": (np.eye(2), np.array([[0, 1]]), ("X has 2 examples", "Y has 1")),
+    "flat": (np.eye(2), ["a", "b"], (r"Y\[0\]", "set")),
+    "empty": (np.eye(2), [[], []], ("no labels",)),
+    "X": (np.zeros(3), np.eye(3, dtype=int), ("2 dimensions",)),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_named(name):
+    X, Y, patterns = BAD[name]
+    with refusal(*patterns):
+        mm.StructuralSVM(models.MultiLabel()).fit(X, Y)
+
+
+def test_bad_parameters_are_named(generator):
+    case = multilabel_case(generator)
+    for settings, patterns in [
+        ({"pairs": "some"}, ("pairs", "'some'")),
+        ({"pairs": [(0, 9)]}, (r"pairs\[0\]", "different labels")),
+        ({"pairs": [(1, 1)]}, (r"pairs\[0\]", "different labels")),
+        ({"pairs": [3]}, (r"pairs\[0\]", "two labels")),
+        ({"inference": "exact"}, ("inference must be one of",)),
+        ({"classes": [0, 1]}, ("4 columns", "2 labels")),
+        ({"classes": [0, 0, 1, 2]}, ("once",)),
+    ]:
+        with refusal(*patterns):
+            mm.StructuralSVM(models.MultiLabel(**settings)).fit(case.X, case.Y)
+    svm = mm.StructuralSVM(models.MultiLabel(), tol=1e-2).fit(case.X, case.Y)
+    assert svm.score(case.X, case.Y) > 0.5

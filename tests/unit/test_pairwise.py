@@ -1,0 +1,192 @@
+"""The argmax of a pairwise problem by max-product, cuts, messages, integer programs; brute force judges."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maxmargin._core import core
+from maxmargin.models.factors import METHODS
+from maxmargin.models.milp import Linear, solve_milp
+from reference.graphs import brute_force, random_links
+from reference.strategies import SEED
+
+
+@st.composite
+def problems(draw, shapes=("tree", "forest", "cycle", "dense"), most=4, attracting=False):
+    """Random scores on a small graph, rounded to a few values where ties are wanted."""
+    generator = np.random.default_rng([SEED, draw(st.integers(0, 10**6))])
+    n = draw(st.integers(1, 6))
+    binary = attracting or most == 2
+    counts = [2] * n if binary else [draw(st.integers(1, most)) for _ in range(n)]
+    links = random_links(generator, n, draw(st.sampled_from(shapes)))
+    unary = generator.normal(size=sum(counts)) * draw(st.sampled_from([0.0, 1.0, 3.0]))
+    sizes = [counts[a] * counts[b] for a, b in links]
+    tables = generator.normal(size=sum(sizes)) * draw(st.sampled_from([0.0, 1.0, 3.0]))
+    if draw(st.booleans()):  # ties
+        unary, tables = np.round(unary), np.round(tables)
+    if attracting:
+        table = tables.reshape(-1, 4)
+        lack = table[:, 1] + table[:, 2] - table[:, 0] - table[:, 3]
+        table[:, 0] += np.maximum(lack, 0.0)
+    return np.array(counts, dtype=np.int32), unary, links, tables
+
+
+def ask(problem, method, iterations=100):
+    labels, value, ceiling = core.pairwise_argmax(*problem, METHODS.index(method), iterations)
+    counts, unary, links, tables = problem
+    assert (labels >= 0).all() and (labels < counts).all()
+    first, place = np.concatenate([[0], np.cumsum(counts)]), 0
+    direct = sum(unary[first[v] + k] for v, k in enumerate(labels))
+    for a, b in links:
+        direct += tables[place + labels[a] * counts[b] + labels[b]]
+        place += counts[a] * counts[b]
+    assert value == pytest.approx(direct, abs=1e-9)
+    assert ceiling >= value
+    return labels, value, ceiling
+
+
+@given(problems(shapes=("tree", "forest")))
+@pytest.mark.parametrize("method", ["auto", "tree"])
+def test_max_product_is_exact_on_forests(method, problem):
+    _, value, ceiling = ask(problem, method)
+    assert value == ceiling == pytest.approx(brute_force(*problem)[0], abs=1e-9)
+
+
+@given(problems(attracting=True))
+@pytest.mark.parametrize("method", ["auto", "cut"])
+def test_a_cut_is_exact_where_links_attract(method, problem):
+    _, value, ceiling = ask(problem, method)
+    best = brute_force(*problem)[0]
+    assert value == pytest.approx(best, abs=1e-9)
+    assert ceiling == pytest.approx(best, abs=1e-9)
+
+
+@given(problems(most=2))
+def test_small_binary_problems_are_solved(problem):
+    _, value, ceiling = ask(problem, "auto")
+    assert value == ceiling == pytest.approx(brute_force(*problem)[0], abs=1e-9)
+
+
+@given(problems(), st.sampled_from([1, 2, 100]))
+def test_message_passing_has_a_ceiling(problem, iterations):
+    best = brute_force(*problem)[0]
+    _, value, ceiling = ask(problem, "lp", iterations)
+    assert value <= best + 1e-9
+    assert ceiling >= best - 1e-9
+
+
+@given(problems(shapes=("tree", "forest")))
+def test_message_passing_is_tight_on_forests(problem):
+    best = brute_force(*problem)[0]
+    _, value, ceiling = ask(problem, "lp", 200)
+    assert ceiling == pytest.approx(best, abs=1e-6)
+    assert value == pytest.approx(best, abs=1e-6)
+
+
+@given(problems(attracting=True))
+def test_message_passing_is_tight_where_links_attract(problem):
+    best = brute_force(*problem)[0]
+    assert ask(problem, "lp", 500)[2] == pytest.approx(best, abs=0.05 * (1 + abs(best)))
+
+
+@given(problems())
+def test_the_integer_program_is_exact(problem):
+    best, labellings = brute_force(*problem)
+    labels, bound = solve_milp(*problem)
+    assert tuple(labels.tolist()) in labellings
+    assert bound == pytest.approx(best, abs=1e-6)
+
+
+@given(problems(most=3), st.integers(0, 3))
+def test_the_integer_program_keeps_constraints(problem, k):
+    counts = problem[0]
+    # At most k nodes have label 0; a node with a single label may not help it.
+    rule = Linear([(v, 0) for v in range(len(counts))], 0.0, float(k))
+    first = np.concatenate([[0], np.cumsum(counts)])
+    if (counts == 1).sum() > k:
+        with pytest.raises(ValueError, match="no labelling keeps"):
+            solve_milp(*problem, [rule])
+        return
+    labels, bound = solve_milp(*problem, [rule])
+    assert (labels == 0).sum() <= k
+    # The same by enumeration: labellings that break the rule are taken out.
+    values = {}
+    for y in np.ndindex(*counts):
+        if sum(label == 0 for label in y) <= k:
+            unary = problem[1][first[:-1] + np.array(y)].sum()
+            place, pairs = 0, 0.0
+            for a, b in problem[2]:
+                pairs += problem[3][place + y[a] * counts[b] + y[b]]
+                place += counts[a] * counts[b]
+            values[y] = unary + pairs
+    assert bound == pytest.approx(max(values.values()), abs=1e-6)
+    assert values[tuple(labels.tolist())] == pytest.approx(max(values.values()), abs=1e-6)
+
+
+def test_a_cut_is_refused_where_links_repel(generator):
+    counts, links = np.array([2, 2], np.int32), np.array([[0, 1]], np.int32)
+    with pytest.raises(ValueError, match="nodes 0 and 1 does not attract"):
+        ask((counts, np.zeros(4), links, np.array([0.0, 1.0, 1.0, 0.0])), "cut")
+
+
+def test_a_tree_is_refused_where_there_is_a_cycle(generator):
+    links = np.array([[0, 1], [1, 2], [2, 0]], np.int32)
+    with pytest.raises(ValueError, match="cycles"):
+        ask((np.array([2, 2, 2], np.int32), np.zeros(6), links, np.zeros(12)), "tree")
+
+
+def test_larger_graphs_agree_with_the_integer_program(generator):
+    for _ in range(3):
+        n = 30
+        links = random_links(generator, n, "dense")[:90]
+        problem = (
+            np.full(n, 2, np.int32),
+            generator.normal(size=2 * n),
+            links,
+            generator.normal(size=4 * len(links)),
+        )
+        _, value, ceiling = ask(problem, "auto", 500)
+        _, bound = solve_milp(*problem)
+        assert value <= bound + 1e-6 <= ceiling + 2e-6
+
+
+@given(problems(shapes=("cycle",)))
+def test_few_cycles_are_solved(problem):
+    _, value, ceiling = ask(problem, "auto")
+    best = brute_force(*problem)[0]
+    assert value == pytest.approx(best, abs=1e-9)
+    assert ceiling == pytest.approx(best, abs=1e-9)
+
+
+def repelling(generator, n, strength):
+    """Every label wants to be on, and every pair not to be on together."""
+    links = np.array([(a, b) for b in range(n) for a in range(b)], dtype=np.int32)
+    unary = np.stack([np.zeros(n), generator.uniform(0.2, 1.5, size=n)], axis=1)
+    tables = np.zeros((len(links), 4))
+    tables[:, 3] = generator.normal(-strength, strength, size=len(links))
+    return np.full(n, 2, np.int32), unary.ravel(), links, tables.ravel()
+
+
+@pytest.mark.parametrize("strength", [0.05, 0.2, 1.0])
+def test_dense_binary_problems_have_a_low_ceiling(generator, strength):
+    n = 16
+    problem = repelling(generator, n, strength)
+    _, unary, links, tables = problem
+    W = np.zeros((n, n))
+    W[links[:, 0], links[:, 1]] = tables[3::4]
+    labellings = (np.arange(2**n)[:, None] >> np.arange(n)) & 1
+    values = labellings @ unary[1::2] + np.einsum("ij,ij->i", labellings @ W, labellings)
+    _, value, ceiling = ask(problem, "auto")
+    best = values.max()
+    assert value <= best + 1e-9 and best <= ceiling + 1e-9
+    assert value >= best - 1e-2 * abs(best)
+    assert ceiling <= best + 0.1 * abs(best)
+
+
+def test_the_concave_ceiling_is_below_that_of_messages(generator):
+    problem = repelling(generator, 40, 0.1)
+    _, value, ceiling = ask(problem, "auto")
+    _, other, loose = ask(problem, "lp")
+    assert other <= ceiling + 1e-9 and value <= ceiling <= loose + 1e-9
+    assert ceiling - value < 0.5 * (loose - value)
