@@ -26,16 +26,17 @@ class Exact {
   // argmax is a search the ceilings that it proved, unless `ceilings` is null.
   void slacks(const double* flat, int threads, double* xi, Label* outputs, double* ceilings) const {
     const auto W = packed(flat);
-    parallel(structure_.blocks(), threads, [&](int64_t from, int64_t to, int) {
-      auto s = structure_.scratch();
+    const auto& structure = seeing(W.data());
+    parallel(structure.blocks(), threads, [&](int64_t from, int64_t to, int) {
+      auto s = structure.scratch();
       std::vector<Label> y, truth;
       for (int64_t i = from; i < to; ++i) {
-        y.resize(structure_.output_size(i));
+        y.resize(structure.output_size(i));
         truth.resize(y.size());
-        structure_.truth(i, truth.data());
-        structure_.open(i, W.data(), s, true, 1);
-        const double top = structure_.best(s, W.data(), y.data());
-        xi[i] = top - structure_.score(s, truth.data());
+        structure.truth(i, truth.data());
+        structure.open(i, W.data(), s, true, 1);
+        const double top = structure.best(s, W.data(), y.data());
+        xi[i] = top - structure.score(s, truth.data());
         if constexpr (requires { s.ceiling; })
           if (ceilings) ceilings[i] = s.ceiling;
         if (outputs) std::copy(y.begin(), y.end(), outputs + first_[i]);
@@ -45,11 +46,12 @@ class Exact {
 
   void predict(const double* flat, int threads, Label* outputs) const {
     const auto W = packed(flat);
-    parallel(structure_.blocks(), threads, [&](int64_t from, int64_t to, int) {
-      auto s = structure_.scratch();
+    const auto& structure = seeing(W.data());
+    parallel(structure.blocks(), threads, [&](int64_t from, int64_t to, int) {
+      auto s = structure.scratch();
       for (int64_t i = from; i < to; ++i) {
-        structure_.open(i, W.data(), s, false, 1);
-        structure_.best(s, W.data(), outputs + first_[i]);
+        structure.open(i, W.data(), s, false, 1);
+        structure.best(s, W.data(), outputs + first_[i]);
       }
     });
   }
@@ -85,6 +87,14 @@ class Exact {
     sums[0].resize(structure_.weights());
     structure_.unpack(sums[0].data(), flat);
     return offsets[0];
+  }
+
+  // The structure ready for an argmax at W: some need an index of the weights.
+  decltype(auto) seeing(const double* W) const {
+    if constexpr (requires { structure_.indexed(W); })
+      return structure_.indexed(W);
+    else
+      return (structure_);
   }
 
   aligned<double> packed(const double* flat) const {

@@ -30,6 +30,7 @@ void recenter(DualState<Structure>& state, double momentum, double proximity) {
     W[j] = (q + next * center) * h;
   }
   state.proximity = proximity;
+  state.watch();
 }
 
 }  // namespace mm
