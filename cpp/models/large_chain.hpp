@@ -6,6 +6,7 @@
 //   1. losses(i): k with A[i, k] < 0 fall to U[k] + f + A[i, k]
 //   2. gains(j) of those j with F[j] + most(j) > f, the largest first, until F[j] + A[j, k] <= f: k may rise.
 //      Now every F'[k] is exact that is >= U[k] + f; only labels of step 1 can be too low, and are at most that.
+//      The gains of a few j with the largest F are followed to their end, for the sake of those.
 //   3. A label k that cannot beat some label e on the way to any next label,
 //        U[k] + f + most(k) <= max_e (F'[e] + least(e)),
 //      need not be exact: any path through k is no better than one through e. The other labels of step 1 are
@@ -42,7 +43,10 @@ class LargeChain : public Chain<Real_, Label_> {
     std::vector<int32_t> usual;    // the predecessor of the labels of position t...
     std::vector<size_t> first;     // ...that `others` does not name from first[t] to first[t + 1]
     std::vector<Other> others;     // a later entry replaces an earlier one
-    std::vector<int32_t> leaders;  // the best labels of F, the best first; empty until asked for
+    std::vector<int32_t> leaders;  // the best labels of F, the best first
+    std::vector<int64_t> fallen;   // labels of step 1 have the number of this step, or minus it
+    std::vector<Real> drop;        // F + A of the best label on the way to them
+    int64_t stamp = 0;
     std::vector<int32_t> order;
   };
 
@@ -66,6 +70,8 @@ class LargeChain : public Chain<Real_, Label_> {
     s.local.resize(static_cast<size_t>(this->longest_) * this->stride_);
     s.now.resize(this->stride_);
     s.next.resize(this->stride_);
+    s.fallen.resize(this->K_);
+    s.drop.resize(this->K_);
     return s;
   }
 
@@ -122,15 +128,17 @@ class LargeChain : public Chain<Real_, Label_> {
   double squared_norm(Scratch& s) const {
     if (s.nodes.size() <= Base::many_nodes) return Base::squared_norm(s);
     double sum = 0;
-    over_equal(s, s.nodes.size(), [&](int a) { return static_cast<int64_t>(s.nodes[a].label); },
-               [&](int a, int b) {
-                 const auto &p = s.nodes[a], &q = s.nodes[b];
-                 if (a == b) return sum += p.c * p.c * this->data_.features->norms[this->row(s.block, p.t)];
-                 if (p.t == q.t) return sum;
-                 return sum += 2 * p.c * q.c * this->dot(s.block, std::min(p.t, q.t), std::max(p.t, q.t));
-               });
-    over_equal(s, s.edges.size(), [&](int a) { return s.edges[a].key; },
-               [&](int a, int b) { return sum += (a == b ? 1 : 2) * s.edges[a].c * s.edges[b].c; });
+    over_equal(
+        s, s.nodes.size(), [&](int a) { return static_cast<int64_t>(s.nodes[a].label); },
+        [&](int a, int b) {
+          const auto &p = s.nodes[a], &q = s.nodes[b];
+          if (a == b) return sum += p.c * p.c * this->data_.features->norms[this->row(s.block, p.t)];
+          if (p.t == q.t) return sum;
+          return sum += 2 * p.c * q.c * this->dot(s.block, std::min(p.t, q.t), std::max(p.t, q.t));
+        });
+    over_equal(
+        s, s.edges.size(), [&](int a) { return s.edges[a].key; },
+        [&](int a, int b) { return sum += (a == b ? 1 : 2) * s.edges[a].c * s.edges[b].c; });
     return sum;
   }
 
@@ -183,19 +191,21 @@ class LargeChain : public Chain<Real_, Label_> {
 
   // F' from F, whose best label is `top`; returns the best label of F'.
   int advance(Scratch& s, const Real* A, int t, int top) const {
-    Real *F = s.now.data(), *G = s.next.data();
+    const Real* F = s.now.data();
+    Real* G = s.next.data();
     const Real* U = s.local.data() + static_cast<size_t>(t) * this->stride_;
     const Real f = F[top];
-    const bool last = t + 1 == this->length(s.block);
     s.usual[t] = top;
     s.first[t] = s.others.size();
     const vec<Real> base = broadcast(f);
     for (int k = 0; k < this->stride_; k += lanes) store(G + k, load(U + k) + base);
-    for (const auto& e : index_.losses(top)) G[e.other] = U[e.other] + (f + e.value);  // 1
-    raise(s, U, f);                                                                  // 2
+    rank(F, top, s.leaders);
+    lower(s, U);  // 1
+    for (int32_t j : s.leaders) follow(s, U, j, std::min(f + index_.least()[top], F[s.leaders[1]]));
+    raise(s, U, f);  // 2
+    const bool last = t + 1 == this->length(s.block);
     const Real* end = this->data_.end ? A + this->edge(this->K_ + 1, 0) : nullptr;
     const Real bar = last ? highest(G, end) : highest(G, index_.least());
-    s.leaders.clear();
     for (const auto& e : index_.losses(top)) {  // 3
       const int k = e.other;
       const Real ceiling = U[k] + f, after = !last ? index_.most()[k] : end ? end[k] : Real(0);
@@ -205,63 +215,92 @@ class LargeChain : public Chain<Real_, Label_> {
     return largest(G);
   }
 
+  // Labels that the best one does not like begin at the second, unless that does not like them either.
+  void lower(Scratch& s, const Real* U) const {
+    const int top = s.leaders[0], second = s.leaders[1];
+    const Real f = s.now[top], g = s.now[second];
+    Real* G = s.next.data();
+    ++s.stamp;
+    for (const auto& e : index_.losses(top)) {
+      const Real kept = f + e.value;
+      s.fallen[e.other] = s.stamp;
+      s.drop[e.other] = kept;
+      G[e.other] = U[e.other] + std::max(kept, g);
+      if (g > kept) s.others.push_back({e.other, second});
+    }
+    for (const auto& e : index_.losses(second)) {
+      if (s.fallen[e.other] != s.stamp) continue;
+      const Real kept = s.drop[e.other], other = g + e.value;
+      s.fallen[e.other] = -s.stamp;  // a third label may do
+      G[e.other] = U[e.other] + std::max(kept, other);
+      s.others.push_back({e.other, kept >= other ? top : second});
+    }
+  }
+
   // Follows the gains of every label that can beat f on the way to some label.
   void raise(Scratch& s, const Real* U, Real f) const {
     const Real *F = s.now.data(), *most = index_.most();
-    Real* G = s.next.data();
     const vec<Real> bar = broadcast(f);
     for (int k = 0; k < this->stride_; k += lanes)
-      for (int found = lanes_above(load(F + k) + load(most + k), bar); found; found &= found - 1) {
-        const int j = k + __builtin_ctz(found);
-        for (const auto& e : index_.gains(j)) {
-          const Real value = F[j] + e.value;
-          if (value <= f) break;
-          if (U[e.other] + value > G[e.other]) {
-            G[e.other] = U[e.other] + value;
-            s.others.push_back({e.other, j});
-          }
-        }
-      }
+      for (int found = lanes_above(load(F + k) + load(most + k), bar); found; found &= found - 1)
+        follow(s, U, k + __builtin_ctz(found), f);
+  }
+  // The gains of label j, as long as they lead above `bar`.
+  void follow(Scratch& s, const Real* U, int32_t j, Real bar) const {
+    const Real from = s.now[j];
+    Real* G = s.next.data();
+    for (const auto& e : index_.gains(j)) {
+      const Real value = from + e.value;
+      if (value <= bar) return;
+      if (U[e.other] + value <= G[e.other]) continue;
+      G[e.other] = U[e.other] + value;
+      s.others.push_back({e.other, j});
+    }
   }
 
-  // F'[k] exactly: from the best labels on, until F alone is no better; then by the gains, until none can do.
+  // F'[k] exactly, where the gains of the leaders are followed: by the leaders from the third on, until F alone
+  // is no better; then by the gains of all others, until none can do.
   void mend(Scratch& s, const Real* A, const Real* U, int k) const {
     const Real* F = s.now.data();
     Real* G = s.next.data();
     const auto offer = [&](int j, Real value) {
       if (U[k] + value > G[k]) G[k] = U[k] + value, s.others.push_back({k, j});
     };
-    if (s.leaders.empty()) rank(F, s.leaders);
-    size_t n = 0;
-    for (; n < s.leaders.size() && U[k] + F[s.leaders[n]] > G[k]; ++n) {
+    size_t n = 2;
+    for (; s.fallen[k] < 0 && n < s.leaders.size() && U[k] + F[s.leaders[n]] > G[k]; ++n) {
       const int32_t j = s.leaders[n];
       offer(j, F[j] + A[this->edge(j, k)]);
     }
     if (n == most_leaders)  // none of them will do
       for (int j = 0; j < this->K_; ++j)
         if (U[k] + F[j] > G[k]) offer(j, F[j] + A[this->edge(j, k)]);
-    const Real f = F[s.leaders[0]];
+    const Real rest = F[s.leaders.back()];  // of all others
     for (const auto& e : index_.gains_into(k)) {
-      if (U[k] + (f + e.value) <= G[k]) break;
+      if (U[k] + (rest + e.value) <= G[k]) break;
       offer(e.other, F[e.other] + e.value);
     }
   }
 
   static constexpr int most_leaders = 16;
-  void rank(const Real* F, std::vector<int32_t>& leaders) const {
+  // The labels with the largest F, the best first: `top`, which is known, and some others.
+  void rank(const Real* F, int top, std::vector<int32_t>& leaders) const {
+    leaders.assign(1, top);
     const auto place = [&](int j) {
+      if (j == top) return;
       size_t n = leaders.size();
-      if (n < most_leaders) leaders.push_back(j);
-      else --n;
-      for (; n > 0 && F[leaders[n - 1]] < F[j]; --n) leaders[n] = leaders[n - 1];
+      if (n < most_leaders)
+        leaders.push_back(j);
+      else
+        --n;
+      for (; n > 1 && F[leaders[n - 1]] < F[j]; --n) leaders[n] = leaders[n - 1];
       leaders[n] = j;
     };
     for (int k = 0; k < std::min(this->K_, 2 * most_leaders); ++k)
-      if (k < most_leaders || F[k] > F[leaders.back()]) place(k);
+      if (leaders.size() < most_leaders || F[k] > F[leaders.back()]) place(k);
     for (int k = 2 * most_leaders; k < this->stride_; k += lanes)
       for (int found = lanes_above(load(F + k), broadcast(F[leaders.back()])); found; found &= found - 1) {
         const int j = k + __builtin_ctz(found);
-        if (j < this->K_ && F[j] > F[leaders.back()]) place(j);
+        if (F[j] > F[leaders.back()]) place(j);
       }
   }
 

@@ -65,7 +65,8 @@ class SparseTransitions {
 
   int64_t entries() const {
     int64_t n = 0;
-    for (size_t j = 0; j < gains_.size(); ++j) n += static_cast<int64_t>(gains_[j].size() + losses_[j].size());
+    for (size_t j = 0; j < gains_.size(); ++j)
+      n += static_cast<int64_t>(gains_[j].size() + losses_[j].size());
     return n;
   }
 

@@ -260,3 +260,17 @@ def test_streaming_runs_small(tmp_path, monkeypatch):
     assert {row["task"] for row in results["objective"]} == {"covertype", "brown-tags"}
     assert all(row["converged"] for row in results["objective"] if row["passes"] == "to tol")
     assert len(rows_of(tmp_path / "objective.csv")) == 2 * 2 * 2
+
+
+def test_large_domains_run_small(tmp_path):
+    from benchmarks.papers.gdmm.__main__ import main
+
+    results = main(["--small", "--out", str(tmp_path)])
+    assert [row["labels"] for row in results["domain"]] == [20, 60]
+    assert all(row["followed_us"] > 0 for row in results["domain"])
+    assert {row["task"] for row in results["curves"]} == {"treebank", "czech", "pinyin"}
+    for row in results["curves"]:
+        assert row["dual"] <= row["primal"]
+    for name in ("domain", "curves"):
+        assert rows_of(tmp_path / f"{name}.csv")
+        assert (tmp_path / f"{name}.png").stat().st_size > 0
