@@ -460,8 +460,9 @@ class Chain {
   }
 
   void local_scores(int64_t block, int t, const Real* W, Scratch& s, bool augmented, Real scale) const {
-    const int64_t r = row(block, t);
-    Real* u = s.local.data() + static_cast<size_t>(t) * stride_;
+    row_scores(row(block, t), W, s.local.data() + static_cast<size_t>(t) * stride_, augmented, scale);
+  }
+  void row_scores(int64_t r, const Real* W, Real* u, bool augmented, Real scale) const {
     if (augmented && data_.uniform()) {
       const double cost = data_.node_weight[r] * data_.cost[data_.truth[r]];
       std::fill(u, u + stride_, scale * static_cast<Real>(cost));

@@ -65,6 +65,37 @@ class LargeChain : public Chain<Real_, Label_> {
   }
   int64_t stored() const { return index_.entries(); }
 
+  // What a factorwise solver asks: a position is a row of the features, `first` and `last` in its sequence or not.
+  Index& index() { return index_; }
+  int row_length() const { return this->stride_; }
+  int64_t first_transition() const { return this->transitions_; }
+  void unary_scores(int64_t row, bool first, bool last, const Real* W, Real* u) const {
+    this->row_scores(row, W, u, true, 1);
+    const Real* A = W + this->transitions_;
+    if (this->data_.start && first) add(A + this->edge(this->K_, 0), u);
+    if (this->data_.end && last) add(A + this->edge(this->K_ + 1, 0), u);
+  }
+  double node_norm(int64_t row, bool first, bool last) const {
+    return this->data_.features->norms[row] + (this->data_.start && first) + (this->data_.end && last);
+  }
+  template <class To>
+  void add_node(int64_t row, bool first, bool last, int label, double c, To* W) const {
+    this->data_.features->add_column(row, W, this->stride_, label, static_cast<To>(c));
+    To* A = W + this->transitions_;
+    if (this->data_.start && first) A[this->edge(this->K_, label)] += static_cast<To>(c);
+    if (this->data_.end && last) A[this->edge(this->K_ + 1, label)] += static_cast<To>(c);
+  }
+  template <class To>
+  void add_edge(int previous, int next, double c, To* W) const {
+    To& weight = W[this->transitions_ + this->edge(previous, next)];
+    weight += static_cast<To>(c);
+    if (static_cast<const void*>(W) == static_cast<const void*>(watched_))
+      index_.set(previous, next, static_cast<Real>(weight));
+  }
+  double edge_weight(const Real* W, int previous, int next) const {
+    return W[this->transitions_ + this->edge(previous, next)];
+  }
+
   Scratch scratch() const {
     Scratch s;
     s.local.resize(static_cast<size_t>(this->longest_) * this->stride_);

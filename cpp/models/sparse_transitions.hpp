@@ -3,6 +3,7 @@
 //   gains(j):   entries A[j, k] > 0 of a row, the largest first        most(j)  = max(0, max_k A[j, k])
 //   losses(j):  entries A[j, k] < 0 of a row, the smallest first       least(j) = min(0, min_k A[j, k])
 //   gains_into(k): entries A[j, k] > 0 of a column, the largest first
+//   by_most():  pairs (-most(j), j) in order, where `order_rows` has asked for them
 //
 // A transition that no update ever touched is exactly zero, and is nowhere here. An update of one entry finds it
 // by a walk over its row and its column and moves it to its new place.
@@ -10,6 +11,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "simd.hpp"
@@ -31,11 +34,16 @@ class SparseTransitions {
   const Real* most() const { return most_.data(); }
   const Real* least() const { return least_.data(); }
 
+  void order_rows() { ordered_ = true; }
+  const std::set<std::pair<Real, int32_t>>& by_most() const { return by_most_; }
+
   // Reads all of A, K rows of `stride` reals; `most` and `least` are padded with zeros to `stride`.
   void read(const Real* A, int K, int stride) {
     gains_.assign(K, {});
     losses_.assign(K, {});
     into_.assign(K, {});
+    by_most_.clear();
+    for (int j = 0; j < K && ordered_; ++j) by_most_.insert({0, j});
     most_.assign(stride, 0);
     least_.assign(stride, 0);
     for (int j = 0; j < K; ++j) {
@@ -74,8 +82,13 @@ class SparseTransitions {
   std::vector<Row> gains_, losses_, into_;
   aligned<Real> most_, least_;
 
+  bool ordered_ = false;
+  std::set<std::pair<Real, int32_t>> by_most_;
+
   void settle(int j) {
-    most_[j] = gains_[j].empty() ? Real(0) : gains_[j].front().value;
+    const Real most = gains_[j].empty() ? Real(0) : gains_[j].front().value;
+    if (ordered_ && most != most_[j]) by_most_.erase({-most_[j], j}), by_most_.insert({-most, j});
+    most_[j] = most;
     least_[j] = losses_[j].empty() ? Real(0) : losses_[j].front().value;
   }
 

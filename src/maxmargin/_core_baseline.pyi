@@ -282,3 +282,39 @@ def difference(
 def simplex_qp(
     H: NDArray[np.float64], b: Floats, beta: Floats, tolerance: float, most: int, /
 ) -> float: ...
+
+class ChainGdmm:
+    def __init__(self, data: ChainData, mass: Floats, /) -> None: ...
+    def greedy_pass(
+        self,
+        order: Blocks,
+        rho: float,
+        inner: int,
+        partitions: int,
+        exhaustive: bool,
+        seed: int,
+        /,
+    ) -> tuple[int, int, float]: ...
+    def update_multipliers(self, eta: float, /) -> float: ...
+    def disagreement(self) -> float: ...
+    def support(self) -> tuple[Blocks, Floats, NDArray[np.int32]]: ...
+    def restore(
+        self, blocks: Blocks, multipliers: Floats, outputs: NDArray[np.int32], /
+    ) -> None: ...
+    def rebuild(self) -> None: ...
+    def weights(self) -> Floats: ...
+    def best_pair(
+        self,
+        w: Floats,
+        left: NDArray[np.int32],
+        m: Floats,
+        right: NDArray[np.int32],
+        n: Floats,
+        rho: float,
+        exhaustive: bool,
+        /,
+    ) -> tuple[float, int, int]: ...
+    @property
+    def mean_norm(self) -> float: ...
+    @property
+    def active(self) -> int: ...

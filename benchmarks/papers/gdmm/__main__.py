@@ -31,7 +31,7 @@ def all_curves(config: dict[str, Any], tasks: Sequence[str], small: bool) -> lis
         if tasks and task["data"] not in tasks:
             continue
         data = load(task["data"], task.get("most"), small)
-        seconds = 0.2 if small else task["seconds"]
+        seconds = 0.02 if small else task["seconds"]
         rows += curves(data, task["C"], config["methods"], seconds)
     return rows
 

@@ -6,6 +6,7 @@ from maxmargin.solvers.cutting_plane import NSlack, OneSlack
 from maxmargin.solvers.dual_ascent import BCFW, SDA, SDM
 from maxmargin.solvers.dual_coordinate import DualCoordinate
 from maxmargin.solvers.fasole import Fasole
+from maxmargin.solvers.gdmm import Gdmm
 from maxmargin.solvers.proximal import Proximal
 from maxmargin.solvers.streaming import Streaming
 from maxmargin.solvers.subgradient import Subgradient
@@ -17,6 +18,7 @@ __all__ = [
     "SOLVERS",
     "DualCoordinate",
     "Fasole",
+    "Gdmm",
     "NSlack",
     "OneSlack",
     "Proximal",

@@ -12,6 +12,7 @@ from maxmargin.solvers.cutting_plane import NSlack, OneSlack
 from maxmargin.solvers.dual_ascent import BCFW, SDA, SDM
 from maxmargin.solvers.dual_coordinate import DualCoordinate
 from maxmargin.solvers.fasole import Fasole
+from maxmargin.solvers.gdmm import Gdmm
 from maxmargin.solvers.proximal import Proximal
 from maxmargin.solvers.streaming import Streaming
 from maxmargin.solvers.subgradient import Subgradient
@@ -28,6 +29,7 @@ SOLVERS: dict[str, type[Solver]] = {
         OneSlack,
         NSlack,
         Streaming,
+        Gdmm,
         Subgradient,
     )
 }
