@@ -183,6 +183,19 @@ class Features {
     }
   }
 
+  // <x_r, W[:, column]>
+  template <class Real>
+  Real score_of(int64_t r, const Real* W, int stride, int column) const {
+    if (gram) return W[(columns + r) * stride + column];
+    const Real sum = with_row(r, [&](const auto& row) {
+      Real s = 0;
+      for (int32_t j = 0; j < row.length; ++j)
+        s += static_cast<Real>(row.value(j)) * W[row.index(j) * stride + column];
+      return s;
+    });
+    return bias == 0 ? sum : sum + static_cast<Real>(bias) * W[columns * stride + column];
+  }
+
   // W[:, plus] += c x and W[:, minus] -= c x in one walk over the row.
   template <class Target, class Real = number_at<Target>>
   void add_pair(int64_t r, Target W, int stride, int plus, int minus, Real c) const {

@@ -86,6 +86,35 @@ inline vec<float> maximum(vec<float> a, vec<float> b) { return a > b ? a : b; }
 inline vec<double> maximum(vec<double> a, vec<double> b) { return a > b ? a : b; }
 #endif
 
+// Which lanes of a are above those of b, or at least as large: a bit for each.
+#if defined(__AVX2__)
+inline int lanes_above(vec<float> a, vec<float> b) {
+  return _mm256_movemask_ps(_mm256_cmp_ps((__m256)a, (__m256)b, _CMP_GT_OQ));
+}
+inline int lanes_above(vec<double> a, vec<double> b) {
+  return _mm256_movemask_pd(_mm256_cmp_pd((__m256d)a, (__m256d)b, _CMP_GT_OQ));
+}
+inline int lanes_at_least(vec<float> a, vec<float> b) {
+  return _mm256_movemask_ps(_mm256_cmp_ps((__m256)a, (__m256)b, _CMP_GE_OQ));
+}
+inline int lanes_at_least(vec<double> a, vec<double> b) {
+  return _mm256_movemask_pd(_mm256_cmp_pd((__m256d)a, (__m256d)b, _CMP_GE_OQ));
+}
+#else
+template <class V>
+inline int lanes_above(V a, V b) {
+  int bits = 0;
+  for (int n = 0; n < static_cast<int>(sizeof(V) / sizeof(a[0])); ++n) bits |= (a[n] > b[n]) << n;
+  return bits;
+}
+template <class V>
+inline int lanes_at_least(V a, V b) {
+  int bits = 0;
+  for (int n = 0; n < static_cast<int>(sizeof(V) / sizeof(a[0])); ++n) bits |= (a[n] >= b[n]) << n;
+  return bits;
+}
+#endif
+
 // Memory aligned to cache lines, zeroed by std::vector.
 template <class T>
 struct AlignedAllocator {

@@ -31,6 +31,7 @@ class Ascent {
     {
       nb::gil_scoped_release release;
       ++state.clock;
+      if constexpr (requires { Structure::one_thread; }) threads = 1;
       report = threads > 1 ? race(order.data(), n, options, violations.data(), xi.data(), threads)
                            : ascent_.pass(order.data(), n, options, violations.data(), xi.data());
       state.steps += static_cast<double>(n);

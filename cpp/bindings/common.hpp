@@ -34,6 +34,7 @@ void bind_features(nb::module_& m);
 void bind_binary(nb::module_& m);
 void bind_multiclass(nb::module_& m);
 void bind_chain(nb::module_& m);
+void bind_gdmm(nb::module_& m);
 void bind_grammar(nb::module_& m);
 void bind_tree(nb::module_& m);
 void bind_groups(nb::module_& m);

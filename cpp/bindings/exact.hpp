@@ -77,15 +77,16 @@ template <class Structure>
 void worst_planes(const Exact<Structure>& e, const double* w, const int64_t* blocks, int64_t n, int threads,
                   SparsePlane* found) {
   const auto W = e.packed(w);
+  const auto& structure = e.seeing(W.data());
   const double one = 1;
   parallel(n, threads, [&](int64_t from, int64_t to, int) {
-    auto s = e.structure().scratch();
+    auto s = structure.scratch();
     std::vector<typename Structure::Label> y;
-    std::vector<double> flat(e.structure().dimension());
+    std::vector<double> flat(structure.dimension());
     for (int64_t p = from; p < to; ++p) {
-      y.resize(e.structure().output_size(blocks[p]));
-      e.structure().open(blocks[p], W.data(), s, true, 1);
-      e.structure().best(s, W.data(), y.data());
+      y.resize(structure.output_size(blocks[p]));
+      structure.open(blocks[p], W.data(), s, true, 1);
+      structure.best(s, W.data(), y.data());
       found[p].offset = e.combine(blocks + p, &one, 1, y.data(), 1, flat.data());
       for (size_t j = 0; j < flat.size(); ++j) {
         if (flat[j] == 0) continue;

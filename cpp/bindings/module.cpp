@@ -24,6 +24,7 @@ NB_MODULE(MM_MODULE, m) {
   mm::bind_binary(m);
   mm::bind_multiclass(m);
   mm::bind_chain(m);
+  mm::bind_gdmm(m);
   mm::bind_grammar(m);
   mm::bind_tree(m);
   mm::bind_groups(m);

@@ -27,7 +27,12 @@ struct ChainData {
   std::vector<int64_t> offsets;     // rows of sequence i: offsets[i] .. offsets[i + 1]
   std::vector<int32_t> truth;       // a label for each row
   std::vector<double> node_weight;  // for each row; 1 / T where the loss is a mean
-  std::vector<double> cost;         // labels x labels, [true, predicted]
+  std::vector<double> cost;         // of a mistake: for each true label, or labels x labels [true, predicted]
+  bool uniform() const { return cost.size() == static_cast<size_t>(labels); }
+  double cost_of(int right, int label) const {
+    if (uniform()) return right == label ? 0.0 : cost[right];
+    return cost[static_cast<size_t>(right) * labels + label];
+  }
   int64_t blocks() const { return static_cast<int64_t>(offsets.size()) - 1; }
   int64_t dimension() const {
     const int64_t K = labels;
@@ -109,11 +114,10 @@ class Chain {
       if (length(i) <= longest_gram) pairs += static_cast<size_t>(length(i)) * (length(i) - 1) / 2;
     }
     pairs_ = pairs;
-    cost_.assign(static_cast<size_t>(K_) * stride_, 0);
-    for (int a = 0; a < K_; ++a)
+    cost_.assign(data.uniform() ? 0 : static_cast<size_t>(K_) * stride_, 0);
+    for (int a = 0; a < K_ && !data.uniform(); ++a)
       for (int b = 0; b < K_; ++b)
-        cost_[static_cast<size_t>(a) * stride_ + b] =
-            static_cast<Real>(data.cost[static_cast<size_t>(a) * K_ + b]);
+        cost_[static_cast<size_t>(a) * stride_ + b] = static_cast<Real>(data.cost_of(a, b));
     counts_ = counts_mistakes();
   }
 
@@ -152,7 +156,7 @@ class Chain {
     double sum = 0;
     for (int t = 0; t < length(block); ++t) {
       const int64_t r = row(block, t);
-      sum += data_.node_weight[r] * data_.cost[static_cast<size_t>(data_.truth[r]) * K_ + y[t]];
+      sum += data_.node_weight[r] * data_.cost_of(data_.truth[r], y[t]);
     }
     return sum;
   }
@@ -391,12 +395,12 @@ class Chain {
     return static_cast<int>(all.size());
   }
 
- private:
+ protected:
   // Whether the loss of every sequence is a number of mistakes times one cost.
   bool counts_mistakes() const {
     for (int a = 0; a < K_; ++a)
-      for (int b = 0; b < K_; ++b)
-        if (data_.cost[static_cast<size_t>(a) * K_ + b] != (a == b ? 0 : 1)) return false;
+      for (int b = 0; b < (data_.uniform() ? 1 : K_); ++b)
+        if (data_.uniform() ? data_.cost[a] != 1 : data_.cost_of(a, b) != (a == b ? 0 : 1)) return false;
     for (int64_t i = 0; i < blocks(); ++i)
       for (int t = 1; t < length(i); ++t)
         if (data_.node_weight[row(i, t)] != data_.node_weight[row(i, 0)]) return false;
@@ -456,9 +460,14 @@ class Chain {
   }
 
   void local_scores(int64_t block, int t, const Real* W, Scratch& s, bool augmented, Real scale) const {
-    const int64_t r = row(block, t);
-    Real* u = s.local.data() + static_cast<size_t>(t) * stride_;
-    if (augmented) {
+    row_scores(row(block, t), W, s.local.data() + static_cast<size_t>(t) * stride_, augmented, scale);
+  }
+  void row_scores(int64_t r, const Real* W, Real* u, bool augmented, Real scale) const {
+    if (augmented && data_.uniform()) {
+      const double cost = data_.node_weight[r] * data_.cost[data_.truth[r]];
+      std::fill(u, u + stride_, scale * static_cast<Real>(cost));
+      u[data_.truth[r]] = 0;
+    } else if (augmented) {
       const Real weight = scale * static_cast<Real>(data_.node_weight[r]);
       const Real* cost = &cost_[static_cast<size_t>(data_.truth[r]) * stride_];
       for (int k = 0; k < stride_; ++k) u[k] = weight * cost[k];

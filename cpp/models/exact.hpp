@@ -27,17 +27,18 @@ class Exact {
   // argmax is a search the ceilings that it proved, unless `ceilings` is null.
   void slacks(const double* flat, int threads, double* xi, Label* outputs, double* ceilings) const {
     const auto W = packed(flat);
-    parallel(structure_.blocks(), threads, [&](int64_t from, int64_t to, int) {
-      auto s = structure_.scratch();
+    const auto& structure = seeing(W.data());
+    parallel(structure.blocks(), threads, [&](int64_t from, int64_t to, int) {
+      auto s = structure.scratch();
       if constexpr (requires { s.prove; }) s.prove |= ceilings != nullptr;
       std::vector<Label> y, truth;
       for (int64_t i = from; i < to; ++i) {
-        y.resize(structure_.output_size(i));
+        y.resize(structure.output_size(i));
         truth.resize(y.size());
-        structure_.truth(i, truth.data());
-        structure_.open(i, W.data(), s, true, 1);
-        const double top = structure_.best(s, W.data(), y.data());
-        const double own = structure_.score(s, truth.data());
+        structure.truth(i, truth.data());
+        structure.open(i, W.data(), s, true, 1);
+        const double top = structure.best(s, W.data(), y.data());
+        const double own = structure.score(s, truth.data());
         xi[i] = top - own;
         if constexpr (requires { s.ceiling; })
           if (ceilings) ceilings[i] = s.ceiling - own;
@@ -48,11 +49,12 @@ class Exact {
 
   void predict(const double* flat, int threads, Label* outputs) const {
     const auto W = packed(flat);
-    parallel(structure_.blocks(), threads, [&](int64_t from, int64_t to, int) {
-      auto s = structure_.scratch();
+    const auto& structure = seeing(W.data());
+    parallel(structure.blocks(), threads, [&](int64_t from, int64_t to, int) {
+      auto s = structure.scratch();
       for (int64_t i = from; i < to; ++i) {
-        structure_.open(i, W.data(), s, false, 1);
-        structure_.best(s, W.data(), outputs + first_[i]);
+        structure.open(i, W.data(), s, false, 1);
+        structure.best(s, W.data(), outputs + first_[i]);
       }
     });
   }
@@ -112,6 +114,14 @@ class Exact {
       for (size_t j : move.touched)
         if (places[j] >= 0) rows[p * width + static_cast<int64_t>(places[j])] = move.dense[j];
     }
+  }
+
+  // The structure ready for an argmax at W: some need an index of the weights.
+  decltype(auto) seeing(const double* W) const {
+    if constexpr (requires { structure_.indexed(W); })
+      return structure_.indexed(W);
+    else
+      return (structure_);
   }
 
   aligned<double> packed(const double* flat) const {

@@ -64,6 +64,12 @@ class DualState {
   DualState(const typename Structure::Data& data, std::vector<double> block_mass, bool lean = false)
       : structure(data), mass(std::move(block_mass)), blocks(mass.size()), W(structure.weights()) {
     if (!lean) structure.prepare();
+    watch();
+  }
+
+  // Some structures keep an index of W: to be told whenever W changes other than by their own `apply`.
+  void watch() {
+    if constexpr (requires { structure.watch(W.data()); }) structure.watch(W.data());
   }
 
   // Lays the true output down where a block keeps nothing.
@@ -314,6 +320,7 @@ class DualState {
     unclipped_law(w);
     for (size_t j = 0; j < behind.size(); ++j) behind[j] = static_cast<Real>(w[j]);
     for (size_t j = 0; j < w.size(); ++j) W[j] = static_cast<Real>(metric.clipped(j, w[j]));
+    watch();
   }
 
   int64_t planes() const {

@@ -34,6 +34,7 @@ void recenter(DualState<Structure>& state, double momentum, double proximity) {
   }
   for (size_t j = 0; j < state.behind.size(); ++j) W[j] = static_cast<Real>(state.metric.clipped(j, v[j]));
   state.proximity = proximity;
+  state.watch();
 }
 
 }  // namespace mm

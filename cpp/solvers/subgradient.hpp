@@ -36,6 +36,7 @@ VisitReport subgradient_pass(DualState<Structure>& state, const int64_t* order, 
     if (!state.origin.empty()) {
       const double grown = state.steps / active - scale;
       for (size_t j = 0; j < state.W.size(); ++j) state.W[j] += grown * state.origin[j];
+      state.watch();
     }
     int u = state.find(i, found.data());
     if (u < 0)

@@ -53,12 +53,28 @@ def cost_matrix(costs: Any, classes: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(matrix)
 
 
+def mistake_costs(costs: Any, classes: np.ndarray) -> np.ndarray:
+    """The same without n^2 numbers where n will do: a cost a true label, or a matrix [true, predicted]."""
+    if costs is None:
+        return np.ones(len(classes))
+    if isinstance(costs, Mapping) or np.ndim(costs) == 1:
+        full = cost_matrix(costs, classes)
+        return np.ascontiguousarray(full.max(axis=1))
+    return cost_matrix(costs, classes)
+
+
+def cost_of(cost: np.ndarray, true: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Costs of pairs of label codes, from what ``mistake_costs`` made."""
+    return np.where(true == other, 0.0, cost[true]) if cost.ndim == 1 else cost[true, other]
+
+
 def saved_costs(cost: np.ndarray, n: int) -> np.ndarray | None:
-    """Costs read from a file, None where every mistake costs 1; refuses what is no cost matrix."""
-    fine = cost.dtype == np.float64 and cost.shape == (n, n) and np.isfinite(cost).all()
-    if not fine or (cost < 0).any() or np.diagonal(cost).any():
+    """Costs read from a file, None where every mistake costs 1; refuses what are no costs of a model."""
+    fine = cost.dtype == np.float64 and cost.shape in ((n, n), (n,)) and np.isfinite(cost).all()
+    if not fine or (cost < 0).any() or (cost.ndim == 2 and np.diagonal(cost).any()):
         raise ValueError("its costs are not those of a model")
-    return None if np.array_equal(cost, 1.0 - np.eye(n)) else cost
+    unit = 1.0 if cost.ndim == 1 else 1.0 - np.eye(n)
+    return None if np.array_equal(cost, np.broadcast_to(unit, cost.shape)) else cost
 
 
 @dataclass(frozen=True)

@@ -283,3 +283,18 @@ def test_factor_graphs_run_small(tmp_path):
     rows = main(["--small", "--out", str(tmp_path)])
     assert len(rows_of(tmp_path / "factor_graphs.csv")) == len(rows) == 3
     assert all(row["gap"] <= row["tol"] and row["proven_argmax"] > 0.5 for row in rows)
+
+
+def test_large_domains_run_small(tmp_path):
+    from benchmarks.papers.gdmm.__main__ import main
+
+    results = main(["--small", "--out", str(tmp_path)])
+    few, more = (row["labels"] for row in results["domain"])
+    assert few < more
+    assert all(row["followed_us"] > 0 for row in results["domain"])
+    assert {row["task"] for row in results["curves"]} == {"treebank", "czech", "pinyin"}
+    for row in results["curves"]:
+        assert row["dual"] <= row["primal"]
+    for name in ("domain", "curves"):
+        assert rows_of(tmp_path / f"{name}.csv")
+        assert (tmp_path / f"{name}.png").stat().st_size > 0

@@ -187,12 +187,16 @@ class CompiledExamples(Examples):
     labels: LabelSet
     kind: ClassVar[str]
 
+    def structure(self, rescaling: str) -> str:
+        """The name of the core's structure for these examples."""
+        return self.kind + ("Slack" if rescaling == "slack" else "")
+
     def exactly(self, rescaling: str) -> Any:
         """The core's exact answers in a rescaling."""
         if rescaling == "margin":
             return self.ask
         if not hasattr(self, "ask_slack"):
-            self.ask_slack = getattr(core, f"{self.kind}SlackExact")(self.core)
+            self.ask_slack = getattr(core, f"{self.structure(rescaling)}Exact")(self.core)
         return self.ask_slack
 
     def is_exact(self, rescaling: str) -> bool:
@@ -210,8 +214,7 @@ class CompiledExamples(Examples):
 
     def state_name(self, rescaling: str, single: bool) -> str:
         """The core's dual state for these examples."""
-        slack = "Slack" if rescaling == "slack" else ""
-        return f"{self.kind}{slack}Ascent{32 if single else 64}"
+        return f"{self.structure(rescaling)}Ascent{32 if single else 64}"
 
     @property
     def takes_metric(self) -> bool:
@@ -231,8 +234,7 @@ class CompiledExamples(Examples):
         return self.exactly(rescaling).slacks(w, n_jobs, True)
 
     def cache(self, capacity: int, rescaling: str = "margin") -> Any:
-        slack = "Slack" if rescaling == "slack" else ""
-        return getattr(core, f"{self.kind}{slack}Cache")(self.core, capacity)
+        return getattr(core, f"{self.structure(rescaling)}Cache")(self.core, capacity)
 
     def combine(self, blocks, multipliers, outputs, rescaling="margin", n_jobs=1):
         labels = np.ascontiguousarray(outputs, dtype=np.int32)

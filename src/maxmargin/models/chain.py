@@ -23,7 +23,7 @@ from maxmargin.data.labels import CodedSequences, LabelSet, plain
 from maxmargin.data.mapped import Mapped
 from maxmargin.data.memory import FeatureRows, feature_rows
 from maxmargin.data.store import table_bytes
-from maxmargin.losses import Hamming, cost_matrix, saved_costs, sequence_loss
+from maxmargin.losses import Hamming, cost_of, mistake_costs, saved_costs, sequence_loss
 from maxmargin.models.base import (
     CompiledExamples,
     Model,
@@ -34,6 +34,8 @@ from maxmargin.models.base import (
 )
 
 MOST_LABELS = 65_535  # a kept labelling has at most two bytes a position
+# Above this the argmax follows the transitions that are not zero; below, all K^2 of them are as fast.
+MANY_LABELS = 256
 
 
 class ChainExamples(CompiledExamples):
@@ -43,11 +45,16 @@ class ChainExamples(CompiledExamples):
 
     def __init__(self, rows: FeatureRows, labels: LabelSet, data: Any):
         self.rows, self.labels, self.core = rows, labels, data
-        self.ask = core.ChainExact(data)
+        self.many = len(labels) > MANY_LABELS
+        self.ask = getattr(core, f"{self.structure('margin')}Exact")(data)
         self.n, self.dimension = self.ask.blocks, self.ask.dimension
 
+    def structure(self, rescaling: str) -> str:
+        return "LargeChain" if self.many and rescaling == "margin" else super().structure(rescaling)
+
     def state_name(self, rescaling: str, single: bool) -> str:
-        return super().state_name(rescaling, single) + ("x8" if len(self.labels) <= 256 else "x16")
+        small = len(self.labels) <= 256 and not self.many
+        return super().state_name(rescaling, single) + ("x8" if small else "x16")
 
     def output_sizes(self, blocks: np.ndarray) -> np.ndarray:
         return np.diff(self.rows.offsets)[blocks]
@@ -122,7 +129,7 @@ class Chain(Model):
         if len(self.classes_) > MOST_LABELS:
             raise ValueError(f"Chain takes at most {MOST_LABELS} labels, got {len(self.classes_)}")
         self.hamming_ = sequence_loss(self.task_loss)
-        self.cost_ = cost_matrix(self.hamming_.costs, self.classes_)
+        self.cost_ = mistake_costs(self.hamming_.costs, self.classes_)
         self.vocabulary_ = None
         if are_attributes(X):
             self.vocabulary_ = Vocabulary()
@@ -213,9 +220,8 @@ class Chain(Model):
         true, other = self.labels_.encode(flatten([y])), self.encode([y_hat], lengths)
         if (true < 0).any() and self.hamming_.costs is not None:
             raise no_cost(y[int(np.argmin(true))])
-        return float(
-            self._node_weight(None, lengths) @ np.where(true < 0, 1.0, self.cost_[true, other])
-        )
+        costs = np.where(true < 0, 1.0, cost_of(self.cost_, true, other))
+        return float(self._node_weight(None, lengths) @ costs)
 
     def loss_augmented_inference(self, x: Any, y: Any, w: np.ndarray) -> np.ndarray:
         """argmax_y' Delta(y, y') + <w, Psi(x, y')>."""

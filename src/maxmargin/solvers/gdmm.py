@@ -1,53 +1,71 @@
-"""GDMM: greedy direction method of multipliers over factors (Yen et al. 2016, Algorithm 1)."""
+"""GDMM: greedy direction method of multipliers over factors (Yen et al. 2016, Algorithm 1).
+
+    repeat:  one pass of exact steps, factor by factor, on the augmented Lagrangian
+             multipliers += eta * (what the marginals of neighbouring factors disagree by)
+
+Chains have factors with many labels, whose best one is found among ordered weights (``solvers.gdmm_chain``);
+graphs and sets of labels have many factors, few of which are active (``solvers.gdmm_graph``).
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from maxmargin.problem import Formulation, Problem, Support
 from maxmargin.solvers.base import Solver, StepReport, option
-from maxmargin.solvers.gdmm_graph import GraphState, start_graph, step_graph
+from maxmargin.solvers.gdmm_chain import start_chain
+from maxmargin.solvers.gdmm_graph import start_graph
+
+SEARCHES = ("ordered", "exhaustive")
 
 
 @dataclass(frozen=True)
 class Gdmm(Solver):
-    """Block steps on the factors of a graph, tied by multipliers.
+    """Greedy direction method of multipliers.
 
     Parameters
     ----------
     rho : float or None
-        Weight of the penalty on factors that disagree, in units of the loss of a node over C v_i; None: 3.
+        Weight of the disagreement of factors: on chains over the mean squared norm of a position, on graphs
+        over the loss of a node divided by C v_i. None: 1 on chains, 3 on graphs.
     eta : float or None
-        Step of the multipliers, as a part of the disagreement; 0: none, the soft constraints of Soft-BCFW,
-        whose solution is not the optimum; None: 0.3.
+        Step of the multipliers, in [0, 1]; 0: none, the soft constraints of Soft-BCFW, whose solution is not
+        the optimum. None: 1 on chains, 0.3 on graphs.
     inner : int
         At most so many steps in a visit to a factor.
+    partitions : int
+        Chains: the labels of a position are searched in one of so many parts at a time.
+    search : "ordered" or "exhaustive"
+        Chains: the best pair of labels by ordered weights, or by a look at all of them.
     grow : int or None
-        Nodes of an example that may leave their true label in one pass; None: one where nodes have many
-        links, else all.
+        Graphs: nodes of an example that may leave their true label in one pass; None: one where nodes have
+        many links, else all.
     """
 
     name: ClassVar[str] = "gdmm"
     formulations: ClassVar[tuple[Formulation, ...]] = (Formulation("max", "margin"),)
     honours: ClassVar[tuple[str, ...]] = ()
+    models: ClassVar[tuple[str, ...]] = ("Chain", "FactorGraph", "MultiLabel")
+    pairwise_optimum: ClassVar[bool] = False
     rho: float | None = None
     eta: float | None = None
     inner: int = 4
+    partitions: int = 1
+    search: str = "ordered"
     grow: int | None = None
 
     def __post_init__(self) -> None:
+        option("Gdmm", "search", self.search, SEARCHES)
         if self.rho is not None:
-            option(
-                "Gdmm", "rho", self.rho, test=lambda x: 0 < x < np.inf, says="positive and finite"
-            )
+            option("Gdmm", "rho", self.rho, test=lambda x: 0 < x < np.inf, says="a positive number")
         if self.eta is not None:
             option("Gdmm", "eta", self.eta, test=lambda x: 0 <= x <= 1, says="in [0, 1]")
-        option(
-            "Gdmm", "inner", self.inner, test=lambda x: x == int(x) >= 1, says="a whole number >= 1"
-        )
+        for name in ("inner", "partitions"):
+            value = getattr(self, name)
+            option("Gdmm", name, value, test=lambda x: x == int(x) >= 1, says="a whole number >= 1")
         whole = isinstance(self.grow, int | np.integer) and not isinstance(self.grow, bool)
         if self.grow is not None and (not whole or self.grow < 1):
             raise ValueError(
@@ -56,17 +74,23 @@ class Gdmm(Solver):
 
     def start(
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
-    ) -> GraphState:
-        if not hasattr(problem.examples, "relaxed"):
+    ) -> Any:
+        examples: Any = problem.examples
+        if getattr(examples, "kind", None) == "FactorGraph":
+            if self.partitions != 1 or self.search != "ordered":
+                raise ValueError("Gdmm: partitions and search are for models.Chain")
+            return start_graph(problem, tol, rng, self, warm)
+        if getattr(examples, "kind", None) != "Chain" or examples.kernelised:
             raise ValueError(
-                "solver 'gdmm' needs a model of nodes and edges: models.FactorGraph or models.MultiLabel"
+                "solver 'gdmm' needs a model of nodes and edges: models.Chain without a kernel, "
+                "models.FactorGraph or models.MultiLabel"
             )
-        return start_graph(problem, tol, rng, self, warm)
+        if self.grow is not None:
+            raise ValueError("Gdmm: grow is for models.FactorGraph and models.MultiLabel")
+        return start_chain(problem, rng, self, warm)
 
-    def step(self, problem: Problem, state: GraphState) -> StepReport:
-        return step_graph(problem, state)
+    def step(self, problem: Problem, state: Any) -> StepReport:
+        return state.step(problem)
 
-    def solution(self, problem: Problem, state: GraphState) -> tuple[np.ndarray, Support]:
-        support = state.support(problem)
-        _, vector = problem.examples.combine(support.blocks, support.multipliers, support.outputs)
-        return -vector, support
+    def solution(self, problem: Problem, state: Any) -> tuple[np.ndarray, Support]:
+        return state.solution(problem)

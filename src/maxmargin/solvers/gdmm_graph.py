@@ -40,7 +40,21 @@ class GraphState:
     core: Any
     rng: np.random.Generator
     tolerance: float
-    passes: int = 0
+
+    def step(self, problem: Problem) -> StepReport:
+        """One pass."""
+        order = self.rng.permutation(problem.active)
+        calls, _, violation, inconsistent = self.core.visit(order, self.tolerance)
+        estimate = (violation + inconsistent) / problem.total
+        dual = problem.dual_objective(self.support(problem))
+        planes = self.core.active_nodes + self.core.active_links
+        return StepReport(calls, estimate, dual, planes)
+
+    def solution(self, problem: Problem) -> tuple[np.ndarray, Support]:
+        """The mended marginals, and their w."""
+        support = self.support(problem)
+        _, vector = problem.examples.combine(support.blocks, support.multipliers, support.outputs)
+        return -vector, support
 
     def support(self, problem: Problem) -> Support:
         """The mended marginals: one plane a block."""
@@ -105,13 +119,3 @@ def growth(examples: Any) -> int:
     shapes = examples.factors.shapes
     dense = any(len(s.edges) > DENSE * len(s.node_types) for s in shapes)
     return 1 if dense else max(len(s.node_types) for s in shapes)
-
-
-def step_graph(problem: Problem, state: GraphState) -> StepReport:
-    """One pass."""
-    order = state.rng.permutation(problem.active)
-    calls, _, violation, inconsistent = state.core.visit(order, state.tolerance)
-    state.passes += 1
-    estimate = (violation + inconsistent) / problem.total
-    dual = problem.dual_objective(state.support(problem))
-    return StepReport(calls, estimate, dual, state.core.active_nodes + state.core.active_links)

@@ -1,0 +1,1 @@
+"""Chains with many labels: Yen et al. (2016)."""

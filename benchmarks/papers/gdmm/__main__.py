@@ -1,0 +1,60 @@
+"""python -m benchmarks.papers.gdmm [--parts domain curves] [--out DIR] [--small] [--tasks NAME ...]
+
+Chains with many labels (Yen et al., 2016).
+
+    domain   cost of the exact argmax against the number of labels, beside full Viterbi
+    curves   objective and test error against CPU time, for the methods and tasks of config.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.papers.gdmm import figures
+from benchmarks.papers.gdmm.curves import curves
+from benchmarks.papers.gdmm.domain import cost_of_domains
+from benchmarks.papers.gdmm.tasks import load
+from benchmarks.timing import write_csv
+
+Row = dict[str, Any]
+PARTS = ("domain", "curves")
+
+
+def all_curves(config: dict[str, Any], tasks: Sequence[str], small: bool) -> list[Row]:
+    """The curves of every task that is asked for."""
+    rows: list[Row] = []
+    for task in config["tasks"]:
+        if tasks and task["data"] not in tasks:
+            continue
+        data = load(task["data"], task.get("most"), small)
+        seconds = 0.02 if small else task["seconds"]
+        rows += curves(data, task["C"], config["methods"], seconds)
+    return rows
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, list[Row]]:
+    """Run the parts; write a table and a figure of each."""
+    parser = argparse.ArgumentParser(prog="benchmarks.papers.gdmm")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--tasks", nargs="+", default=[])
+    parser.add_argument("--out", type=Path, default=Path("benchmark_output/gdmm"))
+    parser.add_argument("--small", action="store_true")
+    asked = parser.parse_args(arguments)
+    config = json.loads(Path(__file__).with_name("config.json").read_text(encoding="utf-8"))
+    results = {}
+    if "domain" in asked.parts:
+        results["domain"] = cost_of_domains(asked.small)
+    if "curves" in asked.parts:
+        results["curves"] = all_curves(config, asked.tasks, asked.small)
+    for name, rows in results.items():
+        write_csv(asked.out / f"{name}.csv", rows)
+        getattr(figures, name)(rows, asked.out / f"{name}.png")
+    return results
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""Objective and test error against time: one exact look after every step, whose time does not count."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from benchmarks.datasets import Dataset, node_error
+from maxmargin import models, solvers
+from maxmargin.models import chain
+from maxmargin.problem import Problem, certify_state
+
+Row = dict[str, Any]
+
+
+def curves(data: Dataset, C: float, methods: Mapping[str, Any], seconds: float) -> list[Row]:
+    """Rows of all methods on one task; a method ends after so many CPU seconds of its own."""
+    rows: list[Row] = []
+    for name, entry in methods.items():
+        solver = getattr(solvers, entry["solver"])(**entry.get("settings", {}))
+        with full_viterbi(entry.get("full", False)):
+            for row in curve(data, C, solver, seconds):
+                rows.append({"task": data.name, "method": name, **row})
+                print(rows[-1], flush=True)
+    return rows
+
+
+def curve(data: Dataset, C: float, solver: Any, seconds: float) -> Iterator[Row]:
+    """Steps until the budget is spent; the last may take longer."""
+    model = models.Chain()
+    model.initialize(data.X_train, data.Y_train)
+    problem = Problem(model.bind(data.X_train, data.Y_train), C=C)
+    test = model.bind(data.X_test)
+    began, spent, step, looked = time.process_time(), 0.0, 0, 0.0
+    state = solver.start(problem, 1e-3, np.random.default_rng(0))
+    while spent < seconds:
+        solver.step(problem, state)
+        step += 1
+        spent = time.process_time() - began - looked
+        if spent < 1.3 * looked and spent < seconds:  # looks are dear: one for as much work
+            continue
+        look = time.process_time()
+        w, support = solver.solution(problem, state)
+        bounds = certify_state(problem, w, support)
+        error = node_error(data.Y_test, test.predict(w, 1))
+        looked += time.process_time() - look
+        yield {
+            "step": step,
+            "cpu_s": spent,
+            "primal": bounds.primal,
+            "dual": bounds.dual,
+            "gap": (bounds.primal - bounds.dual) / problem.total,
+            "test_error": error,
+            "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        }
+
+
+@contextmanager
+def full_viterbi(full: bool) -> Iterator[None]:
+    """Every transition is looked at, however many labels there are."""
+    usual = chain.MANY_LABELS
+    chain.MANY_LABELS = chain.MOST_LABELS if full else usual
+    try:
+        yield
+    finally:
+        chain.MANY_LABELS = usual

@@ -1,0 +1,77 @@
+"""Cost of an exact argmax against the number of labels: stored transitions followed, and full Viterbi."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from benchmarks.datasets import Dataset
+from benchmarks.papers.gdmm.tasks import frequent_pinyin, stand_in
+from benchmarks.timing import best_of
+from maxmargin import models, solvers
+from maxmargin._core import core
+from maxmargin.problem import Problem
+
+Row = dict[str, Any]
+SIZES = (100, 200, 400, 800, 1600, 3000, 4500)
+FULL_WORK = 2e9  # transitions that full Viterbi may look at
+
+
+def cost_of_domains(small: bool, most: int = 20_000) -> list[Row]:
+    """One row a number of labels, at the weights that three passes of dual ascent leave."""
+    rows = []
+    for labels in (20, 60) if small else SIZES:
+        data = stand_in("small", labels, 40) if small else frequent_pinyin(labels, most)
+        rows.append(cost_of(data, C=0.1))
+        print(rows[-1], flush=True)
+    return rows
+
+
+def cost_of(data: Dataset, C: float) -> Row:
+    """Microseconds a position of a whole pass, and of full Viterbi on the first sequences."""
+    model = models.Chain()
+    model.initialize(data.X_train, data.Y_train)
+    examples = model.bind(data.X_train, data.Y_train)
+    problem = Problem(examples, C=C)
+    solver, rng = solvers.SDA(), np.random.default_rng(0)
+    state = solver.start(problem, 1e-3, rng)
+    passes = [timed(lambda: solver.step(problem, state)) for _ in range(3)]
+    w, labels = state.weights(), len(model.classes_)
+    positions = int(examples.rows.offsets[-1])
+    large = core.LargeChainExact(examples.core)
+    found = best_of(3, lambda: large.slacks(w, 1, False)[0])
+    few = first_sequences(examples.rows.offsets, FULL_WORK / labels**2)
+    part = model.bind(data.X_train[:few], data.Y_train[:few])
+    full = core.ChainExact(part.core)
+    every = best_of(3, lambda: full.slacks(w, 1, False)[0])
+    some = best_of(3, lambda: core.LargeChainExact(part.core).slacks(w, 1, False)[0])
+    np.testing.assert_allclose(some.result, every.result, atol=1e-8)
+    count = int(part.rows.offsets[-1])
+    transitions = model.unpack(w)["transitions"]
+    followed, whole = 1e6 * found.cpu / positions, 1e6 * every.cpu / count
+    return {
+        "labels": labels,
+        "sequences": len(data.Y_train),
+        "positions": positions,
+        "stored_transitions": int(np.count_nonzero(transitions)),
+        "pass_s": passes[-1],
+        "followed_us": followed,
+        "full_us": whole,
+        "full_positions": count,
+        "ratio": whole / followed,
+    }
+
+
+def timed(call: Callable[[], Any]) -> float:
+    """CPU seconds of a call."""
+    began = time.process_time()
+    call()
+    return time.process_time() - began
+
+
+def first_sequences(offsets: np.ndarray, positions: float) -> int:
+    """How many sequences have no more positions than this; at least one."""
+    return max(1, int(np.searchsorted(offsets, positions, side="right")) - 1)

@@ -1,0 +1,52 @@
+"""Pictures of the rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+Row = dict[str, Any]
+
+
+def domain(rows: list[Row], path: Path) -> None:
+    """Microseconds a position against the number of labels."""
+    figure = Figure(figsize=(5, 4))
+    axes = figure.subplots()
+    labels = [row["labels"] for row in rows]
+    axes.loglog(labels, [row["full_us"] for row in rows], "o-", label="full Viterbi")
+    axes.loglog(labels, [row["followed_us"] for row in rows], "s-", label="stored transitions")
+    axes.set_xlabel("labels")
+    axes.set_ylabel("microseconds a position")
+    axes.legend()
+    save(figure, path)
+
+
+def curves(rows: list[Row], path: Path) -> None:
+    """Objective above the best known, and test error, against CPU seconds; a column a task."""
+    tasks = list(dict.fromkeys(row["task"] for row in rows))
+    figure = Figure(figsize=(4.5 * len(tasks), 7))
+    grid = figure.subplots(2, len(tasks), squeeze=False)
+    for column, task in enumerate(tasks):
+        own = [row for row in rows if row["task"] == task]
+        floor = max(row["dual"] for row in own)
+        for method in dict.fromkeys(row["method"] for row in own):
+            line = [row for row in own if row["method"] == method]
+            seconds = [row["cpu_s"] for row in line]
+            above = [row["primal"] / floor - 1 if floor > 0 else row["gap"] for row in line]
+            grid[0][column].loglog(seconds, above, ".-", label=method)
+            grid[1][column].semilogx(seconds, [row["test_error"] for row in line], ".-")
+        grid[0][column].set_title(task)
+        grid[1][column].set_xlabel("CPU seconds")
+    grid[0][0].set_ylabel("objective above the best dual, relative")
+    grid[1][0].set_ylabel("test error")
+    grid[0][0].legend()
+    save(figure, path)
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a picture."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)

@@ -1,0 +1,108 @@
+// The transitions of a chain that are not zero, in the order in which an argmax wants to see them.
+//
+//   gains(j):   entries A[j, k] > 0 of a row, the largest first        most(j)  = max(0, max_k A[j, k])
+//   losses(j):  entries A[j, k] < 0 of a row, the smallest first       least(j) = min(0, min_k A[j, k])
+//   gains_into(k): entries A[j, k] > 0 of a column, the largest first
+//   by_most():  pairs (-most(j), j) in order, where `order_rows` has asked for them
+//
+// A transition that no update ever touched is exactly zero, and is nowhere here. An update of one entry finds it
+// by a walk over its row and its column and moves it to its new place.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "simd.hpp"
+
+namespace mm {
+
+template <class Real>
+class SparseTransitions {
+ public:
+  struct Entry {
+    Real value;
+    int32_t other;  // the next label in a row, the previous one in a column
+  };
+  using Row = std::vector<Entry>;
+
+  const Row& gains(int j) const { return gains_[j]; }
+  const Row& losses(int j) const { return losses_[j]; }
+  const Row& gains_into(int k) const { return into_[k]; }
+  const Real* most() const { return most_.data(); }
+  const Real* least() const { return least_.data(); }
+
+  void order_rows() { ordered_ = true; }
+  const std::set<std::pair<Real, int32_t>>& by_most() const { return by_most_; }
+
+  // Reads all of A, K rows of `stride` reals; `most` and `least` are padded with zeros to `stride`.
+  void read(const Real* A, int K, int stride) {
+    gains_.assign(K, {});
+    losses_.assign(K, {});
+    into_.assign(K, {});
+    by_most_.clear();
+    for (int j = 0; j < K && ordered_; ++j) by_most_.insert({0, j});
+    most_.assign(stride, 0);
+    least_.assign(stride, 0);
+    for (int j = 0; j < K; ++j) {
+      const Real* row = A + static_cast<int64_t>(j) * stride;
+      for (int k = 0; k < K; ++k) {
+        if (row[k] == 0) continue;
+        (row[k] > 0 ? gains_ : losses_)[j].push_back({row[k], k});
+        if (row[k] > 0) into_[k].push_back({row[k], j});
+      }
+      std::sort(gains_[j].begin(), gains_[j].end(), larger);
+      std::sort(losses_[j].begin(), losses_[j].end(), smaller);
+      settle(j);
+    }
+    for (Row& column : into_) std::sort(column.begin(), column.end(), larger);
+  }
+
+  // A[j, k] = value
+  void set(int j, int k, Real value) {
+    if (take(gains_[j], k))
+      take(into_[k], j);
+    else
+      take(losses_[j], k);
+    if (value > 0) put(gains_[j], {value, k}, larger), put(into_[k], {value, j}, larger);
+    if (value < 0) put(losses_[j], {value, k}, smaller);
+    settle(j);
+  }
+
+  int64_t entries() const {
+    int64_t n = 0;
+    for (size_t j = 0; j < gains_.size(); ++j)
+      n += static_cast<int64_t>(gains_[j].size() + losses_[j].size());
+    return n;
+  }
+
+ private:
+  std::vector<Row> gains_, losses_, into_;
+  aligned<Real> most_, least_;
+
+  bool ordered_ = false;
+  std::set<std::pair<Real, int32_t>> by_most_;
+
+  void settle(int j) {
+    const Real most = gains_[j].empty() ? Real(0) : gains_[j].front().value;
+    if (ordered_ && most != most_[j]) by_most_.erase({-most_[j], j}), by_most_.insert({-most, j});
+    most_[j] = most;
+    least_[j] = losses_[j].empty() ? Real(0) : losses_[j].front().value;
+  }
+
+  static bool larger(const Entry& a, const Entry& b) { return a.value > b.value; }
+  static bool smaller(const Entry& a, const Entry& b) { return a.value < b.value; }
+  static bool take(Row& row, int label) {
+    const auto at = std::find_if(row.begin(), row.end(), [&](const Entry& e) { return e.other == label; });
+    if (at == row.end()) return false;
+    row.erase(at);
+    return true;
+  }
+  static void put(Row& row, Entry entry, bool (*before)(const Entry&, const Entry&)) {
+    row.insert(std::upper_bound(row.begin(), row.end(), entry, before), entry);
+  }
+};
+
+}  // namespace mm

@@ -1,0 +1,309 @@
+// Greedy direction method of multipliers: a structural SVM as small multiclass problems that exchange messages.
+//
+// Yen et al. (2016), in the scaling of this library: mass_i = C v_i, and marginals q instead of the paper's
+// alpha = mass e_truth - q. A variable j has a unigram factor with marginals q_j over its labels, a pair f = (a, b)
+// of neighbours has a bigram factor with marginals q_f over pairs of labels; q >= 0, and each sums to its mass.
+//
+//   min_q  1/2 |w(q)|^2 - sum_j <delta_j, q_j>     subject to  M_jf q_f = q_j  for both ends j of every pair f   (10)
+//   w(q) = sum_f (mass phi_f(truth) - sum_y q_f(y) phi_f(y))
+//   L = (10) + rho/2 sum_jf |m_jf|^2,   m_jf = M_jf q_f - q_j + lambda_jf                        messages     (12)
+//   lambda_jf += eta (M_jf q_f - q_j)                                                            multipliers  (13)
+//
+// The gradient of -L is a score of the labels of a factor,
+//   unigram   s(y)    = <w_y, x_j> + delta_j(y) + rho sum_{f of j} m_jf(y)
+//   bigram    s(y, z) = A[y, z] - rho m_af(y) - rho m_bf(z)
+// A visit to a factor asks for the best label (15), puts it into the active set, and moves mass inside the active set
+// from the worst to the best label, by the exact step: the pairwise form of the away steps (16), (17) for one block.
+//   unigram   curvature 2 (|x_j|^2 + [start] + [end] + rho pairs(j))
+//   bigram    curvature 2 + 2 rho ([y != y'] + [z != z'])
+// It ends after a step that empties no label, or after `inner` of them. Messages are kept for active labels only: all
+// others are exactly zero. The best pair is found in the paper's four cases, see `PairSearch`.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "models/large_chain.hpp"
+#include "solvers/pair_search.hpp"
+
+namespace mm {
+
+struct GdmmOptions {
+  double rho = 1;
+  int inner = 4;
+  int partitions = 1;       // labels of a unigram factor are searched in one of so many parts
+  bool exhaustive = false;  // look at every pair of labels
+};
+
+struct GdmmReport {
+  int64_t searches = 0, updates = 0;
+  double violation = 0;  // sum_f of mass (s(best) - mean s): the gap of the factors, each at its own visit
+};
+
+struct Share {
+  int32_t first, second;  // labels; second is -1 in a unigram factor
+  double mass;
+};
+
+template <class Real>
+class Gdmm {
+ public:
+  using Structure = LargeChain<Real, int32_t>;
+  Structure structure;
+  aligned<Real> W;
+
+  // Variables are the positions of all sequences, pairs are neighbours; nothing below knows more of a chain.
+  Gdmm(const ChainData& data, std::vector<double> block_mass)
+      : structure(data), W(structure.weights()), data_(data), search_(data.labels) {
+    structure.index().order_rows();
+    const int64_t n = data.offsets.back();
+    mass_.resize(n);
+    unigrams_.resize(n);
+    pairs_of_.resize(n, {-1, -1});
+    for (int64_t i = 0; i < data.blocks(); ++i) {
+      block_mass_.push_back(block_mass[i]);
+      for (int64_t r = data.offsets[i]; r < data.offsets[i + 1]; ++r) {
+        mass_[r] = block_mass[i];
+        unigrams_[r] = {{data.truth[r], -1, mass_[r]}};
+        if (r == data.offsets[i]) continue;
+        pairs_of_[r - 1][1] = pairs_of_[r][0] = static_cast<int64_t>(pairs_.size());
+        pairs_.push_back({{r - 1, r}, {{data.truth[r - 1], data.truth[r], mass_[r]}}, {}});
+      }
+    }
+    scores_.resize(structure.row_length());
+    structure.watch(W.data());
+  }
+
+  int64_t active() const {
+    int64_t n = 0;
+    for (const auto& shares : unigrams_) n += static_cast<int64_t>(shares.size());
+    for (const auto& pair : pairs_) n += static_cast<int64_t>(pair.shares.size());
+    return n;
+  }
+  const std::vector<Share>& unigram(int64_t variable) const { return unigrams_[variable]; }
+  const std::vector<Share>& bigram(int64_t pair) const { return pairs_[pair].shares; }
+  int64_t first_pair(int64_t block) const { return pairs_of_[data_.offsets[block]][1]; }
+
+  // One pass over the factors of the blocks of an order (Algorithm 1, step 1).
+  GdmmReport pass(const int64_t* order, int64_t n, const GdmmOptions& options, uint64_t seed) {
+    GdmmReport report;
+    random_ = seed | 1;
+    for (int64_t k = 0; k < n; ++k) {
+      const int64_t first = data_.offsets[order[k]], last = data_.offsets[order[k] + 1];
+      for (int64_t r = first; r < last; ++r) {
+        if (pairs_of_[r][0] >= 0) visit_pair(pairs_of_[r][0], options, report);
+        visit_variable(r, options, report);
+      }
+    }
+    return report;
+  }
+
+  // lambda_jf += eta (M_jf q_f - q_j), and what became zero is forgotten (step 2); returns sum |M q_f - q_j|.
+  double update_multipliers(double eta) {
+    double sum = 0;
+    for (Pair& pair : pairs_)
+      for (auto& messages : pair.messages) {
+        for (Message& m : messages) {
+          m.multiplier += eta * m.residual;
+          sum += std::abs(m.residual);
+        }
+        std::erase_if(messages, [](const Message& m) {
+          return std::abs(m.residual) < 1e-300 && std::abs(m.multiplier) < 1e-300;
+        });
+      }
+    return sum;
+  }
+
+  // sum_jf <m_jf, M_jf q_f - q_j>: what the messages add to the gap of the factors, over rho.
+  double disagreement() const {
+    double sum = 0;
+    for (const Pair& pair : pairs_)
+      for (const auto& messages : pair.messages)
+        for (const Message& m : messages) sum += std::abs(m.residual * (m.residual + m.multiplier));
+    return sum;
+  }
+
+  // Takes the marginals of labellings with multipliers; w, messages and active sets are made anew.
+  template <class Label>
+  void restore(const int64_t* blocks, const double* multipliers, int64_t n, const Label* outputs) {
+    for (auto& shares : unigrams_) shares.clear();
+    for (Pair& pair : pairs_) pair.shares.clear(), pair.messages[0].clear(), pair.messages[1].clear();
+    for (int64_t p = 0; p < n; ++p) {
+      const int64_t first = data_.offsets[blocks[p]], last = data_.offsets[blocks[p] + 1];
+      for (int64_t r = first; r < last; ++r, ++outputs) {
+        put(unigrams_[r], *outputs, -1).mass += multipliers[p];
+        if (r > first) put(pairs_[pairs_of_[r][0]].shares, outputs[-1], *outputs).mass += multipliers[p];
+      }
+    }
+    for (size_t r = 0; r < unigrams_.size(); ++r)  // a block that is not mentioned is where its truth is
+      if (unigrams_[r].empty()) unigrams_[r] = {{data_.truth[r], -1, mass_[r]}};
+    for (Pair& pair : pairs_)
+      if (pair.shares.empty())
+        pair.shares = {{data_.truth[pair.ends[0]], data_.truth[pair.ends[1]], mass_[pair.ends[0]]}};
+    rebuild();
+  }
+
+  // The mean of |x|^2 over positions.
+  double mean_norm() const {
+    double sum = 0;
+    for (size_t r = 0; r < unigrams_.size(); ++r) sum += data_.features->norms[r];
+    return sum / static_cast<double>(unigrams_.size());
+  }
+
+  // w of the marginals, which need not be consistent, in double precision.
+  void law(std::vector<double>& w) const {
+    w.assign(structure.weights(), 0);
+    for (size_t r = 0; r < unigrams_.size(); ++r) {
+      add_node(static_cast<int64_t>(r), data_.truth[r], mass_[r], w.data());
+      for (const Share& s : unigrams_[r]) add_node(static_cast<int64_t>(r), s.first, -s.mass, w.data());
+    }
+    for (const Pair& pair : pairs_) {
+      structure.add_edge(data_.truth[pair.ends[0]], data_.truth[pair.ends[1]], mass_[pair.ends[0]], w.data());
+      for (const Share& s : pair.shares) structure.add_edge(s.first, s.second, -s.mass, w.data());
+    }
+  }
+  void rebuild() {
+    std::vector<double> w;
+    law(w);
+    for (size_t j = 0; j < w.size(); ++j) W[j] = static_cast<Real>(w[j]);
+    structure.watch(W.data());
+  }
+
+  // max_{y, z} A[y, z] - rho m_a(y) - rho m_b(z) at these messages, by the four cases or by looking at all pairs.
+  Scored best_pair(const Messages& left, const Messages& right, double rho, bool exhaustive) {
+    const PairTable<Real> table{W.data() + structure.first_transition(), structure.row_length(),
+                                &structure.index()};
+    return exhaustive ? search_.every(table, left, right, rho) : search_.ordered(table, left, right, rho);
+  }
+
+ private:
+  struct Pair {
+    std::array<int64_t, 2> ends;
+    std::vector<Share> shares;
+    std::array<Messages, 2> messages;
+  };
+  const ChainData& data_;
+  std::vector<double> mass_, block_mass_;
+  std::vector<std::vector<Share>> unigrams_;
+  std::vector<std::array<int64_t, 2>> pairs_of_;  // the pairs in which a variable is the second, the first
+  std::vector<Pair> pairs_;
+  PairSearch<Real> search_;
+  aligned<Real> scores_;
+  std::vector<double> active_scores_;
+  uint64_t random_ = 1;
+
+  bool is_first(int64_t r) const { return pairs_of_[r][0] < 0; }
+  bool is_last(int64_t r) const { return pairs_of_[r][1] < 0; }
+  template <class To>
+  void add_node(int64_t r, int label, double c, To* to) const {
+    structure.add_node(r, is_first(r), is_last(r), label, c, to);
+  }
+
+  static Share& put(std::vector<Share>& shares, int32_t first, int32_t second) {
+    for (Share& s : shares)
+      if (s.first == first && s.second == second) return s;
+    shares.push_back({first, second, 0});
+    return shares.back();
+  }
+  uint64_t draw() {  // xorshift
+    random_ ^= random_ << 13, random_ ^= random_ >> 7, random_ ^= random_ << 17;
+    return random_;
+  }
+
+  void visit_variable(int64_t r, const GdmmOptions& options, GdmmReport& report) {
+    if (mass_[r] <= 0) return;
+    auto& shares = unigrams_[r];
+    const int degree = (pairs_of_[r][0] >= 0) + (pairs_of_[r][1] >= 0);
+    structure.unary_scores(r, is_first(r), is_last(r), W.data(), scores_.data());
+    for (int side = 0; side < 2; ++side) {
+      const int64_t f = pairs_of_[r][side];
+      if (f < 0) continue;
+      for (const Message& m : pairs_[f].messages[1 - side])  // r is the second end of the pair before it
+        scores_[m.label] += static_cast<Real>(options.rho * (m.residual + m.multiplier));
+    }
+    put(shares, best_label(options.partitions), -1);
+    ++report.searches;
+    const double curvature = 2 * (structure.node_norm(r, is_first(r), is_last(r)) + options.rho * degree);
+    const auto score = [&](const Share& s) { return static_cast<double>(scores_[s.first]); };
+    const auto bend = [&](const Share&, const Share&) { return curvature; };
+    const auto moved = [&](const Share& from, const Share& to, double step) {
+      add_node(r, from.first, step, W.data());
+      add_node(r, to.first, -step, W.data());
+      const Real norm = static_cast<Real>(curvature / 2 * step);
+      scores_[from.first] += norm;
+      scores_[to.first] -= norm;
+      for (int side = 0; side < 2; ++side) {
+        const int64_t f = pairs_of_[r][side];
+        if (f < 0) continue;
+        message(pairs_[f].messages[1 - side], from.first).residual += step;
+        message(pairs_[f].messages[1 - side], to.first).residual -= step;
+      }
+    };
+    improve(shares, mass_[r], score, bend, moved, options.inner, report);
+  }
+
+  int32_t best_label(int partitions) {
+    const int64_t K = data_.labels, parts = std::min<int64_t>(K, partitions);
+    const int64_t part = parts == 1 ? 0 : static_cast<int64_t>(draw() % static_cast<uint64_t>(parts));
+    const int64_t first = K * part / parts, last = K * (part + 1) / parts;
+    return static_cast<int32_t>(std::max_element(scores_.begin() + first, scores_.begin() + last) -
+                                scores_.begin());
+  }
+
+  void visit_pair(int64_t f, const GdmmOptions& options, GdmmReport& report) {
+    Pair& pair = pairs_[f];
+    const double mass = mass_[pair.ends[0]], rho = options.rho;
+    if (mass <= 0) return;
+    const Scored best = best_pair(pair.messages[0], pair.messages[1], rho, options.exhaustive);
+    put(pair.shares, best.first, best.second);
+    ++report.searches;
+    const auto score = [&](const Share& s) {
+      return structure.edge_weight(W.data(), s.first, s.second) - rho * value_of(pair.messages[0], s.first) -
+             rho * value_of(pair.messages[1], s.second);
+    };
+    const auto bend = [&](const Share& a, const Share& b) {
+      return 2 + 2 * rho * ((a.first != b.first) + (a.second != b.second));
+    };
+    const auto moved = [&](const Share& from, const Share& to, double step) {
+      structure.add_edge(from.first, from.second, step, W.data());
+      structure.add_edge(to.first, to.second, -step, W.data());
+      message(pair.messages[0], from.first).residual -= step;
+      message(pair.messages[1], from.second).residual -= step;
+      message(pair.messages[0], to.first).residual += step;
+      message(pair.messages[1], to.second).residual += step;
+    };
+    improve(pair.shares, mass, score, bend, moved, options.inner, report);
+  }
+
+  // Moves mass inside an active set from its worst to its best label, each time by the exact step (16), (17).
+  template <class Score, class Bend, class Moved>
+  void improve(std::vector<Share>& shares, double mass, Score&& score, Bend&& bend, Moved&& moved, int inner,
+               GdmmReport& report) {
+    for (int turn = 0; turn < inner; ++turn) {
+      active_scores_.clear();
+      double mean = 0;
+      int best = 0, worst = -1;
+      for (int n = 0; n < static_cast<int>(shares.size()); ++n) {
+        active_scores_.push_back(score(shares[n]));
+        mean += shares[n].mass * active_scores_[n];
+        if (active_scores_[n] > active_scores_[best]) best = n;
+        if (shares[n].mass > 0 && (worst < 0 || active_scores_[n] < active_scores_[worst])) worst = n;
+      }
+      const double gap = active_scores_[best] - active_scores_[worst];
+      if (turn == 0) report.violation += std::max(0.0, mass * active_scores_[best] - mean);
+      if (best == worst || gap <= 1e-14) break;
+      const double bound = shares[worst].mass, free = gap / bend(shares[worst], shares[best]);
+      const double step = std::min(bound, free);
+      moved(shares[worst], shares[best], step);
+      shares[worst].mass = free >= bound ? 0 : bound - step;
+      shares[best].mass += step;
+      ++report.updates;
+    }
+    std::erase_if(shares, [](const Share& s) { return s.mass <= 0; });
+  }
+};
+
+}  // namespace mm
