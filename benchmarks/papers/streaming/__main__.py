@@ -36,7 +36,7 @@ from maxmargin import StructuralSVM, data, models, solvers
 Row = dict[str, Any]
 FEATURES, CLASSES, CHUNK = 500, 5, 20_000
 # Beside the cache, whatever the number of examples: code and buffers, and vectors as long as w.
-FIXED_BYTES, VECTORS = 32 * 2**20, 8
+FIXED_BYTES, VECTORS = 48 * 2**20, 8
 # C' and tol of the tasks: tol is a few thousandths of the mean loss at the optimum.
 SETTINGS: dict[str, list[tuple[float, float]]] = {
     "covertype": [(1e3, 1e-3), (1e5, 1e-3)],

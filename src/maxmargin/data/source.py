@@ -24,7 +24,7 @@ from maxmargin.data.store import (
     table_bytes,
 )
 
-RUN = 65_536  # examples whose places are looked at together
+RUN = 4096  # examples whose places are looked at together
 
 
 @dataclass(frozen=True)

@@ -155,7 +155,7 @@ class Streaming(Solver):
             state.inner.dual.core.recenter(0.0, 0.0)
         for number, blocks in enumerate(parts, 1):
             self.explore(problem, state.inner, blocks)
-            state.cached[blocks] |= state.inner.dual.violations[blocks] > LITTLE * state.goal
+            state.cached[blocks] = True
             state.credit += self.revisits * len(blocks)
             if number < len(parts):
                 self.optimise(problem, state, state.inner, np.flatnonzero(state.cached))
@@ -235,7 +235,7 @@ class Streaming(Solver):
 
 @dataclass
 class WholeState:
-    """The dual state of all examples, which of them are cached, and the running gap."""
+    """The dual state of all examples, which of them were explored (all of these are cached), and the gap."""
 
     proximal: Proximal
     inner: ProximalState
