@@ -179,7 +179,7 @@ class Argmax {
     if (!prove || ceiling - value <= MessagePassing::tiny * (1 + std::abs(value))) return value;
     const double above = ceiling;
     best_.resize(p.graph->nodes());
-    const double other = messages_.solve(p, iterations, best_.data(), ceiling);
+    const double other = messages_.solve(p, std::min(iterations, 10), best_.data(), ceiling);
     ceiling = std::min(ceiling, above);
     if (other <= value) return value;
     std::copy(best_.begin(), best_.end(), y);

@@ -25,7 +25,7 @@ namespace mm {
 class ConcaveBound {
  public:
   static constexpr int most_nodes = 256;
-  static constexpr int most_splits = 64;
+  static constexpr int64_t work = 200'000;  // of splits, each of about nodes^2
 
   // Whether the graph is small and dense enough for this.
   static bool fits(const Topology& g) {
@@ -39,7 +39,8 @@ class ConcaveBound {
     best_ = value - constant_;
     best_y_.assign(y, y + n_);
     if (!open_root(prove)) return value;
-    for (int split = 0; prove && split < most_splits && !open_.empty(); ++split) {
+    const int64_t splits = std::clamp<int64_t>(work / (static_cast<int64_t>(n_) * n_), 8, 64);
+    for (int64_t split = 0; prove && split < splits && !open_.empty(); ++split) {
       std::pop_heap(open_.begin(), open_.end());
       const Part part = std::move(open_.back());
       open_.pop_back();
@@ -107,7 +108,7 @@ class ConcaveBound {
   bool scale(const std::vector<double>& sizes, bool prove) {
     root_.resize(n_);
     for (int v = 0; v < n_; ++v) root_[v] = 1 / std::sqrt(sizes[v]);
-    double s = 1.01 * largest_eigenvalue() + 1e-9;
+    double s = 1.01 * largest_eigenvalue(prove ? 40 : 12) + 1e-9;
     shift_.resize(n_);
     for (int attempt = 0; attempt < 60; ++attempt, s *= 1.05) {
       for (int v = 0; v < n_; ++v) shift_[v] = s * sizes[v];
@@ -116,7 +117,7 @@ class ConcaveBound {
     return false;
   }
   // An estimate for R W R, R the diagonal `root_`: power iteration on R W R + c, c large enough.
-  double largest_eigenvalue() {
+  double largest_eigenvalue(int steps) {
     double c = 0;
     for (int v = 0; v < n_; ++v) {
       double sum = 0;
@@ -127,7 +128,7 @@ class ConcaveBound {
     x.resize(n_), z.resize(n_);
     for (int v = 0; v < n_; ++v) x[v] = std::sin(1.0 + v);
     double top = 0;
-    for (int step = 0; step < 40 && c > 0; ++step) {
+    for (int step = 0; step < steps && c > 0; ++step) {
       double norm = 0, product = 0, size = 0;
       for (int v = 0; v < n_; ++v) norm += x[v] * x[v], x[v] *= root_[v];
       for (int v = 0; v < n_; ++v) {
@@ -176,7 +177,7 @@ class ConcaveBound {
     for (int pass = 0; pass < (prove ? 8 : 1); ++pass) {
       if (!scale(sizes, prove)) break;
       part.label.assign(n_, -1);
-      bound(part, 60);
+      bound(part, prove ? 60 : 20);
       if (part.bound < root.bound) root = part, best_shift = shift_;
       if (part.bound <= best_ + tiny * (1 + std::abs(best_))) break;
       double mean = 0;
