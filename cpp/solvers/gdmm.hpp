@@ -146,13 +146,6 @@ class Gdmm {
     rebuild();
   }
 
-  // The mean of |x|^2 over positions.
-  double mean_norm() const {
-    double sum = 0;
-    for (size_t r = 0; r < unigrams_.size(); ++r) sum += data_.features->norms[r];
-    return sum / static_cast<double>(unigrams_.size());
-  }
-
   // w of the marginals, which need not be consistent, in double precision.
   void law(std::vector<double>& w) const {
     w.assign(structure.weights(), 0);

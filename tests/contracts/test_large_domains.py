@@ -165,9 +165,7 @@ def test_subgradient_is_truthful_with_many_labels(many, seed, prior):
     case = chain_case(fresh(seed, 78))
     size = case.truth.size_joint_feature
     settings = {"prior": (np.full(size, 0.1), 1.0)} if prior else {}
-    svm = quietly(
-        lambda: fit(case, "subgradient", relative=1e-13, max_passes=300, **settings)
-    )
+    svm = quietly(lambda: fit(case, "subgradient", relative=1e-13, max_passes=300, **settings))
     if not prior:
         assert_truthful(case, svm)
     assert mm.certify(svm, case.X, case.Y).gap == pytest.approx(svm.certificate_.gap, abs=1e-9)
@@ -196,7 +194,9 @@ def test_best_k_and_slack_rescaling_of_many_labels(many, seed):
     case = chain_case(fresh(seed, 79), n_classes=3, lengths=(2, 3))
     svm = fit(case, relative=1e-4)
     found = svm.model_.inference_k_best(case.X[0], svm.coef_, 3)
-    scores = [svm.coef_ @ case.truth.joint_feature(case.X[0], u) for u in case.truth.outputs(case.X[0])]
+    scores = [
+        svm.coef_ @ case.truth.joint_feature(case.X[0], u) for u in case.truth.outputs(case.X[0])
+    ]
     np.testing.assert_allclose([score for _, score in found], np.sort(scores)[::-1][:3])
     rescaled = case.replace(rescaling="slack")
     assert_optimal(rescaled, fit(rescaled, "sda", relative=1e-6), relative=1e-5)

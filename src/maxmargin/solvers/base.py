@@ -45,6 +45,7 @@ class Solver(ABC):
     )
     # Regularisers besides 1/2 |w|^2: a method that needs w to be linear in the multipliers cannot clip it.
     honours: ClassVar[tuple[str, ...]] = (PRIOR, NONNEGATIVE)
+    models: ClassVar[tuple[str, ...]] = ()  # the only ones it takes; empty: every model
     pairwise_optimum: ClassVar[bool] = (
         True  # reaches any tolerance in practice, not only in the limit
     )
