@@ -16,8 +16,8 @@
 // from the worst to the best label, by the exact step: the pairwise form of the away steps (16), (17) for one block.
 //   unigram   curvature 2 (|x_j|^2 + [start] + [end] + rho pairs(j))
 //   bigram    curvature 2 + 2 rho ([y != y'] + [z != z'])
-// It ends after a step that empties no label, or after `inner` of them. Messages are kept for active labels only: all
-// others are exactly zero. The best pair is found in the paper's four cases, see `PairSearch`.
+// This is done at most `inner` times. Messages are kept for active labels only: all others are exactly zero.
+// The best pair is found in the paper's four cases, see `PairSearch`.
 #pragma once
 
 #include <algorithm>
