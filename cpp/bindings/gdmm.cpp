@@ -100,7 +100,6 @@ void bind_gdmm(nb::module_& m) {
                  b.solver.best_pair(messages_of(left, m), messages_of(right, n), rho, exhaustive);
              return nb::make_tuple(best.score, best.first, best.second);
            })
-      .def_prop_ro("mean_norm", [](const Bound& b) { return b.solver.mean_norm(); })
       .def_prop_ro("active", [](const Bound& b) { return b.solver.active(); });
 }
 

@@ -16,8 +16,8 @@
 // from the worst to the best label, by the exact step: the pairwise form of the away steps (16), (17) for one block.
 //   unigram   curvature 2 (|x_j|^2 + [start] + [end] + rho pairs(j))
 //   bigram    curvature 2 + 2 rho ([y != y'] + [z != z'])
-// It ends after a step that empties no label, or after `inner` of them. Messages are kept for active labels only: all
-// others are exactly zero. The best pair is found in the paper's four cases, see `PairSearch`.
+// This is done at most `inner` times. Messages are kept for active labels only: all others are exactly zero.
+// The best pair is found in the paper's four cases, see `PairSearch`.
 #pragma once
 
 #include <algorithm>
@@ -144,13 +144,6 @@ class Gdmm {
       if (pair.shares.empty())
         pair.shares = {{data_.truth[pair.ends[0]], data_.truth[pair.ends[1]], mass_[pair.ends[0]]}};
     rebuild();
-  }
-
-  // The mean of |x|^2 over positions.
-  double mean_norm() const {
-    double sum = 0;
-    for (size_t r = 0; r < unigrams_.size(); ++r) sum += data_.features->norms[r];
-    return sum / static_cast<double>(unigrams_.size());
   }
 
   // w of the marginals, which need not be consistent, in double precision.

@@ -292,7 +292,8 @@ def test_large_domains_run_small(tmp_path):
     few, more = (row["labels"] for row in results["domain"])
     assert few < more
     assert all(row["followed_us"] > 0 for row in results["domain"])
-    assert {row["task"] for row in results["curves"]} == {"treebank", "czech", "pinyin"}
+    tasks = {"treebank", "czech", "pinyin-200", "pinyin-20000"}
+    assert {row["task"] for row in results["curves"]} == tasks
     for row in results["curves"]:
         assert row["dual"] <= row["primal"]
     for name in ("domain", "curves"):

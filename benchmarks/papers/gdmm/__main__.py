@@ -32,7 +32,8 @@ def all_curves(config: dict[str, Any], tasks: Sequence[str], small: bool) -> lis
             continue
         data = load(task["data"], task.get("most"), small)
         seconds = 0.02 if small else task["seconds"]
-        rows += curves(data, task["C"], config["methods"], seconds)
+        methods = {name: config["methods"][name] for name in task["methods"]}
+        rows += curves(data, task["C"], methods, seconds)
     return rows
 
 

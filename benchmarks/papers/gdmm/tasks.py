@@ -30,7 +30,7 @@ CZECH = {
 def load(name: str, most: int | None = None, small: bool = False) -> Dataset:
     """The task called "treebank", "czech" or "pinyin", with at most `most` training sequences."""
     if small:
-        return stand_in(name)
+        return stand_in(name if most is None else f"{name}-{most}")
     if name == "treebank":
         return tags("treebank", most)
     return {"czech": czech, "pinyin": pinyin}[name](most)
@@ -76,7 +76,8 @@ def pinyin(most: int | None = None) -> Dataset:
     """All clauses; the first `most` train, the labels are those of all training clauses."""
     train, test = list(clauses("train")), list(clauses("test"))
     number = {name: j for j, name in enumerate(sorted({s for x, _ in train for s in x}))}
-    return encoded("pinyin", train[:most], test, number)
+    name = "pinyin" if most is None else f"pinyin-{most}"
+    return encoded(name, train[:most], test, number)
 
 
 def frequent_pinyin(labels: int, most: int) -> Dataset:

@@ -97,6 +97,8 @@ def compatibility_table(
         "Chain",
         "Grammar",
         "Tree",
+        "FactorGraph",
+        "MultiLabel",
         "Kernel",
         "own model in Python",
     ),
@@ -115,6 +117,11 @@ def compatibility_table(
         marks = ["yes" if f in kind.formulations else "-" for f in forms]
         marks += ["yes" if need in kind.honours else "-" for need in (PRIOR, NONNEGATIVE)]
         rows.append(
-            [f'`"{name}"`', ", ".join(models), *marks, "yes" if kind.pairwise_optimum else "-"]
+            [
+                f'`"{name}"`',
+                ", ".join(kind.models or models),
+                *marks,
+                "yes" if kind.pairwise_optimum else "-",
+            ]
         )
     return "\n".join("| " + " | ".join(row) + " |" for row in rows) + "\n"

@@ -47,6 +47,7 @@ class Solver(ABC):
     honours: ClassVar[tuple[str, ...]] = (PRIOR, NONNEGATIVE)
     # Its w is that of a dual state, which knows priors; else it gets the plain problem of a prior.
     keeps_states: ClassVar[bool] = True
+    models: ClassVar[tuple[str, ...]] = ()  # the only ones it takes; empty: every model
     pairwise_optimum: ClassVar[bool] = (
         True  # reaches any tolerance in practice, not only in the limit
     )

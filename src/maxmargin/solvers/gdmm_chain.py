@@ -1,27 +1,29 @@
 """Greedy direction method of multipliers (Yen et al., 2016), for chains with many labels.
 
-The dual over the marginals q of the factors (unigrams: a position; bigrams: two neighbours) of each example,
+The dual over the marginals q of the factors of each example (unigrams: a position; bigrams: neighbours),
 
     min_q 1/2 |w(q)|^2 - sum_j <delta_j, q_j>     subject to  M_jf q_f = q_j                     (10)
 
-is a multiclass problem for each factor but for the constraints, which tie the two marginals of a bigram f
-to those of its positions j. They go into an augmented Lagrangian,
+is a multiclass problem for each factor, but for the constraints, which tie the two marginals of a bigram
+f to those of its positions j. They go into an augmented Lagrangian,
 
     L(q, lambda) = (10) + rho/2 sum_jf |M_jf q_f - q_j + lambda_jf|^2                             (12)
 
     repeat (Algorithm 1):
-        1. for every factor: put its best label at the gradient of L into its active set, then move mass
-           from the worst to the best active label by the exact step                   (15), (16), (17)
+        1. for every factor: put its best label at the gradient of L into its active set, then move
+           mass from the worst to the best active label by the exact step                 (15), (16), (17)
         2. lambda_jf += eta (M_jf q_f - q_j)                                                      (13)
 
-The paper's Algorithm 2 moves all factors at once; its block form is in an appendix that we do not have, and
-step 1 is our own: pairwise steps, each exact, in one factor after the other, so that w and the messages are
-always those of now. No step looks at a whole example: the best label of a bigram is found among ordered
-weights, that of a position by its K scores, or in one of `partitions` parts of them, chosen at random.
+The paper's Algorithm 2 moves all factors at once; its block form is in an appendix that we do not have,
+and step 1 is our own: pairwise steps, each exact, in one factor after the other, so that w and the
+messages are always those of now. No step looks at a whole example: the best label of a bigram is found
+among ordered weights, that of a position by its K scores, or in one of `partitions` parts of them, chosen
+at random.
 
 The marginals agree only in the limit. For a certificate they are made to agree
-(``cpp/solvers/path_decomposition.hpp``) and split into labellings with multipliers: a feasible point of the
-ordinary dual. w is that of this point.
+(``cpp/solvers/path_decomposition.hpp``) and split into labellings with multipliers: a feasible point of
+the ordinary dual. w is that of the marginals as they are, and its primal is found by an exact pass: each
+bound holds on its own.
 """
 
 from __future__ import annotations
@@ -55,7 +57,8 @@ class ChainState:
     def __init__(self, problem: Problem, rng: np.random.Generator, state: Any, options: Any):
         self.problem, self.rng, self.core, self.options = problem, rng, state, options
         self.dual = 0.0  # of all mass on the true outputs
-        self.rho = (RHO if options.rho is None else options.rho) * (state.mean_norm or 1.0)
+        rho = RHO if options.rho is None else options.rho
+        self.rho = rho * len(problem.active) / problem.total
         self.eta = ETA if options.eta is None else options.eta
 
     def step(self, problem: Problem) -> StepReport:
@@ -80,13 +83,13 @@ class ChainState:
         self.core.rebuild()
 
     def solution(self, problem: Problem) -> tuple[np.ndarray, Support]:
-        """Labellings with multipliers near the marginals, and their w."""
+        """w as it is, and labellings with multipliers near the marginals."""
         support = Support(*self.core.support())
-        offset, vector = self.problem.examples.combine(
+        offset, vector = problem.examples.combine(
             support.blocks, support.multipliers, support.outputs
         )
         self.dual = max(self.dual, offset - 0.5 * dot(vector, vector))
-        return -vector, support
+        return self.core.weights(), support
 
     def restore(self, support: Support) -> None:
         """Start from these multipliers."""

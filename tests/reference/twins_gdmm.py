@@ -1,0 +1,136 @@
+"""The readable twin of the greedy direction method of multipliers on chains (Yen et al., Algorithm 1).
+
+    q[j]         marginals of position j: {label: mass}           c = C v_i is their sum
+    q[f]         marginals of the pair f = (j, j + 1): {(y, z): mass}
+    w(q)         sum_f (c phi_f(truth) - sum_y q_f(y) phi_f(y)), always recomputed
+    m_jf(y)      sum_{y_f with y at j} q_f(y_f) - q_j(y) + lambda_jf(y)
+
+Factors are visited in the order of the positions, the pair that ends at a position before that position.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Factor = tuple[int, ...]  # (example, position) or (example, position, position + 1)
+
+
+class GdmmTwin:
+    """State of the method on a case of chains; `rho` and `eta` as in the paper."""
+
+    def __init__(self, case: Any, rho: float, eta: float, inner: int) -> None:
+        self.truth, self.rho, self.eta, self.inner = case.truth, rho, eta, inner
+        self.X = case.truth.examples(case.X)
+        self.Y = [[case.truth.classes.index(label) for label in y] for y in case.Y]
+        self.c = case.budgets
+        self.K = len(case.truth.classes)
+        self.q: dict[Factor, dict[tuple, float]] = {}
+        self.multipliers: dict[tuple[Factor, int], np.ndarray] = {}
+        for i, y in enumerate(self.Y):
+            for t in range(len(y)):
+                if t > 0:
+                    self.q[(i, t - 1, t)] = {(y[t - 1], y[t]): self.c[i]}
+                self.q[(i, t)] = {(y[t],): self.c[i]}
+
+    def phi(self, factor: Factor, labels: tuple) -> np.ndarray:
+        """Joint features of one factor, in the order of coef_."""
+        truth, (i, *positions) = self.truth, factor
+        names = [truth.classes[label] for label in labels]
+        if len(positions) == 1:
+            return self._node(self.X[i], positions[0], names[0])
+        K, width = self.K, len(self._node(self.X[i], 0, truth.classes[0]))
+        table = np.zeros((K, K))
+        table[labels] = 1.0
+        vector = np.zeros(width)
+        first = width - K * K - K * (truth.start + truth.end)
+        vector[first : first + K * K] = table.ravel()
+        return vector
+
+    def _node(self, x: np.ndarray, t: int, name: Any) -> np.ndarray:
+        vector = self.truth.joint_feature(x[t : t + 1], [name])
+        start, end = self.truth.start, self.truth.end
+        size = len(vector)
+        if end and t < len(x) - 1:
+            vector[size - self.K :] = 0.0
+        if start and t > 0:
+            vector[size - self.K * (1 + end) : size - self.K * end or None] = 0.0
+        return vector
+
+    def weights(self) -> np.ndarray:
+        """w(q)."""
+        w = np.zeros(self.truth.size_joint_feature)
+        for factor, marginals in self.q.items():
+            i, *positions = factor
+            right = tuple(self.Y[i][t] for t in positions)
+            w += self.c[i] * self.phi(factor, right)
+            for labels, mass in marginals.items():
+                w -= mass * self.phi(factor, labels)
+        return w
+
+    def residual(self, pair: Factor, end: int) -> np.ndarray:
+        """M_jf q_f - q_j over the labels of one end of a pair."""
+        found = np.zeros(self.K)
+        for labels, mass in self.q[pair].items():
+            found[labels[end]] += mass
+        for (label,), mass in self.q[(pair[0], pair[1 + end])].items():
+            found[label] -= mass
+        return found
+
+    def message(self, pair: Factor, end: int) -> np.ndarray:
+        return self.residual(pair, end) + self.multipliers.get((pair, end), 0.0)
+
+    def scores(self, factor: Factor) -> np.ndarray:
+        """The negative gradient over all labels of a factor; constants of the factor are left out."""
+        w, K = self.weights(), self.K
+        if len(factor) == 3:
+            table = np.array([[w @ self.phi(factor, (y, z)) for z in range(K)] for y in range(K)])
+            left, right = self.message(factor, 0), self.message(factor, 1)
+            return table - self.rho * left[:, None] - self.rho * right[None, :]
+        i, t = factor
+        weight = 1.0 / len(self.Y[i]) if self.truth.mean else 1.0
+        found = weight * self.truth.costs[self.Y[i][t]]
+        found = found + [w @ self.phi(factor, (y,)) for y in range(K)]
+        for pair, end in (((i, t - 1, t), 1), ((i, t, t + 1), 0)):
+            if pair in self.q:
+                found = found + self.rho * self.message(pair, end)
+        return found
+
+    def curvature(self, factor: Factor, a: tuple, b: tuple) -> float:
+        """|w(e_a - e_b)|^2 + rho |what it does to the messages|^2."""
+        square = float(np.sum((self.phi(factor, a) - self.phi(factor, b)) ** 2))
+        if len(factor) == 3:
+            return square + 2 * self.rho * ((a[0] != b[0]) + (a[1] != b[1]))
+        i, t = factor
+        return square + 2 * self.rho * (((i, t - 1, t) in self.q) + ((i, t, t + 1) in self.q))
+
+    def visit(self, factor: Factor) -> None:
+        """The best label joins the active set; then exact steps from the worst to the best (15) to (17)."""
+        marginals = self.q[factor]
+        scores = self.scores(factor)
+        best = np.unravel_index(int(np.argmax(scores)), scores.shape)
+        marginals.setdefault(tuple(int(label) for label in best), 0.0)
+        for _ in range(self.inner):
+            scores = self.scores(factor)
+            up = max(marginals, key=lambda labels: scores[labels])
+            down = min((y for y in marginals if marginals[y] > 0), key=lambda y: scores[y])
+            gap = float(scores[up] - scores[down])
+            if up == down or gap <= 1e-12:
+                break
+            step = min(marginals[down], gap / self.curvature(factor, up, down))
+            marginals[down] -= step
+            marginals[up] += step
+        self.q[factor] = {labels: mass for labels, mass in marginals.items() if mass > 0}
+
+    def step(self, order: np.ndarray) -> None:
+        """Algorithm 1: one pass over all factors, then the multipliers."""
+        for i in order:
+            for t in range(len(self.Y[i])):
+                if t > 0:
+                    self.visit((i, t - 1, t))
+                self.visit((i, t))
+        for pair in [factor for factor in self.q if len(factor) == 3]:
+            for end in (0, 1):
+                known = self.multipliers.get((pair, end), 0.0)
+                self.multipliers[(pair, end)] = known + self.eta * self.residual(pair, end)
