@@ -1,11 +1,58 @@
 #include "models/explicit.hpp"
 
 #include "bindings/ascent.hpp"
+#include "bindings/box.hpp"
 
 namespace mm {
 
+// What states of given planes have besides: planes are offered to them.
+template <class S>
+nb::class_<S> bind_planes(nb::class_<S>&& kind) {
+  kind
+      // Offers a plane to its block; returns by how much a kept output beats it at w.
+      .def("offer",
+           [](S& a, int64_t block, double offset, Array1<int32_t> index, Array1<double> value,
+              Array1<double> w) {
+             auto& structure = a.state.structure;
+             if (block < 0 || block >= structure.blocks() || index.size() != value.size() ||
+                 static_cast<int64_t>(w.size()) != structure.dimension())
+               throw nb::value_error("a plane does not fit the problem");
+             for (size_t j = 0; j < index.size(); ++j)
+               if (index.data()[j] < 0 || index.data()[j] >= structure.dimension())
+                 throw nb::value_error("a plane has an index outside w");
+             const int32_t id =
+                 structure.add(offset, index.data(), value.data(), static_cast<int64_t>(index.size()));
+             structure.offer(block, id);
+             const double own = structure.at(id, w.data());
+             double top = 0;  // of the true output
+             for (const int32_t y : a.state.blocks[block].outputs)
+               top = std::max(top, structure.at(y, w.data()));
+             return nb::make_tuple(id, top - own);
+           })
+      // Bounded weights start at max(lower, 0), where q = 0.
+      .def("start_bounded",
+           [](S& a, Array1<double> start) {
+             std::vector<double> packed(a.state.structure.weights(), 0);
+             std::copy(start.data(), start.data() + a.state.structure.dimension(), packed.begin());
+             a.state.set_origin(std::move(packed), 0);
+           })
+      .def("plane",
+           [](const S& a, int32_t id) {
+             const auto& plane = a.state.structure.plane(id);
+             return nb::make_tuple(plane.offset, to_numpy(std::vector<int32_t>(plane.index)),
+                                   to_numpy(std::vector<double>(plane.value)));
+           })
+      .def_prop_ro(
+          "running",
+          [](S& a) {
+            const size_t size = static_cast<size_t>(a.state.structure.dimension());
+            return nb::ndarray<nb::numpy, double, nb::ndim<1>>(a.state.W.data(), {size});
+          },
+          nb::rv_policy::reference_internal);
+  return kind;
+}
+
 void bind_explicit(nb::module_& m) {
-  using A = Ascent<Explicit>;
   // Where a - b is not zero, its values there, and whether they are finite; b is sparse.
   m.def("difference", [](Array1<double> a, Array1<int32_t> index, Array1<double> value) {
     std::vector<int32_t> where;
@@ -28,47 +75,12 @@ void bind_explicit(nb::module_& m) {
         if (static_cast<int64_t>(lower.size()) != size) throw nb::value_error("as many bounds as weights");
         new (self) ExplicitData{count, size, to_vector(lower)};
       });
-  bind_ascent<Explicit>(m, "ExplicitAscent")
-      // Offers a plane to its block; returns by how much a kept output beats it at w.
-      .def("offer",
-           [](A& a, int64_t block, double offset, Array1<int32_t> index, Array1<double> value,
-              Array1<double> w) {
-             auto& structure = a.state.structure;
-             if (block < 0 || block >= structure.blocks() || index.size() != value.size() ||
-                 static_cast<int64_t>(w.size()) != structure.dimension())
-               throw nb::value_error("a plane does not fit the problem");
-             for (size_t j = 0; j < index.size(); ++j)
-               if (index.data()[j] < 0 || index.data()[j] >= structure.dimension())
-                 throw nb::value_error("a plane has an index outside w");
-             const int32_t id =
-                 structure.add(offset, index.data(), value.data(), static_cast<int64_t>(index.size()));
-             structure.offer(block, id);
-             const double own = structure.at(id, w.data());
-             double top = 0;  // of the true output
-             for (const int32_t y : a.state.blocks[block].outputs)
-               top = std::max(top, structure.at(y, w.data()));
-             return nb::make_tuple(id, top - own);
-           })
-      // Bounded weights start at max(lower, 0), where q = 0.
-      .def("start_bounded",
-           [](A& a, Array1<double> start) {
-             std::vector<double> packed(a.state.structure.weights(), 0);
-             std::copy(start.data(), start.data() + a.state.structure.dimension(), packed.begin());
-             a.state.set_origin(std::move(packed), 0);
-           })
-      .def("plane",
-           [](const A& a, int32_t id) {
-             const auto& plane = a.state.structure.plane(id);
-             return nb::make_tuple(plane.offset, to_numpy(std::vector<int32_t>(plane.index)),
-                                   to_numpy(std::vector<double>(plane.value)));
-           })
-      .def_prop_ro(
-          "running",
-          [](A& a) {
-            const size_t size = static_cast<size_t>(a.state.structure.dimension());
-            return nb::ndarray<nb::numpy, double, nb::ndim<1>>(a.state.W.data(), {size});
-          },
-          nb::rv_policy::reference_internal);
+  bind_planes(bind_ascent<Explicit>(m, "ExplicitAscent"));
+  bind_planes(bind_box<Explicit>(m, "ExplicitBox"))
+      .def("keep", [](Box<Explicit>& b, int64_t block, int32_t id) {
+        if (block < 0 || block >= b.state.structure.blocks()) throw nb::index_error("no such example");
+        b.keep(block, id);
+      });
 }
 
 }  // namespace mm

@@ -146,6 +146,8 @@ class Explicit {
       W[j] = std::max(data_.lower[j], q[j]);
     }
   }
+  void shift(Scratch&, double) const {}  // scores are read off W itself
+
   // R*(q) of bounded weights
   double conjugate(const Real* W) const {
     const Real* q = W + data_.size;

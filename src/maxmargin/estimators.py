@@ -184,6 +184,8 @@ class SolverMixin:
     def _stream(self, make: Any, X: Any, Y: Any, classes: Any, sample_weight: Any) -> None:
         """One chunk of ``partial_fit``; ``make`` gives the model of the first."""
         me: Any = self
+        if self._formulation().hinge != "max":
+            raise ValueError(f"partial_fit solves hinge='max' only, got {self._formulation()}; use fit")
         check_lengths(X, Y)
         memory: Memory | None = getattr(self, "memory_", None)
         if memory is None:
@@ -239,7 +241,12 @@ def warn_not_converged(result: Result) -> None:
     """Say what was reached and what to do."""
     c = result.certificate
     advice = "raise max_passes or max_seconds, raise tol, lower C, or scale the features"
-    if not c.exact:
+    if result.status is Status.REDUCED:
+        advice = (
+            f"the problem reduced to the {c.support} outputs with multipliers is solved (its gap: "
+            f"{c.reduced_gap:.3g}); what all other outputs add to the sum is not known well enough"
+        )
+    elif not c.exact:
         advice = "the model's argmax is not exact, so the gap is not proven"
     elif result.status is Status.INEXACT:
         advice = (
@@ -271,7 +278,8 @@ class StructuralSVM(SolverMixin, BaseEstimator):
     C : float
         Weight of the risk. The papers' lambda form is C = 1 / (lambda n).
     hinge, rescaling : str
-        The formulation: hinge="max", rescaling="margin" (as above) or "slack" (Delta times 1 + <w, psi>).
+        The formulation: rescaling="margin" (as above) or "slack" (Delta times 1 + <w, psi>); hinge="max" (as
+        above) or "sum": sum_y max(0, .) in place of max_y.
     solver : str or solvers.Solver
         "auto", a name of ``solvers.SOLVERS``, or an instance with options such as solvers.OneSlack(cache=5).
     tol : float

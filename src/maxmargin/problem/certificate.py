@@ -20,8 +20,9 @@ class Certificate:
     """Bounds on the optimum, whether they are proven, and what they cost.
 
     ``exact`` is False where the model's argmax may miss the best output and no ceiling is known, or no
-    exact pass was made: the primal is then an estimate and the gap is not proven. ``status`` is a sentence
-    on why training ended.
+    exact pass was made: the primal is then an estimate and the gap is not proven; with hinge="sum" it is
+    infinite. ``status`` is a sentence on why training ended. ``reduced_gap`` is the gap of the problem
+    whose outputs are those that were kept, where hinge="sum" and not all outputs can be tried; else NaN.
     """
 
     primal: float
@@ -35,6 +36,7 @@ class Certificate:
     support: int = 0
     seconds: float = 0.0
     status: str = "certified"
+    reduced_gap: float = float("nan")
 
     def __str__(self) -> str:
         proof = "proven" if self.exact else "not proven"
@@ -74,5 +76,6 @@ def certify_state(
         slacks, ceilings = problem.slack_bounds(w)
     problem.examples.check_slacks(w, slacks, support.blocks, support.outputs, problem.exact)
     seen = problem.objective(w, slacks)
-    primal = problem.objective(w, np.maximum(slacks, ceilings)) if problem.bounded else seen
+    proven = problem.bounded or problem.summed  # a sum without a ceiling is infinite, for all that is known
+    primal = problem.objective(w, np.maximum(slacks, ceilings)) if proven else seen
     return Bounds(primal, problem.dual_objective(support), slacks, seen)

@@ -31,8 +31,10 @@ class Shifted(Examples):
         self.base, self.origin = base, origin
         self.n, self.dimension, self.core = base.n, base.dimension, base.core
         self.exact, self.enumerates = base.exact, base.enumerates
+        self.sums_exact, self.sums_bounded = base.sums_exact, base.sums_bounded
         named: Any = base
         self.state_name, self.knows = named.state_name, named.knows
+        self.box_name = named.box_name
 
     def is_exact(self, rescaling: str) -> bool:
         return self.base.is_exact(rescaling)
@@ -47,6 +49,11 @@ class Shifted(Examples):
         self, w: np.ndarray, n_jobs: int, rescaling: str = "margin"
     ) -> tuple[np.ndarray, np.ndarray]:
         return self.base.slack_bounds(w + self.origin, n_jobs, rescaling)
+
+    def sums(
+        self, w: np.ndarray, n_jobs: int, rescaling: str = "margin"
+    ) -> tuple[np.ndarray, np.ndarray]:
+        return self.base.sums(w + self.origin, n_jobs, rescaling)
 
     def worst_outputs(
         self, w: np.ndarray, n_jobs: int, rescaling: str = "margin"
@@ -82,6 +89,7 @@ class Substituted(PlaneExamples):
         self.base, self.prior = base, prior
         self.n, self.dimension = base.n, base.dimension
         self.exact, self.enumerates, self.batched = base.exact, base.enumerates, base.batched
+        self.sums_exact, self.sums_bounded = base.sums_exact, base.sums_bounded
         self.executor, self.model = (getattr(base, name, None) for name in ("executor", "model"))
         self.mean = np.zeros(base.dimension) if prior.mean is None else prior.mean
         self.lower: np.ndarray | None = None
@@ -124,6 +132,14 @@ class Substituted(PlaneExamples):
 
     def is_bounded(self, rescaling: str) -> bool:
         return self.base.is_bounded(rescaling)
+
+    def sums(
+        self, w: np.ndarray, n_jobs: int, rescaling: str = "margin"
+    ) -> tuple[np.ndarray, np.ndarray]:
+        return self.base.sums(self.weights(w), n_jobs, rescaling)
+
+    def every_plane(self, i: int, rescaling: str = "margin") -> list[tuple[float, Vector]]:
+        return [self.forth(plane) for plane in self.base.every_plane(i, rescaling)]
 
     def planes(self, w: np.ndarray, n_jobs: int, rescaling: str) -> list[tuple[float, Vector]]:
         found = self.base.planes(self.weights(w), n_jobs, rescaling)

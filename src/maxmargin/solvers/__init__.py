@@ -7,12 +7,14 @@ from maxmargin.solvers.dual_ascent import BCFW, SDA, SDM
 from maxmargin.solvers.dual_coordinate import DualCoordinate
 from maxmargin.solvers.fasole import Fasole
 from maxmargin.solvers.proximal import Proximal
+from maxmargin.solvers.sdcd import SDCD
 from maxmargin.solvers.streaming import Streaming
 from maxmargin.solvers.subgradient import Subgradient
 
 __all__ = [
     "BCFW",
     "SDA",
+    "SDCD",
     "SDM",
     "SOLVERS",
     "DualCoordinate",

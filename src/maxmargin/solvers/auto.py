@@ -13,6 +13,7 @@ from maxmargin.solvers.dual_ascent import BCFW, SDA, SDM
 from maxmargin.solvers.dual_coordinate import DualCoordinate
 from maxmargin.solvers.fasole import Fasole
 from maxmargin.solvers.proximal import Proximal
+from maxmargin.solvers.sdcd import SDCD
 from maxmargin.solvers.streaming import Streaming
 from maxmargin.solvers.subgradient import Subgradient
 
@@ -29,6 +30,7 @@ SOLVERS: dict[str, type[Solver]] = {
         NSlack,
         Streaming,
         Subgradient,
+        SDCD,
     )
 }
 
@@ -42,8 +44,12 @@ def compatible(formulation: Formulation, needs: tuple[str, ...] = ()) -> list[st
     ]
 
 
-def automatic(problem: Problem | None, needs: tuple[str, ...] = ()) -> Solver:
+def automatic(
+    problem: Problem | None, needs: tuple[str, ...] = (), formulation: Formulation | None = None
+) -> Solver:
     """The choice of ``solver="auto"``."""
+    if formulation is not None and formulation.hinge == "sum":
+        return SDCD()
     if NONNEGATIVE in needs:
         # Those below move w in ways that clipping does not allow.
         return SDA()
@@ -71,7 +77,7 @@ def make_solver(
     if isinstance(solver, Solver):
         made = solver
     elif solver == "auto":
-        made = automatic(problem, needs)
+        made = automatic(problem, needs, formulation)
     elif isinstance(solver, str) and solver in SOLVERS:
         made = SOLVERS[solver]()
     else:
