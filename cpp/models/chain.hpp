@@ -362,6 +362,8 @@ class Chain {
       for (int t = 0; t < length(s.block); ++t) at(t);
   }
 
+  // Whether a table of all transitions may be copied.
+  bool can_list() const { return K_ <= 4096; }
   // All that scores a labelling of the open block, with the ends in the first and last position.
   void list_scores(Scratch& s, ChainSums& sums) const {
     const int T = length(s.block);

@@ -39,10 +39,13 @@ class Sums {
       for (Label k = 0; k < structure.labels(); ++k)
         if (k != y[0]) sum += std::max(0.0, structure.score(s, &k) - own);
       return {sum, sum};
-    } else if constexpr (ListsScores<Structure>) {
-      structure.list_scores(s, sums);
-      return sums.sum(most, work);
     } else {
+      if constexpr (ListsScores<Structure>) {
+        if (structure.can_list()) {
+          structure.list_scores(s, sums);
+          return sums.sum(most, work);
+        }
+      }
       const double own = structure.score(s, y.data());
       const double found = structure.best(s, W, y.data()) - own;
       return {std::max(0.0, found), std::numeric_limits<double>::infinity()};

@@ -180,7 +180,7 @@ int64_t widen(DualState<Structure>& state, const typename Structure::Real* W, in
     BoxAscent<Structure>::lay_truth(state, i);
     const int size = state.structure.output_size(i);
     const int64_t room = most - static_cast<int64_t>(state.blocks[i].planes.size()) + 1;
-    if (room <= 0) return 0;
+    if (room <= 0 || !state.structure.can_list()) return 0;
     state.structure.open(i, W, s, true, 1);
     state.structure.list_scores(s, sums);
     const double top = sums.prepare();

@@ -185,7 +185,9 @@ class SolverMixin:
         """One chunk of ``partial_fit``; ``make`` gives the model of the first."""
         me: Any = self
         if self._formulation().hinge != "max":
-            raise ValueError(f"partial_fit solves hinge='max' only, got {self._formulation()}; use fit")
+            raise ValueError(
+                f"partial_fit solves hinge='max' only, got {self._formulation()}; use fit"
+            )
         check_lengths(X, Y)
         memory: Memory | None = getattr(self, "memory_", None)
         if memory is None:

@@ -50,7 +50,13 @@ class Tags:
 
 
 def fitted(model, X, Y, **settings):
-    defaults = {"C": 1.0, "tol": 1e-6, "max_passes": 50_000, "max_seconds": 120.0, "random_state": 0}
+    defaults = {
+        "C": 1.0,
+        "tol": 1e-6,
+        "max_passes": 50_000,
+        "max_seconds": 120.0,
+        "random_state": 0,
+    }
     return mm.StructuralSVM(model, **(defaults | settings)).fit(X, Y)
 
 

@@ -89,7 +89,9 @@ class Examples(ABC):
     kernelised: bool = False  # a step changes all of w: in double precision and by one thread
     core: Any = None  # the compiled data set, where there is one
     sums_exact: bool = False  # ``sums`` tries every output: floors and ceilings are equal
-    sums_bounded: bool = False  # ``sums`` has proven ceilings, which may be infinite for want of room
+    sums_bounded: bool = (
+        False  # ``sums`` has proven ceilings, which may be infinite for want of room
+    )
 
     @abstractmethod
     def slacks(self, w: np.ndarray, n_jobs: int, rescaling: str = "margin") -> np.ndarray:

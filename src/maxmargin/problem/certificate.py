@@ -76,6 +76,8 @@ def certify_state(
         slacks, ceilings = problem.slack_bounds(w)
     problem.examples.check_slacks(w, slacks, support.blocks, support.outputs, problem.exact)
     seen = problem.objective(w, slacks)
-    proven = problem.bounded or problem.summed  # a sum without a ceiling is infinite, for all that is known
+    proven = (
+        problem.bounded or problem.summed
+    )  # a sum without a ceiling is infinite, for all that is known
     primal = problem.objective(w, np.maximum(slacks, ceilings)) if proven else seen
     return Bounds(primal, problem.dual_objective(support), slacks, seen)

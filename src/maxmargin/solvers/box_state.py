@@ -39,14 +39,14 @@ class BoxVisit:
 class BoxState:
     """Multipliers and w of a compiled model; with ``cuts``, for cuts at any w instead of visits."""
 
-    def __init__(
-        self, problem: Problem, tol: float, rng: np.random.Generator, cuts: bool = False
-    ):
+    def __init__(self, problem: Problem, tol: float, rng: np.random.Generator, cuts: bool = False):
         self.problem, self.tol, self.rng = problem, tol, rng
         self.passes = 0
         self.found = 0  # outputs that the last searches added
         self.complete = problem.examples.sums_exact
-        self.settled = False  # the reduced problem is solved, and no violator is left that could be added
+        self.settled = (
+            False  # the reduced problem is solved, and no violator is left that could be added
+        )
         self.origin: np.ndarray | None = getattr(problem.examples, "origin", None)
         self.core = self._open(problem, cuts)
 
@@ -90,7 +90,9 @@ class BoxState:
         )
         if self.origin is not None:
             offset += float(self.origin @ vector)
-        return Cut(offset, vector, np.packbits(flags), slacks, dot(self.problem.mass, slacks)), found
+        return Cut(
+            offset, vector, np.packbits(flags), slacks, dot(self.problem.mass, slacks)
+        ), found
 
     def widen(self, most: int, w: np.ndarray | None = None) -> int:
         """Violators at w, or at the running w, that are not kept yet; how many were added."""

@@ -61,6 +61,9 @@ class OneSlack(Solver):
         The program over all cuts, or the best point between the last solution and the new cut.
     proximal : bool
         Stay near the best w with a term k/2 |w - z|^2, its weight k adapted to what a round brings.
+    violators : int
+        hinge="sum": outputs of an example, at most, when the violators that an exact pass lists join; 0: none
+        do.
     """
 
     name: ClassVar[str] = "one-slack"
@@ -71,6 +74,7 @@ class OneSlack(Solver):
     cache: int | None = None
     inner: str = "qp"
     proximal: bool = False
+    violators: int = MOST
 
     def __post_init__(self) -> None:
         option("OneSlack", "keep", self.keep, test=lambda x: x >= 1, says="at least 1")
@@ -81,6 +85,7 @@ class OneSlack(Solver):
             )
         option("OneSlack", "inner", self.inner, allowed=("qp", "line-search"))
         option("OneSlack", "proximal", self.proximal, allowed=(False, True))
+        option("OneSlack", "violators", self.violators, test=lambda x: x >= 0, says="0 or more")
         if self.proximal and self.inner != "qp":
             raise ValueError("OneSlack: proximal=True needs inner='qp', got 'line-search'")
 
@@ -187,7 +192,7 @@ class OneSlack(Solver):
     def learn(self, problem: Problem, state: CutState, slacks: np.ndarray) -> None:
         """A searching argmax missed outputs that the cuts hold: try these too."""
         if isinstance(state, SetCuts):
-            return state.widen(problem)
+            return state.widen(problem, self.violators)
         if problem.exact:
             return
         used = [p for b, p in zip(state.beta, state.cuts.points, strict=True) if b > 0]
@@ -219,6 +224,8 @@ class NSlack(Solver):
         The program is solved until its gap is this part of tol.
     max_sweeps : int
         Sweeps of the program's solver, at most.
+    violators : int
+        As in ``OneSlack``.
     """
 
     name: ClassVar[str] = "n-slack"
@@ -226,11 +233,13 @@ class NSlack(Solver):
     batch: int = 100
     accuracy: float = 0.5
     max_sweeps: int = 1000
+    violators: int = MOST
 
     def __post_init__(self) -> None:
         option("NSlack", "batch", self.batch, test=lambda x: x >= 1, says="at least 1")
         option("NSlack", "accuracy", self.accuracy, test=lambda x: 0 < x < 1, says="in (0, 1)")
         option("NSlack", "max_sweeps", self.max_sweeps, test=lambda x: x >= 1, says="at least 1")
+        option("NSlack", "violators", self.violators, test=lambda x: x >= 0, says="0 or more")
 
     def start(
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
@@ -276,7 +285,7 @@ class NSlack(Solver):
         super().learn(problem, state, slacks)
         state.tol *= 0.5  # what it counts as satisfied was not enough
         if isinstance(state, BoxState) and not state.complete:
-            added = state.widen(MOST)
+            added = state.widen(self.violators)
             solved = state.reduced_gap() <= 2 * state.tol
             state.settled = bool(solved and not added and not state.found)
 

@@ -62,7 +62,7 @@ class SDCD(Solver):
     sweeps: int = 5
     inner: float = 0.1
     order: str = "random"
-    keep: int = 0
+    keep: int = 10
     violators: int = MOST
 
     def __post_init__(self) -> None:
@@ -79,7 +79,7 @@ class SDCD(Solver):
 
     def step(self, problem: Problem, state: BoxState) -> StepReport:
         if state.settled:
-            return self.report(problem, state, 0, state.reduced_gap(), ended=REDUCED)
+            return self.report(state, 0, state.reduced_gap(), ended=REDUCED)
         seen = state.visit(self.blocks(problem, state), keep=self.keep)
         state.passes += 1
         gap = seen.gap
@@ -90,12 +90,12 @@ class SDCD(Solver):
                     break
         if state.complete or seen.found:
             # What a pass saw before it found more is no estimate of where it ended.
-            return self.report(problem, state, seen.oracle_calls, max(gap, seen.gap) / problem.total)
-        return self.report(problem, state, seen.oracle_calls, state.reduced_gap())
+            return self.report(
+                problem, state, seen.oracle_calls, max(gap, seen.gap) / problem.total
+            )
+        return self.report(state, seen.oracle_calls, state.reduced_gap())
 
-    def report(
-        self, problem: Problem, state: BoxState, calls: int, estimate: float, ended: str = ""
-    ) -> StepReport:
+    def report(self, state: BoxState, calls: int, estimate: float, ended: str = "") -> StepReport:
         """What a step did."""
         return StepReport(calls, estimate, state.dual(), state.n_planes, ended=ended)
 
@@ -107,7 +107,7 @@ class SDCD(Solver):
         state.refresh()
         if state.complete:
             return
-        added = state.widen(self.violators) if self.violators else 0
+        added = state.widen(self.violators)
         solved = state.reduced_gap() <= state.tol
         fresh = added or state.visit(problem.active, update=False).found
         state.settled = bool(solved and not fresh)

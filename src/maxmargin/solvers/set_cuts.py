@@ -2,9 +2,9 @@
 
     risk(w) = sum_i mass_i max over sets S_i of outputs: sum_{y in S_i} s_i(y)
 
-A cut is a set of violators for each block (Algorithm 1 of Balamurugan, Shevade and Babu), kept as bits over the
-outputs that were found so far. A mixture beta of cuts is the dual point a_i(y) = mass_i (sum of the beta of the
-cuts that hold y), which is in the box.
+A cut is a set of violators for each block (Algorithm 1 of Balamurugan, Shevade and Babu), kept as bits over
+the outputs that were found so far. A mixture beta of cuts is the dual point a_i(y) = mass_i (sum of the beta
+of the cuts that hold y), which is in the box.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from maxmargin.problem import Problem, Support
 from maxmargin.problem.plane import Cut
-from maxmargin.solvers.box_state import MOST, BoxState, open_box
+from maxmargin.solvers.box_state import BoxState, open_box
 from maxmargin.solvers.cut_state import CutState
 
 
@@ -64,20 +64,18 @@ class SetCuts(CutState):
     def merged(self, problem: Problem) -> Support:
         return self.support()
 
-    def widen(self, problem: Problem) -> None:
+    def widen(self, problem: Problem, most: int) -> None:
         """Violators at w that are not kept yet; with none, and nothing found before, all is done."""
         box = self._box()
         if box.complete:
             return
         w = self.w if self.best is None else self.best.w
-        added = box.widen(MOST, w)
+        added = box.widen(most, w)
         solved = self.gap <= self.tol * problem.total
         self.settled = bool(solved and not added and not self.found)
 
 
-def open_set_cuts(
-    problem: Problem, tol: float, rng: np.random.Generator, cached: bool
-) -> SetCuts:
+def open_set_cuts(problem: Problem, tol: float, rng: np.random.Generator, cached: bool) -> SetCuts:
     """No cut yet but the empty one, whose mixture leaves multipliers at zero."""
     box = open_box(problem, tol, rng, cuts=True)
     state = SetCuts(tol, np.zeros(problem.dimension), np.arange(problem.n_blocks), box=box)
