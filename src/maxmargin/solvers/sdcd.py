@@ -90,9 +90,7 @@ class SDCD(Solver):
                     break
         if state.complete or seen.found:
             # What a pass saw before it found more is no estimate of where it ended.
-            return self.report(
-                problem, state, seen.oracle_calls, max(gap, seen.gap) / problem.total
-            )
+            return self.report(state, seen.oracle_calls, max(gap, seen.gap) / problem.total)
         return self.report(state, seen.oracle_calls, state.reduced_gap())
 
     def report(self, state: BoxState, calls: int, estimate: float, ended: str = "") -> StepReport:
