@@ -264,7 +264,7 @@ def mm_svm(model, X, Y):
 @pytest.mark.parametrize("solver", MAIN)
 def test_the_reduced_problem_ends_training_and_says_so(seed, solver):
     kinds = {"sdcd": solvers.SDCD, "one-slack": solvers.OneSlack, "n-slack": solvers.NSlack}
-    case = chain_case(fresh(seed, 99), n=8, lengths=(4, 3), n_classes=3, C=2.0)
+    case = chain_case(fresh(seed, 99), n=6, lengths=(3, 2), n_classes=4, C=0.05)
     optimum = optimum_of(case)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
@@ -440,7 +440,7 @@ def test_a_linear_kernel_is_the_linear_problem(seed, solver, base):
 
 @pytest.mark.parametrize("solver", MAIN)
 def test_threads_reach_the_same_optimum(seed, solver):
-    case = chain_case(fresh(seed, 103), n=12, lengths=(3, 2, 4), n_classes=3, C=0.5)
+    case = chain_case(fresh(seed, 103), n=12, lengths=(3, 2), n_classes=3, C=0.5)
     optimum = optimum_of(case)
     svm = fit(case, solver, optimum=optimum, n_jobs=3, relative=1e-6)
     assert svm.certificate_.converged

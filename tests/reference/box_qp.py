@@ -104,10 +104,11 @@ def solve_summed(
     ends, best = np.cumsum([len(block.offsets) for block in blocks])[:-1], None
     for _ in range(100):
         try:
-            point.iterate()
+            mu = point.iterate()
         except np.linalg.LinAlgError:  # nothing left to gain in this precision
             break
-        for candidate in (point.a, point.polished()):
+        late = best is not None and mu * len(owner) < 1e-4 * best.primal
+        for candidate in (point.a, point.polished()) if late else (point.a,):
             flat = np.zeros(len(owner))
             flat[used] = np.clip(candidate, 0.0, point.top)
             a = np.split(flat, ends)

@@ -57,6 +57,7 @@ def ocr(config: Row, options: argparse.Namespace) -> list[Row]:
     for fold in options.folds if options.folds is not None else own["folds"]:
         data = ocr_letters(test_folds=[f for f in FOLDS if f != fold], small=options.small)
         for weight in options.weights or own["weights"]:
+            curves: dict[str, list[Row]] = {}
             for name, method in chosen(config, options).items():
                 found = fit(
                     models.Chain(),
@@ -71,9 +72,17 @@ def ocr(config: Row, options: argparse.Namespace) -> list[Row]:
                 row["accuracy"] = 100 * found.svm.score(data.X_test, data.Y_test)
                 row["paper_seconds"] = entry(SECONDS, name, weight, fold)
                 row["paper_accuracy"] = entry(ACCURACY, name, weight, fold)
+                curves[name] = found.curve
+                # When SDCD had the dual that cutting planes end with: time at equal objective.
+                row["sdcd_cpu"] = reaches(curves.get("sdcd", []), row["dual"])
                 rows.append(row)
                 say(row)
     return rows
+
+
+def reaches(curve: list[Row], dual: float) -> float | None:
+    """CPU seconds until a curve had this dual."""
+    return next((point["cpu"] for point in curve if point["dual"] >= dual), None)
 
 
 def classes(name: str, small: bool) -> tuple[Any, Any, Any]:
