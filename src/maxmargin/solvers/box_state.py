@@ -42,7 +42,6 @@ class BoxState:
     def __init__(self, problem: Problem, tol: float, rng: np.random.Generator, cuts: bool = False):
         self.problem, self.tol, self.rng = problem, tol, rng
         self.passes = 0
-        self.found = 0  # outputs that the last searches added
         self.complete = problem.examples.sums_exact
         self.settled = (
             False  # the reduced problem is solved, and no violator is left that could be added

@@ -268,11 +268,11 @@ class NSlack(Solver):
         """The same with sets of violators for outputs."""
         if state.settled:
             return StepReport(0, state.reduced_gap(), state.dual(), state.core.sets, ended=REDUCED)
-        calls, state.found, seen, enough = 0, 0, 0.0, self.accuracy * state.tol
+        calls, seen, enough = 0, 0.0, self.accuracy * state.tol
         for start in range(0, len(problem.active), self.batch):
             blocks = problem.active[start : start + self.batch]
-            asked, found, violation, _ = state.visit_sets(blocks, True, enough)
-            calls, state.found, seen = calls + asked, state.found + found, seen + violation
+            asked, _, violation, _ = state.visit_sets(blocks, True, enough)
+            calls, seen = calls + asked, seen + violation
             for _ in range(self.max_sweeps if violation > 0 else 0):
                 order = state.rng.permutation(problem.active)
                 _, _, left, gain = state.visit_sets(order, False)
@@ -285,9 +285,9 @@ class NSlack(Solver):
         super().learn(problem, state, slacks)
         state.tol *= 0.5  # what it counts as satisfied was not enough
         if isinstance(state, BoxState) and not state.complete:
-            added = state.widen(self.violators)
-            solved = state.reduced_gap() <= 2 * state.tol
-            state.settled = bool(solved and not added and not state.found)
+            state.widen(self.violators)
+            state.visit(problem.active, update=False)
+            state.settled = state.reduced_gap() <= 2 * state.tol
 
     def reduced_gap(self, problem: Problem, state: DualState | BoxState) -> float:
         if not isinstance(state, BoxState) or state.complete:

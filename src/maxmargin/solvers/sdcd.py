@@ -13,8 +13,8 @@ all outputs can be tried, V_i holds them from the start, nothing is searched for
 
 A multiplier moves by itself: no sum ties those of an example together. The dual of the problem reduced to the
 V_i bounds the whole problem's optimum; see docs/objective.md for what is known of the primal. After an exact
-pass that did not end training, violators that it could list join the V_i. When none is left to join and the
-reduced problem is solved to tol, there is no more to do.
+pass that did not end training, violators that can be listed join the V_i. When the reduced problem is solved
+to tol even so, there is no more to do.
 """
 
 from __future__ import annotations
@@ -105,10 +105,10 @@ class SDCD(Solver):
         state.refresh()
         if state.complete:
             return
-        added = state.widen(self.violators)
-        solved = state.reduced_gap() <= state.tol
-        fresh = added or state.visit(problem.active, update=False).found
-        state.settled = bool(solved and not fresh)
+        # All that can be found joins; if the gap is small even so, there is no more to do.
+        state.widen(self.violators)
+        state.visit(problem.active, update=False)
+        state.settled = state.reduced_gap() <= state.tol
 
     def reduced_gap(self, problem: Problem, state: BoxState) -> float:
         return float("nan") if state.complete else state.reduced_gap()

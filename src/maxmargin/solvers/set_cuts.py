@@ -25,15 +25,13 @@ class SetCuts(CutState):
     """What 1-slack cutting planes know of the summed error."""
 
     box: BoxState | None = None
-    found: int = 0  # outputs that the last search added
 
     def _box(self) -> BoxState:
         assert self.box is not None
         return self.box
 
     def ask(self, problem: Problem) -> Cut:
-        cut, self.found = self._box().cut(self.w, oracle=True)
-        return cut
+        return self._box().cut(self.w, oracle=True)[0]
 
     def ask_cache(self, problem: Problem) -> Cut:
         return self._box().cut(self.w, oracle=False)[0]
@@ -65,14 +63,14 @@ class SetCuts(CutState):
         return self.support()
 
     def widen(self, problem: Problem, most: int) -> None:
-        """Violators at w that are not kept yet; with none, and nothing found before, all is done."""
+        """Violators at w that are not kept yet; if the gap is small with them, all is done."""
         box = self._box()
         if box.complete:
             return
         w = self.w if self.best is None else self.best.w
-        added = box.widen(most, w)
-        solved = self.gap <= self.tol * problem.total
-        self.settled = bool(solved and not added and not self.found)
+        box.widen(most, w)
+        primal = problem.regularizer.value(w) + box.cut(w, oracle=True)[0].risk
+        self.settled = primal - self.dual() <= self.tol * problem.total
 
 
 def open_set_cuts(problem: Problem, tol: float, rng: np.random.Generator, cached: bool) -> SetCuts:
