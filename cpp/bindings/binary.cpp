@@ -1,6 +1,7 @@
 #include "models/binary.hpp"
 
 #include "bindings/ascent.hpp"
+#include "bindings/box.hpp"
 #include "bindings/exact.hpp"
 #include "models/slack.hpp"
 
@@ -23,6 +24,8 @@ void bind_binary(nb::module_& m) {
   bind_ascent<SlackRescaled<Binary<double>>>(m, "BinarySlackAscent64");
   bind_ascent<Binary<float>>(m, "BinaryAscent32");
   bind_ascent<Binary<double>>(m, "BinaryAscent64");
+  bind_box<Binary<double>>(m, "BinaryBox");
+  bind_box<SlackRescaled<Binary<double>>>(m, "BinarySlackBox");
 }
 
 }  // namespace mm

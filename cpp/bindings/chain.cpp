@@ -1,6 +1,7 @@
 #include "models/chain.hpp"
 
 #include "bindings/ascent.hpp"
+#include "bindings/box.hpp"
 #include "bindings/exact.hpp"
 #include "models/large_chain.hpp"
 #include "models/slack.hpp"
@@ -65,6 +66,8 @@ void bind_chain(nb::module_& m) {
   bind_ascent<Chain<double, uint16_t>>(m, "ChainAscent64x16");
   bind_ascent<LargeChain<float, uint16_t>>(m, "LargeChainAscent32x16");
   bind_ascent<LargeChain<double, uint16_t>>(m, "LargeChainAscent64x16");
+  bind_box<Chain<double, uint16_t>>(m, "ChainBox");
+  bind_box<SlackRescaled<Chain<double, uint16_t>>>(m, "ChainSlackBox");
 }
 
 }  // namespace mm

@@ -6,6 +6,7 @@
 
 #include "bindings/common.hpp"
 #include "models/exact.hpp"
+#include "models/sums.hpp"
 #include "solvers/output_cache.hpp"
 
 namespace mm {
@@ -156,6 +157,19 @@ nb::class_<Exact<Structure>> bind_exact(nb::module_& m, const char* name) {
                e.slacks(w.data(), threads, xi.data(), nullptr, ceilings.data());
              }
              return nb::make_tuple(to_numpy(std::move(xi)), to_numpy(std::move(ceilings)));
+           })
+      // sum_y max(0, s(y)) of every block, from below and from above.
+      .def("sums",
+           [](const E& e, Array1<double> w, int threads, int64_t most, int64_t work) {
+             check_size(e, w);
+             std::vector<double> floors(e.structure().blocks()), ceilings(floors.size());
+             {
+               nb::gil_scoped_release release;
+               const auto W = e.packed(w.data());
+               Sums<Structure>::all(e.structure(), W.data(), threads, most, work, floors.data(),
+                                    ceilings.data());
+             }
+             return nb::make_tuple(to_numpy(std::move(floors)), to_numpy(std::move(ceilings)));
            })
       // The worst plane of each of some blocks: offset, indices and values.
       .def("planes",

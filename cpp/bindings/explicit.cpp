@@ -1,32 +1,17 @@
 #include "models/explicit.hpp"
 
 #include "bindings/ascent.hpp"
+#include "bindings/box.hpp"
 
 namespace mm {
 
-void bind_explicit(nb::module_& m) {
-  using A = Ascent<Explicit>;
-  // Where a - b is not zero, its values there, and whether they are finite; b is sparse.
-  m.def("difference", [](Array1<double> a, Array1<int32_t> index, Array1<double> value) {
-    std::vector<int32_t> where;
-    std::vector<double> what;
-    size_t next = 0;
-    double finite = 0;
-    for (size_t k = 0; k < a.size(); ++k) {
-      double d = a.data()[k];
-      if (next < index.size() && static_cast<size_t>(index.data()[next]) == k) d -= value.data()[next++];
-      if (d == 0) continue;
-      finite += d * 0;
-      where.push_back(static_cast<int32_t>(k));
-      what.push_back(d);
-    }
-    return nb::make_tuple(to_numpy(std::move(where)), to_numpy(std::move(what)), finite == 0);
-  });
-  nb::class_<ExplicitData>(m, "ExplicitData").def(nb::init<int64_t, int64_t>());
-  bind_ascent<Explicit>(m, "ExplicitAscent")
+// What states of given planes have besides: planes are offered to them.
+template <class S>
+nb::class_<S> bind_planes(nb::class_<S>&& kind) {
+  kind
       // Offers a plane to its block; returns by how much a kept output beats it at w.
       .def("offer",
-           [](A& a, int64_t block, double offset, Array1<int32_t> index, Array1<double> value,
+           [](S& a, int64_t block, double offset, Array1<int32_t> index, Array1<double> value,
               Array1<double> w) {
              auto& structure = a.state.structure;
              if (block < 0 || block >= structure.blocks() || index.size() != value.size() ||
@@ -45,18 +30,45 @@ void bind_explicit(nb::module_& m) {
              return nb::make_tuple(id, top - own);
            })
       .def("plane",
-           [](const A& a, int32_t id) {
+           [](const S& a, int32_t id) {
              const auto& plane = a.state.structure.plane(id);
              return nb::make_tuple(plane.offset, to_numpy(std::vector<int32_t>(plane.index)),
                                    to_numpy(std::vector<double>(plane.value)));
            })
       .def_prop_ro(
           "running",
-          [](A& a) {
+          [](S& a) {
             const size_t size = static_cast<size_t>(a.state.structure.dimension());
             return nb::ndarray<nb::numpy, double, nb::ndim<1>>(a.state.W.data(), {size});
           },
           nb::rv_policy::reference_internal);
+  return kind;
+}
+
+void bind_explicit(nb::module_& m) {
+  // Where a - b is not zero, its values there, and whether they are finite; b is sparse.
+  m.def("difference", [](Array1<double> a, Array1<int32_t> index, Array1<double> value) {
+    std::vector<int32_t> where;
+    std::vector<double> what;
+    size_t next = 0;
+    double finite = 0;
+    for (size_t k = 0; k < a.size(); ++k) {
+      double d = a.data()[k];
+      if (next < index.size() && static_cast<size_t>(index.data()[next]) == k) d -= value.data()[next++];
+      if (d == 0) continue;
+      finite += d * 0;
+      where.push_back(static_cast<int32_t>(k));
+      what.push_back(d);
+    }
+    return nb::make_tuple(to_numpy(std::move(where)), to_numpy(std::move(what)), finite == 0);
+  });
+  nb::class_<ExplicitData>(m, "ExplicitData").def(nb::init<int64_t, int64_t>());
+  bind_planes(bind_ascent<Explicit>(m, "ExplicitAscent"));
+  bind_planes(bind_box<Explicit>(m, "ExplicitBox"))
+      .def("keep", [](Box<Explicit>& b, int64_t block, int32_t id) {
+        if (block < 0 || block >= b.state.structure.blocks()) throw nb::index_error("no such example");
+        b.keep(block, id);
+      });
 }
 
 }  // namespace mm

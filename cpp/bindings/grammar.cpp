@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "bindings/ascent.hpp"
+#include "bindings/box.hpp"
 #include "bindings/exact.hpp"
 #include "models/slack.hpp"
 
@@ -126,6 +127,8 @@ void bind_grammar(nb::module_& m) {
   bind_exact<SlackRescaled<Grammar>>(m, "GrammarSlackExact");
   bind_ascent<SlackRescaled<Grammar>>(m, "GrammarSlackAscent64");
   bind_ascent<Grammar>(m, "GrammarAscent64");
+  bind_box<Grammar>(m, "GrammarBox");
+  bind_box<SlackRescaled<Grammar>>(m, "GrammarSlackBox");
 }
 
 }  // namespace mm

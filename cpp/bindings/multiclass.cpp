@@ -1,6 +1,7 @@
 #include "models/multiclass.hpp"
 
 #include "bindings/ascent.hpp"
+#include "bindings/box.hpp"
 #include "bindings/coordinate.hpp"
 #include "bindings/exact.hpp"
 #include "models/slack.hpp"
@@ -40,6 +41,8 @@ void bind_multiclass(nb::module_& m) {
   bind_ascent<Multiclass<double>>(m, "MulticlassAscent64");
   bind_coordinate<Multiclass<float>>(m, "MulticlassCoordinate32");
   bind_coordinate<Multiclass<double>>(m, "MulticlassCoordinate64");
+  bind_box<Multiclass<double>>(m, "MulticlassBox");
+  bind_box<SlackRescaled<Multiclass<double>>>(m, "MulticlassSlackBox");
 }
 
 }  // namespace mm

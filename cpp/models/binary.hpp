@@ -31,6 +31,7 @@ class Binary : public OneWeightAFeature<BinaryData> {
   using Label = int32_t;
   using Data = BinaryData;
   static constexpr bool given_planes = false;
+  static constexpr bool one_label = true;
 
   struct Scratch {
     Real scores[2] = {0, 0};
@@ -40,6 +41,7 @@ class Binary : public OneWeightAFeature<BinaryData> {
 
   using Base::Base;
 
+  int labels() const { return 2; }
   bool valid(int64_t, const Label* y) const { return *y == 0 || *y == 1; }
   Scratch scratch() const { return {}; }
 
@@ -91,6 +93,11 @@ class Binary : public OneWeightAFeature<BinaryData> {
   template <class Target, class To = number_at<Target>>
   void apply(const Scratch& s, Target W, double c) const {
     if (s.move != 0) data_.features->axpy(s.block, W, static_cast<To>(c * s.move));
+  }
+  // The scores of the open block after W += c * move.
+  void shift(Scratch& s, double c) const {
+    const Real half = static_cast<Real>(c * s.move * data_.features->norms[s.block] / 2);
+    s.scores[0] -= half, s.scores[1] += half;
   }
 };
 

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "features.hpp"
+#include "models/chain_sums.hpp"
 
 namespace mm {
 
@@ -346,6 +347,53 @@ class Chain {
     }
     Target A = W + transitions_;
     for (size_t a = 0; a < s.edges.size(); ++a) A[s.edges[a].key] += static_cast<To>(c * s.edges[a].c);
+  }
+
+  // The local scores of the open block after W += c * move; those of transitions are read off W itself.
+  void shift(Scratch& s, double c) const {
+    const auto at = [&](int t) {
+      Real* u = s.local.data() + static_cast<size_t>(t) * stride_;
+      for (size_t a = 0; a < s.nodes.size(); ++a) {
+        const Node& p = s.nodes[a];
+        const double inner = p.t == t ? static_cast<double>(data_.features->norms[row(s.block, t)])
+                                      : dot(s.block, std::min(p.t, t), std::max(p.t, t));
+        u[p.label] += static_cast<Real>(c * p.c * inner);
+      }
+    };
+    if (s.partial)
+      for (int t : s.positions) at(t);
+    else
+      for (int t = 0; t < length(s.block); ++t) at(t);
+  }
+
+  // Whether a table of all transitions may be copied.
+  bool can_list() const { return K_ <= 4096; }
+  // All that scores a labelling of the open block, with the ends in the first and last position.
+  void list_scores(Scratch& s, ChainSums& sums) const {
+    const int T = length(s.block);
+    sums.resize(T, K_);
+    sums.loss.clear();
+    sums.constant = 0;
+    const Real* A = s.weights + transitions_;
+    for (int t = 0; t < T; ++t) {
+      sums.truth[t] = data_.truth[row(s.block, t)];
+      for (int k = 0; k < K_; ++k)
+        sums.u[static_cast<size_t>(t) * K_ + k] = s.local[static_cast<size_t>(t) * stride_ + k];
+    }
+    for (int k = 0; k < K_; ++k) {
+      for (int n = 0; n < K_; ++n) sums.A[static_cast<size_t>(k) * K_ + n] = A[edge(k, n)];
+      if (data_.start) sums.u[k] += A[edge(K_, k)];
+      if (data_.end) sums.u[static_cast<size_t>(T - 1) * K_ + k] += A[edge(K_ + 1, k)];
+    }
+  }
+  void list_losses(int64_t block, ChainSums& sums) const {
+    sums.loss.resize(static_cast<size_t>(length(block)) * K_);
+    for (int t = 0; t < length(block); ++t)
+      for (int k = 0; k < K_; ++k) {
+        const int64_t r = row(block, t);
+        sums.loss[static_cast<size_t>(t) * K_ + k] =
+            data_.node_weight[r] * data_.cost[static_cast<size_t>(data_.truth[r]) * K_ + k];
+      }
   }
 
   struct Ranked {

@@ -131,6 +131,8 @@ class Explicit {
   void apply(const Scratch& s, Target W, double c) const {
     for (int32_t j : s.touched) W[j] += c * s.dense[j];
   }
+  void shift(Scratch&, double) const {  // scores are read off W itself
+  }
 
  private:
   const Data& data_;

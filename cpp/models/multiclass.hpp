@@ -30,6 +30,7 @@ class Multiclass {
   using Label = int32_t;
   using Data = MulticlassData;
   static constexpr bool given_planes = false;
+  static constexpr bool one_label = true;
 
   struct Term {
     int label;
@@ -137,6 +138,12 @@ class Multiclass {
     }
     for (const Term& t : s.move)
       data_.features->add_column(s.block, W, stride_, t.label, static_cast<To>(c * t.c));
+  }
+
+  // The scores of the open block after W += c * move.
+  void shift(Scratch& s, double c) const {
+    for (const Term& t : s.move)
+      s.scores[t.label] += static_cast<Real>(c * t.c * data_.features->norms[s.block]);
   }
 
   // W[:, label] += c x for all terms of the move in one walk over the row (not under a kernel).

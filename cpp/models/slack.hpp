@@ -13,6 +13,7 @@
 #include <limits>
 #include <vector>
 
+#include "models/chain_sums.hpp"
 #include "models/hull.hpp"
 #include "simd.hpp"
 
@@ -81,6 +82,21 @@ class SlackRescaled : public Base {
   void build_mixture(Scratch& s, int64_t block, const Label* outputs, const double* c, int n) const {
     s.outputs.assign(outputs, outputs + static_cast<size_t>(n) * Base::output_size(block));
     gather(s, block, c, n);
+  }
+
+  // The scores of the open block after W += c * move.
+  void shift(Scratch& s, double c) const
+    requires requires(const Base& b, typename Base::Scratch& own) { b.shift(own, 1.0); }
+  {
+    Base::shift(s, c);
+    s.margin_of_truth = Base::score(s, s.truth.data());
+  }
+  void list_scores(Scratch& s, ChainSums& sums) const
+    requires requires(const Base& b, typename Base::Scratch& own, ChainSums& all) { b.list_scores(own, all); }
+  {
+    Base::list_scores(s, sums);
+    Base::list_losses(s.block, sums);
+    sums.constant = s.scale;
   }
 
  private:

@@ -116,6 +116,10 @@ class LatentSVM(StructuralSVM):
     ) -> LatentSVM:
         """Train on observed outputs Y; callbacks are told of the steps of every round."""
         self._check_shared()
+        if self.hinge != "max":
+            raise ValueError(
+                f"LatentSVM: hinge must be 'max', got {self.hinge!r}; StructuralSVM takes 'sum'"
+            )
         if isinstance(self.max_rounds, bool) or not isinstance(self.max_rounds, int | np.integer):
             raise ValueError(f"max_rounds must be a whole number, got {self.max_rounds!r}")
         check_positive("max_rounds", self.max_rounds)

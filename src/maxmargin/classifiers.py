@@ -21,6 +21,7 @@ from maxmargin.models.base import Examples
 from maxmargin.models.binary import Binary
 from maxmargin.models.flat import FlatModel
 from maxmargin.models.multiclass import Multiclass
+from maxmargin.problem import Formulation
 from maxmargin.problem.problem import check_weights
 
 
@@ -166,7 +167,7 @@ class FlatSVC(SolverMixin, ClassifierMixin, BaseEstimator):
 
 
 class MulticlassSVC(FlatSVC):
-    """Multiclass support vector classifier in the form of Crammer and Singer.
+    """Multiclass support vector classifier in the form of Crammer and Singer, or of Weston and Watkins.
 
     Minimises 1/2 |W|^2 + C sum_i v_i max_y [cost(y_i, y) + <w_y - w_{y_i}, x_i>], the intercept being
     the weight of a constant feature 1, regularised like the rest unless told otherwise.
@@ -179,6 +180,7 @@ class MulticlassSVC(FlatSVC):
     penalized_intercept : bool
         Whether 1/2 |w|^2 counts the intercept; False takes more time.
     class_weight : dict, "balanced" or None
+    hinge : "max", as above, or "sum" over y other than y_i of max(0, .): the form of Weston and Watkins
     solver, tol, max_passes, max_seconds, warm_start, n_jobs, random_state, verbose
         As in ``StructuralSVM``. A problem of at most 10,000 examples x features x classes is solved
         to rounding, whatever tol, if that takes at most 300 passes more.
@@ -188,6 +190,41 @@ class MulticlassSVC(FlatSVC):
     coef_ : array of shape (K, d);  intercept_ : array of shape (K,);  classes_ : array of shape (K,)
     certificate_, history_, solver_, support_ : as in ``StructuralSVM``
     """
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        loss: Any = "zero-one",
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        solver: Any = "auto",
+        tol: float = 1e-3,
+        max_passes: float = 1000,
+        max_seconds: float | None = None,
+        warm_start: bool = False,
+        n_jobs: Any = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        hinge: str = "max",
+    ):
+        super().__init__(
+            C=C,
+            loss=loss,
+            fit_intercept=fit_intercept,
+            class_weight=class_weight,
+            solver=solver,
+            tol=tol,
+            max_passes=max_passes,
+            max_seconds=max_seconds,
+            warm_start=warm_start,
+            n_jobs=n_jobs,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.hinge = hinge
+
+    def _formulation(self) -> Formulation:
+        return Formulation(self.hinge)
 
     def _model(self, y: np.ndarray) -> Multiclass:
         return Multiclass(loss=self.loss, bias=1.0 if self.fit_intercept else None)

@@ -223,6 +223,10 @@ class SolverMixin:
         me: Any = self
         for name in self._needs():
             raise ValueError(f"partial_fit: {name} must be None; fit takes it")
+        if self._formulation().hinge != "max":
+            raise ValueError(
+                f"partial_fit solves hinge='max' only, got {self._formulation()}; use fit"
+            )
         check_lengths(X, Y)
         past: Past | None = getattr(self, "memory_", None)
         model = (
@@ -282,7 +286,12 @@ def warn_not_converged(result: Result) -> None:
     """Say what was reached and what to do."""
     c = result.certificate
     advice = "raise max_passes or max_seconds, raise tol, lower C, or scale the features"
-    if not c.exact:
+    if result.status is Status.REDUCED:
+        advice = (
+            f"the problem reduced to the {c.support} outputs with multipliers is solved (its gap: "
+            f"{c.reduced_gap:.3g}); what all other outputs add to the sum is not known well enough"
+        )
+    elif not c.exact:
         advice = "the model's argmax is not exact, or no exact pass was made: the gap is not proven"
     elif result.status is Status.INEXACT:
         advice = (
@@ -314,7 +323,8 @@ class StructuralSVM(SolverMixin, BaseEstimator):
     C : float
         Weight of the risk. The papers' lambda form is C = 1 / (lambda n).
     hinge, rescaling : str
-        The formulation: hinge="max", rescaling="margin" (as above) or "slack" (Delta times 1 + <w, psi>).
+        The formulation: rescaling="margin" (as above) or "slack" (Delta times 1 + <w, psi>); hinge="max" (as
+        above) or "sum": sum_y max(0, .) in place of max_y.
     solver : str or solvers.Solver
         "auto", a name of ``solvers.SOLVERS``, or an instance with options such as solvers.OneSlack(cache=5).
     tol : float

@@ -23,6 +23,7 @@ class Status(str, Enum):
     INEXACT = "inexact oracle"
     PASSES_MADE = "passes made"
     CACHE_FULL = "cache full"
+    REDUCED = "reduced problem solved"
 
 
 class History:

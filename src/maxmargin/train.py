@@ -70,7 +70,8 @@ class Run:
         bounds = certify_state(self.problem, w, support, given)
         self.oracle_calls += self.problem.n_blocks if given is None else 0
         self.seen = min(self.seen, bounds.seen)
-        if bounds.primal < self.primal:
+        # While nothing bounds the primal (hinge="sum" has such points) the last w is as good as any.
+        if bounds.primal < self.primal or math.isinf(self.primal):
             self.primal, self.w = bounds.primal, w
         if bounds.dual > self.dual:
             self.dual, self.support = bounds.dual, support
@@ -97,6 +98,8 @@ class Run:
         """The certified gap may be small enough; or all that the argmax finds is, and more would not help."""
         if self.gap <= goal and self.problem.bounded:
             self.status = Status.SOLVED
+        elif self.problem.summed:
+            return  # what was seen of a sum says nothing of the rest
         elif gap_between(self.seen, self.dual, self.problem.total) <= goal:
             self.status = Status.INEXACT
 
@@ -193,7 +196,7 @@ def train(
         conclude(run, state)
     if run.proven:
         run.settle(run.tol)
-    result = finish(run)
+    result = finish(run, solver.reduced_gap(problem, state))
     for callback in callbacks:
         callback.on_end(run.progress())
     return result
@@ -202,6 +205,9 @@ def train(
 def advance(run: Run, state: Any, callbacks: Sequence[Callback], certify_every: int | None) -> None:
     """One step, an exact pass where it is due, and the decision to go on."""
     report = run.solver.step(run.problem, state)
+    if report.ended and report.oracle_calls == 0 and run.certified == run.steps:
+        run.status = Status(report.ended)  # nothing has moved since the last exact pass
+        return
     run.oracle_calls += report.oracle_calls
     run.steps += 1
     asked = certify_every is not None and run.steps % certify_every == 0
@@ -246,7 +252,7 @@ def estimate(run: Run, state: Any) -> None:
     run.proven = False
 
 
-def finish(run: Run) -> Result:
+def finish(run: Run, reduced_gap: float) -> Result:
     """The certificate of the best point."""
     assert run.w is not None and run.support is not None and run.status is not None
     exact = run.problem.bounded and run.proven
@@ -263,5 +269,6 @@ def finish(run: Run) -> Result:
         seconds=run.seconds,
         status=run.status.value,
         relaxed=run.support.relaxed,
+        reduced_gap=reduced_gap,
     )
     return Result(run.w, run.support, certificate, run.history, run.status, run.solver.name)

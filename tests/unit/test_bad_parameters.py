@@ -118,7 +118,7 @@ class NeverAsked:
 @pytest.mark.parametrize(
     "settings, patterns",
     [
-        ({"hinge": "sum"}, ["hinge", "sum", "max"]),
+        ({"hinge": "sum", "solver": "proximal"}, ["hinge", "sum", "sdcd", "one-slack", "n-slack"]),
         ({"hinge": "soft"}, ["hinge", "soft", "max"]),
         ({"rescaling": "both"}, ["rescaling", "both", "margin"]),
         ({"nonnegative": [0], "solver": "one-slack"}, ["nonnegative", "sda"]),

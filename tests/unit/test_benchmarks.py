@@ -299,3 +299,28 @@ def test_large_domains_run_small(tmp_path):
     for name in ("domain", "curves"):
         assert rows_of(tmp_path / f"{name}.csv")
         assert (tmp_path / f"{name}.png").stat().st_size > 0
+
+
+def test_summed_error_runs_small(tmp_path: Path) -> None:
+    from benchmarks.papers.summed_error.__main__ import PARTS, main
+    from benchmarks.papers.summed_error.paper import ACCURACY, SECONDS, entry
+
+    results = main(["--small", "--folds", "0", "--out", str(tmp_path)])
+    assert list(results) == list(PARTS)
+    for part in PARTS:
+        assert rows_of(tmp_path / f"{part}.csv")
+    rows = results["ocr"]
+    assert len(rows) == 3 * 3  # weights, methods
+    assert all(row["finished"] for row in rows)
+    whole = [row for row in rows if row["method"] == "sdcd, all violators"]
+    assert all(row["status"] == "solved" and row["gap"] <= 0.01 for row in whole)
+    for row in rows:  # a reduced problem has the smaller optimum
+        top = next(other for other in whole if other["C"] == row["C"])
+        assert row["dual"] <= top["primal"] * (1 + 1e-12)
+    assert min(row["distance"] for row in results["figure1"]) == 0
+    assert any("accuracy" in row for row in results["figure2"])
+    assert [row["method"] for row in results["table5"]] == ["sdcd", "sdm"] * 2
+    for name in ("figure1", "figure2"):
+        assert (tmp_path / f"{name}.png").stat().st_size > 0
+    assert entry(ACCURACY, "sdcd", 0.01, 0) == 74.43
+    assert entry(SECONDS, "cutting planes", 1.0, 9) == 3822.71

@@ -44,6 +44,8 @@ class OracleError(ValueError):
     """A model's argmax contradicts its own features or loss."""
 
 
+LISTED = 10_000  # violators of an example that a sum lists one by one; more are bracketed
+WORK = 20_000_000  # steps of such a bracket, about
 NOISE = 1e-6  # relative: scores of two outputs that differ by less are equal
 
 
@@ -89,6 +91,10 @@ class Examples(ABC):
     enumerates: bool = False
     kernelised: bool = False  # a step changes all of w: in double precision and by one thread
     core: Any = None  # the compiled data set, where there is one
+    sums_exact: bool = False  # ``sums`` tries every output: floors and ceilings are equal
+    sums_bounded: bool = (
+        False  # ``sums`` has proven ceilings, which may be infinite for want of room
+    )
 
     @abstractmethod
     def slacks(self, w: np.ndarray, n_jobs: int, rescaling: str = "margin") -> np.ndarray:
@@ -150,6 +156,26 @@ class Examples(ABC):
     def relaxed_bounds(self, w: np.ndarray, n_jobs: int) -> tuple[np.ndarray, np.ndarray]:
         """Slacks of the linear relaxation as far as they were found, and what they cannot exceed."""
         return self.slack_bounds(w, n_jobs)
+
+    def sums(
+        self, w: np.ndarray, n_jobs: int, rescaling: str = "margin"
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """sum_y max(0, s_i(y)) of every example, from below and from above (hinge="sum").
+
+        Where nothing is known but the argmax: no less than its slack, and no bound above.
+        """
+        found = self.slacks(w, n_jobs, rescaling)
+        return found, np.full_like(found, np.inf)
+
+    def distinct(self, blocks: np.ndarray, outputs: Any, rescaling: str = "margin") -> bool:
+        """Whether no output of a block stands twice."""
+        sizes, labels = self.output_sizes(blocks), np.ascontiguousarray(outputs)
+        if (sizes == 1).all():
+            pairs = blocks * (int(labels.max(initial=0)) + 1) + labels
+            return len(np.unique(pairs)) == len(blocks)
+        ends = np.cumsum(sizes)
+        places = zip(blocks.tolist(), (ends - sizes).tolist(), ends.tolist(), strict=True)
+        return len({(i, labels[a:b].tobytes()) for i, a, b in places}) == len(blocks)
 
     def output_sizes(self, blocks: np.ndarray) -> np.ndarray:
         """How many entries of ``Support.outputs`` an output of each of these blocks takes."""
@@ -220,6 +246,15 @@ class CompiledExamples(Examples):
     def takes_metric(self) -> bool:
         """Whether the core's dual state knows priors with several scales, and bounds."""
         return hasattr(getattr(core, self.state_name("margin", False)), "set_metric")
+
+    def box_name(self, rescaling: str) -> str:
+        """The core's box of multipliers for these examples (hinge="sum")."""
+        return f"{self.kind}{'Slack' if rescaling == 'slack' else ''}Box"
+
+    def sums(
+        self, w: np.ndarray, n_jobs: int, rescaling: str = "margin"
+    ) -> tuple[np.ndarray, np.ndarray]:
+        return self.exactly(rescaling).sums(w, n_jobs, LISTED, WORK)
 
     def knows(self, outputs: np.ndarray, blocks: np.ndarray) -> bool:
         """Whether outputs of these blocks that were kept before hold this model's labels only."""

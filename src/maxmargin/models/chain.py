@@ -42,6 +42,7 @@ class ChainExamples(CompiledExamples):
     """Sequences in the core."""
 
     kind = "Chain"
+    sums_bounded = True
 
     def __init__(self, rows: FeatureRows, labels: LabelSet, data: Any):
         self.rows, self.labels, self.core = rows, labels, data

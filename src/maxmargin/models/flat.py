@@ -24,6 +24,7 @@ class FlatExamples(CompiledExamples):
     """Rows with a label each, in the core."""
 
     enumerates = True
+    sums_exact = sums_bounded = True
 
     def __init__(self, rows: FeatureRows, labels: LabelSet, data: Any):
         self.rows, self.labels, self.core = rows, labels, data

@@ -59,6 +59,9 @@ class GrammarExamples(CompiledExamples):
     def knows(self, outputs: np.ndarray, blocks: np.ndarray) -> bool:
         return self.ask.knows(blocks, np.ascontiguousarray(outputs, dtype=np.int32))
 
+    def output_sizes(self, blocks: np.ndarray) -> np.ndarray:
+        return np.diff(self.first)[blocks]
+
     def decode(self, i: int, codes: np.ndarray) -> Tree:
         """The tree of sentence i from the numbers of its derivation."""
         return self.model.rule_table_.decode(codes.tolist(), self.sentences[i])

@@ -114,6 +114,10 @@ class JointKernel(BaseEstimator):
             known = self._known.keep(x, outputs, psi)
         return known
 
+    def outputs(self, x: Any) -> list:
+        """All outputs of x."""
+        return self.features(x)[0]
+
     def joint_feature(self, x: Any, y: Any) -> np.ndarray:
         """Psi(x, y)."""
         outputs, psi = self.features(x)

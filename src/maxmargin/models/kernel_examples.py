@@ -74,6 +74,7 @@ class KernelExamples(Examples):
         self.plain = outer.bind_rows(units, Y, node_weight)
         self.n, self.dimension = self.plain.n, model.size_joint_feature
         self.enumerates = self.plain.enumerates
+        self.sums_exact, self.sums_bounded = self.plain.sums_exact, self.plain.sums_bounded
         self.gram: GramRows | None = None
         if Y is not None and same_rows(rows, model.centres_):
             self.rows = model.centres_  # one copy is enough
@@ -119,6 +120,18 @@ class KernelExamples(Examples):
     def state_name(self, rescaling: str, single: bool) -> str:
         """The core's dual state for these examples, in double precision."""
         return self.plain.state_name(rescaling, False)
+
+    def box_name(self, rescaling: str) -> str:
+        """The core's box of multipliers for these examples."""
+        return self.plain.box_name(rescaling)
+
+    def sums(
+        self, w: np.ndarray, n_jobs: int, rescaling: str = "margin"
+    ) -> tuple[np.ndarray, np.ndarray]:
+        return self.plain.sums(self.values(w), n_jobs, rescaling)
+
+    def output_sizes(self, blocks: np.ndarray) -> np.ndarray:
+        return self.plain.output_sizes(blocks)
 
     def knows(self, outputs: np.ndarray, blocks: np.ndarray) -> bool:
         """Whether outputs that were kept before hold this model's labels only."""

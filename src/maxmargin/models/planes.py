@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from maxmargin.models.base import NOISE, CompiledExamples, Examples, beaten
 
 Vector = tuple[np.ndarray, np.ndarray]  # sorted indices (int32) and values of a sparse vector
+
+
+def key_of(plane: tuple[float, Vector]) -> tuple[float, bytes, bytes]:
+    """What tells a plane from others."""
+    offset, (index, value) = plane
+    return offset, index.tobytes(), value.tobytes()
 
 
 class PlaneExamples(Examples):
@@ -28,6 +36,19 @@ class PlaneExamples(Examples):
         self, blocks: Sequence[int], w: np.ndarray, rescaling: str = "margin"
     ) -> list[tuple[float, Vector]]:
         """Offset and vector of the worst plane of each of these blocks."""
+
+    def every_plane(self, i: int, rescaling: str = "margin") -> list[tuple[float, Vector]]:
+        """The planes of all outputs of an example but the true one, where ``sums_exact``."""
+        raise NotImplementedError
+
+    def distinct(self, blocks: np.ndarray, outputs: Any, rescaling: str = "margin") -> bool:
+        """Whether no plane of a block stands more often than outputs have it: once, unless all are known."""
+        seen = Counter(zip(blocks.tolist(), map(key_of, outputs), strict=True))
+        again = {block for (block, _), times in seen.items() if times > 1}
+        if again and not self.sums_exact:
+            return False
+        known = Counter((i, key_of(p)) for i in again for p in self.every_plane(i, rescaling))
+        return all(seen[k] <= known[k] for k in seen if k[0] in again)
 
     def worst_outputs(
         self, w: np.ndarray, n_jobs: int, rescaling: str = "margin"
@@ -84,12 +105,28 @@ class CompiledPlanes(PlaneExamples):
     def __init__(self, base: CompiledExamples):
         self.base = base
         self.n, self.dimension, self.enumerates = base.n, base.dimension, base.enumerates
+        self.sums_exact, self.sums_bounded = base.sums_exact, base.sums_bounded
 
     def is_exact(self, rescaling: str) -> bool:
         return self.base.is_exact(rescaling)
 
     def is_bounded(self, rescaling: str) -> bool:
         return self.base.is_bounded(rescaling)
+
+    def sums(
+        self, w: np.ndarray, n_jobs: int, rescaling: str = "margin"
+    ) -> tuple[np.ndarray, np.ndarray]:
+        return self.base.sums(w, n_jobs, rescaling)
+
+    def every_plane(self, i: int, rescaling: str = "margin") -> list[tuple[float, Vector]]:
+        """One plane for each label: an output is a label where all can be tried."""
+        block, one, planes = np.array([i]), np.ones(1), []
+        for label in range(len(self.base.labels)):
+            offset, vector = self.base.combine(block, one, np.array([label], np.int32), rescaling)
+            index = np.flatnonzero(vector).astype(np.int32)
+            if len(index) or offset:
+                planes.append((offset, (index, vector[index])))
+        return planes
 
     def oracle(self, blocks, w, rescaling="margin"):
         return self._ask(np.asarray(blocks, dtype=np.int64), w, 1, rescaling)
@@ -164,3 +201,22 @@ class PlaneCache:
             if j > 1:
                 kept.insert(0, kept.pop(j - 1))
         return slacks, found
+
+
+class PlaneTable:
+    """All planes of all blocks as one sparse matrix."""
+
+    def __init__(self, planes: list[list[tuple[float, Vector]]], dimension: int):
+        self.n = len(planes)
+        self.owner = np.repeat(np.arange(self.n), [len(own) for own in planes])
+        flat = [plane for own in planes for plane in own]
+        self.offsets = np.array([offset for offset, _ in flat], dtype=np.float64)
+        ends = np.concatenate([[0], np.cumsum([len(index) for _, (index, _) in flat])])
+        index = np.concatenate([i for _, (i, _) in flat] or [np.empty(0, np.int32)])
+        value = np.concatenate([v for _, (_, v) in flat] or [np.empty(0)])
+        self.vectors = sp.csr_matrix((value, index, ends), shape=(len(flat), dimension))
+
+    def sums(self, w: np.ndarray) -> np.ndarray:
+        """sum_y max(0, s_i(y)) of every block."""
+        violations = np.maximum(self.offsets + self.vectors @ w, 0.0)
+        return np.bincount(self.owner, violations, minlength=self.n)

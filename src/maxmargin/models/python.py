@@ -18,7 +18,7 @@ from maxmargin.models.base import (
     check_lengths,
     check_protocol,
 )
-from maxmargin.models.planes import PlaneExamples, Vector
+from maxmargin.models.planes import PlaneExamples, PlaneTable, Vector
 from maxmargin.models.search import search_slack
 from maxmargin.runtime.executor import map_chunks
 
@@ -72,6 +72,8 @@ class PythonExamples(PlaneExamples):
         self.n = X.shape[0] if hasattr(X, "shape") else len(X)
         self.dimension = int(model.size_joint_feature)
         self.exact = bool(getattr(model, "exact", True))
+        self.sums_exact = self.sums_bounded = callable(getattr(model, "outputs", None))
+        self._table: tuple[str, PlaneTable] | None = None
         self._truth: list[Vector | None] = [None] * self.n
 
     def features(self, i: int, y: Any) -> np.ndarray:
@@ -108,6 +110,26 @@ class PythonExamples(PlaneExamples):
         if not finite:
             raise OracleError(f"joint_feature of example {i} contains NaN or infinity")
         return loss, (index, value)
+
+    def every_plane(self, i: int, rescaling: str = "margin") -> list[tuple[float, Vector]]:
+        """The planes of all outputs, as the model's ``outputs`` lists them."""
+        planes = [self.difference(i, y) for y in self.model.outputs(self.X[i])]
+        if not any(loss == 0 and len(index) == 0 for loss, (index, _) in planes):
+            raise OracleError(f"outputs of example {i} does not list the true output")
+        if rescaling == "slack":
+            planes = [(loss, (index, loss * value)) for loss, (index, value) in planes]
+        return [p for p in planes if p[0] != 0 or p[1][1].any()]
+
+    def sums(
+        self, w: np.ndarray, n_jobs: int, rescaling: str = "margin"
+    ) -> tuple[np.ndarray, np.ndarray]:
+        if not self.sums_exact:
+            return super().sums(w, n_jobs, rescaling)
+        if self._table is None or self._table[0] != rescaling:
+            planes = [self.every_plane(i, rescaling) for i in range(self.n)]
+            self._table = rescaling, PlaneTable(planes, self.dimension)
+        found = self._table[1].sums(w)
+        return found, found
 
     def fingerprint(self, rescaling: str = "margin") -> str:
         """Kept planes hold vectors: they are worth nothing for other examples or another rescaling."""

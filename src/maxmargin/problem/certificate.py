@@ -20,9 +20,11 @@ class Certificate:
     """Bounds on the optimum, whether they are proven, and what they cost.
 
     ``exact`` is False where the model's argmax may miss the best output and no ceiling is known, or no
-    exact pass was made: the primal is then an estimate and the gap is not proven. ``status`` is a sentence
-    on why training ended. ``relaxed``: the bounds are those of the linear relaxation of the argmax, whose
-    optimum is at least that of the problem itself; ``primal`` is an upper bound on both.
+    exact pass was made: the primal is then an estimate and the gap is not proven; with hinge="sum" it is
+    infinite. ``status`` is a sentence on why training ended. ``relaxed``: the bounds are those of the linear
+    relaxation of the argmax, whose optimum is at least that of the problem itself; ``primal`` is an upper
+    bound on both. ``reduced_gap`` is the gap of the problem whose outputs are those that were kept, where
+    hinge="sum" and not all outputs can be tried; else NaN.
     """
 
     primal: float
@@ -37,6 +39,7 @@ class Certificate:
     seconds: float = 0.0
     status: str = "certified"
     relaxed: bool = False
+    reduced_gap: float = float("nan")
 
     def __str__(self) -> str:
         proof = "proven" if self.exact else "not proven"
@@ -92,5 +95,7 @@ def certify_state(
     else:
         slacks, ceilings = slacks_and_ceilings(problem, w, support, slacks)
         seen = problem.objective(w, slacks)
-        primal = problem.objective(w, np.maximum(slacks, ceilings)) if problem.bounded else seen
+        # A sum without a ceiling is infinite, for all that is known.
+        proven = problem.bounded or problem.summed
+        primal = problem.objective(w, np.maximum(slacks, ceilings)) if proven else seen
     return Bounds(primal, problem.dual_objective(support), slacks, seen)

@@ -2,6 +2,7 @@
 
 P(w) = R(w) + sum_i mass_i xi_i(w),     mass_i = C v_i
 D(a) = sum a Delta - R*(- sum a psi),   a >= 0, sum_y a_i(y) = mass_i
+hinge="sum":  xi_i(w) = sum_y max(0, s_i(y)),   0 <= a_i(y) <= mass_i; outputs that a leaves out have a = 0
 """
 
 from __future__ import annotations
@@ -52,13 +53,22 @@ class Problem:
         self.regularizer.settle(self.total)
 
     @property
+    def summed(self) -> bool:
+        """Whether a slack is the sum over all violating outputs."""
+        return self.formulation.hinge == "sum"
+
+    @property
     def exact(self) -> bool:
         """Whether an exact pass finds every slack."""
+        if self.summed:
+            return self.examples.sums_exact
         return self.examples.is_exact(self.rescaling)
 
     @property
     def bounded(self) -> bool:
         """Whether an exact pass has a proven ceiling for every slack."""
+        if self.summed:
+            return self.examples.sums_bounded
         return self.examples.is_bounded(self.rescaling)
 
     @property
@@ -94,11 +104,15 @@ class Problem:
     def slacks(self, w: np.ndarray) -> np.ndarray:
         """xi_i(w) of every block, by an exact pass."""
         w = np.ascontiguousarray(w, dtype=np.float64)
+        if self.summed:
+            return self.examples.sums(w, self.n_jobs, self.rescaling)[0]
         return self.examples.slacks(w, self.n_jobs, self.rescaling)
 
     def slack_bounds(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """xi_i(w) as far as the argmax found it, and what it cannot exceed."""
         w = np.ascontiguousarray(w, dtype=np.float64)
+        if self.summed:
+            return self.examples.sums(w, self.n_jobs, self.rescaling)
         return self.examples.slack_bounds(w, self.n_jobs, self.rescaling)
 
     def relaxed_bounds(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -109,11 +123,16 @@ class Problem:
     def objective(self, w: np.ndarray, slacks: np.ndarray | None = None) -> float:
         """P(w) by definition; at the ceilings of the slacks where the argmax is a search that has them."""
         if slacks is None:
-            slacks = self.slacks(w) if self.exact or not self.bounded else self.slack_bounds(w)[1]
-        return self.regularizer.value(np.asarray(w)) + dot(self.mass, slacks)
+            found = self.exact or not (self.bounded or self.summed)
+            slacks = self.slacks(w) if found else self.slack_bounds(w)[1]
+        # An infinite ceiling of an example without weight does not count.
+        risk = dot(self.mass[self.active], slacks[self.active])
+        return self.regularizer.value(np.asarray(w)) + risk
 
     def check_feasible(self, support: Support) -> None:
         """Refuse multipliers that are no dual point of this problem."""
+        if self.summed:
+            return self.check_box(support)
         a = support.multipliers
         sums = np.bincount(support.blocks, a, minlength=self.n_blocks)
         if support.partial:  # the other blocks have theirs on the true output
@@ -124,6 +143,18 @@ class Problem:
             )
         if (a < 0).any() or not np.allclose(sums, self.mass, rtol=1e-9, atol=1e-300):
             raise ValueError("the multipliers are not feasible for this problem")
+
+    def check_box(self, support: Support) -> None:
+        """The same for hinge="sum": no multiplier above its block's mass, no output twice."""
+        a, blocks = support.multipliers, support.blocks
+        if len(blocks) and (blocks.min() < 0 or blocks.max() >= self.n_blocks):
+            raise ValueError(
+                f"the multipliers are those of {blocks.max() + 1} examples, but X has {self.n_blocks}"
+            )
+        if (a < 0).any() or (a > self.mass[blocks]).any():
+            raise ValueError("the multipliers are not feasible for this problem")
+        if not self.examples.distinct(blocks, support.outputs, self.rescaling):
+            raise ValueError("the multipliers name an output twice")
 
     def dual_objective(self, support: Support) -> float:
         """D(a) by definition, from the multipliers alone; refuses a point that is not feasible."""

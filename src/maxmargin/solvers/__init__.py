@@ -8,12 +8,14 @@ from maxmargin.solvers.dual_coordinate import DualCoordinate
 from maxmargin.solvers.fasole import Fasole
 from maxmargin.solvers.gdmm import Gdmm
 from maxmargin.solvers.proximal import Proximal
+from maxmargin.solvers.sdcd import SDCD
 from maxmargin.solvers.streaming import Streaming
 from maxmargin.solvers.subgradient import Subgradient
 
 __all__ = [
     "BCFW",
     "SDA",
+    "SDCD",
     "SDM",
     "SOLVERS",
     "DualCoordinate",

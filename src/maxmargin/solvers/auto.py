@@ -14,6 +14,7 @@ from maxmargin.solvers.dual_coordinate import DualCoordinate
 from maxmargin.solvers.fasole import Fasole
 from maxmargin.solvers.gdmm import Gdmm
 from maxmargin.solvers.proximal import Proximal
+from maxmargin.solvers.sdcd import SDCD
 from maxmargin.solvers.streaming import Streaming
 from maxmargin.solvers.subgradient import Subgradient
 
@@ -31,6 +32,7 @@ SOLVERS: dict[str, type[Solver]] = {
         Streaming,
         Gdmm,
         Subgradient,
+        SDCD,
     )
 }
 
@@ -44,8 +46,12 @@ def compatible(formulation: Formulation, needs: tuple[str, ...] = ()) -> list[st
     ]
 
 
-def automatic(problem: Problem | None, needs: tuple[str, ...] = ()) -> Solver:
+def automatic(
+    problem: Problem | None, needs: tuple[str, ...] = (), formulation: Formulation | None = None
+) -> Solver:
     """The choice of ``solver="auto"``."""
+    if formulation is not None and formulation.hinge == "sum":
+        return SDCD()
     if problem is not None and problem.n_blocks == 1 and NONNEGATIVE not in needs:
         # One slack: dual ascent over blocks has nothing to sweep, and every oracle call is a cut.
         return OneSlack()
@@ -70,7 +76,7 @@ def make_solver(
     if isinstance(solver, Solver):
         made = solver
     elif solver == "auto":
-        made = automatic(problem, needs)
+        made = automatic(problem, needs, formulation)
     elif isinstance(solver, str) and solver in SOLVERS:
         made = SOLVERS[solver]()
     else:
@@ -81,6 +87,10 @@ def make_solver(
         able = "; ".join(str(f) for f in made.formulations)
         advice = f"solvers that can: {others}" if others else f"this version solves {able}"
         raise ValueError(f"solver {made.name!r} does not solve {formulation}; {advice}")
+    if formulation.hinge == "sum" and needs:
+        raise ValueError(
+            f"hinge='sum' is solved for 1/2 |w|^2 alone: {' and '.join(needs)} must be None"
+        )
     missing = [name for name in needs if name not in made.honoured()]
     if missing:
         raise ValueError(

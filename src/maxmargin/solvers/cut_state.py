@@ -67,7 +67,7 @@ class Cuts:
     pulls: np.ndarray  # <g_c, center>
     hessian: np.ndarray
     vectors: tuple[np.ndarray | sp.csr_matrix, ...]
-    points: tuple[Support, ...]  # each cut as a dual point of its own
+    points: tuple[Any, ...]  # each cut as a dual point of its own
 
     @classmethod
     def none(cls) -> Cuts:
@@ -76,7 +76,7 @@ class Cuts:
         return cls(empty, empty, empty, np.empty(0, np.int64), empty, np.empty((0, 0)), (), ())
 
     def grown(
-        self, offset: float, vector: np.ndarray, image: np.ndarray, pull: float, point: Support
+        self, offset: float, vector: np.ndarray, image: np.ndarray, pull: float, point: Any
     ) -> Cuts:
         """One more cut, without a multiplier: a row of the Hessian."""
         row = np.array([inner(g, image) for g in self.vectors] + [vector @ image])
@@ -123,6 +123,8 @@ class CutState:
     cuts: Cuts = field(default_factory=Cuts.none)
     proximity: float = 0.0  # k of the proximal term k/2 |w - center|^2
     center: np.ndarray | None = None
+    settled: bool = False  # no further cut would help
+    lasting: bool = True  # what was seen of the primal at an earlier w still holds
 
     @property
     def beta(self) -> np.ndarray:
@@ -134,7 +136,7 @@ class CutState:
         problem: Problem,
         offset: float,
         vector: np.ndarray,
-        point: Support,
+        point: Any,
         beta: np.ndarray | None = None,
     ) -> None:
         """A new cut; `beta` are the multipliers of all from then on, where given."""
@@ -143,11 +145,27 @@ class CutState:
         cuts = self.cuts.grown(offset, vector, image, pull, point)
         self.cuts = cuts if beta is None else replace(cuts, beta=beta)
 
+    def ask(self, problem: Problem) -> Cut:
+        """A cut of the oracle at w, which the cache learns."""
+        cut = problem.cut(self.w)
+        if self.cache is not None:
+            self.cache.add(cut.outputs)
+            if not problem.exact:  # what is known may be better than what was found
+                cut = problem.cut(self.w, self.cache)
+        return cut
+
+    def ask_cache(self, problem: Problem) -> Cut:
+        """A cut of kept outputs at w."""
+        return problem.cut(self.w, self.cache)
+
     def add_cut(self, problem: Problem, cut: Cut) -> None:
         """A cut of the oracle or of the cache."""
-        point = Support(self.everything, problem.mass, slim(cut.outputs))
-        self.add(problem, cut.offset, cut.vector, point)
+        self.add(problem, cut.offset, cut.vector, self.point(problem, cut))
         self.rounds += 1
+
+    def point(self, problem: Problem, cut: Cut) -> Any:
+        """A cut as a dual point."""
+        return Support(self.everything, problem.mass, slim(cut.outputs))
 
     def mixed(self, beta: np.ndarray) -> np.ndarray:
         """sum_c beta_c g_c."""
@@ -229,8 +247,12 @@ class CutState:
             return
         offset, vector = float(self.cuts.offsets @ self.beta), self.mixed(self.beta)
         whole = CutState(self.tol, self.w, self.everything)
-        whole.add(problem, offset, vector, self.merged(problem), beta=np.ones(1))
+        whole.add(problem, offset, vector, self.mixture(problem), beta=np.ones(1))
         self.cuts = whole.cuts
+
+    def mixture(self, problem: Problem) -> Any:
+        """The point that beta stands for, as one."""
+        return self.merged(problem)
 
     def support(self) -> Support:
         """The multipliers of the blocks: those of each cut, times its own."""

@@ -12,6 +12,9 @@ enough, the oracle is not asked.
 
 NSlack, Algorithms 1 and 2. Every block has its own working set of outputs; after each batch of blocks the
 quadratic program over all working sets is solved from where it stands.
+
+With hinge="sum" (Balamurugan, Shevade and Babu, Section III) the slack of a block is a maximum over sets of
+outputs, attained by all violators: the same two methods, with sets of kept violators for outputs.
 """
 
 from __future__ import annotations
@@ -21,17 +24,22 @@ from typing import ClassVar
 
 import numpy as np
 
-from maxmargin.problem import Problem, Support
+from maxmargin.problem import Formulation, Problem, Support
+from maxmargin.problem.formulation import HINGES, RESCALINGS
 from maxmargin.problem.plane import Cut
 from maxmargin.problem.regularizer import PRIOR
 from maxmargin.solvers.base import Solver, StepReport, option
+from maxmargin.solvers.box_state import MOST, BoxState, open_box
 from maxmargin.solvers.cut_state import CutState, Point, unslim
 from maxmargin.solvers.dual_state import DualState, open_state
+from maxmargin.solvers.sdcd import REDUCED
+from maxmargin.solvers.set_cuts import SetCuts, open_set_cuts, warm_point
 
 CACHED_PART = 0.3  # of the last gap that a cut of the cache must see to be worth a round
 CACHED_ROUNDS = 100  # cuts of the cache between two of the oracle, at most
 WEIGHTS = (1e-3, 3.0)  # of the proximal term, least and most
 LOOSER, TIGHTER = 0.7, 1.5
+EVERY_FORMULATION = tuple(Formulation(h, r) for h in HINGES for r in RESCALINGS)
 
 
 @dataclass(frozen=True)
@@ -47,21 +55,27 @@ class OneSlack(Solver):
     cache : int or None
         Last outputs of each example that are tried before the oracle; 0: none; None: 10, or none where
         the oracle is an enumeration that costs no more than the cache. Where the oracle is a search that
-        can miss an output, at least 10 are kept whatever is given.
+        can miss an output, at least 10 are kept whatever is given. With hinge="sum" all violators that were
+        found are kept; 0: the oracle is asked in every round.
     inner : "qp" or "line-search"
         The program over all cuts, or the best point between the last solution and the new cut.
     proximal : bool
         Stay near the best w with a term k/2 |w - z|^2, its weight k adapted to what a round brings.
+    violators : int
+        hinge="sum": outputs of an example, at most, when the violators that an exact pass lists join; 0: none
+        do.
     """
 
     name: ClassVar[str] = "one-slack"
     keeps_states: ClassVar[bool] = False
+    formulations: ClassVar[tuple[Formulation, ...]] = EVERY_FORMULATION
     honours: ClassVar[tuple[str, ...]] = (PRIOR,)
     keep: int = 50
     accuracy: float = 0.1
     cache: int | None = None
     inner: str = "qp"
     proximal: bool = False
+    violators: int = MOST
 
     def __post_init__(self) -> None:
         option("OneSlack", "keep", self.keep, test=lambda x: x >= 1, says="at least 1")
@@ -72,28 +86,44 @@ class OneSlack(Solver):
             )
         option("OneSlack", "inner", self.inner, allowed=("qp", "line-search"))
         option("OneSlack", "proximal", self.proximal, allowed=(False, True))
+        option("OneSlack", "violators", self.violators, test=lambda x: x >= 0, says="0 or more")
         if self.proximal and self.inner != "qp":
             raise ValueError("OneSlack: proximal=True needs inner='qp', got 'line-search'")
 
     def start(
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
     ) -> CutState:
+        if problem.summed:
+            state: CutState = open_set_cuts(problem, tol, rng, self.cache != 0)
+        else:
+            state = self._outputs(problem, tol, rng)
+        if warm is not None:
+            offset, vector, point = self._warm(problem, state, warm)
+            state.add(problem, offset, vector, point, beta=np.array([0.0, 1.0]))
+            state.w = -vector
+        if self.proximal:
+            state.recenter(problem, state.w, 1.0)
+        return state
+
+    def _outputs(self, problem: Problem, tol: float, rng: np.random.Generator) -> CutState:
+        """One cut, of the true outputs."""
         state = CutState(tol, np.zeros(problem.dimension), np.arange(problem.n_blocks))
         size = self.cache_size(problem)
         if size > 0:
             state.cache = problem.examples.cache(size, problem.rescaling)
         truth = open_state(problem, tol, rng).support()
         state.add(problem, 0.0, np.zeros(problem.dimension), truth, beta=np.ones(1))
-        if warm is not None:
-            point = warm.rescaled(problem.mass)
-            offset, vector = problem.examples.combine(
-                point.blocks, point.multipliers, point.outputs, problem.rescaling
-            )
-            state.add(problem, offset, vector, point, beta=np.array([0.0, 1.0]))
-            state.w = -vector
-        if self.proximal:
-            state.recenter(problem, state.w, 1.0)
         return state
+
+    def _warm(self, problem: Problem, state: CutState, warm: Support) -> tuple:
+        """The multipliers of an earlier fit as a cut."""
+        if isinstance(state, SetCuts):
+            return warm_point(problem, state, warm)
+        point = warm.rescaled(problem.mass)
+        offset, vector = problem.examples.combine(
+            point.blocks, point.multipliers, point.outputs, problem.rescaling
+        )
+        return offset, vector, point
 
     def cache_size(self, problem: Problem) -> int:
         """How many outputs are kept; an argmax that may miss the best output needs some."""
@@ -104,12 +134,11 @@ class OneSlack(Solver):
         return 0 if problem.examples.enumerates else 10
 
     def step(self, problem: Problem, state: CutState) -> StepReport:
+        if state.settled:
+            gap = max(0.0, state.gap) / problem.total
+            return StepReport(0, gap, state.dual(), len(state.beta), ended=REDUCED)
         self.use_cache(problem, state)
-        cut = problem.cut(state.w)
-        if state.cache is not None:
-            state.cache.add(cut.outputs)
-            if not problem.exact:  # what is known may be better than what was found
-                cut = problem.cut(state.w, state.cache)
+        cut = state.ask(problem)
         self.note(problem, state, cut)
         if state.gap > state.tol * problem.total:
             self.improve(problem, state, cut)
@@ -121,7 +150,7 @@ class OneSlack(Solver):
     def use_cache(self, problem: Problem, state: CutState) -> None:
         """Cuts of kept outputs, while these are violated enough."""
         for _ in range(CACHED_ROUNDS if state.cache is not None and state.rounds > 0 else 0):
-            cut = problem.cut(state.w, state.cache)
+            cut = state.ask_cache(problem)
             seen = problem.regularizer.value(state.w) + cut.risk - state.dual()
             if seen <= max(state.tol * problem.total, CACHED_PART * state.gap):
                 return
@@ -132,7 +161,7 @@ class OneSlack(Solver):
         """The objective at w, the best w so far, and the gap."""
         primal = problem.regularizer.value(state.w) + cut.risk
         last = state.best
-        if last is None or primal < last.primal:
+        if last is None or primal < last.primal or not state.lasting:
             state.best = Point(primal, state.w, cut.slacks)
         assert state.best is not None
         state.gap = state.best.primal - state.dual()
@@ -163,6 +192,8 @@ class OneSlack(Solver):
 
     def learn(self, problem: Problem, state: CutState, slacks: np.ndarray) -> None:
         """A searching argmax missed outputs that the cuts hold: try these too."""
+        if isinstance(state, SetCuts):
+            return state.widen(problem, self.violators)
         if problem.exact:
             return
         used = [p for b, p in zip(state.beta, state.cuts.points, strict=True) if b > 0]
@@ -173,6 +204,13 @@ class OneSlack(Solver):
         for point in whole:
             cache.add(unslim(point.outputs))
         state.cache = cache
+
+    def reduced_gap(self, problem: Problem, state: CutState) -> float:
+        if not isinstance(state, SetCuts) or state._box().complete or state.best is None:
+            return float("nan")
+        cut = state._box().cut(state.best.w, oracle=False)[0]
+        primal = problem.regularizer.value(state.best.w) + cut.risk
+        return max(0.0, primal - state.dual()) / problem.total
 
 
 @dataclass(frozen=True)
@@ -187,24 +225,35 @@ class NSlack(Solver):
         The program is solved until its gap is this part of tol.
     max_sweeps : int
         Sweeps of the program's solver, at most.
+    violators : int
+        As in ``OneSlack``.
     """
 
     name: ClassVar[str] = "n-slack"
+    formulations: ClassVar[tuple[Formulation, ...]] = EVERY_FORMULATION
     batch: int = 100
     accuracy: float = 0.5
     max_sweeps: int = 1000
+    violators: int = MOST
 
     def __post_init__(self) -> None:
         option("NSlack", "batch", self.batch, test=lambda x: x >= 1, says="at least 1")
         option("NSlack", "accuracy", self.accuracy, test=lambda x: 0 < x < 1, says="in (0, 1)")
         option("NSlack", "max_sweeps", self.max_sweeps, test=lambda x: x >= 1, says="at least 1")
+        option("NSlack", "violators", self.violators, test=lambda x: x >= 0, says="0 or more")
 
     def start(
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
-    ) -> DualState:
-        return open_state(problem, tol, rng, warm=warm)
+    ) -> DualState | BoxState:
+        if not problem.summed:
+            return open_state(problem, tol, rng, warm=warm)
+        state = open_box(problem, tol, rng, warm)
+        state.core.adopt_sets()
+        return state
 
-    def step(self, problem: Problem, state: DualState) -> StepReport:
+    def step(self, problem: Problem, state: DualState | BoxState) -> StepReport:
+        if isinstance(state, BoxState):
+            return self._step_sets(problem, state)
         calls, seen = 0, 0.0
         for start in range(0, len(problem.active), self.batch):
             blocks = problem.active[start : start + self.batch]
@@ -216,9 +265,35 @@ class NSlack(Solver):
                 self._solve(problem, state)
         return StepReport(calls, seen / problem.total, state.dual(), state.n_planes)
 
-    def learn(self, problem: Problem, state: DualState, slacks: np.ndarray) -> None:
+    def _step_sets(self, problem: Problem, state: BoxState) -> StepReport:
+        """The same with sets of violators for outputs."""
+        if state.settled:
+            return StepReport(0, state.reduced_gap(), state.dual(), state.core.sets, ended=REDUCED)
+        calls, seen, enough = 0, 0.0, self.accuracy * state.tol
+        for start in range(0, len(problem.active), self.batch):
+            blocks = problem.active[start : start + self.batch]
+            asked, _, violation, _ = state.visit_sets(blocks, True, enough)
+            calls, seen = calls + asked, seen + violation
+            for _ in range(self.max_sweeps if violation > 0 else 0):
+                order = state.rng.permutation(problem.active)
+                _, _, left, gain = state.visit_sets(order, False)
+                if left <= enough * problem.total or gain <= 0:
+                    break
+        state.core.tell_sets()
+        return StepReport(calls, seen / problem.total, state.dual(), state.core.sets)
+
+    def learn(self, problem: Problem, state: DualState | BoxState, slacks: np.ndarray) -> None:
         super().learn(problem, state, slacks)
         state.tol *= 0.5  # what it counts as satisfied was not enough
+        if isinstance(state, BoxState) and not state.complete:
+            state.widen(self.violators)
+            state.visit(problem.active, update=False)
+            state.settled = state.reduced_gap() <= 2 * state.tol
+
+    def reduced_gap(self, problem: Problem, state: DualState | BoxState) -> float:
+        if not isinstance(state, BoxState) or state.complete:
+            return float("nan")
+        return state.reduced_gap()
 
     def _solve(self, problem: Problem, state: DualState) -> None:
         """The quadratic program over all working sets, from where it stands."""

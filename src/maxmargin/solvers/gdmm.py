@@ -29,8 +29,8 @@ class Gdmm(Solver):
     Parameters
     ----------
     rho : float or None
-        Weight of the disagreement of factors, over the loss of a node (on chains: 1) divided by C v_i: messages
-        are of the size of a loss. None: 1 on chains, 3 on graphs.
+        Weight of the disagreement of factors, over the loss of a node (on chains: 1) divided by C v_i:
+        messages are of the size of a loss. None: 1 on chains, 3 on graphs.
     eta : float or None
         Step of the multipliers, in [0, 1]; 0: none, the soft constraints of Soft-BCFW, whose solution is not
         the optimum. None: 1 on chains, 0.3 on graphs.

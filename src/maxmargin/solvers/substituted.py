@@ -65,6 +65,9 @@ class SubstitutedSolver(Solver):
     def ready(self, state: SubstitutedState) -> bool:
         return self.solver.ready(state.inner)
 
+    def reduced_gap(self, problem: Problem, state: SubstitutedState) -> float:
+        return self.solver.reduced_gap(state.standard.problem, state.inner)
+
     def learn(self, problem: Problem, state: SubstitutedState, slacks: np.ndarray) -> None:
         self.solver.learn(state.standard.problem, state.inner, slacks)
 

@@ -1,0 +1,189 @@
+// The violating labellings of a chain: all of them, or a bracket of their sum.
+//
+//   v(y) = c + sum_t u[t, y_t] + sum_t A[y_{t-1}, y_t] - (the same of the true labelling)
+//   wanted: sum_y max(0, v(y)), or with a loss sum_y Delta(y) max(0, v(y))
+//
+// Counting the y with v(y) > 0 is #P-hard already for two labels and A = 0: with u[t, 1] = -weight_t, u[t, 0] = 0
+// and c the room it counts the solutions of a knapsack. So there are two answers.
+//
+// `each` walks through the violators in depth. With the best completions B[t, k], a prefix is entered only if its
+// best completion violates: every prefix that is entered leads to a violator, O(T K) work for each.
+//
+// `bracket` counts them by cost. With top = max_y v(y), each step of a labelling gives away a cost >= 0 of the best
+// completion, and v(y) = top - (sum of the costs). Costs are rounded down to a grid of width h; the table has for
+// each label and each rounded cost b the number N of prefixes, and the sum of their costs, unrounded. In the end
+//   b h <= cost < (b + T) h:  all of a bin violate where (b + T) h <= top, and then their sum N top - (sum of costs)
+//   is exact; other bins lie between that, or 0, and the chord of max(0, top - cost) over the bin (it is convex).
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace mm {
+
+struct SumBounds {
+  double floor = 0, ceiling = 0;
+};
+
+class ChainSums {
+ public:
+  std::vector<double> u, A, loss;  // T x K, K x K, and T x K or empty
+  std::vector<int32_t> truth;
+  double constant = 0;
+  int T = 0, K = 0;
+
+  void resize(int length, int labels) {
+    T = length, K = labels;
+    u.resize(static_cast<size_t>(T) * K);
+    A.resize(static_cast<size_t>(K) * K);
+    truth.resize(T);
+  }
+
+  // Best completions; returns top.
+  double prepare() {
+    best_.assign(static_cast<size_t>(T) * K, 0);
+    for (int t = T - 2; t >= 0; --t)
+      for (int k = 0; k < K; ++k) {
+        double most = -std::numeric_limits<double>::infinity();
+        for (int n = 0; n < K; ++n) most = std::max(most, link(t, k, n));
+        best(t, k) = most;
+      }
+    double own = u[truth[0]];
+    for (int t = 1; t < T; ++t) own += pair(truth[t - 1], truth[t]) + node(t, truth[t]);
+    base_ = constant - own;
+    top_ = -std::numeric_limits<double>::infinity();
+    for (int k = 0; k < K; ++k) top_ = std::max(top_, base_ + u[k] + best(0, k));
+    return top_;
+  }
+  double top() const { return top_; }
+
+  // Calls f(labels, v, loss) for every labelling with v > least; false if there are more than `most`.
+  template <class F>
+  bool each(int64_t most, double least, F&& f) {
+    path_.resize(T);
+    left_ = most;
+    least_ = least;
+    for (int k = 0; k < K; ++k)
+      if (base_ + u[k] + best(0, k) > least_ && !walk(0, k, base_ + u[k], loss_of(0, k), f)) return false;
+    return true;
+  }
+
+  // The sum of all violations, exact if at most `most` labellings violate.
+  SumBounds sum(int64_t most, int64_t work) {
+    if (!(prepare() > 0)) return {0, 0};
+    double total = 0;
+    const bool all =
+        each(most, 0, [&](const int32_t*, double v, double d) { total += loss.empty() ? v : d * v; });
+    if (all) return {total, total};
+    SumBounds found = bracket(work);
+    found.floor = std::max(found.floor, total);
+    return found;
+  }
+
+  // Bins as many as the work allows: T K^2 bins.
+  SumBounds bracket(int64_t work) {
+    const double each_bin = static_cast<double>(T) * K * K;
+    bins_ = static_cast<int>(std::clamp(static_cast<double>(work) / each_bin, 2.0 * T + 2, 4096.0));
+    width_ = top_ / bins_;
+    const int tables = loss.empty() ? 2 : 4;
+    const size_t size = static_cast<size_t>(K) * bins_;
+    for (int m = 0; m < tables; ++m) now_[m].assign(size, 0), next_[m].resize(size);
+    for (int k = 0; k < K; ++k) {
+      const double cost = std::max(0.0, top_ - (base_ + u[k] + best(0, k)));
+      const int b = bin(cost);
+      if (b < bins_) start(static_cast<size_t>(k) * bins_ + b, cost, loss_of(0, k));
+    }
+    for (int t = 0; t + 1 < T; ++t) {
+      for (int m = 0; m < tables; ++m) std::fill(next_[m].begin(), next_[m].end(), 0);
+      for (int k = 0; k < K; ++k)
+        for (int n = 0; n < K; ++n)
+          extend(k, n, std::max(0.0, best(t, k) - link(t, k, n)), loss_of(t + 1, n));
+      for (int m = 0; m < tables; ++m) now_[m].swap(next_[m]);
+    }
+    return gather();
+  }
+
+ private:
+  std::vector<double> best_;
+  std::vector<double> now_[4],
+      next_[4];  // N, sum of costs; with a loss: its sum, and that of loss times cost
+  std::vector<int32_t> path_;
+  double base_ = 0, top_ = 0, least_ = 0, width_ = 1;
+  int64_t left_ = 0;
+  int bins_ = 0;
+
+  double& best(int t, int k) { return best_[static_cast<size_t>(t) * K + k]; }
+  double node(int t, int k) const { return u[static_cast<size_t>(t) * K + k]; }
+  double pair(int k, int n) const { return A[static_cast<size_t>(k) * K + n]; }
+  double loss_of(int t, int k) const { return loss.empty() ? 0 : loss[static_cast<size_t>(t) * K + k]; }
+  // What the best labelling of the rest is worth if label n follows label k of position t.
+  double link(int t, int k, int n) { return pair(k, n) + node(t + 1, n) + best(t + 1, n); }
+
+  template <class F>
+  bool walk(int t, int k, double value, double lost, F&& f) {
+    path_[t] = k;
+    if (t == T - 1) {
+      if (left_-- <= 0) return false;
+      f(path_.data(), value, lost);
+      return true;
+    }
+    for (int n = 0; n < K; ++n)
+      if (value + link(t, k, n) > least_ &&
+          !walk(t + 1, n, value + pair(k, n) + node(t + 1, n), lost + loss_of(t + 1, n), f))
+        return false;
+    return true;
+  }
+
+  int bin(double cost) const {
+    const double b = cost / width_;
+    return b < bins_ ? static_cast<int>(b) : bins_;
+  }
+  void start(size_t at, double cost, double lost) {
+    now_[0][at] += 1, now_[1][at] += cost;
+    if (!loss.empty()) now_[2][at] += lost, now_[3][at] += lost * cost;
+  }
+  void extend(int k, int n, double cost, double lost) {
+    const int by = bin(cost);
+    const size_t from = static_cast<size_t>(k) * bins_, to = static_cast<size_t>(n) * bins_ + by;
+    const int size = bins_ - by;
+    const double *N = now_[0].data() + from, *C = now_[1].data() + from;
+    double *N2 = next_[0].data() + to, *C2 = next_[1].data() + to;
+    for (int b = 0; b < size; ++b) N2[b] += N[b], C2[b] += C[b] + cost * N[b];
+    if (loss.empty()) return;
+    const double *D = now_[2].data() + from, *DC = now_[3].data() + from;
+    double *D2 = next_[2].data() + to, *DC2 = next_[3].data() + to;
+    for (int b = 0; b < size; ++b) {
+      D2[b] += D[b] + lost * N[b];
+      DC2[b] += DC[b] + cost * D[b] + lost * C[b] + lost * cost * N[b];
+    }
+  }
+
+  // With a loss the weights of a bin's labellings are their losses, else ones.
+  SumBounds gather() const {
+    const std::vector<double>&weight = now_[loss.empty() ? 0 : 2], &costs = now_[loss.empty() ? 1 : 3];
+    SumBounds found;
+    double terms = 0;  // what was added and subtracted, for the rounding
+    for (int k = 0; k < K; ++k)
+      for (int b = 0; b < bins_; ++b) {
+        const size_t at = static_cast<size_t>(k) * bins_ + b;
+        const double m = weight[at], low = b * width_, high = (b + T) * width_;
+        if (m == 0) continue;
+        const double mean = m * top_ - costs[at];
+        found.floor += std::max(0.0, mean);
+        const double chord = (m * high - costs[at]) / (high - low) * (top_ - low);
+        found.ceiling += high <= top_ ? mean : std::max({0.0, mean, std::min(chord, m * (top_ - low))});
+        terms += m * top_;
+      }
+    // Numbers beyond the range of a double leave no ceiling; sums of doubles are off by their rounding.
+    if (!std::isfinite(found.ceiling) || !std::isfinite(terms))
+      found.ceiling = std::numeric_limits<double>::infinity();
+    if (!std::isfinite(found.floor)) found.floor = 0;
+    const double rounding = 1e-15 * (static_cast<double>(T) * K + bins_) * terms;
+    return {std::max(0.0, found.floor - rounding), found.ceiling + rounding};
+  }
+};
+
+}  // namespace mm

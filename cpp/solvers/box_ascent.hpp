@@ -1,0 +1,211 @@
+// Dual coordinate ascent for the summed error (Balamurugan, Shevade and Babu, Algorithms 1 and 2).
+//
+//   D(a) = sum a Delta - 1/2 |q|^2,   0 <= a_i(y) <= mass_i,   q = - sum a psi
+//   g = s_i(y) - s_i(y_i) = Delta_i(y) + <w, psi_i(y)>            the gradient for one multiplier (IV.5)
+//   a_i(y) <- min(max(a_i(y) + g / |psi_i(y)|^2, 0), mass_i)      the step (IV.6), and w with it (IV.7)
+//
+// V_i, the outputs kept for block i, begins with the true output, which has no multiplier: scores are compared with
+// its own. The problem reduced to the V_i has the gap sum_i sum_{y in V_i} mass_i max(0, g) - a_i(y) g.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "models/sums.hpp"
+#include "runtime/threads.hpp"
+#include "solvers/dual_state.hpp"
+
+namespace mm {
+
+struct BoxOptions {
+  bool oracle = true;  // look for a violator first: a loop of type I, else of type II
+  bool update = true;  // move multipliers, or only look
+  int keep = 0;        // forget outputs without a multiplier after so many oracle visits; 0: never
+};
+
+struct BoxReport {
+  int64_t oracle_calls = 0, found = 0;
+  double gap = 0;     // of the reduced problem, each block's share at the w of its visit
+  double change = 0;  // sum of the squared steps
+  void operator+=(const BoxReport& r) {
+    oracle_calls += r.oracle_calls, found += r.found, gap += r.gap, change += r.change;
+  }
+};
+
+template <class Structure>
+class BoxAscent {
+ public:
+  using State = DualState<Structure>;
+  using Real = typename Structure::Real;
+  using Label = typename Structure::Label;
+
+  explicit BoxAscent(State& state, bool complete)
+      : state_(state), scratch_(state.structure.scratch()), complete_(complete) {}
+
+  BoxReport pass(const int64_t* order, int64_t n, const BoxOptions& options) {
+    BoxReport report;
+    for (int64_t k = 0; k < n; ++k) visit(order[k], options, report);
+    return report;
+  }
+
+  // V_i = { y_i } where nothing is kept yet.
+  static void lay_truth(State& state, int64_t i) {
+    if (!state.blocks[i].planes.empty()) return;
+    std::vector<Label> y(state.structure.output_size(i));
+    state.structure.truth(i, y.data());
+    state.add(i, y.data(), 0);
+  }
+
+  // All labels into V_i, where an output is one label.
+  static void fill(State& state, int64_t i) {
+    if constexpr (OneLabel<Structure>) {
+      lay_truth(state, i);
+      for (Label k = 0; k < state.structure.labels(); ++k)
+        if (state.find(i, &k) < 0) state.add(i, &k, 0);
+    }
+  }
+
+  // Local scores at w; in an oracle visit the worst output joins V_i if it violates.
+  bool open(int64_t i, const Real* W, bool oracle) {
+    const Structure& structure = state_.structure;
+    const auto& block = state_.blocks[i];
+    lay_truth(state_, i);
+    if (!oracle) {
+      structure.open_where_different(i, W, scratch_, block.outputs.data(), size(i));
+      return false;
+    }
+    structure.open(i, W, scratch_, true, 1);
+    return !complete_ && ask_oracle(i, W);
+  }
+
+  int size(int64_t i) const { return static_cast<int>(state_.blocks[i].planes.size()); }
+  double own_score(int64_t i) const { return state_.structure.score(scratch_, state_.output(i, 0)); }
+  double score(int64_t i, int j) const { return state_.structure.score(scratch_, state_.output(i, j)); }
+  typename Structure::Scratch& scratch() { return scratch_; }
+
+  // W += c * (the move that was built), and the local scores of the open block with it.
+  void move(int64_t i, double c) {
+    state_.structure.apply(scratch_, state_.W.data(), c);
+    if constexpr (requires { state_.structure.shift(scratch_, c); })
+      state_.structure.shift(scratch_, c);
+    else
+      state_.structure.open(i, state_.W.data(), scratch_, true, 1);
+  }
+
+ private:
+  State& state_;
+  typename Structure::Scratch scratch_;
+  bool complete_;  // V_i holds all outputs: there is nothing to look for
+  std::vector<Label> found_;
+  std::vector<double> steps_;
+
+  void visit(int64_t i, const BoxOptions& options, BoxReport& report) {
+    auto& block = state_.blocks[i];
+    if (!options.oracle && size(i) < 2) return;
+    report.found += open(i, state_.W.data(), options.oracle || complete_);
+    report.oracle_calls += options.oracle;
+    const double mass = state_.mass[i];
+    double own = own_score(i);
+    if constexpr (OneLabel<Structure>) steps_.assign(size(i), 0);
+    for (int j = 1; j < size(i); ++j) {
+      double& a = block.planes[j].multiplier;
+      const double g = score(i, j) - own;
+      report.gap += mass * std::max(0.0, g) - a * g;
+      if (!options.update || g == 0 || (g > 0 ? a == mass : a == 0)) continue;
+      state_.structure.build_pair(scratch_, i, state_.output(i, j), state_.output(i, 0));
+      const double step = clipped(g, a, mass);
+      report.change += step * step;
+      if constexpr (OneLabel<Structure>) {  // w moves once, when the block is done
+        state_.structure.shift(scratch_, -step);
+        steps_[j] = -step, steps_[0] += step;
+      } else {
+        move(i, -step);
+      }
+      own = own_score(i);
+    }
+    if constexpr (OneLabel<Structure>) apply_steps(i);
+    if (options.oracle && options.keep > 0 && !complete_) forget(i, options.keep);
+  }
+
+  // (IV.6); what ends at a bound is exactly there.
+  double clipped(double g, double& a, double mass) {
+    const double curvature = state_.structure.squared_norm(scratch_);
+    const double before = a, room = g > 0 ? mass - a : a;
+    if (curvature * room <= std::abs(g))
+      a = g > 0 ? mass : 0;
+    else
+      a = std::clamp(a + g / curvature, 0.0, mass);
+    return a - before;
+  }
+
+  void apply_steps(int64_t i) {
+    if (std::all_of(steps_.begin(), steps_.end(), [](double c) { return c == 0; })) return;
+    state_.structure.build_mixture(scratch_, i, state_.blocks[i].outputs.data(), steps_.data(), size(i));
+    state_.structure.apply(scratch_, state_.W.data(), 1);
+  }
+
+  bool ask_oracle(int64_t i, const Real* W) {
+    const Structure& structure = state_.structure;
+    found_.resize(structure.output_size(i));
+    const double value = structure.best(scratch_, W, found_.data());
+    const double own = own_score(i);
+    // Scores carry rounding: what violates by less than that does not.
+    const bool fresh = value - own > 1e-13 * (1 + std::abs(own)) && state_.find(i, found_.data()) < 0;
+    if (fresh) state_.add(i, found_.data(), 0);
+    if constexpr (Structure::given_planes)
+      if (!fresh) state_.structure.release(found_[0]);
+    return fresh;
+  }
+
+  void forget(int64_t i, int keep) {
+    auto& planes = state_.blocks[i].planes;
+    for (int j = size(i) - 1; j > 0; --j) {
+      planes[j].idle = planes[j].multiplier > 0 ? 0 : planes[j].idle + 1;
+      if (planes[j].idle > keep) state_.remove(i, j);
+    }
+  }
+};
+
+// Violators that are not kept yet join V_i until it holds `most` outputs besides the true one, the larger first;
+// returns how many.
+template <class Structure>
+int64_t widen(DualState<Structure>& state, const typename Structure::Real* W, int64_t i, int64_t most,
+              typename Structure::Scratch& s, ChainSums& sums) {
+  using Label = typename Structure::Label;
+  if constexpr (ListsScores<Structure>) {
+    BoxAscent<Structure>::lay_truth(state, i);
+    const int size = state.structure.output_size(i);
+    const int64_t room = most - static_cast<int64_t>(state.blocks[i].planes.size()) + 1;
+    if (room <= 0 || !state.structure.can_list()) return 0;
+    state.structure.open(i, W, s, true, 1);
+    state.structure.list_scores(s, sums);
+    const double top = sums.prepare();
+    if (!(top > 1e-13)) return 0;
+    std::unordered_set<std::string> known;
+    const auto key = [&](const Label* y) {
+      return std::string(reinterpret_cast<const char*>(y), sizeof(Label) * size);
+    };
+    for (size_t j = 0; j < state.blocks[i].planes.size(); ++j)
+      known.insert(key(state.output(i, static_cast<int>(j))));
+    std::vector<Label> found, y(size);
+    const auto collect = [&](const int32_t* labels, double v, double lost) {
+      if ((sums.loss.empty() ? v : v * lost) <= 1e-13) return;
+      std::copy(labels, labels + size, y.begin());
+      if (!known.contains(key(y.data()))) found.insert(found.end(), y.begin(), y.end());
+    };
+    for (double least : {0.0, 0.3, 0.6, 0.8, 0.9, 0.95, 0.99}) {
+      found.clear();
+      if (sums.each(most + 1, least * top, collect)) break;
+    }
+    const int64_t n = std::min<int64_t>(room, static_cast<int64_t>(found.size()) / size);
+    for (int64_t k = 0; k < n; ++k) state.add(i, found.data() + k * size, 0);
+    return n;
+  }
+  return 0;
+}
+
+}  // namespace mm

@@ -1,0 +1,218 @@
+"""BoxState: outputs kept for each block, multipliers in a box, and w; the Python side of the core's.
+
+    hinge="sum":   0 <= a_i(y) <= mass_i,   w = - sum a psi
+
+V_i, the kept outputs of block i, are all of them where these can be tried, else what searches have found.
+The problem reduced to the V_i has the same dual with a = 0 elsewhere, so that its dual bound holds for the
+whole problem; its primal is too small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from maxmargin._core import core
+from maxmargin.models.base import NOISE, beaten
+from maxmargin.problem import Problem, Support
+from maxmargin.problem.plane import Cut
+from maxmargin.problem.regularizer import dot
+from maxmargin.runtime.executor import workers
+
+MOST = 1000  # outputs that a list of violators may fill a block up to
+NOTHING = np.empty(0)
+
+
+@dataclass(frozen=True)
+class BoxVisit:
+    """What one pass did."""
+
+    oracle_calls: int
+    found: int  # outputs that were not kept before
+    gap: float  # of the reduced problem, as it was seen while w moved
+    change: float  # sum of the squared steps
+
+
+class BoxState:
+    """Multipliers and w of a compiled model; with ``cuts``, for cuts at any w instead of visits."""
+
+    def __init__(self, problem: Problem, tol: float, rng: np.random.Generator, cuts: bool = False):
+        self.problem, self.tol, self.rng = problem, tol, rng
+        self.passes = 0
+        self.complete = problem.examples.sums_exact
+        self.settled = (
+            False  # the reduced problem is solved, and no violator is left that could be added
+        )
+        self.core = self._open(problem, cuts)
+
+    def _open(self, problem: Problem, cuts: bool) -> Any:
+        examples: Any = problem.examples
+        # Under a kernel visits move w by kernel rows; a cut needs the values of w only.
+        data = examples.plain.core if cuts and examples.kernelised else examples.core
+        box = getattr(core, examples.box_name(problem.rescaling))
+        return box(data, problem.mass, self.complete)
+
+    def visit(
+        self, order: np.ndarray, oracle: bool = True, update: bool = True, keep: int = 0
+    ) -> BoxVisit:
+        """One pass of coordinate steps over the blocks of `order`, with a search for a violator or not."""
+        threads = 1 if self.problem.examples.kernelised else self.problem.n_jobs
+        return BoxVisit(*self.core.visit(order, oracle, update, keep, threads))
+
+    def visit_sets(
+        self, order: np.ndarray, oracle: bool, tolerance: float = 0.0
+    ) -> tuple[int, int, float, float]:
+        """One pass that adds sets of violators, or moves their multipliers: calls, found, violation, gain."""
+        return self.core.visit_sets(order, oracle, tolerance)
+
+    def values(self, w: np.ndarray) -> np.ndarray:
+        """w as the core of the cuts knows it."""
+        examples: Any = self.problem.examples
+        return examples.values(w) if examples.kernelised else w
+
+    def cut(self, w: np.ndarray, oracle: bool) -> tuple[Cut, int]:
+        """The plane of the whole set at w, of the violators among the kept outputs; and how many are new.
+
+        ``outputs`` of the cut are the numbers of these violators, as bits.
+        """
+        slacks, offset, vector, flags, _, found = self.core.cut(
+            np.ascontiguousarray(self.values(w)), oracle, self.problem.n_jobs
+        )
+        return Cut(
+            offset, vector, np.packbits(flags), slacks, dot(self.problem.mass, slacks)
+        ), found
+
+    def widen(self, most: int, w: np.ndarray | None = None) -> int:
+        """Violators at w, or at the running w, that are not kept yet; how many were added."""
+        point = NOTHING if w is None else np.ascontiguousarray(self.values(w))
+        return self.core.widen(point, w is None, most, self.problem.n_jobs)
+
+    def reduced_gap(self) -> float:
+        """The gap of the reduced problem at the running w, in loss units."""
+        seen = self.visit(self.problem.active, oracle=False, update=False)
+        return max(0.0, seen.gap) / self.problem.total
+
+    def weights(self) -> np.ndarray:
+        """w by the law, in double precision."""
+        return self.core.weights()
+
+    def support(self) -> Support:
+        """The planes with positive multipliers."""
+        return Support(*self.core.support())
+
+    def restore(self, support: Support) -> None:
+        """Start from these multipliers, each cut off at the mass of its block."""
+        examples: Any = self.problem.examples
+        if not examples.knows(support.outputs, support.blocks):
+            raise ValueError("warm_start: the last fit had other labels; set warm_start=False")
+        kind = self.core.support()[2].dtype
+        outputs = np.ascontiguousarray(support.outputs, dtype=kind)
+        self.core.restore(support.blocks, support.multipliers, outputs)
+
+    def refresh(self) -> None:
+        """Remove the rounding that updates of w have gathered."""
+        self.core.refresh()
+
+    def dual(self) -> float:
+        """D(a) by the running w."""
+        return self.core.dual()
+
+    @property
+    def n_planes(self) -> int:
+        """How many outputs are kept."""
+        return self.core.kept
+
+
+class ExplicitBoxState(BoxState):
+    """The same for planes that are made in Python."""
+
+    def _open(self, problem: Problem, cuts: bool) -> Any:
+        examples: Any = problem.examples
+        executor = getattr(examples, "executor", None)
+        batch = "batch_loss_augmented_inference"
+        batched = examples.batched or hasattr(getattr(examples, "model", None), batch)
+        self.batch = 1 if executor is None and not batched else max(8, 4 * workers(executor))
+        data = core.ExplicitData(problem.n_blocks, problem.dimension)
+        state = core.ExplicitBox(data, problem.mass, self.complete)
+        zero = np.zeros(problem.dimension)
+        for i in problem.active.tolist() if self.complete else ():
+            for offset, (index, value) in examples.every_plane(i, problem.rescaling):
+                state.keep(i, state.offer(i, offset, index, value, zero)[0])
+        return state
+
+    def ask(self, blocks: np.ndarray, w: np.ndarray) -> None:
+        """Offer the oracle's planes to their blocks."""
+        if self.complete:
+            return
+        for plane in self.problem.oracle(blocks, w):
+            _, lead = self.core.offer(plane.block, plane.offset, plane.index, plane.value, w)
+            exact = self.problem.examples.is_exact(self.problem.rescaling)
+            if exact and lead > NOISE * (1 + abs(plane.offset)):
+                raise beaten(plane.block, lead)
+
+    def running(self) -> np.ndarray:
+        """The w that the visits see, read-only."""
+        w = self.core.running.view()
+        w.flags.writeable = False
+        return w
+
+    def batches(self, order: np.ndarray) -> Iterator[np.ndarray]:
+        """Parts of an order; the planes of a part are found at one w."""
+        size = len(order) if self.complete else self.batch
+        return (order[start : start + size] for start in range(0, len(order), max(1, size)))
+
+    def visit(
+        self, order: np.ndarray, oracle: bool = True, update: bool = True, keep: int = 0
+    ) -> BoxVisit:
+        if not oracle:
+            return BoxVisit(*self.core.visit(order, False, update, keep, 1))
+        parts = []
+        for blocks in self.batches(order):
+            self.ask(blocks, self.running())
+            parts.append(self.core.visit(blocks, True, update, keep, 1))
+        return BoxVisit(*(sum(column) for column in zip(*parts, strict=True)))
+
+    def visit_sets(
+        self, order: np.ndarray, oracle: bool, tolerance: float = 0.0
+    ) -> tuple[int, int, float, float]:
+        if oracle:
+            self.ask(order, self.running())
+        return self.core.visit_sets(order, oracle, tolerance)
+
+    def cut(self, w: np.ndarray, oracle: bool) -> tuple[Cut, int]:
+        if oracle:
+            self.ask(self.problem.active, w)
+        return super().cut(w, oracle)
+
+    def support(self) -> Support:
+        blocks, multipliers, numbers = self.core.support()
+        outputs = [
+            (offset, (index, value))
+            for offset, index, value in map(self.core.plane, numbers.tolist())
+        ]
+        return Support(blocks, multipliers, outputs)
+
+    def restore(self, support: Support) -> None:
+        numbers = [
+            self.core.offer(int(i), offset, index, value, self.running())[0]
+            for i, (offset, (index, value)) in zip(support.blocks, support.outputs, strict=True)
+        ]
+        self.core.restore(support.blocks, support.multipliers, np.array(numbers, dtype=np.int32))
+
+
+def open_box(
+    problem: Problem,
+    tol: float,
+    rng: np.random.Generator,
+    warm: Support | None = None,
+    cuts: bool = False,
+) -> BoxState:
+    """A box state for the problem's model."""
+    kind = ExplicitBoxState if problem.examples.core is None else BoxState
+    state = kind(problem, tol, rng, cuts)
+    if warm is not None:
+        state.restore(warm)
+    return state

@@ -1,0 +1,115 @@
+"""Sequential dual coordinate descent for the summed error (Balamurugan, Shevade and Babu, Algorithm 2).
+
+    max_a  sum a Delta - 1/2 |sum a psi|^2,   0 <= a_i(y) <= mass_i                          (OP3)
+
+    repeat, blocks in turn:
+        type I only:  y^ = argmax_y s_i(y);  V_i = V_i + { y^ } if it violates               (lines 9 to 14)
+        for y in V_i: a_i(y) = min(max(a_i(y) + g / |psi_i(y)|^2, 0), mass_i)                (IV.6)
+                      w = - sum a psi                                                        (IV.7)
+                      with g = Delta_i(y) + <w, psi_i(y)>
+
+The first passes are of type I, then one of type I is followed by some of type II, which do not search. Where
+all outputs can be tried, V_i holds them from the start, nothing is searched for, and every pass is the same.
+
+A multiplier moves by itself: no sum ties those of an example together. The dual of the problem reduced to the
+V_i bounds the whole problem's optimum; see docs/objective.md for what is known of the primal. After an exact
+pass that did not end training, violators that can be listed join the V_i. When the reduced problem is solved
+to tol even so, there is no more to do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from maxmargin.problem import Formulation, Problem, Support
+from maxmargin.solvers.base import Solver, StepReport, option
+from maxmargin.solvers.box_state import MOST, BoxState, open_box
+from maxmargin.solvers.dual_ascent import ORDERS
+
+REDUCED = "reduced problem solved"  # a value of ``result.Status``
+
+
+@dataclass(frozen=True)
+class SDCD(Solver):
+    """Sequential dual coordinate descent, for hinge="sum".
+
+    Parameters
+    ----------
+    searches : int
+        Passes of type I before the first of type II (kappa_1 of the paper).
+    sweeps : int
+        After that, a pass of type I is followed by this less one of type II (kappa_2).
+    inner : float
+        These end early when the gap they see is this part of what the pass of type I saw; 0: never.
+    order : "random" or "cyclic"
+        A fresh permutation for every pass, or the order of the examples (as printed).
+    keep : int
+        Searches that an output without a multiplier is kept; 0: for ever (as printed).
+    violators : int
+        Outputs of an example, at most, when the violators that an exact pass lists join; 0: none do (as
+        printed).
+    """
+
+    name: ClassVar[str] = "sdcd"
+    formulations: ClassVar[tuple[Formulation, ...]] = (
+        Formulation("sum", "margin"),
+        Formulation("sum", "slack"),
+    )
+    honours: ClassVar[tuple[str, ...]] = ()
+    searches: int = 10
+    sweeps: int = 5
+    inner: float = 0.1
+    order: str = "random"
+    keep: int = 10
+    violators: int = MOST
+
+    def __post_init__(self) -> None:
+        option("SDCD", "order", self.order, ORDERS)
+        option("SDCD", "inner", self.inner, test=lambda x: 0 <= x < 1, says="in [0, 1)")
+        option("SDCD", "sweeps", self.sweeps, test=lambda x: x >= 1, says="at least 1")
+        for name in ("searches", "keep", "violators"):
+            option("SDCD", name, getattr(self, name), test=lambda x: x >= 0, says="0 or more")
+
+    def start(
+        self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
+    ) -> BoxState:
+        return open_box(problem, tol, rng, warm)
+
+    def step(self, problem: Problem, state: BoxState) -> StepReport:
+        if state.settled:
+            return self.report(state, 0, state.reduced_gap(), ended=REDUCED)
+        seen = state.visit(self.blocks(problem, state), keep=self.keep)
+        state.passes += 1
+        gap = seen.gap
+        if state.passes > self.searches and not state.complete:
+            for _ in range(self.sweeps - 1):
+                gap = state.visit(self.blocks(problem, state), oracle=False).gap
+                if gap <= self.inner * seen.gap:
+                    break
+        if state.complete or seen.found:
+            # What a pass saw before it found more is no estimate of where it ended.
+            return self.report(state, seen.oracle_calls, max(gap, seen.gap) / problem.total)
+        return self.report(state, seen.oracle_calls, state.reduced_gap())
+
+    def report(self, state: BoxState, calls: int, estimate: float, ended: str = "") -> StepReport:
+        """What a step did."""
+        return StepReport(calls, estimate, state.dual(), state.n_planes, ended=ended)
+
+    def blocks(self, problem: Problem, state: BoxState) -> np.ndarray:
+        """The blocks of a pass, in the order of the visits."""
+        return state.rng.permutation(problem.active) if self.order == "random" else problem.active
+
+    def learn(self, problem: Problem, state: BoxState, slacks: np.ndarray) -> None:
+        state.refresh()
+        if state.complete:
+            return
+        # All that can be found joins; if the gap is small even so, there is no more to do.
+        state.widen(self.violators)
+        state.visit(problem.active, update=False)
+        state.settled = state.reduced_gap() <= state.tol
+
+    def reduced_gap(self, problem: Problem, state: BoxState) -> float:
+        return float("nan") if state.complete else state.reduced_gap()

@@ -1,0 +1,524 @@
+"""hinge="sum": every solver of it meets the dense QP over all outputs; what is printed is proven."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
+
+import maxmargin as mm
+from helpers import built_in, multipliers_of, quietly, refusal
+from maxmargin import models, solvers
+from reference.box_qp import solve_summed, summed_primal
+from reference.dense_qp import dual_objective
+from reference.problems import (
+    CASES,
+    TREES,
+    binary_case,
+    chain_case,
+    fresh,
+    make_case,
+    multiclass_case,
+)
+from reference.twins import EnumeratedBlocks
+from reference.twins_summed import sdcd
+
+SUMMED = {
+    "sdcd": lambda: "sdcd",
+    "sdcd-cyclic": lambda: solvers.SDCD(order="cyclic", keep=0, inner=0),
+    "one-slack": lambda: "one-slack",
+    "one-slack-proximal": lambda: solvers.OneSlack(proximal=True, cache=0),
+    "n-slack": lambda: "n-slack",
+}
+MAIN = ("sdcd", "one-slack", "n-slack")
+
+
+def optimum_of(case):
+    return solve_summed(case.blocks, case.C, case.sample_weight)
+
+
+def fit(case, solver="auto", relative=1e-7, optimum=None, **settings):
+    optimum = optimum or optimum_of(case)
+    tol = relative * optimum.value / float(case.budgets.sum())
+    # The time limit only keeps a solver that stalls from holding up the suite.
+    defaults = {"tol": tol, "max_passes": 200_000, "max_seconds": 120.0, "random_state": 0}
+    defaults |= {"rescaling": case.rescaling}
+    svm = mm.StructuralSVM(
+        built_in(case), C=case.C, hinge="sum", solver=solver, **(defaults | settings)
+    )
+    return svm.fit(case.X, case.Y, sample_weight=case.sample_weight)
+
+
+def assert_truthful(case, svm, optimum):
+    """Primal and dual by definition, the box exactly, and the bracket."""
+    certificate = svm.certificate_
+    multipliers = multipliers_of(case, svm.support_)
+    for a, budget in zip(multipliers, case.budgets, strict=True):
+        assert (a >= 0).all()
+        assert (a <= budget).all()
+    dual = dual_objective(case.blocks, multipliers)
+    assert certificate.dual == pytest.approx(dual, rel=1e-8, abs=1e-12)
+    primal = summed_primal(case.blocks, case.budgets, svm.coef_)
+    assert certificate.primal >= primal * (1 - 1e-9)
+    assert certificate.dual <= optimum.primal * (1 + 1e-9)
+    assert certificate.primal >= optimum.dual * (1 - 1e-9)
+    assert certificate.gap == pytest.approx(
+        (certificate.primal - certificate.dual) / case.budgets.sum(), rel=1e-8, abs=1e-12
+    )
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("rescaling", ["margin", "slack"])
+@pytest.mark.parametrize("solver", SUMMED)
+def test_solvers_meet_the_dense_program(seed, solver, rescaling, name):
+    case = make_case(name, seed).replace(rescaling=rescaling)
+    optimum = optimum_of(case)
+    svm = fit(case, SUMMED[solver](), optimum=optimum)
+    certificate = svm.certificate_
+    assert certificate.converged
+    assert certificate.exact
+    assert certificate.status == "solved"
+    assert certificate.primal == pytest.approx(optimum.value, rel=1e-6)
+    assert certificate.dual == pytest.approx(optimum.value, rel=1e-6)
+    # All violators of these outputs can be listed: the primal is P(w), not a ceiling of it.
+    primal = summed_primal(case.blocks, case.budgets, svm.coef_)
+    assert certificate.primal == pytest.approx(primal, rel=1e-8)
+    assert_truthful(case, svm, optimum)
+
+
+@pytest.mark.parametrize("C", [1e-3, 20.0])
+@pytest.mark.parametrize("solver", MAIN)
+def test_small_and_large_c(seed, solver, C):
+    case = make_case("chain-mean-weights", seed).replace(C=C)
+    optimum = optimum_of(case)
+    svm = fit(case, solver, optimum=optimum)
+    assert svm.certificate_.converged
+    assert svm.certificate_.primal == pytest.approx(optimum.value, rel=1e-6)
+    assert_truthful(case, svm, optimum)
+
+
+def test_auto_takes_sdcd(seed):
+    case = multiclass_case(fresh(seed, 90))
+    assert fit(case).solver_ == "sdcd"
+
+
+def test_two_classes_have_one_hinge(seed):
+    """With two outputs the sum is the maximum."""
+    case = binary_case(fresh(seed, 91), costs=True, C=0.7)
+    svm = fit(case)
+    assert svm.certificate_.primal == pytest.approx(case.optimum.value, rel=1e-6)
+
+
+def test_weston_and_watkins(seed):
+    """MulticlassSVC(hinge="sum") by their formula, an intercept being a constant feature."""
+    case = multiclass_case(fresh(seed, 92), n=15, n_classes=4, bias=1.0, C=0.6)
+    y = np.array(case.Y)
+    svm = mm.MulticlassSVC(C=0.6, hinge="sum", tol=1e-9, random_state=0).fit(case.X, y)
+    scores = case.X @ svm.coef_.T + svm.intercept_
+    margins = 1 + scores - scores[np.arange(len(y)), y][:, None]
+    margins[np.arange(len(y)), y] = 0
+    square = (svm.coef_**2).sum() + (svm.intercept_**2).sum()
+    by_hand = 0.5 * square + 0.6 * np.maximum(margins, 0).sum()
+    assert svm.certificate_.primal == pytest.approx(by_hand, rel=1e-9)
+    assert by_hand == pytest.approx(optimum_of(case).value, rel=1e-6)
+    other = mm.MulticlassSVC(C=0.6, tol=1e-9, random_state=0).fit(case.X, y)
+    assert other.certificate_.primal < 0.99 * by_hand  # the maximum is another problem
+
+
+# The algorithm as printed
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda g: chain_case(g, n=8, lengths=(1, 3, 2), costs=True, start=True, end=True),
+        lambda g: chain_case(g, n=8, lengths=(3, 2), costs=True, mean=True, weighted=True, C=3.0),
+    ],
+    ids=["chain", "chain-mean-weights"],
+)
+def test_dual_after_each_pass_is_the_twins(seed, make):
+    case = make(fresh(seed, 93))
+    blocks = EnumeratedBlocks(case.truth, case.X, case.Y, case.C, case.sample_weight)
+    expected, _ = sdcd(blocks, passes=9, searches=3, sweeps=4)
+    solver = solvers.SDCD(searches=3, sweeps=4, inner=0, order="cyclic", keep=0, violators=0)
+    svm = quietly(lambda: fit(case, solver, relative=1e-12, max_passes=9))
+    found = svm.history_["dual"][: len(expected)]
+    # Steps are steered by norms in single precision: optimal to about 1e-7, certified in double.
+    np.testing.assert_allclose(found, expected[: len(found)], rtol=1e-6)
+    assert len(found) >= 8
+
+
+@pytest.mark.parametrize(
+    "name", ["multiclass-cost-csr-weights", "chain-1to4-dense", "chain-mean-weights"]
+)
+def test_the_dual_never_falls(seed, name):
+    svm = fit(make_case(name, seed), "sdcd")
+    dual = svm.history_["dual"]
+    assert (np.diff(dual) >= -1e-12 * dual[-1]).all()
+
+
+# Laws
+
+
+@pytest.mark.parametrize("solver", MAIN)
+def test_weights_are_copies(seed, solver):
+    case = chain_case(fresh(seed, 94), n=5, lengths=(2, 1, 3), n_classes=3, C=0.5)
+    weights = np.array([2, 1, 0, 3, 1])
+    again = np.repeat(np.arange(5), weights)
+    copies = case.replace(X=[case.X[i] for i in again], Y=[case.Y[i] for i in again])
+    svm = fit(case.replace(sample_weight=weights.astype(float)), solver)
+    optimum = optimum_of(copies)
+    assert svm.certificate_.primal == pytest.approx(optimum.value, rel=1e-6)
+    assert fit(copies, solver).certificate_.dual == pytest.approx(optimum.value, rel=1e-6)
+    assert 2 not in svm.support_.blocks
+
+
+@pytest.mark.parametrize("solver", MAIN)
+def test_renamed_labels_are_the_same_problem(seed, solver):
+    case = multiclass_case(fresh(seed, 95), n=12, n_classes=4)
+    names = np.array(["d", "a", "c", "b"])
+    svm = mm.StructuralSVM(
+        models.Multiclass(), hinge="sum", solver=solver, tol=1e-9, random_state=0
+    )
+    first = svm.fit(case.X, case.Y)
+    second = clone(svm).fit(case.X, names[case.Y])
+    assert second.certificate_.primal == pytest.approx(first.certificate_.primal, rel=1e-7)
+    order = [second.classes_.tolist().index(name) for name in names]
+    table = second.coef_.reshape(4, -1)[order]
+    np.testing.assert_allclose(table, first.coef_.reshape(4, -1), atol=1e-3)
+
+
+def test_the_sum_is_never_below_the_maximum(seed):
+    case = chain_case(fresh(seed, 96), n=6, lengths=(3, 2), n_classes=3, C=0.3)
+    assert optimum_of(case).value >= case.optimum.value * (1 - 1e-9)
+    assert fit(case).certificate_.primal >= case.optimum.value * (1 - 1e-6)
+
+
+# Sums over all labellings of a chain
+
+
+def brute_force(case, w):
+    return np.array(
+        [np.maximum(block.offsets + block.vectors @ w, 0.0).sum() for block in case.blocks]
+    )
+
+
+@pytest.mark.parametrize("rescaling", ["margin", "slack"])
+@pytest.mark.parametrize("scale", [0.0, 0.3, 3.0])
+def test_sums_of_chains_are_listed_or_bracketed(seed, rescaling, scale):
+    generator = fresh(seed, 97)
+    case = chain_case(
+        generator, n=6, lengths=(5, 1, 4), n_classes=3, costs=True, start=True, end=True
+    ).replace(rescaling=rescaling)
+    model = built_in(case)
+    model.initialize(case.X, case.Y)
+    exact = model.bind(case.X, case.Y).exactly(rescaling)
+    for _ in range(3):
+        w = scale * generator.normal(size=model.size_joint_feature)
+        truth = brute_force(case, w)
+        floors, ceilings = exact.sums(w, 2, 10_000, 10**6)
+        np.testing.assert_allclose(floors, truth, rtol=1e-10, atol=1e-10)
+        np.testing.assert_array_equal(floors, ceilings)
+        widths = []
+        for work in (0, 10**4, 10**6):
+            floors, ceilings = exact.sums(w, 1, 0, work)
+            assert (floors <= truth * (1 + 1e-12) + 1e-12).all()
+            assert (ceilings >= truth * (1 - 1e-12)).all()
+            widths.append((ceilings - floors).sum())
+        assert widths[2] <= 0.05 * truth.sum() + 1e-12
+        assert widths[2] <= widths[0] + 1e-9 * truth.sum()
+
+
+def test_more_labellings_than_a_double_counts(seed):
+    """At w = 0 all 8^1000 labellings violate: the ceiling is infinite, and nothing is NaN."""
+    generator = fresh(seed, 98)
+    X = [generator.normal(size=(400, 2)), generator.normal(size=(3, 2))]
+    Y = [generator.integers(8, size=400), generator.integers(8, size=3)]
+    model = models.Chain(classes=range(8))
+    model.initialize(X, Y)
+    examples = model.bind(X, Y)
+    floors, ceilings = examples.sums(np.zeros(examples.dimension), 1)
+    assert np.isinf(ceilings[0])
+    assert 0 < floors[0] < np.inf
+    # sum over y of the number of mistakes = T K^T (1 - 1/K)
+    assert floors[1] == ceilings[1] == pytest.approx(3 * 8**3 * 7 / 8)
+    assert mm.objective(mm_svm(model, X, Y), np.zeros(examples.dimension), X, Y) == np.inf
+
+
+def mm_svm(model, X, Y):
+    """An estimator that has hardly begun: its certificate cannot be finite."""
+    svm = mm.StructuralSVM(clone(model), C=1e-6, hinge="sum", max_passes=1, random_state=0)
+    svm = quietly(lambda: svm.fit(X, Y))
+    assert svm.certificate_.gap == np.inf
+    assert svm.certificate_.primal == np.inf
+    assert np.isfinite(svm.certificate_.dual)
+    assert not svm.certificate_.converged
+    return svm
+
+
+# What is proven where not all outputs can be tried
+
+
+@pytest.mark.parametrize("solver", MAIN)
+def test_the_reduced_problem_ends_training_and_says_so(seed, solver):
+    kinds = {"sdcd": solvers.SDCD, "one-slack": solvers.OneSlack, "n-slack": solvers.NSlack}
+    case = chain_case(fresh(seed, 99), n=6, lengths=(3, 2), n_classes=4, C=0.05)
+    optimum = optimum_of(case)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        svm = fit(case, kinds[solver](violators=0), relative=1e-6, optimum=optimum)
+    certificate = svm.certificate_
+    assert certificate.status == "reduced problem solved"
+    assert not certificate.converged
+    assert any("reduced" in str(w.message) for w in caught)
+    assert 0 <= certificate.reduced_gap <= certificate.tol
+    assert certificate.dual < 0.999 * optimum.dual  # violators were missed
+    assert certificate.gap > certificate.tol
+    assert_truthful(case, svm, optimum)
+    assert fit(case, kinds[solver](), optimum=optimum).certificate_.converged
+
+
+@pytest.mark.parametrize("solver", MAIN)
+def test_trees_have_a_lower_bound_only(seed, solver):
+    case = make_case(next(iter(TREES)), seed)
+    optimum = optimum_of(case)
+    svm = quietly(lambda: fit(case, solver, relative=1e-5, optimum=optimum))
+    certificate = svm.certificate_
+    assert certificate.primal == certificate.gap == np.inf
+    assert not certificate.exact
+    assert not certificate.converged
+    assert certificate.status == "reduced problem solved"
+    assert certificate.reduced_gap <= certificate.tol
+    assert 0 < certificate.dual <= optimum.primal * (1 + 1e-9)
+
+
+class Tags:
+    """Two positions with two labels each; where `listed`, all outputs are told."""
+
+    def __init__(self, twice=False):
+        self.twice = twice  # two outputs that nothing tells apart
+
+    def initialize(self, X, Y):
+        self.size_joint_feature = 2 * len(X[0])
+
+    def all_outputs(self):
+        pairs = [(a, b) for a in (0, 1) for b in (0, 1)]
+        return pairs + [(1, 1, "again")] * self.twice
+
+    def joint_feature(self, x, y):
+        return np.concatenate([(y[0] - 0.5) * x, (y[1] - 0.5) * x])
+
+    def loss(self, y, y_hat):
+        return float((y[0] != y_hat[0]) + (y[1] != y_hat[1]))
+
+    def inference(self, x, w):
+        return max(self.all_outputs(), key=lambda y: self.joint_feature(x, y) @ w)
+
+    def loss_augmented_inference(self, x, y, w):
+        return max(self.all_outputs(), key=lambda z: self.loss(y, z) + self.joint_feature(x, z) @ w)
+
+
+class ListedTags(Tags):
+    def outputs(self, x):
+        return self.all_outputs()
+
+
+def tag_problem(seed):
+    generator = fresh(seed, 100)
+    X = generator.normal(size=(9, 3))
+    signal = X + 0.7 * generator.normal(size=(9, 3))
+    return X, [(int(s[0] > 0), int(s[1] > 0)) for s in signal]
+
+
+def tag_optimum(model, X, Y, C, rescaling="margin"):
+    """The dense program over what the model lists."""
+    from reference.enumerate import Block
+
+    model.initialize(X, Y)
+    blocks = []
+    for x, y in zip(X, Y, strict=True):
+        outputs = model.all_outputs()
+        offsets = np.array([model.loss(y, z) for z in outputs])
+        vectors = np.array([model.joint_feature(x, z) - model.joint_feature(x, y) for z in outputs])
+        factor = offsets[:, None] if rescaling == "slack" else 1.0
+        blocks.append(Block(outputs, offsets, factor * vectors))
+    return solve_summed(blocks, C)
+
+
+@pytest.mark.parametrize("twice", [False, True])
+@pytest.mark.parametrize("rescaling", ["margin", "slack"])
+@pytest.mark.parametrize("solver", MAIN)
+def test_own_models_that_list_their_outputs(seed, solver, rescaling, twice):
+    X, Y = tag_problem(seed)
+    optimum = tag_optimum(ListedTags(twice), X, Y, 0.8, rescaling)
+    settings = {"C": 0.8, "hinge": "sum", "rescaling": rescaling, "solver": solver, "tol": 1e-8}
+    svm = mm.StructuralSVM(ListedTags(twice), **settings, random_state=0, max_passes=10**5).fit(
+        X, Y
+    )
+    certificate = svm.certificate_
+    assert certificate.converged
+    assert certificate.exact
+    assert certificate.primal == pytest.approx(optimum.value, rel=1e-6)
+    assert certificate.dual == pytest.approx(optimum.value, rel=1e-6)
+    assert (svm.support_.multipliers <= 0.8).all()
+    again = mm.certify(svm, X, Y)
+    assert again.gap == pytest.approx(certificate.gap, abs=1e-12)
+
+
+@pytest.mark.parametrize("solver", MAIN)
+def test_own_models_that_do_not(seed, solver):
+    X, Y = tag_problem(seed)
+    optimum = tag_optimum(Tags(), X, Y, 0.8)
+    svm = mm.StructuralSVM(Tags(), C=0.8, hinge="sum", solver=solver, tol=1e-6, random_state=0)
+    certificate = quietly(lambda: svm.fit(X, Y)).certificate_
+    assert certificate.primal == certificate.gap == np.inf
+    assert not certificate.exact
+    assert certificate.reduced_gap <= 1e-6
+    assert certificate.dual <= optimum.primal * (1 + 1e-9)
+    assert mm.objective(svm, svm.coef_, X, Y) == np.inf
+
+
+def test_outputs_must_hold_the_truth(seed):
+    class Forgetful(ListedTags):
+        def outputs(self, x):
+            return [(0, 0)]
+
+    X, Y = tag_problem(seed)
+    with refusal("outputs", "true output", kinds=(mm.OracleError,)):
+        mm.StructuralSVM(Forgetful(), hinge="sum").fit(X, Y)
+
+
+# Kernels, threads
+
+
+@pytest.mark.parametrize("base", ["multiclass-cost-dense", "chain-1to4-dense"])
+@pytest.mark.parametrize("solver", MAIN)
+def test_a_linear_kernel_is_the_linear_problem(seed, solver, base):
+    case = make_case(base, seed)
+    optimum = optimum_of(case)
+    model = models.Kernel(built_in(case), kernel="linear")
+    tol = 1e-6 * optimum.value / case.budgets.sum()
+    svm = mm.StructuralSVM(
+        model, C=case.C, hinge="sum", solver=solver, tol=tol, max_passes=10**5, random_state=0
+    ).fit(case.X, case.Y)
+    assert svm.certificate_.converged
+    assert svm.certificate_.primal == pytest.approx(optimum.value, rel=1e-5)
+
+
+@pytest.mark.parametrize("solver", MAIN)
+def test_threads_reach_the_same_optimum(seed, solver):
+    case = chain_case(fresh(seed, 103), n=12, lengths=(3, 2), n_classes=3, C=0.5)
+    optimum = optimum_of(case)
+    svm = fit(case, solver, optimum=optimum, n_jobs=3, relative=1e-6)
+    assert svm.certificate_.converged
+    assert_truthful(case, svm, optimum)
+
+
+# The manners of an estimator
+
+
+@pytest.mark.parametrize("kind", ["multiclass", "chain"])
+@pytest.mark.parametrize("solver", MAIN)
+def test_warm_start(seed, solver, kind):
+    make = multiclass_case if kind == "multiclass" else chain_case
+    case = make(fresh(seed, 104), n=8, C=0.4)
+    svm = fit(case, solver, warm_start=True)
+    cold, dual = svm.certificate_.passes, svm.certificate_.dual
+    svm.fit(case.X, case.Y)
+    assert svm.history_["dual"][0] >= dual * (1 - 1e-12)
+    assert svm.certificate_.converged
+    assert svm.certificate_.passes <= cold
+    for C in (1.0, 0.2):  # multipliers are cut off at the new bound
+        svm.set_params(C=C).fit(case.X, case.Y)
+        changed = case.replace(C=C)
+        assert_truthful(changed, svm, optimum_of(changed))
+        assert svm.certificate_.converged
+
+
+def test_certify_objective_save_and_load(seed, tmp_path):
+    case = chain_case(fresh(seed, 105), n=8, lengths=(3, 2), n_classes=3, C=0.5)
+    svm = fit(case)
+    again = mm.certify(svm, case.X, case.Y)
+    assert again.primal == pytest.approx(svm.certificate_.primal, rel=1e-12)
+    assert again.dual == pytest.approx(svm.certificate_.dual, rel=1e-12)
+    assert again.converged
+    w = fresh(seed, 106).normal(size=svm.coef_.shape)
+    by_hand = summed_primal(case.blocks, case.budgets, w)
+    assert mm.objective(svm, w, case.X, case.Y) == pytest.approx(by_hand, rel=1e-10)
+    svm.save(tmp_path / "summed.mm")
+    loaded = mm.load(tmp_path / "summed.mm")
+    assert loaded.hinge == "sum"
+    assert loaded.certificate_ == svm.certificate_ or np.isnan(svm.certificate_.reduced_gap)
+    assert mm.objective(loaded, w, case.X, case.Y) == pytest.approx(by_hand, rel=1e-10)
+
+
+def test_a_file_holds_what_is_not_proven(seed, tmp_path):
+    X, Y = [np.ones((500, 1))], [np.arange(500) % 9]
+    svm = mm_svm(models.Chain(), X, Y)
+    svm.save(tmp_path / "open.mm")
+    assert mm.load(tmp_path / "open.mm").certificate_.gap == np.inf
+
+
+def test_grid_search(seed):
+    case = multiclass_case(fresh(seed, 107), n=30, n_classes=3)
+    grid = {"C": [0.01, 1.0], "hinge": ["max", "sum"]}
+    for estimator in (mm.MulticlassSVC(), mm.StructuralSVM(models.Multiclass())):
+        found = GridSearchCV(clone(estimator), grid, cv=3).fit(case.X, case.Y)
+        assert set(found.cv_results_["param_hinge"]) == {"max", "sum"}
+        assert found.best_estimator_.certificate_.converged
+
+
+def test_multipliers_outside_the_box_are_refused(seed):
+    case = multiclass_case(fresh(seed, 108))
+    svm = fit(case)
+    problem = svm.problem_of(svm.model_.bind(case.X, case.Y), None)
+    support = svm.support_
+    with refusal("feasible"):
+        problem.dual_objective(
+            type(support)(support.blocks, 2 * support.multipliers + 1, support.outputs)
+        )
+    doubled = [
+        np.concatenate([part, part])
+        for part in (support.blocks, support.multipliers, support.outputs)
+    ]
+    with refusal("twice"):
+        problem.dual_objective(type(support)(*doubled))
+
+
+def test_who_cannot_says_who_can(seed):
+    case = multiclass_case(fresh(seed, 109))
+    for name, kind in solvers.SOLVERS.items():
+        if name in MAIN:
+            continue
+        with refusal(name, "sum", "sdcd", "one-slack", "n-slack"):
+            fit(case, kind())
+    with refusal("sdcd", "max", "proximal"):
+        mm.StructuralSVM(models.Multiclass(), solver="sdcd").fit(case.X, case.Y)
+    with refusal("partial_fit", "max", "sum"):
+        mm.StructuralSVM(models.Multiclass(), hinge="sum").partial_fit(case.X, case.Y)
+    with refusal("LatentSVM", "hinge", "sum"):
+        latent = models.Latent(models.Multiclass(), parts=2)
+        mm.LatentSVM(latent, hinge="sum").fit(case.X, case.Y)
+    for solver in ("auto", "sdcd", "one-slack", "n-slack"):
+        with refusal("hinge='sum'", "nonnegative must be None"):
+            fit(case, solver, nonnegative=[0])
+        with refusal("hinge='sum'", "prior must be None"):
+            fit(case, solver, prior=(0.0, 2.0))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"searches": -1},
+        {"sweeps": 0},
+        {"inner": 1.0},
+        {"order": "sorted"},
+        {"keep": -1},
+        {"violators": -1},
+    ],
+)
+def test_bad_options_are_refused(options):
+    with refusal("SDCD", next(iter(options))):
+        solvers.SDCD(**options)
