@@ -229,16 +229,6 @@ nb::class_<Box<Structure>> bind_box(nb::module_& m, const char* name) {
       .def("restore", &B::restore)
       .def("adopt_sets", &B::adopt_sets)
       .def("tell_sets", &B::tell_sets)
-      .def("set_origin",
-           [](B& b, Array1<double> flat) {
-             if (static_cast<int64_t>(flat.size()) != b.state.structure.dimension())
-               throw nb::value_error("an origin must have as many weights as the model");
-             std::vector<double> packed(b.state.structure.weights(), 0);
-             b.state.structure.pack(flat.data(), packed.data());
-             double square = 0;
-             for (size_t j = 0; j < flat.size(); ++j) square += flat.data()[j] * flat.data()[j];
-             b.state.set_origin(std::move(packed), square);
-           })
       .def(
           "refresh", [](B& b) { b.state.refresh(); }, nb::call_guard<nb::gil_scoped_release>())
       .def(
