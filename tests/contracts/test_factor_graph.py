@@ -162,7 +162,7 @@ def test_the_certificate_holds_on_loops(generator, solver, inference, rescaling)
     assert mm.objective(svm, svm.coef_, case.X, case.Y) == pytest.approx(again.primal, rel=1e-9)
 
 
-@pytest.mark.parametrize("solver", ["auto", "sda", "one-slack"])
+@pytest.mark.parametrize("solver", ["auto", "one-slack"])
 def test_integer_programs_train_to_the_optimum_on_loops(generator, solver):
     case = graph_case(generator, n=3, sizes=(3,), shape="cycle", n_classes=2)
     model = built_in(case).set_params(inference="milp")

@@ -72,9 +72,9 @@ def assert_truthful_rows(case, svm):
 
 @pytest.mark.parametrize("inference", ["lp", "milp"])
 def test_the_certificate_holds_without_exact_inference(generator, inference):
-    case = multilabel_case(generator, n=4, n_labels=5, C=5.0)
+    case = multilabel_case(generator, n=3, n_labels=4, C=5.0)
     model = built_in(case).set_params(inference=inference, iterations=2)
-    svm = mm.StructuralSVM(model, C=case.C, tol=1e-3, max_passes=50)
+    svm = mm.StructuralSVM(model, C=case.C, tol=1e-3, max_passes=20)
     quietly(lambda: svm.fit(case.X, case.Y))
     assert svm.certificate_.exact
     assert svm.certificate_.primal >= primal_objective(case.blocks, case.budgets, svm.coef_) - 1e-6
