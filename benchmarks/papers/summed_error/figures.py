@@ -42,7 +42,7 @@ def draw(rows: list[Row], columns: dict[str, str], path: Path) -> None:
                 own = [r for r in own if r.get(name) is not None]
                 axis.plot([r["cpu"] for r in own], [r[name] for r in own], ".-", label=method)
             axis.set(xlabel="CPU seconds", ylabel=label, xscale="log", title=task)
-            if name == "distance":
+            if name == "distance" and any(row[name] > 0 for row in rows if row["task"] == task):
                 axis.set_yscale("log")
     axes[0][0].legend()
     figure.tight_layout()

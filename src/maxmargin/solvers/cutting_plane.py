@@ -287,7 +287,6 @@ class NSlack(Solver):
         state.tol *= 0.5  # what it counts as satisfied was not enough
         if isinstance(state, BoxState) and not state.complete:
             state.widen(self.violators)
-            state.visit(problem.active, update=False)
             state.settled = state.reduced_gap() <= 2 * state.tol
 
     def reduced_gap(self, problem: Problem, state: DualState | BoxState) -> float:

@@ -106,9 +106,8 @@ class SDCD(Solver):
         state.refresh()
         if state.complete:
             return
-        # All that can be found joins; if the gap is small even so, there is no more to do.
+        # All that can be listed joins; if the gap is small even so, there is no more to do.
         state.widen(self.violators)
-        state.visit(problem.active, update=False)
         state.settled = state.reduced_gap() <= state.tol
 
     def reduced_gap(self, problem: Problem, state: BoxState) -> float:

@@ -69,7 +69,7 @@ class SetCuts(CutState):
             return
         w = self.w if self.best is None else self.best.w
         box.widen(most, w)
-        primal = problem.regularizer.value(w) + box.cut(w, oracle=True)[0].risk
+        primal = problem.regularizer.value(w) + box.cut(w, oracle=False)[0].risk
         self.settled = primal - self.dual() <= self.tol * problem.total
 
 
