@@ -173,6 +173,13 @@ class LargeChain : public Chain<Real_, Label_> {
     return sum;
   }
 
+  void apply(const Scratch& s, Gather W, double c) const { Base::apply(s, W, c); }
+  // A weight of the watched W was changed by others than `apply`.
+  void changed(const Real* W, size_t at) const {
+    const int64_t key = static_cast<int64_t>(at) - this->transitions_;
+    const int64_t j = key / this->stride_, k = key % this->stride_;
+    if (key >= 0 && j < this->K_ && k < this->K_) index_.set(static_cast<int>(j), static_cast<int>(k), W[at]);
+  }
   template <class To>
   void apply(const Scratch& s, To* W, double c) const {
     Base::apply(s, W, c);

@@ -107,9 +107,13 @@ class DualState {
     if (metric.plain()) return structure.apply(s, W.data(), c);
     const bool bounds = metric.bounded();
     move.each(metric, structure, s, W.size(), c, [&](size_t j, double change) {
-      if (!bounds) return void(W[j] += static_cast<Real>(change));
-      behind[j] += static_cast<Real>(change);
-      W[j] = static_cast<Real>(metric.clipped(j, behind[j]));
+      if (!bounds) {
+        W[j] += static_cast<Real>(change);
+      } else {
+        behind[j] += static_cast<Real>(change);
+        W[j] = static_cast<Real>(metric.clipped(j, behind[j]));
+      }
+      if constexpr (requires { structure.changed(W.data(), j); }) structure.changed(W.data(), j);
     });
   }
   // the same, into the average
