@@ -6,7 +6,7 @@
 //   1. losses(i): k with A[i, k] < 0 fall to U[k] + f + A[i, k]
 //   2. gains(j) of those j with F[j] + most(j) > f, the largest first, until F[j] + A[j, k] <= f: k may rise.
 //      Now every F'[k] is exact that is >= U[k] + f; only labels of step 1 can be too low, and are at most that.
-//      The gains of a few j with the largest F are followed to their end, for the sake of those.
+//      They begin at the second best label, and the gains of a few leaders are followed that far, for their sake.
 //   3. A label k that cannot beat some label e on the way to any next label,
 //        U[k] + f + most(k) <= max_e (F'[e] + least(e)),
 //      need not be exact: any path through k is no better than one through e. The other labels of step 1 are
@@ -239,7 +239,7 @@ class LargeChain : public Chain<Real_, Label_> {
     for (int k = 0; k < this->stride_; k += lanes) store(G + k, load(U + k) + base);
     rank(F, top, s.leaders);
     lower(s, U);  // 1
-    for (int32_t j : s.leaders) follow(s, U, j, std::min(f + index_.least()[top], F[s.leaders[1]]));
+    for (int32_t j : s.leaders) follow(s, U, j, F[s.leaders[1]]);
     raise(s, U, f);  // 2
     const bool last = t + 1 == this->length(s.block);
     const Real* end = this->data_.end ? A + this->edge(this->K_ + 1, 0) : nullptr;
@@ -296,20 +296,19 @@ class LargeChain : public Chain<Real_, Label_> {
     }
   }
 
-  // F'[k] exactly, where the gains of the leaders are followed: by the leaders from the third on, until F alone
-  // is no better; then by the gains of all others, until none can do.
+  // F'[k] exactly. A label that two leaders do not like asks the others, and all labels if none of them will do;
+  // the gains of the leaders into any other are followed. Then the gains of the rest, until none can do.
   void mend(Scratch& s, const Real* A, const Real* U, int k) const {
     const Real* F = s.now.data();
     Real* G = s.next.data();
     const auto offer = [&](int j, Real value) {
       if (U[k] + value > G[k]) G[k] = U[k] + value, s.others.push_back({k, j});
     };
-    size_t n = 2;
-    for (; s.fallen[k] < 0 && n < s.leaders.size() && U[k] + F[s.leaders[n]] > G[k]; ++n) {
-      const int32_t j = s.leaders[n];
-      offer(j, F[j] + A[this->edge(j, k)]);
-    }
-    if (n == most_leaders)  // none of them will do
+    const bool twice = s.fallen[k] < 0;
+    for (size_t n = 2; twice && n < s.leaders.size(); ++n)
+      offer(s.leaders[n], F[s.leaders[n]] + A[this->edge(s.leaders[n], k)]);
+    if (twice && s.leaders.size() == most_leaders &&
+        U[k] + F[s.leaders.back()] > G[k])  // none of them will do
       for (int j = 0; j < this->K_; ++j)
         if (U[k] + F[j] > G[k]) offer(j, F[j] + A[this->edge(j, k)]);
     const Real rest = F[s.leaders.back()];  // of all others

@@ -296,6 +296,9 @@ def test_large_domains_run_small(tmp_path):
     assert {row["task"] for row in results["curves"]} == tasks
     for row in results["curves"]:
         assert row["dual"] <= row["primal"]
+    (whole,) = results["whole"]
+    assert whole["accuracy"] > whole["most_frequent"] > 0
+    assert rows_of(tmp_path / "whole.csv")
     for name in ("domain", "curves"):
         assert rows_of(tmp_path / f"{name}.csv")
         assert (tmp_path / f"{name}.png").stat().st_size > 0

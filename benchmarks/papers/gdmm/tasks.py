@@ -80,8 +80,8 @@ def pinyin(most: int | None = None) -> Dataset:
     return encoded(name, train[:most], test, number)
 
 
-def frequent_pinyin(labels: int, most: int) -> Dataset:
-    """Runs of the `labels` most frequent characters, for cost against the number of labels."""
+def frequent_pinyin(labels: int, most: int) -> tuple[Dataset, list[str]]:
+    """Runs of the `labels` most frequent characters, and these characters."""
     counts = Counter(character for _, y in clauses("train") for character in y)
     kept = {character for character, _ in counts.most_common(labels)}
     runs: list[tuple[list[str], list[str]]] = []
@@ -91,7 +91,7 @@ def frequent_pinyin(labels: int, most: int) -> Dataset:
         if len(runs) >= most:
             break
     number = {name: j for j, name in enumerate(sorted({s for x, _ in runs for s in x}))}
-    return encoded(f"pinyin-{labels}", runs, runs[:10], number)
+    return encoded(f"pinyin-{labels}", runs, runs[:10], number), sorted(kept)
 
 
 def runs_of(x: list[str], y: list[str], kept: set[str]) -> Iterator[tuple[list[str], list[str]]]:
