@@ -33,7 +33,6 @@ class FlatSVC(SolverMixin, ClassifierMixin, BaseEstimator):
         C: float = 1.0,
         loss: Any = "zero-one",
         fit_intercept: bool = True,
-        penalized_intercept: bool = True,
         class_weight: Any = None,
         solver: Any = "auto",
         tol: float = 1e-3,
@@ -43,6 +42,7 @@ class FlatSVC(SolverMixin, ClassifierMixin, BaseEstimator):
         n_jobs: Any = None,
         random_state: Any = None,
         verbose: int = 0,
+        penalized_intercept: bool = True,
     ):
         self.C = C
         self.loss = loss

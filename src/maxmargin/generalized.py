@@ -76,12 +76,12 @@ class GeneralizedSVM(RowSVM):
         tol: float = 1e-3,
         max_passes: float = 1000,
         max_seconds: float | None = None,
-        prior: Any = None,
-        nonnegative: Any = None,
         warm_start: bool = False,
         n_jobs: Any = None,
         random_state: Any = None,
         verbose: int = 0,
+        prior: Any = None,
+        nonnegative: Any = None,
     ):
         self.C = C
         self.prior = prior
@@ -164,7 +164,6 @@ class RegressionSVR(RegressorMixin, RowSVM):
         C: float = 1.0,
         epsilon: float = 0.1,
         fit_intercept: bool = True,
-        penalized_intercept: bool = True,
         solver: Any = "auto",
         tol: float = 1e-3,
         max_passes: float = 1000,
@@ -173,6 +172,7 @@ class RegressionSVR(RegressorMixin, RowSVM):
         n_jobs: Any = None,
         random_state: Any = None,
         verbose: int = 0,
+        penalized_intercept: bool = True,
     ):
         self.C = C
         self.epsilon = epsilon
