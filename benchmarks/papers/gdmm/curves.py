@@ -42,7 +42,7 @@ def curve(data: Dataset, C: float, solver: Any, seconds: float) -> Iterator[Row]
         solver.step(problem, state)
         step += 1
         spent = time.process_time() - began - looked
-        if spent < 1.3 * looked and spent < seconds:  # looks are dear: one for as much work
+        if spent < 2 * looked and spent < seconds:  # looks are dear: one for as much work
             continue
         look = time.process_time()
         w, support = solver.solution(problem, state)
