@@ -205,6 +205,7 @@ class MulticlassSVC(FlatSVC):
         n_jobs: Any = None,
         random_state: Any = None,
         verbose: int = 0,
+        penalized_intercept: bool = True,
         hinge: str = "max",
     ):
         super().__init__(
@@ -220,6 +221,7 @@ class MulticlassSVC(FlatSVC):
             n_jobs=n_jobs,
             random_state=random_state,
             verbose=verbose,
+            penalized_intercept=penalized_intercept,
         )
         self.hinge = hinge
 

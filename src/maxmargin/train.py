@@ -252,7 +252,7 @@ def estimate(run: Run, state: Any) -> None:
     run.proven = False
 
 
-def finish(run: Run, reduced_gap: float) -> Result:
+def finish(run: Run, reduced_gap: float | None) -> Result:
     """The certificate of the best point."""
     assert run.w is not None and run.support is not None and run.status is not None
     exact = run.problem.bounded and run.proven

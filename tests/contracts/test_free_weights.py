@@ -49,7 +49,7 @@ def assert_solved(svm, case, value, mean, covariance):
     assert certificate.dual <= certificate.primal * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("solver", EXACT)
+@pytest.mark.parametrize("solver", [name for name in EXACT if not name.startswith("streaming")])
 def test_every_solver_meets_the_optimum(seed, solver):
     case = small("multiclass", seed)
     d = case.truth.size_joint_feature

@@ -117,7 +117,7 @@ def test_marginals_that_agree_are_split_without_a_change(seed):
     problem = problem_of(case)
     known = fit(case, "sda", relative=1e-6).support_
     state = solvers.Gdmm().start(problem, 1e-3, fresh(seed), known)
-    again = state.feasible()
+    _, again = state.solution(problem)
     for support in (known, again):
         problem.check_feasible(support)
     vectors = [problem.examples.combine(s.blocks, s.multipliers, s.outputs) for s in (known, again)]

@@ -60,67 +60,12 @@ def test_the_running_dual_and_gap_are_those_of_the_definition(seed, generator, n
 # --- streams -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["mean-scalar", "vector", "matrix", "bound"])
-@pytest.mark.parametrize("name", ["multiclass", "chain"])
-def test_partial_fit_meets_the_optimum_of_all_chunks(seed, generator, name, kind):
-    case = small(name, seed).replace(sample_weight=None)
-    d = case.truth.size_joint_feature
-    bound = np.arange(d) % 2 == 0 if kind == "bound" else None
-    prior, mean, covariance = None, np.zeros(d), np.eye(d)
-    if bound is None:
-        prior, mean, covariance = draw(kind, generator, d)
-    value, _ = solve_primal(case.blocks, np.full(len(case.Y), case.C), mean, covariance, bound)
-    model = built_in(case).set_params(classes=np.unique(np.concatenate([*map(np.ravel, case.Y)])))
-    svm = mm.StructuralSVM(
-        model, C=case.C, prior=prior, nonnegative=bound, tol=1e-8, max_passes=100_000
-    )
-    half = len(case.Y) // 2
-    quietly(lambda: svm.partial_fit(case.X[:half], case.Y[:half]))
-    quietly(lambda: svm.partial_fit(case.X[half:], case.Y[half:]))
-    # Examples that went without a multiplier may be missed; the dual bound is one for all in any case.
-    assert svm.certificate_.dual <= value * (1 + 1e-6)
-    again = mm.certify(svm, case.X, case.Y)
-    assert again.dual == pytest.approx(svm.certificate_.dual, rel=1e-9)
-    assert again.primal >= value * (1 - 1e-6)
-    if svm.memory_.n_gone == 0:
-        assert again.primal == pytest.approx(value, rel=1e-5)
-
-
-def test_partial_fit_of_nothing_but_the_mean(generator):
-    """Chunks that violate nothing leave the weights where the prior has them."""
-    y = np.repeat([0, 1, 2], 6)
-    X = 6 * np.eye(3)[y] + generator.normal(size=(18, 3)) * 0.3
-    mean = np.eye(3).ravel()
-    svm = mm.StructuralSVM(models.Multiclass(), prior=(mean, 0.5))
-    for part in (slice(None, None, 2), slice(1, None, 2)):
-        svm.partial_fit(X[part], y[part])
-    np.testing.assert_array_equal(svm.coef_, mean)
-
-
-def test_partial_fit_freezes_examples_with_a_prior(generator):
-    """A budget too small for all: the dual bound still holds for all examples."""
-    X, y = generator.normal(size=(60, 4)), generator.integers(3, size=60)
-    prior = (generator.normal(size=12) * 0.1, generator.uniform(0.5, 1.5, size=12))
-    settings = {"C": 0.5, "prior": prior, "nonnegative": [1, 5], "tol": 1e-4}
-    whole = mm.StructuralSVM(models.Multiclass(), **settings).fit(X, y)
-    stream = mm.StructuralSVM(
-        models.Multiclass(), solver=solvers.Streaming(cache_bytes=6000, passes=None), **settings
-    )
-    for first in range(0, 60, 15):
-        part = slice(first, first + 15)
-        quietly(
-            lambda p=part: stream.partial_fit(
-                X[p], y[p], classes=[0, 1, 2] if p.start == 0 else None
-            )
-        )
-        assert stream.certificate_.dual <= whole.certificate_.primal + 1e-9
-    assert stream.memory_.n_frozen > 0
-    assert mm.objective(stream, stream.coef_, X, y) >= whole.certificate_.dual - 1e-9
-
-
-def test_partial_fit_refuses_free_weights(generator):
+def test_streams_refuse_priors(generator):
     X, y = generator.normal(size=(12, 2)), np.arange(12) % 2
-    with refusal("partial_fit", "infinite", "fit"):
-        mm.StructuralSVM(models.Binary(), prior=(0, [1.0, np.inf])).partial_fit(X, y)
-    with refusal("partial_fit", "penalized_intercept"):
+    for given in ({"prior": (0, [1.0, np.inf])}, {"prior": (0, 2.0)}, {"nonnegative": [0]}):
+        with refusal("partial_fit", "must be None", "fit"):
+            mm.StructuralSVM(models.Binary(), **given).partial_fit(X, y)
+        with refusal("Streaming", "does not honour"):
+            mm.StructuralSVM(models.Binary(), solver="streaming", **given).fit(X, y)
+    with refusal("partial_fit", "prior"):
         mm.BinarySVC(penalized_intercept=False).partial_fit(X, y)

@@ -174,6 +174,9 @@ def bytes_of_object(x: Any) -> int:
     """About how many bytes one example takes."""
     if sp.issparse(x):
         return 12 * x.nnz + 200
+    if isinstance(x, tuple | dict):  # a graph: features, edges, and what belongs to them
+        parts = x.values() if isinstance(x, dict) else x
+        return 100 + sum(bytes_of_object(part) for part in parts if part is not None)
     return x.nbytes + 100 if hasattr(x, "nbytes") else 100 * np.size(x)
 
 

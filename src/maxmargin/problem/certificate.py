@@ -24,7 +24,7 @@ class Certificate:
     infinite. ``status`` is a sentence on why training ended. ``relaxed``: the bounds are those of the linear
     relaxation of the argmax, whose optimum is at least that of the problem itself; ``primal`` is an upper
     bound on both. ``reduced_gap`` is the gap of the problem whose outputs are those that were kept, where
-    hinge="sum" and not all outputs can be tried; else NaN.
+    hinge="sum" and not all outputs can be tried; else None.
     """
 
     primal: float
@@ -39,7 +39,7 @@ class Certificate:
     seconds: float = 0.0
     status: str = "certified"
     relaxed: bool = False
-    reduced_gap: float = float("nan")
+    reduced_gap: float | None = None
 
     def __str__(self) -> str:
         proof = "proven" if self.exact else "not proven"

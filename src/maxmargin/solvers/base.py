@@ -83,9 +83,9 @@ class Solver(ABC):
         """Hear what an exact pass found that did not end training."""
         state.refresh()
 
-    def reduced_gap(self, problem: Problem, state: Any) -> float:
-        """The gap of the problem reduced to the kept outputs, where that is another one; else NaN."""
-        return float("nan")
+    def reduced_gap(self, problem: Problem, state: Any) -> float | None:
+        """The gap of the problem reduced to the kept outputs, where that is another one; else None."""
+        return None
 
 
 def option(

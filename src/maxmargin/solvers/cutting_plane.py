@@ -205,9 +205,9 @@ class OneSlack(Solver):
             cache.add(unslim(point.outputs))
         state.cache = cache
 
-    def reduced_gap(self, problem: Problem, state: CutState) -> float:
+    def reduced_gap(self, problem: Problem, state: CutState) -> float | None:
         if not isinstance(state, SetCuts) or state._box().complete or state.best is None:
-            return float("nan")
+            return None
         cut = state._box().cut(state.best.w, oracle=False)[0]
         primal = problem.regularizer.value(state.best.w) + cut.risk
         return max(0.0, primal - state.dual()) / problem.total
@@ -289,9 +289,9 @@ class NSlack(Solver):
             state.widen(self.violators)
             state.settled = state.reduced_gap() <= 2 * state.tol
 
-    def reduced_gap(self, problem: Problem, state: DualState | BoxState) -> float:
+    def reduced_gap(self, problem: Problem, state: DualState | BoxState) -> float | None:
         if not isinstance(state, BoxState) or state.complete:
-            return float("nan")
+            return None
         return state.reduced_gap()
 
     def _solve(self, problem: Problem, state: DualState) -> None:

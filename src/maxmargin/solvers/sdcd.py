@@ -110,5 +110,5 @@ class SDCD(Solver):
         state.widen(self.violators)
         state.settled = state.reduced_gap() <= state.tol
 
-    def reduced_gap(self, problem: Problem, state: BoxState) -> float:
-        return float("nan") if state.complete else state.reduced_gap()
+    def reduced_gap(self, problem: Problem, state: BoxState) -> float | None:
+        return None if state.complete else state.reduced_gap()

@@ -65,7 +65,7 @@ class SubstitutedSolver(Solver):
     def ready(self, state: SubstitutedState) -> bool:
         return self.solver.ready(state.inner)
 
-    def reduced_gap(self, problem: Problem, state: SubstitutedState) -> float:
+    def reduced_gap(self, problem: Problem, state: SubstitutedState) -> float | None:
         return self.solver.reduced_gap(state.standard.problem, state.inner)
 
     def learn(self, problem: Problem, state: SubstitutedState, slacks: np.ndarray) -> None:
