@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 
 import maxmargin as mm
-from helpers import built_in, quietly, refusal
-from maxmargin import models, solvers
+from helpers import built_in, refusal
+from maxmargin import models
 from maxmargin.models.base import CompiledExamples
 from maxmargin.problem import certify_state, make_regularizer
 from maxmargin.solvers.dual_state import open_state
-from reference.primal_qp import solve_primal
 from reference.priors import CASES, draw, small, train
 
 
