@@ -391,8 +391,7 @@ class Chain {
     for (int t = 0; t < length(block); ++t)
       for (int k = 0; k < K_; ++k) {
         const int64_t r = row(block, t);
-        sums.loss[static_cast<size_t>(t) * K_ + k] =
-            data_.node_weight[r] * data_.cost_of(data_.truth[r], k);
+        sums.loss[static_cast<size_t>(t) * K_ + k] = data_.node_weight[r] * data_.cost_of(data_.truth[r], k);
       }
   }
 
