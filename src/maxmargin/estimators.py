@@ -24,6 +24,7 @@ from maxmargin.incremental import (
     Past,
     Settings,
     advance,
+    check_streams,
     first_model,
     next_model,
     streamed_problem,
@@ -221,6 +222,7 @@ class SolverMixin:
     def _stream(self, make: Any, X: Any, Y: Any, classes: Any, sample_weight: Any) -> None:
         """One chunk of ``partial_fit``; ``make`` gives the model of the first."""
         me: Any = self
+        check_streams(getattr(self, "model", None))
         for name in self._needs():
             raise ValueError(f"partial_fit: {name} must be None; fit takes it")
         if self._formulation().hinge != "max":

@@ -157,6 +157,12 @@ def support_of(memory: Memory) -> Support:
 # fit on a source
 
 
+def check_streams(model: Any) -> None:
+    """Refuse models whose examples cannot be cut up into chunks."""
+    if not getattr(model, "streams", True):
+        raise ValueError(f"{type(model).__name__} takes no chunks: give fit all examples at once")
+
+
 def streams(solver: Any, model: Any, X: Any, Y: Any, node_weight: Any) -> bool:
     """Whether fit reads these data a part at a time."""
     chunks = is_stream(X, Y)
@@ -167,6 +173,8 @@ def streams(solver: Any, model: Any, X: Any, Y: Any, node_weight: Any) -> bool:
         )
     if chunks and node_weight is not None:
         raise ValueError("node_weight: chunks have none")
+    if chunks:
+        check_streams(model)
     mapped = isinstance(X, Mapped) and isinstance(model, FlatModel | Chain) and not model.joint
     return chunks or (streaming and mapped and node_weight is None)
 

@@ -172,6 +172,11 @@ def train(
         raise TypeError(f"solver must be an instance of solvers.Solver, got {solver!r}")
     if not tol > 0:
         raise ValueError(f"tol must be a positive number, got {tol!r}")
+    if warm is not None and warm.marginal and solver.name != "gdmm":
+        raise ValueError(
+            "warm_start: the last fit, by 'gdmm', kept marginals, from which only 'gdmm' goes on; set "
+            "warm_start=False"
+        )
     solver = fitted_to(problem, solver)
     rng = np.random.default_rng(random_state)
     aim = tol if polish is None else min(tol, polish)

@@ -1,5 +1,6 @@
 """What once went wrong and must not again."""
 
+import copy
 import enum
 import os
 import pickle
@@ -16,6 +17,8 @@ from helpers import fit, quietly
 from maxmargin import models, solvers
 from maxmargin.data.synthetic import random_chains, random_multiclass
 from maxmargin.io.model_file import read, write
+from maxmargin.models.constraints import AtLeast, AtMost, Forbidden
+from maxmargin.problem import Support
 from reference.problems import chain_case, make_case
 from reference.python_chain import PythonChain, PythonMulticlass
 
@@ -235,3 +238,68 @@ def test_proximal_that_stands_still_is_certified_again():
     svm = fit(case, "proximal", max_passes=1000)
     assert svm.certificate_.status == "solved"
     assert svm.certificate_.passes < 200
+
+
+def test_a_row_of_labels_is_not_taken_for_a_set_in_chunks(generator):
+    X, Y = generator.normal(size=(6, 3)), generator.integers(2, size=(6, 3))
+    with pytest.raises(ValueError, match="MultiLabel takes no chunks"):
+        mm.StructuralSVM(models.MultiLabel()).partial_fit(X, Y)
+    with pytest.raises(ValueError, match="MultiLabel takes no chunks"):
+        mm.StructuralSVM(models.MultiLabel(), solver="streaming").fit([(X, Y)])
+    with pytest.raises(ValueError, match=r"Y\[0\] names a label twice"):
+        mm.StructuralSVM(models.MultiLabel()).fit(X, [[0, 1, 1]] * 6)
+
+
+@pytest.mark.parametrize("solver", ["auto", "sdcd", "one-slack", "n-slack"])
+def test_the_summed_error_of_graphs_and_parts_is_refused_early(generator, solver):
+    X, Y = generator.normal(size=(6, 3)), generator.integers(2, size=(6, 3))
+    with pytest.raises(
+        ValueError, match="hinge='sum' is not solved for models of the kind FactorGraph"
+    ):
+        mm.StructuralSVM(models.MultiLabel(), hinge="sum", solver=solver).fit(X, Y)
+    with pytest.raises(ValueError, match="hinge='sum' is not solved for models of the kind Tree"):
+        maps = generator.normal(size=(2, 3, 3, 2))
+        mm.StructuralSVM(models.Tree(), hinge="sum", solver=solver).fit(
+            maps, [[(0, 0), (1, 1)]] * 2
+        )
+
+
+def test_gdmm_goes_on_with_other_weights_and_others_refuse_its_marginals(generator):
+    X = [(generator.normal(size=(3, 2)), [[0, 1], [1, 2]]) for _ in range(5)]
+    Y = [[0, 1, 0], [1, 1, 0], [0, 0, 1], [1, 0, 0], [0, 1, 1]]
+    svm = mm.StructuralSVM(models.FactorGraph(), C=0.4, solver="gdmm", tol=0.01, warm_start=True)
+    svm.fit(X, Y).set_params(C=0.5).fit(X, Y)
+    assert svm.certificate_.converged
+    for other in ("one-slack", "n-slack", "proximal", "sda"):
+        with pytest.raises(ValueError, match="kept marginals"):
+            svm.set_params(solver=other).fit(X, Y)
+
+
+def test_a_fitted_grammar_is_pickled_and_copied():
+    X, Y = [["a", "b"], ["b", "a"]], ["(S (A a) (B b))", "(S (B b) (A a))"]
+    svm = mm.StructuralSVM(models.Grammar(rare=0)).fit(X, Y)
+    for twin in (pickle.loads(pickle.dumps(svm)), copy.deepcopy(svm)):
+        assert twin.predict(X) == svm.predict(X)
+
+
+def test_later_chunks_are_not_rounded_to_the_type_of_the_first(generator):
+    X, y = generator.normal(size=(12, 2)), np.arange(12) % 2
+    svm = mm.StructuralSVM(models.Multiclass()).partial_fit(X[:6].astype(np.float32), y[:6])
+    with pytest.raises(ValueError, match=r"float64.*float32.*rounded"):
+        svm.partial_fit(X[6:], y[6:])
+
+
+def test_constraints_with_unknown_labels_are_refused(generator):
+    X = [(generator.normal(size=(3, 2)), [[0, 1], [1, 2]]) for _ in range(4)]
+    Y = [["sky", "road", "sky"]] * 2 + [["road", "road", "sky"]] * 2
+    svm = mm.StructuralSVM(models.FactorGraph(), tol=0.1).fit(X, Y)
+    for wrong in (AtMost(0, "skyy"), AtLeast(1, "skyy"), Forbidden("skyy", "road")):
+        with pytest.raises(ValueError, match="no node has a label 'skyy'"):
+            svm.predict(X, constraints=[wrong])
+    (y, *_) = svm.predict(X, constraints=[AtLeast(1, "road", nodes=[0, 0])])
+    assert y[0] == "road"
+
+
+def test_an_empty_set_of_multipliers_is_rescaled():
+    support = Support(np.empty(0, np.int64), np.empty(0), np.empty(0, np.int32), partial=True)
+    assert len(support.rescaled(np.ones(3))) == 0

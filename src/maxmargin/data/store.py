@@ -97,6 +97,11 @@ class Store:
         self.n_features = rows.shape[1]
         if self.dtype is None:
             self.dtype = float_type(rows.dtype)
+        if np.result_type(rows.dtype, self.dtype) != self.dtype:
+            raise ValueError(
+                f"X of this chunk is of {rows.dtype}, that of the first of {self.dtype}: numbers would be "
+                "rounded; give all chunks the wider type"
+            )
         if self.sparse is None:
             self.sparse = sp.issparse(rows) or (
                 np.count_nonzero(rows) * (4 + rows.itemsize) < SPARSE * rows.nbytes

@@ -133,6 +133,10 @@ class Examples(ABC):
         """What kept planes depend on besides the model; empty where planes are made anew from outputs."""
         return ""
 
+    def check_summed(self) -> None:
+        """Refuse hinge="sum" where there is no box of multipliers, before any work."""
+        return
+
     def check_weights(self, sample_weight: Any) -> None:
         """Refuse weights of examples where the loss has none."""
         return
@@ -247,6 +251,12 @@ class CompiledExamples(Examples):
         """Whether the core's dual state knows priors with several scales, and bounds."""
         return hasattr(getattr(core, self.state_name("margin", False)), "set_metric")
 
+    def check_summed(self) -> None:
+        if not hasattr(core, self.box_name("margin")):
+            raise ValueError(
+                f"hinge='sum' is not solved for models of the kind {self.kind}; use 'max'"
+            )
+
     def box_name(self, rescaling: str) -> str:
         """The core's box of multipliers for these examples (hinge="sum")."""
         return f"{self.kind}{'Slack' if rescaling == 'slack' else ''}Box"
@@ -286,6 +296,7 @@ class Model(BaseEstimator):
 
     classes_: np.ndarray
     size_joint_feature: int
+    streams: ClassVar[bool] = True  # chunks of examples can be cut up and joined again
     task_loss: Any  # the parameter ``loss``: the attribute of that name is the protocol's method
 
     @property

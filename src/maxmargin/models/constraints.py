@@ -45,9 +45,12 @@ class Graph(ABC):
     def holders(self, label: Hashable, nodes: Any) -> list[tuple[int, int]]:
         """Nodes, all or some, that may take a label, with its code there."""
         if nodes is not None:
-            return [(v, self.known(v, label)) for v in map(self.node, nodes)]
+            return [(v, self.known(v, label)) for v in dict.fromkeys(map(self.node, nodes))]
         pairs = [(v, self.code(v, label)) for v in range(self.n_nodes)]
-        return [(v, k) for v, k in pairs if k is not None]
+        found = [(v, k) for v, k in pairs if k is not None]
+        if not found:
+            raise ValueError(f"constraints: no node has a label {label!r}")
+        return found
 
 
 class Constraint(ABC):
@@ -91,6 +94,11 @@ class Forbidden(Constraint):
             p, q = graph.code(a, self.first), graph.code(b, self.second)
             if p is not None and q is not None:
                 found.append(Linear([(a, p), (b, q)], 0.0, 1.0))
+        if not found:
+            (
+                graph.holders(self.first, None),
+                graph.holders(self.second, None),
+            )  # refuse unknown labels
         return found
 
 

@@ -96,6 +96,7 @@ class MultiLabel(GraphModel):
     """
 
     flat: ClassVar[bool] = False
+    streams: ClassVar[bool] = False  # one row of Y cannot be told from a set of labels
 
     def __init__(
         self,
@@ -333,4 +334,9 @@ def members(y: Any, i: int) -> list[Hashable]:
     """The labels of one example."""
     if isinstance(y, str) or not isinstance(y, Iterable):
         raise ValueError(f"Y[{i}] must be a set (list, tuple) of labels, or Y a matrix; got {y!r}")
-    return list(dict.fromkeys(y.tolist() if isinstance(y, np.ndarray) else y))
+    labels = y.tolist() if isinstance(y, np.ndarray) else list(y)
+    if len(set(labels)) != len(labels):
+        raise ValueError(
+            f"Y[{i}] names a label twice: {y!r}; rows of 0 and 1 must come as a matrix, np.array(Y)"
+        )
+    return labels

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -142,6 +142,11 @@ class Rules:
         self.lexical_code = {rule: r for r, rule in enumerate(self.lexical)}
         self.chain_code = {chain: c for c, chain in enumerate(self.chains)}
         self.unary_code = unary
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The core's table cannot be pickled: it is made anew."""
+        given = [f.name for f in fields(self) if f.init]
+        return type(self), tuple(getattr(self, name) for name in given)
 
     @classmethod
     def read(

@@ -53,13 +53,18 @@ class Support:
         return len(self.blocks)
 
     @property
+    def marginal(self) -> bool:
+        """Whether the outputs are marginals of factors, and no labellings."""
+        return hasattr(self.outputs, "relaxed")
+
+    @property
     def relaxed(self) -> bool:
         """Whether the point is one of a linear relaxation, whose optimum may be higher."""
         return bool(getattr(self.outputs, "relaxed", False))
 
     def rescaled(self, mass: np.ndarray) -> Support:
         """The same point for other masses: each block's multipliers scaled to its new sum."""
-        total = np.bincount(self.blocks, self.multipliers, minlength=len(mass))
+        total = np.bincount(self.blocks, self.multipliers, minlength=len(mass)).astype(np.float64)
         if self.partial and len(total) == len(mass):
             total[total == 0] = mass[total == 0]
         if len(total) != len(mass) or (total[mass > 0] <= 0).any():

@@ -41,6 +41,8 @@ class Problem:
         self.rescaling = self.formulation.rescaling
         examples.check_rescaling(self.rescaling)
         examples.check_weights(sample_weight)
+        if self.formulation.hinge == "sum":
+            examples.check_summed()
         self.regularizer = regularizer or SquaredNorm(examples.metric)
         self.examples = self.regularizer.prepare(examples)
         self.n_jobs = n_jobs

@@ -99,8 +99,9 @@ def start_graph(
                 "warm_start: the last fit was made by another solver, which kept labellings; gdmm continues "
                 "from marginals"
             )
-        problem.dual_objective(warm)  # refuses marginals of other graphs
-        state.core.restore(*warm.outputs.arrays)
+        point = warm.rescaled(mass)
+        problem.dual_objective(point)  # refuses marginals of other graphs
+        state.core.restore(*point.outputs.arrays)
     return state
 
 
