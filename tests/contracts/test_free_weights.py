@@ -182,7 +182,10 @@ def test_multiclass_intercepts_follow_a_shift_of_the_features(generator):
     np.testing.assert_allclose(left.coef_, right.coef_, atol=1e-4)
     shift = right.intercept_ + 2.0 * right.coef_.sum(axis=1) - left.intercept_
     np.testing.assert_allclose(shift, shift[0], atol=1e-3)  # a common shift changes nothing
-    np.testing.assert_array_equal(left.predict(X), right.predict(X + 2.0))
+    ranked = np.sort(X @ left.coef_.T + left.intercept_, axis=1)
+    clear = ranked[:, -1] - ranked[:, -2] > 1e-2  # the others may tie, to the tolerance
+    assert clear.sum() > 20
+    np.testing.assert_array_equal(left.predict(X)[clear], right.predict(X + 2.0)[clear])
 
 
 def test_a_loss_of_the_whole_sample_takes_free_weights(generator):
