@@ -216,6 +216,7 @@ class CompiledExamples(Examples):
     ask: Any
     labels: LabelSet
     kind: ClassVar[str]
+    single_precision: ClassVar[bool] = True  # the core has its dual state in both precisions
 
     def structure(self, rescaling: str) -> str:
         """The name of the core's structure for these examples."""
@@ -244,7 +245,8 @@ class CompiledExamples(Examples):
 
     def state_name(self, rescaling: str, single: bool) -> str:
         """The core's dual state for these examples."""
-        return f"{self.structure(rescaling)}Ascent{32 if single else 64}"
+        bits = 32 if single and self.single_precision else 64
+        return f"{self.structure(rescaling)}Ascent{bits}"
 
     @property
     def takes_metric(self) -> bool:

@@ -179,6 +179,7 @@ class GraphExamples(CompiledExamples):
     """
 
     kind = "FactorGraph"
+    single_precision = False
 
     def __init__(
         self,
@@ -210,15 +211,10 @@ class GraphExamples(CompiledExamples):
             i = int(np.argmin(fine[self.factors.shape]))
             raise ValueError(f"inference={inference!r}: the graph of X[{i}] {lack}")
 
-    def state_name(self, rescaling: str, single: bool) -> str:
-        return super().state_name(rescaling, False)  # double precision only
-
     def output_sizes(self, blocks: np.ndarray) -> np.ndarray:
         return np.diff(self.offsets)[blocks]
 
-    def knows(self, outputs: Any, blocks: np.ndarray) -> bool:
-        if isinstance(outputs, Marginals):
-            return False  # no labellings
+    def knows(self, outputs: np.ndarray, blocks: np.ndarray) -> bool:
         if len(outputs) != int(self.output_sizes(blocks).sum()):
             return False
         if len(outputs) == 0:

@@ -33,6 +33,7 @@ class GrammarExamples(CompiledExamples):
     """Sentences in the core."""
 
     kind = "Grammar"
+    single_precision = False
 
     def __init__(self, model: Grammar, sentences: list[list[str]], truth: list[int]):
         self.model, self.sentences = model, sentences
@@ -52,9 +53,6 @@ class GrammarExamples(CompiledExamples):
         )
         self.ask = core.GrammarExact(self.core)
         self.n, self.dimension = self.ask.blocks, self.ask.dimension
-
-    def state_name(self, rescaling: str, single: bool) -> str:
-        return super().state_name(rescaling, False)  # double precision only
 
     def knows(self, outputs: np.ndarray, blocks: np.ndarray) -> bool:
         return self.ask.knows(blocks, np.ascontiguousarray(outputs, dtype=np.int32))

@@ -30,6 +30,7 @@ class TreeExamples(CompiledExamples):
     """Maps in the core."""
 
     kind = "Tree"
+    single_precision = False
 
     def __init__(self, model: Tree, maps: list[np.ndarray], truth: np.ndarray):
         self.columns = np.array([x.shape[1] for x in maps], dtype=np.int64)
@@ -38,9 +39,6 @@ class TreeExamples(CompiledExamples):
         self.core = core.TreeData(maps, self.parts, model.edges_, springs, truth)
         self.ask = core.TreeExact(self.core)
         self.n, self.dimension = self.ask.blocks, self.ask.dimension
-
-    def state_name(self, rescaling: str, single: bool) -> str:
-        return super().state_name(rescaling, False)  # double precision only
 
     def knows(self, outputs: np.ndarray, blocks: np.ndarray) -> bool:
         return self.ask.knows(blocks, np.ascontiguousarray(outputs, dtype=np.int32))

@@ -40,27 +40,34 @@ class GraphState:
     core: Any
     rng: np.random.Generator
     tolerance: float
+    mended: tuple[float, np.ndarray, Support] | None = None  # after the last pass
 
     def step(self, problem: Problem) -> StepReport:
         """One pass."""
         order = self.rng.permutation(problem.active)
+        self.mended = None
         calls, _, violation, inconsistent = self.core.visit(order, self.tolerance)
         estimate = (violation + inconsistent) / problem.total
-        dual = problem.dual_objective(self.support(problem))
+        dual, _, _ = self.mend(problem)
         planes = self.core.active_nodes + self.core.active_links
         return StepReport(calls, estimate, dual, planes)
 
     def solution(self, problem: Problem) -> tuple[np.ndarray, Support]:
         """The mended marginals, and their w."""
-        support = self.support(problem)
-        _, vector = problem.examples.combine(support.blocks, support.multipliers, support.outputs)
-        return -vector, support
+        return self.mend(problem)[1:]
 
-    def support(self, problem: Problem) -> Support:
-        """The mended marginals: one plane a block."""
-        relaxed = problem.examples.relaxed  # type: ignore[attr-defined]
-        arrays = (*self.core.repaired(), relaxed)
-        return Support(problem.active, problem.mass[problem.active], Marginals(*arrays))
+    def mend(self, problem: Problem) -> tuple[float, np.ndarray, Support]:
+        """D, w and the multipliers of a consistent point, one plane a block: made once after a pass."""
+        if self.mended is None:
+            relaxed = problem.examples.relaxed  # type: ignore[attr-defined]
+            arrays = (*self.core.repaired(), relaxed)
+            support = Support(problem.active, problem.mass[problem.active], Marginals(*arrays))
+            offset, vector = problem.examples.combine(
+                support.blocks, support.multipliers, support.outputs
+            )
+            dual = offset - problem.regularizer.conjugate(-vector)
+            self.mended = dual, -vector, support
+        return self.mended
 
     def refresh(self) -> None:
         """Remove the rounding of w."""
