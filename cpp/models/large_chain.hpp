@@ -1,19 +1,16 @@
 // A chain with many labels: the same model and the same weights as `Chain`, an argmax that is exact for less.
 //
-// Viterbi asks for F'[k] = U[k] + max_j (F[j] + A[j, k]), K^2 work a position. Most A[j, k] are exactly zero:
-// no update ever touched them. With f = F[i] the largest of F, all K labels k begin at U[k] + f, and differ from
-// that only by what is stored:
-//   1. losses(i): k with A[i, k] < 0 fall to U[k] + f + A[i, k]
-//   2. gains(j) of those j with F[j] + most(j) > f, the largest first, until F[j] + A[j, k] <= f: k may rise.
-//      Now every F'[k] is exact that is >= U[k] + f; only labels of step 1 can be too low, and are at most that.
-//      They begin at the second best label, and the gains of a few leaders are followed that far, for their sake.
-//   3. A label k that cannot beat some label e on the way to any next label,
-//        U[k] + f + most(k) <= max_e (F'[e] + least(e)),
-//      need not be exact: any path through k is no better than one through e. The other labels of step 1 are
-//      mended: over the best j, and over the gains of their column.
-// Step 3 keeps max_k (F'[k] + A[k, l]) for every l, hence the best score of all. The passes over K labels are
-// additions and maxima of vectors; the rest follows the entries that matter. Predecessors: i, but for the labels
-// that steps 2 and 3 name.
+// Viterbi asks for F'[k] = U[k] + max_j (F[j] + A[j, k]), K^2 work a position. Most A[j, k] are exactly zero: no
+// update ever touched them. So all K labels k begin at U[k] + f, f = F[i] the largest of F, and differ from that
+// only by what is stored. And few labels matter: what is kept of the others is a ceiling, F'[k] at most.
+//   1. losses(i): k with A[i, k] < 0 falls to U[k] + f + A[i, k], or to the ceiling that the second best label and the
+//      largest gain into k allow, if that is more; then k is unsure.
+//   2. gains(j) of those j with F[j] + most(j) > f, the largest first, until F[j] + A[j, k] <= f: k rises; it is
+//      unsure if j is.
+//   3. The best few labels, the leaders, must be sure. An unsure one is evaluated: F'[k] over the leaders before it,
+//      then over the gains into k, as long as they can do better; unsure labels that can are evaluated first.
+// The passes over K labels are additions and maxima of vectors; the rest follows the entries that matter. The
+// predecessors of the labels on the best path are found by evaluating these again.
 #pragma once
 
 #include <algorithm>
@@ -34,20 +31,21 @@ class LargeChain : public Chain<Real_, Label_> {
   using Label = Label_;
   using Index = SparseTransitions<Real>;
   static constexpr bool one_thread = true;  // updates keep the order of the entries: one at a time
-
-  struct Other {
-    int32_t label, previous;
+  static constexpr int most_leaders = 8;    // of a position
+  struct Leader {
+    Real value;
+    int32_t label;
   };
-  struct Scratch : Base::Scratch {
-    aligned<Real> now, next;       // F of a position and of the next
-    std::vector<int32_t> usual;    // the predecessor of the labels of position t...
-    std::vector<size_t> first;     // ...that `others` does not name from first[t] to first[t + 1]
-    std::vector<Other> others;     // a later entry replaces an earlier one
-    std::vector<int32_t> leaders;  // the best labels of F, the best first
-    std::vector<int64_t> fallen;   // labels of step 1 have the number of this step, or minus it
-    std::vector<Real> drop;        // F + A of the best label on the way to them
-    int64_t stamp = 0;
-    std::vector<int32_t> order;
+  struct Leaders {
+    int count;
+    Leader best[most_leaders];  // the best first
+    Real rest;                  // no other label has more than this
+  };
+  struct Scratch : Base::Scratch {  // `forward` of Base: F of all positions, or ceilings
+    std::vector<char> unsure;       // of all positions and labels
+    std::vector<Leaders> leaders;   // of all positions
+    aligned<Real> peaks, ordered;   // the largest of each group of labels
+    std::vector<int32_t> rising, order;
   };
 
   using Base::Base;
@@ -99,10 +97,11 @@ class LargeChain : public Chain<Real_, Label_> {
   Scratch scratch() const {
     Scratch s;
     s.local.resize(static_cast<size_t>(this->longest_) * this->stride_);
-    s.now.resize(this->stride_);
-    s.next.resize(this->stride_);
-    s.fallen.resize(this->K_);
-    s.drop.resize(this->K_);
+    s.forward.resize(s.local.size());
+    s.unsure.resize(s.local.size());
+    s.leaders.resize(this->longest_);
+    s.peaks.resize(this->stride_ / group + 1);
+    s.ordered.resize(s.peaks.size());
     return s;
   }
 
@@ -134,23 +133,20 @@ class LargeChain : public Chain<Real_, Label_> {
   double best(Scratch& s, const Real* W, Label* y) const {
     const int T = this->length(s.block);
     const Real* A = W + this->transitions_;
-    std::copy(s.local.begin(), s.local.begin() + this->stride_, s.now.begin());
-    if (this->data_.start) add(A + this->edge(this->K_, 0), s.now.data());
-    s.usual.assign(T + 1, 0);
-    s.first.assign(T + 2, 0);
-    s.others.clear();
-    int top = largest(s.now.data());
+    std::copy(s.local.begin(), s.local.begin() + this->stride_, s.forward.begin());
+    std::fill(s.unsure.begin(), s.unsure.begin() + this->stride_, 0);
+    if (this->data_.start) add(A + this->edge(this->K_, 0), s.forward.data());
     for (int t = 1; t < T; ++t) {
-      top = advance(s, A, t, top);
-      std::swap(s.now, s.next);
+      rank(s, A, t - 1);
+      advance(s, t);
+      if (t % settled == 0 && t + 1 < T) settle(s, A, t);
     }
-    if (this->data_.end) {
-      add(A + this->edge(this->K_ + 1, 0), s.now.data());
-      top = largest(s.now.data());
-    }
+    if (const Real* end = end_scores(s, A, T - 1)) add(end, forward(s, T - 1));
+    rank(s, A, T - 1);
+    int top = s.leaders[T - 1].best[0].label;
     for (int t = T - 1; t >= 0; --t) {
       y[t] = static_cast<Label>(top);
-      if (t > 0) top = predecessor_of(s, t, top);
+      if (t > 0) top = evaluate(s, A, t, top);
     }
     return this->score(s, y);
   }
@@ -201,25 +197,6 @@ class LargeChain : public Chain<Real_, Label_> {
     for (int k = 0; k < this->stride_; ++k) to[k] += x[k];
   }
 
-  // max_k (F[k] + x[k]); without x, max_k F[k]
-  Real highest(const Real* F, const Real* x) const {
-    vec<Real> top = x ? load(F) + load(x) : load(F);
-    if (x)
-      for (int k = lanes; k < this->stride_; k += lanes) top = maximum(top, load(F + k) + load(x + k));
-    else
-      for (int k = lanes; k < this->stride_; k += lanes) top = maximum(top, load(F + k));
-    Real value = top[0];
-    for (int n = 1; n < lanes; ++n) value = std::max(value, static_cast<Real>(top[n]));
-    return value;
-  }
-  // The first index of the largest.
-  int largest(const Real* F) const {
-    const vec<Real> wanted = broadcast(highest(F, nullptr));
-    for (int k = 0; k < this->stride_; k += lanes)
-      if (const int found = lanes_at_least(load(F + k), wanted)) return k + __builtin_ctz(found);
-    return 0;
-  }
-
   void local_score(Scratch& s, const Real* W, int t, int label) const {
     const int64_t r = this->row(s.block, t);
     const double cost = this->data_.node_weight[r] * this->data_.cost_of(this->data_.truth[r], label);
@@ -227,126 +204,151 @@ class LargeChain : public Chain<Real_, Label_> {
         static_cast<Real>(cost) + this->data_.features->score_of(r, W, this->stride_, label);
   }
 
-  // F' from F, whose best label is `top`; returns the best label of F'.
-  int advance(Scratch& s, const Real* A, int t, int top) const {
-    const Real* F = s.now.data();
-    Real* G = s.next.data();
-    const Real* U = s.local.data() + static_cast<size_t>(t) * this->stride_;
-    const Real f = F[top];
-    s.usual[t] = top;
-    s.first[t] = s.others.size();
-    const vec<Real> base = broadcast(f);
-    for (int k = 0; k < this->stride_; k += lanes) store(G + k, load(U + k) + base);
-    rank(F, top, s.leaders);
-    lower(s, U);  // 1
-    for (int32_t j : s.leaders) follow(s, U, j, F[s.leaders[1]]);
-    raise(s, U, f);  // 2
-    const bool last = t + 1 == this->length(s.block);
-    const Real* end = this->data_.end ? A + this->edge(this->K_ + 1, 0) : nullptr;
-    const Real bar = last ? highest(G, end) : highest(G, index_.least());
-    for (const auto& e : index_.losses(top)) {  // 3
-      const int k = e.other;
-      const Real ceiling = U[k] + f, after = !last ? index_.most()[k] : end ? end[k] : Real(0);
-      if (G[k] < ceiling && ceiling + after > bar) mend(s, A, U, k);
-    }
-    s.first[t + 1] = s.others.size();
-    return largest(G);
+  static constexpr int group = 8 * lanes;
+  static constexpr int settled = 128;  // after so many positions no label stays unsure: evaluations end there
+
+  Real* forward(Scratch& s, int t) const { return s.forward.data() + static_cast<size_t>(t) * this->stride_; }
+  char* unsure(Scratch& s, int t) const { return s.unsure.data() + static_cast<size_t>(t) * this->stride_; }
+  // What the last position adds, or null.
+  const Real* end_scores(const Scratch& s, const Real* A, int t) const {
+    return this->data_.end && t + 1 == this->length(s.block) ? A + this->edge(this->K_ + 1, 0) : nullptr;
+  }
+  const Real* local(const Scratch& s, int t) const {
+    return s.local.data() + static_cast<size_t>(t) * this->stride_;
   }
 
-  // Labels that the best one does not like begin at the second, unless that does not like them either.
-  void lower(Scratch& s, const Real* U) const {
-    const int top = s.leaders[0], second = s.leaders[1];
-    const Real f = s.now[top], g = s.now[second];
-    Real* G = s.next.data();
-    ++s.stamp;
-    for (const auto& e : index_.losses(top)) {
-      const Real kept = f + e.value;
-      s.fallen[e.other] = s.stamp;
-      s.drop[e.other] = kept;
-      G[e.other] = U[e.other] + std::max(kept, g);
-      if (g > kept) s.others.push_back({e.other, second});
+  // Makes sure of the best labels of position t.
+  void rank(Scratch& s, const Real* A, int t) const {
+    const Real* F = forward(s, t);
+    const char* doubt = unsure(s, t);
+    Leaders& L = s.leaders[t];
+    for (L.count = 0; L.count == 0;) {
+      const Real bar = peak_bar(s, F);
+      L.rest = bar;
+      for (int first = 0, n = 0; first < this->stride_; first += group, ++n) {
+        if (s.peaks[n] < bar) continue;
+        const int end = std::min(this->stride_, first + group);
+        for (int k = first; k < end; k += lanes)
+          for (int found = lanes_at_least(load(F + k), broadcast(bar)); found; found &= found - 1) {
+            const int j = k + __builtin_ctz(found);
+            if (doubt[j]) evaluate(s, A, t, j);
+            if (F[j] >= bar) place(L, {F[j], j});
+          }
+      }
     }
-    for (const auto& e : index_.losses(second)) {
-      if (s.fallen[e.other] != s.stamp) continue;
-      const Real kept = s.drop[e.other], other = g + e.value;
-      s.fallen[e.other] = -s.stamp;  // a third label may do
+  }
+  // A score that no more than most_leaders groups of labels reach, and at least one label.
+  Real peak_bar(Scratch& s, const Real* F) const {
+    int groups = 0;
+    for (int first = 0; first < this->stride_; first += group, ++groups) {
+      const int end = std::min(this->stride_, first + group);
+      vec<Real> top = load(F + first);
+      for (int k = first + lanes; k < end; k += lanes) top = maximum(top, load(F + k));
+      s.peaks[groups] = top[0];
+      for (int n = 1; n < lanes; ++n) s.peaks[groups] = std::max(s.peaks[groups], static_cast<Real>(top[n]));
+    }
+    const int n = std::min(groups, most_leaders) - 1;
+    std::copy(s.peaks.begin(), s.peaks.begin() + groups, s.ordered.begin());
+    std::nth_element(s.ordered.begin(), s.ordered.begin() + n, s.ordered.begin() + groups, std::greater<>());
+    return s.ordered[n];
+  }
+  static void place(Leaders& L, Leader one) {
+    if (L.count == most_leaders) {
+      L.rest = std::max(L.rest, std::min(one.value, L.best[L.count - 1].value));
+      if (one.value <= L.best[L.count - 1].value) return;
+      --L.count;
+    }
+    int n = L.count++;
+    for (; n > 0 && L.best[n - 1].value < one.value; --n) L.best[n] = L.best[n - 1];
+    L.best[n] = one;
+  }
+
+  // Ceilings of position t, all of them sure but those that steps 1 and 2 name.
+  void advance(Scratch& s, int t) const {
+    const Real* U = local(s, t);
+    Real* G = forward(s, t);
+    const vec<Real> f = broadcast(s.leaders[t - 1].best[0].value);
+    for (int k = 0; k < this->stride_; k += lanes) store(G + k, load(U + k) + f);
+    std::fill(unsure(s, t), unsure(s, t) + this->stride_, 0);
+    lower(s, t);
+    raise(s, t);
+  }
+  // 1: what the best label does not like
+  void lower(Scratch& s, int t) const {
+    const Leaders& L = s.leaders[t - 1];
+    const Real f = L.best[0].value, second = L.count > 1 ? L.best[1].value : L.rest;
+    const Real* U = local(s, t);
+    Real* G = forward(s, t);
+    char* doubt = unsure(s, t);
+    for (const auto& e : index_.losses(L.best[0].label)) {
+      const Real kept = f + e.value, other = std::min(f, second + index_.most_into()[e.other]);
       G[e.other] = U[e.other] + std::max(kept, other);
-      s.others.push_back({e.other, kept >= other ? top : second});
+      doubt[e.other] = other > kept;
     }
   }
-
-  // Follows the gains of every label that can beat f on the way to some label.
-  void raise(Scratch& s, const Real* U, Real f) const {
-    const Real *F = s.now.data(), *most = index_.most();
+  // 2: what is liked by labels that can do more than the best one
+  void raise(Scratch& s, int t) const {
+    const Real *F = forward(s, t - 1), *most = index_.most(), f = s.leaders[t - 1].best[0].value;
     const vec<Real> bar = broadcast(f);
+    s.rising.clear();
     for (int k = 0; k < this->stride_; k += lanes)
-      for (int found = lanes_above(load(F + k) + load(most + k), bar); found; found &= found - 1)
-        follow(s, U, k + __builtin_ctz(found), f);
-  }
-  // The gains of label j, as long as they lead above `bar`.
-  void follow(Scratch& s, const Real* U, int32_t j, Real bar) const {
-    const Real from = s.now[j];
-    Real* G = s.next.data();
-    for (const auto& e : index_.gains(j)) {
-      const Real value = from + e.value;
-      if (value <= bar) return;
-      if (U[e.other] + value <= G[e.other]) continue;
-      G[e.other] = U[e.other] + value;
-      s.others.push_back({e.other, j});
+      for (int found = lanes_above(load(F + k) + load(most + k), bar); found; found &= found - 1) {
+        s.rising.push_back(k + __builtin_ctz(found));
+        __builtin_prefetch(index_.gains(s.rising.back()).data());
+      }
+    const Real* U = local(s, t);
+    Real* G = forward(s, t);
+    char* doubt = unsure(s, t);
+    for (const int32_t j : s.rising) {
+      for (const auto& e : index_.gains(j)) {
+        const Real value = F[j] + e.value;
+        if (value <= f) break;
+        if (U[e.other] + value <= G[e.other]) continue;
+        G[e.other] = U[e.other] + value;
+        doubt[e.other] = unsure(s, t - 1)[j];
+      }
     }
   }
-
-  // F'[k] exactly. A label that two leaders do not like asks the others, and all labels if none of them will do;
-  // the gains of the leaders into any other are followed. Then the gains of the rest, until none can do.
-  void mend(Scratch& s, const Real* A, const Real* U, int k) const {
-    const Real* F = s.now.data();
-    Real* G = s.next.data();
-    const auto offer = [&](int j, Real value) {
-      if (U[k] + value > G[k]) G[k] = U[k] + value, s.others.push_back({k, j});
+  // 3: F[k] of position t, which is then sure; returns the predecessor.
+  int evaluate(Scratch& s, const Real* A, int t, int k) const {
+    const Leaders& L = s.leaders[t - 1];
+    const Real most = index_.most_into()[k];
+    Real reach = -std::numeric_limits<Real>::infinity();
+    int from = 0;
+    for (int n = 0; n < L.count && L.best[n].value + most > reach; ++n) {
+      const Real value = L.best[n].value + A[this->edge(L.best[n].label, k)];
+      if (value > reach) reach = value, from = L.best[n].label;
+    }
+    if (L.rest + most > reach) among_rest(s, A, t, k, reach, from);
+    const Real* end = end_scores(s, A, t);
+    forward(s, t)[k] = local(s, t)[k] + reach + (end ? end[k] : Real(0));
+    unsure(s, t)[k] = 0;
+    return from;
+  }
+  // The labels that are no leaders: by their gains into k, and all of them if the leaders do not like k.
+  void among_rest(Scratch& s, const Real* A, int t, int k, Real& reach, int& from) const {
+    const Real *F = forward(s, t - 1), rest = s.leaders[t - 1].rest;
+    const auto offer = [&](int j, Real weight) {
+      if (F[j] + weight <= reach) return;
+      if (unsure(s, t - 1)[j]) evaluate(s, A, t - 1, j);
+      if (F[j] + weight > reach) reach = F[j] + weight, from = j;
     };
-    const bool twice = s.fallen[k] < 0;
-    for (size_t n = 2; twice && n < s.leaders.size(); ++n)
-      offer(s.leaders[n], F[s.leaders[n]] + A[this->edge(s.leaders[n], k)]);
-    if (twice && s.leaders.size() == most_leaders &&
-        U[k] + F[s.leaders.back()] > G[k])  // none of them will do
-      for (int j = 0; j < this->K_; ++j)
-        if (U[k] + F[j] > G[k]) offer(j, F[j] + A[this->edge(j, k)]);
-    const Real rest = F[s.leaders.back()];  // of all others
     for (const auto& e : index_.gains_into(k)) {
-      if (U[k] + (rest + e.value) <= G[k]) break;
-      offer(e.other, F[e.other] + e.value);
+      if (rest + e.value <= reach) break;
+      offer(e.other, e.value);
     }
-  }
-
-  static constexpr int most_leaders = 16;
-  // The labels with the largest F, the best first: `top`, which is known, and some others.
-  void rank(const Real* F, int top, std::vector<int32_t>& leaders) const {
-    leaders.assign(1, top);
-    const auto place = [&](int j) {
-      if (j == top) return;
-      size_t n = leaders.size();
-      if (n < most_leaders)
-        leaders.push_back(j);
-      else
-        --n;
-      for (; n > 1 && F[leaders[n - 1]] < F[j]; --n) leaders[n] = leaders[n - 1];
-      leaders[n] = j;
-    };
-    for (int k = 0; k < std::min(this->K_, 2 * most_leaders); ++k)
-      if (leaders.size() < most_leaders || F[k] > F[leaders.back()]) place(k);
-    for (int k = 2 * most_leaders; k < this->stride_; k += lanes)
-      for (int found = lanes_above(load(F + k), broadcast(F[leaders.back()])); found; found &= found - 1) {
-        const int j = k + __builtin_ctz(found);
-        if (F[j] > F[leaders.back()]) place(j);
+    if (rest <= reach) return;
+    for (int j = 0; j < this->stride_; j += lanes)
+      for (int found = lanes_above(load(F + j), broadcast(reach)); found; found &= found - 1) {
+        const int l = j + __builtin_ctz(found);
+        offer(l, A[this->edge(l, k)]);
       }
   }
-
-  int predecessor_of(const Scratch& s, int t, int label) const {
-    for (size_t n = s.first[t + 1]; n-- > s.first[t];)
-      if (s.others[n].label == label) return s.others[n].previous;
-    return s.usual[t];
+  // Nothing stays unsure.
+  void settle(Scratch& s, const Real* A, int t) const {
+    for (int k = 0; k < this->K_; ++k)
+      if (unsure(s, t)[k]) evaluate(s, A, t, k);
   }
-
   // Calls f(a, b), b <= a, for all pairs of one key.
   template <class Key, class F>
   static void over_equal(Scratch& s, size_t n, Key&& key, F&& f) {

@@ -1,8 +1,8 @@
 // The transitions of a chain that are not zero, in the order in which an argmax wants to see them.
 //
 //   gains(j):   entries A[j, k] > 0 of a row, the largest first        most(j)  = max(0, max_k A[j, k])
-//   losses(j):  entries A[j, k] < 0 of a row, the smallest first       least(j) = min(0, min_k A[j, k])
-//   gains_into(k): entries A[j, k] > 0 of a column, the largest first
+//   losses(j):  entries A[j, k] < 0 of a row, the smallest first
+//   gains_into(k): entries A[j, k] > 0 of a column, the largest first  most_into(k) = max(0, max_j A[j, k])
 //   by_most():  pairs (-most(j), j) in order, where `order_rows` has asked for them
 //
 // A transition that no update ever touched is exactly zero, and is nowhere here. An update of one entry finds it
@@ -32,12 +32,12 @@ class SparseTransitions {
   const Row& losses(int j) const { return losses_[j]; }
   const Row& gains_into(int k) const { return into_[k]; }
   const Real* most() const { return most_.data(); }
-  const Real* least() const { return least_.data(); }
+  const Real* most_into() const { return most_into_.data(); }
 
   void order_rows() { ordered_ = true; }
   const std::set<std::pair<Real, int32_t>>& by_most() const { return by_most_; }
 
-  // Reads all of A, K rows of `stride` reals; `most` and `least` are padded with zeros to `stride`.
+  // Reads all of A, K rows of `stride` reals; `most` is padded with zeros to `stride`.
   void read(const Real* A, int K, int stride) {
     gains_.assign(K, {});
     losses_.assign(K, {});
@@ -45,7 +45,6 @@ class SparseTransitions {
     by_most_.clear();
     for (int j = 0; j < K && ordered_; ++j) by_most_.insert({0, j});
     most_.assign(stride, 0);
-    least_.assign(stride, 0);
     for (int j = 0; j < K; ++j) {
       const Real* row = A + static_cast<int64_t>(j) * stride;
       for (int k = 0; k < K; ++k) {
@@ -57,7 +56,11 @@ class SparseTransitions {
       std::sort(losses_[j].begin(), losses_[j].end(), smaller);
       settle(j);
     }
-    for (Row& column : into_) std::sort(column.begin(), column.end(), larger);
+    most_into_.assign(K, 0);
+    for (int k = 0; k < K; ++k) {
+      std::sort(into_[k].begin(), into_[k].end(), larger);
+      settle_column(k);
+    }
   }
 
   // A[j, k] = value
@@ -69,6 +72,7 @@ class SparseTransitions {
     if (value > 0) put(gains_[j], {value, k}, larger), put(into_[k], {value, j}, larger);
     if (value < 0) put(losses_[j], {value, k}, smaller);
     settle(j);
+    settle_column(k);
   }
 
   int64_t entries() const {
@@ -80,7 +84,7 @@ class SparseTransitions {
 
  private:
   std::vector<Row> gains_, losses_, into_;
-  aligned<Real> most_, least_;
+  aligned<Real> most_, most_into_;
 
   bool ordered_ = false;
   std::set<std::pair<Real, int32_t>> by_most_;
@@ -89,8 +93,9 @@ class SparseTransitions {
     const Real most = gains_[j].empty() ? Real(0) : gains_[j].front().value;
     if (ordered_ && most != most_[j]) by_most_.erase({-most_[j], j}), by_most_.insert({-most, j});
     most_[j] = most;
-    least_[j] = losses_[j].empty() ? Real(0) : losses_[j].front().value;
   }
+
+  void settle_column(int k) { most_into_[k] = into_[k].empty() ? Real(0) : into_[k].front().value; }
 
   static bool larger(const Entry& a, const Entry& b) { return a.value > b.value; }
   static bool smaller(const Entry& a, const Entry& b) { return a.value < b.value; }

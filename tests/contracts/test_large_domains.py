@@ -57,13 +57,20 @@ def bound(model, X, Y, threshold, monkeypatch):
 @given(data=st.data())
 def test_argmax_of_many_labels_is_the_full_one(data, monkeypatch):
     generator = fresh(SEED, data.draw(st.integers(0, 10**6)))
-    for _ in range(10):
-        K, d = int(generator.integers(2, 40)), int(generator.integers(1, 5))
-        model = random_model(data.draw, K, generator)
-        X = [generator.normal(size=(int(generator.integers(1, 9)), d)) for _ in range(4)]
+    # Few labels; so many that they form groups; sequences so long that ceilings are settled on the way.
+    for labels, longest, repeats in ((40, 9, 10), (600, 9, 2), (20, 400, 1)):
+        assert_same_argmax(data.draw, generator, (labels, longest), repeats, monkeypatch)
+
+
+def assert_same_argmax(draw, generator, sizes, repeats, monkeypatch):
+    labels, longest = sizes
+    for _ in range(repeats):
+        K, d = int(generator.integers(2, labels)), int(generator.integers(1, 5))
+        model = random_model(draw, K, generator)
+        X = [generator.normal(size=(int(generator.integers(1, longest)), d)) for _ in range(4)]
         Y = [generator.integers(K, size=len(x)) for x in X]
         model.initialize(X, Y)
-        w = weights_of(data.draw, model, generator)
+        w = weights_of(draw, model, generator)
         full, large = (bound(model, X, Y, limit, monkeypatch) for limit in (NEVER, ALWAYS))
         assert type(full.ask).__name__ == "ChainExact"
         assert type(large.ask).__name__ == "LargeChainExact"
