@@ -31,9 +31,7 @@ class Ascent {
     {
       nb::gil_scoped_release release;
       ++state.clock;
-      if constexpr (requires { Structure::one_thread; }) threads = 1;
-      report = threads > 1 ? race(order.data(), n, options, violations.data(), xi.data(), threads)
-                           : ascent_.pass(order.data(), n, options, violations.data(), xi.data());
+      report = run(order.data(), n, options, violations.data(), xi.data(), threads);
       state.steps += static_cast<double>(n);
       held_ += report.bytes;
     }
@@ -221,6 +219,17 @@ class Ascent {
   // Threads on disjoint blocks and one w, without locks: an update of w may be lost, a multiplier never.
   // w is recomputed from the multipliers after each oracle pass, so the law holds to what the cached passes
   // of one round may lose; the result is not reproducible.
+  VisitReport run(const int64_t* order, int64_t n, const VisitOptions& options, double* violations,
+                  double* slacks, int threads) {
+    if constexpr (requires { Structure::one_thread; }) {
+      if (threads > 1 && options.oracle && !options.slacks)
+        return ascent_.pass_ahead(order, n, options, violations, threads);
+    } else {
+      if (threads > 1) return race(order, n, options, violations, slacks, threads);
+    }
+    return ascent_.pass(order, n, options, violations, slacks);
+  }
+
   VisitReport race(const int64_t* order, int64_t n, const VisitOptions& options, double* violations,
                    double* slacks, int threads) {
     std::vector<VisitReport> reports(threads);

@@ -217,27 +217,34 @@ class LargeChain : public Chain<Real_, Label_> {
     return s.local.data() + static_cast<size_t>(t) * this->stride_;
   }
 
-  // Makes sure of the best labels of position t.
+  // The leaders of position t: the labels above a bar; where there is none, one that reaches it.
   void rank(Scratch& s, const Real* A, int t) const {
+    Leaders& L = s.leaders[t];
+    for (L.count = 0; L.count == 0;) {
+      const Real bar = L.rest = peak_bar(s, forward(s, t));
+      lead(s, A, t, bar, true);
+      if (L.count == 0) lead(s, A, t, bar, false);
+    }
+  }
+  void lead(Scratch& s, const Real* A, int t, Real bar, bool above) const {
     const Real* F = forward(s, t);
     const char* doubt = unsure(s, t);
     Leaders& L = s.leaders[t];
-    for (L.count = 0; L.count == 0;) {
-      const Real bar = peak_bar(s, F);
-      L.rest = bar;
-      for (int first = 0, n = 0; first < this->stride_; first += group, ++n) {
-        if (s.peaks[n] < bar) continue;
-        const int end = std::min(this->stride_, first + group);
-        for (int k = first; k < end; k += lanes)
-          for (int found = lanes_at_least(load(F + k), broadcast(bar)); found; found &= found - 1) {
-            const int j = k + __builtin_ctz(found);
-            if (doubt[j]) evaluate(s, A, t, j);
-            if (F[j] >= bar) place(L, {F[j], j});
-          }
+    for (int first = 0, n = 0; first < this->stride_; first += group, ++n) {
+      if (above ? s.peaks[n] <= bar : s.peaks[n] < bar) continue;
+      const int end = std::min(this->stride_, first + group);
+      for (int k = first; k < end; k += lanes) {
+        const vec<Real> x = load(F + k), y = broadcast(bar);
+        for (int found = above ? lanes_above(x, y) : lanes_at_least(x, y); found; found &= found - 1) {
+          const int j = k + __builtin_ctz(found);
+          if (doubt[j]) evaluate(s, A, t, j);
+          if (above ? F[j] > bar : F[j] >= bar) place(L, {F[j], j});
+          if (!above && L.count) return;
+        }
       }
     }
   }
-  // A score that no more than most_leaders groups of labels reach, and at least one label.
+  // The score of the best label of the most_leaders-th best group of labels.
   Real peak_bar(Scratch& s, const Real* F) const {
     int groups = 0;
     for (int first = 0; first < this->stride_; first += group, ++groups) {

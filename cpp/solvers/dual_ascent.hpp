@@ -7,12 +7,18 @@
 //     pair rules: from v to u,   step = min(a(v), (s(u) - s(v)) / (h |psi(u) - psi(v)|^2))
 //       wss2: v of the largest gain (9) with its misprint mended;  mvp: v of the smallest score
 //     frank-wolfe: towards the vertex u,   step = min(1, mass g / (h |mass psi(u) - sum a psi|^2))
+//
+// Where updates are not for several threads (an index of w is kept), these seek outputs ahead: for a small batch
+// of blocks, at the w before it. The visits then follow one after the other, each with what was found for it; its
+// score is that at the w of the visit. The result does not depend on the number of threads.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <vector>
 
+#include "runtime/threads.hpp"
 #include "solvers/dual_state.hpp"
 
 namespace mm {
@@ -63,6 +69,34 @@ class DualAscent {
     return report;
   }
 
+  // The same with argmax searches ahead; without slacks.
+  VisitReport pass_ahead(const int64_t* order, int64_t n, const VisitOptions& options, double* violations,
+                         int threads) {
+    const Structure& structure = state_.structure;
+    const int64_t batch = std::clamp<int64_t>(n / 500, 1, 256);
+    while (static_cast<int>(seekers_.size()) < threads) seekers_.push_back(structure.scratch());
+    std::vector<std::vector<Label>> found(batch);
+    VisitReport report;
+    for (int64_t first = 0; first < n; first += batch) {
+      const int64_t size = std::min(batch, n - first);
+      parallel(size, threads, [&](int64_t from, int64_t to, int thread) {
+        for (int64_t k = from; k < to; ++k) {
+          const int64_t i = order[first + k];
+          found[k].resize(structure.output_size(i));
+          structure.open(i, state_.W.data(), seekers_[thread], true, 1);
+          structure.best(seekers_[thread], state_.W.data(), found[k].data());
+        }
+      });
+      for (int64_t k = first; k < first + size; ++k) {
+        step_ = state_.steps + static_cast<double>(k + 1);
+        ahead_ = found[k - first].data();
+        violations[k] = visit(order[k], options, report);
+      }
+    }
+    ahead_ = nullptr;
+    return report;
+  }
+
  private:
   State& state_;
   typename Structure::Scratch scratch_;
@@ -70,7 +104,9 @@ class DualAscent {
   std::vector<double> scores_, mixture_;
   double step_ = 0;   // number of this visit, over all passes
   double slack_ = 0;  // of the visited block
-  std::vector<Label> found_, truth_;
+  std::vector<Label> found_, truth_, outputs_;
+  std::vector<typename Structure::Scratch> seekers_;  // one a thread
+  const Label* ahead_ = nullptr;                      // what a search ahead has found for the visited block
 
   double visit(int64_t i, const VisitOptions& options, VisitReport& report) {
     const Structure& structure = state_.structure;
@@ -83,7 +119,9 @@ class DualAscent {
       structure.truth(i, truth_.data());
     }
     const int64_t before = state_.cost(i);
-    if (options.oracle)
+    if (ahead_)
+      open_ahead(i, kept, bare);
+    else if (options.oracle)
       structure.open(i, state_.W.data(), scratch_, true, 1);
     else
       structure.open_where_different(i, state_.W.data(), scratch_, block.outputs.data(), kept);
@@ -127,6 +165,15 @@ class DualAscent {
     return violation;
   }
 
+  // Scores for the kept outputs and the one that was found ahead.
+  void open_ahead(int64_t i, int kept, bool bare) {
+    const int length = state_.structure.output_size(i);
+    const Label* own = bare ? truth_.data() : state_.blocks[i].outputs.data();
+    outputs_.assign(own, own + static_cast<size_t>(kept) * length);
+    outputs_.insert(outputs_.end(), ahead_, ahead_ + length);
+    state_.structure.open_where_different(i, state_.W.data(), scratch_, outputs_.data(), kept + 1);
+  }
+
   // Whether one more output of the block fits into what the pass may still take.
   bool has_room(int64_t i, int64_t before, const VisitOptions& options, const VisitReport& report) const {
     if (options.room < 0) return true;
@@ -139,7 +186,9 @@ class DualAscent {
   bool ask_oracle(int64_t i, bool bare, double& top, VisitReport& report) {
     const Structure& structure = state_.structure;
     found_.resize(structure.output_size(i));
-    const double value = structure.best(scratch_, state_.W.data(), found_.data());
+    if (ahead_) std::copy(ahead_, ahead_ + found_.size(), found_.begin());
+    const double value = ahead_ ? structure.score(scratch_, found_.data())
+                                : structure.best(scratch_, state_.W.data(), found_.data());
     ++report.oracle_calls;
     // Scores carry the rounding of Real: what is better by less than that is not better.
     const double noise = (sizeof(Real) == 4 ? 1e-6 : 1e-13) * (1 + std::abs(top));

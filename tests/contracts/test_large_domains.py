@@ -207,3 +207,20 @@ def test_best_k_and_slack_rescaling_of_many_labels(many, seed):
     np.testing.assert_allclose([score for _, score in found], np.sort(scores)[::-1][:3])
     rescaled = case.replace(rescaling="slack")
     assert_optimal(rescaled, fit(rescaled, "sda", relative=1e-6), relative=1e-5)
+
+
+@pytest.mark.parametrize("solver", ["sda", "bcfw", "proximal"])
+def test_threads_seek_ahead_and_agree(many, solver):
+    """The optimum, and the same numbers for any number of threads."""
+    generator = fresh(SEED, 5)
+    X = [generator.normal(size=(int(generator.integers(1, 4)), 2)) for _ in range(1500)]
+    Y = [(x @ generator.normal(size=(2, 4)) + generator.normal(size=4)).argmax(axis=1) for x in X]
+    options = {"C": 0.1 / len(X), "tol": 1e-2, "solver": solver, "random_state": 0}
+    two, three, one = (
+        mm.StructuralSVM(models.Chain(), n_jobs=n, **options).fit(X, Y) for n in (2, 3, 1)
+    )
+    np.testing.assert_array_equal(two.coef_, three.coef_)
+    assert not np.array_equal(two.coef_, one.coef_)  # else nothing was sought ahead
+    assert {svm.certificate_.status for svm in (two, one)} == {"solved"}
+    difference = abs(two.certificate_.primal - one.certificate_.primal)
+    assert difference <= options["tol"] * options["C"] * len(X)
