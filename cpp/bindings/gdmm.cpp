@@ -61,17 +61,24 @@ void bind_gdmm(nb::module_& m) {
       .def(nb::init<const ChainData&, Array1<double>>(), nb::keep_alive<1, 2>())
       .def("greedy_pass",
            [](Bound& b, Array1<int64_t> order, double rho, int inner, int partitions, bool exhaustive,
-              uint64_t seed) {
+              int direction, uint64_t seed) {
              GdmmReport report;
              {
                nb::gil_scoped_release release;
                report = b.solver.pass(order.data(), static_cast<int64_t>(order.size()),
-                                      {rho, inner, partitions, exhaustive}, seed);
+                                      {rho, inner, partitions, exhaustive, static_cast<Direction>(direction)},
+                                      seed);
              }
              return nb::make_tuple(report.searches, report.updates, report.violation);
            })
       .def(
           "update_multipliers", [](Bound& b, double eta) { return b.solver.update_multipliers(eta); },
+          nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "seek",
+          [](Bound& b, Array1<int64_t> order, double rho, bool exhaustive) {
+            return b.solver.seek(order.data(), static_cast<int64_t>(order.size()), rho, exhaustive);
+          },
           nb::call_guard<nb::gil_scoped_release>())
       .def("disagreement", [](const Bound& b) { return b.solver.disagreement(); })
       .def("support", [](const Bound& b) { return support(b.solver, b.data, b.mass); })

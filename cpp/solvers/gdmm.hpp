@@ -12,11 +12,14 @@
 // The gradient of -L is a score of the labels of a factor,
 //   unigram   s(y)    = <w_y, x_j> + delta_j(y) + rho sum_{f of j} m_jf(y)
 //   bigram    s(y, z) = A[y, z] - rho m_af(y) - rho m_bf(z)
-// A visit to a factor asks for the best label (15), puts it into the active set, and moves mass inside the active set
-// from the worst to the best label, by the exact step: the pairwise form of the away steps (16), (17) for one block.
-//   unigram   curvature 2 (|x_j|^2 + [start] + [end] + rho pairs(j))
-//   bigram    curvature 2 + 2 rho ([y != y'] + [z != z'])
-// This is done at most `inner` times. Messages are kept for active labels only: all others are exactly zero.
+// A visit to a factor asks for the best label (15), puts it into the active set, and moves the marginals q inside the
+// active set along a direction d, by the exact step, at most `inner` times:
+//   frank-wolfe   d = mass e_best - q
+//   away          the steeper of that and d = q - mass e_worst                                       (16), (17)
+//   pairwise      d = e_best - e_worst, both at once
+//   unigram   curvature (|x_j|^2 + [start] + [end] + rho pairs(j)) |d|^2
+//   bigram    curvature |d|^2 + rho |M_a d|^2 + rho |M_b d|^2
+// Messages are kept for active labels only: all others are exactly zero.
 // The best pair is found in the paper's four cases, see `PairSearch`.
 #pragma once
 
@@ -31,11 +34,14 @@
 
 namespace mm {
 
+enum class Direction : int { pairwise, away, frank_wolfe };
+
 struct GdmmOptions {
   double rho = 1;
   int inner = 4;
   int partitions = 1;       // labels of a unigram factor are searched in one of so many parts
   bool exhaustive = false;  // look at every pair of labels
+  Direction direction = Direction::pairwise;
 };
 
 struct GdmmReport {
@@ -165,6 +171,17 @@ class Gdmm {
     structure.watch(W.data());
   }
 
+  // The searches for pairs of a pass, and nothing else: the sum of the scores found.
+  double seek(const int64_t* order, int64_t n, double rho, bool exhaustive) {
+    double sum = 0;
+    for (int64_t k = 0; k < n; ++k)
+      for (int64_t r = data_.offsets[order[k]] + 1; r < data_.offsets[order[k] + 1]; ++r) {
+        const Pair& pair = pairs_[pairs_of_[r][0]];
+        sum += best_pair(pair.messages[0], pair.messages[1], rho, exhaustive).score;
+      }
+    return sum;
+  }
+
   // max_{y, z} A[y, z] - rho m_a(y) - rho m_b(z) at these messages, by the four cases or by looking at all pairs.
   Scored best_pair(const Messages& left, const Messages& right, double rho, bool exhaustive) {
     const PairTable<Real> table{W.data() + structure.first_transition(), structure.row_length(),
@@ -185,7 +202,7 @@ class Gdmm {
   std::vector<Pair> pairs_;
   PairSearch<Real> search_;
   aligned<Real> scores_;
-  std::vector<double> active_scores_;
+  std::vector<double> active_scores_, direction_;
   uint64_t random_ = 1;
 
   bool is_first(int64_t r) const { return pairs_of_[r][0] < 0; }
@@ -219,23 +236,17 @@ class Gdmm {
     }
     put(shares, best_label(options.partitions), -1);
     ++report.searches;
-    const double curvature = 2 * (structure.node_norm(r, is_first(r), is_last(r)) + options.rho * degree);
+    const double norm = structure.node_norm(r, is_first(r), is_last(r)) + options.rho * degree;
     const auto score = [&](const Share& s) { return static_cast<double>(scores_[s.first]); };
-    const auto bend = [&](const Share&, const Share&) { return curvature; };
-    const auto moved = [&](const Share& from, const Share& to, double step) {
-      add_node(r, from.first, step, W.data());
-      add_node(r, to.first, -step, W.data());
-      const Real norm = static_cast<Real>(curvature / 2 * step);
-      scores_[from.first] += norm;
-      scores_[to.first] -= norm;
-      for (int side = 0; side < 2; ++side) {
-        const int64_t f = pairs_of_[r][side];
-        if (f < 0) continue;
-        message(pairs_[f].messages[1 - side], from.first).residual += step;
-        message(pairs_[f].messages[1 - side], to.first).residual -= step;
-      }
+    const auto bend = [&] { return norm * squares(); };
+    const auto moved = [&](const Share& s, double more) {
+      add_node(r, s.first, -more, W.data());
+      scores_[s.first] -= static_cast<Real>(norm * more);
+      for (int side = 0; side < 2; ++side)
+        if (const int64_t f = pairs_of_[r][side]; f >= 0)
+          message(pairs_[f].messages[1 - side], s.first).residual -= more;
     };
-    improve(shares, mass_[r], score, bend, moved, options.inner, report);
+    improve(shares, mass_[r], score, bend, moved, options, report);
   }
 
   int32_t best_label(int partitions) {
@@ -257,45 +268,78 @@ class Gdmm {
       return structure.edge_weight(W.data(), s.first, s.second) - rho * value_of(pair.messages[0], s.first) -
              rho * value_of(pair.messages[1], s.second);
     };
-    const auto bend = [&](const Share& a, const Share& b) {
-      return 2 + 2 * rho * ((a.first != b.first) + (a.second != b.second));
+    const auto bend = [&] {
+      return squares() + rho * (marginal_squares(pair.shares, &Share::first) +
+                                marginal_squares(pair.shares, &Share::second));
     };
-    const auto moved = [&](const Share& from, const Share& to, double step) {
-      structure.add_edge(from.first, from.second, step, W.data());
-      structure.add_edge(to.first, to.second, -step, W.data());
-      message(pair.messages[0], from.first).residual -= step;
-      message(pair.messages[1], from.second).residual -= step;
-      message(pair.messages[0], to.first).residual += step;
-      message(pair.messages[1], to.second).residual += step;
+    const auto moved = [&](const Share& s, double more) {
+      structure.add_edge(s.first, s.second, -more, W.data());
+      message(pair.messages[0], s.first).residual += more;
+      message(pair.messages[1], s.second).residual += more;
     };
-    improve(pair.shares, mass, score, bend, moved, options.inner, report);
+    improve(pair.shares, mass, score, bend, moved, options, report);
   }
 
-  // Moves mass inside an active set from its worst to its best label, each time by the exact step (16), (17).
+  // Moves the marginals of an active set, each time by the exact step.
   template <class Score, class Bend, class Moved>
-  void improve(std::vector<Share>& shares, double mass, Score&& score, Bend&& bend, Moved&& moved, int inner,
-               GdmmReport& report) {
-    for (int turn = 0; turn < inner; ++turn) {
+  void improve(std::vector<Share>& shares, double mass, Score&& score, Bend&& bend, Moved&& moved,
+               const GdmmOptions& options, GdmmReport& report) {
+    for (int turn = 0; turn < options.inner; ++turn) {
       active_scores_.clear();
-      double mean = 0;
-      int best = 0, worst = -1;
-      for (int n = 0; n < static_cast<int>(shares.size()); ++n) {
-        active_scores_.push_back(score(shares[n]));
-        mean += shares[n].mass * active_scores_[n];
-        if (active_scores_[n] > active_scores_[best]) best = n;
-        if (shares[n].mass > 0 && (worst < 0 || active_scores_[n] < active_scores_[worst])) worst = n;
+      for (const Share& s : shares) active_scores_.push_back(score(s));
+      const double gap = choose(shares, mass, options.direction);
+      if (turn == 0) report.violation += gap;
+      double slope = 0, longest = HUGE_VAL;  // until the first share is used up
+      for (size_t n = 0; n < shares.size(); ++n) {
+        slope += direction_[n] * active_scores_[n];
+        if (direction_[n] < 0) longest = std::min(longest, shares[n].mass / -direction_[n]);
       }
-      const double gap = active_scores_[best] - active_scores_[worst];
-      if (turn == 0) report.violation += std::max(0.0, mass * active_scores_[best] - mean);
-      if (best == worst || gap <= 1e-14) break;
-      const double bound = shares[worst].mass, free = gap / bend(shares[worst], shares[best]);
-      const double step = std::min(bound, free);
-      moved(shares[worst], shares[best], step);
-      shares[worst].mass = free >= bound ? 0 : bound - step;
-      shares[best].mass += step;
+      if (slope <= 1e-14 * mass || !(longest > 0)) break;
+      const double free = slope / bend(), step = std::min(longest, free);
+      for (size_t n = 0; n < shares.size(); ++n) {
+        if (direction_[n] == 0) continue;
+        const double more = step * direction_[n];
+        moved(shares[n], more);
+        const bool used = step == longest && direction_[n] < 0 && shares[n].mass / -direction_[n] <= longest;
+        shares[n].mass = used ? 0 : shares[n].mass + more;
+      }
       ++report.updates;
     }
     std::erase_if(shares, [](const Share& s) { return s.mass <= 0; });
+  }
+
+  // The direction d over the active labels; returns the factor's gap, mass s(best) - <q, s>.
+  double choose(const std::vector<Share>& shares, double mass, Direction rule) {
+    int best = 0, worst = -1;
+    double mean = 0;
+    for (int n = 0; n < static_cast<int>(shares.size()); ++n) {
+      mean += shares[n].mass * active_scores_[n];
+      if (active_scores_[n] > active_scores_[best]) best = n;
+      if (shares[n].mass > 0 && (worst < 0 || active_scores_[n] < active_scores_[worst])) worst = n;
+    }
+    const double gap = mass * active_scores_[best] - mean, away = mean - mass * active_scores_[worst];
+    direction_.assign(shares.size(), 0);
+    if (rule == Direction::pairwise) {
+      if (best != worst) direction_[best] = mass, direction_[worst] = -mass;
+      return std::max(0.0, gap);
+    }
+    const bool back = rule == Direction::away && away > gap;
+    for (size_t n = 0; n < shares.size(); ++n) direction_[n] = back ? shares[n].mass : -shares[n].mass;
+    direction_[back ? worst : best] += back ? -mass : mass;
+    return std::max(0.0, gap);
+  }
+  double squares() const {
+    double sum = 0;
+    for (const double d : direction_) sum += d * d;
+    return sum;
+  }
+  // |M d|^2 for one end of a pair
+  double marginal_squares(const std::vector<Share>& shares, int32_t Share::* end) const {
+    double sum = 0;
+    for (size_t n = 0; n < shares.size(); ++n)
+      for (size_t m = 0; m < shares.size(); ++m)
+        if (shares[n].*end == shares[m].*end) sum += direction_[n] * direction_[m];
+    return sum;
   }
 };
 

@@ -9,6 +9,7 @@ import maxmargin as mm
 from helpers import assert_truthful, built_in, fit, loss_units, quietly, refusal
 from maxmargin import models, solvers
 from maxmargin.data.synthetic import random_chains
+from maxmargin.solvers.gdmm_chain import DIRECTIONS
 from reference.problems import CASES, chain_case, fresh, make_case
 from reference.strategies import SEED
 from reference.twins_gdmm import GdmmTwin
@@ -17,6 +18,8 @@ CHAINS = [name for name in CASES if name.startswith("chain")]
 VARIANTS = {
     "default": solvers.Gdmm(),
     "exhaustive": solvers.Gdmm(search="exhaustive"),
+    "away": solvers.Gdmm(direction="away"),
+    "frank-wolfe": solvers.Gdmm(direction="frank-wolfe"),
     "partitions": solvers.Gdmm(partitions=2),
     "cautious": solvers.Gdmm(rho=2.0, eta=0.5, inner=1),
 }
@@ -48,6 +51,7 @@ def test_variants_reach_the_optimum(seed, variant):
     assert svm.certificate_.primal == pytest.approx(case.optimum.value, rel=1e-3)
 
 
+@pytest.mark.parametrize("direction", ["pairwise", "away", "frank-wolfe"])
 @pytest.mark.parametrize(
     "options",
     [
@@ -55,15 +59,16 @@ def test_variants_reach_the_optimum(seed, variant):
         {"lengths": (3, 2), "costs": True, "mean": True, "weighted": True, "C": 3.0},
     ],
 )
-def test_steps_are_those_of_the_twin(seed, options):
+def test_steps_are_those_of_the_twin(seed, options, direction):
     case = chain_case(fresh(seed, 21), n=5, **options)
     problem = problem_of(case)
     rho, eta, inner = 0.7, 0.8, 1  # after an exact step two scores tie: more would leave a choice
-    twin = GdmmTwin(case, rho, eta, inner)
+    twin = GdmmTwin(case, rho, eta, inner, direction)
+    number = DIRECTIONS.index(direction)
     state = solvers.Gdmm().start(problem, 1e-3, fresh(seed))
     for _ in range(4):
         twin.step(problem.active)
-        state.core.greedy_pass(problem.active, rho, inner, 1, True, 1)
+        state.core.greedy_pass(problem.active, rho, inner, 1, True, number, 1)
         state.core.update_multipliers(eta)
         np.testing.assert_allclose(state.core.weights(), twin.weights(), atol=2e-5)
 

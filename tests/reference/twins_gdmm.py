@@ -20,8 +20,11 @@ Factor = tuple[int, ...]  # (example, position) or (example, position, position 
 class GdmmTwin:
     """State of the method on a case of chains; `rho` and `eta` as in the paper."""
 
-    def __init__(self, case: Any, rho: float, eta: float, inner: int) -> None:
+    def __init__(
+        self, case: Any, rho: float, eta: float, inner: int, direction: str = "pairwise"
+    ) -> None:
         self.truth, self.rho, self.eta, self.inner = case.truth, rho, eta, inner
+        self.direction = direction
         self.X = case.truth.examples(case.X)
         self.Y = [[case.truth.classes.index(label) for label in y] for y in case.Y]
         self.c = case.budgets
@@ -97,31 +100,54 @@ class GdmmTwin:
                 found = found + self.rho * self.message(pair, end)
         return found
 
-    def curvature(self, factor: Factor, a: tuple, b: tuple) -> float:
-        """|w(e_a - e_b)|^2 + rho |what it does to the messages|^2."""
-        square = float(np.sum((self.phi(factor, a) - self.phi(factor, b)) ** 2))
+    def curvature(self, factor: Factor, d: dict[tuple, float]) -> float:
+        """|w(d)|^2 + rho |what d does to the messages|^2."""
+        vector = sum(c * self.phi(factor, labels) for labels, c in d.items())
+        square = float(np.sum(np.square(vector)))
+        ends = 2 if len(factor) == 3 else 1
+        sums = np.zeros((ends, self.K))
+        for labels, c in d.items():
+            for end in range(ends):
+                sums[end, labels[end]] += c
         if len(factor) == 3:
-            return square + 2 * self.rho * ((a[0] != b[0]) + (a[1] != b[1]))
+            return square + self.rho * float(np.sum(sums**2))
         i, t = factor
-        return square + 2 * self.rho * (((i, t - 1, t) in self.q) + ((i, t, t + 1) in self.q))
+        pairs = ((i, t - 1, t) in self.q) + ((i, t, t + 1) in self.q)
+        return square + self.rho * pairs * float(np.sum(sums**2))
+
+    def move(self, factor: Factor, scores: np.ndarray) -> dict[tuple, float]:
+        """The direction inside the active set (15) to (17); empty if there is none."""
+        marginals, c = self.q[factor], self.c[factor[0]]
+        up = max(marginals, key=lambda labels: scores[labels])
+        down = min((y for y in marginals if marginals[y] > 0), key=lambda y: scores[y])
+        if self.direction == "pairwise":
+            return {} if up == down else {up: 1.0, down: -1.0}
+        mean = sum(mass * scores[labels] for labels, mass in marginals.items())
+        towards = {labels: -mass for labels, mass in marginals.items()}
+        towards[up] += c
+        if self.direction == "away" and mean - c * scores[down] > c * scores[up] - mean:
+            towards = dict(marginals)
+            towards[down] -= c
+        return towards
 
     def visit(self, factor: Factor) -> None:
-        """The best label joins the active set; then exact steps from the worst to the best (15) to (17)."""
-        marginals = self.q[factor]
+        """The best label joins the active set; then exact steps inside it."""
         scores = self.scores(factor)
         best = np.unravel_index(int(np.argmax(scores)), scores.shape)
-        marginals.setdefault(tuple(int(label) for label in best), 0.0)
+        self.q[factor].setdefault(tuple(int(label) for label in best), 0.0)
         for _ in range(self.inner):
-            scores = self.scores(factor)
-            up = max(marginals, key=lambda labels: scores[labels])
-            down = min((y for y in marginals if marginals[y] > 0), key=lambda y: scores[y])
-            gap = float(scores[up] - scores[down])
-            if up == down or gap <= 1e-12:
+            scores, marginals = self.scores(factor), self.q[factor]
+            d = self.move(factor, scores)
+            slope = sum(c * float(scores[labels]) for labels, c in d.items())
+            if slope <= 1e-12:
                 break
-            step = min(marginals[down], gap / self.curvature(factor, up, down))
-            marginals[down] -= step
-            marginals[up] += step
-        self.q[factor] = {labels: mass for labels, mass in marginals.items() if mass > 0}
+            longest = min(marginals[labels] / -c for labels, c in d.items() if c < 0)
+            step = min(longest, slope / self.curvature(factor, d))
+            for labels, c in d.items():
+                marginals[labels] += step * c
+        self.q[factor] = {
+            labels: mass for labels, mass in self.q[factor].items() if mass > 1e-15 * self.c[factor[0]]
+        }
 
     def step(self, order: np.ndarray) -> None:
         """Algorithm 1: one pass over all factors, then the multipliers."""

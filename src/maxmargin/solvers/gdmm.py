@@ -16,7 +16,7 @@ import numpy as np
 
 from maxmargin.problem import Formulation, Problem, Support
 from maxmargin.solvers.base import Solver, StepReport, option
-from maxmargin.solvers.gdmm_chain import start_chain
+from maxmargin.solvers.gdmm_chain import DIRECTIONS, start_chain
 from maxmargin.solvers.gdmm_graph import start_graph
 
 SEARCHES = ("ordered", "exhaustive")
@@ -40,6 +40,9 @@ class Gdmm(Solver):
         Chains: the labels of a position are searched in one of so many parts at a time.
     search : "ordered" or "exhaustive"
         Chains: the best pair of labels by ordered weights, or by a look at all of them.
+    direction : "pairwise", "away" or "frank-wolfe"
+        Chains: how the marginals of a factor move: from the worst to the best active label; towards the best
+        or away from the worst, whichever is steeper; towards the best.
     grow : int or None
         Graphs: nodes of an example that may leave their true label in one pass; None: one where nodes have
         many links, else all.
@@ -55,10 +58,12 @@ class Gdmm(Solver):
     inner: int = 4
     partitions: int = 1
     search: str = "ordered"
+    direction: str = "pairwise"
     grow: int | None = None
 
     def __post_init__(self) -> None:
         option("Gdmm", "search", self.search, SEARCHES)
+        option("Gdmm", "direction", self.direction, DIRECTIONS)
         if self.rho is not None:
             option("Gdmm", "rho", self.rho, test=lambda x: 0 < x < np.inf, says="a positive number")
         if self.eta is not None:
@@ -77,8 +82,9 @@ class Gdmm(Solver):
     ) -> Any:
         examples: Any = problem.examples
         if getattr(examples, "kind", None) == "FactorGraph":
-            if self.partitions != 1 or self.search != "ordered":
-                raise ValueError("Gdmm: partitions and search are for models.Chain")
+            own = (self.partitions, self.search, self.direction)
+            if own != (1, "ordered", "pairwise"):
+                raise ValueError("Gdmm: partitions, search and direction are for models.Chain")
             return start_graph(problem, tol, rng, self, warm)
         if getattr(examples, "kind", None) != "Chain" or examples.kernelised:
             raise ValueError(

@@ -10,13 +10,14 @@ f to those of its positions j. They go into an augmented Lagrangian,
     L(q, lambda) = (10) + rho/2 sum_jf |M_jf q_f - q_j + lambda_jf|^2                             (12)
 
     repeat (Algorithm 1):
-        1. for every factor: put its best label at the gradient of L into its active set, then move
-           mass from the worst to the best active label by the exact step                 (15), (16), (17)
+        1. for every factor: put its best label at the gradient of L into its active set, then move its
+           marginals along a direction inside the active set by the exact step            (15), (16), (17)
         2. lambda_jf += eta (M_jf q_f - q_j)                                                      (13)
 
-The paper's Algorithm 2 moves all factors at once; its block form is in an appendix that we do not have,
-and step 1 is our own: pairwise steps, each exact, in one factor after the other, so that w and the
-messages are always those of now. No step looks at a whole example: the best label of a bigram is found
+The paper's Algorithm 2 moves all factors at once; its block form is in an appendix that we do not have.
+Step 1 is its rule for one factor after the other, so that w and the messages are always those of now; the
+direction is that of Frank-Wolfe, of its away steps, or pairwise, from the worst to the best label, which
+is both at once. No step looks at a whole example: the best label of a bigram is found
 among ordered weights, that of a position by its K scores, or in one of `partitions` parts of them, chosen
 at random.
 
@@ -38,6 +39,7 @@ from maxmargin.problem.regularizer import dot
 from maxmargin.solvers.base import StepReport
 
 RHO, ETA = 1.0, 1.0
+DIRECTIONS = ("pairwise", "away", "frank-wolfe")  # numbered as in the core
 
 
 def start_chain(
@@ -71,6 +73,7 @@ class ChainState:
             options.inner,
             options.partitions,
             options.search == "exhaustive",
+            DIRECTIONS.index(options.direction),
             int(self.rng.integers(2**63)),
         )
         disagreement = self.rho * self.core.disagreement()
