@@ -146,7 +146,9 @@ class GdmmTwin:
             for labels, c in d.items():
                 marginals[labels] += step * c
         self.q[factor] = {
-            labels: mass for labels, mass in self.q[factor].items() if mass > 1e-15 * self.c[factor[0]]
+            labels: mass
+            for labels, mass in self.q[factor].items()
+            if mass > 1e-15 * self.c[factor[0]]
         }
 
     def step(self, order: np.ndarray) -> None:

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+import scipy.sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
@@ -303,3 +304,21 @@ def test_constraints_with_unknown_labels_are_refused(generator):
 def test_an_empty_set_of_multipliers_is_rescaled():
     support = Support(np.empty(0, np.int64), np.empty(0), np.empty(0, np.int32), partial=True)
     assert len(support.rescaled(np.ones(3))) == 0
+
+
+def test_chunks_may_be_lists_and_data_frames(generator):
+    pandas = pytest.importorskip("pandas")
+    X = generator.normal(size=(40, 3))
+    y = (X @ generator.normal(size=(3, 3))).argmax(axis=1)
+    frame = pandas.DataFrame(X[20:], index=range(100, 120))
+    labels = pandas.Series(y[20:], index=frame.index)
+    options = {"C": 0.1, "solver": "streaming", "tol": 1e-3}
+    plain = mm.StructuralSVM(models.Multiclass(), **options).fit(
+        [(X[:20], y[:20]), (X[20:], y[20:])]
+    )
+    for second in ((frame, labels), (X[20:].tolist(), y[20:].tolist())):
+        for chunks in ([(X[:20], y[:20]), second], [second, (X[:20], y[:20])]):
+            svm = mm.StructuralSVM(models.Multiclass(), **options).fit(chunks)
+            assert svm.certificate_.primal == pytest.approx(plain.certificate_.primal, abs=4e-3)
+    with pytest.raises(ValueError, match="this chunk is sparse"):
+        svm.fit([(X[:20], y[:20]), (scipy.sparse.csr_matrix(X[20:]), y[20:])])

@@ -1,4 +1,8 @@
-"""Cost of an exact argmax against the number of labels: stored transitions followed, and full Viterbi."""
+"""Cost of searches against the number of labels, each beside a look at everything.
+
+The exact argmax of a chain: stored transitions followed, and full Viterbi.
+The best pair of labels of a bigram factor of GDMM: ordered weights, and all pairs.
+"""
 
 from __future__ import annotations
 
@@ -54,6 +58,7 @@ def cost_of(data: Dataset, classes: list[str] | None, C: float) -> Row:
     count = int(part.rows.offsets[-1])
     transitions = model.unpack(w)["transitions"]
     followed, whole = 1e6 * found.cpu / positions, 1e6 * every.cpu / count
+    ordered, exhaustive = cost_of_pairs(problem, FULL_WORK / labels**2)
     return {
         "labels": labels,
         "sequences": len(data.Y_train),
@@ -64,7 +69,28 @@ def cost_of(data: Dataset, classes: list[str] | None, C: float) -> Row:
         "full_us": whole,
         "full_positions": count,
         "ratio": whole / followed,
+        "ordered_us": ordered,
+        "exhaustive_us": exhaustive,
+        "pair_ratio": exhaustive / ordered,
     }
+
+
+def cost_of_pairs(problem: Problem, most: float) -> tuple[float, float]:
+    """Microseconds a search for the best pair of labels after three passes of GDMM: ordered, exhaustive."""
+    solver = solvers.Gdmm()
+    state = solver.start(problem, 1e-3, np.random.default_rng(0))
+    for _ in range(3):
+        solver.step(problem, state)
+    offsets = problem.examples.rows.offsets  # type: ignore[attr-defined]
+    blocks = np.arange(len(offsets) - 1)
+    few = blocks[: first_sequences(offsets, most)]
+    ordered = best_of(3, lambda: state.core.seek(blocks, state.rho, False))
+    some, every = (
+        best_of(3, lambda way=way: state.core.seek(few, state.rho, way)) for way in (False, True)
+    )
+    np.testing.assert_allclose(some.result, every.result, rtol=1e-9, atol=1e-8)
+    pairs = [int(offsets[len(part)]) - len(part) for part in (blocks, few)]
+    return 1e6 * ordered.cpu / max(1, pairs[0]), 1e6 * every.cpu / max(1, pairs[1])
 
 
 def timed(call: Callable[[], Any]) -> float:

@@ -11,15 +11,31 @@ Row = dict[str, Any]
 
 
 def domain(rows: list[Row], path: Path) -> None:
-    """Microseconds a position against the number of labels."""
-    figure = Figure(figsize=(5, 4))
-    axes = figure.subplots()
+    """Microseconds a search against the number of labels."""
+    figure = Figure(figsize=(9, 4))
+    left, right = figure.subplots(1, 2)
     labels = [row["labels"] for row in rows]
-    axes.loglog(labels, [row["full_us"] for row in rows], "o-", label="full Viterbi")
-    axes.loglog(labels, [row["followed_us"] for row in rows], "s-", label="stored transitions")
-    axes.set_xlabel("labels")
-    axes.set_ylabel("microseconds a position")
-    axes.legend()
+    pictures = (
+        (
+            left,
+            "exact argmax",
+            {"full_us": "full Viterbi", "followed_us": "stored transitions"},
+            "a position",
+        ),
+        (
+            right,
+            "best pair of a bigram",
+            {"exhaustive_us": "all pairs", "ordered_us": "ordered weights"},
+            "a search",
+        ),
+    )
+    for axes, title, lines, unit in pictures:
+        for (column, name), mark in zip(lines.items(), ("o-", "s-"), strict=True):
+            axes.loglog(labels, [row[column] for row in rows], mark, label=name)
+        axes.set_title(title)
+        axes.set_xlabel("labels")
+        axes.set_ylabel(f"microseconds {unit}")
+        axes.legend()
     save(figure, path)
 
 

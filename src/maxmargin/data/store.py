@@ -57,7 +57,7 @@ def kind_of(X: Any, flat: bool | None) -> str:
     if flat is None:
         return "objects"
     if flat:
-        return "rows" if sp.issparse(X) or isinstance(X, np.ndarray) else "objects"
+        return "rows"
     matrices = all(sp.issparse(x) or (isinstance(x, np.ndarray) and x.ndim == 2) for x in X)
     return "sequences" if matrices else "objects"
 
@@ -81,15 +81,20 @@ class Store:
         if self.kind == "objects":
             return Part([X[int(i)] for i in which], [Y[int(i)] for i in which])
         if self.kind == "rows":
-            rows = X[which] if isinstance(X, MappedRows) or not sp.issparse(X) else X.tocsr()[which]
+            X = X if isinstance(X, MappedRows) else as_matrix(X)
+            rows = X.tocsr()[which] if sp.issparse(X) else X[which]
             return Part(self.compact(rows), labels_of(Y, which))
         lengths = lengths_of(X, which)
-        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         if isinstance(X, MappedSequences):
             rows = MappedRows(X.parts, X.n_features)[ranges(X.offsets[which], lengths)]
         else:
-            matrices = [X[int(i)] for i in which]
-            rows = sp.vstack(matrices, "csr") if sp.issparse(matrices[0]) else np.vstack(matrices)
+            matrices = [as_matrix(X[int(i)]) for i in which]
+            rows = (
+                sp.vstack(matrices, "csr")
+                if any(map(sp.issparse, matrices))
+                else np.vstack(matrices)
+            )
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         return Part(self.compact(rows), labels_of(Y, which), offsets)
 
     def compact(self, rows: Any) -> Any:
@@ -99,12 +104,16 @@ class Store:
             self.dtype = float_type(rows.dtype)
         if np.result_type(rows.dtype, self.dtype) != self.dtype:
             raise ValueError(
-                f"X of this chunk is of {rows.dtype}, that of the first of {self.dtype}: numbers would be "
-                "rounded; give all chunks the wider type"
+                f"X of this chunk is of {rows.dtype}, that of the first of {np.dtype(self.dtype)}: "
+                "numbers would be rounded; give all chunks the wider type"
             )
         if self.sparse is None:
             self.sparse = sp.issparse(rows) or (
                 np.count_nonzero(rows) * (4 + rows.itemsize) < SPARSE * rows.nbytes
+            )
+        if not self.sparse and sp.issparse(rows):
+            raise ValueError(
+                "X of this chunk is sparse, that of the first is dense: give all chunks of one kind"
             )
         if not self.sparse:
             return np.ascontiguousarray(rows, dtype=self.dtype)
@@ -189,13 +198,19 @@ def lengths_of(X: Any, which: np.ndarray) -> np.ndarray:
     """Rows of some sequences."""
     if isinstance(X, MappedSequences):
         return X.offsets[which + 1] - X.offsets[which]
-    return np.array([X[int(i)].shape[0] for i in which], dtype=np.int64)
+    return np.array([as_matrix(X[int(i)]).shape[0] for i in which], dtype=np.int64)
+
+
+def as_matrix(x: Any) -> Any:
+    """Rows of features: lists and data frames become arrays."""
+    return x if sp.issparse(x) else np.asarray(x)
 
 
 def labels_of(Y: Any, which: np.ndarray) -> Any:
     """Some of the labels, as a copy in memory."""
     if isinstance(Y, CodedLabels | CodedSequences):
         return Y.copy_of(which)
+    Y = Y.to_numpy() if hasattr(Y, "to_numpy") else Y
     return Y[which] if isinstance(Y, np.ndarray) else [Y[int(i)] for i in which]
 
 
