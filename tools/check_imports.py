@@ -47,6 +47,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "losses",
         "models",
         "problem",
+        "solvers",
     },
     "report": {"result"},
 }

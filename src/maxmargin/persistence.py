@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from maxmargin.models import (
 )
 from maxmargin.models.groups import Groups, Regression
 from maxmargin.problem import Certificate
+from maxmargin.solvers import SOLVERS
 
 ESTIMATORS = {
     kind.__name__: kind
@@ -48,6 +50,7 @@ MODELS = {
         Regression,
     )
 }
+LABELLED = (Binary, Multiclass, Chain, MultiLabel)  # with one set of labels, which may be a parameter
 SAVED = (
     "C",
     "hinge",
@@ -82,7 +85,7 @@ def save(svm: Any, path: Any) -> None:
             f"save: model {type(model).__name__} is not one of {sorted(MODELS)}; a model written in "
             "Python is code, which a model file cannot hold: save coef_ and rebuild the model"
         )
-    solver = svm.solver if isinstance(svm.solver, str) else svm.solver_
+    given = getattr(model, "classes", None) is not None and type(model) in LABELLED
     model, w = model.compact(svm.weights())
     state, arrays = model.state()
     header = {
@@ -90,11 +93,26 @@ def save(svm: Any, path: Any) -> None:
         "params": {
             k: v for k, v in svm.get_params(deep=False).items() if k in SAVED and is_plain(v)
         },
-        "solver": solver,
+        "solver": solver_state(svm),
         "certificate": vars(svm.certificate_),
-        "model": {"kind": type(model).__name__, **state},
+        "model": {"kind": type(model).__name__, "classes_given": given, **state},
     }
     write(path, header, {"w": w, **arrays, **regularizer_arrays(svm)})
+
+
+def solver_state(svm: Any) -> Any:
+    """The name of the solver, or its name and its options."""
+    if isinstance(svm.solver, str):
+        return svm.solver
+    options = {f.name: getattr(svm.solver, f.name) for f in dataclasses.fields(svm.solver)}
+    if not all(map(is_plain, options.values())):
+        return svm.solver_
+    return {"name": svm.solver.name, "options": options}
+
+
+def solver_of(state: Any) -> Any:
+    """What ``solver_state`` wrote: a name, or a solver with options."""
+    return state if isinstance(state, str) else SOLVERS[state["name"]](**state["options"])
 
 
 def regularizer_arrays(svm: Any) -> dict[str, np.ndarray]:
@@ -125,6 +143,8 @@ def rebuild(state: dict[str, Any], arrays: dict[str, np.ndarray]) -> tuple[Any, 
     model = MODELS[state["kind"]].from_state(state, arrays)
     if w.dtype != np.float64 or w.shape != (model.size_joint_feature,) or not np.isfinite(w).all():
         raise ValueError("its weights do not fit its model")
+    if state.get("classes_given") and type(model) in LABELLED:
+        model.classes = model.classes_
     return model, w
 
 
@@ -137,11 +157,12 @@ def load(path: Any) -> Any:
     try:
         kind = ESTIMATORS[header["estimator"]]
         model, w = rebuild(header["model"], arrays)
-        params = dict(header["params"], solver=header["solver"], **regularizer_params(arrays))
+        solver = solver_of(header["solver"])
+        params = dict(header["params"], solver=solver, **regularizer_params(arrays))
         svm: Any = kind(**kind.params_of(model), **params)
         svm.certificate_ = Certificate(**header["certificate"])
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ModelFileError(f"{path} is damaged: {error!r}") from None
-    svm.solver_ = header["solver"]
+    svm.solver_ = solver if isinstance(solver, str) else solver.name
     svm.adopt(model, w)
     return svm

@@ -322,3 +322,17 @@ def test_chunks_may_be_lists_and_data_frames(generator):
             assert svm.certificate_.primal == pytest.approx(plain.certificate_.primal, abs=4e-3)
     with pytest.raises(ValueError, match="this chunk is sparse"):
         svm.fit([(X[:20], y[:20]), (scipy.sparse.csr_matrix(X[20:]), y[20:])])
+
+
+def test_a_model_file_keeps_given_classes_and_solver_options(generator, tmp_path):
+    X, y = generator.normal(size=(12, 2)), np.arange(12) % 2
+    solver = solvers.Proximal(momentum=0.25)
+    model = models.Multiclass(classes=[0, 1, 2])
+    mm.StructuralSVM(model, solver=solver, tol=0.1).fit(X, y).save(tmp_path / "a.mm")
+    svm = mm.load(tmp_path / "a.mm")
+    assert svm.solver == solver
+    assert svm.solver_ == "proximal"
+    np.testing.assert_array_equal(svm.model.classes, [0, 1, 2])
+    assert clone(svm).fit(X, y).coef_.shape == svm.coef_.shape
+    mm.StructuralSVM(models.Multiclass()).fit(X, y).save(tmp_path / "b.mm")
+    assert mm.load(tmp_path / "b.mm").model.classes is None
