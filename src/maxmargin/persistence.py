@@ -50,7 +50,12 @@ MODELS = {
         Regression,
     )
 }
-LABELLED = (Binary, Multiclass, Chain, MultiLabel)  # with one set of labels, which may be a parameter
+LABELLED = (
+    Binary,
+    Multiclass,
+    Chain,
+    MultiLabel,
+)  # with one set of labels, which may be a parameter
 SAVED = (
     "C",
     "hinge",
