@@ -42,6 +42,7 @@ def domain(rows: list[Row], path: Path) -> None:
 def curves(rows: list[Row], path: Path) -> None:
     """Objective above the best known, and test error, against CPU seconds; a column a task."""
     tasks = list(dict.fromkeys(row["task"] for row in rows))
+    colours = {name: f"C{n}" for n, name in enumerate(dict.fromkeys(r["method"] for r in rows))}
     figure = Figure(figsize=(4.5 * len(tasks), 7))
     grid = figure.subplots(2, len(tasks), squeeze=False)
     for column, task in enumerate(tasks):
@@ -51,13 +52,15 @@ def curves(rows: list[Row], path: Path) -> None:
             line = [row for row in own if row["method"] == method]
             seconds = [row["cpu_s"] for row in line]
             above = [row["primal"] / floor - 1 if floor > 0 else row["gap"] for row in line]
-            grid[0][column].loglog(seconds, above, ".-", label=method)
-            grid[1][column].semilogx(seconds, [row["test_error"] for row in line], ".-")
+            errors = [row["test_error"] for row in line]
+            grid[0][column].loglog(seconds, above, ".-", label=method, color=colours[method])
+            grid[1][column].semilogx(seconds, errors, ".-", color=colours[method])
         grid[0][column].set_title(task)
         grid[1][column].set_xlabel("CPU seconds")
     grid[0][0].set_ylabel("objective above the best dual, relative")
     grid[1][0].set_ylabel("test error")
-    grid[0][0].legend()
+    for column in range(len(tasks)):
+        grid[0][column].legend(fontsize="small")
     save(figure, path)
 
 
