@@ -18,6 +18,7 @@ from maxmargin.problem import Formulation, Problem, Support
 from maxmargin.solvers.base import Solver, StepReport, option
 from maxmargin.solvers.gdmm_chain import start_chain
 from maxmargin.solvers.gdmm_graph import start_graph
+from maxmargin.solvers.gdmm_labels import are_labels, start_labels
 
 SEARCHES = ("ordered", "exhaustive")
 
@@ -79,7 +80,8 @@ class Gdmm(Solver):
         if getattr(examples, "kind", None) == "FactorGraph":
             if self.partitions != 1 or self.search != "ordered":
                 raise ValueError("Gdmm: partitions and search are for models.Chain")
-            return start_graph(problem, tol, rng, self, warm)
+            begin = start_labels if are_labels(examples) else start_graph
+            return begin(problem, tol, rng, self, warm)
         if getattr(examples, "kind", None) != "Chain" or examples.kernelised:
             raise ValueError(
                 "solver 'gdmm' needs a model of nodes and edges: models.Chain without a kernel, "
