@@ -8,14 +8,6 @@ namespace mm {
 using Numbers = Array1<int64_t>;
 using Values = Array1<double>;
 
-static LabelGdmm* made(LabelGdmm* self, const GraphData& data, Values mass, Values penalty, double eta, int inner,
-                       int grow) {
-  if (!are_label_sets(data)) throw nb::value_error("these graphs are no sets of labels");
-  if (static_cast<int64_t>(mass.size()) != data.blocks() || penalty.size() != mass.size())
-    throw nb::value_error("a mass and a penalty for each example");
-  return new (self) LabelGdmm(data, to_vector(mass), to_vector(penalty), LabelOptions{eta, inner, grow});
-}
-
 void bind_gdmm_labels(nb::module_& m) {
   m.def("are_label_sets", &are_label_sets);
   m.def("joint_move", [](double alpha, double beta, double target, double rho, double mass) {
@@ -23,23 +15,33 @@ void bind_gdmm_labels(nb::module_& m) {
     return nb::make_tuple(found.alpha, found.beta, found.c);
   });
   nb::class_<LabelGdmm>(m, "LabelGdmm")
-      .def("__init__", [](LabelGdmm* self, const GraphData& data, Values mass, Values penalty, double eta, int inner,
-                          int grow) { made(self, data, mass, penalty, eta, inner, grow); },
-           nb::keep_alive<1, 2>())
+      .def(
+          "__init__",
+          [](LabelGdmm* self, const GraphData& data, Values mass, Values penalty, double eta, int inner,
+             int grow) {
+            if (!are_label_sets(data)) throw nb::value_error("these graphs are no sets of labels");
+            if (static_cast<int64_t>(mass.size()) != data.blocks() || penalty.size() != mass.size())
+              throw nb::value_error("a mass and a penalty for each example");
+            new (self) LabelGdmm(data, to_vector(mass), to_vector(penalty), LabelOptions{eta, inner, grow});
+          },
+          nb::keep_alive<1, 2>())
       .def("visit",
-           [](LabelGdmm& g, Numbers order, double tolerance, bool audit) {
+           [](LabelGdmm& g, Numbers order, double tolerance, int64_t period) {
+             if (period < 1) throw nb::value_error("period must be 1 or more");
              GdmmReport r;
              {
                nb::gil_scoped_release release;
-               r = g.pass(order.data(), static_cast<int64_t>(order.size()), tolerance, audit);
+               r = g.pass(order.data(), static_cast<int64_t>(order.size()), tolerance, period);
              }
              return nb::make_tuple(r.calls, r.updates, r.violation, r.inconsistent);
            })
       .def("dual", &LabelGdmm::dual, nb::call_guard<nb::gil_scoped_release>())
-      .def("joint_gain",
-           [](LabelGdmm& g, int64_t block, bool exhaustive) {
-             const auto [found, looks] = g.joint_gain(block, exhaustive);
-             return nb::make_tuple(found.gain, found.a, found.b, looks);
+      .def("joint_gains",
+           [](LabelGdmm& g, int64_t block, int wanted, bool exhaustive) {
+             const auto [found, looks] = g.joint_gains(block, wanted, exhaustive);
+             nb::list pairs;
+             for (const JointGain& x : found) pairs.append(nb::make_tuple(x.gain, x.a, x.b));
+             return nb::make_tuple(pairs, looks);
            })
       .def("repaired", [](const LabelGdmm& g) { return written(g.repaired()); })
       .def("restore",

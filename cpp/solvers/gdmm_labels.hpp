@@ -21,9 +21,9 @@
 // alpha = u_a, beta = u_b and la = lb = 0, and u_a + u_b <= m: that is what a link that is not active says.
 //
 // Pairs are not all: three labels may gain together where no two do. A link (a, b) needs no attention if prices
-// la + lb >= p_ab can be paid out of what its nodes lose by leaving, where a node that has left pays nothing. Every
-// few passes an audit lets pairs be paid one after the other, by the end with more left; what remains unpaid becomes
-// active. So at the end nothing is left out that the linear relaxation has.
+// la + lb >= p_ab can be paid out of what its nodes lose by leaving, where a node that has left pays nothing. In
+// one of some passes an audit lets pairs be paid one after the other, by the end with more left; what remains unpaid
+// becomes active. So at the end nothing is left out that the linear relaxation has.
 #pragma once
 
 #include <cstdint>
@@ -52,10 +52,13 @@ class LabelGdmm {
         numbers_(shape_),
         visit_(data, numbers_) {}
 
-  GdmmReport pass(const int64_t* order, int64_t n, double tolerance, bool audit) {
+  // One visit to each; pairs are audited in one of `period` passes, in each pass for other examples.
+  GdmmReport pass(const int64_t* order, int64_t n, double tolerance, int64_t period) {
     GdmmReport report;
-    options_.tolerance = tolerance, options_.audit = audit;
+    options_.tolerance = tolerance;
+    ++passes_;
     for (int64_t k = 0; k < n; ++k) {
+      options_.audit = (order[k] + passes_) % period == 0 ? period : 0;
       enter(order[k]);
       visit_.open(W_.data(), pairs_);
       visit_.run(pairs_, options_, report);
@@ -68,16 +71,18 @@ class LabelGdmm {
   // D at the consistent point near the current one: c trimmed to what the nodes allow.
   double dual() const {
     double loss = 0, square = 0;
-    std::vector<double> change(shape_.links(), 0.0);
+    std::vector<double> change(shape_.links(), 0.0), left(shape_.nodes(), 0.0);
     for (size_t i = 0; i < points_.size(); ++i) {
       const LabelPoint& point = points_[i];
       const int32_t* t = truth(i);
+      point.spread(left);
       for (const LabelNode& node : point.nodes)
         loss += node.u * structure_.node_loss(static_cast<int64_t>(i), node.label, !t[node.label]);
       for (const LabelLink& link : point.links) {
-        const double less = link.c - point.trimmed(link, mass_[i]);
+        const double less = link.c - LabelPoint::trimmed(link, left, mass_[i]);
         change[numbers_(link.a, link.b)] += t[link.a] == t[link.b] ? less : -less;
       }
+      point.spread(left, true);
     }
     for (const double w : W_) square += w * w;
     for (int l = 0; l < shape_.links(); ++l) {
@@ -90,14 +95,17 @@ class LabelGdmm {
   // That point as marginals; a link with c = 0 need not be listed.
   Marginals repaired() const {
     Marginals m;
+    std::vector<double> left(shape_.nodes(), 0.0);
     for (size_t i = 0; i < points_.size(); ++i) {
+      points_[i].spread(left);
       for (const LabelNode& node : points_[i].nodes) {
-        const double left = std::min(1.0, node.u / mass_[i]);
+        const double share = std::min(1.0, node.u / mass_[i]);
         m.node_block.push_back(static_cast<int64_t>(i));
         m.node.push_back(node.label);
-        for (int y = 0; y < 2; ++y) m.node_value.push_back(y == truth(i)[node.label] ? 1 - left : left);
+        for (int y = 0; y < 2; ++y) m.node_value.push_back(y == truth(i)[node.label] ? 1 - share : share);
       }
-      for (const LabelLink& link : points_[i].links) list(m, i, link);
+      for (const LabelLink& link : points_[i].links) list(m, i, link, left);
+      points_[i].spread(left, true);
     }
     return m;
   }
@@ -109,13 +117,16 @@ class LabelGdmm {
       const double stays = m.node_value[2 * n + truth(i)[m.node[n]]];
       if (stays < 1) points_[i].nodes.push_back({m.node[n], mass_[i] * (1 - stays)});
     }
+    std::vector<double> left(shape_.nodes(), 0.0);
     for (size_t k = 0; k < m.link.size(); ++k) {
       const int64_t i = m.link_block[k];
       const int32_t a = shape_.a[m.link[k]], b = shape_.b[m.link[k]];
       const double c = mass_[i] * m.link_value[4 * k + 2 * !truth(i)[a] + !truth(i)[b]];
-      LabelLink link{a, b, points_[i].left(a), points_[i].left(b), c, 0, 0};
-      link.c = points_[i].trimmed(link, mass_[i]);
+      points_[i].spread(left);
+      LabelLink link{a, b, left[a], left[b], c, 0, 0};
+      link.c = LabelPoint::trimmed(link, left, mass_[i]);
       points_[i].links.push_back(link);
+      points_[i].spread(left, true);
     }
     refresh();
   }
@@ -131,13 +142,13 @@ class LabelGdmm {
     }
   }
 
-  // What the joint oracle finds in an example now, and the number of weights that it looked at.
-  std::pair<JointGain, int64_t> joint_gain(int64_t block, bool exhaustive) {
-    if (!shape_.links()) return {JointGain{0}, 0};
+  // What the joint oracle finds in an example now, best first, and the number of weights that it looked at.
+  std::pair<std::vector<JointGain>, int64_t> joint_gains(int64_t block, int wanted, bool exhaustive) {
+    if (!shape_.links()) return {};
     enter(block);
     visit_.open(W_.data(), pairs_);
     const int64_t before = pairs_.looks();
-    const JointGain found = visit_.seek(pairs_, 0, exhaustive);
+    const std::vector<JointGain> found = visit_.seek(pairs_, 0, wanted, exhaustive);
     visit_.leave();
     return {found, pairs_.looks() - before};
   }
@@ -173,18 +184,17 @@ class LabelGdmm {
   JointOracle pairs_;
   LinkNumbers numbers_;
   LabelVisit visit_;
+  int64_t passes_ = 0;
 
   const int32_t* truth(size_t i) const { return data_.truth.data() + data_.node_first[i]; }
   void enter(int64_t block) { visit_.enter(block, points_[block], mass_[block], penalty_[block]); }
 
-  void list(Marginals& m, size_t i, const LabelLink& link) const {
-    const LabelPoint& point = points_[i];
+  void list(Marginals& m, size_t i, const LabelLink& link, const std::vector<double>& left) const {
     const int32_t l = numbers_(link.a, link.b);
     const int32_t first = shape_.a[l], second = shape_.b[l];
-    const double c = point.trimmed(link, mass_[i]) / mass_[i];
+    const double c = LabelPoint::trimmed(link, left, mass_[i]) / mass_[i];
     if (c <= 0) return;
-    const double a = std::min(1.0, point.left(first) / mass_[i]);
-    const double b = std::min(1.0, point.left(second) / mass_[i]);
+    const double a = std::min(1.0, left[first] / mass_[i]), b = std::min(1.0, left[second] / mass_[i]);
     const double values[4] = {std::max(0.0, 1 - a - b + c), std::max(0.0, b - c), std::max(0.0, a - c), c};
     m.link_block.push_back(static_cast<int64_t>(i));
     m.link.push_back(l);

@@ -2,7 +2,7 @@
 //
 //   max over pairs (a, b) that are not active of   e_a + e_b + s_ab w_ab          e <= 0,  s_ab = +1 or -1
 //
-// e_a is what label a loses by leaving the truth on its own (0 where it has left already), w_ab the weight of the two
+// -e_a is what label a loses by leaving the truth on its own (0 where it has left already), w_ab the weight of two
 // labels being on together; s is +1 where both are on or both off in the truth, else -1.
 //
 // Every label has its partners in the order of w. As e <= 0, a pair is worth no more than e_a + s w_ab, seen from
@@ -25,7 +25,7 @@ namespace mm {
 
 struct JointGain {
   double gain;
-  int32_t a = -1, b = -1;
+  int32_t a, b;
 };
 
 class JointOracle {
@@ -35,6 +35,8 @@ class JointOracle {
         weight_(square(), 0.0),
         sorted_(square(), 0.0),
         order_(square()),
+        gains_(labels, 0.0),
+        losses_(labels, 0.0),
         drift_(labels, 0.0),
         wasted_(labels, 0) {
     for (int a = 0; a < L_; ++a) std::iota(row(order_, a), row(order_, a) + L_, 0);
@@ -46,6 +48,13 @@ class JointOracle {
   int64_t looks() const { return looks_; }
   int64_t bytes() const { return static_cast<int64_t>(square() * (2 * sizeof(double) + sizeof(int32_t))); }
 
+  // sum_b max(0, s_ab w_ab): no set of labels that leave with a gains more by being joined by it.
+  double most(int a, const int32_t* truth, const std::vector<int32_t>& on) const {
+    double sum = truth[a] ? losses_[a] : gains_[a];  // as if every other label were off
+    for (const int32_t b : on) sum += truth[a] ? at(a, b) : -at(a, b);
+    return sum;
+  }
+
   // w_ab += change
   void add(int a, int b, double change) { set(a, b, at(a, b) + change); }
   void set(int a, int b, double value) {
@@ -53,37 +62,44 @@ class JointOracle {
     put(b, a, value);
   }
 
-  // The best pair that is worth more than `least`, or none; active(a, b) tells which do not count.
+  // The best pairs that are worth more than `least`, at most `wanted`, best first; active(a, b) tells which do not
+  // count. Labels with e = -infinity take no part.
   template <class Active>
-  JointGain best(const double* e, const int32_t* truth, double least, Active&& active) {
-    JointGain found{least};
+  const std::vector<JointGain>& best(const double* e, const int32_t* truth, double least, int wanted,
+                                     Active&& active) {
+    begin(least, wanted);
     free_.clear();
     for (int a = 0; a < L_; ++a)
       if (e[a] == 0) free_.push_back(a);
     for (size_t i = 0; i < free_.size(); ++i)
-      for (size_t j = 0; j < i; ++j) offer(found, e, truth, free_[i], free_[j], active);
+      for (size_t j = 0; j < i; ++j) offer(e, truth, free_[i], free_[j], active);
     for (int a = 0; a < L_; ++a)
-      if (e[a] < 0) visit(found, e, truth, a, active);
+      if (e[a] < 0 && std::isfinite(e[a])) visit(e, truth, a, active);
     looks_ += L_;
-    return found;
+    return found_;
   }
 
   // The same by a look at all pairs.
   template <class Active>
-  JointGain exhaustive(const double* e, const int32_t* truth, double least, Active&& active) {
-    JointGain found{least};
+  const std::vector<JointGain>& exhaustive(const double* e, const int32_t* truth, double least, int wanted,
+                                           Active&& active) {
+    begin(least, wanted);
     for (int a = 0; a < L_; ++a)
-      for (int b = 0; b < a; ++b) offer(found, e, truth, a, b, active);
-    return found;
+      for (int b = 0; b < a; ++b) offer(e, truth, a, b, active);
+    return found_;
   }
 
  private:
   int L_;
   std::vector<double> weight_, sorted_;  // L x L, now and when the row was sorted
   std::vector<int32_t> order_;           // of each row, from the largest
+  std::vector<double> gains_, losses_;   // of each row: sum of max(0, w) and of max(0, -w)
   std::vector<double> drift_;            // of each row: no weight has moved further since
   std::vector<int64_t> wasted_;
   std::vector<int32_t> free_;
+  std::vector<JointGain> found_;
+  double least_ = 0, worst_ = 0;  // a pair must be worth more
+  size_t wanted_ = 0;
   int64_t looks_ = 0;
 
   size_t square() const { return static_cast<size_t>(L_) * L_; }
@@ -92,7 +108,10 @@ class JointOracle {
     return table.data() + static_cast<size_t>(a) * L_;
   }
   void put(int a, int b, double value) {
-    row(weight_, a)[b] = value;
+    double& own = row(weight_, a)[b];
+    gains_[a] += std::max(0.0, value) - std::max(0.0, own);
+    losses_[a] += std::max(0.0, -value) - std::max(0.0, -own);
+    own = value;
     drift_[a] = std::max(drift_[a], std::abs(value - row(sorted_, a)[b]));
   }
   void sort(int a) {
@@ -104,24 +123,37 @@ class JointOracle {
     wasted_[a] = 0;
   }
 
+  void begin(double least, int wanted) {
+    found_.clear();
+    least_ = worst_ = least;
+    wanted_ = static_cast<size_t>(wanted);
+  }
   template <class Active>
-  bool offer(JointGain& found, const double* e, const int32_t* truth, int a, int b, Active&& active) {
+  bool offer(const double* e, const int32_t* truth, int a, int b, Active&& active) {
     ++looks_;
     const double joint = truth[a] == truth[b] ? at(a, b) : -at(a, b);
     const double gain = e[a] + e[b] + joint;
-    if (gain > found.gain && a != b && !active(a, b)) found = {gain, a, b};
-    return e[a] + joint > found.gain;  // it was worth a look
+    if (gain > worst_ && a != b && !active(a, b)) keep({gain, std::min(a, b), std::max(a, b)});
+    return e[a] + joint > worst_;  // it was worth a look
+  }
+  void keep(const JointGain& pair) {
+    for (const JointGain& known : found_)
+      if (known.a == pair.a && known.b == pair.b) return;  // seen from its other end
+    const auto less = [](const JointGain& x, const JointGain& y) { return x.gain > y.gain; };
+    found_.insert(std::upper_bound(found_.begin(), found_.end(), pair, less), pair);
+    if (found_.size() > wanted_) found_.pop_back();
+    worst_ = found_.size() < wanted_ ? least_ : found_.back().gain;
   }
 
   template <class Active>
-  void visit(JointGain& found, const double* e, const int32_t* truth, int a, Active&& active) {
+  void visit(const double* e, const int32_t* truth, int a, Active&& active) {
     const int32_t* order = row(order_, a);
     const double* old = row(sorted_, a);
-    const auto hopeless = [&](double value) { return e[a] + value + drift_[a] <= found.gain; };
+    const auto hopeless = [&](double value) { return e[a] + value + drift_[a] <= worst_; };
     for (int k = 0; k < L_ && !hopeless(old[order[k]]); ++k)
-      wasted_[a] += !offer(found, e, truth, a, order[k], active);
+      wasted_[a] += !offer(e, truth, a, order[k], active);
     for (int k = L_; k-- > 0 && !hopeless(-old[order[k]]);)
-      wasted_[a] += !offer(found, e, truth, a, order[k], active);
+      wasted_[a] += !offer(e, truth, a, order[k], active);
     if (wasted_[a] > 2 * L_ && drift_[a] > 0) sort(a);
   }
 };

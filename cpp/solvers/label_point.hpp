@@ -42,14 +42,13 @@ struct LabelPoint {
   std::vector<LabelNode> nodes;
   std::vector<LabelLink> links;
 
-  double left(int32_t label) const {
-    for (const LabelNode& node : nodes)
-      if (node.label == label) return node.u;
-    return 0;
+  // left[a] = u_a of those that have left, or zero again.
+  void spread(std::vector<double>& left, bool clear = false) const {
+    for (const LabelNode& node : nodes) left[node.label] = clear ? 0 : node.u;
   }
   // c of a link as far as its nodes allow.
-  double trimmed(const LabelLink& link, double mass) const {
-    const double a = left(link.a), b = left(link.b);
+  static double trimmed(const LabelLink& link, const std::vector<double>& left, double mass) {
+    const double a = left[link.a], b = left[link.b];
     return std::clamp(link.c, std::max(0.0, a + b - mass), std::min(a, b));
   }
 };
@@ -59,8 +58,7 @@ class LinkNumbers {
  public:
   explicit LinkNumbers(const Topology& g)
       : L_(g.nodes()), number_(g.links() ? static_cast<size_t>(L_) * L_ : 0, -1) {
-    for (int l = 0; l < g.links(); ++l)
-      number_[place(g.a[l], g.b[l])] = number_[place(g.b[l], g.a[l])] = l;
+    for (int l = 0; l < g.links(); ++l) number_[place(g.a[l], g.b[l])] = number_[place(g.b[l], g.a[l])] = l;
   }
   int32_t operator()(int a, int b) const { return number_.empty() ? -1 : number_[place(a, b)]; }
   size_t place(int a, int b) const { return static_cast<size_t>(a) * L_ + b; }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -18,7 +19,7 @@ struct LabelOptions {
   double eta;
   int inner, grow;
   double tolerance = 0;
-  bool audit = false;
+  int64_t audit = 0;  // passes from one to the next, if this is one
 };
 
 class LabelVisit {
@@ -75,11 +76,15 @@ class LabelVisit {
     for (const LabelLink& link : point_->links) base_.push_back(pairs.at(link.a, link.b) + both_on(link));
   }
 
-  JointGain seek(JointOracle& pairs, double least, bool exhaustive) {
-    for (int a = 0; a < L_; ++a) e_[a] = u_[a] > 0 ? 0 : std::min(0.0, slope(a));
+  // Pairs that gain by a joint move. A label that gains by leaving on its own takes no part: it leaves.
+  const std::vector<JointGain>& seek(JointOracle& pairs, double least, int wanted, bool exhaustive) {
+    for (int a = 0; a < L_; ++a) {
+      const double s = u_[a] > 0 ? 0 : slope(a);
+      e_[a] = s > 0 ? -std::numeric_limits<double>::infinity() : s;
+    }
     const auto kept = [this](int a, int b) { return slot_[numbers_.place(a, b)] >= 0; };
-    return exhaustive ? pairs.exhaustive(e_.data(), truth_, least, kept)
-                      : pairs.best(e_.data(), truth_, least, kept);
+    return exhaustive ? pairs.exhaustive(e_.data(), truth_, least, wanted, kept)
+                      : pairs.best(e_.data(), truth_, least, wanted, kept);
   }
 
   void run(JointOracle& pairs, const LabelOptions& o, GdmmReport& report) {
@@ -87,7 +92,7 @@ class LabelVisit {
     ++report.calls;
     if (numbers_.places()) {
       activate_links(o, report);
-      if (o.audit) audit(o);
+      if (o.audit > 0) audit(o, report);
     }
     activate_nodes(o, report);
     GdmmReport ignored;  // the first step of a factor tells its share of the gap
@@ -101,7 +106,8 @@ class LabelVisit {
       if (moved_ <= rounding * m_) break;
     }
     for (const LabelLink& link : point_->links)
-      report.inconsistent += std::abs(link.la * (link.alpha - u_[link.a])) + std::abs(link.lb * (link.beta - u_[link.b]));
+      report.inconsistent +=
+          std::abs(link.la * (link.alpha - u_[link.a])) + std::abs(link.lb * (link.beta - u_[link.b]));
   }
 
   // Weights for what has changed since the visit began; `from_truth`: for all that has left.
@@ -142,7 +148,7 @@ class LabelVisit {
 
  private:
   static constexpr double rounding = 1e-13;
-  static constexpr int found_a_visit = 3, audited_a_visit = 8;
+  static constexpr int found_a_visit = 8, audited_a_visit = 32;
   const GraphData& data_;
   const LinkNumbers& numbers_;
   const Bank& bank_;
@@ -157,7 +163,8 @@ class LabelVisit {
   aligned<double> scores_;
   mutable aligned<double> coefficients_;
   std::vector<double> u_, before_, g_, e_;
-  std::vector<double> base_, start_;  // of each link: w_ab + r_ab, which steps do not change; c at the beginning
+  std::vector<double> base_,
+      start_;  // of each link: w_ab + r_ab, which steps do not change; c at the beginning
   std::vector<char> listed_;
   std::vector<int32_t> slot_;  // of each pair: its place among the active links, or -1
   std::vector<int32_t> list_, on_;
@@ -213,28 +220,25 @@ class LabelVisit {
   }
 
   void activate_links(const LabelOptions& o, GdmmReport& report) {
-    for (int n = 0; n < found_a_visit; ++n) {
-      const JointGain found = seek(*pairs_, o.tolerance, false);
-      if (found.a < 0) return;
+    for (const JointGain& found : seek(*pairs_, o.tolerance, found_a_visit, false)) {
       report.violation += m_ * found.gain;
       add_link(found.a, found.b);
     }
   }
 
   // Pairs with p > 0 are paid by their nodes, the one with more left first; the largest unpaid become active.
-  void audit(const LabelOptions& o) {
+  void audit(const LabelOptions& o, GdmmReport& report) {
     wish_.clear();  // what each label may pay
     for (int a = 0; a < L_; ++a) {
-      const double* w = pairs_->weights(a);
-      double most = 0;  // that it could be asked for
-      e_[a] = u_[a] > 0 ? 0 : std::max(0.0, -slope(a));
-      for (int b = 0; b < L_; ++b) most += std::max(0.0, sign(a, b) * w[b]);
-      if (e_[a] < most) wish_.emplace_back(e_[a], a);  // others can pay for all their pairs
+      e_[a] = u_[a] > 0 ? 0 : -slope(a);
+      // A label that gains on its own leaves; one that loses more than this can pay for all its pairs.
+      if (e_[a] >= 0 && e_[a] < pairs_->most(a, truth_, on_) + rounding) wish_.emplace_back(e_[a], a);
     }
     std::sort(wish_.begin(), wish_.end());
     unpaid_.clear();
     for (size_t i = 0; i < wish_.size(); ++i)
       for (size_t j = i + 1; j < wish_.size(); ++j) charge(wish_[i].second, wish_[j].second, o.tolerance);
+    for (const auto& pair : unpaid_) report.violation += m_ * pair.first * static_cast<double>(o.audit);
     const size_t n = std::min<size_t>(unpaid_.size(), audited_a_visit);
     std::partial_sort(unpaid_.begin(), unpaid_.begin() + n, unpaid_.end(), std::greater<>());
     for (size_t k = 0; k < n; ++k) add_link(unpaid_[k].second.first, unpaid_[k].second.second);
@@ -295,8 +299,10 @@ class LabelVisit {
   void step_link(size_t k, GdmmReport& report) {
     LabelLink& link = point_->links[k];
     const double p = sign(link.a, link.b) * (base_[k] - both_on(link));
-    const double ma = link.la + rho_ * (link.alpha - u_[link.a]), mb = link.lb + rho_ * (link.beta - u_[link.b]);
-    report.violation += m_ * std::max({0.0, -ma, -mb, p - ma - mb}) - (p * link.c - ma * link.alpha - mb * link.beta);
+    const double ma = link.la + rho_ * (link.alpha - u_[link.a]),
+                 mb = link.lb + rho_ * (link.beta - u_[link.b]);
+    report.violation +=
+        m_ * std::max({0.0, -ma, -mb, p - ma - mb}) - (p * link.c - ma * link.alpha - mb * link.beta);
     const JointStep step(u_[link.a] - link.la / rho_, u_[link.b] - link.lb / rho_, rho_, m_);
     const JointMove to = step.solve(link.c + p);
     const double d = to.c - link.c;
@@ -312,8 +318,8 @@ class LabelVisit {
 
   bool says_nothing(const LabelLink& link) const {
     const double a = u_[link.a], b = u_[link.b], near = rounding * m_;
-    return link.c == 0 && a + b <= m_ && std::abs(link.alpha - a) <= near && std::abs(link.beta - b) <= near &&
-           std::abs(link.la) <= rounding && std::abs(link.lb) <= rounding;
+    return link.c == 0 && a + b <= m_ && std::abs(link.alpha - a) <= near &&
+           std::abs(link.beta - b) <= near && std::abs(link.la) <= rounding && std::abs(link.lb) <= rounding;
   }
 
   // All columns at once: W[j, :] += x_j c

@@ -183,8 +183,8 @@ def test_bad_marginals_are_refused(seed):
 
 
 def test_only_active_nodes_are_kept(seed):
-    """Labels that never matter take no memory: links are kept between nodes that both left their labels."""
-    model, X, Y = multilabel(seed, n=30, labels=8)
+    """Nodes that never matter take no memory: links are kept between nodes that both left their labels."""
+    model, X, Y = loopy(seed, n=30, labels=2, nodes=8)
     svm = mm.StructuralSVM(model, C=1e-3, solver=solvers.Gdmm(grow=1), tol=1e-3, max_passes=3)
     quietly(lambda: svm.fit(X, Y))
     kept = svm.support_.outputs

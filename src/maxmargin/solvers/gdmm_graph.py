@@ -59,7 +59,12 @@ class GraphState:
     def mend(self, problem: Problem) -> tuple[float, np.ndarray, Support]:
         """D, w and the multipliers of a consistent point, one plane a block: made once after a pass."""
         if self.mended is None:
-            self.mended = mended(problem, self.core)
+            support = trimmed(problem, self.core)
+            offset, vector = problem.examples.combine(
+                support.blocks, support.multipliers, support.outputs
+            )
+            dual = offset - problem.regularizer.conjugate(-vector)
+            self.mended = dual, -vector, support
         return self.mended
 
     def refresh(self) -> None:
@@ -98,13 +103,11 @@ def start_graph(
     return state
 
 
-def mended(problem: Problem, core: Any) -> tuple[float, np.ndarray, Support]:
-    """D, w and the multipliers of a consistent point, one plane a block."""
+def trimmed(problem: Problem, core: Any) -> Support:
+    """The multipliers of a consistent point, one plane a block."""
     relaxed = problem.examples.relaxed  # type: ignore[attr-defined]
-    marginals = Marginals(*core.repaired(), relaxed)
-    support = Support(problem.active, problem.mass[problem.active], marginals)
-    offset, vector = problem.examples.combine(support.blocks, support.multipliers, support.outputs)
-    return offset - problem.regularizer.conjugate(-vector), -vector, support
+    arrays = (*core.repaired(), relaxed)
+    return Support(problem.active, problem.mass[problem.active], Marginals(*arrays))
 
 
 def restore(problem: Problem, core: Any, warm: Support) -> None:
