@@ -10,6 +10,7 @@ from helpers import quietly
 from maxmargin import models, solvers
 from maxmargin._core import core
 from maxmargin.problem import Problem
+from maxmargin.solvers.gdmm_graph import GraphState
 from maxmargin.solvers.gdmm_labels import LabelState
 from reference.problems import fresh
 from reference.relaxed import relaxed_optimum
@@ -242,6 +243,13 @@ def test_soft_constraints_are_another_problem(seed):
     duals = {rho: trained(problem, 800, seed, rho=rho, eta=0.0)[1].core.dual() for rho in (0.03, 3)}
     assert duals[0.03] < duals[3] <= optimum * (1 + 1e-6)
     assert duals[0.03] < optimum * (1 - 1e-4)
+
+
+def test_too_many_labels_are_taken_as_a_graph(seed, monkeypatch):
+    problem = problem_of(*independent(fresh(seed, 67)), 0.5)
+    monkeypatch.setattr("maxmargin.solvers.gdmm_labels.MOST_LABELS", 4)
+    _, state = trained(problem, 2, seed)
+    assert isinstance(state, GraphState)
 
 
 def test_other_graphs_are_no_label_sets(seed):

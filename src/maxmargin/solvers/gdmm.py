@@ -4,7 +4,8 @@
              multipliers += eta * (what the marginals of neighbouring factors disagree by)
 
 Chains have factors with many labels, whose best one is found among ordered weights (``solvers.gdmm_chain``);
-graphs and sets of labels have many factors, few of which are active (``solvers.gdmm_graph``).
+graphs have many factors, few of which are active (``solvers.gdmm_graph``), and sets of labels a weight for
+every two of them, among which a joint oracle finds those that should be (``solvers.gdmm_labels``).
 """
 
 from __future__ import annotations
@@ -31,19 +32,20 @@ class Gdmm(Solver):
     ----------
     rho : float or None
         Weight of the disagreement of factors, over the loss of a node (on chains: 1) divided by C v_i:
-        messages are of the size of a loss. None: 1 on chains, 3 on graphs.
+        messages are of the size of a loss. None: 1 on chains, 3 on graphs, 0.5 on sets of labels.
     eta : float or None
         Step of the multipliers, in [0, 1]; 0: none, the soft constraints of Soft-BCFW, whose solution is not
-        the optimum. None: 1 on chains, 0.3 on graphs.
+        the optimum. None: 1 on chains and sets of labels, 0.3 on graphs.
     inner : int
-        At most so many steps in a visit to a factor.
+        At most so many steps in a visit to a factor; on sets of labels, rounds over the factors of a set.
     partitions : int
         Chains: the labels of a position are searched in one of so many parts at a time.
     search : "ordered" or "exhaustive"
         Chains: the best pair of labels by ordered weights, or by a look at all of them.
     grow : int or None
         Graphs: nodes of an example that may leave their true label in one pass; None: one where nodes have
-        many links, else all.
+        many links, else all; of a set of labels the larger of 8 and a sixteenth. Pairs that gain by leaving
+        together come on top.
     """
 
     name: ClassVar[str] = "gdmm"
