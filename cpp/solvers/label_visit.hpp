@@ -272,6 +272,7 @@ class LabelVisit {
   void step_node(int a, GdmmReport& report) {
     const double s = slope(a), h = curvature(a);
     report.violation += m_ * std::max(0.0, s) - u_[a] * s;
+    if (s == 0) return;  // else a label without features would move by 0 / 0
     double to = std::clamp(u_[a] + s / (h + rho_ * static_cast<double>(around_[a].size())), 0.0, m_);
     if (to > u_[a]) to = std::max(u_[a], limited(a, to));
     const double d = to - u_[a];

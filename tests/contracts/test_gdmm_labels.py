@@ -229,6 +229,20 @@ def test_inputs_agree(seed):
     np.testing.assert_allclose(duals, duals[0], rtol=1e-5)
 
 
+def test_rows_without_features_and_labels_without_loss(seed):
+    X, Y = independent(fresh(seed, 68))
+    X[::2], Y[1] = 0, 0
+    weight = np.ones(Y.shape)
+    weight[:, 0], weight[3] = 0, 0
+    model = models.MultiLabel()
+    model.initialize(X, Y)
+    problem = Problem(model.bind(X, Y, weight), C=0.5)
+    solver, state = trained(problem, 800, seed)
+    _, support = solver.solution(problem, state)
+    optimum = relaxed_optimum(problem.examples.factors, problem.mass)
+    assert problem.dual_objective(support) == pytest.approx(optimum, rel=1e-4)
+
+
 def test_grow_limits_the_labels_of_a_visit(seed):
     X, Y = independent(fresh(seed, 62), n=30, labels=8)
     problem = problem_of(X, Y, 1e-3)
