@@ -14,7 +14,7 @@
 //   multipliers:  la += eta rho (alpha - u_a)
 //
 // A visit to an example (x W once; after that steps within it change g by |x|^2, not by features):
-//   1. links become active: the joint oracle's, as long as a joint move gains             joint_oracle.hpp
+//   1. links become active: the `grow` whose joint move gains most                        joint_oracle.hpp
 //   2. nodes become active: the `grow` with the most to gain by leaving alone
 //   3. `inner` rounds over active nodes, links, multipliers                               label_visit.hpp
 // A step that would take u_a + u_b beyond m ends there, and makes the link active. A link is let go once c = 0,

@@ -148,7 +148,6 @@ class LabelVisit {
 
  private:
   static constexpr double rounding = 1e-13;
-  static constexpr int found_a_visit = 8, audited_a_visit = 32;
   const GraphData& data_;
   const LinkNumbers& numbers_;
   const Bank& bank_;
@@ -220,7 +219,7 @@ class LabelVisit {
   }
 
   void activate_links(const LabelOptions& o, GdmmReport& report) {
-    for (const JointGain& found : seek(*pairs_, o.tolerance, found_a_visit, false)) {
+    for (const JointGain& found : seek(*pairs_, o.tolerance, o.grow, false)) {
       report.violation += m_ * found.gain;
       add_link(found.a, found.b);
     }
@@ -239,7 +238,7 @@ class LabelVisit {
     for (size_t i = 0; i < wish_.size(); ++i)
       for (size_t j = i + 1; j < wish_.size(); ++j) charge(wish_[i].second, wish_[j].second, o.tolerance);
     for (const auto& pair : unpaid_) report.violation += m_ * pair.first * static_cast<double>(o.audit);
-    const size_t n = std::min<size_t>(unpaid_.size(), audited_a_visit);
+    const size_t n = std::min(unpaid_.size(), 4 * static_cast<size_t>(o.grow));
     std::partial_sort(unpaid_.begin(), unpaid_.begin() + n, unpaid_.end(), std::greater<>());
     for (size_t k = 0; k < n; ++k) add_link(unpaid_[k].second.first, unpaid_[k].second.second);
   }

@@ -44,8 +44,8 @@ class Gdmm(Solver):
         Chains: the best pair of labels by ordered weights, or by a look at all of them.
     grow : int or None
         Graphs: nodes of an example that may leave their true label in one pass; None: one where nodes have
-        many links, else all; of a set of labels the larger of 8 and a sixteenth. Pairs that gain by leaving
-        together come on top.
+        many links, else all. Sets of labels: labels that may, and as many pairs; None: the larger of 8 and
+        a sixteenth of the labels.
     """
 
     name: ClassVar[str] = "gdmm"

@@ -30,7 +30,7 @@ from maxmargin.solvers.base import StepReport
 from maxmargin.solvers.gdmm_graph import LITTLE, loss_units, restore, trimmed
 
 RHO, ETA = 0.5, 1.0
-GROW = 8  # labels that may leave the truth of an example in one pass, or a share of them if that is more
+GROW = 8  # labels, and pairs, that may become active in a visit, or a share of the labels if that is more
 AUDIT = (
     4  # passes between audits of an example, or a share of the labels: an audit looks at many pairs
 )
