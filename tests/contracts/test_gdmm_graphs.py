@@ -169,17 +169,6 @@ def test_bad_marginals_are_refused(seed):
         for change in changes:
             with pytest.raises(ValueError, match="marginals"):
                 examples.combine(every, ones, changed(name, change))
-    without = changed("links", lambda v: v[:0])
-    without = Marginals(
-        without.node_blocks,
-        without.nodes,
-        without.node_values,
-        without.link_blocks[:0],
-        without.links,
-        without.link_values[:0],
-    )
-    with pytest.raises(ValueError, match="not listed"):
-        examples.combine(every, ones, without)
 
 
 def test_a_link_that_is_not_listed_is_that_of_separate_moves(seed):
