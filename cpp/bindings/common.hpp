@@ -40,6 +40,7 @@ void bind_tree(nb::module_& m);
 void bind_groups(nb::module_& m);
 void bind_factor_graph(nb::module_& m);
 void bind_gdmm_graph(nb::module_& m);
+void bind_gdmm_labels(nb::module_& m);
 void bind_explicit(nb::module_& m);
 void bind_simplex_qp(nb::module_& m);
 

@@ -130,14 +130,15 @@ static nb::tuple as_arrays(const PairwiseView& p) {
 }
 
 static void set_argmax(GraphData& g, int method, int iterations, std::optional<nb::callable> solver) {
-  check(method >= 0 && method <= static_cast<int>(Inference::outside), "no such method");
+  check(method >= 0 && method <= static_cast<int>(Inference::roof), "no such method");
   check(iterations >= 1, "iterations must be 1 or more");
   g.argmax.method = static_cast<Inference>(method);
   g.argmax.iterations = iterations;
   check(g.argmax.method != Inference::outside || solver, "a solver is needed");
   for (const Shape& shape : g.shapes) {
     check(g.argmax.method != Inference::tree || shape.forest, "a graph has cycles");
-    check(g.argmax.method != Inference::cut || shape.binary, "a graph has nodes of more than two labels");
+    const bool binary = g.argmax.method == Inference::cut || g.argmax.method == Inference::roof;
+    check(!binary || shape.binary, "a graph has nodes of more than two labels");
   }
   if (!solver) return;
   g.argmax.solver = [ask = *solver](const PairwiseView& p, int32_t* y) {

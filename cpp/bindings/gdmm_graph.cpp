@@ -1,25 +1,13 @@
 #include "solvers/gdmm_graph.hpp"
 
 #include "bindings/common.hpp"
+#include "bindings/marginals.hpp"
 
 namespace mm {
 
 using Codes = Array1<int32_t>;
 using Numbers = Array1<int64_t>;
 using Values = Array1<double>;
-
-static Marginals read(const Numbers& node_block, const Codes& node, const Values& node_value,
-                      const Numbers& link_block, const Codes& link, const Values& link_value) {
-  if (node_block.size() != node.size() || link_block.size() != link.size())
-    throw nb::value_error("as many blocks as nodes and links are needed");
-  return {to_vector(node_block), to_vector(link_block), to_vector(node),
-          to_vector(link),       to_vector(node_value), to_vector(link_value)};
-}
-static nb::tuple written(Marginals&& m) {
-  return nb::make_tuple(to_numpy(std::move(m.node_block)), to_numpy(std::move(m.node)),
-                        to_numpy(std::move(m.node_value)), to_numpy(std::move(m.link_block)),
-                        to_numpy(std::move(m.link)), to_numpy(std::move(m.link_value)));
-}
 
 // sum_i c_i Delta and sum_i c_i psi of marginals, checked; c of every example.
 static nb::tuple marginal_sum(const GraphData& data, Values c, Numbers node_block, Codes node,

@@ -30,6 +30,7 @@ NB_MODULE(MM_MODULE, m) {
   mm::bind_groups(m);
   mm::bind_factor_graph(m);
   mm::bind_gdmm_graph(m);
+  mm::bind_gdmm_labels(m);
   mm::bind_explicit(m);
   mm::bind_simplex_qp(m);
 }

@@ -24,10 +24,12 @@
 #include "models/max_flow.hpp"
 #include "models/messages.hpp"
 #include "models/pairwise.hpp"
+#include "models/roof_dual.hpp"
 
 namespace mm {
 
-enum class Inference : int { automatic, tree, cut, messages, outside };
+// `roof`: of binary problems, with the value of the linear relaxation as the ceiling.
+enum class Inference : int { automatic, tree, cut, messages, outside, roof };
 
 struct ArgmaxOptions {
   Inference method = Inference::automatic;
@@ -144,6 +146,10 @@ class Argmax {
       }
       case Inference::messages:
         return messages_.solve(p, options.iterations, y, ceiling);
+      case Inference::roof:
+        return solve_rest(p, y, ceiling, [this](const PairwiseView& rest, double& top) {
+          return roof_.solve(rest, part_.data(), top);
+        });
       default:
         break;
     }
@@ -161,6 +167,7 @@ class Argmax {
   MessagePassing messages_;
   Conditioning conditioning_;
   ConcaveBound concave_;
+  RoofDual roof_;
   BinaryRest rest_;
   std::vector<int32_t> part_, best_;
 
@@ -177,8 +184,10 @@ class Argmax {
     ceiling = std::numeric_limits<double>::infinity();
     const double value = concave_.solve(p, prove, y, p.value(y), ceiling);
     if (!prove || ceiling - value <= MessagePassing::tiny * (1 + std::abs(value))) return value;
-    const double above = ceiling;
+    double above = ceiling;
     best_.resize(p.graph->nodes());
+    roof_.solve(p, best_.data(), ceiling);  // neither relaxation is always the tighter one
+    above = std::min(above, ceiling);
     const double other = messages_.solve(p, std::min(iterations, 10), best_.data(), ceiling);
     ceiling = std::min(ceiling, above);
     if (other <= value) return value;
@@ -187,20 +196,21 @@ class Argmax {
   }
 
   double solve_binary(const PairwiseView& p, int iterations, bool prove, int32_t* y, double& ceiling) {
+    return solve_rest(p, y, ceiling, [&](const PairwiseView& rest, double& top) {
+      if (rest.graph->forest) return top = product_.solve(rest, part_.data());
+      if (GraphCut::obstacle(rest) < 0) return cut_.solve(rest, part_.data(), top);
+      if (rest.graph->nodes() <= few) return top = try_all(rest);
+      if (ConcaveBound::fits(*rest.graph)) return solve_dense(rest, iterations, prove, part_.data(), top);
+      return solve_loops(rest, iterations, part_.data(), top);
+    });
+  }
+  // Fixes what ranges decide, for labellings and their relaxation alike; solve(rest, top) does the rest into part_.
+  template <class Solve>
+  double solve_rest(const PairwiseView& p, int32_t* y, double& ceiling, Solve&& solve) {
     rest_.reduce(p, y);
-    const PairwiseView& rest = rest_.view;
     part_.resize(rest_.nodes.size());
-    double value = 0, top = 0;  // of the rest
-    if (rest.graph->forest)
-      value = top = product_.solve(rest, part_.data());
-    else if (GraphCut::obstacle(rest) < 0)
-      value = cut_.solve(rest, part_.data(), top);
-    else if (rest.graph->nodes() <= few)
-      value = top = try_all(rest);
-    else if (ConcaveBound::fits(*rest.graph))
-      value = solve_dense(rest, iterations, prove, part_.data(), top);
-    else
-      value = solve_loops(rest, iterations, part_.data(), top);
+    double top = 0;  // of the rest
+    const double value = solve(rest_.view, top);
     for (size_t j = 0; j < part_.size(); ++j) y[rest_.nodes[j]] = part_[j];
     const double whole = p.value(y);
     ceiling = whole + std::max(0.0, top - value);

@@ -96,4 +96,17 @@ struct GraphData {
   const Shape& shape_of(int64_t block) const { return shapes[shape[block]]; }
 };
 
+// Of each type of nodes and label: whether some edge has a weight there. Links to quiet labels are zero.
+inline std::vector<std::vector<char>> loud_labels(const GraphData& data) {
+  std::vector<std::vector<char>> loud;
+  for (const NodeType& type : data.node_types) loud.emplace_back(type.labels(), 0);
+  for (const EdgeType& type : data.edge_types) {
+    const int rows = data.node_types[type.a].labels(), columns = data.node_types[type.b].labels();
+    for (int y = 0; y < rows; ++y)
+      for (int z = 0; z < columns; ++z)
+        if (type.column[static_cast<size_t>(y) * columns + z] >= 0) loud[type.a][y] = loud[type.b][z] = 1;
+  }
+  return loud;
+}
+
 }  // namespace mm

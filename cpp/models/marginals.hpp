@@ -3,10 +3,12 @@
 //   p_v(y) >= 0, sum_y p_v(y) = 1         of a node that is listed; any other has its true label
 //   q_l(y_a, y_b) >= 0, of a link that is listed, with sums p_a and p_b
 //
-// A link between a listed node a and one with its true label z is q(y, z) = p_a(y), and need not be listed. On a
-// forest these are means of labellings; elsewhere they may be more: the linear relaxation.
+// A link that is not listed is that of nodes which leave their true labels s, t one at a time: q(y, t) = p_a(y),
+// q(s, z) = p_b(z), q(s, t) = p_a(s) + p_b(t) - 1, which must not be negative. So a link to a node with its true label
+// need not be listed. On a forest these are means of labellings; elsewhere they may be more: the linear relaxation.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <map>
@@ -27,7 +29,8 @@ struct Marginals {
 class MarginalSum {
  public:
   using Structure = FactorGraph<int32_t>;
-  explicit MarginalSum(const GraphData& data) : data_(data), structure_(data), s_(structure_.scratch()) {}
+  explicit MarginalSum(const GraphData& data)
+      : data_(data), structure_(data), s_(structure_.scratch()), loud_(loud_labels(data)) {}
 
   // sum_i c_i psi(marginals of i) into W, and sum_i c_i Delta as the result; c of every block.
   double run(const Marginals& m, const double* c, double* W) {
@@ -56,6 +59,7 @@ class MarginalSum {
   std::vector<const double*> p_;        // of each node; null: its true label
   std::map<int32_t, const double*> q_;  // of the links that are listed
   std::vector<int32_t> listed_;
+  std::vector<std::vector<char>> loud_;  // of each type of nodes and label
 
   void fail(const char* what) const {
     throw std::invalid_argument("marginals of example " + std::to_string(s_.block) + ": " + what);
@@ -106,6 +110,7 @@ class MarginalSum {
     if (!(value >= 0)) fail("a value is negative");
     return value;
   }
+  bool loud(int v) const { return loud_[g_->type[v]][truth_[v]] != 0; }
   double at(int v, int y) const { return p_[v] ? p_[v][y] : (truth_[v] == y ? 1 : 0); }
 
   // The move c psi of the listed nodes and of their links; returns Delta.
@@ -120,7 +125,7 @@ class MarginalSum {
       for (int32_t e = g_->first[v]; e < g_->first[v + 1]; ++e) {
         const int l = g_->around[e];
         const int other = g_->other(l, v);
-        if (p_[other] && other < v) continue;  // met from there
+        if (p_[other] ? other < v : !loud(other)) continue;  // met from there, or without weights
         push_link(l, c);
       }
     }
@@ -129,12 +134,17 @@ class MarginalSum {
   void push_link(int l, double c) {
     const int a = g_->a[l], b = g_->b[l], columns = g_->count[b];
     const auto found = q_.find(l);
-    if (p_[a] && p_[b] && found == q_.end()) fail("a link between two listed nodes is not listed");
+    const double stay = at(a, truth_[a]) + at(b, truth_[b]) - 1;
+    if (found == q_.end() && stay < -rounding)
+      fail("a link of two nodes that leave their true labels together is not listed");
+    const auto value = [&](int y, int z) {
+      if (found != q_.end()) return found->second[y * columns + z];
+      if (y == truth_[a]) return z == truth_[b] ? std::max(0.0, stay) : at(b, z);
+      return z == truth_[b] ? at(a, y) : 0;
+    };
     for (int y = 0; y < g_->count[a]; ++y)
-      for (int z = 0; z < columns; ++z) {
-        const double value = found != q_.end() ? found->second[y * columns + z] : at(a, y) * at(b, z);
-        if (value != 0) structure_.push_pair(s_, *g_, l, y, z, c * value);
-      }
+      for (int z = 0; z < columns; ++z)
+        if (const double q = value(y, z); q != 0) structure_.push_pair(s_, *g_, l, y, z, c * q);
     structure_.push_pair(s_, *g_, l, truth_[a], truth_[b], -c);
   }
 };

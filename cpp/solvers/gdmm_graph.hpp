@@ -52,11 +52,11 @@ class GraphGdmm {
         inner_(inner),
         grow_(grow),
         examples_(mass_.size()),
-        W_(structure_.weights()) {
+        W_(structure_.weights()),
+        loud_(loud_labels(data)) {
     int64_t nodes = 0;
     for (const Shape& g : data.shapes) nodes = std::max<int64_t>(nodes, g.nodes());
     slot_.assign(nodes, -1);
-    find_loud();
   }
 
   GdmmReport pass(const int64_t* order, int64_t n, double tolerance) {
@@ -177,15 +177,6 @@ class GraphGdmm {
   std::vector<std::pair<double, int32_t>> wish_;
   std::vector<double> slope_, table_, rows_, columns_;
 
-  void find_loud() {
-    for (const NodeType& type : data_.node_types) loud_.emplace_back(type.labels(), 0);
-    for (const EdgeType& type : data_.edge_types) {
-      const int rows = data_.node_types[type.a].labels(), columns = data_.node_types[type.b].labels();
-      for (int y = 0; y < rows; ++y)
-        for (int z = 0; z < columns; ++z)
-          if (type.column[static_cast<size_t>(y) * columns + z] >= 0) loud_[type.a][y] = loud_[type.b][z] = 1;
-    }
-  }
   bool loud(int v) const { return loud_[g_->type[v]][truth_[v]] != 0; }
 
   static int32_t find(const Example& e, int32_t node) {

@@ -169,22 +169,38 @@ def test_bad_marginals_are_refused(seed):
         for change in changes:
             with pytest.raises(ValueError, match="marginals"):
                 examples.combine(every, ones, changed(name, change))
-    without = changed("links", lambda v: v[:0])
-    without = Marginals(
-        without.node_blocks,
-        without.nodes,
-        without.node_values,
-        without.link_blocks[:0],
-        without.links,
-        without.link_values[:0],
-    )
+
+
+def test_a_link_that_is_not_listed_is_that_of_separate_moves(seed):
+    model, X, Y = loopy(seed, n=1, labels=3, nodes=3)
+    model.initialize(X, Y)
+    examples = model.bind(X, Y)
+    s, t = Y[0][0], Y[0][1]
+    p = np.full((2, 3), 0.2)
+    p[0, s] = p[1, t] = 0.6
+    q = np.zeros((3, 3))
+    q[:, t], q[s, :], q[s, t] = p[0], p[1], 0.2
+    nodes = (np.zeros(2, np.int64), np.arange(2, dtype=np.int32))
+    link = int(np.flatnonzero((np.sort(X[0][1], axis=1) == [0, 1]).all(axis=1))[0])
+    ends = examples.factors.shapes[0].edges[link]
+    q = q if ends[0] == 0 else q.T
+    listed = (np.zeros(1, np.int64), np.array([link], np.int32), q.ravel())
+    empty = (np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0))
+    one, every = np.ones(1), np.zeros(1, np.int64)
+    sums = [
+        examples.combine(every, one, Marginals(*nodes, p.ravel(), *links))
+        for links in (listed, empty)
+    ]
+    np.testing.assert_allclose(sums[0][1], sums[1][1], atol=1e-12)
+    assert sums[0][0] == pytest.approx(sums[1][0])
+    p[0] = np.where(np.arange(3) == s, 0.2, 0.4)  # together they leave more than there is
     with pytest.raises(ValueError, match="not listed"):
-        examples.combine(every, ones, without)
+        examples.combine(every, one, Marginals(*nodes, p.ravel(), *empty))
 
 
 def test_only_active_nodes_are_kept(seed):
-    """Labels that never matter take no memory: links are kept between nodes that both left their labels."""
-    model, X, Y = multilabel(seed, n=30, labels=8)
+    """Nodes that never matter take no memory: links are kept between nodes that both left their labels."""
+    model, X, Y = loopy(seed, n=30, labels=2, nodes=8)
     svm = mm.StructuralSVM(model, C=1e-3, solver=solvers.Gdmm(grow=1), tol=1e-3, max_passes=3)
     quietly(lambda: svm.fit(X, Y))
     kept = svm.support_.outputs

@@ -297,7 +297,10 @@ def test_large_domains_run_small(tmp_path):
     for row in results["curves"] + results["labels"]:
         assert row["dual"] <= row["primal"] * (1 + 1e-9)
     assert {row["method"] for row in results["labels"] if row["relaxed"]} >= {"gdmm"}
-    assert rows_of(tmp_path / "labels.csv")
+    (oracle,) = results["oracle"]
+    assert oracle["labels"] == 6 and oracle["pairs"] == 15 and oracle["looks"] > 0
+    for name in ("labels", "oracle"):
+        assert rows_of(tmp_path / f"{name}.csv") and (tmp_path / f"{name}.png").stat().st_size > 0
     (whole,) = results["whole"]
     assert whole["accuracy"] > whole["most_frequent"] > 0
     assert rows_of(tmp_path / "whole.csv")

@@ -64,6 +64,37 @@ def curves(rows: list[Row], path: Path) -> None:
     save(figure, path)
 
 
+def labels(rows: list[Row], path: Path) -> None:
+    """Relaxed objective above the best dual of the relaxation, against CPU seconds; a column a task."""
+    tasks = list(dict.fromkeys(row["task"] for row in rows))
+    figure = Figure(figsize=(4.5 * len(tasks), 4))
+    grid = figure.subplots(1, len(tasks), squeeze=False)[0]
+    for axes, task in zip(grid, tasks, strict=True):
+        own = [row for row in rows if row["task"] == task]
+        floor = max(row["dual"] for row in own)
+        for method in dict.fromkeys(row["method"] for row in own):
+            line = [row for row in own if row["method"] == method]
+            above = [row["primal"] / floor - 1 if floor > 0 else row["primal"] for row in line]
+            axes.loglog([row["cpu_s"] for row in line], above, ".-", label=method)
+        axes.set_title(task)
+        axes.set_xlabel("CPU seconds")
+    grid[0].set_ylabel("objective above the best dual, relative")
+    grid[0].legend()
+    save(figure, path)
+
+
+def oracle(rows: list[Row], path: Path) -> None:
+    """Weights that the joint oracle looks at, against the number of labels."""
+    figure = Figure(figsize=(5, 4))
+    axes = figure.subplots()
+    count = [row["labels"] for row in rows]
+    axes.loglog(count, [row["pairs"] for row in rows], "o-", label="pairs")
+    axes.loglog(count, [row["looks"] for row in rows], "s-", label="looked at in a visit")
+    axes.set_xlabel("labels")
+    axes.legend()
+    save(figure, path)
+
+
 def save(figure: Figure, path: Path) -> None:
     """Write a picture."""
     path.parent.mkdir(parents=True, exist_ok=True)

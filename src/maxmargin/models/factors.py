@@ -27,6 +27,7 @@ from maxmargin.models.milp import Linear, solve_milp
 
 RELAXED_SWEEPS = 200  # of message passing, at most, for a ceiling of the linear relaxation
 METHODS = ("auto", "tree", "cut", "lp", "milp")
+ROOF = len(METHODS)  # of the linear relaxation alone
 
 
 @dataclass(frozen=True)
@@ -189,7 +190,7 @@ class GraphExamples(CompiledExamples):
         decode: Callable[[int, np.ndarray], Any],
     ):
         self.factors, self.decode, self.iterations = factors, decode, int(iterations)
-        self._messages: Any = None  # for the linear relaxation
+        self._relaxation: Any = None  # for the linear relaxation
         self.offsets = factors.node_offsets
         self.core = factors.compiled()
         self._check_inference(inference)
@@ -236,13 +237,14 @@ class GraphExamples(CompiledExamples):
     def relaxed_bounds(self, w: np.ndarray, n_jobs: int) -> tuple[np.ndarray, np.ndarray]:
         if not self.relaxed:
             return self.slack_bounds(w, n_jobs)
-        if (
-            self._messages is None
-        ):  # the ceilings of message passing are above the relaxation's optimum
+        if self._relaxation is None:
             data = self.factors.compiled()
-            data.set_argmax(METHODS.index("lp"), max(self.iterations, RELAXED_SWEEPS), None)
-            self._messages = core.FactorGraphExact(data)
-        return self._messages.slack_bounds(w, n_jobs)
+            # Roof duality is exact; the ceilings of message passing are above the relaxation's optimum.
+            binary = all(len(kind.columns) == 2 for kind in self.factors.node_types)
+            method = ROOF if binary else METHODS.index("lp")
+            data.set_argmax(method, max(self.iterations, RELAXED_SWEEPS), None)
+            self._relaxation = core.FactorGraphExact(data)
+        return self._relaxation.slack_bounds(w, n_jobs)
 
     def split(self, found: np.ndarray) -> list[Any]:
         """Outputs of all examples from the codes of all nodes."""

@@ -4,7 +4,8 @@
              multipliers += eta * (what the marginals of neighbouring factors disagree by)
 
 Chains have factors with many labels, whose best one is found among ordered weights (``solvers.gdmm_chain``);
-graphs and sets of labels have many factors, few of which are active (``solvers.gdmm_graph``).
+graphs have many factors, few of which are active (``solvers.gdmm_graph``), and sets of labels a weight for
+every two of them, among which a joint oracle finds those that should be (``solvers.gdmm_labels``).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from maxmargin.problem import Formulation, Problem, Support
 from maxmargin.solvers.base import Solver, StepReport, option
 from maxmargin.solvers.gdmm_chain import DIRECTIONS, start_chain
 from maxmargin.solvers.gdmm_graph import start_graph
+from maxmargin.solvers.gdmm_labels import are_labels, start_labels
 
 SEARCHES = ("ordered", "exhaustive")
 
@@ -30,12 +32,12 @@ class Gdmm(Solver):
     ----------
     rho : float or None
         Weight of the disagreement of factors, over the loss of a node (on chains: 1) divided by C v_i:
-        messages are of the size of a loss. None: 1 on chains, 3 on graphs.
+        messages are of the size of a loss. None: 1 on chains, 3 on graphs, 0.5 on sets of labels.
     eta : float or None
         Step of the multipliers, in [0, 1]; 0: none, the soft constraints of Soft-BCFW, whose solution is not
-        the optimum. None: 1 on chains, 0.3 on graphs.
+        the optimum. None: 1 on chains and sets of labels, 0.3 on graphs.
     inner : int
-        At most so many steps in a visit to a factor.
+        At most so many steps in a visit to a factor; on sets of labels, rounds over the factors of a set.
     partitions : int
         Chains: the labels of a position are searched in one of so many parts at a time.
     search : "ordered" or "exhaustive"
@@ -45,7 +47,8 @@ class Gdmm(Solver):
         or away from the worst, whichever is steeper; towards the best.
     grow : int or None
         Graphs: nodes of an example that may leave their true label in one pass; None: one where nodes have
-        many links, else all.
+        many links, else all. Sets of labels: labels that may, and as many pairs; None: the larger of 8 and
+        a sixteenth of the labels.
     """
 
     name: ClassVar[str] = "gdmm"
@@ -85,7 +88,8 @@ class Gdmm(Solver):
             own = (self.partitions, self.search, self.direction)
             if own != (1, "ordered", "pairwise"):
                 raise ValueError("Gdmm: partitions, search and direction are for models.Chain")
-            return start_graph(problem, tol, rng, self, warm)
+            begin = start_labels if are_labels(examples) else start_graph
+            return begin(problem, tol, rng, self, warm)
         if getattr(examples, "kind", None) != "Chain" or examples.kernelised:
             raise ValueError(
                 "solver 'gdmm' needs a model of nodes and edges: models.Chain without a kernel, "

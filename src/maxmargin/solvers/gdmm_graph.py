@@ -59,9 +59,7 @@ class GraphState:
     def mend(self, problem: Problem) -> tuple[float, np.ndarray, Support]:
         """D, w and the multipliers of a consistent point, one plane a block: made once after a pass."""
         if self.mended is None:
-            relaxed = problem.examples.relaxed  # type: ignore[attr-defined]
-            arrays = (*self.core.repaired(), relaxed)
-            support = Support(problem.active, problem.mass[problem.active], Marginals(*arrays))
+            support = trimmed(problem, self.core)
             offset, vector = problem.examples.combine(
                 support.blocks, support.multipliers, support.outputs
             )
@@ -101,15 +99,27 @@ def start_graph(
         LITTLE * tol,
     )
     if warm is not None:
-        if not isinstance(warm.outputs, Marginals):
-            raise ValueError(
-                "warm_start: the last fit was made by another solver, which kept labellings; gdmm continues "
-                "from marginals"
-            )
-        point = warm.rescaled(mass)
-        problem.dual_objective(point)  # refuses marginals of other graphs
-        state.core.restore(*point.outputs.arrays)
+        restore(problem, state.core, warm)
     return state
+
+
+def trimmed(problem: Problem, core: Any) -> Support:
+    """The multipliers of a consistent point, one plane a block."""
+    relaxed = problem.examples.relaxed  # type: ignore[attr-defined]
+    arrays = (*core.repaired(), relaxed)
+    return Support(problem.active, problem.mass[problem.active], Marginals(*arrays))
+
+
+def restore(problem: Problem, core: Any, warm: Support) -> None:
+    """Start from the marginals of the last fit."""
+    if not isinstance(warm.outputs, Marginals):
+        raise ValueError(
+            "warm_start: the last fit was made by another solver, which kept labellings; gdmm continues "
+            "from marginals"
+        )
+    point = warm.rescaled(problem.mass)
+    problem.dual_objective(point)  # refuses marginals of other graphs
+    core.restore(*point.outputs.arrays)
 
 
 def loss_units(examples: Any) -> np.ndarray:

@@ -1,0 +1,207 @@
+// GDMM on sets of labels: many binary nodes, a weight for every two that are on together (Yen et al., Algorithm 3).
+//
+// Written by what leaves the truth t of an example of mass m:
+//   u_a in [0, m]   of node a;   c_ab of both ends of a link,  max(0, u_a + u_b - m) <= c_ab <= min(u_a, u_b)
+//   both on:  r_ab = c | u_a - c | u_b - c | m - u_a - u_b + c     for (t_a, t_b) = 00 | 01 | 10 | 11
+//   D = sum delta_a u_a - 1/2 |w|^2,     w_a -= sigma_a u_a x,     w_ab -= r_ab - m t_a t_b
+//   dD/du_a = g_a = delta_a + sigma_a (<w_a, x> + sum_(b on in the truth) w_ab)        sigma = +1 off, -1 on
+//   dD/dc_ab = p_ab = s_ab w_ab                                                     s = +1 for t_a = t_b, else -1
+// g_a knows nothing of the other nodes, and a link is needed for its c alone. While c = 0 and u_a + u_b <= m it is a
+// part of its nodes: it takes no memory and no time. Active links have copies alpha, beta of u_a, u_b and multipliers:
+//   D - sum over active links of  la (alpha - u_a) + rho/2 (alpha - u_a)^2 + the same for b
+//   node:         u_a by the exact step in [0, m];  slope  g_a + sum (la + rho (alpha - u_a))
+//   link:         alpha, beta, c exactly                                            joint_move.hpp
+//   multipliers:  la += eta rho (alpha - u_a)
+//
+// A visit to an example (x W once; after that steps within it change g by |x|^2, not by features):
+//   1. links become active: the `grow` whose joint move gains most                        joint_oracle.hpp
+//   2. nodes become active: the `grow` with the most to gain by leaving alone
+//   3. `inner` rounds over active nodes, links, multipliers                               label_visit.hpp
+// A step that would take u_a + u_b beyond m ends there, and makes the link active. A link is let go once c = 0,
+// alpha = u_a, beta = u_b and la = lb = 0, and u_a + u_b <= m: that is what a link that is not active says.
+//
+// Pairs are not all: three labels may gain together where no two do. A link (a, b) needs no attention if prices
+// la + lb >= p_ab can be paid out of what its nodes lose by leaving, where a node that has left pays nothing. In
+// one of some passes an audit lets pairs be paid one after the other, by the end with more left; what remains unpaid
+// becomes active. So at the end nothing is left out that the linear relaxation has.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "models/factor_graph.hpp"
+#include "models/marginals.hpp"
+#include "solvers/label_visit.hpp"
+
+namespace mm {
+
+class LabelGdmm {
+ public:
+  LabelGdmm(const GraphData& data, std::vector<double> mass, std::vector<double> penalty,
+            LabelOptions options)
+      : data_(data),
+        structure_(data),
+        shape_(data.shapes[0]),
+        mass_(std::move(mass)),
+        penalty_(std::move(penalty)),
+        options_(options),
+        points_(mass_.size()),
+        W_(structure_.weights()),
+        pairs_(shape_.links() ? shape_.nodes() : 0),
+        numbers_(shape_),
+        visit_(data, numbers_) {}
+
+  // One visit to each; pairs are audited in one of `period` passes, in each pass for other examples.
+  GdmmReport pass(const int64_t* order, int64_t n, double tolerance, int64_t period) {
+    GdmmReport report;
+    options_.tolerance = tolerance;
+    ++passes_;
+    for (int64_t k = 0; k < n; ++k) {
+      options_.audit = (order[k] + passes_) % period == 0 ? period : 0;
+      enter(order[k]);
+      visit_.open(W_.data(), pairs_);
+      visit_.run(pairs_, options_, report);
+      visit_.write(W_.data(), pairs_, false);
+      visit_.leave();
+    }
+    return report;
+  }
+
+  // D at the consistent point near the current one: c trimmed to what the nodes allow.
+  double dual() const {
+    double loss = 0, square = 0;
+    std::vector<double> change(shape_.links(), 0.0), left(shape_.nodes(), 0.0);
+    for (size_t i = 0; i < points_.size(); ++i) {
+      const LabelPoint& point = points_[i];
+      const int32_t* t = truth(i);
+      point.spread(left);
+      for (const LabelNode& node : point.nodes)
+        loss += node.u * structure_.node_loss(static_cast<int64_t>(i), node.label, !t[node.label]);
+      for (const LabelLink& link : point.links) {
+        const double less = link.c - LabelPoint::trimmed(link, left, mass_[i]);
+        change[numbers_(link.a, link.b)] += t[link.a] == t[link.b] ? less : -less;
+      }
+      point.spread(left, true);
+    }
+    for (const double w : W_) square += w * w;
+    for (int l = 0; l < shape_.links(); ++l) {
+      const double w = pairs_.at(shape_.a[l], shape_.b[l]) + change[l];
+      square += w * w;
+    }
+    return loss - 0.5 * square;
+  }
+
+  // That point as marginals; a link with c = 0 need not be listed.
+  Marginals repaired() const {
+    Marginals m;
+    std::vector<double> left(shape_.nodes(), 0.0);
+    for (size_t i = 0; i < points_.size(); ++i) {
+      points_[i].spread(left);
+      for (const LabelNode& node : points_[i].nodes) {
+        const double share = std::min(1.0, node.u / mass_[i]);
+        m.node_block.push_back(static_cast<int64_t>(i));
+        m.node.push_back(node.label);
+        for (int y = 0; y < 2; ++y) m.node_value.push_back(y == truth(i)[node.label] ? 1 - share : share);
+      }
+      for (const LabelLink& link : points_[i].links) list(m, i, link, left);
+      points_[i].spread(left, true);
+    }
+    return m;
+  }
+
+  // Starts at a consistent point, with multipliers of zero.
+  void restore(const Marginals& m) {
+    for (size_t n = 0; n < m.node.size(); ++n) {
+      const int64_t i = m.node_block[n];
+      const double stays = m.node_value[2 * n + truth(i)[m.node[n]]];
+      if (stays < 1) points_[i].nodes.push_back({m.node[n], mass_[i] * (1 - stays)});
+    }
+    std::vector<double> left(shape_.nodes(), 0.0);
+    for (size_t k = 0; k < m.link.size(); ++k) {
+      const int64_t i = m.link_block[k];
+      const int32_t a = shape_.a[m.link[k]], b = shape_.b[m.link[k]];
+      const double c = mass_[i] * m.link_value[4 * k + 2 * !truth(i)[a] + !truth(i)[b]];
+      points_[i].spread(left);
+      LabelLink link{a, b, left[a], left[b], c, 0, 0};
+      link.c = LabelPoint::trimmed(link, left, mass_[i]);
+      points_[i].links.push_back(link);
+      points_[i].spread(left, true);
+    }
+    refresh();
+  }
+
+  // w from the point as it is, which removes the rounding that updates have gathered.
+  void refresh() {
+    std::fill(W_.begin(), W_.end(), 0.0);
+    for (int l = 0; l < shape_.links(); ++l) pairs_.set(shape_.a[l], shape_.b[l], 0);
+    for (size_t i = 0; i < points_.size(); ++i) {
+      enter(static_cast<int64_t>(i));
+      visit_.write(W_.data(), pairs_, true);
+      visit_.leave();
+    }
+  }
+
+  // What the joint oracle finds in an example now, best first, and the number of weights that it looked at.
+  std::pair<std::vector<JointGain>, int64_t> joint_gains(int64_t block, int wanted, bool exhaustive) {
+    if (!shape_.links()) return {};
+    enter(block);
+    visit_.open(W_.data(), pairs_);
+    const int64_t before = pairs_.looks();
+    const std::vector<JointGain> found = visit_.seek(pairs_, 0, wanted, exhaustive);
+    visit_.leave();
+    return {found, pairs_.looks() - before};
+  }
+
+  // In the order of coef_.
+  std::vector<double> weights() const {
+    std::vector<double> flat(structure_.dimension());
+    structure_.unpack(W_.data(), flat.data());
+    for (int l = 0; l < shape_.links(); ++l)
+      flat[data_.banks[1].outside + l] = pairs_.at(shape_.a[l], shape_.b[l]);
+    return flat;
+  }
+  int64_t looks() const { return pairs_.looks(); }
+  int64_t active_nodes() const {
+    int64_t n = 0;
+    for (const LabelPoint& point : points_) n += static_cast<int64_t>(point.nodes.size());
+    return n;
+  }
+  int64_t active_links() const {
+    int64_t n = 0;
+    for (const LabelPoint& point : points_) n += static_cast<int64_t>(point.links.size());
+    return n;
+  }
+
+ private:
+  const GraphData& data_;
+  FactorGraph<int32_t> structure_;
+  const Shape& shape_;
+  std::vector<double> mass_, penalty_;
+  LabelOptions options_;
+  std::vector<LabelPoint> points_;
+  aligned<double> W_;  // of labels; those of pairs stand in pairs_
+  JointOracle pairs_;
+  LinkNumbers numbers_;
+  LabelVisit visit_;
+  int64_t passes_ = 0;
+
+  const int32_t* truth(size_t i) const { return data_.truth.data() + data_.node_first[i]; }
+  void enter(int64_t block) { visit_.enter(block, points_[block], mass_[block], penalty_[block]); }
+
+  void list(Marginals& m, size_t i, const LabelLink& link, const std::vector<double>& left) const {
+    const int32_t l = numbers_(link.a, link.b);
+    const int32_t first = shape_.a[l], second = shape_.b[l];
+    const double c = LabelPoint::trimmed(link, left, mass_[i]) / mass_[i];
+    if (c <= 0) return;
+    const double a = std::min(1.0, left[first] / mass_[i]), b = std::min(1.0, left[second] / mass_[i]);
+    const double values[4] = {std::max(0.0, 1 - a - b + c), std::max(0.0, b - c), std::max(0.0, a - c), c};
+    m.link_block.push_back(static_cast<int64_t>(i));
+    m.link.push_back(l);
+    for (int y = 0; y < 2; ++y)
+      for (int z = 0; z < 2; ++z)
+        m.link_value.push_back(values[2 * (y != truth(i)[first]) + (z != truth(i)[second])]);
+  }
+};
+
+}  // namespace mm

@@ -1,0 +1,72 @@
+// The point of one example in GDMM on sets of labels (gdmm_labels.hpp): what leaves the truth, sparsely.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "models/graph_data.hpp"
+
+namespace mm {
+
+// Whether every example is a row with the same labels, and weights stand on (on, on) alone.
+inline bool are_label_sets(const GraphData& data) {
+  if (data.shapes.size() != 1 || data.banks.empty() || !data.banks[0].features) return false;
+  const Shape& g = data.shapes[0];
+  for (int v = 0; v < g.nodes(); ++v) {
+    const NodeType& type = data.node_types[g.type[v]];
+    if (type.bank != 0 || type.column != std::vector<int32_t>{-1, v}) return false;
+  }
+  for (int l = 0; l < g.links(); ++l) {
+    if (g.link_first[l + 1] - g.link_first[l] != 1) return false;
+    const EdgeType& type = data.edge_types[g.edges[g.link_first[l]].type];
+    if (type.column != std::vector<int32_t>{-1, -1, -1, l} || type.bank != 1) return false;
+    if (data.banks[1].features) return false;
+  }
+  for (int64_t i = 0; i < data.blocks(); ++i)
+    for (int64_t k = data.node_first[i]; k < data.node_first[i + 1]; ++k)
+      if (data.node_row[k] != data.node_row[data.node_first[i]]) return false;
+  return true;
+}
+
+struct LabelNode {
+  int32_t label;
+  double u;  // left the truth
+};
+struct LabelLink {
+  int32_t a, b;
+  double alpha, beta, c;  // left a, b, both, as the link has it
+  double la, lb;          // multipliers
+};
+struct LabelPoint {
+  std::vector<LabelNode> nodes;
+  std::vector<LabelLink> links;
+
+  // left[a] = u_a of those that have left, or zero again.
+  void spread(std::vector<double>& left, bool clear = false) const {
+    for (const LabelNode& node : nodes) left[node.label] = clear ? 0 : node.u;
+  }
+  // c of a link as far as its nodes allow.
+  static double trimmed(const LabelLink& link, const std::vector<double>& left, double mass) {
+    const double a = left[link.a], b = left[link.b];
+    return std::clamp(link.c, std::max(0.0, a + b - mass), std::min(a, b));
+  }
+};
+
+// The number of the link of each two labels, -1 where there is none.
+class LinkNumbers {
+ public:
+  explicit LinkNumbers(const Topology& g)
+      : L_(g.nodes()), number_(g.links() ? static_cast<size_t>(L_) * L_ : 0, -1) {
+    for (int l = 0; l < g.links(); ++l) number_[place(g.a[l], g.b[l])] = number_[place(g.b[l], g.a[l])] = l;
+  }
+  int32_t operator()(int a, int b) const { return number_.empty() ? -1 : number_[place(a, b)]; }
+  size_t place(int a, int b) const { return static_cast<size_t>(a) * L_ + b; }
+  size_t places() const { return number_.size(); }
+
+ private:
+  int L_;
+  std::vector<int32_t> number_;
+};
+
+}  // namespace mm

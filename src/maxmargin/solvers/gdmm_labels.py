@@ -1,0 +1,88 @@
+"""GDMM on sets of labels: Algorithm 3 of Yen et al. with the joint oracle for pairs of labels.
+
+    each pass:  for each example
+                  the pairs of labels that gain most by leaving the truth together      lines 1, 2
+                  the labels that gain most by leaving it alone
+                  for each active label and pair: an exact step on
+                      D - sum la (alpha - u) + rho/2 (alpha - u)^2                      (12), line 3
+                  la += eta rho (alpha - u)                                            Algorithm 1, line 2
+
+u is the mass of a label that has left the truth, alpha the copy of it that an active pair has. A pair whose
+labels leave one at a time is no factor of its own: its weight is a part of the labels' scores, and it needs
+neither memory nor multipliers (formulas in ``cpp/solvers/gdmm_labels.hpp``, the search among ordered weights
+in ``joint_oracle.hpp``). Scores of all labels are computed once in a visit, and weights are written once.
+
+Nodes are consistent at all times; the share of a pair that has left together is trimmed to what its labels
+allow. That point is feasible, so its D is a bound. w is that of the shares as they are: the trimming adds up
+over examples in the weights of pairs, and its w is much worse. Each bound holds on its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from maxmargin._core import core
+from maxmargin.problem import Problem, Support
+from maxmargin.solvers.base import StepReport
+from maxmargin.solvers.gdmm_graph import LITTLE, loss_units, restore, trimmed
+
+RHO, ETA = 0.5, 1.0
+GROW = 8  # labels, and pairs, that may become active in a visit, or a share of the labels if that is more
+AUDIT = (
+    4  # passes between audits of an example, or a share of the labels: an audit looks at many pairs
+)
+SHARE = 16
+MOST_LABELS = 4096  # above, tables of all pairs take too much memory
+
+
+@dataclass
+class LabelState:
+    """What has left the truth, and w, in the core."""
+
+    core: Any
+    rng: np.random.Generator
+    tolerance: float
+    period: int
+
+    def step(self, problem: Problem) -> StepReport:
+        """One pass."""
+        order = self.rng.permutation(problem.active)
+        calls, _, violation, inconsistent = self.core.visit(order, self.tolerance, self.period)
+        estimate = (violation + inconsistent) / problem.total
+        planes = self.core.active_nodes + self.core.active_links
+        return StepReport(calls, estimate, self.core.dual(), planes)
+
+    def solution(self, problem: Problem) -> tuple[np.ndarray, Support]:
+        """w as it is, and the feasible point."""
+        return self.core.weights(), trimmed(problem, self.core)
+
+    def refresh(self) -> None:
+        """Remove the rounding of w."""
+        self.core.refresh()
+
+
+def are_labels(examples: Any) -> bool:
+    """Whether the examples are sets of labels, not too many."""
+    few = len(examples.factors.shapes[0].node_types) <= MOST_LABELS
+    return few and core.are_label_sets(examples.core)
+
+
+def start_labels(
+    problem: Problem, tol: float, rng: np.random.Generator, options: Any, warm: Support | None
+) -> LabelState:
+    """All labels as they are in the truth, or at the marginals of the last fit."""
+    examples: Any = problem.examples
+    mass = problem.mass
+    rho = RHO if options.rho is None else options.rho
+    eta = ETA if options.eta is None else options.eta
+    scale = rho * loss_units(examples)
+    penalty = np.divide(scale, mass, out=np.ones_like(mass), where=(mass > 0) & (scale > 0))
+    labels = len(examples.factors.shapes[0].node_types)
+    grow = max(GROW, labels // SHARE) if options.grow is None else int(options.grow)
+    made = core.LabelGdmm(examples.core, mass, penalty, eta, int(options.inner), grow)
+    if warm is not None:
+        restore(problem, made, warm)
+    return LabelState(made, rng, LITTLE * tol, max(AUDIT, labels // SHARE))

@@ -1,0 +1,326 @@
+"""GDMM on sets of labels: optimum of the linear relaxation, joint oracle, step of a link, what is kept."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.optimize import linprog, minimize
+
+import maxmargin as mm
+from helpers import quietly
+from maxmargin import models, solvers
+from maxmargin._core import core
+from maxmargin.problem import Problem
+from maxmargin.solvers.gdmm_graph import GraphState
+from maxmargin.solvers.gdmm_labels import LabelState
+from reference.problems import fresh
+from reference.relaxed import relaxed_optimum
+
+
+def independent(g, n=12, labels=5):
+    X = g.normal(size=(n, 4))
+    return X, (X @ g.normal(size=(4, labels)) + g.normal(size=(n, labels)) > 0.5).astype(int)
+
+
+def attractive(g, n=14, labels=6, together=2):
+    """Labels that come together in sets of some size, which features hardly tell: only joint moves gain."""
+    X = 0.2 * g.normal(size=(n, 3))
+    sets = g.integers(2, size=(n, labels // together))
+    Y = np.repeat(sets, together, axis=1)
+    flip = g.uniform(size=Y.shape) < 0.05
+    return X, np.where(flip, 1 - Y, Y)
+
+
+def triples(g):
+    return attractive(g, together=3)
+
+
+def exclusive(g, n=12, labels=5):
+    """One label each: weights of pairs repel."""
+    X = g.normal(size=(n, 4))
+    return X, np.eye(labels, dtype=int)[(X @ g.normal(size=(4, labels))).argmax(axis=1)]
+
+
+DATA = [independent, attractive, triples, exclusive]
+
+
+def problem_of(X, Y, C, mass=None, **options):
+    model = models.MultiLabel(**options)
+    model.initialize(X, Y)
+    return Problem(model.bind(X, Y), C=C, sample_weight=mass)
+
+
+def trained(problem, passes, seed=0, tol=1e-6, **options):
+    solver = solvers.Gdmm(**options)
+    state = solver.start(problem, tol, np.random.default_rng(seed))
+    for _ in range(passes):
+        solver.step(problem, state)
+    return solver, state
+
+
+@pytest.mark.parametrize("make", DATA)
+@pytest.mark.parametrize("C", [0.05, 0.5, 3.0])
+def test_optimum_of_the_linear_relaxation(seed, make, C):
+    X, Y = make(fresh(seed, 51))
+    problem = problem_of(X, Y, C, bias=1.0)
+    optimum = relaxed_optimum(problem.examples.factors, problem.mass)
+    solver = solvers.Gdmm()
+    state = solver.start(problem, 1e-6, np.random.default_rng(seed))
+    assert isinstance(state, LabelState)
+    for number in range(1500):
+        report = solver.step(problem, state)
+        assert report.dual <= optimum * (1 + 1e-6)  # at every step, and it is that of the support
+        if number % 300 == 0:
+            _, support = solver.solution(problem, state)
+            assert problem.dual_objective(support) == pytest.approx(report.dual, rel=1e-9, abs=1e-9)
+    w, support = solver.solution(problem, state)
+    assert problem.dual_objective(support) == pytest.approx(optimum, rel=1e-4)
+    found, ceilings = problem.relaxed_bounds(w)
+    assert problem.objective(w, np.maximum(found, ceilings)) >= optimum * (1 - 1e-6)
+
+
+def test_options_of_the_model_and_weights_of_examples(seed):
+    g = fresh(seed, 52)
+    X, Y = attractive(g)
+    weight = g.integers(3, size=len(Y)).astype(float)
+    pairs = [(0, 1), (2, 3), (1, 4), (4, 5), (0, 5)]
+    problem = problem_of(X, Y, 0.7, weight, pairs=pairs, loss=[1.0, 3.0])
+    optimum = relaxed_optimum(problem.examples.factors, problem.mass)
+    solver, state = trained(problem, 1500, seed)
+    _, support = solver.solution(problem, state)
+    assert problem.dual_objective(support) == pytest.approx(optimum, rel=1e-4)
+
+
+def test_trees_of_pairs_and_no_pairs_are_solved_exactly(seed):
+    X, Y = attractive(fresh(seed, 53))
+    for pairs in ("none", [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)]):
+        svm = mm.StructuralSVM(models.MultiLabel(pairs, bias=1.0), C=0.5, solver="gdmm", tol=1e-5)
+        svm.set_params(max_passes=5000, random_state=0).fit(X, Y)
+        other = mm.StructuralSVM(models.MultiLabel(pairs, bias=1.0), C=0.5, solver="sda", tol=1e-5)
+        other.fit(X, Y)
+        assert svm.certificate_.exact and not svm.certificate_.relaxed
+        assert svm.certificate_.primal == pytest.approx(other.certificate_.primal, rel=1e-4)
+
+
+def test_only_a_joint_move_gains(seed):
+    """Two labels at their truth, of which neither gains alone: the joint oracle is what moves them."""
+    for number in range(20):
+        X, Y = attractive(fresh(seed + number, 54), n=30)
+        if moved_together(problem_of(X, Y, 0.5), seed):
+            return
+    pytest.fail("no such labels were found")
+
+
+def moved_together(problem, seed):
+    """Whether some pair has left the truth together, though both of its labels lose by leaving alone."""
+    solver, state = trained(problem, 600, seed)
+    w, support = solver.solution(problem, state)
+    marginals, factors = support.outputs, problem.examples.factors
+    rows = marginals.link_values.reshape(-1, 4)
+    for block, link, q in zip(marginals.link_blocks, marginals.links, rows, strict=True):
+        y = factors.truth[6 * block : 6 * block + 6]
+        a, b = factors.shapes[0].edges[link]
+        left = q[2 * (1 - y[a]) + 1 - y[b]]
+        if left > 1e-3 and max(gain_alone(factors, w, block, y, v) for v in (a, b)) < -1e-3:
+            return True
+    return False
+
+
+def gain_alone(factors, w, block, y, label):
+    """Loss and score that a label gains by leaving the truth on its own."""
+    other = np.array(y)
+    other[label] = 1 - other[label]
+    scores = [w @ factors.joint_feature(int(block), labels) for labels in (other, y)]
+    return factors.loss(int(block), other) + scores[0] - scores[1]
+
+
+@pytest.mark.parametrize("make", DATA)
+def test_the_joint_oracle_equals_a_search_of_all_pairs(seed, make):
+    """At any state, and so with rows whose order is old; and once more with rows sorted on the way."""
+    problem = problem_of(*make(fresh(seed, 55)), 0.5, bias=1.0)
+    solver = solvers.Gdmm(inner=1)
+    state = solver.start(problem, 1e-3, np.random.default_rng(seed))
+    some = 0
+    for _ in range(12):
+        solver.step(problem, state)
+        for block in range(problem.examples.n):
+            for wanted in (1, 3):
+                found, _ = state.core.joint_gains(block, wanted, False)
+                every, looks = state.core.joint_gains(block, wanted, True)
+                assert looks == 15 or make not in (attractive, triples)
+                np.testing.assert_allclose([x[0] for x in found], [x[0] for x in every])
+                some += bool(found)
+    assert some > 0 or make not in (attractive, triples)
+
+
+def test_the_joint_oracle_looks_at_few_pairs(seed):
+    g = fresh(seed, 56)
+    labels, n = 120, 150
+    X = g.normal(size=(n, 40)) / np.sqrt(40)
+    Y = (X @ g.normal(size=(40, labels)) > 2).astype(int)
+    problem = problem_of(X, Y, 1.0, bias=1.0)
+    _, state = trained(problem, 20, seed, tol=1e-3)
+    looks = [state.core.joint_gains(i, 3, False)[1] for i in range(n)]
+    assert np.mean(looks) < 0.3 * labels * (labels - 1) / 2
+    for i in range(0, n, 10):
+        found, every = (state.core.joint_gains(i, 3, exhaustive)[0] for exhaustive in (False, True))
+        np.testing.assert_allclose([x[0] for x in found], [x[0] for x in every])
+
+
+def test_the_step_of_a_link_is_exact(seed):
+    """Against a general solver, over the four masses of a link."""
+    g = fresh(seed, 57)
+    for _ in range(60):
+        m, rho = g.uniform(0.1, 3), 10 ** g.uniform(-2, 2)
+        A, B, target = g.uniform(-2 * m, 3 * m, size=3)
+
+        def cost(alpha, beta, c, A=A, B=B, target=target, rho=rho):
+            return 0.5 * (c - target) ** 2 + 0.5 * rho * ((alpha - A) ** 2 + (beta - B) ** 2)
+
+        alpha, beta, c = core.joint_move(A, B, target, rho, m)
+        low = min(c, alpha - c, beta - c, m - alpha - beta + c)
+        assert low >= -1e-12 * m
+        best = minimize(
+            lambda q, cost=cost: cost(q[1] + q[3], q[2] + q[3], q[3]),
+            np.full(4, m / 4),
+            bounds=[(0, m)] * 4,
+            constraints={"type": "eq", "fun": lambda q, m=m: q.sum() - m},
+            method="SLSQP",
+            options={"ftol": 1e-14, "maxiter": 500},
+        )
+        assert cost(alpha, beta, c) <= best.fun * (1 + 1e-7) + 1e-9
+
+
+def test_links_that_say_nothing_are_not_kept(seed):
+    """Labels that leave the truth one at a time need no link, though each two of them have a weight."""
+    g = fresh(seed, 58)
+    X = g.normal(size=(40, 6))
+    Y = (X @ g.normal(size=(6, 10)) > 1).astype(int)
+    problem = problem_of(X, Y, 5.0, bias=1.0)
+    _, state = trained(problem, 200, seed)
+    nodes, _, _, blocks, links, shares = state.core.repaired()
+    assert len(nodes) > 40  # some labels have left
+    assert len(links) <= state.core.active_links < 0.5 * 40 * 45
+    assert (shares.reshape(-1, 4) >= 0).all() and len(shares) == 4 * len(blocks)
+
+
+def test_weights_are_those_of_the_point_and_refresh_removes_rounding(seed):
+    problem = problem_of(*attractive(fresh(seed, 59)), 0.5)
+    _, state = trained(problem, 50, seed)
+    before = state.core.weights()
+    state.refresh()
+    np.testing.assert_allclose(state.core.weights(), before, atol=1e-9)
+
+
+def test_warm_start_goes_on(seed):
+    X, Y = attractive(fresh(seed, 60))
+    svm = mm.StructuralSVM(models.MultiLabel(), C=0.5, solver="gdmm", tol=1e-9, max_passes=300)
+    svm.set_params(warm_start=True, random_state=0)
+    quietly(lambda: svm.fit(X, Y))
+    first = svm.certificate_.dual
+    again = mm.certify(svm, X, Y)
+    assert again.dual == pytest.approx(first, rel=1e-9) and again.relaxed
+    svm.set_params(max_passes=1)
+    quietly(lambda: svm.fit(X, Y))
+    assert svm.certificate_.dual >= first * (1 - 1e-6)
+
+
+def test_inputs_agree(seed):
+    """Dense and sparse rows, single and double precision."""
+    X, Y = independent(fresh(seed, 61), n=20)
+    X = np.round(X, 2)
+    duals = []
+    for own in (X, sp.csr_matrix(X), X.astype(np.float32), sp.csr_matrix(X.astype(np.float32))):
+        _, state = trained(problem_of(own, Y, 0.5, bias=1.0), 40, seed)
+        duals.append(state.core.dual())
+    np.testing.assert_allclose(duals, duals[0], rtol=1e-5)
+
+
+def test_rows_without_features_and_labels_without_loss(seed):
+    X, Y = independent(fresh(seed, 68))
+    X[::2], Y[1] = 0, 0
+    weight = np.ones(Y.shape)
+    weight[:, 0], weight[3] = 0, 0
+    model = models.MultiLabel()
+    model.initialize(X, Y)
+    problem = Problem(model.bind(X, Y, weight), C=0.5)
+    solver, state = trained(problem, 800, seed)
+    _, support = solver.solution(problem, state)
+    optimum = relaxed_optimum(problem.examples.factors, problem.mass)
+    assert problem.dual_objective(support) == pytest.approx(optimum, rel=1e-4)
+
+
+def test_grow_limits_the_labels_of_a_visit(seed):
+    X, Y = independent(fresh(seed, 62), n=30, labels=8)
+    problem = problem_of(X, Y, 1e-3)
+    _, state = trained(problem, 3, seed, tol=1e-3, grow=1)
+    assert np.bincount(state.core.repaired()[0], minlength=30).max() <= 3  # one a pass
+
+
+def test_soft_constraints_are_another_problem(seed):
+    """Without the step of the multipliers the penalty alone holds factors together: Soft-BCFW."""
+    problem = problem_of(*attractive(fresh(seed, 63), n=20), 0.5)
+    optimum = relaxed_optimum(problem.examples.factors, problem.mass)
+    duals = {rho: trained(problem, 800, seed, rho=rho, eta=0.0)[1].core.dual() for rho in (0.03, 3)}
+    assert duals[0.03] < duals[3] <= optimum * (1 + 1e-6)
+    assert duals[0.03] < optimum * (1 - 1e-4)
+
+
+def test_too_many_labels_are_taken_as_a_graph(seed, monkeypatch):
+    problem = problem_of(*independent(fresh(seed, 67)), 0.5)
+    monkeypatch.setattr("maxmargin.solvers.gdmm_labels.MOST_LABELS", 4)
+    _, state = trained(problem, 2, seed)
+    assert isinstance(state, GraphState)
+
+
+def test_other_graphs_are_no_label_sets(seed):
+    g = fresh(seed, 64)
+    X = [(g.normal(size=(3, 2)), np.array([(0, 1), (1, 2)])) for _ in range(4)]
+    Y = [g.integers(2, size=3).tolist() for _ in range(4)]
+    Y[0] = [0, 1, 0]
+    model = models.FactorGraph()
+    model.initialize(X, Y)
+    examples = model.bind(X, Y)
+    assert not core.are_label_sets(examples.core)
+    with pytest.raises(ValueError, match="no sets of labels"):
+        core.LabelGdmm(examples.core, np.ones(4), np.ones(4), 1.0, 4, 8)
+
+
+def local_polytope_value(counts, unary, links, tables):
+    """The linear relaxation of a pairwise problem of binary nodes, by a general solver."""
+    n, links = len(counts), np.reshape(links, (-1, 2))
+    rows = np.zeros((n + 4 * len(links), 2 * n + 4 * len(links)))
+    right = np.zeros(len(rows))
+    for v in range(n):
+        rows[v, 2 * v : 2 * v + 2], right[v] = 1, 1
+    for k, (a, b) in enumerate(links):
+        own, first = n + 4 * k, 2 * n + 4 * k
+        for y in range(2):
+            rows[own + y, first + 2 * y : first + 2 * y + 2], rows[own + y, 2 * a + y] = 1, -1
+            rows[own + 2 + y, [first + y, first + 2 + y]], rows[own + 2 + y, 2 * b + y] = 1, -1
+    found = linprog(-np.concatenate([unary, tables]), A_eq=rows, b_eq=right, bounds=(0, 1))
+    return -found.fun
+
+
+@pytest.mark.parametrize("scale", [0.3, 3.0])
+def test_relaxed_slacks_are_those_of_the_linear_relaxation(seed, scale):
+    """By roof duality."""
+    g = fresh(seed, 65)
+    X, Y = independent(g, n=8)
+    problem = problem_of(X, Y, 1.0)
+    examples = problem.examples
+    for _ in range(4):
+        w = scale * g.normal(size=problem.dimension)
+        found, ceilings = problem.relaxed_bounds(w)
+        exact = problem.slacks(w)
+        assert (found <= exact + 1e-9).all() and (exact <= ceilings + 1e-9).all()
+        for i in range(len(Y)):
+            truth = w @ examples.factors.joint_feature(i, Y[i])
+            value = local_polytope_value(*examples.ask.problem(w, i, True))
+            assert ceilings[i] == pytest.approx(value - truth, rel=1e-6, abs=1e-6)
+
+
+def test_the_certificate_closes_on_the_relaxation(seed):
+    X, Y = attractive(fresh(seed, 66))
+    svm = mm.StructuralSVM(models.MultiLabel(bias=1.0), C=0.5, solver="gdmm", tol=1e-3)
+    svm.set_params(max_passes=5000, random_state=0).fit(X, Y)
+    assert svm.certificate_.converged and svm.certificate_.exact and svm.certificate_.relaxed
