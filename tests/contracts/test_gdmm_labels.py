@@ -324,3 +324,20 @@ def test_the_certificate_closes_on_the_relaxation(seed):
     svm = mm.StructuralSVM(models.MultiLabel(bias=1.0), C=0.5, solver="gdmm", tol=1e-3)
     svm.set_params(max_passes=5000, random_state=0).fit(X, Y)
     assert svm.certificate_.converged and svm.certificate_.exact and svm.certificate_.relaxed
+
+
+def test_auto_takes_gdmm_for_sets_of_many_labels():
+    """Above 64 labels the argmax of whole sets is left to prediction, unless a regulariser asks for more."""
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(12, 3))
+    for labels, solver, options in (
+        (64, "proximal", {}),
+        (65, "gdmm", {}),
+        (65, "proximal", {"nonnegative": [0]}),
+    ):
+        Y = (generator.uniform(size=(12, labels)) < 0.1).astype(int)
+        Y[0] = 1
+        svm = mm.StructuralSVM(models.MultiLabel(), max_passes=2, **options)
+        quietly(lambda svm=svm, Y=Y: svm.fit(X, Y))
+        assert svm.solver_ == solver
+        assert svm.certificate_.relaxed == (solver == "gdmm")

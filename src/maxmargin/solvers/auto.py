@@ -13,6 +13,7 @@ from maxmargin.solvers.dual_ascent import BCFW, SDA, SDM
 from maxmargin.solvers.dual_coordinate import DualCoordinate
 from maxmargin.solvers.fasole import Fasole
 from maxmargin.solvers.gdmm import Gdmm
+from maxmargin.solvers.gdmm_labels import are_labels
 from maxmargin.solvers.proximal import Proximal
 from maxmargin.solvers.sdcd import SDCD
 from maxmargin.solvers.streaming import Streaming
@@ -37,6 +38,9 @@ SOLVERS: dict[str, type[Solver]] = {
 }
 
 
+MANY_LABELS = 64  # of a set: above, "auto" solves the linear relaxation
+
+
 def compatible(formulation: Formulation, needs: tuple[str, ...] = ()) -> list[str]:
     """Names of the solvers that can solve a formulation with these regularisers."""
     return [
@@ -55,9 +59,22 @@ def automatic(
     if problem is not None and problem.n_blocks == 1 and NONNEGATIVE not in needs:
         # One slack: dual ascent over blocks has nothing to sweep, and every oracle call is a cut.
         return OneSlack()
+    if problem is not None and not needs and large_label_sets(problem):
+        return Gdmm()
     # Measured on OCR letters, USPS and CoNLL-2000: the fewest oracle calls and the least time of all
     # solvers here, for strong and weak regularisation, cheap and dear oracles.
     return Proximal()
+
+
+def large_label_sets(problem: Problem) -> bool:
+    """Sets of so many labels that the argmax of a whole set is neither cheap nor exact: measured on RCV1."""
+    examples: Any = problem.examples
+    plain = (
+        problem.formulation in Gdmm.formulations and getattr(examples, "kind", "") == "FactorGraph"
+    )
+    return (
+        plain and len(examples.factors.shapes[0].node_types) > MANY_LABELS and are_labels(examples)
+    )
 
 
 def make_solver(

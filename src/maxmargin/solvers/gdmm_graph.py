@@ -30,7 +30,7 @@ from maxmargin.solvers.base import StepReport
 # With these every small graph that was tried converged; a step of 1 did not where many links meet.
 RHO, ETA = 3.0, 0.3
 DENSE = 4  # links a node, from which a graph is dense: then one node becomes active at a visit
-LITTLE = 0.1  # a node with less than this part of tol to gain stays as it is
+LITTLE = 0.1  # nodes of an example that have less than this part of tol to gain, together, stay as they are
 
 
 @dataclass
@@ -83,6 +83,7 @@ def start_graph(
     examples: Any = problem.examples
     mass = problem.mass
     unit = loss_units(examples)
+    most = max(len(shape.node_types) for shape in examples.factors.shapes)
     rho = RHO if options.rho is None else options.rho
     eta = ETA if options.eta is None else options.eta
     penalty = np.divide(rho * unit, mass, out=np.zeros_like(mass), where=mass > 0)
@@ -96,7 +97,7 @@ def start_graph(
             int(options.grow or growth(examples)),
         ),
         rng,
-        LITTLE * tol,
+        LITTLE * tol / most,
     )
     if warm is not None:
         restore(problem, state.core, warm)

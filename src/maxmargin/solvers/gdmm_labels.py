@@ -85,4 +85,5 @@ def start_labels(
     made = core.LabelGdmm(examples.core, mass, penalty, eta, int(options.inner), grow)
     if warm is not None:
         restore(problem, made, warm)
-    return LabelState(made, rng, LITTLE * tol, max(AUDIT, labels // SHARE))
+    # What stays as it is may add up over the labels of an example.
+    return LabelState(made, rng, LITTLE * tol / labels, max(AUDIT, labels // SHARE))
