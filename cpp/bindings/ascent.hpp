@@ -17,6 +17,7 @@ class Ascent {
  public:
   using Label = typename Structure::Label;
   DualState<Structure> state;
+  int64_t ahead = 0;  // blocks of a batch of searches ahead; 0: as many as are worthwhile, or none
 
   Ascent(const typename Structure::Data& data, Array1<double> mass, bool lean)
       : state(data, to_vector(mass), lean), ascent_(state) {}
@@ -222,8 +223,9 @@ class Ascent {
   VisitReport run(const int64_t* order, int64_t n, const VisitOptions& options, double* violations,
                   double* slacks, int threads) {
     if constexpr (requires { Structure::one_thread; }) {
-      if (threads > 1 && options.oracle && !options.slacks)
-        return ascent_.pass_ahead(order, n, options, violations, threads);
+      const int64_t batch = ahead ? ahead : ascent_.worthwhile(n);
+      if (threads > 1 && options.oracle && !options.slacks && batch > 1)
+        return ascent_.pass_ahead(order, n, options, violations, batch, threads);
     } else {
       if (threads > 1) return race(order, n, options, violations, slacks, threads);
     }
@@ -285,6 +287,7 @@ nb::class_<Ascent<Structure>> bind_ascent(nb::module_& m, const char* name) {
   if constexpr (Move<Structure>::possible) bound.def("set_metric", &set_metric<Structure>);
   return bound.def(nb::init<const typename Structure::Data&, Array1<double>, bool>(), nb::keep_alive<1, 2>())
       .def("visit", &A::visit)
+      .def_rw("ahead", &A::ahead)
       .def("subgradient", &A::subgradient)
       .def("probe", &A::probe)
       .def("weights", &A::weights)

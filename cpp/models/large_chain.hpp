@@ -62,6 +62,10 @@ class LargeChain : public Chain<Real_, Label_> {
     index_.read(W + this->transitions_, this->K_, this->stride_);
   }
   int64_t stored() const { return index_.entries(); }
+  // Scores of a sequence, on average.
+  int64_t work() const {
+    return this->data_.offsets.back() * this->stride_ / std::max<int64_t>(1, this->blocks());
+  }
 
   // What a factorwise solver asks: a position is a row of the features, `first` and `last` in its sequence or not.
   Index& index() { return index_; }

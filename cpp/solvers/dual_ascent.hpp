@@ -69,11 +69,17 @@ class DualAscent {
     return report;
   }
 
+  // Blocks of a batch of searches ahead that is small beside all n and has enough work for threads; else 0.
+  int64_t worthwhile(int64_t n) const {
+    constexpr int64_t least_work = 100'000;  // scores: about as long as starting some threads
+    const int64_t batch = std::clamp<int64_t>(n / 500, 1, 256);
+    return batch * state_.structure.work() >= least_work ? batch : 0;
+  }
+
   // The same with argmax searches ahead; without slacks.
   VisitReport pass_ahead(const int64_t* order, int64_t n, const VisitOptions& options, double* violations,
-                         int threads) {
+                         int64_t batch, int threads) {
     const Structure& structure = state_.structure;
-    const int64_t batch = std::clamp<int64_t>(n / 500, 1, 256);
     while (static_cast<int>(seekers_.size()) < threads) seekers_.push_back(structure.scratch());
     std::vector<std::vector<Label>> found(batch);
     VisitReport report;

@@ -18,7 +18,8 @@
 //   2. nodes become active: the `grow` with the most to gain by leaving alone
 //   3. `inner` rounds over active nodes, links, multipliers                               label_visit.hpp
 // A step that would take u_a + u_b beyond m ends there, and makes the link active. A link is let go once c = 0,
-// alpha = u_a, beta = u_b and la = lb = 0, and u_a + u_b <= m: that is what a link that is not active says.
+// alpha = u_a, beta = u_b and la = lb = 0, and u_a + u_b <= m for some visits: that is what a link that is not active
+// says.
 //
 // Pairs are not all: three labels may gain together where no two do. A link (a, b) needs no attention if prices
 // la + lb >= p_ab can be paid out of what its nodes lose by leaving, where a node that has left pays nothing. In
@@ -63,7 +64,7 @@ class LabelGdmm {
       visit_.open(W_.data(), pairs_);
       visit_.run(pairs_, options_, report);
       visit_.write(W_.data(), pairs_, false);
-      visit_.leave();
+      visit_.forget();
     }
     return report;
   }

@@ -37,6 +37,7 @@ struct LabelLink {
   int32_t a, b;
   double alpha, beta, c;  // left a, b, both, as the link has it
   double la, lb;          // multipliers
+  int idle = 0;           // visits in which it said no more than a link that is not active
 };
 struct LabelPoint {
   std::vector<LabelNode> nodes;

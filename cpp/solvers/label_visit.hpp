@@ -134,7 +134,7 @@ class LabelVisit {
     }
   }
 
-  // Keeps what has left the truth, and the links that say more than one that is not active.
+  // Keeps what has left the truth, and all links.
   void leave() {
     point_->nodes.clear();
     for (const int32_t a : list_) {
@@ -142,12 +142,26 @@ class LabelVisit {
     }
     for (const LabelLink& link : point_->links)
       slot_[numbers_.place(link.a, link.b)] = slot_[numbers_.place(link.b, link.a)] = -1;
-    std::erase_if(point_->links, [this](const LabelLink& link) { return says_nothing(link); });
     for (const int32_t a : list_) u_[a] = before_[a] = 0, listed_[a] = 0, around_[a].clear();
+  }
+  // The same without links that have said no more than one that is not active for some visits: at once would be too
+  // early for a label that has just been blocked.
+  void forget() {
+    gone_.clear();
+    for (LabelLink& link : point_->links) {
+      link.idle = says_nothing(link) ? link.idle + 1 : 0;
+      gone_.push_back(link.idle > patience);
+    }
+    leave();
+    size_t kept = 0;
+    for (size_t k = 0; k < gone_.size(); ++k)
+      if (!gone_[k]) point_->links[kept++] = point_->links[k];
+    point_->links.resize(kept);
   }
 
  private:
   static constexpr double rounding = 1e-13;
+  static constexpr int patience = 2;
   const GraphData& data_;
   const LinkNumbers& numbers_;
   const Bank& bank_;
@@ -167,6 +181,7 @@ class LabelVisit {
   std::vector<char> listed_;
   std::vector<int32_t> slot_;  // of each pair: its place among the active links, or -1
   std::vector<int32_t> list_, on_;
+  std::vector<char> gone_;
   std::vector<std::pair<double, int32_t>> wish_;
   std::vector<std::pair<double, std::pair<int32_t, int32_t>>> unpaid_;
 
@@ -292,7 +307,10 @@ class LabelVisit {
       if (u_[b] <= m_ - to || numbers_(a, b) < 0 || slot_[numbers_.place(a, b)] >= 0) continue;
       most = std::min(most, m_ - u_[b]);
       add_link(a, b);
+      moved_ = m_;  // the way is free in the next round
     }
+    if (most < to)  // or in the next visit, for which it needs all of its links
+      for (const int32_t k : around_[a]) point_->links[k].idle = 0;
     return most;
   }
 

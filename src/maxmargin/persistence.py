@@ -106,9 +106,11 @@ def save(svm: Any, path: Any) -> None:
 
 
 def solver_state(svm: Any) -> Any:
-    """The name of the solver, or its name and its options."""
+    """The name of the solver, or its name and its options; of a solver of one's own the name alone."""
     if isinstance(svm.solver, str):
         return svm.solver
+    if SOLVERS.get(svm.solver.name) is not type(svm.solver):
+        return svm.solver_
     options = {f.name: getattr(svm.solver, f.name) for f in dataclasses.fields(svm.solver)}
     if not all(map(is_plain, options.values())):
         return svm.solver_
@@ -166,7 +168,7 @@ def load(path: Any) -> Any:
         params = dict(header["params"], solver=solver, **regularizer_params(arrays))
         svm: Any = kind(**kind.params_of(model), **params)
         svm.certificate_ = Certificate(**header["certificate"])
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
         raise ModelFileError(f"{path} is damaged: {error!r}") from None
     svm.solver_ = solver if isinstance(solver, str) else solver.name
     svm.adopt(model, w)

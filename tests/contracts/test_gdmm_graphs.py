@@ -232,8 +232,8 @@ def test_soft_constraints_are_another_problem(seed):
         ({"rho": np.inf}, ("rho", "positive")),
         ({"eta": -1}, ("eta", r"\[0, 1\]")),
         ({"inner": 0}, ("inner", "whole")),
-        ({"grow": 0}, ("grow", "at least 1")),
-        ({"grow": 1.5}, ("grow", "at least 1")),
+        ({"grow": 0}, ("grow", "from 1")),
+        ({"grow": 1.5}, ("grow", "from 1")),
     ],
 )
 def test_bad_options_are_named(options, patterns):

@@ -316,7 +316,7 @@ def test_relaxed_slacks_are_those_of_the_linear_relaxation(seed, scale):
         for i in range(len(Y)):
             truth = w @ examples.factors.joint_feature(i, Y[i])
             value = local_polytope_value(*examples.ask.problem(w, i, True))
-            assert ceilings[i] == pytest.approx(value - truth, rel=1e-6, abs=1e-6)
+            assert ceilings[i] == pytest.approx(value - truth, rel=1e-7, abs=1e-7)
 
 
 def test_the_certificate_closes_on_the_relaxation(seed):
@@ -341,3 +341,29 @@ def test_auto_takes_gdmm_for_sets_of_many_labels():
         quietly(lambda svm=svm, Y=Y: svm.fit(X, Y))
         assert svm.solver_ == solver
         assert svm.certificate_.relaxed == (solver == "gdmm")
+
+
+STALLED = {  # a label blocked by others that had left needs the links to all of them in one visit
+    "one at a time": ([[1.0]], [[0, 1]], 1.0, {"grow": 1}),
+    "one round": ([[1.0]], [[0, 1]], 1.0, {"inner": 1}),
+    "order": ([[-2.0], [1.0], [1.0]], [[0, 0], [0, 0], [1, 0]], 0.5, {}),
+}
+
+
+@pytest.mark.parametrize("name", STALLED)
+def test_blocked_labels_go_on(name):
+    X, Y, C, options = STALLED[name]
+    svm = mm.StructuralSVM(models.MultiLabel(), C=C, solver=solvers.Gdmm(**options), random_state=0)
+    assert svm.fit(np.array(X), np.array(Y)).certificate_.converged
+
+
+@pytest.mark.parametrize("options", [{}, {"inner": 1}, {"grow": 1}, {"grow": 1, "inner": 8}])
+def test_small_problems_are_solved_with_any_options(seed, options):
+    g = fresh(seed, 67)
+    for _ in range(12):
+        n, labels = int(g.integers(1, 8)), int(g.integers(2, 9))
+        X, Y = g.normal(size=(n, 2)), (g.uniform(size=(n, labels)) < 0.5).astype(int)
+        svm = mm.StructuralSVM(models.MultiLabel(), solver=solvers.Gdmm(**options))
+        svm.set_params(C=0.25, warm_start=True, max_passes=3000, random_state=0).fit(X, Y)
+        assert svm.certificate_.converged
+        assert svm.set_params(C=0.1).fit(X, Y).certificate_.converged

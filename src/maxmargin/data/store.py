@@ -203,7 +203,10 @@ def lengths_of(X: Any, which: np.ndarray) -> np.ndarray:
 
 def as_matrix(x: Any) -> Any:
     """Rows of features: lists and data frames become arrays."""
-    return x if sp.issparse(x) else np.asarray(x)
+    if sp.issparse(x):
+        return x
+    found = np.asarray(x)
+    return found.astype(np.float64) if found.dtype == object else found
 
 
 def labels_of(Y: Any, which: np.ndarray) -> Any:

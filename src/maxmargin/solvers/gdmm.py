@@ -22,6 +22,13 @@ from maxmargin.solvers.gdmm_graph import start_graph
 from maxmargin.solvers.gdmm_labels import are_labels, start_labels
 
 SEARCHES = ("ordered", "exhaustive")
+MOST = 2**31 - 1
+
+
+def is_count(value: Any) -> bool:
+    """Whether a value is a whole number of at least 1 that the core can hold."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return bool(whole and 1 <= value <= MOST)
 
 
 @dataclass(frozen=True)
@@ -71,14 +78,10 @@ class Gdmm(Solver):
             option("Gdmm", "rho", self.rho, test=lambda x: 0 < x < np.inf, says="a positive number")
         if self.eta is not None:
             option("Gdmm", "eta", self.eta, test=lambda x: 0 <= x <= 1, says="in [0, 1]")
-        for name in ("inner", "partitions"):
+        for name in ("inner", "partitions", "grow"):
             value = getattr(self, name)
-            option("Gdmm", name, value, test=lambda x: x == int(x) >= 1, says="a whole number >= 1")
-        whole = isinstance(self.grow, int | np.integer) and not isinstance(self.grow, bool)
-        if self.grow is not None and (not whole or self.grow < 1):
-            raise ValueError(
-                f"Gdmm: grow must be None or a whole number of at least 1, got {self.grow!r}"
-            )
+            if not (name == "grow" and value is None):
+                option("Gdmm", name, value, test=is_count, says=f"a whole number from 1 to {MOST}")
 
     def start(
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
