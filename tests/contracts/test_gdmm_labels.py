@@ -319,6 +319,18 @@ def test_relaxed_slacks_are_those_of_the_linear_relaxation(seed, scale):
             assert ceilings[i] == pytest.approx(value - truth, rel=1e-7, abs=1e-7)
 
 
+def test_the_relaxation_is_looser_somewhere(seed):
+    """Else the test above would compare labellings alone."""
+    g = fresh(seed, 68)
+    most = 0.0
+    for _ in range(15):
+        X, Y = independent(g, n=8)
+        problem = problem_of(X, Y, 1.0)
+        w = 3.0 * g.normal(size=problem.dimension)
+        most = max(most, float(np.max(problem.relaxed_bounds(w)[1] - problem.slacks(w))))
+    assert most > 1e-3
+
+
 def test_the_certificate_closes_on_the_relaxation(seed):
     X, Y = attractive(fresh(seed, 66))
     svm = mm.StructuralSVM(models.MultiLabel(bias=1.0), C=0.5, solver="gdmm", tol=1e-3)
