@@ -339,17 +339,19 @@ def test_the_certificate_closes_on_the_relaxation(seed):
 
 
 def test_auto_takes_gdmm_for_sets_of_many_labels():
-    """Above 64 labels the argmax of whole sets is left to prediction, unless a regulariser asks for more."""
+    """Above 100 labels the argmax of whole sets is left to prediction, unless a regulariser asks for more."""
     generator = np.random.default_rng(0)
     X = generator.normal(size=(12, 3))
-    for labels, solver, options in (
-        (64, "proximal", {}),
-        (65, "gdmm", {}),
-        (65, "proximal", {"nonnegative": [0]}),
+    for labels, pairs, solver, options in (
+        (100, "all", "proximal", {}),
+        (101, "all", "gdmm", {}),
+        (101, "none", "proximal", {}),
+        (101, [(k, k + 1) for k in range(100)], "proximal", {}),
+        (101, "all", "proximal", {"nonnegative": [0]}),
     ):
         Y = (generator.uniform(size=(12, labels)) < 0.1).astype(int)
         Y[0] = 1
-        svm = mm.StructuralSVM(models.MultiLabel(), max_passes=2, **options)
+        svm = mm.StructuralSVM(models.MultiLabel(pairs), max_passes=2, **options)
         quietly(lambda svm=svm, Y=Y: svm.fit(X, Y))
         assert svm.solver_ == solver
         assert svm.certificate_.relaxed == (solver == "gdmm")
