@@ -51,7 +51,6 @@ void bind_gdmm_labels(nb::module_& m) {
            })
       .def("refresh", &LabelGdmm::refresh, nb::call_guard<nb::gil_scoped_release>())
       .def("weights", [](const LabelGdmm& g) { return to_numpy(g.weights()); })
-      .def_prop_ro("looks", &LabelGdmm::looks)
       .def_prop_ro("active_nodes", &LabelGdmm::active_nodes)
       .def_prop_ro("active_links", &LabelGdmm::active_links);
 }

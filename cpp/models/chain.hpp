@@ -171,18 +171,7 @@ class Chain {
 
   // Local scores at the positions where the n outputs do not agree: enough to compare them.
   void open_where_different(int64_t block, const Real* W, Scratch& s, const Label* outputs, int n) const {
-    const int T = length(block);
-    s.block = block;
-    s.partial = true;
-    s.positions.clear();
-    for (int t = 0; t < T; ++t) {
-      bool different = false;
-      for (int j = 1; j < n; ++j) different |= outputs[static_cast<size_t>(j) * T + t] != outputs[t];
-      if (!different) continue;
-      s.positions.push_back(t);
-      local_scores(block, t, W, s, true, 1);
-    }
-    s.weights = W;
+    open_positions(block, W, s, outputs, n, [&](int t) { local_scores(block, t, W, s, true, 1); });
   }
 
   // s_i(y) up to a constant of the block (and, after a partial opening, of the compared outputs).
@@ -506,6 +495,23 @@ class Chain {
     return sum;
   }
 
+  // A partial opening: calls score(t) for the positions where the n outputs do not agree.
+  template <class Score>
+  void open_positions(int64_t block, const Real* W, Scratch& s, const Label* outputs, int n,
+                      Score&& score) const {
+    const int T = length(block);
+    s.block = block;
+    s.partial = true;
+    s.weights = W;
+    s.positions.clear();
+    for (int t = 0; t < T; ++t) {
+      bool different = false;
+      for (int j = 1; j < n; ++j) different |= outputs[static_cast<size_t>(j) * T + t] != outputs[t];
+      if (!different) continue;
+      s.positions.push_back(t);
+      score(t);
+    }
+  }
   void local_scores(int64_t block, int t, const Real* W, Scratch& s, bool augmented, Real scale) const {
     row_scores(row(block, t), W, s.local.data() + static_cast<size_t>(t) * stride_, augmented, scale);
   }

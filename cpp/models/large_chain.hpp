@@ -121,17 +121,9 @@ class LargeChain : public Chain<Real_, Label_> {
   // As in Chain, but for the labels of the outputs only.
   void open_where_different(int64_t block, const Real* W, Scratch& s, const Label* outputs, int n) const {
     const int T = this->length(block);
-    s.block = block;
-    s.partial = true;
-    s.weights = W;
-    s.positions.clear();
-    for (int t = 0; t < T; ++t) {
-      bool different = false;
-      for (int j = 1; j < n; ++j) different |= outputs[static_cast<size_t>(j) * T + t] != outputs[t];
-      if (!different) continue;
-      s.positions.push_back(t);
+    this->open_positions(block, W, s, outputs, n, [&](int t) {
       for (int j = 0; j < n; ++j) local_score(s, W, t, outputs[static_cast<size_t>(j) * T + t]);
-    }
+    });
   }
 
   double best(Scratch& s, const Real* W, Label* y) const {

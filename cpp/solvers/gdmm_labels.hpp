@@ -162,7 +162,6 @@ class LabelGdmm {
       flat[data_.banks[1].outside + l] = pairs_.at(shape_.a[l], shape_.b[l]);
     return flat;
   }
-  int64_t looks() const { return pairs_.looks(); }
   int64_t active_nodes() const {
     int64_t n = 0;
     for (const LabelPoint& point : points_) n += static_cast<int64_t>(point.nodes.size());

@@ -42,11 +42,9 @@ class JointOracle {
     for (int a = 0; a < L_; ++a) std::iota(row(order_, a), row(order_, a) + L_, 0);
   }
 
-  int labels() const { return L_; }
   const double* weights(int a) const { return weight_.data() + static_cast<size_t>(a) * L_; }
   double at(int a, int b) const { return weights(a)[b]; }
   int64_t looks() const { return looks_; }
-  int64_t bytes() const { return static_cast<int64_t>(square() * (2 * sizeof(double) + sizeof(int32_t))); }
 
   // sum_b max(0, s_ab w_ab): no set of labels that leave with a gains more by being joined by it.
   double most(int a, const int32_t* truth, const std::vector<int32_t>& on) const {

@@ -176,8 +176,8 @@ class LabelVisit {
   aligned<double> scores_;
   mutable aligned<double> coefficients_;
   std::vector<double> u_, before_, g_, e_;
-  std::vector<double> base_,
-      start_;  // of each link: w_ab + r_ab, which steps do not change; c at the beginning
+  std::vector<double> base_;   // of each link: w_ab + r_ab, which steps do not change
+  std::vector<double> start_;  // of each link: c at the beginning
   std::vector<char> listed_;
   std::vector<int32_t> slot_;  // of each pair: its place among the active links, or -1
   std::vector<int32_t> list_, on_;

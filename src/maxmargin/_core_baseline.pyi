@@ -342,7 +342,7 @@ def marginal_sum(
     /,
 ) -> tuple[float, Floats]: ...
 
-class FactorGraphGdmm:
+class _MarginalGdmm:
     def __init__(
         self,
         data: FactorGraphData,
@@ -353,7 +353,6 @@ class FactorGraphGdmm:
         grow: int,
         /,
     ) -> None: ...
-    def visit(self, order: Blocks, tolerance: float, /) -> tuple[int, int, float, float]: ...
     def repaired(
         self,
     ) -> tuple[Blocks, NDArray[np.int32], Floats, Blocks, NDArray[np.int32], Floats]: ...
@@ -373,6 +372,9 @@ class FactorGraphGdmm:
     def active_nodes(self) -> int: ...
     @property
     def active_links(self) -> int: ...
+
+class FactorGraphGdmm(_MarginalGdmm):
+    def visit(self, order: Blocks, tolerance: float, /) -> tuple[int, int, float, float]: ...
     @property
     def bytes(self) -> int: ...
 
@@ -383,17 +385,7 @@ def joint_move(
     alpha: float, beta: float, target: float, rho: float, mass: float, /
 ) -> tuple[float, float, float]: ...
 
-class LabelGdmm:
-    def __init__(
-        self,
-        data: FactorGraphData,
-        mass: Floats,
-        penalty: Floats,
-        eta: float,
-        inner: int,
-        grow: int,
-        /,
-    ) -> None: ...
+class LabelGdmm(_MarginalGdmm):
     def visit(
         self, order: Blocks, tolerance: float, period: int, /
     ) -> tuple[int, int, float, float]: ...
@@ -401,27 +393,6 @@ class LabelGdmm:
     def joint_gains(
         self, block: int, wanted: int, exhaustive: bool, /
     ) -> tuple[list[tuple[float, int, int]], int]: ...
-    def repaired(
-        self,
-    ) -> tuple[Blocks, NDArray[np.int32], Floats, Blocks, NDArray[np.int32], Floats]: ...
-    def restore(
-        self,
-        node_block: Blocks,
-        node: NDArray[np.int32],
-        node_value: Floats,
-        link_block: Blocks,
-        link: NDArray[np.int32],
-        link_value: Floats,
-        /,
-    ) -> None: ...
-    def refresh(self) -> None: ...
-    def weights(self) -> Floats: ...
-    @property
-    def looks(self) -> int: ...
-    @property
-    def active_nodes(self) -> int: ...
-    @property
-    def active_links(self) -> int: ...
 
 # Multipliers in a box, for the summed error (cpp/solvers/box_ascent.hpp, set_ascent.hpp)
 

@@ -9,7 +9,7 @@ every argmax is not too dear (`labellings` of a task: "always", at the "last" lo
 
 The RCV1 subset is as its source has it. Rows and labels belong together (a document shares four times as
 many labels with its nearest one as with a random one), but documents that are nearly equal (cosine above
-0.97) share 55 % of theirs: labels are noisy, and no method gets a micro F1 much above one half.
+0.97) share 55 % of theirs, and the micro F1 of all methods here stays below 0.37.
 """
 
 from __future__ import annotations

@@ -31,9 +31,8 @@ from maxmargin.solvers.gdmm_graph import LITTLE, loss_units, restore, trimmed
 
 RHO, ETA = 0.5, 1.0
 GROW = 8  # labels, and pairs, that may become active in a visit, or a share of the labels if that is more
-AUDIT = (
-    4  # passes between audits of an example, or a share of the labels: an audit looks at many pairs
-)
+# Passes between audits of an example, or a share of the labels: an audit looks at many pairs.
+AUDIT = 4
 SHARE = 16
 MOST_LABELS = 4096  # above, tables of all pairs take too much memory
 
