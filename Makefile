@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 SOURCES := $(shell find cpp src -name '*.[ch]pp' -o -name '*.py' -path 'src/*' 2>/dev/null) pyproject.toml CMakeLists.txt
 JOBS   ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
 
-.PHONY: setup demo test lint format docs bench clean
+.PHONY: setup demo test lint format docs bench fuzz sanitize clean
 setup: $(STAMP)
 
 $(VENV)/.tools: pyproject.toml
@@ -38,6 +38,15 @@ test: $(STAMP) lint
 
 docs: $(STAMP)
 	$(BIN)/python tools/write_compatibility.py
+
+# All fuzzers, each for SECONDS with SEED; fuzz/README.md says what they promise.
+fuzz: $(STAMP)
+	$(BIN)/python -m fuzz --seconds $(or $(SECONDS),60) --seed $(or $(SEED),0)
+
+# The core under the compiler's sanitizers, in build/; takes long.
+sanitize: $(STAMP)
+	$(BIN)/python tools/sanitized.py address
+	$(BIN)/python tools/sanitized.py thread
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.race

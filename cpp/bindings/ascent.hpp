@@ -32,7 +32,13 @@ class Ascent {
     {
       nb::gil_scoped_release release;
       ++state.clock;
-      report = run(order.data(), n, options, violations.data(), xi.data(), threads);
+      try {
+        report = run(order.data(), n, options, violations.data(), xi.data(), threads);
+      } catch (...) {  // an interrupt, between two visits: the state is whole, but for what reports count
+        held_ = state.held();
+        state.steps += static_cast<double>(n);  // visits that were not made have not moved anything
+        throw;
+      }
       state.steps += static_cast<double>(n);
       held_ += report.bytes;
     }

@@ -93,7 +93,7 @@ class Box {
       auto s = state.structure.scratch();
       ChainSums sums;
       for (int64_t i = from; i < to; ++i)
-        if (state.mass[i] > 0) found[k] += mm::widen(state, W, i, most, s, sums);
+        if (poll(); state.mass[i] > 0) found[k] += mm::widen(state, W, i, most, s, sums);
     });
     int64_t total = 0;
     for (int64_t f : found) total += f;

@@ -9,8 +9,6 @@
 namespace mm {
 
 namespace {
-bool fits(size_t costs, size_t labels) { return costs == labels || costs == labels * labels; }
-
 template <class Structure>
 void bind_best_k(nb::module_& m, const char* name) {
   bind_exact<Structure>(m, name).def(
@@ -18,16 +16,13 @@ void bind_best_k(nb::module_& m, const char* name) {
         check_size(e, w);
         if (block < 0 || block >= e.structure().blocks()) throw nb::index_error("no such example");
         const auto W = e.packed(w.data());
-        const int T = e.structure().output_size(block);
-        std::vector<int32_t> labels(static_cast<size_t>(k) * T);
-        std::vector<double> scores(k);
+        std::vector<int32_t> labels;
+        std::vector<double> scores;
         {
           nb::gil_scoped_release release;
           auto s = e.structure().scratch();
           e.structure().open(block, W.data(), s, false, 1);
-          const int n = e.structure().best_k(s, W.data(), k, labels.data(), scores.data());
-          labels.resize(static_cast<size_t>(n) * T);
-          scores.resize(n);
+          e.structure().best_k(s, W.data(), k, labels, scores);
         }
         return nb::make_tuple(to_numpy(std::move(labels)), to_numpy(std::move(scores)));
       });
@@ -40,9 +35,9 @@ void bind_chain(nb::module_& m) {
           "__init__",
           [](ChainData* self, const Features& rows, int labels, bool start, bool end, Array1<int64_t> offsets,
              Array1<int32_t> truth, Array1<double> node_weight, Array1<double> cost) {
+            Costs costs{labels, to_vector(cost)};
             if (static_cast<int64_t>(truth.size()) != rows.size() || node_weight.size() != truth.size() ||
-                !fits(cost.size(), labels) || offsets.size() == 0 ||
-                offsets.data()[offsets.size() - 1] != rows.size())
+                !costs.fits() || offsets.size() == 0 || offsets.data()[offsets.size() - 1] != rows.size())
               throw nb::value_error("labels, weights or costs do not fit the examples");
             new (self) ChainData{&rows,
                                  labels,
@@ -51,7 +46,7 @@ void bind_chain(nb::module_& m) {
                                  to_vector(offsets),
                                  to_vector(truth),
                                  to_vector(node_weight),
-                                 to_vector(cost)};
+                                 std::move(costs)};
           },
           nb::keep_alive<1, 2>());
   using Structure = Chain<double, int32_t>;

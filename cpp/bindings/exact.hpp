@@ -85,6 +85,7 @@ void worst_planes(const Exact<Structure>& e, const double* w, const int64_t* blo
     std::vector<typename Structure::Label> y;
     std::vector<double> flat(structure.dimension());
     for (int64_t p = from; p < to; ++p) {
+      poll();
       y.resize(structure.output_size(blocks[p]));
       structure.open(blocks[p], W.data(), s, true, 1);
       structure.best(s, W.data(), y.data());

@@ -38,8 +38,9 @@ static void add_node_type(GraphData& g, int bank, Codes columns, Array1<double> 
   check(bank >= 0 && bank < static_cast<int>(g.banks.size()), "no such bank");
   check(columns.size() >= 1 && within(columns.data(), columns.size(), -1, g.banks[bank].columns),
         "columns outside the bank");
-  check(cost.size() == columns.size() * columns.size(), "costs do not fit the labels");
-  g.node_types.push_back({bank, to_vector(columns), to_vector(cost)});
+  Costs costs{static_cast<int>(columns.size()), to_vector(cost)};
+  check(costs.fits(), "costs do not fit the labels");
+  g.node_types.push_back({bank, to_vector(columns), std::move(costs)});
 }
 
 static void add_edge_type(GraphData& g, int a, int b, int bank, Codes columns) {

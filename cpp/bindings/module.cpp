@@ -1,4 +1,5 @@
 #include "bindings/common.hpp"
+#include "runtime/interrupt.hpp"
 #include "simd.hpp"
 
 #define MM_STRING_(x) #x
@@ -15,11 +16,32 @@ static bool runs_v3() {
 #endif
 }
 
+// Signals reach Python in its main thread alone: other threads need not take the lock of the interpreter for them.
+static unsigned long main_thread = 0;
+
+static void raise_signals() {
+  if (PyThread_get_thread_ident() != main_thread) return;
+  nb::gil_scoped_acquire acquire;
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
+// Deadlines are seconds of `now`, and hold for passes that the calling thread starts.
+static void bind_interrupt(nb::module_& m) {
+  main_thread =
+      nb::cast<unsigned long>(nb::module_::import_("threading").attr("main_thread")().attr("ident"));
+  mm::Interrupt::on_signals = &raise_signals;
+  nb::exception<mm::TimeUp>(m, "TimeUp");
+  m.def("now", &mm::Interrupt::now);
+  m.def("set_deadline", [](double time) { return mm::Interrupt::here().set_deadline(time); });
+  m.def("poll", &mm::poll);
+}
+
 NB_MODULE(MM_MODULE, m) {
   nb::set_leak_warnings(false);  // a model kept by the interpreter at exit is no leak
   m.attr("name") = MM_STRING(MM_MODULE);
   m.attr("vector_bytes") = mm::vector_bytes;
   m.def("runs_v3", &runs_v3, "Whether this machine runs code compiled for x86-64-v3.");
+  bind_interrupt(m);
   mm::bind_features(m);
   mm::bind_binary(m);
   mm::bind_multiclass(m);

@@ -14,10 +14,10 @@ void bind_multiclass(nb::module_& m) {
           "__init__",
           [](MulticlassData* self, const Features& rows, int labels, Array1<int32_t> truth,
              Array1<double> cost) {
-            if (static_cast<int64_t>(truth.size()) != rows.size() ||
-                cost.size() != static_cast<size_t>(labels) * labels)
+            Costs costs{labels, to_vector(cost)};
+            if (static_cast<int64_t>(truth.size()) != rows.size() || !costs.fits())
               throw nb::value_error("labels or costs do not fit the examples");
-            new (self) MulticlassData{&rows, labels, to_vector(truth), to_vector(cost)};
+            new (self) MulticlassData{&rows, labels, to_vector(truth), std::move(costs)};
           },
           nb::keep_alive<1, 2>());
   bind_exact<Multiclass<double>>(m, "MulticlassExact")

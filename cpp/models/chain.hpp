@@ -18,6 +18,7 @@
 
 #include "features.hpp"
 #include "models/chain_sums.hpp"
+#include "models/costs.hpp"
 
 namespace mm {
 
@@ -28,12 +29,7 @@ struct ChainData {
   std::vector<int64_t> offsets;     // rows of sequence i: offsets[i] .. offsets[i + 1]
   std::vector<int32_t> truth;       // a label for each row
   std::vector<double> node_weight;  // for each row; 1 / T where the loss is a mean
-  std::vector<double> cost;         // of a mistake: for each true label, or labels x labels [true, predicted]
-  bool uniform() const { return cost.size() == static_cast<size_t>(labels); }
-  double cost_of(int right, int label) const {
-    if (uniform()) return right == label ? 0.0 : cost[right];
-    return cost[static_cast<size_t>(right) * labels + label];
-  }
+  Costs cost;
   int64_t blocks() const { return static_cast<int64_t>(offsets.size()) - 1; }
   int64_t dimension() const {
     const int64_t K = labels;
@@ -115,10 +111,10 @@ class Chain {
       if (length(i) <= longest_gram) pairs += static_cast<size_t>(length(i)) * (length(i) - 1) / 2;
     }
     pairs_ = pairs;
-    cost_.assign(data.uniform() ? 0 : static_cast<size_t>(K_) * stride_, 0);
-    for (int a = 0; a < K_ && !data.uniform(); ++a)
+    cost_.assign(data.cost.uniform() ? 0 : static_cast<size_t>(K_) * stride_, 0);
+    for (int a = 0; a < K_ && !data.cost.uniform(); ++a)
       for (int b = 0; b < K_; ++b)
-        cost_[static_cast<size_t>(a) * stride_ + b] = static_cast<Real>(data.cost_of(a, b));
+        cost_[static_cast<size_t>(a) * stride_ + b] = static_cast<Real>(data.cost.of(a, b));
     counts_ = counts_mistakes();
   }
 
@@ -157,7 +153,7 @@ class Chain {
     double sum = 0;
     for (int t = 0; t < length(block); ++t) {
       const int64_t r = row(block, t);
-      sum += data_.node_weight[r] * data_.cost_of(data_.truth[r], y[t]);
+      sum += data_.node_weight[r] * data_.cost.of(data_.truth[r], y[t]);
     }
     return sum;
   }
@@ -380,7 +376,7 @@ class Chain {
     for (int t = 0; t < length(block); ++t)
       for (int k = 0; k < K_; ++k) {
         const int64_t r = row(block, t);
-        sums.loss[static_cast<size_t>(t) * K_ + k] = data_.node_weight[r] * data_.cost_of(data_.truth[r], k);
+        sums.loss[static_cast<size_t>(t) * K_ + k] = data_.node_weight[r] * data_.cost.of(data_.truth[r], k);
       }
   }
 
@@ -388,8 +384,8 @@ class Chain {
     double score;
     int label, rank;  // of the predecessor
   };
-  // The k best labellings, best first: y receives k x T labels; returns how many exist.
-  int best_k(Scratch& s, const Real* W, int k, Label* y, double* scores) const {
+  // The k best labellings, best first, or as many as exist: their labels one after the other, and their scores.
+  void best_k(Scratch& s, const Real* W, int k, std::vector<Label>& y, std::vector<double>& scores) const {
     const int T = length(s.block);
     const Real* A = W + transitions_;
     std::vector<std::vector<Ranked>> table(static_cast<size_t>(T) * K_);
@@ -418,6 +414,8 @@ class Chain {
         all.push_back({list[rank].score + end, label, rank});
     }
     keep_best(all, k);
+    y.resize(all.size() * T);
+    scores.resize(all.size());
     for (size_t j = 0; j < all.size(); ++j) {
       scores[j] = all[j].score;
       int label = all[j].label, rank = all[j].rank;
@@ -428,15 +426,15 @@ class Chain {
         rank = item.rank;
       }
     }
-    return static_cast<int>(all.size());
   }
 
  protected:
   // Whether the loss of every sequence is a number of mistakes times one cost.
   bool counts_mistakes() const {
     for (int a = 0; a < K_; ++a)
-      for (int b = 0; b < (data_.uniform() ? 1 : K_); ++b)
-        if (data_.uniform() ? data_.cost[a] != 1 : data_.cost_of(a, b) != (a == b ? 0 : 1)) return false;
+      for (int b = 0; b < (data_.cost.uniform() ? 1 : K_); ++b)
+        if (data_.cost.uniform() ? data_.cost.mistake(a) != 1 : data_.cost.of(a, b) != (a == b ? 0 : 1))
+          return false;
     for (int64_t i = 0; i < blocks(); ++i)
       for (int t = 1; t < length(i); ++t)
         if (data_.node_weight[row(i, t)] != data_.node_weight[row(i, 0)]) return false;
@@ -516,8 +514,8 @@ class Chain {
     row_scores(row(block, t), W, s.local.data() + static_cast<size_t>(t) * stride_, augmented, scale);
   }
   void row_scores(int64_t r, const Real* W, Real* u, bool augmented, Real scale) const {
-    if (augmented && data_.uniform()) {
-      const double cost = data_.node_weight[r] * data_.cost[data_.truth[r]];
+    if (augmented && data_.cost.uniform()) {
+      const double cost = data_.node_weight[r] * data_.cost.mistake(data_.truth[r]);
       std::fill(u, u + stride_, scale * static_cast<Real>(cost));
       u[data_.truth[r]] = 0;
     } else if (augmented) {

@@ -15,6 +15,8 @@
 #include <limits>
 #include <vector>
 
+#include "runtime/interrupt.hpp"
+
 namespace mm {
 
 struct RuleTable {
@@ -93,6 +95,7 @@ class Chart {
     nodes_.clear(), tops_.clear(), alive_.clear();
     for (int j = 1; j <= length; ++j)
       for (int i = j - 1; i >= 0; --i) {
+        poll();
         if (j == i + 1)
           read_word(words[i]);
         else

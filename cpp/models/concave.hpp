@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "models/pairwise.hpp"
+#include "runtime/interrupt.hpp"
 
 namespace mm {
 
@@ -41,6 +42,7 @@ class ConcaveBound {
     if (!open_root(prove)) return value;
     const int64_t splits = std::clamp<int64_t>(work / (static_cast<int64_t>(n_) * n_), 8, 64);
     for (int64_t split = 0; prove && split < splits && !open_.empty(); ++split) {
+      poll();
       std::pop_heap(open_.begin(), open_.end());
       const Part part = std::move(open_.back());
       open_.pop_back();

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "models/pairwise.hpp"
+#include "runtime/interrupt.hpp"
 
 namespace mm {
 
@@ -23,6 +24,7 @@ class Conditioning {
     fixed_.assign(cut_.size(), 0);
     part_.resize(nodes_.size());
     do {
+      poll();
       const double found = given(p);
       if (found <= value) continue;
       value = found;

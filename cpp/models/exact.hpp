@@ -33,6 +33,7 @@ class Exact {
       if constexpr (requires { s.prove; }) s.prove |= ceilings != nullptr;
       std::vector<Label> y, truth;
       for (int64_t i = from; i < to; ++i) {
+        poll();
         y.resize(structure.output_size(i));
         truth.resize(y.size());
         structure.truth(i, truth.data());
@@ -53,6 +54,7 @@ class Exact {
     parallel(structure.blocks(), threads, [&](int64_t from, int64_t to, int) {
       auto s = structure.scratch();
       for (int64_t i = from; i < to; ++i) {
+        poll();
         structure.open(i, W.data(), s, false, 1);
         structure.best(s, W.data(), outputs + first_[i]);
       }
@@ -74,6 +76,7 @@ class Exact {
       auto s = structure_.scratch();
       std::vector<Label> truth;
       for (int64_t p = from; p < to; ++p) {
+        poll();
         const int64_t i = blocks[p];
         const Label* y = outputs + first[p];
         truth.resize(structure_.output_size(i));

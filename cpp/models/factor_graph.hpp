@@ -106,7 +106,7 @@ class FactorGraph {
   double loss(int64_t block, const Label* y) const {
     const Shape& g = data_.shape_of(block);
     double sum = 0;
-    for (int v = 0; v < g.nodes(); ++v) sum += costs(g, block, v)[y[v]] * node_weight(block, v);
+    for (int v = 0; v < g.nodes(); ++v) sum += node_loss(block, v, y[v]);
     return sum;
   }
 
@@ -150,9 +150,8 @@ class FactorGraph {
     const Shape& g = data_.shape_of(block);
     const NodeType& type = data_.node_types[g.type[v]];
     const int64_t row = data_.node_row[data_.node_first[block] + v];
-    const double* cost = costs(g, block, v);
-    for (int k = 0; k < type.labels(); ++k)
-      out[k] = node_weight(block, v) * cost[k] + column_score(type.bank, row, type.column[k], W);
+    for (int k = 0; k < type.labels(); ++k) out[k] = column_score(type.bank, row, type.column[k], W);
+    type.cost.add(truth_of(block, v), node_weight(block, v), out);
   }
   // Scores of all pairs of labels of one link, row-major by its end a.
   void link_scores(int64_t block, int l, const double* W, double* out) const {
@@ -183,7 +182,8 @@ class FactorGraph {
                 [&](int bank, int32_t column, int64_t row) { s.move.push_back({bank, column, row, c}); });
   }
   double node_loss(int64_t block, int v, int label) const {
-    return costs(data_.shape_of(block), block, v)[label] * node_weight(block, v);
+    const NodeType& type = data_.node_types[data_.shape_of(block).type[v]];
+    return type.cost.of(truth_of(block, v), label) * node_weight(block, v);
   }
 
   // s_i(y) up to a constant of the block (and, after a partial opening, of the compared outputs).
@@ -308,10 +308,7 @@ class FactorGraph {
   const Data& data_;
   static constexpr size_t many = 24;  // items of a move, from which a table is cheaper than all pairs
 
-  const double* costs(const Shape& g, int64_t block, int v) const {
-    const NodeType& type = data_.node_types[g.type[v]];
-    return type.cost.data() + static_cast<size_t>(data_.truth[data_.node_first[block] + v]) * type.labels();
-  }
+  int truth_of(int64_t block, int v) const { return data_.truth[data_.node_first[block] + v]; }
   double node_weight(int64_t block, int v) const { return data_.weight[data_.node_first[block] + v]; }
 
   // One visit in sixteen, by chance, takes its time: what certificates find must be found in training, too.
@@ -354,11 +351,11 @@ class FactorGraph {
       }
       double* out = s.unary.data() + g.place[v];
       const double scale = loss_scale == 0 ? 0 : loss_scale * graph.node_weight(s.block, v);
-      const double* cost = scale == 0 ? nullptr : graph.costs(g, s.block, v);
       for (int k = 0; k < type.labels(); ++k) {
         const int32_t column = type.column[k];
-        out[k] = (cost ? scale * cost[k] : 0) + (column < 0 ? 0 : s.row_scores[column]);
+        out[k] = column < 0 ? 0 : s.row_scores[column];
       }
+      if (scale != 0) type.cost.add(graph.truth_of(s.block, v), scale, out);
     }
   };
   void bank_scores(int number, int64_t row, const double* W, Scratch& s) const {

@@ -13,6 +13,7 @@
 
 #include "features.hpp"
 #include "models/argmax.hpp"
+#include "models/costs.hpp"
 #include "models/pairwise.hpp"
 
 namespace mm {
@@ -26,7 +27,7 @@ struct Bank {
 struct NodeType {
   int bank = 0;
   std::vector<int32_t> column;  // of each label
-  std::vector<double> cost;     // labels x labels, [true, predicted]
+  Costs cost;
   int labels() const { return static_cast<int>(column.size()); }
 };
 struct EdgeType {

@@ -20,6 +20,7 @@
 
 #include "models/chain.hpp"
 #include "models/sparse_transitions.hpp"
+#include "order.hpp"
 
 namespace mm {
 
@@ -195,7 +196,7 @@ class LargeChain : public Chain<Real_, Label_> {
 
   void local_score(Scratch& s, const Real* W, int t, int label) const {
     const int64_t r = this->row(s.block, t);
-    const double cost = this->data_.node_weight[r] * this->data_.cost_of(this->data_.truth[r], label);
+    const double cost = this->data_.node_weight[r] * this->data_.cost.of(this->data_.truth[r], label);
     s.local[static_cast<size_t>(t) * this->stride_ + label] =
         static_cast<Real>(cost) + this->data_.features->score_of(r, W, this->stride_, label);
   }
@@ -252,7 +253,7 @@ class LargeChain : public Chain<Real_, Label_> {
     }
     const int n = std::min(groups, most_leaders) - 1;
     std::copy(s.peaks.begin(), s.peaks.begin() + groups, s.ordered.begin());
-    std::nth_element(s.ordered.begin(), s.ordered.begin() + n, s.ordered.begin() + groups, std::greater<>());
+    std::nth_element(s.ordered.begin(), s.ordered.begin() + n, s.ordered.begin() + groups, Descending());
     return s.ordered[n];
   }
   static void place(Leaders& L, Leader one) {

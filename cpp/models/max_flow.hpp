@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "models/pairwise.hpp"
+#include "runtime/interrupt.hpp"
 
 namespace mm {
 
@@ -31,6 +32,7 @@ class MaxFlow {
   double run(int source, int sink) {
     double flow = 0;
     while (layer(source, sink)) {
+      poll();
       at_ = head_;
       for (double f; (f = augment(source, sink)) > 0;) flow += f;
     }

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "models/pairwise.hpp"
+#include "runtime/interrupt.hpp"
 
 namespace mm {
 
@@ -35,6 +36,7 @@ class MessagePassing {
     double best = -std::numeric_limits<double>::infinity(), before = best;
     ceiling = std::numeric_limits<double>::infinity();
     for (int i = 0; i < iterations; ++i) {
+      poll();
       sweep(p, true);
       ceiling = std::min(ceiling, sweep(p, false));
       round(p);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "features.hpp"
+#include "models/costs.hpp"
 
 namespace mm {
 
@@ -18,7 +19,7 @@ struct MulticlassData {
   const Features* features = nullptr;
   int labels = 0;
   std::vector<int32_t> truth;  // label of each row; -1 where not given
-  std::vector<double> cost;    // labels x labels, [true, predicted]
+  Costs cost;
   int64_t blocks() const { return features->size(); }
   int64_t dimension() const { return features->width() * labels; }
 };
@@ -42,13 +43,7 @@ class Multiclass {
     int64_t block = 0;
   };
 
-  explicit Multiclass(const Data& data) : data_(data), K_(data.labels), stride_(padded<Real>(data.labels)) {
-    cost_.assign(static_cast<size_t>(K_) * stride_, 0);
-    for (int a = 0; a < K_; ++a)
-      for (int b = 0; b < K_; ++b)
-        cost_[static_cast<size_t>(a) * stride_ + b] =
-            static_cast<Real>(data.cost[static_cast<size_t>(a) * K_ + b]);
-  }
+  explicit Multiclass(const Data& data) : data_(data), K_(data.labels), stride_(padded<Real>(data.labels)) {}
 
   const Data& data() const { return data_; }
   int labels() const { return K_; }
@@ -76,18 +71,13 @@ class Multiclass {
   void prepare() {}
 
   void truth(int64_t block, Label* y) const { *y = data_.truth[block]; }
-  double loss(int64_t block, const Label* y) const {
-    return data_.cost[static_cast<size_t>(data_.truth[block]) * K_ + *y];
-  }
+  double loss(int64_t block, const Label* y) const { return data_.cost.of(data_.truth[block], *y); }
 
   void open(int64_t block, const Real* W, Scratch& s, bool augmented, Real loss_scale) const {
     s.block = block;
     for (auto& x : s.scores) x = 0;
     data_.features->add_scores(block, W, stride_, s.scores.data());
-    if (augmented) {
-      const Real* cost = &cost_[static_cast<size_t>(data_.truth[block]) * stride_];
-      for (int k = 0; k < stride_; ++k) s.scores[k] += loss_scale * cost[k];
-    }
+    if (augmented) data_.cost.add(data_.truth[block], loss_scale, s.scores.data());
   }
   void open_where_different(int64_t block, const Real* W, Scratch& s, const Label*, int) const {
     open(block, W, s, true, 1);
@@ -107,7 +97,7 @@ class Multiclass {
     *y = *truth;
     double top = 0;
     for (int k = 0; k < K_; ++k) {
-      const double value = data_.cost[static_cast<size_t>(*truth) * K_ + k] * (s.scores[k] + shift);
+      const double value = data_.cost.of(*truth, k) * (s.scores[k] + shift);
       if (value > top) top = value, *y = k;
     }
   }
@@ -159,7 +149,6 @@ class Multiclass {
  private:
   const Data& data_;
   int K_, stride_;
-  aligned<Real> cost_;
 };
 
 }  // namespace mm

@@ -48,9 +48,8 @@ class SparseTransitions {
     for (int j = 0; j < K; ++j) {
       const Real* row = A + static_cast<int64_t>(j) * stride;
       for (int k = 0; k < K; ++k) {
-        if (row[k] == 0) continue;
-        (row[k] > 0 ? gains_ : losses_)[j].push_back({row[k], k});
-        if (row[k] > 0) into_[k].push_back({row[k], j});
+        if (row[k] < 0) losses_[j].push_back({row[k], k});
+        if (row[k] > 0) gains_[j].push_back({row[k], k}), into_[k].push_back({row[k], j});
       }
       std::sort(gains_[j].begin(), gains_[j].end(), larger);
       std::sort(losses_[j].begin(), losses_[j].end(), smaller);

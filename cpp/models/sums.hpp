@@ -59,6 +59,7 @@ class Sums {
       ChainSums sums;
       std::vector<Label> y;
       for (int64_t i = from; i < to; ++i) {
+        poll();
         const SumBounds found = of(structure, s, sums, i, W, most, work, y);
         floors[i] = found.floor, ceilings[i] = found.ceiling;
       }

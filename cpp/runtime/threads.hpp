@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/interrupt.hpp"
+
 namespace mm {
 
 constexpr int64_t most_threads = 256;
@@ -20,11 +22,15 @@ void parallel(int64_t n, int threads, Work&& work) {
       static_cast<int>(std::max<int64_t>(1, std::min({static_cast<int64_t>(threads), n, most_threads})));
   if (threads == 1) return work(int64_t{0}, n, 0);
   std::vector<std::exception_ptr> failed(threads);
+  Interrupt& leader = Interrupt::here().leader();
   const auto part = [&](int k) {
     try {
+      const Interrupt::Follower follower(leader);
       work(n * k / threads, n * (k + 1) / threads, k);
+    } catch (const Abandoned&) {  // the reason is with another part
     } catch (...) {
       failed[k] = std::current_exception();
+      leader.abandon(true);
     }
   };
   std::vector<std::thread> pool;
@@ -36,6 +42,7 @@ void parallel(int64_t n, int threads, Work&& work) {
   }
   for (int k = started; k < threads; ++k) part(k);
   for (auto& thread : pool) thread.join();
+  leader.abandon(false);
   for (const auto& error : failed)
     if (error) std::rethrow_exception(error);
 }

@@ -216,18 +216,18 @@ class BlockStep<Multiclass<Real>> {
   std::vector<double> target_;
 
   // max(0, target - shift) with the shift that makes the sum `mass`: entries that end at zero are dropped
-  // until none is left to drop (Michelot).
+  // until none is left to drop (Michelot). Rounding may let an entry come back: the loop goes on only while
+  // entries are dropped, so that it ends after at most K rounds.
   void project(double mass) {
-    const int K = static_cast<int>(target_.size());
     double shift = -std::numeric_limits<double>::infinity();
-    for (int before = K + 1;;) {
+    for (size_t before = target_.size() + 1;;) {
       double sum = 0;
-      int count = 0;
-      for (int y = 0; y < K; ++y)
-        if (target_[y] > shift) sum += target_[y], ++count;
-      if (count == before || count == 0) break;
+      size_t count = 0;
+      for (const double t : target_)
+        if (t > shift) sum += t, ++count;
+      if (count >= before || count == 0) break;
       before = count;
-      shift = (sum - mass) / count;
+      shift = (sum - mass) / static_cast<double>(count);
     }
     for (double& t : target_) t = t > shift ? t - shift : 0;
   }

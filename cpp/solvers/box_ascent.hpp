@@ -48,7 +48,7 @@ class BoxAscent {
 
   BoxReport pass(const int64_t* order, int64_t n, const BoxOptions& options) {
     BoxReport report;
-    for (int64_t k = 0; k < n; ++k) visit(order[k], options, report);
+    for (int64_t k = 0; k < n; ++k) poll(), visit(order[k], options, report);
     return report;
   }
 

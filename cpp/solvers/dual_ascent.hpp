@@ -61,7 +61,9 @@ class DualAscent {
   VisitReport pass(const int64_t* order, int64_t n, const VisitOptions& options, double* violations,
                    double* slacks) {
     VisitReport report;
+    ahead_ = nullptr;
     for (int64_t k = 0; k < n; ++k) {
+      poll();
       step_ = state_.steps + static_cast<double>(k + 1);
       violations[k] = visit(order[k], options, report);
       if (options.slacks) slacks[k] = slack_;
@@ -87,6 +89,7 @@ class DualAscent {
       const int64_t size = std::min(batch, n - first);
       parallel(size, threads, [&](int64_t from, int64_t to, int thread) {
         for (int64_t k = from; k < to; ++k) {
+          poll();
           const int64_t i = order[first + k];
           found[k].resize(structure.output_size(i));
           structure.open(i, state_.W.data(), seekers_[thread], true, 1);
@@ -99,7 +102,6 @@ class DualAscent {
         violations[k] = visit(order[k], options, report);
       }
     }
-    ahead_ = nullptr;
     return report;
   }
 

@@ -19,6 +19,7 @@
 #include <numeric>
 #include <vector>
 
+#include "runtime/interrupt.hpp"
 #include "solvers/block_step.hpp"
 
 namespace mm {
@@ -72,9 +73,20 @@ class DualCoordinate {
     EpochReport report;
     shuffle(seed);
     aside_.clear();
-    size_t kept = 0;
+    size_t kept = 0, k = 0;
     double largest = 0;
-    for (size_t k = 0; k < active_; ++k) {
+    const auto close = [&] {  // what was not visited stays
+      while (k < active_) order_[kept++] = order_[k++];
+      std::copy(aside_.begin(), aside_.end(), order_.begin() + static_cast<int64_t>(kept));
+      active_ = kept;
+    };
+    for (; k < active_; ++k) {
+      try {
+        poll();
+      } catch (...) {
+        close();
+        throw;
+      }
       const int64_t i = order_[k];
       if (k + 1 < active_) step_.prefetch(order_[k + 1], multipliers.data() + first_[order_[k + 1]]);
       double* a = multipliers.data() + first_[i];
@@ -88,10 +100,9 @@ class DualCoordinate {
       order_[kept++] = i;
       if (seen.violation > tolerance) ++report.updates, step_.move(i, W.data(), a, mass[i]);
     }
-    std::copy(aside_.begin(), aside_.end(), order_.begin() + static_cast<int64_t>(kept));
     report.visits = static_cast<int64_t>(active_);
     report.active = static_cast<int64_t>(kept);
-    active_ = kept;
+    close();
     bound_ = largest > 0 ? largest : std::numeric_limits<double>::infinity();
     return report;
   }

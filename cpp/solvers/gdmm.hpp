@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "models/large_chain.hpp"
+#include "runtime/interrupt.hpp"
 #include "solvers/pair_search.hpp"
 
 namespace mm {
@@ -100,6 +101,7 @@ class Gdmm {
     for (int64_t k = 0; k < n; ++k) {
       const int64_t first = data_.offsets[order[k]], last = data_.offsets[order[k] + 1];
       for (int64_t r = first; r < last; ++r) {
+        poll();
         if (pairs_of_[r][0] >= 0) visit_pair(pairs_of_[r][0], options, report);
         visit_variable(r, options, report);
       }

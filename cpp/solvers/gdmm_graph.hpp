@@ -28,6 +28,7 @@
 
 #include "models/factor_graph.hpp"
 #include "models/marginals.hpp"
+#include "runtime/interrupt.hpp"
 
 namespace mm {
 
@@ -61,7 +62,7 @@ class GraphGdmm {
 
   GdmmReport pass(const int64_t* order, int64_t n, double tolerance) {
     GdmmReport report;
-    for (int64_t k = 0; k < n; ++k) visit(order[k], tolerance, report);
+    for (int64_t k = 0; k < n; ++k) poll(), visit(order[k], tolerance, report);
     return report;
   }
 

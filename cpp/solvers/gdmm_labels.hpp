@@ -33,6 +33,7 @@
 
 #include "models/factor_graph.hpp"
 #include "models/marginals.hpp"
+#include "runtime/interrupt.hpp"
 #include "solvers/label_visit.hpp"
 
 namespace mm {
@@ -59,6 +60,7 @@ class LabelGdmm {
     options_.tolerance = tolerance;
     ++passes_;
     for (int64_t k = 0; k < n; ++k) {
+      poll();
       options_.audit = (order[k] + passes_) % period == 0 ? period : 0;
       enter(order[k]);
       visit_.open(W_.data(), pairs_);

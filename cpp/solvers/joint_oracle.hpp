@@ -21,6 +21,8 @@
 #include <numeric>
 #include <vector>
 
+#include "order.hpp"
+
 namespace mm {
 
 struct JointGain {
@@ -115,7 +117,7 @@ class JointOracle {
   void sort(int a) {
     const double* w = weights(a);
     int32_t* order = row(order_, a);
-    std::sort(order, order + L_, [w](int32_t x, int32_t y) { return w[x] > w[y]; });
+    std::sort(order, order + L_, [w](int32_t x, int32_t y) { return Descending()(w[x], w[y]); });
     std::copy(w, w + L_, row(sorted_, a));
     drift_[a] = 0;
     wasted_[a] = 0;

@@ -187,7 +187,7 @@ class LabelVisit {
 
   double leaving(int a) const {
     const NodeType& type = data_.node_types[data_.shapes[0].type[a]];
-    return data_.weight[first_ + a] * type.cost[2 * truth_[a] + !truth_[a]];
+    return data_.weight[first_ + a] * type.cost.of(truth_[a], !truth_[a]);
   }
   double sign(int a, int b) const { return truth_[a] == truth_[b] ? 1 : -1; }
   // r_ab

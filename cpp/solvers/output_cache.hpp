@@ -50,6 +50,7 @@ class OutputCache {
       auto s = structure_.scratch();
       std::vector<Label> y;
       for (int64_t i = from; i < to; ++i) {
+        poll();
         const int size = structure_.output_size(i), n = count(i);
         structure_.open_where_different(i, W.data(), s, kept_[i].data(), n);
         const double truth = structure_.score(s, kept_[i].data());

@@ -35,6 +35,7 @@ CutReport cut_of_violators(DualState<Structure>& state, bool complete, const typ
     sums[k].assign(state.structure.weights(), 0);
     std::vector<double> c;
     for (int64_t i = from; i < to; ++i) {
+      poll();
       slacks[i] = 0;
       const double mass = state.mass[i];
       if (mass == 0 || (!oracle && worker.size(i) < 2)) continue;
@@ -83,7 +84,7 @@ class SetAscent {
   // step for each block, to the set of the best score.
   SetReport pass(const int64_t* order, int64_t n, bool oracle, double tolerance) {
     SetReport report;
-    for (int64_t k = 0; k < n; ++k) visit(order[k], oracle, tolerance, report);
+    for (int64_t k = 0; k < n; ++k) poll(), visit(order[k], oracle, tolerance, report);
     return report;
   }
 

@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "runtime/interrupt.hpp"
+
 namespace mm {
 
 // H is n x n with rows of `stride`; returns the gap that is left.
@@ -19,6 +21,7 @@ inline double simplex_qp(const double* H, int64_t stride, const double* b, doubl
     for (int64_t k = 0; k < n && beta[c] != 0; ++k) slope[k] -= beta[c] * H[c * stride + k];
   double gap = 0;
   for (int64_t step = 0; step <= most; ++step) {
+    poll();
     int64_t u = 0, v = -1;
     gap = 0;
     for (int64_t c = 1; c < n; ++c)

@@ -22,6 +22,7 @@ VisitReport subgradient_pass(DualState<Structure>& state, const int64_t* order, 
   std::vector<Label> found, truth;
   VisitReport report;
   for (int64_t k = 0; k < n; ++k) {
+    poll();
     const int64_t i = order[k];
     const double scale = state.steps > 0 ? state.steps / active : 1;
     found.resize(structure.output_size(i));

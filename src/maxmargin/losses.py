@@ -23,44 +23,38 @@ from typing import Any
 import numpy as np
 
 
-def cost_matrix(costs: Any, classes: np.ndarray) -> np.ndarray:
-    """K x K matrix [true, predicted] from None, a vector or dict of costs a true label, or a matrix."""
+def mistake_costs(costs: Any, classes: np.ndarray) -> np.ndarray:
+    """A cost per true label (K,), or a matrix (K, K) [true, predicted], from what the user gave.
+
+    None, a dict and a vector have one cost per true label: K numbers, where a matrix would have K^2.
+    """
     n = len(classes)
     if isinstance(costs, Mapping):
         missing = [label for label in classes if label not in costs]
         if missing:
             raise ValueError(f"loss: no cost is given for the labels {missing[:5]}")
         costs = [costs[label] for label in classes]
-    matrix = np.ones((n, n)) if costs is None else np.asarray(costs, dtype=np.float64)
-    if matrix.ndim == 1:
-        matrix = np.repeat(matrix[:, None], n, axis=1) if len(matrix) == n else matrix
-    if matrix.shape != (n, n):
+    cost = np.ones(n) if costs is None else np.asarray(costs, dtype=np.float64)
+    if cost.shape not in ((n,), (n, n)):
         raise ValueError(
             f"loss: costs must have shape ({n},) or ({n}, {n}), for the {n} labels in classes_; "
             f"got {np.shape(costs)}"
         )
-    if np.ndim(costs) < 2:
-        matrix = matrix.copy()
-        np.fill_diagonal(matrix, 0.0)
-    wrong = matrix[~(matrix >= 0) | np.isinf(matrix)]
+    wrong = cost[~(cost >= 0) | np.isinf(cost)]
     if len(wrong):
         raise ValueError(f"loss: costs must be finite and not negative, got {wrong[0]}")
-    diagonal = np.diagonal(matrix)
+    diagonal = np.diagonal(cost) if cost.ndim == 2 else np.zeros(0)
     if diagonal.any():
         raise ValueError(
             f"loss: the cost of the true label (the diagonal) must be 0, got {diagonal[diagonal != 0][0]}"
         )
-    return np.ascontiguousarray(matrix)
+    return np.ascontiguousarray(cost)
 
 
-def mistake_costs(costs: Any, classes: np.ndarray) -> np.ndarray:
-    """The same without n^2 numbers where n will do: a cost a true label, or a matrix [true, predicted]."""
-    if costs is None:
-        return np.ones(len(classes))
-    if isinstance(costs, Mapping) or np.ndim(costs) == 1:
-        full = cost_matrix(costs, classes)
-        return np.ascontiguousarray(full.max(axis=1))
-    return cost_matrix(costs, classes)
+def cost_matrix(costs: Any, classes: np.ndarray) -> np.ndarray:
+    """The same as a matrix (K, K) in any case: for few labels."""
+    cost, codes = mistake_costs(costs, classes), np.arange(len(classes))
+    return cost_of(cost, codes[:, None], codes[None, :])
 
 
 def cost_of(cost: np.ndarray, true: np.ndarray, other: np.ndarray) -> np.ndarray:

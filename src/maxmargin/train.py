@@ -13,6 +13,7 @@ import numpy as np
 from maxmargin.callbacks import Callback, Progress
 from maxmargin.problem import Certificate, Problem, Support, certify_state, gap_between
 from maxmargin.result import History, Result, Status
+from maxmargin.runtime.deadline import TimeUp, deadline
 from maxmargin.solvers import Solver, StepReport
 from maxmargin.solvers.substituted import fitted_to
 
@@ -161,7 +162,8 @@ def train(
     tol : float
         Wanted gap, in units of the task loss.
     max_passes, max_seconds : float
-        Budgets; a pass is as many oracle calls as there are blocks, exact passes included.
+        Budgets; a pass is as many oracle calls as there are blocks, exact passes included. The time limit
+        ends a step in the middle; the exact pass of the certificate comes after it.
     certify_every : int or None
         An exact pass after every so many steps; None: only when it has a chance to end training.
     polish : float or None
@@ -193,7 +195,9 @@ def train(
             advance(run, state, callbacks, certify_every)
     except KeyboardInterrupt:
         run.status = Status.INTERRUPTED
-    if state is None or (run.w is None and not solver.ready(state)):
+    except TimeUp:
+        run.status = Status.TIME_LIMIT
+    if state is None:
         raise KeyboardInterrupt("training was interrupted before there was a solution")
     if not solver.verifies:
         estimate(run, state)
@@ -209,7 +213,8 @@ def train(
 
 def advance(run: Run, state: Any, callbacks: Sequence[Callback], certify_every: int | None) -> None:
     """One step, an exact pass where it is due, and the decision to go on."""
-    report = run.solver.step(run.problem, state)
+    with deadline(run.max_seconds - run.seconds):
+        report = run.solver.step(run.problem, state)
     if report.ended and report.oracle_calls == 0 and run.certified == run.steps:
         run.status = Status(report.ended)  # nothing has moved since the last exact pass
         return

@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+import pytest
 
 from maxmargin.data.synthetic_graphs import grid_edges, random_label_sets, random_snakes
 
@@ -36,3 +37,8 @@ def test_label_sets_come_in_pairs():
     X, Y = random_label_sets(300, n_labels=5, n_features=3, random_state=0)
     assert X.shape == (300, 3) and Y.shape == (300, 5) and set(np.unique(Y)) == {0, 1}
     assert np.mean(Y[:, 0] == Y[:, 1]) > 0.85
+
+
+def test_a_snake_that_has_no_room_is_refused():
+    with pytest.raises(ValueError, match="half of the cells, 10, got 11"):
+        random_snakes(1, 4, 5, 11)

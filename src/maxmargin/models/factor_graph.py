@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from maxmargin.data.labels import LabelSet
-from maxmargin.losses import Hamming, cost_matrix, saved_costs, sequence_loss
+from maxmargin.losses import Hamming, cost_of, mistake_costs, saved_costs, sequence_loss
 from maxmargin.models.base import Model, check_bias, check_classes, check_lengths, no_cost
 from maxmargin.models.constraints import Graph, of_each
 from maxmargin.models.factors import METHODS, Factors, GraphExamples
@@ -237,7 +237,7 @@ class FactorGraph(GraphModel):
                 f"loss: with several types of nodes, costs must map each of {names} to costs"
             )
         self.costs_ = [
-            cost_matrix(None if costs is None else costs[name], own.classes)
+            mistake_costs(None if costs is None else costs[name], own.classes)
             for name, own in zip(names, self.label_sets_, strict=True)
         ]
 
@@ -301,7 +301,7 @@ class FactorGraph(GraphModel):
             return float(true != other)
         pairs = [(own.code.get(true), own.code.get(other)) for own in self.label_sets_]
         known = [t for t, pair in enumerate(pairs) if None not in pair]
-        costs = {float(self.costs_[t][pairs[t]]) for t in known}
+        costs = {float(cost_of(self.costs_[t], *pairs[t])) for t in known}
         if not costs:
             raise no_cost(true)
         if len(costs) > 1:

@@ -21,6 +21,7 @@ import scipy.sparse as sp
 
 from maxmargin._core import core
 from maxmargin.data.memory import FeatureRows
+from maxmargin.losses import cost_of
 from maxmargin.models.base import CompiledExamples
 from maxmargin.models.marginals import Marginals
 from maxmargin.models.milp import Linear, solve_milp
@@ -59,7 +60,7 @@ class Bank:
 
 @dataclass(frozen=True)
 class NodeType:
-    """A domain: the column of each label (K,), and the cost of mistakes (K, K) [true, predicted]."""
+    """A domain: the column of each label (K,), and the cost of mistakes, (K,) or (K, K)."""
 
     bank: int
     columns: np.ndarray
@@ -165,7 +166,7 @@ class Factors:
         shape, first = self.shapes[self.shape[i]], int(self.node_offsets[i])
         own = slice(first, first + len(shape.node_types))
         nodes = zip(shape.node_types, self.truth[own], y, self.node_weight[own], strict=True)
-        return float(sum(v * self.node_types[t].cost[a, b] for t, a, b, v in nodes))
+        return float(sum(v * cost_of(self.node_types[t].cost, a, b) for t, a, b, v in nodes))
 
 
 def codes(values: Any) -> np.ndarray:

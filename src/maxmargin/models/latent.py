@@ -20,7 +20,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.cluster import KMeans
 
-from maxmargin.losses import Costs
+from maxmargin.losses import Costs, cost_of
 from maxmargin.models.base import Examples, Model, check_protocol
 from maxmargin.models.multiclass import Multiclass
 from maxmargin.models.python import bind_model
@@ -90,7 +90,7 @@ class Latent(Model):
         self.classes_ = base.classes_
         self.owner_ = np.repeat(np.arange(len(counts)), counts)
         numbers = np.arange(len(self.owner_))
-        cost = base.cost_[np.ix_(self.owner_, self.owner_)]
+        cost = cost_of(base.cost_, self.owner_[:, None], self.owner_[None, :])
         self.inner_ = Multiclass(Costs(cost), base.bias, classes=numbers)
         self.inner_.initialize(np.zeros((len(numbers), base.n_features_)), numbers)
         self.size_joint_feature = self.inner_.size_joint_feature

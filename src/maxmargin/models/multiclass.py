@@ -14,7 +14,7 @@ import numpy as np
 from maxmargin._core import core
 from maxmargin.data.labels import LabelSet
 from maxmargin.data.memory import FeatureRows
-from maxmargin.losses import Costs, ZeroOne, cost_matrix, flat_loss, saved_costs
+from maxmargin.losses import Costs, ZeroOne, cost_of, flat_loss, mistake_costs, saved_costs
 from maxmargin.models.base import Written, no_cost
 from maxmargin.models.flat import FlatExamples, FlatModel
 
@@ -64,7 +64,7 @@ class Multiclass(FlatModel):
         self._learn(X, Y)
         spec = flat_loss(self.task_loss)
         costs = spec.costs if isinstance(spec, Costs) else None
-        self.cost_ = cost_matrix(costs, self.classes_)
+        self.cost_ = mistake_costs(costs, self.classes_)
         self._measure()
 
     def bind_rows(
@@ -85,7 +85,7 @@ class Multiclass(FlatModel):
         """Delta(y, y_hat); a true label that the model does not know is a mistake."""
         true, other = self.labels_.encode([y])[0], self.encode([y_hat])[0]
         if true >= 0:
-            return float(self.cost_[true, other])
+            return float(cost_of(self.cost_, true, other))
         if isinstance(flat_loss(self.task_loss), Costs):
             raise no_cost(y)
         return 1.0

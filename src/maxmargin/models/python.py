@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
@@ -25,20 +25,27 @@ from maxmargin.runtime.executor import map_chunks
 PASS = 256  # examples whose oracle is asked at a time in a pass over all
 
 
+def polled(items: Iterable) -> Iterator:
+    """The items, with a look at the deadline of training before each."""
+    for item in items:
+        core.poll()
+        yield item
+
+
 def answer(model: Any, X: list, Y: list, w: np.ndarray) -> list[Any]:
     """Loss-augmented outputs of some examples; a function of its own so that any executor can run it."""
     batch = getattr(model, "batch_loss_augmented_inference", None)
     if batch is not None:
         return list(batch(X, Y, w))
-    return [model.loss_augmented_inference(x, y, w) for x, y in zip(X, Y, strict=True)]
+    return [model.loss_augmented_inference(x, y, w) for x, y in polled(zip(X, Y, strict=True))]
 
 
 def answer_slack(model: Any, X: list, Y: list, w: np.ndarray) -> list[tuple[Any, float]]:
     """Slack-rescaled outputs with ceilings: the model's own, or found by a search over the multiplier."""
     own = getattr(model, "slack_rescaled_inference", None)
     if own is not None:
-        return [(own(x, y, w), 0.0) for x, y in zip(X, Y, strict=True)]
-    return [search_slack(model, x, y, w) for x, y in zip(X, Y, strict=True)]
+        return [(own(x, y, w), 0.0) for x, y in polled(zip(X, Y, strict=True))]
+    return [search_slack(model, x, y, w) for x, y in polled(zip(X, Y, strict=True))]
 
 
 def predict(model: Any, X: list, Y: list, w: np.ndarray) -> list[Any]:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from typing import Any
 
 import numpy as np
+
+from maxmargin._core import core
+
+OFTEN = 0.05  # seconds between two looks at the deadline
 
 
 def count_jobs(n_jobs: Any) -> int:
@@ -51,4 +55,15 @@ def map_chunks(
         executor.submit(work, model, X[a : a + size], Y[a : a + size], w)
         for a in range(0, len(X), size)
     ]
-    return [item for future in futures for item in future.result()]
+    try:
+        return [item for future in futures for item in answered(future).result()]
+    finally:  # after a failure or an interrupt nobody wants the rest
+        for future in futures:
+            future.cancel()
+
+
+def answered(future: Future) -> Future:
+    """Wait for a future, within the deadline of this thread."""
+    while not wait([future], timeout=OFTEN).done:
+        core.poll()
+    return future

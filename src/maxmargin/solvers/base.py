@@ -75,10 +75,6 @@ class Solver(ABC):
         """w and the multipliers, in double precision."""
         return state.weights(), state.support()
 
-    def ready(self, state: Any) -> bool:
-        """Whether the state is a solution already (asked when training is interrupted)."""
-        return True
-
     def learn(self, problem: Problem, state: Any, slacks: np.ndarray) -> None:
         """Hear what an exact pass found that did not end training."""
         state.refresh()

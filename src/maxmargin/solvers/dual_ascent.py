@@ -160,5 +160,5 @@ class BCFW(DualAscent):
         if not self.averaging:
             return w, support
         # sum_j j w_j = (k (k + 1) / 2) w_k - sum_j (j (j - 1) / 2) d_j
-        k = state.core.steps
+        k = max(state.core.steps, 1.0)  # none, where an interrupt came first
         return w - 2.0 / (k * (k + 1)) * state.core.weighted(), support

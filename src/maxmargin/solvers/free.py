@@ -183,9 +183,6 @@ class FreeSolver(Solver):
         w, support = self.solver.solution(state.problem, state.inner)
         return w, state.mender.mend(support)
 
-    def ready(self, state: FreeState) -> bool:
-        return self.solver.ready(state.inner)
-
     def learn(self, problem: Problem, state: FreeState, slacks: np.ndarray) -> None:
         self.solver.learn(state.problem, state.inner, slacks)
 

@@ -8,7 +8,7 @@ give w_t: so even this method has a certificate, which its rate keeps from ever 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -58,19 +58,21 @@ class Subgradient(Solver):
         return StepReport(state.oracle_calls - before, estimate, dual, state.n_planes)
 
     def _last(self, problem: Problem, state: DualState) -> tuple[np.ndarray, Support]:
-        """The last iterate, and each block's counts scaled to its mass (also in the middle of a pass)."""
-        w = state.sums() * (len(problem.active) / state.core.steps)
-        return self._home(state, w), state.support().rescaled(problem.mass)
+        """The last iterate, and each block's counts scaled to its mass.
 
-    def ready(self, state: DualState) -> bool:
-        return state.passes > 0
+        In the middle of the first pass, where an interrupt may end it, blocks that were not visited are at
+        their true outputs.
+        """
+        w = state.sums() * (len(problem.active) / max(state.core.steps, 1.0))
+        counts = replace(state.support(), partial=state.passes == 0)
+        return self._home(state, w), counts.rescaled(problem.mass)
 
     def solution(self, problem: Problem, state: DualState) -> tuple[np.ndarray, Support]:
         w, support = self._last(problem, state)
         if not self.averaging:
             return w, support
         # sum_t S_t = (T + 1) S_T - sum_j j delta_j,   average = 2 n / (T (T + 1)) sum_t S_t
-        T, n = state.core.steps, len(problem.active)
+        T, n = max(state.core.steps, 1.0), len(problem.active)
         total = (T + 1) * state.sums() - state.core.weighted()
         return self._home(state, 2.0 * n / (T * (T + 1)) * total), support
 

@@ -62,9 +62,6 @@ class SubstitutedSolver(Solver):
         u, support = self.solver.solution(state.standard.problem, state.inner)
         return state.standard.weights(u), state.standard.support(support)
 
-    def ready(self, state: SubstitutedState) -> bool:
-        return self.solver.ready(state.inner)
-
     def reduced_gap(self, problem: Problem, state: SubstitutedState) -> float | None:
         return self.solver.reduced_gap(state.standard.problem, state.inner)
 

@@ -1,0 +1,39 @@
+// What mistakes cost: one number for each true label, or a matrix [true, predicted] with zeros on the diagonal.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+namespace mm {
+
+struct Costs {
+  int labels = 0;
+  std::vector<double> values;
+
+  bool fits() const {
+    const size_t n = static_cast<size_t>(labels);
+    return values.size() == n || values.size() == n * n;
+  }
+  // Every mistake at a true label costs the same.
+  bool uniform() const { return values.size() == static_cast<size_t>(labels); }
+  double mistake(int right) const { return values[right]; }
+  double of(int right, int label) const {
+    if (uniform()) return right == label ? 0.0 : values[right];
+    return row(right)[label];
+  }
+  const double* row(int right) const { return values.data() + static_cast<size_t>(right) * labels; }
+
+  // out[k] += scale cost[right, k]
+  template <class Real>
+  void add(int right, Real scale, Real* out) const {
+    if (uniform()) {
+      const Real own = out[right], more = scale * static_cast<Real>(values[right]);
+      for (int k = 0; k < labels; ++k) out[k] += more;
+      out[right] = own;
+    } else {
+      for (int k = 0; k < labels; ++k) out[k] += scale * static_cast<Real>(row(right)[k]);
+    }
+  }
+};
+
+}  // namespace mm

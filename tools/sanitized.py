@@ -1,0 +1,79 @@
+"""Build the core with a sanitizer of the compiler, in a folder of its own, and run the suites that reach it.
+
+    python tools/sanitized.py address     memory errors and undefined behaviour: core, contracts, laws, fuzzers
+    python tools/sanitized.py thread      data races: what runs with several threads
+
+The first report ends the run. Linux with GCC: the sanitizer must be loaded before Python itself. Passes of several
+threads that share one w are races by design (an update may be lost, which no certificate relies on):
+tools/thread_sanitizer.txt names them.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+SANITIZERS = {"address": "address,undefined", "thread": "thread"}
+SUITES = {
+    "address": [
+        ["-m", "pytest", "-q", "-x", "tests/unit/test_core.py", "tests/unit/test_interrupt.py"],
+        ["-m", "pytest", "-q", "-x", "-n", "2", "tests/contracts", "tests/laws"],
+        ["-m", "fuzz.problems", "--seconds", "60"],
+        ["-m", "fuzz.extremes", "--seconds", "60"],
+        ["-m", "fuzz.interrupts", "--seconds", "60"],
+    ],
+    "thread": [["tools/threaded_passes.py"]],
+}
+
+
+def build(kind: str) -> Path:
+    """Install the package with a sanitized core; returns where."""
+    site = ROOT / "build" / kind / "site"
+    options = {
+        "build-dir": str(ROOT / "build" / kind / "tree"),
+        "cmake.define.MAXMARGIN_LEVELS": "baseline",
+        "cmake.define.MAXMARGIN_SANITIZE": SANITIZERS[kind],
+    }
+    settings = [f"--config-settings={name}={value}" for name, value in options.items()]
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--upgrade"]
+    command += ["--no-build-isolation", f"--target={site}", *settings, str(ROOT)]
+    subprocess.run(command, check=True)
+    return site
+
+
+def environment(kind: str, site: Path) -> dict[str, str]:
+    """What makes Python run with the sanitizer."""
+    library = {"address": "libasan.so", "thread": "libtsan.so"}[kind]
+    compiler = os.environ.get("CXX", "c++")
+    path = subprocess.run(
+        [compiler, f"-print-file-name={library}"], check=True, capture_output=True, text=True
+    ).stdout.strip()
+    suppressions = ROOT / "tools" / "thread_sanitizer.txt"
+    return {
+        **os.environ,
+        "LD_PRELOAD": path,
+        "ASAN_OPTIONS": "detect_leaks=0",  # Python itself leaves memory behind at its end
+        "TSAN_OPTIONS": f"suppressions={suppressions}:halt_on_error=1",
+        "PYTHONMALLOC": "malloc",  # so that objects of Python are guarded as well
+        "PYTHONPATH": os.pathsep.join([str(site), str(ROOT)]),
+        "MAXMARGIN_SIMD": "baseline",
+    }
+
+
+def run(kind: str) -> int:
+    """Build, then run every suite; the number of those that failed."""
+    settings = environment(kind, build(kind))
+    failed = 0
+    for suite in SUITES[kind]:
+        print("+ python", *suite, flush=True)
+        failed += subprocess.run([sys.executable, *suite], cwd=ROOT, env=settings).returncode != 0
+    return failed
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2 or sys.argv[1] not in SANITIZERS:
+        sys.exit(__doc__)
+    sys.exit(run(sys.argv[1]))
