@@ -1,8 +1,8 @@
 """What every fuzzer shares: numbered cases from a seed, a budget, a count, and a report of the finds.
 
-A fuzzer is a function ``attempt(rng)``: it makes one case from the generator, tries it, returns the name of what
-was tried (for the count), and raises if the library broke a promise. Case k of seed s is the same on every machine:
-``--seed s --only k`` repeats it.
+A fuzzer is a function ``attempt(rng)``: it makes one case from the generator, tries it, returns the name of
+what was tried (for the count), and raises if the library broke a promise. Case k of seed s is the same on
+every machine: ``--seed s --only k`` repeats it.
 """
 
 from __future__ import annotations

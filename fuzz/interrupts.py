@@ -1,7 +1,7 @@
 """Training that is interrupted at a random moment, by Ctrl-C or by its time limit.
 
-Promise: what comes back is a solution with a true certificate (primal and dual recomputed from scratch), or Ctrl-C
-itself, and then an estimator that was fitted before still predicts as it did. No state is left half done.
+Promise: what comes back is a solution with a true certificate (primal and dual recomputed from scratch), or
+Ctrl-C itself, and then an estimator that was fitted before still predicts as it did.
 
     python -m fuzz.interrupts --seconds 60 --seed 1
 """

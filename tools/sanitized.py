@@ -1,10 +1,10 @@
 """Build the core with a sanitizer of the compiler, in a folder of its own, and run the suites that reach it.
 
-    python tools/sanitized.py address     memory errors and undefined behaviour: core, contracts, laws, fuzzers
+    python tools/sanitized.py address     memory errors, undefined behaviour: contracts, laws, fuzzers
     python tools/sanitized.py thread      data races: what runs with several threads
 
-The first report ends the run. Linux with GCC: the sanitizer must be loaded before Python itself. Passes of several
-threads that share one w are races by design (an update may be lost, which no certificate relies on):
+The first report ends the run. Linux with GCC: the sanitizer must be loaded before Python itself. Passes of
+several threads that share one w are races by design (an update may be lost, which no certificate relies on):
 tools/thread_sanitizer.txt names them.
 """
 

@@ -57,8 +57,8 @@ def cost_matrix(costs: Any, classes: np.ndarray) -> np.ndarray:
     return cost_of(cost, codes[:, None], codes[None, :])
 
 
-def cost_of(cost: np.ndarray, true: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Costs of pairs of label codes, from what ``mistake_costs`` made."""
+def cost_of(cost: np.ndarray, true: Any, other: Any) -> np.ndarray:
+    """Costs of pairs of label codes (numbers or arrays), from what ``mistake_costs`` made."""
     return np.where(true == other, 0.0, cost[true]) if cost.ndim == 1 else cost[true, other]
 
 

@@ -1,4 +1,4 @@
-"""Thousands of classes: the zero-one loss takes no matrix of all pairs, in training, in memory or in a file."""
+"""Thousands of classes: the zero-one loss takes no matrix of all pairs, neither in memory nor in a file."""
 
 import os
 import subprocess

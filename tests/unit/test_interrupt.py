@@ -30,7 +30,7 @@ for seed in range({seed}, {seed} + 300):
 
 
 def test_the_projection_onto_the_simplex_ends(seed):
-    """Rounding made it drop an entry and take it back for ever; in a process of its own, which can be ended."""
+    """Rounding made it drop an entry and take it back, again and again."""
     code = "import warnings; warnings.simplefilter('ignore')" + PROJECTION.format(seed=seed)
     subprocess.run([sys.executable, "-c", code], check=True, timeout=600)
 
