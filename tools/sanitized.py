@@ -46,15 +46,16 @@ def build(kind: str) -> Path:
 
 def environment(kind: str, site: Path) -> dict[str, str]:
     """What makes Python run with the sanitizer."""
-    library = {"address": "libasan.so", "thread": "libtsan.so"}[kind]
-    compiler = os.environ.get("CXX", "c++")
-    path = subprocess.run(
-        [compiler, f"-print-file-name={library}"], check=True, capture_output=True, text=True
-    ).stdout.strip()
+    compiler, own = os.environ.get("CXX", "c++"), {"address": "libasan.so", "thread": "libtsan.so"}
+    # The library of C++ as well: the sanitizer must find what throws exceptions when it starts.
+    paths = [
+        subprocess.check_output([compiler, f"-print-file-name={name}"], text=True).strip()
+        for name in (own[kind], "libstdc++.so.6")
+    ]
     suppressions = ROOT / "tools" / "thread_sanitizer.txt"
     return {
         **os.environ,
-        "LD_PRELOAD": path,
+        "LD_PRELOAD": os.pathsep.join(paths),
         "ASAN_OPTIONS": "detect_leaks=0",  # Python itself leaves memory behind at its end
         "TSAN_OPTIONS": f"suppressions={suppressions}:halt_on_error=1",
         "PYTHONMALLOC": "malloc",  # so that objects of Python are guarded as well
