@@ -274,8 +274,8 @@ def test_changed_types_and_counts_are_refused(written):
     edit(written, lambda m: m.update(dtype="<i8"))
     with refusal("manifest.json", "dtype"):
         mm.data.open_shards(written)
-    edit(written, lambda m: m.update(dtype="<f8", version=2))
-    with refusal("version 2"):
+    edit(written, lambda m: m.update(dtype="<f8", version=3))
+    with refusal("version 3"):
         mm.data.open_shards(written)
 
 
@@ -365,7 +365,7 @@ def test_svmlight_becomes_rows(generator, tmp_path, monkeypatch):
     np.testing.assert_allclose(data.X.tocsr().toarray(), X.toarray())
     assert data.Y.tolist() == y.tolist() and data.Y.dtype.kind == "i"
     (tmp_path / "bad").write_text("1 1:2\n1 one:2\n")
-    with refusal("bad, line 1"):
+    with refusal("bad, line 2", "one:2"):
         mm.data.svmlight_to_shards(tmp_path / "bad", tmp_path / "none")
     assert not (tmp_path / "none" / manifest.NAME).exists()
 
