@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.datasets import load_svmlight_file
 
+from maxmargin.data.mapped import csr_of
 from maxmargin.data.shard_writer import SHARD_BYTES, ShardWriter
 from maxmargin.data.text import numbered_lines, readable
 from maxmargin.io.fields import MOST_FEATURES
@@ -51,17 +52,18 @@ def svmlight_rows(
 ) -> tuple[sp.csr_matrix, np.ndarray]:
     """Rows and labels of some lines; refuses what shards cannot hold."""
     with np.errstate(over="ignore"):  # what overflows is refused
-        X, y = load_svmlight_file(
-            BytesIO(b"".join(lines)), n_features=n_features, dtype=dtype, zero_based=zero_based
-        )
-    if X.nnz and X.indices.min() < 0:
+        X, y = load_svmlight_file(BytesIO(b"".join(lines)), dtype=dtype, zero_based=True)
+    if X.nnz and not zero_based and X.indices.min() == 0:
         raise ValueError("column 0, but columns begin at 1; zero_based=True takes it")
-    if X.shape[1] > MOST_FEATURES:
-        last = X.shape[1] - int(zero_based)
-        raise ValueError(f"column {last}, but column numbers must be below 2^31 = 2147483648")
+    width = int(X.indices.max()) + zero_based if X.nnz else 1
+    most = MOST_FEATURES if n_features is None else n_features
+    if width > most:
+        named = "2^31 - 1" if n_features is None else f"n_features = {n_features}"
+        raise ValueError(f"there are {width} columns, but at most {named} can be")
     if not np.isfinite(X.data).all() or not np.isfinite(y).all():
         raise ValueError(f"a value or a label is NaN, infinite, or too large for {np.dtype(dtype)}")
-    return X, y
+    shape = (X.shape[0], n_features or width)
+    return csr_of(X.data, X.indices - (not zero_based), X.indptr, shape), y
 
 
 def first_bad_line(
@@ -78,7 +80,7 @@ def first_bad_line(
             last, error = middle, found
     reason = str(error)
     if isinstance(error, OverflowError):
-        reason = "a column number is too large: they must be below 2^31 = 2147483648"
+        reason = "a column number is too large: at most 2^31 - 1 can be"
     return first, f"{reason}; got {lines[first][:60].decode('utf-8', 'replace').strip()!r}"
 
 

@@ -24,6 +24,8 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
     """The lines of a file in UTF-8, from 1 on; refuses one that is no such text."""
     with open(path, encoding="utf-8", errors="surrogateescape") as lines:
         for number, line in enumerate(lines, 1):
+            if "\0" in line:
+                raise ValueError(f"{path}, line {number}: a NUL character, which is not text")
             if not line.isascii():
                 try:
                     line.encode("utf-8")
