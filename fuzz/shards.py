@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import shutil
 from functools import cache
@@ -112,29 +113,52 @@ def read_all(data: Any) -> None:
     if data.manifest.kind == "trees":
         list(data.X), list(data.Y or ())
         return
+    narrow = data.manifest.features < 1000  # dense rows of the widest would fill any memory
     for i in (0, len(data) - 1):
         x = data.X[i]
-        x.toarray() if sp.issparse(x) else np.asarray(x)
-    if data.manifest.kind == "rows":
-        few = data.X[: max(1, len(data) - 1)]
-        if data.manifest.features < 1000:
-            data.X @ np.ones((data.manifest.features, 2))
-            few.tocsr().toarray()
-            data.X[[0, -1, 0]]
+        x.toarray() if sp.issparse(x) and narrow else x.sum()
+    if data.manifest.kind == "rows" and narrow:
+        data.X @ np.ones((data.manifest.features, 2))
+        data.X[: max(1, len(data) - 1)].tocsr().toarray()
+        data.X[[0, -1, 0]]
     if data.Y is not None:
         list(data.Y), data.Y[0], data.Y[-1], data.classes
 
 
-def folder_attempt(rng: Generator) -> str:
-    """One folder."""
+def cut_attempt(rng: Generator) -> str:
+    """A folder of which a file is cut after it was opened."""
     name, files = pick(rng, originals())
-    what, files = damaged_folder(rng, files, pick(rng, originals())[1])
+    folder = laid_out(files)
+    data = mm.data.open_shards(folder)
+    key = pick(rng, sorted(set(files) - {NAME}))
+    os.truncate(folder / key, int(rng.integers(len(files[key]))))
+    try:
+        read_all(data)
+    except ShardError as error:
+        if key not in str(error):
+            raise Find(f"{name}: the error does not name {key}: {error}") from error
+        return "cut, told"
+    if key.split(".")[1] not in ("offsets", "starts"):  # which are copied when it is opened
+        raise Find(f"{name}: {key} was cut, and nobody said so")
+    return "cut, copied before"
+
+
+def laid_out(files: Files) -> Path:
+    """A folder with these files."""
     folder = workshop("shards") / "shards"
     folder.mkdir(exist_ok=True)
     for path in folder.iterdir():
         path.unlink()
     for key, content in files.items():
         (folder / key).write_bytes(content)
+    return folder
+
+
+def folder_attempt(rng: Generator) -> str:
+    """One folder."""
+    name, files = pick(rng, originals())
+    what, files = damaged_folder(rng, files, pick(rng, originals())[1])
+    folder = laid_out(files)
     verify = bool(rng.random() < 0.7)
     with bounded():
         try:
@@ -211,8 +235,11 @@ def text_attempt(rng: Generator) -> str:
 
 
 def attempt(rng: Generator) -> str:
-    """A folder, or a text file."""
-    return folder_attempt(rng) if rng.random() < 0.6 else text_attempt(rng)
+    """A folder, a file that is cut, or a text file."""
+    kind = rng.random()
+    if kind < 0.05:
+        return cut_attempt(rng)
+    return folder_attempt(rng) if kind < 0.6 else text_attempt(rng)
 
 
 if __name__ == "__main__":

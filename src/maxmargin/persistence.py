@@ -15,6 +15,7 @@ from maxmargin.estimators import StructuralSVM, check_positive
 from maxmargin.generalized import GeneralizedSVM, RegressionSVR
 from maxmargin.io.fields import (
     FieldError,
+    check_names,
     choice,
     count,
     entries_of,
@@ -95,6 +96,8 @@ OWN = {
     RegressionSVR: Regression,
     GeneralizedSVM: Groups,
 }
+HEADER = ("estimator", "params", "solver", "certificate", "model")
+REGULARIZERS = ("prior.mean", "prior.scale", "nonnegative")
 MOST_JOBS = 2**15
 # What decoding a value can raise that nobody foresaw: the file is to blame, and the cause is kept.
 UNFORESEEN = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
@@ -149,6 +152,7 @@ def solver_of(state: Any) -> Any:
     if isinstance(state, str):
         return choice({"solver": state}, "solver", ("auto", *SOLVERS))
     kind = SOLVERS[choice(entries_of(state, "solver"), "name", tuple(SOLVERS))]
+    check_names(state, ("name", "options"), "a solver")
     options = entries_of(field_of(state, "options"), "options")
     check_plain(options)
     return kind(**options)
@@ -189,19 +193,12 @@ def rebuild(state: dict[str, Any], arrays: dict[str, np.ndarray]) -> tuple[Any, 
     model = MODELS[choice(state, "kind", tuple(MODELS))].from_state(state, arrays)
     if w.shape != (model.size_joint_feature,):
         raise FieldError(f"{len(w)} weights, but the model has {model.size_joint_feature}")
-    check_names(model, state, arrays)
+    known, tables = model.state()
+    check_names(state, {"kind", "classes_given", *known}, type(model).__name__)
+    check_names(arrays, {"w", *REGULARIZERS, *tables}, type(model).__name__)
     if given and type(model) in LABELLED:
         model.classes = model.classes_
     return model, w
-
-
-def check_names(model: Any, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-    """Refuse fields and arrays that this model does not have."""
-    known, tables = model.state()
-    fields = {"kind", "classes_given", *known}
-    held = {"w", "prior.mean", "prior.scale", "nonnegative", *tables}
-    for name in [*(set(state) - fields), *(set(arrays) - held)]:
-        raise FieldError(f"{short(name)} is not a part of {type(model).__name__}")
 
 
 def check_plain(values: dict[str, Any]) -> None:
@@ -214,7 +211,7 @@ def check_plain(values: dict[str, Any]) -> None:
 
 def check_params(svm: Any, params: dict[str, Any]) -> None:
     """Refuse parameters that no fit could have had."""
-    for name in ("fit_intercept", "penalized_intercept"):
+    for name in ("fit_intercept", "penalized_intercept", "warm_start"):
         if name in params and params[name] not in (True, False):
             raise FieldError(f"{name} must be true or false, got {short(params[name])}")
     if params.get("class_weight") not in (None, "balanced"):
@@ -247,6 +244,7 @@ def certificate_of(fields: dict[str, Any]) -> Certificate:
 
 def estimator_of(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
     """The fitted estimator of a header and arrays; refuses what no ``save`` could have written."""
+    check_names(header, HEADER, "the header")
     kind: Any = ESTIMATORS[choice(header, "estimator", tuple(ESTIMATORS))]
     model, w = rebuild(entries_of(field_of(header, "model"), "model"), arrays)
     hidden = getattr(model, "hidden", False)
@@ -254,8 +252,7 @@ def estimator_of(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
         raise FieldError(f"{kind.__name__} does not have models {type(model).__name__}")
     params = entries_of(field_of(header, "params"), "params")
     check_plain(params)
-    if not set(params) <= set(SAVED):
-        raise FieldError(f"the parameters {short(sorted(set(params) - set(SAVED)))} are not known")
+    check_names(params, SAVED, "the parameters")
     solver = solver_of(field_of(header, "solver"))
     regularizer = regularizer_params(arrays, len(w))
     svm: Any = kind(**kind.params_of(model), **params, solver=solver, **regularizer)

@@ -285,7 +285,7 @@ def test_changed_types_and_counts_are_refused(written):
 @pytest.mark.parametrize(
     "change",
     [
-        lambda m: m["labels"].update(dtype="<U99999999"),
+        lambda m: m["labels"].update(classes=[f"{k}" for k in range(5000)], dtype="<U999999"),
         lambda m: m["labels"].update(dtype="<f8"),
         lambda m: m["labels"].update(classes=["a"] * 3),
         lambda m: m["labels"].update(classes=[[0], [1], [2]]),
@@ -309,8 +309,9 @@ def test_manifest_text_that_no_parser_likes_is_refused(written, text):
         mm.data.open_shards(written)
 
 
-def test_offsets_that_wrap_around_are_refused(written):
-    path = written / "shard-00000.offsets"
+def test_offsets_that_wrap_around_are_refused(generator, tmp_path):
+    mm.data.write_shards(tmp_path, *chains(generator))
+    path = tmp_path / "shard-00000.offsets"
     count = path.stat().st_size // 8
     rows = np.frombuffer(path.read_bytes(), "<i8")[-1]
     steps = np.linspace(0, 2.0**64 + float(rows), count)[1:-1]
@@ -318,7 +319,7 @@ def test_offsets_that_wrap_around_are_refused(written):
     numbers = np.array([0, *inner, rows], dtype=np.uint64).astype("<i8")
     path.write_bytes(numbers.tobytes())
     with refusal("offsets"):
-        mm.data.open_shards(written, verify=False)
+        mm.data.open_shards(tmp_path, verify=False)
 
 
 # Files that are cut after they were opened: without a look at them the system ends the process

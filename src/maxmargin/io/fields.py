@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -60,6 +60,12 @@ def entries_of(value: Any, what: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise FieldError(f"{what} must be a JSON object, got {short(value)}")
     return value
+
+
+def check_names(found: Iterable[str], known: Iterable[str], what: str) -> None:
+    """Refuse names that it does not have."""
+    for name in set(found) - set(known):
+        raise FieldError(f"{short(name)} is not a part of {what}")
 
 
 def field_of(fields: Mapping[str, Any], name: str) -> Any:

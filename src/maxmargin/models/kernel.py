@@ -22,6 +22,7 @@ from maxmargin.data.memory import matrix_rows
 from maxmargin.io.fields import (
     MOST,
     FieldError,
+    check_names,
     choice,
     count,
     entries_of,
@@ -272,6 +273,9 @@ class Kernel(Model):
         own = {n[len("base.") :]: a for n, a in arrays.items() if n.startswith("base.")}
         inner = entries_of(field_of(state, "base"), "base")
         base: Any = BASES[choice(inner, "kind", tuple(BASES))].from_state(inner, own)
+        known, tables = base.state()
+        check_names(inner, {"kind", *known}, "base")
+        check_names(own, tables, "base")
         model = cls(base, *saved_options(state))
         model._check()
         shape = saved_shape(state, base.n_features_)
