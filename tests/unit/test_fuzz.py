@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from fuzz.common import run
 
 CASES = {
-    "disk": 30,
+    "disk": 15,
     "model_files": 600,
     "shards": 600,
 }
