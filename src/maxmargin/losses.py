@@ -62,12 +62,11 @@ def cost_of(cost: np.ndarray, true: Any, other: Any) -> np.ndarray:
     return np.where(true == other, 0.0, cost[true]) if cost.ndim == 1 else cost[true, other]
 
 
-def saved_costs(cost: np.ndarray, n: int) -> np.ndarray | None:
-    """Costs read from a file, None where every mistake costs 1; refuses what are no costs of a model."""
-    fine = cost.dtype == np.float64 and cost.shape in ((n, n), (n,)) and np.isfinite(cost).all()
-    if not fine or (cost < 0).any() or (cost.ndim == 2 and np.diagonal(cost).any()):
-        raise ValueError("its costs are not those of a model")
-    unit = 1.0 if cost.ndim == 1 else 1.0 - np.eye(n)
+def saved_costs(cost: np.ndarray) -> np.ndarray | None:
+    """Costs read from a file, (K,) or (K, K); None where every mistake costs 1; refuses what are none."""
+    if (cost < 0).any() or (cost.ndim == 2 and np.diagonal(cost).any()):
+        raise ValueError("the costs must not be negative, and that of the true label must be 0")
+    unit = 1.0 if cost.ndim == 1 else 1.0 - np.eye(len(cost))
     return None if np.array_equal(cost, np.broadcast_to(unit, cost.shape)) else cost
 
 
@@ -205,6 +204,8 @@ def sample_loss_state(loss: SampleLoss) -> dict[str, Any]:
 def saved_sample_loss(state: dict[str, Any]) -> SampleLoss:
     """The loss that ``sample_loss_state`` wrote."""
     options = {name: value for name, value in state.items() if name != "kind"}
+    if not all(is_number(value) and abs(value) < 2**53 for value in options.values()):
+        raise ValueError(f"the options of the loss must be numbers, got {options}")
     return SAMPLE_LOSSES[state["kind"]](**options)
 
 

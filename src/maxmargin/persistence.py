@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,20 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.cccp import LatentSVM
 from maxmargin.classifiers import BinarySVC, MulticlassSVC
-from maxmargin.estimators import StructuralSVM
+from maxmargin.estimators import StructuralSVM, check_positive
 from maxmargin.generalized import GeneralizedSVM, RegressionSVR
+from maxmargin.io.fields import (
+    FieldError,
+    check_names,
+    choice,
+    count,
+    entries_of,
+    field_of,
+    flag,
+    is_whole,
+    short,
+    table,
+)
 from maxmargin.io.model_file import ModelFileError, read, write
 from maxmargin.models import (
     Bags,
@@ -27,6 +40,7 @@ from maxmargin.models import (
 )
 from maxmargin.models.groups import Groups, Regression
 from maxmargin.problem import Certificate
+from maxmargin.problem.regularizer import check_bound, check_prior
 from maxmargin.solvers import SOLVERS
 
 ESTIMATORS = {
@@ -74,6 +88,19 @@ SAVED = (
     "verbose",
 )
 PLAIN = (str, int, float, bool, type(None))
+# The models that an estimator can have; a structural one takes all without hidden parts.
+OWN = {
+    LatentSVM: Latent,
+    MulticlassSVC: Multiclass,
+    BinarySVC: Binary,
+    RegressionSVR: Regression,
+    GeneralizedSVM: Groups,
+}
+HEADER = ("estimator", "params", "solver", "certificate", "model")
+REGULARIZERS = ("prior.mean", "prior.scale", "nonnegative")
+MOST_JOBS = 2**15
+# What decoding a value can raise that nobody foresaw: the file is to blame, and the cause is kept.
+UNFORESEEN = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
 
 
 def is_plain(value: Any) -> bool:
@@ -106,11 +133,14 @@ def save(svm: Any, path: Any) -> None:
 
 
 def solver_state(svm: Any) -> Any:
-    """The name of the solver, or its name and its options; of a solver of one's own the name alone."""
+    """The name of the solver, or its name and its options.
+
+    A solver of one's own is code, which a model file cannot hold: "auto" stands for it.
+    """
     if isinstance(svm.solver, str):
         return svm.solver
     if SOLVERS.get(svm.solver.name) is not type(svm.solver):
-        return svm.solver_
+        return "auto"
     options = {f.name: getattr(svm.solver, f.name) for f in dataclasses.fields(svm.solver)}
     if not all(map(is_plain, options.values())):
         return svm.solver_
@@ -119,7 +149,13 @@ def solver_state(svm: Any) -> Any:
 
 def solver_of(state: Any) -> Any:
     """What ``solver_state`` wrote: a name, or a solver with options."""
-    return state if isinstance(state, str) else SOLVERS[state["name"]](**state["options"])
+    if isinstance(state, str):
+        return choice({"solver": state}, "solver", ("auto", *SOLVERS))
+    kind = SOLVERS[choice(entries_of(state, "solver"), "name", tuple(SOLVERS))]
+    check_names(state, ("name", "options"), "a solver")
+    options = entries_of(field_of(state, "options"), "options")
+    check_plain(options)
+    return kind(**options)
 
 
 def regularizer_arrays(svm: Any) -> dict[str, np.ndarray]:
@@ -132,44 +168,110 @@ def regularizer_arrays(svm: Any) -> dict[str, np.ndarray]:
     return arrays
 
 
-def regularizer_params(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
-    """The parameters that ``regularizer_arrays`` wrote."""
+def regularizer_params(arrays: dict[str, np.ndarray], d: int) -> dict[str, Any]:
+    """The parameters that ``regularizer_arrays`` wrote, for d weights."""
     params: dict[str, Any] = {}
-    if "prior.mean" in arrays:
+    if "prior.mean" in arrays or "prior.scale" in arrays:
         # A file has no arrays without dimensions: a single number comes back as one.
-        parts = (arrays["prior.mean"], arrays["prior.scale"])
-        params["prior"] = tuple(float(a[0]) if a.shape == (1,) else a for a in parts)
+        parts = [field_of(arrays, f"prior.{name}") for name in ("mean", "scale")]
+        mean, scale = (float(a[0]) if a.shape == (1,) else a for a in parts)
+        params["prior"] = (mean, scale)
+        if np.ndim(scale) == 2:  # whose factor takes long: it is looked at when it is used
+            table(arrays, "prior.scale", np.float64, d, d)
+            scale = 1.0
+        check_prior((mean, scale), d)
     if "nonnegative" in arrays:
         params["nonnegative"] = arrays["nonnegative"]
+        check_bound(arrays["nonnegative"], d)
     return params
 
 
 def rebuild(state: dict[str, Any], arrays: dict[str, np.ndarray]) -> tuple[Any, np.ndarray]:
     """A fitted model from its plain values and arrays, and its weights; refuses what does not fit."""
-    w = arrays["w"]
-    model = MODELS[state["kind"]].from_state(state, arrays)
-    if w.dtype != np.float64 or w.shape != (model.size_joint_feature,) or not np.isfinite(w).all():
-        raise ValueError("its weights do not fit its model")
-    if state.get("classes_given") and type(model) in LABELLED:
+    w = table(arrays, "w", np.float64, -1)
+    given = flag(state, "classes_given")
+    model = MODELS[choice(state, "kind", tuple(MODELS))].from_state(state, arrays)
+    if w.shape != (model.size_joint_feature,):
+        raise FieldError(f"{len(w)} weights, but the model has {model.size_joint_feature}")
+    known, tables = model.state()
+    check_names(state, {"kind", "classes_given", *known}, type(model).__name__)
+    check_names(arrays, {"w", *REGULARIZERS, *tables}, type(model).__name__)
+    if given and type(model) in LABELLED:
         model.classes = model.classes_
     return model, w
+
+
+def check_plain(values: dict[str, Any]) -> None:
+    """Refuse parameters that are neither texts nor numbers of a usual size."""
+    for name, value in values.items():
+        large = isinstance(value, int) and not is_whole(int(value), -(2**63), 2**64 - 1)
+        if not isinstance(value, PLAIN) or large or value != value:
+            raise FieldError(f"{short(name)} must be a text or a number, got {short(value)}")
+
+
+def check_params(svm: Any, params: dict[str, Any]) -> None:
+    """Refuse parameters that no fit could have had."""
+    for name in ("fit_intercept", "penalized_intercept", "warm_start"):
+        if name in params and params[name] not in (True, False):
+            raise FieldError(f"{name} must be true or false, got {short(params[name])}")
+    if params.get("class_weight") not in (None, "balanced"):
+        raise FieldError(f"class_weight must be null or balanced, got {short(svm.class_weight)}")
+    if params.get("random_state") is not None:
+        count(params, "random_state", 0, 2**32 - 1)
+    if params.get("n_jobs") is not None:
+        count(params, "n_jobs", -MOST_JOBS, MOST_JOBS)
+    if "max_rounds" in params:
+        count(params, "max_rounds", 1)
+        check_positive("round_tol", svm.round_tol, none=True)
+    if not isinstance(svm.verbose, int | float) or not math.isfinite(svm.verbose):
+        raise FieldError(f"verbose must be a number, got {short(svm.verbose)}")
+    svm._check_shared()
+
+
+def certificate_of(fields: dict[str, Any]) -> Certificate:
+    """The bounds that a file tells; they may be infinite, or NaN where nothing was asked for."""
+    texts = {"status"}
+    flags = {field.name for field in dataclasses.fields(Certificate) if field.type == "bool"}
+    for name, value in fields.items():
+        kind: Any = str if name in texts else bool if name in flags else int | float
+        empty = name == "reduced_gap" and value is None
+        if not empty and (
+            not isinstance(value, kind) or (kind not in (bool, str) and value is True)
+        ):
+            raise FieldError(f"certificate: {short(name)} is wrong, got {short(value)}")
+    return Certificate(**fields)
+
+
+def estimator_of(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
+    """The fitted estimator of a header and arrays; refuses what no ``save`` could have written."""
+    check_names(header, HEADER, "the header")
+    kind: Any = ESTIMATORS[choice(header, "estimator", tuple(ESTIMATORS))]
+    model, w = rebuild(entries_of(field_of(header, "model"), "model"), arrays)
+    hidden = getattr(model, "hidden", False)
+    if not isinstance(model, OWN.get(kind, object)) or (kind is StructuralSVM and hidden):
+        raise FieldError(f"{kind.__name__} does not have models {type(model).__name__}")
+    params = entries_of(field_of(header, "params"), "params")
+    check_plain(params)
+    check_names(params, SAVED, "the parameters")
+    solver = solver_of(field_of(header, "solver"))
+    regularizer = regularizer_params(arrays, len(w))
+    svm: Any = kind(**kind.params_of(model), **params, solver=solver, **regularizer)
+    check_params(svm, params)
+    svm.certificate_ = certificate_of(entries_of(field_of(header, "certificate"), "certificate"))
+    svm.solver_ = solver if isinstance(solver, str) else solver.name
+    svm.adopt(model, w)
+    return svm
 
 
 def load(path: Any) -> Any:
     """Read a fitted estimator from a file written by ``save``; predictions are the same to the bit.
 
-    The multipliers are not in a model file: ``certify`` and ``warm_start`` need a fresh fit.
+    The multipliers are not in a model file: ``certify`` and ``warm_start`` need a fresh fit. Every file that
+    is not a model file, whoever wrote it, raises ``ModelFileError``.
     """
     header, arrays = read(path)
     try:
-        kind = ESTIMATORS[header["estimator"]]
-        model, w = rebuild(header["model"], arrays)
-        solver = solver_of(header["solver"])
-        params = dict(header["params"], solver=solver, **regularizer_params(arrays))
-        svm: Any = kind(**kind.params_of(model), **params)
-        svm.certificate_ = Certificate(**header["certificate"])
-    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
-        raise ModelFileError(f"{path} is damaged: {error!r}") from None
-    svm.solver_ = solver if isinstance(solver, str) else solver.name
-    svm.adopt(model, w)
-    return svm
+        return estimator_of(header, arrays)
+    except UNFORESEEN as error:
+        told = str(error) if isinstance(error, FieldError) else repr(error)[:200]
+        raise ModelFileError(f"{path} is damaged: {told}") from error

@@ -213,6 +213,7 @@ def train(
 
 def advance(run: Run, state: Any, callbacks: Sequence[Callback], certify_every: int | None) -> None:
     """One step, an exact pass where it is due, and the decision to go on."""
+    run.problem.check_source()
     with deadline(run.max_seconds - run.seconds):
         report = run.solver.step(run.problem, state)
     if report.ended and report.oracle_calls == 0 and run.certified == run.steps:

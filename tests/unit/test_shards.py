@@ -2,7 +2,9 @@
 
 import copy
 import errno
+import gzip
 import json
+import os
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 import maxmargin as mm
 from helpers import refusal
 from maxmargin import models
+from maxmargin.callbacks import Callback
 from maxmargin.data import ShardError, manifest, shard_writer
 from maxmargin.data.mapped import MappedRows
 
@@ -274,9 +277,155 @@ def test_changed_types_and_counts_are_refused(written):
     edit(written, lambda m: m.update(dtype="<i8"))
     with refusal("manifest.json", "dtype"):
         mm.data.open_shards(written)
-    edit(written, lambda m: m.update(dtype="<f8", version=2))
-    with refusal("version 2"):
+    edit(written, lambda m: m.update(dtype="<f8", version=3))
+    with refusal("version 3"):
         mm.data.open_shards(written)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda m: m["labels"].update(classes=[f"{k}" for k in range(5000)], dtype="<U999999"),
+        lambda m: m["labels"].update(dtype="<f8"),
+        lambda m: m["labels"].update(classes=["a"] * 3),
+        lambda m: m["labels"].update(classes=[[0], [1], [2]]),
+        lambda m: m.update(features=2**40),
+        lambda m: m.update(version=2),
+        lambda m: m.update(version=2, generation=-1),
+        lambda m: m.update(attributes={"names": ["a", "a", "b", "c"]}),
+        lambda m: m["shards"][0].update(rows=2**60),
+    ],
+)
+def test_a_manifest_that_no_writer_wrote_is_refused(written, change):
+    edit(written, change)
+    with refusal(str(written / manifest.NAME), kinds=(ShardError,)):
+        mm.data.open_shards(written)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "9" * 9000, '{"kind": 1, "kind": 2}', "NaN"])
+def test_manifest_text_that_no_parser_likes_is_refused(written, text):
+    (written / manifest.NAME).write_text(text)
+    with refusal(str(written / manifest.NAME), kinds=(ShardError,)):
+        mm.data.open_shards(written)
+
+
+def test_offsets_that_wrap_around_are_refused(generator, tmp_path):
+    mm.data.write_shards(tmp_path, *chains(generator))
+    path = tmp_path / "shard-00000.offsets"
+    count = path.stat().st_size // 8
+    rows = np.frombuffer(path.read_bytes(), "<i8")[-1]
+    steps = np.linspace(0, 2.0**64 + float(rows), count)[1:-1]
+    inner = [int(step) % 2**64 for step in steps]
+    numbers = np.array([0, *inner, rows], dtype=np.uint64).astype("<i8")
+    path.write_bytes(numbers.tobytes())
+    with refusal("offsets"):
+        mm.data.open_shards(tmp_path, verify=False)
+
+
+# Files that are cut after they were opened: without a look at them the system ends the process
+
+
+@pytest.mark.parametrize("part", ["data", "indices", "indptr", "codes"])
+def test_a_file_cut_after_opening_is_told(written, part):
+    data = mm.data.open_shards(written)
+    path = written / f"shard-00000.{part}"
+    os.truncate(path, 4)
+    with refusal(path.name, "cut", "4 bytes", kinds=(ShardError,)):
+        data.Y[0] if part == "codes" else data.X[0]
+    with refusal(path.name, "cut", kinds=(ShardError,)):
+        mm.StructuralSVM(models.Chain()).fit(data.X, data.Y)
+
+
+def test_a_file_cut_during_training_is_found_before_the_next_step(generator, tmp_path):
+    X, y = rows(generator)
+    mm.data.write_shards(tmp_path, X, y, shard_bytes=500)
+    data = mm.data.open_shards(tmp_path)
+
+    class Cut(Callback):
+        def on_step(self, progress):
+            os.truncate(tmp_path / "shard-00001.data", 8)
+
+    with refusal("shard-00001.data", "cut", kinds=(ShardError,)):
+        svm = mm.StructuralSVM(models.Multiclass(), tol=1e-9)
+        svm.fit(data.X, data.Y, callbacks=[Cut()])
+
+
+def test_columns_outside_are_refused_before_scipy_writes_there(generator, tmp_path):
+    X, y = rows(generator, "csr")
+    mm.data.write_shards(tmp_path, X, y)
+    path = tmp_path / "shard-00000.indices"
+    path.write_bytes(np.full(path.stat().st_size // 4, 10**6, "<i4").tobytes())
+    data = mm.data.open_shards(tmp_path, verify=False)
+    for read in (lambda: data.X[0], lambda: data.X.tocsr(), lambda: data.X @ np.ones((7, 1))):
+        with refusal(path.name, "column indices", kinds=(ShardError,)):
+            read()
+
+
+# Replacing a data set
+
+
+def bad_rows(X):
+    yield X, ["new"] * len(X)
+    raise ValueError("the source is bad")
+
+
+@pytest.mark.parametrize("way", ["iterator", "svmlight", "columns", "trees", "missing", "disk"])
+def test_what_cannot_be_replaced_stays(generator, tmp_path, monkeypatch, way):
+    folder, text = tmp_path / "set", tmp_path / "text"
+    X, y = rows(generator)
+    mm.data.write_shards(folder, X, y, shard_bytes=300)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    text.write_text("1 1:2\nthe DT\n" if way != "trees" else "(S (NN a))\n(S (NN b)\n")
+    again = {"shard_bytes": 8, "overwrite": True}
+    with pytest.raises((ValueError, OSError)):
+        if way == "iterator":
+            mm.data.write_shards(folder, bad_rows(X), kind="rows", **again)
+        elif way == "svmlight":
+            mm.data.svmlight_to_shards(text, folder, **again)
+        elif way == "columns":
+            text.write_text("a b c\na b\n")
+            mm.data.columns_to_shards(text, folder, **again)
+        elif way == "trees":
+            mm.data.trees_to_shards(text, folder, **again)
+        elif way == "missing":
+            mm.data.svmlight_to_shards(tmp_path / "nowhere", folder, **again)
+        else:
+            monkeypatch.setattr(shard_writer, "write_all", lambda *_: os.stat("/nowhere"))
+            mm.data.write_shards(folder, X, y, **again)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert mm.data.open_shards(folder).Y.tolist() == y.tolist()
+
+
+def test_a_data_set_can_be_replaced_by_a_part_of_itself(generator, tmp_path):
+    X, y = rows(generator)
+    mm.data.write_shards(tmp_path, X, y, shard_bytes=300)
+    for n in (40, 20, 10):
+        data = mm.data.open_shards(tmp_path)
+        mm.data.write_shards(tmp_path, data.X[:n], data.Y[:n], shard_bytes=300, overwrite=True)
+        found = mm.data.open_shards(tmp_path)
+        np.testing.assert_array_equal(np.asarray(found.X), X[:n])
+        assert len(list(tmp_path.iterdir())) == 1 + 2 * len(found.manifest.shards)
+    (tmp_path / manifest.NAME).write_text("damaged")
+    mm.data.write_shards(tmp_path, X, y, overwrite=True)
+    assert len(mm.data.open_shards(tmp_path)) == 60 and len(list(tmp_path.iterdir())) == 3
+
+
+@pytest.mark.parametrize("name", ["svmlight", "columns", "trees"])
+def test_a_missing_file_leaves_no_folder(tmp_path, name):
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        getattr(mm.data, f"{name}_to_shards")(tmp_path / "nowhere", tmp_path / "a" / "b")
+    with refusal("no examples"):
+        mm.data.write_shards(tmp_path / "a" / "b", iter([]), kind="rows")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_writer_that_has_ended_writes_no_more(tmp_path):
+    writer = mm.data.ShardWriter(tmp_path)
+    writer.add(np.eye(2), [0, 1])
+    writer.abandon()
+    with refusal("has ended"):
+        writer.close()
+    assert list(tmp_path.iterdir()) == []
 
 
 JUNK = st.one_of(
@@ -365,7 +514,7 @@ def test_svmlight_becomes_rows(generator, tmp_path, monkeypatch):
     np.testing.assert_allclose(data.X.tocsr().toarray(), X.toarray())
     assert data.Y.tolist() == y.tolist() and data.Y.dtype.kind == "i"
     (tmp_path / "bad").write_text("1 1:2\n1 one:2\n")
-    with refusal("bad, line 1"):
+    with refusal("bad, line 2", "one:2"):
         mm.data.svmlight_to_shards(tmp_path / "bad", tmp_path / "none")
     assert not (tmp_path / "none" / manifest.NAME).exists()
 
@@ -400,3 +549,65 @@ def test_columns_can_be_hashed_and_are_checked(tmp_path):
         mm.data.columns_to_shards(tmp_path / "ragged", tmp_path / "r")
     with refusal("hash_bits"):
         mm.data.columns_to_shards(tmp_path / "t", tmp_path / "r", hash_bits=99)
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("1 2147483648:1", "2.31"),
+        ("1 99999999999999999999:1", "2.31"),
+        ("1 0:1", "begin at 1"),
+        ("1 2:nan", "NaN"),
+        ("1 2:1e300", "float32"),
+        ("1 2:x", "x"),
+        ("one 1:1", "one"),
+    ],
+)
+def test_a_bad_svmlight_line_is_named(tmp_path, monkeypatch, line, says):
+    monkeypatch.setattr("maxmargin.data.formats.CHUNK_BYTES", 60)
+    lines = ["1 1:2 3:4"] * 40
+    lines[28] = line
+    (tmp_path / "t").write_text("\n".join(lines))
+    with refusal("t, line 29: ", says):
+        mm.data.svmlight_to_shards(tmp_path / "t", tmp_path / "s")
+    assert not (tmp_path / "s").exists()
+
+
+def test_the_width_of_svmlight_rows_can_be_fixed(tmp_path):
+    (tmp_path / "t").write_text("1 1:2 3:4\n2\n")
+    for zero_based, width, found in ((False, None, 3), (True, None, 4), (False, 9, 9)):
+        options = {"zero_based": zero_based, "n_features": width, "overwrite": True}
+        mm.data.svmlight_to_shards(tmp_path / "t", tmp_path / "s", **options)
+        X = mm.data.open_shards(tmp_path / "s").X.tocsr()
+        assert X.shape == (2, found) and X[0].indices.tolist() == [zero_based, 2 + zero_based]
+    with refusal("t, line 1", "n_features = 2"):
+        mm.data.svmlight_to_shards(tmp_path / "t", tmp_path / "s", n_features=2, overwrite=True)
+
+
+def test_large_whole_labels_stay_what_they_are(tmp_path):
+    (tmp_path / "t").write_text("1e30 1:1\n2 1:1\n")
+    mm.data.svmlight_to_shards(tmp_path / "t", tmp_path / "s")
+    assert mm.data.open_shards(tmp_path / "s").Y.tolist() == [1e30, 2.0]
+
+
+@pytest.mark.parametrize("name", ["svmlight", "columns", "trees"])
+def test_packed_files_and_bytes_that_are_no_text_are_told(tmp_path, name):
+    convert = getattr(mm.data, f"{name}_to_shards")
+    (tmp_path / "packed").write_bytes(gzip.compress(b"1 1:1\n"))
+    with refusal("packed", "gzip", "unpack"):
+        convert(tmp_path / "packed", tmp_path / "s")
+    (tmp_path / "latin").write_bytes(
+        b"# a note\n1 1:1\n\xe9 1:1\n" if name == "svmlight" else b"\n(\xe9\n"
+    )
+    with refusal("latin, line (2|3)"):
+        convert(tmp_path / "latin", tmp_path / "s")
+
+
+def test_a_tag_outside_the_columns_and_labels_that_arrays_cut_are_refused(tmp_path):
+    (tmp_path / "t").write_text(TEXT)
+    with refusal("tag = 3", "3 columns"):
+        mm.data.columns_to_shards(tmp_path / "t", tmp_path / "s", tag=3)
+    with refusal("NUL"):
+        mm.data.write_shards(tmp_path / "s", np.eye(2), ["a", "a\0"])
+    with refusal("64 bits"):
+        mm.data.write_shards(tmp_path / "s", np.eye(2), [1, 2**80])

@@ -12,7 +12,10 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.datasets import load_svmlight_file
 
+from maxmargin.data.mapped import csr_of
 from maxmargin.data.shard_writer import SHARD_BYTES, ShardWriter
+from maxmargin.data.text import numbered_lines, readable
+from maxmargin.io.fields import MOST_FEATURES
 
 CHUNK_BYTES = 8 * 2**20  # of text parsed at a time
 Describe = Callable[[Sequence[Sequence[str]]], Sequence[Sequence[str]]]
@@ -32,30 +35,61 @@ def svmlight_to_shards(
     Columns begin at 1, or at 0 with ``zero_based``. ``n_features`` fixes the width, for a test file.
     Labels become whole numbers where all of a chunk are.
     """
-    source = Path(path)
+    source, options = readable(path), (n_features, dtype, zero_based)
     with ShardWriter(folder, "rows", shard_bytes, overwrite, dtype, grow=True) as writer:
-        for first, text in text_chunks(source):
+        for first, lines in line_chunks(source):
             try:
-                X, y = load_svmlight_file(
-                    BytesIO(text), n_features=n_features, dtype=dtype, zero_based=zero_based
-                )
-            except ValueError as error:
-                raise ValueError(f"{source}, line {first} or one after it: {error}") from None
-            if X.shape[0] and X.indices.size and X.indices.min() < 0:
-                raise ValueError(
-                    f"{source}, line {first} or one after it: column 0, but columns begin at 1; "
-                    "zero_based=True takes it"
-                )
+                X, y = svmlight_rows(lines, *options)
+            except (ValueError, OverflowError) as error:
+                number, reason = first_bad_line(lines, options, error)
+                raise ValueError(f"{source}, line {first + number}: {reason}") from error
             writer.add(X, whole(y))
     return Path(folder)
 
 
+def svmlight_rows(
+    lines: Sequence[bytes], n_features: int | None, dtype: Any, zero_based: bool
+) -> tuple[sp.csr_matrix, np.ndarray]:
+    """Rows and labels of some lines; refuses what shards cannot hold."""
+    with np.errstate(over="ignore"):  # what overflows is refused
+        X, y = load_svmlight_file(BytesIO(b"".join(lines)), dtype=dtype, zero_based=True)
+    if X.nnz and not zero_based and X.indices.min() == 0:
+        raise ValueError("column 0, but columns begin at 1; zero_based=True takes it")
+    width = int(X.indices.max()) + zero_based if X.nnz else 1
+    most = MOST_FEATURES if n_features is None else n_features
+    if width > most:
+        named = "2^31 - 1" if n_features is None else f"n_features = {n_features}"
+        raise ValueError(f"there are {width} columns, but at most {named} can be")
+    if not np.isfinite(X.data).all() or not np.isfinite(y).all():
+        raise ValueError(f"a value or a label is NaN, infinite, or too large for {np.dtype(dtype)}")
+    shape = (X.shape[0], n_features or width)
+    return csr_of(X.data, X.indices - (not zero_based), X.indptr, shape), y
+
+
+def first_bad_line(
+    lines: Sequence[bytes], options: tuple, error: ValueError | OverflowError
+) -> tuple[int, str]:
+    """Place of the first line that cannot be read, by halving, and what is wrong with it."""
+    first, last = 0, len(lines)  # lines before `first` are fine, one of first..last is not
+    while last - first > 1:
+        middle = (first + last) // 2
+        try:
+            svmlight_rows(lines[first:middle], *options)
+            first = middle
+        except (ValueError, OverflowError) as found:
+            last, error = middle, found
+    reason = str(error)
+    if isinstance(error, OverflowError):
+        reason = "a column number is too large: at most 2^31 - 1 can be"
+    return first, f"{reason}; got {lines[first][:60].decode('utf-8', 'replace').strip()!r}"
+
+
 def whole(y: np.ndarray) -> np.ndarray:
-    """Whole numbers as such."""
-    return y.astype(np.int64) if np.isfinite(y).all() and (y == np.floor(y)).all() else y
+    """Whole numbers as such, where a float has them exactly."""
+    return y.astype(np.int64) if (np.abs(y) < 2**53).all() and (y == np.floor(y)).all() else y
 
 
-def text_chunks(path: Path) -> Iterator[tuple[int, bytes]]:
+def line_chunks(path: Path) -> Iterator[tuple[int, list[bytes]]]:
     """Whole lines of a file, several megabytes at a time, with the number of the first of them."""
     number, lines, size = 1, [], 0
     with open(path, "rb") as file:
@@ -63,10 +97,10 @@ def text_chunks(path: Path) -> Iterator[tuple[int, bytes]]:
             lines.append(line)
             size += len(line)
             if size >= CHUNK_BYTES:
-                yield number, b"".join(lines)
+                yield number, lines
                 number, lines, size = number + len(lines), [], 0
     if lines:
-        yield number, b"".join(lines)
+        yield number, lines
 
 
 def window_attributes(tokens: Sequence[Sequence[str]]) -> list[list[str]]:
@@ -140,9 +174,12 @@ def columns_to_shards(
         raise ValueError("like must be a data set made from columns, without hash_bits beside it")
     if hash_bits is not None and not 1 <= hash_bits <= 30:
         raise ValueError(f"hash_bits must be None or from 1 to 30, got {hash_bits!r}")
+    source = readable(path)
     columns = Columns(None if like is None else like.manifest.attributes, hash_bits)
     with ShardWriter(folder, "sequences", shard_bytes, overwrite, np.float32, grow=True) as writer:
-        for tokens in column_sequences(Path(path)):
+        for tokens in column_sequences(source):
+            if not -len(tokens[0]) <= tag < len(tokens[0]):
+                raise ValueError(f"tag = {tag}, but {source} has {len(tokens[0])} columns")
             labels = [token[tag] for token in tokens]
             rest = [[v for j, v in enumerate(t) if j != tag % len(t)] for t in tokens]
             writer.add(columns.matrix(describe(rest)), labels)
@@ -156,19 +193,18 @@ def column_sequences(path: Path) -> Iterator[list[list[str]]]:
     """The tokens of each sequence, split into columns."""
     tokens: list[list[str]] = []
     width = None
-    with open(path, encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
-            fields = line.split()
-            if not fields:
-                if tokens:
-                    yield tokens
-                tokens = []
-                continue
-            width = width or len(fields)
-            if len(fields) != width or width < 2:
-                raise ValueError(
-                    f"{path}, line {number}: expected {max(2, width)} columns, got {len(fields)}"
-                )
-            tokens.append(fields)
+    for number, line in numbered_lines(path):
+        fields = line.split()
+        if not fields:
+            if tokens:
+                yield tokens
+            tokens = []
+            continue
+        width = width or len(fields)
+        if len(fields) != width or width < 2:
+            raise ValueError(
+                f"{path}, line {number}: expected {max(2, width)} columns, got {len(fields)}"
+            )
+        tokens.append(fields)
     if tokens:
         yield tokens

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.data.scratch import ranges
+from maxmargin.io.fields import FieldError, list_of, short
 
 
 def as_array(labels: Sequence[Any]) -> np.ndarray:
@@ -40,7 +42,7 @@ class CodedLabels(np.lib.mixins.NDArrayOperatorsMixin):
     ndim = 1
 
     def __init__(self, classes: np.ndarray, codes: Sequence[np.ndarray]):
-        self.classes, self.codes = classes, list(codes)
+        self.classes, self.codes = classes, codes
         self.firsts = np.concatenate([[0], np.cumsum([len(part) for part in self.codes])])
 
     def __len__(self) -> int:
@@ -105,7 +107,7 @@ class CodedSequences(Sequence):
     """Sequences of labels as codes of a few classes, which may be mapped files: Y of a chain."""
 
     def __init__(self, classes: np.ndarray, codes: Sequence[np.ndarray], offsets: np.ndarray):
-        self.classes, self.codes, self.offsets = classes, list(codes), offsets
+        self.classes, self.codes, self.offsets = classes, codes, offsets
         self.firsts = np.concatenate([[0], np.cumsum([len(part) for part in self.codes])])
 
     def __len__(self) -> int:
@@ -190,9 +192,44 @@ class LabelSet:
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> LabelSet:
         """The labels that ``state`` wrote, in their order."""
-        labels, classes, dtype = cls([]), state["classes"], np.dtype(state["dtype"])
+        labels, classes, dtype = cls([]), list_of(state, "classes"), saved_dtype(state)
+        if not all(isinstance(label, str | int | float | bool | None) for label in classes):
+            raise FieldError("labels must be texts, numbers, true, false or null")
         if len({(type(label), label) for label in classes}) != len(classes):
-            raise ValueError("labels must be distinct")
-        labels.classes = as_array(classes) if dtype.hasobject else np.asarray(classes, dtype=dtype)
+            raise FieldError("labels must be distinct")
+        try:
+            kept = as_array(classes) if dtype.hasobject else np.asarray(classes, dtype=dtype)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise FieldError(f"the labels do not fit their dtype {dtype}: {error}") from error
+        if kept.ndim != 1 or not all(map(same, kept.tolist(), classes)):
+            raise FieldError(f"the labels are not of their dtype {dtype}")
+        labels.classes = kept
         labels.code = {label: k for k, label in enumerate(classes)}
         return labels
+
+
+DTYPE = re.compile(r"[<>|=]?(b1|[iu][1248]|f[248]|U\d{1,8}|O8?)")
+WIDE = (
+    2**24
+)  # bytes of labels in all, above which they may be so many times as wide as their texts:
+TIMES = 16
+
+
+def saved_dtype(state: dict[str, Any]) -> np.dtype:
+    """The type of labels from a file; refuses texts far wider than any that is there."""
+    text, classes = state.get("dtype"), list_of(state, "classes")
+    if not isinstance(text, str) or not DTYPE.fullmatch(text):
+        raise FieldError(f"dtype {short(text)} is not a type of labels")
+    dtype = np.dtype(text)
+    wanted = len(classes) * dtype.itemsize
+    there = sum(4 * len(label) for label in classes if isinstance(label, str))
+    if dtype.kind == "U" and wanted > WIDE + TIMES * there:
+        raise FieldError(
+            f"dtype {text} of {len(classes)} labels takes {wanted} bytes, they {there}"
+        )
+    return dtype
+
+
+def same(kept: Any, label: Any) -> bool:
+    """Whether an array holds a label as it was written; NaN is NaN."""
+    return type(kept) is type(label) and (kept == label or kept != kept)

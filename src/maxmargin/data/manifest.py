@@ -1,6 +1,7 @@
 """The manifest of a sharded data set: what is in the folder, in JSON. Nothing in it is executed.
 
-    format, version     "maxmargin-shards", 1
+    format, version     "maxmargin-shards", 1, or 2 with a generation
+    generation          absent, or how often the data set was replaced in its folder
     kind                "rows" (an example is a row) or "sequences" (an example is a run of rows)
     layout, dtype       "dense" or "csr", "<f4" or "<f8"
     features            columns
@@ -8,8 +9,10 @@
     attributes          {"names": [...]}, {"hash_bits": b} or null: what the columns stand for
     shards              [{"examples", "rows", "entries", "files": {part: {"bytes", "sha256"}}}, ...]
 
-The files of shard 3 are called shard-00003.<part>; a manifest cannot point to any other. It is written
-last, to a temporary file that then takes its place: a folder with a manifest was written whole.
+The files of shard 3 are called shard-00003.<part>, or shard-00003-<generation>.<part>; a manifest cannot
+point to any other. It is written last, to a temporary file that then takes its place: a folder with a
+manifest was written whole. A data set that replaces another has a higher generation, so that the files of
+both lie side by side until the manifest changes, in one step, from the old ones to the new ones.
 """
 
 from __future__ import annotations
@@ -25,15 +28,26 @@ from typing import Any
 import numpy as np
 
 from maxmargin.data.labels import LabelSet
+from maxmargin.data.mapping import ShardError
+from maxmargin.io.fields import (
+    MOST_FEATURES,
+    FieldError,
+    choice,
+    count,
+    entries_of,
+    list_of,
+    parse_json,
+    short,
+    texts,
+)
+from maxmargin.io.files import sync_folder
 
 FORMAT, VERSION, NAME = "maxmargin-shards", 1, "manifest.json"
+REPLACED = 2  # the version of a manifest with a generation, which earlier readers do not know
+PARTS = ("data", "indices", "indptr", "offsets", "codes", "trees", "starts")
+FILES = re.compile(rf"shard-\d{{5,}}(-\d+)?\.({'|'.join(PARTS)})|{re.escape(NAME)}\.part")
 KINDS, LAYOUTS, DTYPES = ("rows", "sequences"), ("dense", "csr"), ("<f4", "<f8")
 TREES, TEXT, BYTES = "trees", "text", "|u1"  # kind, layout and dtype of treebanks go together
-MOST = 2**53  # no count is larger
-
-
-class ShardError(ValueError):
-    """A folder of shards that is damaged, incomplete or no such folder, or that cannot be written."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +79,7 @@ class Manifest:
     labels: dict[str, Any] | None
     attributes: dict[str, Any] | None
     shards: list[Shard]
+    generation: int = 0
 
     @property
     def examples(self) -> int:
@@ -94,15 +109,35 @@ class Manifest:
             sizes["codes"] = shard.rows * 4
         return sizes
 
+    def file_name(self, shard: int, part: str) -> str:
+        """The name of a file of a shard."""
+        return file_name(shard, part, self.generation)
 
-def file_name(shard: int, part: str) -> str:
+    def names(self) -> set[str]:
+        """All files of the data set."""
+        shards = enumerate(self.shards)
+        return {NAME, *(self.file_name(k, part) for k, own in shards for part in own.files)}
+
+
+def file_name(shard: int, part: str, generation: int = 0) -> str:
     """The name of a file of a shard."""
-    return f"shard-{shard:05d}.{part}"
+    return f"shard-{shard:05d}{f'-{generation}' if generation else ''}.{part}"
+
+
+def remove_others(folder: Path, kept: set[str]) -> None:
+    """Remove files that only a writer of shards can have made, but for the kept ones."""
+    for path in folder.iterdir():
+        if FILES.fullmatch(path.name) and path.name not in kept:
+            path.unlink(missing_ok=True)
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Put the manifest in its place, whole or not at all."""
     content = {"format": FORMAT, "version": VERSION, **asdict(manifest)}
+    if manifest.generation:
+        content["version"] = REPLACED
+    else:
+        del content["generation"]
     text = json.dumps(content, allow_nan=False, indent=1)
     temporary = folder / f"{NAME}.part"
     try:
@@ -117,61 +152,54 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     sync_folder(folder)
 
 
-def sync_folder(folder: Path) -> None:
-    """Make new names in a folder last, where the system can."""
-    if os.name != "posix":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of a folder; refuses one that no writer could have written."""
     path = folder / NAME
     try:
-        content = json.loads(path.read_bytes().decode("utf-8"), parse_constant=_no_constant)
+        return parse_manifest(parse_json(path.read_bytes().decode("utf-8"), finite=True))
     except FileNotFoundError:
         raise ShardError(
             f"{path} is missing: this is no folder of shards, or writing it did not come to its end"
         ) from None
-    except (UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise ShardError(f"{path} is not readable: {error}") from None
-    try:
-        return parse_manifest(content)
+    except (UnicodeDecodeError, FieldError) as error:
+        raise ShardError(f"{path} is not readable: {error}") from error
     except ShardError as error:
-        raise ShardError(f"{path}: {error}") from None
-
-
-def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is no number of a manifest")
+        raise ShardError(f"{path}: {error}") from error
 
 
 def parse_manifest(content: Any) -> Manifest:
     """A checked manifest from what JSON gave."""
-    fields = entries_of(content, "the manifest")
-    if fields.get("format") != FORMAT:
-        raise ShardError(f"format must be {FORMAT!r}, got {short(fields.get('format'))}")
-    if fields.get("version") != VERSION or isinstance(fields["version"], bool):
-        raise ShardError(
-            f"version {short(fields.get('version'))} is not known; this is for {VERSION}"
-        )
-    manifest = Manifest(
-        kind=choice(fields, "kind", (*KINDS, TREES)),
-        layout=choice(fields, "layout", (TEXT,) if fields["kind"] == TREES else LAYOUTS),
-        dtype=choice(fields, "dtype", (BYTES,) if fields["kind"] == TREES else DTYPES),
-        features=count(fields, "features", 1, 2**31 - 1),
-        labels=parse_labels(fields.get("labels")),
-        attributes=parse_attributes(fields.get("attributes")),
-        shards=[parse_shard(entry, k) for k, entry in enumerate(list_of(fields, "shards"))],
-    )
+    try:
+        manifest = manifest_of(entries_of(content, "the manifest"))
+    except FieldError as error:
+        raise ShardError(str(error)) from error
     for k, shard in enumerate(manifest.shards):
         check_sizes(manifest, shard, k)
     if not manifest.shards:
         raise ShardError("shards is empty: there are no examples")
     return manifest
+
+
+def manifest_of(fields: dict[str, Any]) -> Manifest:
+    """The fields of a manifest, each as it must be; not yet compared with each other."""
+    choice(fields, "format", (FORMAT,))
+    version = fields.get("version")
+    if isinstance(version, bool) or version not in (VERSION, REPLACED):
+        raise ShardError(
+            f"version {short(version)} is not known; this is for {VERSION}, {REPLACED}"
+        )
+    trees = choice(fields, "kind", (*KINDS, TREES)) == TREES
+    labels, attributes = fields.get("labels"), fields.get("attributes")
+    return Manifest(
+        kind=fields["kind"],
+        layout=choice(fields, "layout", (TEXT,) if trees else LAYOUTS),
+        dtype=choice(fields, "dtype", (BYTES,) if trees else DTYPES),
+        features=count(fields, "features", 1, MOST_FEATURES),
+        labels=None if labels is None else parse_labels(labels),
+        attributes=None if attributes is None else parse_attributes(attributes),
+        shards=[parse_shard(entry, k) for k, entry in enumerate(list_of(fields, "shards"))],
+        generation=count(fields, "generation", 1) if version == REPLACED else 0,
+    )
 
 
 def parse_shard(entry: Any, k: int) -> Shard:
@@ -183,9 +211,9 @@ def parse_shard(entry: Any, k: int) -> Shard:
         digest = values.get("sha256")
         if not isinstance(digest, str) or not re.fullmatch("[0-9a-f]{64}", digest):
             raise ShardError(f"shards[{k}].files.{short(part)}.sha256 is no SHA-256 checksum")
-        files[part] = FileEntry(count(values, "bytes", 0, MOST), digest)
-    examples, rows = count(fields, "examples", 1, MOST), count(fields, "rows", 1, MOST)
-    return Shard(examples, rows, count(fields, "entries", 0, 2**31 - 1), files)
+        files[part] = FileEntry(count(values, "bytes"), digest)
+    entries = count(fields, "entries", 0, 2**31 - 1)
+    return Shard(count(fields, "examples", 1), count(fields, "rows", 1), entries, files)
 
 
 def check_sizes(manifest: Manifest, shard: Shard, k: int) -> None:
@@ -200,81 +228,33 @@ def check_sizes(manifest: Manifest, shard: Shard, k: int) -> None:
             f"shards[{k}].files must be {sorted(sizes)}, got {short(sorted(shard.files))}"
         )
     for part, size in sizes.items():
-        if shard.files[part].bytes != size:
+        declared, name = shard.files[part].bytes, manifest.file_name(k, part)
+        if declared != size:
             raise ShardError(
-                f"{file_name(k, part)} would have {shard.files[part].bytes} bytes, but its counts and "
-                f"dtype {manifest.dtype} ask for {size}"
+                f"{name} would have {declared} bytes, but its counts and dtype {manifest.dtype} ask for "
+                f"{size}"
             )
 
 
-def parse_labels(value: Any) -> dict[str, Any] | None:
+def parse_labels(value: Any) -> dict[str, Any]:
     """The classes, in the order of their codes."""
-    if value is None:
-        return None
     fields = entries_of(value, "labels")
     classes = list_of(fields, "classes")
-    for label in classes:
-        if label is not None and not isinstance(label, str | int | float | bool):
-            raise ShardError(f"labels.classes holds {short(label)}, neither text nor a number")
-        if isinstance(label, float) and not math.isfinite(label):
-            raise ShardError("labels.classes holds a number that is not finite")
-    dtype = fields.get("dtype")
-    if not isinstance(dtype, str) or not re.fullmatch(r"[<>|=]?([biufUS]\d{1,6}|O)", dtype):
-        raise ShardError(f"labels.dtype {short(dtype)} is no type of labels")
-    labels = {"classes": classes, "dtype": dtype}
-    try:
-        LabelSet.from_state(labels)
-    except (TypeError, ValueError, OverflowError, MemoryError) as error:
-        raise ShardError(f"labels do not fit their dtype {dtype}: {error}") from None
+    if any(isinstance(label, float) and not math.isfinite(label) for label in classes):
+        raise ShardError("labels.classes holds a number that is not finite")
+    labels = {"classes": classes, "dtype": fields.get("dtype")}
+    LabelSet.from_state(labels)
     return labels
 
 
-def parse_attributes(value: Any) -> dict[str, Any] | None:
+def parse_attributes(value: Any) -> dict[str, Any]:
     """What the columns stand for."""
-    if value is None:
-        return None
     fields = entries_of(value, "attributes")
     if set(fields) == {"hash_bits"}:
         return {"hash_bits": count(fields, "hash_bits", 1, 30)}
-    names = list_of(fields, "names")
-    if set(fields) != {"names"} or not all(isinstance(name, str) for name in names):
+    if set(fields) != {"names"}:
         raise ShardError("attributes must hold names (texts) or hash_bits")
-    return {"names": names}
-
-
-def short(value: Any) -> str:
-    """A value for an error message."""
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
-def entries_of(value: Any, what: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ShardError(f"{what} must be a JSON object, got {short(value)}")
-    return value
-
-
-def list_of(fields: dict[str, Any], name: str) -> list:
-    value = fields.get(name)
-    if not isinstance(value, list):
-        raise ShardError(f"{name} must be a list, got {short(value)}")
-    return value
-
-
-def choice(fields: dict[str, Any], name: str, allowed: tuple[str, ...]) -> str:
-    value = fields.get(name)
-    if not isinstance(value, str) or value not in allowed:
-        raise ShardError(f"{name} must be one of {list(allowed)}, got {short(value)}")
-    return value
-
-
-def count(fields: dict[str, Any], name: str, least: int, most: int) -> int:
-    value = fields.get(name)
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise ShardError(
-            f"{name} must be a whole number from {least} to {most}, got {short(value)}"
-        )
-    return value
+    return {"names": texts(fields, "names")}
 
 
 def coded(labels: dict[str, Any]) -> np.ndarray:

@@ -12,23 +12,19 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from maxmargin.data.mapping import MappedParts
+
 
 class Mapped:
-    """Parts with as many columns each, one below the other."""
+    """Parts with as many columns each, one below the other; CSR matrices where it is ``sparse``."""
 
     def __init__(self, parts: Sequence[Any], n_features: int):
-        self.parts, self.n_features = list(parts), n_features
-        self.firsts = np.concatenate([[0], np.cumsum([part.shape[0] for part in self.parts])])
-
-    @property
-    def sparse(self) -> bool:
-        """Whether the parts are CSR matrices."""
-        return sp.issparse(self.parts[0])
-
-    @property
-    def dtype(self) -> np.dtype:
-        """Of the values."""
-        return self.parts[0].dtype
+        watched = isinstance(parts, MappedParts)
+        self.parts: Sequence[Any] = parts if watched else list(parts)
+        plain = parts.plain if isinstance(parts, MappedParts) else self.parts
+        self.n_features, self.dtype, self.sparse = n_features, plain[0].dtype, sp.issparse(plain[0])
+        self.nnz = sum(part.nnz for part in plain) if self.sparse else 0
+        self.firsts = np.concatenate([[0], np.cumsum([part.shape[0] for part in plain])])
 
     def run(self, first: int, last: int) -> Any:
         """Rows first to last, of one part: a view of a dense part, or a CSR matrix."""
@@ -85,12 +81,14 @@ class MappedRows(Mapped):
         return self._gather(rows)
 
     def _slice(self, first: int, last: int) -> MappedRows:
-        pieces = []
-        for start, part in zip(self.firsts.tolist(), self.parts, strict=False):
-            a, b = max(0, first - start), min(part.shape[0], last - start)
+        pieces, bounds = [], self.firsts.tolist()
+        for k in range(len(self.parts)):
+            a, b = max(first, bounds[k]), min(last, bounds[k + 1])
             if a < b:
-                pieces.append(row_slice(part, a, b))
-        return MappedRows(pieces or [row_slice(self.parts[0], 0, 0)], self.n_features)
+                pieces.append(row_slice(self.parts[k], a - bounds[k], b - bounds[k]))
+        pieces = pieces or [row_slice(self.parts[0], 0, 0)]
+        watched = isinstance(self.parts, MappedParts)
+        return MappedRows(MappedParts(pieces) if watched else pieces, self.n_features)
 
     def _gather(self, rows: np.ndarray) -> Any:
         owner = np.searchsorted(self.firsts, rows, side="right") - 1

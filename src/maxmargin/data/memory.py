@@ -16,6 +16,7 @@ import scipy.sparse as sp
 
 from maxmargin._core import core
 from maxmargin.data.mapped import Mapped
+from maxmargin.data.mapping import MappedParts
 
 
 @dataclass
@@ -25,7 +26,12 @@ class FeatureRows:
     core: Any  # core.Features
     offsets: np.ndarray  # rows of example i: offsets[i] .. offsets[i + 1]
     n_features: int
-    keep: list  # the arrays that the core reads
+    keep: Sequence  # the arrays that the core reads
+
+    def check(self) -> None:
+        """Refuse mapped files that were cut since, before the core reads them again."""
+        if isinstance(self.keep, MappedParts):
+            self.keep.check()
 
     def stacked(self) -> Any:
         """A copy of all rows as one float64 array, or one CSR matrix."""
@@ -75,9 +81,9 @@ def mapped_rows(X: Any, n_features: int | None, bias: float, names: str) -> Feat
     single = X.dtype == np.float32
     if not X.sparse:
         build = core.dense32 if single else core.dense64
-        built = build(X.parts, X.n_features, bias, True)
+        built = build(list(X.parts), X.n_features, bias, True)
         return FeatureRows(built, X.offsets, X.n_features, X.parts)
-    matrices, read = X.parts, core.sparse32 if single else core.sparse64
+    matrices, read = list(X.parts), core.sparse32 if single else core.sparse64
     arrays = [[getattr(m, name) for m in matrices] for name in ("data", "indices", "indptr")]
     built = read(*arrays, X.n_features, bias)
     if not (built.in_range and built.sorted):

@@ -2,7 +2,9 @@
 
 A file is opened in a folder for temporary files, unlinked at once, and mapped. Its pages belong to the
 system, which writes them back and takes them when it needs room; the space is free again when the last
-array that shows them is gone.
+array that shows them is gone. Its space is reserved before it is mapped: a full disk is an OSError, and does
+not end the process later. A disk that copies on write (btrfs, ZFS) may be full all the same when pages are
+written back; that cannot be found out here.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.io.files import reserve
+
 LEAST = 4096  # entries of a file, so that it can be mapped
 
 
@@ -20,23 +24,43 @@ class ScratchArray:
     """A one-dimensional array in an unnamed file, which grows at its end."""
 
     def __init__(self, dtype: Any, folder: Any = None):
-        self.dtype = np.dtype(dtype)
+        self.dtype, self.folder = np.dtype(dtype), folder
         self.file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed with this object
-        self.size = 0
+        self.size = self.bytes = 0
         self._map(LEAST)
 
     def __del__(self) -> None:
         if hasattr(self, "file"):
             self.file.close()  # maps of it stay valid
 
-    def _map(self, capacity: int) -> None:
-        self.file.truncate(capacity * self.dtype.itemsize)
+    def _map(self, least: int, wanted: int = 0) -> None:
+        """Map a longer file: of `wanted` entries where the disk has room for them, else of `least`."""
+        for capacity in (max(least, wanted), least):
+            needed = capacity * self.dtype.itemsize
+            try:
+                reserve(self.file.fileno(), self.bytes, needed)
+                break
+            except OSError as error:
+                self.file.truncate(self.bytes)
+                if capacity == least:
+                    raise self._no_room(needed, error) from error
+        self.bytes = needed
         self.mapped = np.memmap(self.file, dtype=self.dtype, mode="r+", shape=(capacity,))
+
+    def _no_room(self, needed: int, error: OSError) -> OSError:
+        folder = tempfile.gettempdir() if self.folder is None else str(self.folder)
+        return OSError(
+            error.errno,
+            f"a scratch file of {needed} bytes does not fit the disk ({error.strerror}): give another "
+            "folder, solvers.Streaming(scratch=...) or TMPDIR, or a larger cache_bytes, which leaves "
+            "less to the disk",
+            folder,
+        )
 
     def resize(self, size: int) -> None:
         """Make it longer; new entries are zero."""
         if size > len(self.mapped):
-            self._map(max(size, 2 * len(self.mapped)))
+            self._map(size, 2 * len(self.mapped))
         self.size = max(self.size, size)
 
     def append(self, values: np.ndarray) -> int:

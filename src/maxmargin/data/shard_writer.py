@@ -1,7 +1,7 @@
 """Writing a sharded data set: chunks in, files out, the manifest last.
 
 A shard is buffered in memory until it has ``shard_bytes``. Every file is made durable before the manifest
-names it. If anything fails, what was written is removed and no manifest appears.
+names it. If anything fails, what was written is removed and no manifest appears; see ``shard_folder``.
 """
 
 from __future__ import annotations
@@ -19,17 +19,16 @@ from maxmargin.data.labels import as_array
 from maxmargin.data.manifest import (
     DTYPES,
     KINDS,
-    NAME,
     TREES,
     FileEntry,
     Manifest,
     Shard,
-    ShardError,
-    file_name,
-    write_manifest,
 )
 from maxmargin.data.mapped import Mapped, MappedRows, row_slice
+from maxmargin.data.mapping import ShardError
 from maxmargin.data.memory import as_csr, as_dense, float_type
+from maxmargin.data.shard_folder import ShardFolder
+from maxmargin.io.fields import short
 
 SHARD_BYTES = 64 * 2**20
 
@@ -43,7 +42,7 @@ class ShardWriter:
     kind : "rows" (an example is a row with a label), "sequences" (a matrix with a label for each row) or
         "trees" (a sentence with a tree)
     shard_bytes : int, about so many bytes of features a shard
-    overwrite : bool, replace a data set that is there
+    overwrite : bool, replace a data set that is there; it stays until the new one is whole
     dtype : float32, float64 or None, which takes the type of the first examples
     grow : bool, sparse rows may have more columns than those before them
     """
@@ -77,10 +76,9 @@ class ShardWriter:
         self.labelled: bool | None = None
         self.codes: dict[Any, int] = {}
         self.shards: list[Shard] = []
-        self.written: list[Path] = []
         self.examples = 0
         self._empty()
-        self._enter_folder(overwrite)
+        self.place = ShardFolder(self.folder, overwrite)
 
     def _empty(self) -> None:
         """Begin a new shard."""
@@ -88,16 +86,6 @@ class ShardWriter:
         self.labels: list[np.ndarray] = []
         self.lengths: list[int] = []
         self.buffered = 0
-
-    def _enter_folder(self, overwrite: bool) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        manifest = self.folder / NAME
-        if manifest.exists() and not overwrite:
-            raise ShardError(f"{self.folder} holds a data set already; overwrite=True replaces it")
-        # Without its manifest the old data set is no longer whole, whatever happens from here on.
-        manifest.unlink(missing_ok=True)
-        for old in self.folder.glob("shard-[0-9]*.*"):
-            old.unlink()
 
     def __enter__(self) -> ShardWriter:
         return self
@@ -109,9 +97,8 @@ class ShardWriter:
             self.abandon()
 
     def abandon(self) -> None:
-        """Remove what was written."""
-        for path in self.written:
-            path.unlink(missing_ok=True)
+        """Remove what was written; a data set that was there stays."""
+        self.place.abandon()
 
     # Taking examples
 
@@ -196,6 +183,10 @@ class ShardWriter:
         fine = label is None or isinstance(label, str | int | float | bool)
         if not fine or label != label or label in (np.inf, -np.inf):
             raise ValueError(f"Y: labels must be texts, finite numbers or None, got {label!r}")
+        if isinstance(label, int) and not -(2**63) <= label < 2**63:
+            raise ValueError(f"Y: whole numbers must have at most 64 bits, got {short(label)}")
+        if isinstance(label, str) and label[-1:] == "\0":
+            raise ValueError(f"Y: a text must not end in a NUL character, got {short(label)}")
 
     # Writing
 
@@ -228,8 +219,7 @@ class ShardWriter:
 
     def _write(self, shard: int, part: str, array: np.ndarray) -> FileEntry:
         """One file, on the disk when this returns."""
-        path = self.folder / file_name(shard, part)
-        self.written.append(path)
+        path = self.place.new_file(shard, part)
         content = memoryview(np.ascontiguousarray(array)).cast("B") if array.size else b""
         try:
             with open(path, "wb") as file:
@@ -238,17 +228,28 @@ class ShardWriter:
                 os.fsync(file.fileno())
         except OSError as error:
             self.abandon()
-            raise ShardError(f"cannot write {path}: {error}") from error
+            raise ShardError(
+                f"cannot write {path}: {error}; what was written is removed, and a data set that was there "
+                "is as it was"
+            ) from error
         return FileEntry(array.nbytes, hashlib.sha256(content).hexdigest())
 
     def close(self) -> None:
-        """Write what is buffered, and then the manifest."""
-        if self.buffer:
-            self._flush()
-        if not self.shards:
-            raise ShardError(f"{self.folder}: no examples were given")
+        """Write what is buffered, and then the manifest; a data set that was there goes."""
+        try:
+            self.place.check()
+            if self.buffer:
+                self._flush()
+            if not self.shards:
+                raise ShardError(f"{self.folder}: no examples were given")
+            self.place.install(self._manifest())
+        except BaseException:
+            self.abandon()
+            raise
+
+    def _manifest(self) -> Manifest:
         assert self.dtype is not None
-        manifest = Manifest(
+        return Manifest(
             kind=self.kind,
             layout=self._layout(),
             dtype=self.dtype.newbyteorder("<").str,
@@ -256,12 +257,8 @@ class ShardWriter:
             labels=self._label_state(),
             attributes=self.attributes,
             shards=self.shards,
+            generation=self.place.generation,
         )
-        try:
-            write_manifest(self.folder, manifest)
-        except OSError as error:
-            self.abandon()
-            raise ShardError(f"cannot write {self.folder / NAME}: {error}") from error
 
     def _layout(self) -> str:
         return "csr" if self.sparse else "dense"

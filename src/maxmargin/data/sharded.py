@@ -14,16 +14,9 @@ from typing import Any
 import numpy as np
 
 from maxmargin.data.labels import CodedLabels, CodedSequences
-from maxmargin.data.manifest import (
-    TREES,
-    Manifest,
-    Shard,
-    ShardError,
-    coded,
-    file_name,
-    read_manifest,
-)
+from maxmargin.data.manifest import TREES, Manifest, Shard, coded, read_manifest
 from maxmargin.data.mapped import MappedRows, MappedSequences, csr_of
+from maxmargin.data.mapping import MappedParts, ShardError, map_file
 from maxmargin.data.scratch import spilled
 from maxmargin.data.tree_shards import open_trees
 
@@ -51,7 +44,8 @@ class ShardedDataset:
         if self.manifest.kind == TREES:
             self.X, self.Y = open_trees(self)
             return
-        parts = [self._features(k, shard) for k, shard in enumerate(self.manifest.shards)]
+        shards = enumerate(self.manifest.shards)
+        parts = MappedParts(self._features(k, shard) for k, shard in shards)
         codes = self._codes()
         if self.manifest.kind == "rows":
             self.X = MappedRows(parts, self.manifest.features)
@@ -83,7 +77,7 @@ class ShardedDataset:
 
     def path(self, shard: int, part: str) -> Path:
         """A file of a shard."""
-        return self.folder / file_name(shard, part)
+        return self.folder / self.manifest.file_name(shard, part)
 
     def _check_files(self, k: int, shard: Shard, verify: bool) -> None:
         for part, entry in shard.files.items():
@@ -97,10 +91,7 @@ class ShardedDataset:
                 raise ShardError(f"{path}: its content has changed; the checksum does not fit")
 
     def _map(self, k: int, part: str, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
-        """A file as a read-only array; an empty one cannot be mapped."""
-        if 0 in shape:
-            return np.empty(shape, dtype=dtype)
-        return np.asarray(np.memmap(self.path(k, part), dtype=dtype, mode="r", shape=shape))
+        return map_file(self.path(k, part), dtype, shape)
 
     def _features(self, k: int, shard: Shard) -> Any:
         m = self.manifest
@@ -109,11 +100,11 @@ class ShardedDataset:
         data = self._map(k, "data", m.dtype, (shard.entries,))
         indices = self._map(k, "indices", "<i4", (shard.entries,))
         indptr = self._map(k, "indptr", "<i4", (shard.rows + 1,))
-        if indptr[0] != 0 or indptr[-1] != shard.entries or (np.diff(indptr) < 0).any():
+        if indptr[0] != 0 or indptr[-1] != shard.entries or (indptr[1:] < indptr[:-1]).any():
             raise ShardError(f"{self.path(k, 'indptr')}: the row pointers do not fit the entries")
         return csr_of(data, indices, indptr, (shard.rows, m.features))
 
-    def _codes(self) -> list[np.ndarray] | None:
+    def _codes(self) -> MappedParts | None:
         if self.manifest.labels is None:
             return None
         most, parts = len(self.manifest.labels["classes"]), []
@@ -122,7 +113,7 @@ class ShardedDataset:
             if part.min() < 0 or part.max() >= most:
                 raise ShardError(f"{self.path(k, 'codes')} holds a code outside the {most} labels")
             parts.append(part)
-        return parts
+        return MappedParts(parts)
 
     def _offsets(self) -> np.ndarray:
         """Rows where the sequences begin, over all shards; in a file of their own, since they are many."""
@@ -133,7 +124,7 @@ class ShardedDataset:
         yield np.zeros(1, np.int64)
         for k, shard in enumerate(self.manifest.shards):
             own = self._map(k, "offsets", "<i8", (shard.examples + 1,))
-            if own[0] != 0 or own[-1] != shard.rows or (np.diff(own) < 1).any():
+            if own[0] != 0 or own[-1] != shard.rows or (own[1:] <= own[:-1]).any():
                 raise ShardError(f"{self.path(k, 'offsets')}: the offsets do not fit the rows")
             yield own[1:] + total
             total += shard.rows

@@ -102,7 +102,7 @@ def bytes_a_row(X: Any) -> float:
     rows = max(1, int(X.firsts[-1]))
     if not X.sparse:
         return float(X.n_features * X.dtype.itemsize)
-    return sum(part.nnz for part in X.parts) * (4.0 + X.dtype.itemsize) / rows
+    return X.nnz * (4.0 + X.dtype.itemsize) / rows
 
 
 class Chunks:

@@ -16,8 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.data.manifest import Shard, ShardError, file_name
+from maxmargin.data.manifest import Shard
+from maxmargin.data.mapping import MappedParts, ShardError
 from maxmargin.data.shard_writer import SHARD_BYTES, ShardWriter
+from maxmargin.data.text import numbered_lines, readable
 from maxmargin.data.trees import Tree, TreeError, as_tree, clean, read_trees, write_trees
 
 
@@ -108,7 +110,7 @@ def brackets(tree: Tree, words: list[str]) -> str:
 class MappedTexts(Sequence):
     """Texts in mapped files, by offsets; an item is decoded and made when it is asked for."""
 
-    def __init__(self, parts: list[np.ndarray], starts: list[np.ndarray], paths: list[Path]):
+    def __init__(self, parts: Sequence[np.ndarray], starts: list[np.ndarray], paths: list[Path]):
         self.parts, self.starts, self.paths = parts, starts, paths
         self.firsts = np.cumsum([0, *(len(own) - 1 for own in starts)])
 
@@ -150,19 +152,19 @@ def open_trees(data: Any) -> tuple[MappedSentences, MappedTrees | None]:
     """X and Y of a ``ShardedDataset`` of trees."""
     shards = data.manifest.shards
     if len({shard.entries == 0 for shard in shards}) > 1:
-        raise ShardError("some shards have trees, others none")
+        raise ShardError(f"{data.folder}: some shards have trees, others none")
 
     def texts(kind: Any, text: str, starts: str, sizes: list[int]) -> Any:
         parts, firsts, paths = [], [], []
         for k, (shard, size) in enumerate(zip(shards, sizes, strict=True)):
             own = np.array(data._map(k, starts, "<i8", (shard.examples + 1,)))
-            if own[0] != 0 or own[-1] != size or (np.diff(own) < 1).any():
-                path = data.folder / file_name(k, starts)
+            if own[0] != 0 or own[-1] != size or (own[1:] <= own[:-1]).any():
+                path = data.path(k, starts)
                 raise ShardError(f"{path}: the offsets do not fit the {size} bytes of text")
             parts.append(data._map(k, text, "|u1", (size,)))
             firsts.append(own)
-            paths.append(data.folder / file_name(k, text))
-        return kind(parts, firsts, paths)
+            paths.append(data.path(k, text))
+        return kind(MappedParts(parts), firsts, paths)
 
     X = texts(MappedSentences, "data", "offsets", [shard.rows for shard in shards])
     if shards[0].entries == 0:
@@ -174,16 +176,15 @@ def penn_trees(path: Path, top: str | None) -> Iterator[Tree]:
     """The trees of a file in brackets, one by one: the file is never in memory as a whole."""
     buffered: list[str] = []
     depth, began = 0, 1
-    with open(path, encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
-            if depth == 0 and (not line.strip() or line.lstrip()[0] in "#%;"):
-                continue
-            began = number if not buffered else began
-            buffered.append(line)
-            depth += line.count("(") - line.count(")")
-            if depth <= 0:
-                yield from parsed(path, began, buffered, top)
-                buffered, depth = [], 0
+    for number, line in numbered_lines(path):
+        if depth == 0 and (not line.strip() or line.lstrip()[0] in "#%;"):
+            continue
+        began = number if not buffered else began
+        buffered.append(line)
+        depth += line.count("(") - line.count(")")
+        if depth <= 0:
+            yield from parsed(path, began, buffered, top)
+            buffered, depth = [], 0
     if buffered:
         yield from parsed(path, began, buffered, top)
 
@@ -214,10 +215,10 @@ def trees_to_shards(
     cleaned : bool
         Drop traces, function tags and unary loops (``data.trees.clean``); trees of which nothing is left go.
     """
-    single = isinstance(paths, str | Path)
+    sources = [readable(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
     with TreeShardWriter(folder, "trees", shard_bytes, overwrite) as writer:
-        for path in [paths] if single else paths:
-            for tree in penn_trees(Path(path), top):
+        for path in sources:
+            for tree in penn_trees(path, top):
                 kept = clean(tree) if cleaned else tree
                 if kept is not None:
                     writer.add(None, kept)

@@ -1,16 +1,14 @@
 """Model files: safetensors (plain numbers) with a JSON header (plain text). Nothing in them is executed.
 
 The header names the format and its version, the estimator, its parameters and the model's state; a
-checksum over the numbers and the header guards against changes. Files are written whole or not at all:
-to a temporary file beside the target, which then takes its place.
+checksum over the numbers and the header guards against changes, not against an author who means harm: every
+size that the header declares is compared with what is there. Files are written whole or not at all.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +16,27 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as encode
 
+from maxmargin.io.fields import FieldError, entries_of, parse_json, short
+from maxmargin.io.files import write_whole
+
 FORMAT = "maxmargin-model"
 VERSION = 1
+# What the reader of safetensors raises for bytes that are none, or for types that NumPy does not have.
+DAMAGE = (
+    SafetensorError,
+    OSError,
+    UnicodeError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    KeyError,
+    MemoryError,
+    OverflowError,
+)
 
 
 class ModelFileError(ValueError):
-    """A file that is no model file, or a damaged or a newer one."""
+    """A file that is not a model file, or a damaged or a newer one."""
 
 
 def plain_number(value: Any) -> Any:
@@ -57,18 +70,11 @@ def write(path: Any, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> N
     target = Path(path).resolve()
     if target.exists() and not target.is_file():
         raise ValueError(f"save: {path} exists and is no regular file")
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
     try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.umask(mask := os.umask(0))
-        os.chmod(temporary, 0o666 & ~mask)
-        os.replace(temporary, target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+        write_whole(target, content)
+    except OSError as error:
+        told = f"save: cannot write {len(content)} bytes: {error.strerror or error}"
+        raise OSError(error.errno, told, str(target)) from error
 
 
 def read(path: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -79,24 +85,25 @@ def read(path: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         with safe_open(str(path), framework="numpy") as stream:
             metadata = stream.metadata() or {}
             if metadata.get("format") != FORMAT:
-                raise ModelFileError(f"{path} is no maxmargin model file")
+                raise ModelFileError(f"{path} is not a maxmargin model file")
             check_version(path, metadata.get("version", ""))
             arrays = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, UnicodeDecodeError, TypeError, AttributeError) as error:
-        raise ModelFileError(f"{path} is damaged or no model file: {error}") from None
+    except ModelFileError:
+        raise
+    except DAMAGE as error:
+        raise ModelFileError(f"{path} is damaged or not a model file: {error}") from error
     text = metadata.get("header", "")
     if digest(arrays, text) != metadata.get("sha256"):
         raise ModelFileError(f"{path} is damaged: its content does not fit its checksum")
     try:
-        header = json.loads(text)
-    except json.JSONDecodeError:
-        raise ModelFileError(f"{path} is damaged: its header is no JSON") from None
-    return header, arrays
+        return entries_of(parse_json(text), "the header"), arrays
+    except FieldError as error:
+        raise ModelFileError(f"{path} is damaged: its header is wrong: {error}") from error
 
 
 def check_version(path: Any, version: str) -> None:
     """Refuse a file of a later format."""
-    if not version.isdigit() or int(version) > VERSION:
+    if version not in [str(known) for known in range(1, VERSION + 1)]:
         raise ModelFileError(
-            f"{path} has format version {version or '?'}; this version of maxmargin reads up to {VERSION}"
+            f"{path} has format version {short(version)}; this version of maxmargin reads up to {VERSION}"
         )

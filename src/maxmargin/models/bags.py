@@ -20,6 +20,7 @@ import numpy as np
 
 from maxmargin.data.labels import LabelSet
 from maxmargin.data.memory import FeatureRows, feature_rows
+from maxmargin.io.fields import MOST_FEATURES, FieldError, bias_of, choice, count
 from maxmargin.models.base import check_bias, check_lengths
 from maxmargin.models.groups import GroupExamples
 from maxmargin.models.latent import Latent
@@ -173,6 +174,11 @@ class Bags(Latent):
 
     @classmethod
     def from_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> Bags:
-        model = cls(state["bias"], state["start"])
-        model._settle_bags(LabelSet.from_state(state), int(state["n_features"]))
+        model, labels = (
+            cls(bias_of(state), choice(state, "start", STARTS)),
+            LabelSet.from_state(state),
+        )
+        if len(labels) != 2:
+            raise FieldError(f"a model of bags has 2 labels, got {len(labels)}")
+        model._settle_bags(labels, count(state, "n_features", 0, MOST_FEATURES))
         return model

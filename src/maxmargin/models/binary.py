@@ -17,6 +17,7 @@ import numpy as np
 from maxmargin._core import core
 from maxmargin.data.labels import LabelSet
 from maxmargin.data.memory import FeatureRows
+from maxmargin.io.fields import MOST_FEATURES, FieldError, bias_of, count, entries_of, table
 from maxmargin.losses import (
     Costs,
     SampleLoss,
@@ -168,15 +169,15 @@ class Binary(FlatModel):
     def from_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> Binary:
         labels = LabelSet.from_state(state)
         if len(labels) != 2:
-            raise ValueError("its labels are not two")
+            raise FieldError(f"a binary model has 2 labels, got {len(labels)}")
         if "loss" in state:
-            model = cls(saved_sample_loss(state["loss"]), state["bias"])
+            model = cls(saved_sample_loss(entries_of(state["loss"], "loss")), bias_of(state))
         else:
-            costs = saved_costs(arrays["cost"], 2)
-            model = cls(ZeroOne() if costs is None else Costs(costs), state["bias"])
+            costs = saved_costs(table(arrays, "cost", np.float64, 2, 2))
+            model = cls(ZeroOne() if costs is None else Costs(costs), bias_of(state))
             model.cost_ = arrays["cost"]
         model.labels_, model.classes_ = labels, labels.classes
-        model.n_features_ = state["n_features"]
+        model.n_features_ = count(state, "n_features", 0, MOST_FEATURES)
         model._measure()
         return model
 

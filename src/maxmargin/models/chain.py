@@ -23,6 +23,16 @@ from maxmargin.data.labels import CodedSequences, LabelSet, plain
 from maxmargin.data.mapped import Mapped
 from maxmargin.data.memory import FeatureRows, feature_rows
 from maxmargin.data.store import table_bytes
+from maxmargin.io.fields import (
+    MOST_FEATURES,
+    FieldError,
+    bias_of,
+    count,
+    field_of,
+    flag,
+    table,
+    texts,
+)
 from maxmargin.losses import Hamming, cost_of, mistake_costs, saved_costs, sequence_loss
 from maxmargin.models.base import (
     CompiledExamples,
@@ -264,15 +274,23 @@ class Chain(Model):
     @classmethod
     def from_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> Chain:
         labels = LabelSet.from_state(state)
-        loss = Hamming(costs=saved_costs(arrays["cost"], len(labels)), mean=state["mean"])
-        model = cls(loss, state["bias"], state["start"], state["end"])
+        check_classes(labels.classes)
+        if len(labels) > MOST_LABELS:
+            raise FieldError(f"a chain has at most {MOST_LABELS} labels, got {len(labels)}")
+        matrix = field_of(arrays, "cost").ndim > 1  # else a cost for each label
+        shape = (len(labels),) * (1 + matrix)
+        loss = Hamming(saved_costs(table(arrays, "cost", np.float64, *shape)), flag(state, "mean"))
+        model = cls(loss, bias_of(state), flag(state, "start"), flag(state, "end"))
         model.labels_, model.classes_, model.cost_ = labels, labels.classes, arrays["cost"]
         model.hamming_ = loss
         model.vocabulary_ = None
-        if state["attributes"] is not None:
+        model.n_features_ = count(state, "n_features", 0, MOST_FEATURES)
+        if field_of(state, "attributes") is not None:
+            names = texts(state, "attributes")
+            if len(names) != model.n_features_:
+                raise FieldError(f"{len(names)} attributes, but {model.n_features_} features")
             model.vocabulary_ = Vocabulary()
-            model.vocabulary_.index = {name: j for j, name in enumerate(state["attributes"])}
-        model.n_features_ = state["n_features"]
+            model.vocabulary_.index = {name: j for j, name in enumerate(names)}
         model._measure()
         return model
 

@@ -26,6 +26,18 @@ from typing import Any, ClassVar
 import numpy as np
 
 from maxmargin.data.labels import LabelSet
+from maxmargin.io.fields import (
+    MOST_FEATURES,
+    FieldError,
+    bias_of,
+    count,
+    field_of,
+    flag,
+    is_whole,
+    list_of,
+    short,
+    table,
+)
 from maxmargin.losses import Hamming, cost_of, mistake_costs, saved_costs, sequence_loss
 from maxmargin.models.base import Model, check_bias, check_classes, check_lengths, no_cost
 from maxmargin.models.constraints import Graph, of_each
@@ -39,6 +51,7 @@ from maxmargin.models.graph_input import (
     type_names,
     width_of,
 )
+from maxmargin.models.saved_graph import saved_method, saved_pairs, saved_types
 
 KINDS = ("full", "symmetric", "diagonal", "potts")
 MOST_LABELS = 65_535  # a kept labelling has two bytes a node
@@ -357,23 +370,25 @@ class FactorGraph(GraphModel):
 
     @classmethod
     def from_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> FactorGraph:
-        types = LabelSet.from_state(state["types"])
-        sets = [LabelSet.from_state(own) for own in state["labels"]]
-        names = types.classes.tolist()
-        pairs = [(int(a), int(b)) for a, b, _ in state["pairwise"]]
-        costs = [saved_costs(arrays[f"cost{t}"], len(own)) for t, own in enumerate(sets)]
-        plain = all(cost is None for cost in costs)
-        given: Any = {name: arrays[f"cost{t}"] for t, name in enumerate(names)}
-        given = None if plain else given[names[0]] if len(names) == 1 else given
-        kinds: Any = {(names[a], names[b]): kind for a, b, kind in state["pairwise"]}
-        kinds = state["pairwise"][0][2] if len(names) == 1 else kinds
-        loss = Hamming(costs=given, mean=state["mean"])
-        model = cls(kinds, loss, state["bias"], state["inference"], state["iterations"])
-        check_bias(model.bias)
-        model.check_inference()
-        model.types_, model.label_sets_, model.pairs_ = types, sets, pairs
-        model.n_features_ = [int(d) for d in state["n_features"]]
-        model.n_edge_features_ = state["n_edge_features"]
+        types, sets = saved_types(state, MOST_LABELS)
+        names, pairs = types.classes.tolist(), saved_pairs(state, len(types), KINDS)
+        shapes = [(len(own), len(own)) for own in sets]
+        tables = [table(arrays, f"cost{t}", np.float64, *k) for t, k in enumerate(shapes)]
+        plain = all(saved_costs(cost) is None for cost in tables)
+        given: Any = None if plain else dict(zip(names, tables, strict=True))
+        kinds: Any = {(names[a], names[b]): kind for a, b, kind in pairs}
+        if len(names) == 1:
+            kinds, given = pairs[0][2], None if plain else tables[0]
+        loss = Hamming(given, flag(state, "mean"))
+        model = cls(kinds, loss, bias_of(state), *saved_method(state))
+        model.types_, model.label_sets_ = types, sets
+        model.pairs_ = [(a, b) for a, b, _ in pairs]
+        widths = list_of(state, "n_features")
+        if len(widths) != len(types) or not all(is_whole(d, 0, MOST_FEATURES) for d in widths):
+            raise FieldError(f"n_features must be {len(types)} whole numbers, got {short(widths)}")
+        model.n_features_, model.n_edge_features_ = widths, None
+        if field_of(state, "n_edge_features") is not None:
+            model.n_edge_features_ = count(state, "n_edge_features", 1, MOST_FEATURES)
         model._set_losses()
         model._measure()
         return model

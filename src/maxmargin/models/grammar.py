@@ -22,6 +22,7 @@ import numpy as np
 from maxmargin._core import core
 from maxmargin.data.spans import matches, shown
 from maxmargin.data.trees import Tree, as_tree
+from maxmargin.io.fields import FieldError, count, field_of, table, texts
 from maxmargin.models.base import CompiledExamples, Model, check_lengths
 from maxmargin.models.lexicon import UNKNOWN, Lexicon
 from maxmargin.models.rules import Rules, check_tree, derive
@@ -268,25 +269,28 @@ class Grammar(Model):
 
     @classmethod
     def from_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> Grammar:
-        model = cls(state["loss"], state["horizontal"], state["rare"], state["top"])
+        options = (field_of(state, name) for name in ("loss", "horizontal", "rare", "top"))
+        model = cls(*options)
         model._check_parameters()
-        ends = np.cumsum(arrays["chain_lengths"])
-        chains = [tuple(c) for c in map(np.ndarray.tolist, np.split(arrays["chains"], ends[:-1]))]
-        chains = chains if len(ends) else []
+        chains = saved_chains(arrays)
         pairs = {pair for chain in chains for pair in pairwise(chain)}
-        model.lexicon_ = Lexicon(state["words"], state["signatures"])
+        model.lexicon_ = Lexicon(texts(state, "words"), texts(state, "signatures"))
+        symbols, terminals = texts(state, "symbols"), len(model.lexicon_)
+        reals = count(state, "reals", 1, len(symbols))
+        lexical = table(arrays, "lexical", np.int32, -1, 2)
+        # A word without a rule could not even be part of a flat tree.
+        if UNKNOWN not in state["signatures"] or len(np.unique(lexical[:, 0])) != terminals:
+            raise FieldError("the lexical rules do not fit the words and signatures")
         rules = Rules(
-            check_names(state["symbols"]),
-            int(state["reals"]),
-            [tuple(rule) for rule in arrays["binary"].tolist()],
+            symbols,
+            reals,
+            [tuple(rule) for rule in table(arrays, "binary", np.int32, -1, 3).tolist()],
             sorted(pairs),
             chains,
-            [tuple(rule) for rule in arrays["lexical"].tolist()],
-            arrays["roots"].tolist(),
-            len(model.lexicon_),
+            [tuple(rule) for rule in lexical.tolist()],
+            table(arrays, "roots", np.int64, reals).tolist(),
+            terminals,
         )
-        if len(rules.roots) != rules.reals or UNKNOWN not in model.lexicon_.signatures:
-            raise ValueError("its symbols do not fit its rules")
         model._take(rules)
         return model
 
@@ -297,11 +301,14 @@ def check_count(name: str, value: Any, also: str = "") -> None:
         raise ValueError(f"{name} must be {also}a whole number of at least 0, got {value!r}")
 
 
-def check_names(names: list[str]) -> list[str]:
-    """Distinct strings from a file."""
-    if not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
-        raise ValueError("its symbols are not distinct names")
-    return names
+def saved_chains(arrays: dict[str, np.ndarray]) -> list[tuple[int, ...]]:
+    """Unary chains from a file."""
+    symbols = table(arrays, "chains", np.int32, -1)
+    lengths = table(arrays, "chain_lengths", np.int32, -1).astype(np.int64)
+    if (lengths < 2).any() or lengths.sum() != len(symbols):
+        raise FieldError(f"the lengths of the chains do not fit their {len(symbols)} symbols")
+    ends = np.cumsum(lengths)
+    return [tuple(symbols[b - n : b].tolist()) for b, n in zip(ends, lengths, strict=True)]
 
 
 @contextmanager

@@ -16,6 +16,7 @@ import scipy.sparse as sp
 
 from maxmargin._core import core
 from maxmargin.data.memory import FeatureRows, feature_rows
+from maxmargin.io.fields import MOST_FEATURES, FieldError, bias_of, count, number
 from maxmargin.models.base import CompiledExamples, Model, Written, check_bias, check_lengths
 
 
@@ -151,7 +152,7 @@ class Groups(RowModel):
     @classmethod
     def from_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> Groups:
         model = cls()
-        model._measure(state["n_features"])
+        model._measure(count(state, "n_features", 0, MOST_FEATURES))
         return model
 
 
@@ -201,6 +202,8 @@ class Regression(RowModel):
 
     @classmethod
     def from_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> Regression:
-        model = cls(state["epsilon"], state["bias"])
-        model._measure(state["n_features"])
+        if number(state, "epsilon") < 0:
+            raise FieldError(f"epsilon must be at least 0, got {state['epsilon']}")
+        model = cls(state["epsilon"], bias_of(state))
+        model._measure(count(state, "n_features", 0, MOST_FEATURES))
         return model

@@ -19,6 +19,20 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 
 from maxmargin.data.memory import matrix_rows
+from maxmargin.io.fields import (
+    MOST,
+    FieldError,
+    check_names,
+    choice,
+    count,
+    entries_of,
+    field_of,
+    is_whole,
+    list_of,
+    number,
+    short,
+    table,
+)
 from maxmargin.models.base import Examples, Model, check_lengths
 from maxmargin.models.binary import Binary
 from maxmargin.models.chain import Chain
@@ -257,22 +271,23 @@ class Kernel(Model):
     @classmethod
     def from_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> Kernel:
         own = {n[len("base.") :]: a for n, a in arrays.items() if n.startswith("base.")}
-        base = BASES[state["base"]["kind"]].from_state(state["base"], own)
-        model = cls(base, *state["options"], *state["rank"])
+        inner = entries_of(field_of(state, "base"), "base")
+        base: Any = BASES[choice(inner, "kind", tuple(BASES))].from_state(inner, own)
+        known, tables = base.state()
+        check_names(inner, {"kind", *known}, "base")
+        check_names(own, tables, "base")
+        model = cls(base, *saved_options(state))
         model._check()
-        shape = tuple(state["shape"])
+        shape = saved_shape(state, base.n_features_)
         model.centres_ = saved_rows(arrays, shape)
-        if shape[1] != base.n_features_:
-            raise ValueError("its centres do not fit its model")
         constant = 0.0 if base.bias is None or model.rank is not None else float(base.bias) ** 2
         gamma = resolve_gamma(model.gamma, model.centres_)
         model.kernel_ = KernelFunction(model.kernel, gamma, model.degree, model.coef0, constant)
         model.base_, model.basis_ = base, None
         if model.rank is not None:
-            factor = arrays["factor"]
-            fine = factor.dtype == np.float64 and factor.shape == (shape[0],) * 2
-            if not fine or not np.isfinite(factor).all() or (np.diagonal(factor) <= 0).any():
-                raise ValueError("its factor is no Cholesky factor of its centres")
+            factor = table(arrays, "factor", np.float64, shape[0], shape[0])
+            if (np.diagonal(factor) <= 0).any():
+                raise FieldError("the factor is not a Cholesky factor of the centres")
             model.basis_ = Basis(model.centres_, factor, float("nan"))
         model._measure()
         return model
@@ -291,12 +306,39 @@ def check_whole(name: str, value: Any, none: bool = False) -> None:
 def saved_rows(arrays: dict[str, np.ndarray], shape: tuple[int, ...]) -> Any:
     """Centres read from a file; refuses what is no matrix of finite numbers of this shape."""
     if "centres" in arrays:
-        rows = values = arrays["centres"]
-    else:
-        parts = [arrays[f"centres.{name}"] for name in ("data", "indices", "indptr")]
-        rows = sp.csr_matrix(tuple(parts), shape=shape)
-        rows.check_format(full_check=True)
-        values = rows.data
-    if rows.shape != shape or values.dtype != np.float64 or not np.isfinite(values).all():
-        raise ValueError("its centres are no matrix of numbers")
+        return table(arrays, "centres", np.float64, *shape)
+    values, parts = table(arrays, "centres.data", np.float64, -1), []
+    for name in ("centres.indices", "centres.indptr"):
+        kind = field_of(arrays, name).dtype
+        parts.append(table(arrays, name, np.int64 if kind == np.int64 else np.int32, -1))
+    if len(parts[0]) != len(values) or len(parts[1]) != shape[0] + 1:
+        raise FieldError("the centres do not have the length that their shape asks for")
+    rows = sp.csr_matrix((values, *parts), shape=shape)
+    rows.check_format(full_check=True)
     return rows
+
+
+def saved_options(state: dict[str, Any]) -> list[Any]:
+    """Parameters from a file, in the order of ``Kernel``."""
+    found = [list_of(state, "options"), list_of(state, "rank")]
+    if [len(part) for part in found] != [4, 4]:
+        raise FieldError("options and rank must have 4 entries each")
+    named = dict(zip(("kernel", "gamma", "degree", "coef0"), found[0], strict=True))
+    named |= dict(zip(("rank", "basis", "cache_bytes", "random_state"), found[1], strict=True))
+    choice(named, "kernel", KERNELS)
+    choice(named, "basis", CHOICES)
+    for name in ("degree", "coef0", *(["gamma"] if named["gamma"] is not None else [])):
+        number(named, name)
+    count(named, "cache_bytes", 1)
+    for name, least in (("rank", 1), ("random_state", 0)):
+        if named[name] is not None:
+            count(named, name, least)
+    return list(named.values())
+
+
+def saved_shape(state: dict[str, Any], n_features: int) -> tuple[int, int]:
+    """Rows and columns of the centres, from a file."""
+    shape = list_of(state, "shape")
+    if len(shape) != 2 or not is_whole(shape[0], 1, MOST) or shape[1] != n_features:
+        raise FieldError(f"shape must be rows and {n_features} columns, got {short(shape)}")
+    return shape[0], shape[1]

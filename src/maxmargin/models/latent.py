@@ -20,12 +20,14 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.cluster import KMeans
 
+from maxmargin.io.fields import FieldError, choice, is_whole, list_of
 from maxmargin.losses import Costs, cost_of
 from maxmargin.models.base import Examples, Model, check_protocol
 from maxmargin.models.multiclass import Multiclass
 from maxmargin.models.python import bind_model
 
 STARTS = ("k-means", "random")
+MOST_PARTS = 2**14  # of all classes: their costs take 2 GiB
 
 
 class Latent(Model):
@@ -160,10 +162,17 @@ class Latent(Model):
 
     @classmethod
     def from_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> Latent:
-        base, counts = Multiclass.from_state(state, arrays), state["parts"]
-        if len(counts) != len(base.classes_) or not all(type(c) is int and c > 0 for c in counts):
-            raise ValueError("its parts do not fit its classes")
-        model = cls(base, dict(zip(base.classes_.tolist(), counts, strict=True)), state["start"])
+        base, counts = Multiclass.from_state(state, arrays), list_of(state, "parts")
+        weights, width = arrays["w"].size, base.n_features_ + (base.bias is not None)
+        fits = len(counts) == len(base.classes_) and all(is_whole(c, 1, weights) for c in counts)
+        rows = sum(counts) if fits else 0
+        # The matrix of costs is not in the file: no more of it than memory for the weights explains.
+        if not fits or rows * width != weights or rows > max(MOST_PARTS, 64 * width):
+            raise FieldError(
+                f"the parts do not fit {len(base.classes_)} classes, {weights} weights"
+            )
+        start = choice(state, "start", STARTS)
+        model = cls(base, dict(zip(base.classes_.tolist(), counts, strict=True)), start)
         model._settle(base, counts)
         return model
 

@@ -14,8 +14,9 @@ import numpy as np
 from maxmargin._core import core
 from maxmargin.data.labels import LabelSet
 from maxmargin.data.memory import FeatureRows
+from maxmargin.io.fields import MOST_FEATURES, bias_of, count, table
 from maxmargin.losses import Costs, ZeroOne, cost_of, flat_loss, mistake_costs, saved_costs
-from maxmargin.models.base import Written, no_cost
+from maxmargin.models.base import Written, check_classes, no_cost
 from maxmargin.models.flat import FlatExamples, FlatModel
 
 MOST_WRITTEN = 2**27  # multipliers: above, those of kept outputs alone are stored
@@ -104,10 +105,11 @@ class Multiclass(FlatModel):
     @classmethod
     def from_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> Multiclass:
         labels = LabelSet.from_state(state)
-        costs = saved_costs(arrays["cost"], len(labels))
-        model = cls(ZeroOne() if costs is None else Costs(costs), state["bias"])
+        check_classes(labels.classes)
+        costs = saved_costs(table(arrays, "cost", np.float64, len(labels), len(labels)))
+        model = cls(ZeroOne() if costs is None else Costs(costs), bias_of(state))
         model.labels_, model.classes_, model.cost_ = labels, labels.classes, arrays["cost"]
-        model.n_features_ = state["n_features"]
+        model.n_features_ = count(state, "n_features", 0, MOST_FEATURES)
         model._measure()
         return model
 

@@ -19,12 +19,14 @@ import scipy.sparse as sp
 
 from maxmargin.data.labels import LabelSet, plain
 from maxmargin.data.memory import feature_rows
+from maxmargin.io.fields import MOST_FEATURES, FieldError, bias_of, count, flag, table
 from maxmargin.losses import Hamming, cost_matrix, saved_costs, sequence_loss
 from maxmargin.models.base import check_bias, check_lengths
 from maxmargin.models.constraints import Graph, of_each
 from maxmargin.models.factor_graph import GraphModel
 from maxmargin.models.factors import Bank, EdgeType, Factors, GraphExamples, NodeType, Shape
 from maxmargin.models.graph_input import is_forest
+from maxmargin.models.saved_graph import saved_method
 
 OFF_ON = np.array([0, 1])
 
@@ -295,16 +297,19 @@ class MultiLabel(GraphModel):
     @classmethod
     def from_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> MultiLabel:
         labels = LabelSet.from_state(state)
-        loss = Hamming(costs=saved_costs(arrays["cost"], 2), mean=state["mean"])
-        codes = arrays["pairs"].reshape(-1, 2)
-        if len(codes) and (codes.min() < 0 or codes.max() >= len(labels)):
-            raise ValueError("its pairs are not those of its labels")
+        costs = saved_costs(table(arrays, "cost", np.float64, 2, 2))
+        codes = table(arrays, "pairs", np.int64, -1, 2)
+        inside = (codes >= 0).all() and (codes[:, 0] < codes[:, 1]).all()
+        if not len(labels) or not inside or (codes >= len(labels)).any():
+            raise FieldError("the pairs are not those of the labels")
+        if len(np.unique(codes, axis=0)) != len(codes):
+            raise FieldError("a pair comes twice")
         pairs = [tuple(pair) for pair in labels.classes[codes].tolist()]
-        model = cls(pairs, loss, state["bias"], state["inference"], state["iterations"])
-        check_bias(model.bias)
-        model.check_inference()
-        model.labels_, model.classes_, model.sets_ = labels, labels.classes, bool(state["sets"])
-        model.n_features_ = int(state["n_features"])
+        model = cls(
+            pairs, Hamming(costs, flag(state, "mean")), bias_of(state), *saved_method(state)
+        )
+        model.labels_, model.classes_, model.sets_ = labels, labels.classes, flag(state, "sets")
+        model.n_features_ = count(state, "n_features", 0, MOST_FEATURES)
         model.pair_codes_ = codes
         model._set_loss()
         model._measure()

@@ -19,6 +19,7 @@ import numpy as np
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 from maxmargin._core import core
+from maxmargin.io.fields import MOST_FEATURES, FieldError, count, flag, table
 from maxmargin.models.base import CompiledExamples, Model, check_lengths
 
 # Spreads are so many standard deviations, so that the springs' features are no larger than those of parts:
@@ -148,18 +149,16 @@ class Tree(Model):
 
     @classmethod
     def from_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> Tree:
-        edges, anchors, spreads = (arrays[name] for name in ("edges", "anchors", "spreads"))
-        edges, anchors, spreads = (a.reshape(-1, 2) for a in (edges, anchors, spreads))
-        if not len(edges) == len(anchors) == len(spreads) or edges.dtype != np.int32:
-            raise ValueError("its springs do not fit its edges")
-        if not (np.isfinite(anchors).all() and np.isfinite(spreads).all() and (spreads > 0).all()):
-            raise ValueError("its springs are not finite")
+        edges = table(arrays, "edges", np.int32, -1, 2)
+        springs = [
+            table(arrays, name, np.float64, len(edges), 2) for name in ("anchors", "spreads")
+        ]
+        if not (springs[1] > 0).all():
+            raise FieldError("the spreads must be positive")
         if len(edges) and not np.array_equal(given_tree(edges, len(edges) + 1), edges):
-            raise ValueError("its edges do not lead away from the root")
-        if not isinstance(state["n_features"], int) or state["n_features"] < 1:
-            raise ValueError("its features are none")
-        model = cls(edges.tolist() if state["given"] else None)
-        model._take(edges, anchors, spreads, state["n_features"])
+            raise FieldError("the edges do not lead away from the root")
+        model = cls(edges.tolist() if flag(state, "given") else None)
+        model._take(edges, springs[0], springs[1], count(state, "n_features", 1, MOST_FEATURES))
         return model
 
 

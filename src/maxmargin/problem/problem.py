@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.data.memory import FeatureRows
 from maxmargin.models.base import Examples
 from maxmargin.problem.formulation import Formulation
 from maxmargin.problem.plane import Cut, Plane, Support
@@ -53,6 +54,12 @@ class Problem:
             raise ValueError(f"C times sample_weight must be finite, got a sum of {self.total}")
         self.active = np.flatnonzero(self.mass > 0)
         self.regularizer.settle(self.total)
+
+    def check_source(self) -> None:
+        """Refuse mapped data whose files were cut: the core would read behind their end."""
+        rows = getattr(self.examples, "rows", None)
+        if isinstance(rows, FeatureRows):
+            rows.check()
 
     @property
     def summed(self) -> bool:

@@ -1,0 +1,117 @@
+"""The folder of a writer of shards: locked, and cleared of what killed writers left.
+
+A data set that is to be replaced stays whole until the new manifest takes the place of the old one, in one
+step; a kill at any moment leaves the old or the new one. The disk must have room for both.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+
+from maxmargin.data.manifest import (
+    NAME,
+    Manifest,
+    file_name,
+    read_manifest,
+    remove_others,
+    write_manifest,
+)
+from maxmargin.data.mapping import ShardError
+from maxmargin.io.files import lock_folder
+
+
+class ShardFolder:
+    """A folder in which one writer is at work; ``generation`` is that of the new data set."""
+
+    def __init__(self, path: Path, overwrite: bool):
+        self.path, self.generation, self.over = path, 0, False
+        self.made: list[Path] = []  # folders
+        self.written: list[Path] = []
+        self.handle: int | None = None  # whose lock is held
+        try:
+            self._make()
+            self.handle, locked = lock_folder(path)
+            if locked is False:
+                raise ShardError(f"{path}: another writer is at work in this folder")
+            kept = self._present(overwrite)
+            if locked:
+                remove_others(path, kept)
+        except BaseException:
+            self.abandon()
+            raise
+
+    def _make(self) -> None:
+        for folder in (*reversed(self.path.parents), self.path):
+            if not folder.exists():
+                self.made.append(folder)
+                folder.mkdir(exist_ok=True)
+
+    def _present(self, overwrite: bool) -> set[str]:
+        """The files of the data set that is there; the new one is of the generation after it."""
+        if not (self.path / NAME).exists():
+            return set()
+        if not overwrite:
+            raise ShardError(f"{self.path} holds a data set already; overwrite=True replaces it")
+        try:
+            old = read_manifest(self.path)
+        except ShardError:  # a damaged one is replaced as well; any files may be its own
+            names = {path.name for path in self.path.iterdir()}
+            found = (re.match(r"shard-\d+-(\d{1,15})\.", name) for name in names)
+            self.generation = 1 + max((int(match[1]) for match in found if match), default=0)
+            return names
+        self.generation = old.generation + 1
+        return old.names()
+
+    def new_file(self, shard: int, part: str) -> Path:
+        """The path of a file that is about to be written."""
+        self.check()
+        path = self.path / file_name(shard, part, self.generation)
+        self.written.append(path)
+        return path
+
+    def check(self) -> None:
+        """Refuse to go on after the end."""
+        if self.over:
+            raise ShardError(f"{self.path}: this writer has ended; begin a new one")
+
+    def install(self, manifest: Manifest) -> None:
+        """The files written are the data set from now on; those of an old one go."""
+        try:
+            write_manifest(self.path, manifest)
+        except OSError as error:
+            raise ShardError(f"cannot write {self.path / NAME}: {error}") from error
+        with suppress(OSError):  # where somebody has them open; the next writer removes them
+            remove_others(self.path, manifest.names())
+        self.leave()
+
+    def abandon(self) -> None:
+        """Remove what was written, and the folders that were made for it."""
+        if self.over:
+            return
+        if not self._installed():
+            for path in self.written:
+                path.unlink(missing_ok=True)
+            for folder in reversed(self.made):
+                with suppress(OSError):  # others have put something into it
+                    folder.rmdir()
+        self.leave()
+
+    def _installed(self) -> bool:
+        """Whether the manifest names the new files already: an interrupt may come right after that."""
+        try:
+            return bool(self.written) and read_manifest(self.path).generation == self.generation
+        except (ShardError, OSError):
+            return False
+
+    def leave(self) -> None:
+        """Let go of the lock."""
+        self.over = True
+        if self.handle is not None:
+            os.close(self.handle)
+            self.handle = None
+
+    def __del__(self) -> None:
+        self.leave()

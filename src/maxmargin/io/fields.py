@@ -1,0 +1,156 @@
+"""Values of a JSON text that anybody may have written: each is looked at before it is used.
+
+The readers of model files and of manifests share these checks. All of them raise ``FieldError``, which
+names the field, what it must be, and what it is.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+MOST = 2**53  # no count is larger
+MOST_FEATURES = 2**31 - 1  # column numbers have 32 bits
+
+
+class FieldError(ValueError):
+    """A value that no writer could have written."""
+
+
+def parse_json(text: str, finite: bool = False) -> Any:
+    """The value of a JSON text; refuses names that come twice and, if told so, NaN and infinity."""
+    try:
+        constant = _refuse_constant if finite else None
+        return json.loads(text, object_pairs_hook=_distinct, parse_constant=constant)
+    except FieldError:
+        raise
+    except RecursionError as error:
+        raise FieldError("it is nested too deeply") from error
+    except ValueError as error:  # also whole numbers of thousands of digits
+        raise FieldError(f"it is not JSON: {error}") from error
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise FieldError(f"the name {short(twice)} comes twice in one object")
+    return found
+
+
+def _refuse_constant(name: str) -> float:
+    raise FieldError(f"{name} is not a number that it may hold")
+
+
+def short(value: Any) -> str:
+    """A value for an error message."""
+    if isinstance(value, int) and abs(value) > MOST:
+        return f"a whole number of {value.bit_length()} bits"
+    text = repr(value[:60] if isinstance(value, str | list) else value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def entries_of(value: Any, what: str) -> dict[str, Any]:
+    """A JSON object."""
+    if not isinstance(value, dict):
+        raise FieldError(f"{what} must be a JSON object, got {short(value)}")
+    return value
+
+
+def check_names(found: Iterable[str], known: Iterable[str], what: str) -> None:
+    """Refuse names that it does not have."""
+    for name in set(found) - set(known):
+        raise FieldError(f"{short(name)} is not a part of {what}")
+
+
+def field_of(fields: Mapping[str, Any], name: str) -> Any:
+    """A field that must be there."""
+    if name not in fields:
+        raise FieldError(f"{name} is missing")
+    return fields[name]
+
+
+def list_of(fields: Mapping[str, Any], name: str) -> list:
+    """A list."""
+    value = field_of(fields, name)
+    if not isinstance(value, list):
+        raise FieldError(f"{name} must be a list, got {short(value)}")
+    return value
+
+
+def texts(fields: Mapping[str, Any], name: str) -> list[str]:
+    """A list of distinct texts."""
+    values = list_of(fields, name)
+    if not all(isinstance(value, str) for value in values) or len(set(values)) != len(values):
+        raise FieldError(f"{name} must be a list of distinct texts")
+    return values
+
+
+def choice(fields: Mapping[str, Any], name: str, allowed: tuple[str, ...]) -> str:
+    """One of several texts."""
+    value = field_of(fields, name)
+    if not isinstance(value, str) or value not in allowed:
+        raise FieldError(f"{name} must be one of {list(allowed)}, got {short(value)}")
+    return value
+
+
+def flag(fields: Mapping[str, Any], name: str) -> bool:
+    """True or false."""
+    value = field_of(fields, name)
+    if not isinstance(value, bool):
+        raise FieldError(f"{name} must be true or false, got {short(value)}")
+    return value
+
+
+def is_whole(value: Any, least: int, most: int) -> bool:
+    """Whether a value is a whole number in a range."""
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
+def count(fields: Mapping[str, Any], name: str, least: int = 0, most: int = MOST) -> int:
+    """A whole number."""
+    value = field_of(fields, name)
+    if not is_whole(value, least, most):
+        raise FieldError(
+            f"{name} must be a whole number from {least} to {most}, got {short(value)}"
+        )
+    return value
+
+
+def number(fields: Mapping[str, Any], name: str) -> float:
+    """A finite number."""
+    value = field_of(fields, name)
+    real = isinstance(value, int | float) and not isinstance(value, bool)
+    if not real or abs(value) > 1e308 or not math.isfinite(value):
+        raise FieldError(f"{name} must be a finite number, got {short(value)}")
+    return value
+
+
+def bias_of(fields: Mapping[str, Any]) -> float | None:
+    """The value of the constant feature, or None."""
+    if field_of(fields, "bias") is None:
+        return None
+    if number(fields, "bias") == 0:
+        raise FieldError("bias must be null or a number other than 0, got 0")
+    return fields["bias"]
+
+
+def table(arrays: Mapping[str, np.ndarray], name: str, dtype: Any, *shape: int) -> np.ndarray:
+    """An array of a type and a shape, where -1 stands for any length; refuses NaN and infinity."""
+    found = field_of(arrays, name)
+    fits = len(found.shape) == len(shape) and all(
+        wanted in (-1, length) for wanted, length in zip(shape, found.shape, strict=True)
+    )
+    if found.dtype != dtype or not fits:
+        raise FieldError(
+            f"the array {name} must be {np.dtype(dtype)} of shape {shape}, got {found.dtype} of shape "
+            f"{found.shape}"
+        )
+    if found.dtype.kind == "f" and not np.isfinite(found).all():
+        raise FieldError(f"the array {name} holds NaN or infinity")
+    return found

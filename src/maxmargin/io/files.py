@@ -1,0 +1,137 @@
+"""Files that are written whole or not at all, and what a writer that was killed leaves behind.
+
+A file is written under a name of its own beside the target, which it then replaces in one step. Whoever
+writes holds the system's lock (``flock``) of that file, or of the folder, for as long as it lives. A file
+that nobody has locked was left by a writer that is no more: the next writer removes it. Where the system
+has no such lock nothing is removed, since nobody can tell.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import tempfile
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+SUFFIX = ".part"
+TAKEN = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
+ZEROS = bytes(2**20)
+
+
+def lock(handle: int) -> bool | None:
+    """Take the lock of an open file or folder; False where another has it, None where there are none."""
+    if fcntl is None:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return False if error.errno in TAKEN else None  # some network disks have no locks
+    return True
+
+
+def lock_folder(folder: Path) -> tuple[int | None, bool | None]:
+    """A folder's open handle, and what ``lock`` says of it; no handle where folders cannot be opened."""
+    if fcntl is None:
+        return None, None
+    handle = os.open(folder, os.O_RDONLY)
+    return handle, lock(handle)
+
+
+def write_whole(target: Path, content: Any) -> None:
+    """Put content in the place of a file, whole or not at all; it is on the disk when this returns."""
+    remove_left_over(target)
+    handle, temporary = open_part(target)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+            os.umask(mask := os.umask(0))
+            os.chmod(temporary, 0o666 & ~mask)
+            if os.name == "posix":  # while the lock is held
+                os.replace(temporary, target)
+        if os.name != "posix":  # an open file cannot be renamed there
+            os.replace(temporary, target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    sync_folder(target.parent)
+
+
+def part_prefix(target: Path) -> str:
+    """How the names of unfinished files begin; a long name is cut, since the whole has 255 bytes."""
+    return f".{target.name[:50]}."
+
+
+def open_part(target: Path) -> tuple[int, str]:
+    """A new file beside the target, locked, and its name."""
+    while True:
+        handle, name = tempfile.mkstemp(SUFFIX, part_prefix(target), target.parent)
+        taken = lock(handle)
+        # Another writer may have found it before it was locked, and removed it or be about to.
+        if taken is not False and os.path.exists(name):
+            return handle, name
+        os.close(handle)
+        Path(name).unlink(missing_ok=True)
+
+
+def remove_left_over(target: Path) -> None:
+    """Remove unfinished files of writers of this target that were killed."""
+    wanted = re.compile(re.escape(part_prefix(target)) + r"[a-z0-9_]{8}" + re.escape(SUFFIX))
+    for path in listed(target.parent):
+        if not wanted.fullmatch(path.name):
+            continue
+        with suppress(OSError):  # it is gone already, or somebody else's
+            handle = os.open(path, os.O_RDONLY)
+            try:
+                if lock(handle):
+                    path.unlink()
+            finally:
+                os.close(handle)
+
+
+def listed(folder: Path) -> Iterable[Path]:
+    """What is in a folder; nothing where it cannot be told."""
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []
+
+
+def sync_folder(folder: Path) -> None:
+    """Make new names in a folder last, where the system can."""
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # some disks cannot
+            os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def reserve(handle: int, first: int, last: int) -> None:
+    """Give a file the bytes first..last on its disk; OSError where there is no room.
+
+    Without this a file that is mapped may have no blocks behind its pages, and a full disk ends the process
+    (SIGBUS) at the first write into them.
+    """
+    try:
+        if not hasattr(os, "posix_fallocate"):
+            raise OSError(errno.EOPNOTSUPP, "no posix_fallocate")
+        os.posix_fallocate(handle, first, last - first)
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
+            raise
+        os.lseek(handle, first, os.SEEK_SET)
+        while first < last:
+            first += os.write(handle, ZEROS[: last - first])
