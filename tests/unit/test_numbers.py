@@ -191,3 +191,9 @@ def test_hidden_parts_end_when_numbers_overflow(generator):
     model = models.Latent(models.Multiclass(), parts=2)
     svm = mm.LatentSVM(model, C=1e200, max_rounds=5, max_passes=50)
     assert_truthful(quietly(lambda: svm.fit(X, y)))
+
+
+def test_the_scale_of_a_kernel_that_overflows_is_refused(generator):
+    X, y = rows(generator, scale=1e200)
+    with refusal("gamma='scale'", "variance", "scale them"):
+        mm.StructuralSVM(models.Kernel(models.Binary())).fit(X, y)
