@@ -39,7 +39,7 @@ from maxmargin.estimators import (
 from maxmargin.models.base import Examples, check_lengths
 from maxmargin.models.latent import Latent
 from maxmargin.models.planes import PlaneExamples
-from maxmargin.problem import Certificate, Problem, Support, gap_between
+from maxmargin.problem import Certificate, Problem, Support, gap_between, reached
 from maxmargin.result import Result, Status
 from maxmargin.runtime.executor import count_jobs
 
@@ -163,7 +163,8 @@ class LatentSVM(StructuralSVM):
             again = self._problem(model, X, following, sample_weight, executor)
             moved = changed(outputs, following)
             fall = rounds.note(result, again.objective(w), problem)
-            ended = result.status in (Status.INTERRUPTED, Status.STOPPED)  # the user had enough
+            # The user had enough, or numbers overflowed.
+            ended = result.status in (Status.INTERRUPTED, Status.STOPPED, Status.NUMERICAL)
             enough = ended or not moved.any() or fall <= least
             self._keep(replace(result, certificate=rounds.told(result.certificate)))
             self.completions_, outputs = outputs, following
@@ -302,7 +303,7 @@ def changed(before: list, after: list) -> np.ndarray:
 def kept(result: Result, w: np.ndarray, primal: float, problem: Problem) -> Result:
     """The result with a better w that was known."""
     gap = gap_between(primal, result.certificate.dual, problem.total)
-    converged = bool(gap <= result.certificate.tol and result.certificate.exact)
+    converged = reached(gap, result.certificate.tol) and result.certificate.exact
     certificate = replace(result.certificate, primal=primal, gap=gap, converged=converged)
     return replace(result, w=w, certificate=certificate)
 

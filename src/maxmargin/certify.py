@@ -9,9 +9,10 @@ import numpy as np
 
 from maxmargin.estimators import SolverMixin, plain_outputs, plain_sequence
 from maxmargin.models.python import bind_model
-from maxmargin.problem import Certificate, Problem, certify_state, gap_between
+from maxmargin.problem import Certificate, Problem, certify_state, gap_between, reached
 
 
+@np.errstate(over="ignore", invalid="ignore")  # what overflows bounds nothing, and is told so
 def certify(
     svm: Any,
     X: Any,
@@ -36,6 +37,8 @@ def certify(
     sample_weight = svm.example_weights(Y, sample_weight)
     examples = svm.examples_at(plain_sequence(X), plain_outputs(Y), node_weight, None)
     problem = svm.problem_of(examples, sample_weight)
+    if problem.certify is None and np.isfinite(support.multipliers).all():
+        problem.check_feasible(support)  # else X, Y or the weights are others than those of the fit
     bounds = certify_state(problem, svm.weights(), support)
     gap = gap_between(bounds.primal, bounds.dual, problem.total)
     return Certificate(
@@ -43,7 +46,7 @@ def certify(
         dual=bounds.dual,
         gap=gap,
         tol=float(svm.tol),
-        converged=bool(gap <= svm.tol and problem.bounded),
+        converged=reached(gap, svm.tol) and problem.bounded,
         exact=problem.bounded,
         passes=1.0,
         oracle_calls=problem.n_blocks,

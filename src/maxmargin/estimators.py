@@ -293,6 +293,11 @@ def warn_not_converged(result: Result) -> None:
             f"the problem reduced to the {c.support} outputs with multipliers is solved (its gap: "
             f"{c.reduced_gap:.3g}); what all other outputs add to the sum is not known well enough"
         )
+    elif result.status is Status.NUMERICAL:
+        advice = (
+            "numbers have overflowed, and later steps would prove nothing: scale the features to about 1, or "
+            "lower C, the weights of examples and nodes, or the costs"
+        )
     elif not c.exact:
         advice = "the model's argmax is not exact, or no exact pass was made: the gap is not proven"
     elif result.status is Status.INEXACT:

@@ -24,6 +24,7 @@ class Status(str, Enum):
     PASSES_MADE = "passes made"
     CACHE_FULL = "cache full"
     REDUCED = "reduced problem solved"
+    NUMERICAL = "numerical trouble"
 
 
 class History:

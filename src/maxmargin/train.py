@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.callbacks import Callback, Progress
-from maxmargin.problem import Certificate, Problem, Support, certify_state, gap_between
+from maxmargin.problem import Certificate, Problem, Support, certify_state, gap_between, reached
 from maxmargin.result import History, Result, Status
 from maxmargin.runtime.deadline import TimeUp, deadline
 from maxmargin.solvers import Solver, StepReport
@@ -74,10 +74,12 @@ class Run:
         # While nothing bounds the primal (hinge="sum" has such points) the last w is as good as any.
         if bounds.primal < self.primal or math.isinf(self.primal):
             self.primal, self.w = bounds.primal, w
-        if bounds.dual > self.dual:
+        if bounds.dual > self.dual or self.support is None:
             self.dual, self.support = bounds.dual, support
+        if bounds.overflowed:
+            self.status = Status.NUMERICAL
         self.certified = self.steps
-        if self.gap <= self.tol and self.polish_until == math.inf:
+        if reached(self.gap, self.tol) and self.polish_until == math.inf:
             self.polish_until = self.passes + POLISH_PASSES
         if self.gap > self.aim:
             self.solver.learn(self.problem, state, bounds.slacks)
@@ -97,11 +99,11 @@ class Run:
 
     def settle(self, goal: float) -> None:
         """The certified gap may be small enough; or all that the argmax finds is, and more would not help."""
-        if self.gap <= goal and self.problem.bounded:
+        if reached(self.gap, goal) and self.problem.bounded:
             self.status = Status.SOLVED
         elif self.problem.summed:
             return  # what was seen of a sum says nothing of the rest
-        elif gap_between(self.seen, self.dual, self.problem.total) <= goal:
+        elif reached(gap_between(self.seen, self.dual, self.problem.total), goal):
             self.status = Status.INEXACT
 
     def known(self) -> dict[str, float]:
@@ -142,6 +144,7 @@ class Run:
         )
 
 
+@np.errstate(over="ignore", invalid="ignore")  # what overflows ends training, with a status
 def train(
     problem: Problem,
     solver: Solver,
@@ -223,14 +226,18 @@ def advance(run: Run, state: Any, callbacks: Sequence[Callback], certify_every: 
     run.steps += 1
     asked = certify_every is not None and run.steps % certify_every == 0
     # On the way from tol to the polished solution an exact pass marks the moment when tol is reached.
-    reached = run.aim < run.tol < run.gap and report.estimate <= run.tol
+    passed = run.aim < run.tol < run.gap and report.estimate <= run.tol
     free = report.slacks is not None and report.estimate <= run.aim
     # A solver that is satisfied everywhere stands still: its estimate never falls to a low threshold.
     late = report.estimate <= run.aim and run.steps - run.certified >= PATIENCE
-    due = free or report.estimate <= run.threshold or asked or reached or late
+    # A step whose numbers have overflowed is looked at: the next ones can only repeat it.
+    lost = not math.isfinite(report.dual) or math.isnan(report.estimate)
+    due = free or report.estimate <= run.threshold or asked or passed or late or lost
     if due and run.solver.verifies:
         run.certify(state, report)
         run.settle(run.aim)
+    if lost and run.status is None:
+        run.status = Status.NUMERICAL
     run.record(report)
     progress = run.progress()
     stop = [callback.on_step(progress) for callback in callbacks]
@@ -261,6 +268,8 @@ def estimate(run: Run, state: Any) -> None:
     run.dual = run.problem.dual_objective(run.support)
     run.primal = run.dual + run.history.last("estimate", math.inf) * run.problem.total
     run.proven = False
+    if math.isnan(run.primal) or math.isinf(run.dual):
+        run.primal, run.status = math.inf, Status.NUMERICAL
 
 
 def finish(run: Run, reduced_gap: float | None) -> Result:
@@ -272,7 +281,7 @@ def finish(run: Run, reduced_gap: float | None) -> Result:
         dual=run.dual,
         gap=run.gap,
         tol=run.tol,
-        converged=bool(run.gap <= run.tol and exact),
+        converged=reached(run.gap, run.tol) and exact,
         exact=exact,
         passes=run.passes,
         oracle_calls=run.oracle_calls,

@@ -475,10 +475,10 @@ def test_multipliers_outside_the_box_are_refused(seed):
     svm = fit(case)
     problem = svm.problem_of(svm.model_.bind(case.X, case.Y), None)
     support = svm.support_
+    outside = type(support)(support.blocks, 2 * support.multipliers + 1, support.outputs)
+    assert problem.dual_objective(outside) == -np.inf
     with refusal("feasible"):
-        problem.dual_objective(
-            type(support)(support.blocks, 2 * support.multipliers + 1, support.outputs)
-        )
+        problem.check_feasible(outside)
     doubled = [
         np.concatenate([part, part])
         for part in (support.blocks, support.multipliers, support.outputs)

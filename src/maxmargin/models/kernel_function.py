@@ -131,9 +131,15 @@ def resolve_gamma(gamma: Any, rows: Any) -> float:
     if isinstance(gamma, str) and gamma == "scale":
         dense = rows.data if sp.issparse(rows) else rows
         size = rows.shape[0] * d
-        mean = dense.sum() / size  # of all entries, those that a sparse matrix leaves out too
-        variance = float((((dense - mean) ** 2).sum() + (size - dense.size) * mean**2) / size)
-        return 1.0 / (d * variance) if variance > 0 else 1.0
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused
+            mean = dense.sum() / size  # of all entries, those that a sparse matrix leaves out too
+            variance = float((((dense - mean) ** 2).sum() + (size - dense.size) * mean**2) / size)
+        found = 1.0 / (d * variance) if variance > 0 else 1.0
+        if not (np.isfinite(variance) and np.isfinite(found)):
+            raise ValueError(
+                f"gamma='scale': the variance of the features is {variance:.3g}; scale them, or give a number"
+            )
+        return found
     number = isinstance(gamma, int | float | np.number) and not isinstance(gamma, bool)
     if not number or not np.isfinite(gamma) or gamma <= 0:
         raise ValueError(f"gamma must be None, 'scale' or a positive number, got {gamma!r}")

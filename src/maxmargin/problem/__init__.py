@@ -1,6 +1,12 @@
 """What is minimised: a model on data, a formulation, a regulariser and C."""
 
-from maxmargin.problem.certificate import Certificate, certify_state, gap_between
+from maxmargin.problem.certificate import (
+    Certificate,
+    certify_state,
+    gap_between,
+    loss_units,
+    reached,
+)
 from maxmargin.problem.formulation import Formulation
 from maxmargin.problem.past import Past, PastProblem
 from maxmargin.problem.plane import Plane, Support
@@ -17,5 +23,7 @@ __all__ = [
     "Support",
     "certify_state",
     "gap_between",
+    "loss_units",
     "make_regularizer",
+    "reached",
 ]

@@ -7,6 +7,7 @@ Primal by one exact pass at w, dual from the multipliers alone; no running sum o
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +25,8 @@ class Certificate:
     infinite. ``status`` is a sentence on why training ended. ``relaxed``: the bounds are those of the linear
     relaxation of the argmax, whose optimum is at least that of the problem itself; ``primal`` is an upper
     bound on both. ``reduced_gap`` is the gap of the problem whose outputs are those that were kept, where
-    hinge="sum" and not all outputs can be tried; else None.
+    hinge="sum" and not all outputs can be tried; else None. Where numbers overflowed nothing is bounded:
+    ``primal`` or ``dual`` is infinite, and so is the gap.
     """
 
     primal: float
@@ -41,6 +43,13 @@ class Certificate:
     relaxed: bool = False
     reduced_gap: float | None = None
 
+    def __post_init__(self) -> None:
+        if self.converged and not bounded_by(self.primal, self.dual, self.gap):
+            raise ValueError(
+                f"a certificate with primal {self.primal}, dual {self.dual} and gap {self.gap} cannot be "
+                "converged: these must be finite"
+            )
+
     def __str__(self) -> str:
         proof = "proven" if self.exact else "not proven"
         if self.relaxed:
@@ -54,17 +63,51 @@ class Certificate:
 
 @dataclass(frozen=True)
 class Bounds:
-    """What one exact pass found; ``seen`` is the primal at the slacks found, below or at ``primal``."""
+    """What one exact pass found; ``seen`` is the primal at the slacks found, below or at ``primal``.
+
+    A value that overflowed bounds nothing: NaN becomes an infinite bound.
+    """
 
     primal: float
     dual: float
     slacks: np.ndarray
     seen: float
 
+    def __post_init__(self) -> None:
+        for name, nothing in (("primal", math.inf), ("dual", -math.inf), ("seen", math.inf)):
+            value = getattr(self, name)
+            known = not math.isnan(value) and value != -nothing
+            object.__setattr__(self, name, value if known else nothing)
+
+    @property
+    def overflowed(self) -> bool:
+        """Whether w or the multipliers, or what they give, cannot be told in double precision."""
+        return not bounded_by(self.seen, self.dual)
+
+
+def bounded_by(*values: float) -> bool:
+    """Whether these numbers say anything: all of them are finite."""
+    return all(map(math.isfinite, values))
+
 
 def gap_between(primal: float, dual: float, total: float) -> float:
-    """(primal - dual) / (C sum v); rounding alone can make it negative, by parts in 1e16: then zero."""
-    return max(0.0, primal - dual) / total
+    """(primal - dual) / (C sum v); infinite where one of them is not finite.
+
+    Rounding alone can make it negative, by parts in 1e16: then zero.
+    """
+    return loss_units(primal - dual, total)
+
+
+def loss_units(difference: float, total: float) -> float:
+    """A difference of bounds over C sum v; infinite where that cannot be told."""
+    if not (bounded_by(difference, total) and total > 0):
+        return math.inf
+    return max(0.0, difference) / total
+
+
+def reached(gap: float, tol: float) -> bool:
+    """Whether a gap is one, and small enough."""
+    return math.isfinite(gap) and gap <= tol
 
 
 def slacks_and_ceilings(
@@ -98,4 +141,6 @@ def certify_state(
         # A sum without a ceiling is infinite, for all that is known.
         proven = problem.bounded or problem.summed
         primal = problem.objective(w, np.maximum(slacks, ceilings)) if proven else seen
+    if not np.isfinite(w).all():  # an argmax at such a w may find anything
+        primal = seen = math.inf
     return Bounds(primal, problem.dual_objective(support), slacks, seen)

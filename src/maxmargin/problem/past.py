@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.problem.plane import Support
-from maxmargin.problem.problem import Problem
+from maxmargin.problem.problem import Problem, check_total
 
 
 @dataclass(frozen=True)
@@ -38,17 +38,13 @@ class PastProblem(Problem):
         super().__init__(*args)
         self.past = past
         self.total += past.mass
+        check_total(self.total)
 
     def objective(self, w: np.ndarray, slacks: np.ndarray | None = None) -> float:
         """P'(w): a lower bound on P(w) of all examples."""
         past = self.past
         return super().objective(w, slacks) + past.offset - float(past.vector @ np.asarray(w))
 
-    def dual_objective(self, support: Support) -> float:
+    def dual_of(self, offset: float, q: np.ndarray, support: Support) -> float:
         """D(a) of all examples."""
-        self.check_feasible(support)
-        offset, vector = self.examples.combine(
-            support.blocks, support.multipliers, support.outputs, self.rescaling
-        )
-        past = self.past
-        return past.offset + offset - self.regularizer.conjugate(past.vector - vector)
+        return super().dual_of(self.past.offset + offset, self.past.vector + q, support)

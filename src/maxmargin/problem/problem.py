@@ -17,6 +17,10 @@ from maxmargin.problem.formulation import Formulation
 from maxmargin.problem.plane import Cut, Plane, Support
 from maxmargin.problem.regularizer import SquaredNorm, dot
 
+ROUNDING = 1e-10  # of sum a |psi_j|: a sum of a psi_j below this is zero
+SMALLEST = 1e-300  # of C sum v: below, a multiplier has too few digits
+SUBNORMAL = 1e-318  # what rounding may do to the sum of the smallest multipliers
+
 
 class Problem:
     """A model on data, with C, example weights, a formulation and a regulariser.
@@ -50,10 +54,8 @@ class Problem:
         with np.errstate(over="ignore"):  # what overflows is refused
             self.mass = self.C * check_weights(sample_weight, examples.n)
             self.total = float(self.mass.sum())
-        if not np.isfinite(self.total):
-            raise ValueError(f"C times sample_weight must be finite, got a sum of {self.total}")
+        check_total(self.total)
         self.active = np.flatnonzero(self.mass > 0)
-        self.regularizer.settle(self.total)
 
     def check_source(self) -> None:
         """Refuse mapped data whose files were cut: the core would read behind their end."""
@@ -140,8 +142,13 @@ class Problem:
 
     def check_feasible(self, support: Support) -> None:
         """Refuse multipliers that are no dual point of this problem."""
+        if not self.feasible(support):
+            raise ValueError("the multipliers are not feasible for this problem")
+
+    def feasible(self, support: Support) -> bool:
+        """Whether multipliers are a dual point; refuses those of other examples."""
         if self.summed:
-            return self.check_box(support)
+            return self.in_box(support)
         a = support.multipliers
         sums = np.bincount(support.blocks, a, minlength=self.n_blocks)
         if support.partial:  # the other blocks have theirs on the true output
@@ -150,27 +157,40 @@ class Problem:
             raise ValueError(
                 f"the multipliers are those of {len(sums)} examples, but X has {self.n_blocks}"
             )
-        if (a < 0).any() or not np.allclose(sums, self.mass, rtol=1e-9, atol=1e-300):
-            raise ValueError("the multipliers are not feasible for this problem")
+        return bool((a >= 0).all() and np.allclose(sums, self.mass, rtol=1e-9, atol=SUBNORMAL))
 
-    def check_box(self, support: Support) -> None:
+    def in_box(self, support: Support) -> bool:
         """The same for hinge="sum": no multiplier above its block's mass, no output twice."""
         a, blocks = support.multipliers, support.blocks
         if len(blocks) and (blocks.min() < 0 or blocks.max() >= self.n_blocks):
             raise ValueError(
                 f"the multipliers are those of {blocks.max() + 1} examples, but X has {self.n_blocks}"
             )
-        if (a < 0).any() or (a > self.mass[blocks]).any():
-            raise ValueError("the multipliers are not feasible for this problem")
         if not self.examples.distinct(blocks, support.outputs, self.rescaling):
             raise ValueError("the multipliers name an output twice")
+        return bool((a >= 0).all() and (a <= self.mass[blocks]).all())
 
     def dual_objective(self, support: Support) -> float:
-        """D(a) by definition, from the multipliers alone; refuses a point that is not feasible."""
-        self.check_feasible(support)
-        a = support.multipliers
-        offset, vector = self.examples.combine(support.blocks, a, support.outputs, self.rescaling)
-        return offset - self.regularizer.conjugate(-vector)
+        """D(a) by definition, from the multipliers alone; minus infinity where they are not feasible.
+
+        Multipliers that have overflowed are not: nothing is bounded then.
+        """
+        if not self.feasible(support):
+            return -np.inf
+        offset, vector = self.examples.combine(
+            support.blocks, support.multipliers, support.outputs, self.rescaling
+        )
+        return self.dual_of(offset, -vector, support)
+
+    def dual_of(self, offset: float, q: np.ndarray, support: Support) -> float:
+        """D(a) from sum a Delta and q = - sum a psi."""
+        free = getattr(self.regularizer, "free", None)
+        if free is not None:  # q_j = 0 is asked for, and met to rounding
+            columns = np.flatnonzero(free)
+            rows = self.examples.select(support.blocks, support.outputs, columns, self.rescaling)
+            noise = ROUNDING * (support.multipliers @ np.abs(rows))
+            q[columns] = np.where(np.abs(q[columns]) <= noise, 0.0, q[columns])
+        return offset - self.regularizer.conjugate(q)
 
 
 def check_weight_of_risk(C: Any) -> float:
@@ -183,6 +203,14 @@ def check_weight_of_risk(C: Any) -> float:
     ):
         raise ValueError(f"C must be a positive number, got {C!r}")
     return float(C)
+
+
+def check_total(total: float) -> None:
+    """Refuse a mass of all examples that has no digits, or none that are finite."""
+    if not SMALLEST <= total < np.inf:
+        raise ValueError(
+            f"C times sample_weight must have a finite sum, of at least {SMALLEST:g}, got {total}: change C"
+        )
 
 
 def check_weights(sample_weight: Any, n: int) -> np.ndarray:

@@ -23,7 +23,6 @@ from maxmargin.models.base import CompiledExamples, Examples
 from maxmargin.models.planes import CompiledPlanes
 
 PRIOR, NONNEGATIVE = "prior", "nonnegative"  # what a solver may declare that it honours
-ROUNDING = 1e-10  # of C sum v: a sum of multipliers below this is zero
 MOST_FREE = 2000  # weights without a regulariser: a matrix over them is made
 
 
@@ -46,10 +45,6 @@ class SquaredNorm:
     def prepare(self, examples: Examples) -> Examples:
         """The examples as the problem keeps them."""
         return examples
-
-    def settle(self, total: float) -> None:
-        """Hear C sum_i v_i of the problem."""
-        return
 
     def value(self, w: np.ndarray) -> float:
         """R(w)."""
@@ -79,11 +74,6 @@ class Prior(SquaredNorm):
         self.mean, self.scale, self.bound, self.needs = mean, scale, bound, needs
         loose = np.isinf(scale)
         self.free: np.ndarray | None = loose if np.ndim(scale) == 1 and loose.any() else None
-        self.rounding = 0.0  # what of q_j counts as zero where the weight is free
-
-    def settle(self, total: float) -> None:
-        """Hear the sum of all multipliers, which tells what is rounding."""
-        self.rounding = ROUNDING * total
 
     @property
     def full(self) -> bool:
@@ -111,14 +101,15 @@ class Prior(SquaredNorm):
         r = self.centred(w)
         if np.ndim(self.scale) == 0:
             return 0.5 * float(r @ self.metric(r)) / float(self.scale) ** 2
-        u = solve_triangular(self.scale, r, lower=True) if self.full else r / self.scale
+        if not self.full:
+            return 0.5 * float((r / self.scale) @ (r / self.scale))
+        # What has overflowed is found in the bounds.
+        u = solve_triangular(self.scale, r, lower=True, check_finite=False)
         return 0.5 * float(u @ u)
 
     def conjugate(self, q: np.ndarray) -> float:
-        if self.free is not None:
-            if (np.abs(q[self.free]) > self.rounding).any():
-                return np.inf
-            q = np.where(self.free, 0.0, q)
+        if self.free is not None and q[self.free].any():
+            return np.inf
         if self.bound is not None:
             w = self.law(q)
             return float(q @ w) - self.value(w)

@@ -109,7 +109,7 @@ class StreamedProblem(Problem):
         offset, vector = 0.0, np.zeros(self.dimension)
         for chunk, problem in self.parts():
             own = reader.of(chunk.index, problem.examples)
-            problem.check_feasible(own)
+            offset = offset if problem.feasible(own) else -np.inf
             slacks, ceilings = slacks_and_ceilings(problem, w, own)
             seen += dot(problem.mass, slacks)
             primal += dot(problem.mass, np.maximum(slacks, ceilings) if self.bounded else slacks)

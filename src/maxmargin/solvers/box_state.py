@@ -17,7 +17,7 @@ import numpy as np
 
 from maxmargin._core import core
 from maxmargin.models.base import NOISE, beaten
-from maxmargin.problem import Problem, Support
+from maxmargin.problem import Problem, Support, loss_units
 from maxmargin.problem.plane import Cut
 from maxmargin.problem.regularizer import dot
 from maxmargin.runtime.executor import workers
@@ -93,7 +93,7 @@ class BoxState:
     def reduced_gap(self) -> float:
         """The gap of the reduced problem at the running w, in loss units."""
         seen = self.visit(self.problem.active, oracle=False, update=False)
-        return max(0.0, seen.gap) / self.problem.total
+        return loss_units(seen.gap, self.problem.total)
 
     def weights(self) -> np.ndarray:
         """w by the law, in double precision."""

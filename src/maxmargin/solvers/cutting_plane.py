@@ -24,7 +24,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from maxmargin.problem import Formulation, Problem, Support
+from maxmargin.problem import Formulation, Problem, Support, gap_between, loss_units
 from maxmargin.problem.formulation import HINGES, RESCALINGS
 from maxmargin.problem.plane import Cut
 from maxmargin.problem.regularizer import PRIOR
@@ -135,7 +135,7 @@ class OneSlack(Solver):
 
     def step(self, problem: Problem, state: CutState) -> StepReport:
         if state.settled:
-            gap = max(0.0, state.gap) / problem.total
+            gap = loss_units(state.gap, problem.total)
             return StepReport(0, gap, state.dual(), len(state.beta), ended=REDUCED)
         self.use_cache(problem, state)
         cut = state.ask(problem)
@@ -143,7 +143,7 @@ class OneSlack(Solver):
         if state.gap > state.tol * problem.total:
             self.improve(problem, state, cut)
         assert state.best is not None
-        estimate = max(0.0, state.gap) / problem.total
+        estimate = loss_units(state.gap, problem.total)
         slacks = state.best.slacks
         return StepReport(problem.n_blocks, estimate, state.dual(), len(state.beta), slacks)
 
@@ -210,7 +210,7 @@ class OneSlack(Solver):
             return None
         cut = state._box().cut(state.best.w, oracle=False)[0]
         primal = problem.regularizer.value(state.best.w) + cut.risk
-        return max(0.0, primal - state.dual()) / problem.total
+        return gap_between(primal, state.dual(), problem.total)
 
 
 @dataclass(frozen=True)

@@ -127,7 +127,7 @@ class BCFW(DualAscent):
         if self.whole(state):
             return super().blocks(problem, state)
         share = problem.mass * state.known_violations()
-        if share.sum() <= 0:
+        if not 0 < share.sum() < np.inf:
             return super().blocks(problem, state)
         size = len(problem.active)
         return state.rng.choice(problem.n_blocks, size=size, p=share / share.sum())

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.problem import Problem, Support
+from maxmargin.problem import Problem, Support, loss_units
 from maxmargin.problem.regularizer import Prior
 from maxmargin.solvers.base import Solver, StepReport
 from maxmargin.solvers.dual_state import DualState, open_state
@@ -34,6 +34,7 @@ SLOW = 0.3  # of the last residual, still left
 SURE = 0.1  # of the price of mending: a gap of the proximal problem that does not blur the residual
 INNER = 0.3  # of tol, for the proximal problems
 EXACT = 1e-13  # of sum a |psi_F| that may be left of r
+LEAST = 1e-9  # factor on a multiplier: below, it is what rounding left of zero
 
 
 class Mender:
@@ -86,18 +87,19 @@ class Mender:
 def balance(rows: np.ndarray, a: np.ndarray) -> np.ndarray | None:
     """Factors t >= 0, near one, with sum_p a_p t_p rows_p = 0; None where none are found."""
     factors, used = np.ones(len(a)), rows.any(axis=1) & (a > 0)
-    size = a @ np.abs(rows)
     for _ in range(ROUNDS):
         left = (a * factors) @ rows
-        if (np.abs(left) <= EXACT * size).all():
+        if (np.abs(left) <= EXACT * ((a * factors) @ np.abs(rows))).all():
             return factors
         if not used.any():
             return None
         part = rows[used]
         gram = (part * a[used, None]).T @ part
+        if not np.isfinite(gram).all():
+            return None
         step = np.linalg.lstsq(gram, left, rcond=None)[0]
         factors[used] -= part @ step
-        wrong = factors < 0
+        wrong = factors < LEAST
         factors[wrong], used[wrong] = 0.0, False
     return None
 
@@ -162,7 +164,7 @@ class FreeSolver(Solver):
                 state.spread *= GROWTH if slow else 1.0
                 state.residual = residual
             self.recenter(problem, state, center, support)
-        return replace(report, estimate=max(seen + price, 0.0) / problem.total, dual=dual)
+        return replace(report, estimate=loss_units(seen + price, problem.total), dual=dual)
 
     def recenter(
         self, problem: Problem, state: FreeState, center: np.ndarray, support: Support

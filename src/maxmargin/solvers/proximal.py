@@ -29,6 +29,7 @@ LARGE = 100_000_000  # weights from which the two extra copies of w are not affo
 STIFFEST = 1000.0  # k at most: a round shrinks what is left by no more than k / (1 + k)
 PATIENCE = 10  # rounds without a fall of the estimate by a tenth
 SINGLE_ENOUGH = 1e-5  # single precision carries a tolerance of this share of the mean loss
+SINGLE_MOST = 1e30  # squares of weights and of features whose products it can hold
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,9 @@ class Proximal(Solver):
         dual = open_state(problem, tol, rng, self.precision != "double", lean=lean)
         if k is None or self.precision == "auto":
             square, loss = dual.probe(rng.permutation(problem.active)[:PROBED])
-            if self.precision == "auto" and tol < SINGLE_ENOUGH * loss:
+            # |w|^2 <= 2 C sum v Delta, from D >= 0; scores are sums of its products with features.
+            large = max(square, problem.total * loss) > SINGLE_MOST
+            if self.precision == "auto" and (tol < SINGLE_ENOUGH * loss or large):
                 probed = dual.oracle_calls
                 dual = open_state(problem, tol, rng, single=False, lean=lean)
                 dual.oracle_calls = probed

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from maxmargin.problem import Problem, Support
+from maxmargin.problem import Problem, Support, gap_between
 from maxmargin.problem.regularizer import PRIOR
 from maxmargin.solvers.base import Solver, StepReport
 from maxmargin.solvers.dual_state import DualState, open_state
@@ -54,7 +54,7 @@ class Subgradient(Solver):
         w, support = self._last(problem, state)
         dual = problem.dual_objective(support)
         primal = problem.regularizer.value(w) + risk  # each slack at the w of its visit
-        estimate = max(0.0, primal - dual) / problem.total
+        estimate = gap_between(primal, dual, problem.total)
         return StepReport(state.oracle_calls - before, estimate, dual, state.n_planes)
 
     def _last(self, problem: Problem, state: DualState) -> tuple[np.ndarray, Support]:

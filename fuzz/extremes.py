@@ -1,0 +1,123 @@
+"""The problems of ``fuzz.problems`` with numbers of any size: features, C, weights, costs, tolerances.
+
+Promise: a ValueError in words, or a certificate that is finite and true, or the status "numerical trouble".
+Never a bound that is not finite and yet converged, never another exception or warning, never a hang.
+
+    python -m fuzz.extremes --seconds 600 --seed 1
+"""
+
+from __future__ import annotations
+
+import copy
+import traceback
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+import maxmargin
+from fuzz.common import Find, main
+from fuzz.problems import GRACE, KINDS, ROUNDING, SECONDS, as_python, demand, fitted
+from maxmargin.problem import Certificate
+from reference.hostile import Hostile, random_problem, spoilt
+
+PACKAGE = str(Path(maxmargin.__file__).parent)
+WIDTHS = (5, 40, 100, 300)  # orders of ten, up and down
+FEATURES = [kind for kind in KINDS if kind != "grammar"]
+SUBNORMAL = 1e-310  # numbers below have few digits
+REGULARIZED = (
+    "matrix",
+    "free",
+)  # judged by the laws only: their inverses are those of a small range
+
+
+def power(rng: np.random.Generator, shape: tuple[int, ...] = ()) -> np.ndarray:
+    """Random powers of ten."""
+    width = float(rng.choice(WIDTHS))
+    return 10.0 ** rng.uniform(-width, width, size=shape)
+
+
+def scaled(rng: np.random.Generator, X: np.ndarray) -> np.ndarray:
+    """Features of extreme size: all, each column, each row, or one of them."""
+    which, (n, d) = rng.integers(4), X.shape
+    shape = [(), (1, d), (n, 1), (n, d)][which]
+    return X * power(rng, shape)
+
+
+def extreme(rng: np.random.Generator, problem: Hostile) -> Hostile:
+    """The problem with numbers of any size."""
+    case = problem.case
+    with np.errstate(over="ignore", under="ignore"):
+        case = spoilt(rng, case, scaled) if rng.random() < 0.7 else case
+        if rng.random() < 0.7:
+            case = case.replace(C=float(power(rng)))
+        if rng.random() < 0.3:
+            weights = power(rng, (len(case.Y),)) * (rng.random(len(case.Y)) < 0.8)
+            case = case.replace(sample_weight=weights)
+        if rng.random() < 0.2 and case.options.get("costs") is not None:
+            costs = case.options["costs"] * power(rng)
+            truth = copy.copy(case.truth)
+            truth.costs = costs
+            case = case.replace(truth=truth, options=case.options | {"costs": costs})
+    tol = float(power(rng)) if rng.random() < 0.3 else problem.tol
+    return replace(problem, case=case, tol=tol, max_passes=15)
+
+
+def check_refusal(error: ValueError) -> None:
+    """A refusal comes from the package, not from what it calls."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    demand(frame.filename.startswith(PACKAGE), f"raised by {frame.filename}: {error}")
+
+
+def check_truth(problem: Hostile, c: Certificate, w: np.ndarray) -> None:
+    """The primal is not below P(w), nor the dual above it."""
+    if problem.name.split()[3] in REGULARIZED or problem.form == "kernel":
+        return
+    with np.errstate(all="ignore"):
+        value, size = problem.primal(w, wide=True)
+    if not np.isfinite(float(size)):
+        return
+    if c.exact:
+        demand(
+            c.primal >= value - ROUNDING * size - SUBNORMAL,
+            f"primal {c.primal} below P(w) = {value}",
+        )
+    if not c.relaxed:
+        demand(c.dual <= value + ROUNDING * size + SUBNORMAL, f"dual {c.dual} above P(w) = {value}")
+
+
+def check(problem: Hostile, svm: object, warned: bool) -> str:
+    """What came back is true; its status."""
+    c, w = svm.certificate_, np.asarray(svm.coef_)  # type: ignore[attr-defined]
+    finite = bool(np.isfinite([c.primal, c.dual, c.gap]).all() and np.isfinite(w).all())
+    demand(not np.isnan([c.primal, c.dual, c.gap]).any(), f"NaN: {c}")
+    demand(not c.converged or (finite and c.gap <= c.tol), f"converged: {c}")
+    demand((c.status == "solved") == c.converged, f"status and converged differ: {c}")
+    demand(warned != c.converged, f"warned: {warned}, converged: {c.converged}")
+    demand(c.seconds <= SECONDS + GRACE, f"{c.seconds} s for a limit of {SECONDS} s")
+    unbounded = problem.hinge == "sum" or not c.exact
+    demand(finite or unbounded or c.status == "numerical trouble", f"not finite: {c}")
+    if np.isfinite(w).all():
+        check_truth(problem, c, w)
+    return str(c.status)
+
+
+def attempt(rng: np.random.Generator) -> str:
+    """One problem."""
+    problem = extreme(rng, random_problem(rng, tuple(FEATURES)))
+    told = f"{problem.name}, C={problem.case.C:.3g}, tol={problem.tol:.3g}"
+    if problem.python and not all(np.isfinite(x).all() for x in as_python(problem.case)[1]):
+        return "not finite: the affair of an own model"
+    try:
+        svm, warned = fitted(problem)
+        status = check(problem, svm, warned)
+    except ValueError as error:
+        check_refusal(error)
+        return "refused: " + str(error).split(" ")[0].rstrip(":[0123456789]")
+    except Exception as error:
+        raise Find(f"{told}: {type(error).__name__}: {error}") from error
+    return f"{problem.solver}: {status}"
+
+
+if __name__ == "__main__":
+    main("extremes", attempt)
