@@ -37,6 +37,7 @@ def certify(
     examples = svm.examples_at(plain_sequence(X), plain_outputs(Y), node_weight, None)
     problem = svm.problem_of(examples, sample_weight)
     bounds = certify_state(problem, svm.weights(), support)
+    problem.hold(svm.weights(), bounds.ceilings)
     gap = gap_between(bounds.primal, bounds.dual, problem.total)
     return Certificate(
         primal=bounds.primal,

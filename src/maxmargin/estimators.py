@@ -33,6 +33,7 @@ from maxmargin.incremental import (
     support_of,
 )
 from maxmargin.models.base import Examples, Model, check_lengths
+from maxmargin.models.guard import lent
 from maxmargin.models.python import bind_model
 from maxmargin.problem import Formulation, Problem, Support, make_regularizer
 from maxmargin.problem.problem import check_weight_of_risk, check_weights
@@ -525,7 +526,8 @@ class StructuralSVM(SolverMixin, BaseEstimator):
             raise ValueError(f"k must be a whole number of at least 1, got {k!r}")
         X = plain_sequence(X)
         items = (X.tocsr()[i : i + 1] for i in range(X.shape[0])) if sp.issparse(X) else X
-        return [self.model_.inference_k_best(x, self.coef_, int(k)) for x in items]
+        with lent(self.coef_, "inference_k_best") as w:
+            return [self.model_.inference_k_best(x, w, int(k)) for x in items]
 
     def score(self, X: Any, Y: Any, sample_weight: Any = None) -> float:
         """Share of correctly predicted nodes; a label that the model does not know is never correct.

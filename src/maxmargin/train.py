@@ -45,6 +45,7 @@ class Run:
     seen: float = math.inf  # the primal as far as a searching argmax found it
     dual: float = -math.inf
     w: np.ndarray | None = None
+    ceilings: np.ndarray | None = None  # of the slacks at w
     support: Support | None = None
     history: History = field(default_factory=History)
     status: Status | None = None
@@ -72,7 +73,7 @@ class Run:
         self.seen = min(self.seen, bounds.seen)
         # While nothing bounds the primal (hinge="sum" has such points) the last w is as good as any.
         if bounds.primal < self.primal or math.isinf(self.primal):
-            self.primal, self.w = bounds.primal, w
+            self.primal, self.w, self.ceilings = bounds.primal, w, bounds.ceilings
         if bounds.dual > self.dual:
             self.dual, self.support = bounds.dual, support
         self.certified = self.steps
@@ -186,6 +187,8 @@ def train(
         callback.on_start(run.progress())
     state = None
     try:
+        if warm is None:
+            run.oracle_calls += problem.try_oracle()
         state = solver.start(problem, aim, rng, warm)
         if warm is not None:
             look_first(run, state)
@@ -199,6 +202,9 @@ def train(
         estimate(run, state)
     elif run.certified != run.steps:
         conclude(run, state)
+    if run.ceilings is not None and run.status is not Status.INTERRUPTED:
+        assert run.w is not None
+        problem.hold(run.w, run.ceilings)
     if run.proven:
         run.settle(run.tol)
     result = finish(run, solver.reduced_gap(problem, state))

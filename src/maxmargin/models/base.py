@@ -205,6 +205,14 @@ class Examples(ABC):
         """Hold the slacks of an exact pass against kept outputs; a compiled argmax needs no check."""
         return
 
+    def try_argmax(self, rescaling: str) -> int:
+        """Try the argmax before training; returns how often it was asked. A compiled one needs no trial."""
+        return 0
+
+    def check_ceilings(self, w: np.ndarray, ceilings: np.ndarray, rescaling: str) -> None:
+        """Hold what slacks cannot exceed against predictions at w; a compiled argmax needs no check."""
+        return
+
     @abstractmethod
     def predict(self, w: np.ndarray, n_jobs: int) -> Any:
         """argmax_y <w, Psi(x_i, y)> for every example."""

@@ -22,6 +22,7 @@ from sklearn.cluster import KMeans
 
 from maxmargin.losses import Costs
 from maxmargin.models.base import Examples, Model, check_protocol
+from maxmargin.models.guard import lent
 from maxmargin.models.multiclass import Multiclass
 from maxmargin.models.python import bind_model
 
@@ -117,7 +118,8 @@ class Latent(Model):
         """The best complete output at w of every true output."""
         if self.own:
             pairs = zip((X[i] for i in range(len(Y))), Y, strict=True)
-            return [self.inner_.complete(x, y, w) for x, y in pairs]
+            with lent(w, "complete") as w:
+                return [self.inner_.complete(x, y, w) for x, y in pairs]
         codes: Any = self.base_.encode(Y)
         examples: Any = self.inner_.bind(X)
         scores = examples.scores(np.ascontiguousarray(w, dtype=np.float64))
@@ -135,7 +137,8 @@ class Latent(Model):
 
     def inference(self, x: Any, w: np.ndarray) -> Any:
         """The observed part of the best output."""
-        return self.observed([self.inner_.inference(x, w)])[0]
+        with lent(w, "inference") as w:
+            return self.observed([self.inner_.inference(x, w)])[0]
 
     def loss(self, y: Any, y_hat: Any) -> float:
         """Delta of observed outputs, for Multiclass; an own model compares complete ones."""

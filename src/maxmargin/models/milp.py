@@ -5,10 +5,10 @@
 
 With p free in [0, 1] this is the linear relaxation over the local polytope. Solved by HiGHS (SciPy).
 
-HiGHS compares objectives with absolute tolerances, none above 1e-6: it drops a branch that promises less than
-that above the best labelling found, and a reduced cost may have the wrong sign by 1e-7, once for each node and
-link of a labelling. So the largest |theta| is made 2^20 first, by a power of two, and the bound is raised by
-1e-6 for each node and link: by about 1e-12 of the largest |theta| for each.
+HiGHS compares objectives with absolute tolerances, none above 1e-6: it drops a branch that promises less
+than that above the best labelling found, and a reduced cost may have the wrong sign by 1e-7, once for each
+node and link of a labelling. So the largest |theta| is made 2^20 first, by a power of two, and the bound is
+raised by 1e-6 for each node and link: by about 1e-12 of the largest |theta| for each.
 """
 
 from __future__ import annotations

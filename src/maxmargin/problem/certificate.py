@@ -54,12 +54,16 @@ class Certificate:
 
 @dataclass(frozen=True)
 class Bounds:
-    """What one exact pass found; ``seen`` is the primal at the slacks found, below or at ``primal``."""
+    """What one exact pass found; ``seen`` is the primal at the slacks found, below or at ``primal``.
+
+    ``ceilings``: what the slacks cannot exceed.
+    """
 
     primal: float
     dual: float
     slacks: np.ndarray
     seen: float
+    ceilings: np.ndarray
 
 
 def gap_between(primal: float, dual: float, total: float) -> float:
@@ -91,11 +95,13 @@ def certify_state(
         return problem.certify(w, support)
     if support.relaxed:  # a labelling says nothing about the relaxation
         slacks, ceilings = problem.relaxed_bounds(w)
-        primal = seen = problem.objective(w, np.maximum(slacks, ceilings))
+        ceilings = np.maximum(slacks, ceilings)
+        primal = seen = problem.objective(w, ceilings)
     else:
         slacks, ceilings = slacks_and_ceilings(problem, w, support, slacks)
+        ceilings = np.maximum(slacks, ceilings)
         seen = problem.objective(w, slacks)
         # A sum without a ceiling is infinite, for all that is known.
         proven = problem.bounded or problem.summed
-        primal = problem.objective(w, np.maximum(slacks, ceilings)) if proven else seen
-    return Bounds(primal, problem.dual_objective(support), slacks, seen)
+        primal = problem.objective(w, ceilings) if proven else seen
+    return Bounds(primal, problem.dual_objective(support), slacks, seen, ceilings)

@@ -83,6 +83,14 @@ class Problem:
         """Length of w."""
         return self.examples.dimension
 
+    def try_oracle(self) -> int:
+        """Try the argmax before training; returns how often it was asked (hinge="sum" may do without)."""
+        return 0 if self.summed else self.examples.try_argmax(self.rescaling)
+
+    def hold(self, w: np.ndarray, ceilings: np.ndarray) -> None:
+        """Hold the ceilings of an exact pass at w against what the model predicts there."""
+        self.examples.check_ceilings(w, ceilings, self.rescaling)
+
     def oracle(self, blocks: np.ndarray, w: np.ndarray) -> list[Plane]:
         """The worst plane of each block at w (for models written in Python)."""
         found = self.examples.oracle(blocks, w, self.rescaling)  # type: ignore[attr-defined]
