@@ -22,6 +22,8 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.data.arrays import array_of, floats, is_number
+
 
 def cost_matrix(costs: Any, classes: np.ndarray) -> np.ndarray:
     """K x K matrix [true, predicted] from None, a vector or dict of costs a true label, or a matrix."""
@@ -31,7 +33,7 @@ def cost_matrix(costs: Any, classes: np.ndarray) -> np.ndarray:
         if missing:
             raise ValueError(f"loss: no cost is given for the labels {missing[:5]}")
         costs = [costs[label] for label in classes]
-    matrix = np.ones((n, n)) if costs is None else np.asarray(costs, dtype=np.float64)
+    matrix = np.ones((n, n)) if costs is None else floats(costs, "loss: costs")
     if matrix.ndim == 1:
         matrix = np.repeat(matrix[:, None], n, axis=1) if len(matrix) == n else matrix
     if matrix.shape != (n, n):
@@ -39,7 +41,7 @@ def cost_matrix(costs: Any, classes: np.ndarray) -> np.ndarray:
             f"loss: costs must have shape ({n},) or ({n}, {n}), for the {n} labels in classes_; "
             f"got {np.shape(costs)}"
         )
-    if np.ndim(costs) < 2:
+    if costs is None or np.ndim(costs) < 2:
         matrix = matrix.copy()
         np.fill_diagonal(matrix, 0.0)
     wrong = matrix[~(matrix >= 0) | np.isinf(matrix)]
@@ -57,7 +59,7 @@ def mistake_costs(costs: Any, classes: np.ndarray) -> np.ndarray:
     """The same without n^2 numbers where n will do: a cost a true label, or a matrix [true, predicted]."""
     if costs is None:
         return np.ones(len(classes))
-    if isinstance(costs, Mapping) or np.ndim(costs) == 1:
+    if isinstance(costs, Mapping) or array_of(costs, "loss: costs").ndim == 1:
         full = cost_matrix(costs, classes)
         return np.ascontiguousarray(full.max(axis=1))
     return cost_matrix(costs, classes)
@@ -196,11 +198,6 @@ class ROCArea(SampleLoss):
 SAMPLE_LOSSES: dict[str, type[SampleLoss]] = {
     kind.__name__: kind for kind in (ErrorRate, F1, PrecisionAt, RecallAt, ROCArea)
 }
-
-
-def is_number(value: Any) -> bool:
-    """Whether a parameter is a real number."""
-    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
 
 
 def sample_loss_state(loss: SampleLoss) -> dict[str, Any]:

@@ -265,7 +265,12 @@ def estimate(run: Run, state: Any) -> None:
 
 def finish(run: Run, reduced_gap: float | None) -> Result:
     """The certificate of the best point."""
-    assert run.w is not None and run.support is not None and run.status is not None
+    if run.w is None or run.support is None:
+        raise ValueError(
+            "no point with a finite objective was found: C, sample_weight, the costs or X are too large for "
+            "double precision; scale them down"
+        )
+    assert run.status is not None
     exact = run.problem.bounded and run.proven
     certificate = Certificate(
         primal=run.primal,

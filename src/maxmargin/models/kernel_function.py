@@ -19,6 +19,8 @@ import scipy.sparse as sp
 from scipy.linalg import solve_triangular
 from sklearn.metrics.pairwise import pairwise_kernels
 
+from maxmargin.data.arrays import is_number
+
 KERNELS = ("linear", "poly", "rbf", "laplacian", "sigmoid", "cosine")
 CHUNK_BYTES = 1 << 24  # of a block that is made and used up at once
 CHECKED = 200  # rows whose kernel matrix is looked at before training
@@ -131,11 +133,13 @@ def resolve_gamma(gamma: Any, rows: Any) -> float:
     if isinstance(gamma, str) and gamma == "scale":
         dense = rows.data if sp.issparse(rows) else rows
         size = rows.shape[0] * d
-        mean = dense.sum() / size  # of all entries, those that a sparse matrix leaves out too
-        variance = float((((dense - mean) ** 2).sum() + (size - dense.size) * mean**2) / size)
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused
+            mean = dense.sum() / size  # of all entries, those that a sparse matrix leaves out too
+            variance = float((((dense - mean) ** 2).sum() + (size - dense.size) * mean**2) / size)
+        if not np.isfinite(variance):
+            raise ValueError("gamma='scale': the variance of X is not finite; scale X down")
         return 1.0 / (d * variance) if variance > 0 else 1.0
-    number = isinstance(gamma, int | float | np.number) and not isinstance(gamma, bool)
-    if not number or not np.isfinite(gamma) or gamma <= 0:
+    if not is_number(gamma) or gamma <= 0:
         raise ValueError(f"gamma must be None, 'scale' or a positive number, got {gamma!r}")
     return float(gamma)
 

@@ -20,6 +20,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.cluster import KMeans
 
+from maxmargin.data.arrays import check_choice
 from maxmargin.losses import Costs
 from maxmargin.models.base import Examples, Model, check_protocol
 from maxmargin.models.guard import lent
@@ -82,8 +83,7 @@ class Latent(Model):
                 f"Latent: parts is for Multiclass, got {type(self.model).__name__}; an own model says its "
                 "hidden parts itself"
             )
-        if self.start not in STARTS:
-            raise ValueError(f"Latent: start must be one of {list(STARTS)}, got {self.start!r}")
+        check_choice("Latent: start", self.start, STARTS)
 
     def _settle(self, base: Multiclass, counts: list[int]) -> None:
         """A Multiclass over all parts, numbered class by class; `base` knows the classes."""
@@ -101,6 +101,7 @@ class Latent(Model):
         if self.own:
             return self.completions(X, Y, np.zeros(self.size_joint_feature))
         codes, first = self.base_.encode(Y), np.cumsum([0, *self.counts_])
+        rows = self.base_.read(X).stacked()
         drawn = np.random.default_rng(seed)
         outputs = first[codes]
         for k, count in enumerate(self.counts_):
@@ -110,7 +111,8 @@ class Latent(Model):
             if self.start == "random" or len(members) <= count:
                 chosen = drawn.integers(count, size=len(members))
             else:
-                chosen = KMeans(count, n_init=4, random_state=seed).fit_predict(X[members])
+                with np.errstate(over="ignore", invalid="ignore"):  # any start will do
+                    chosen = KMeans(count, n_init=4, random_state=seed).fit_predict(rows[members])
             outputs[members] += chosen
         return outputs.tolist()
 

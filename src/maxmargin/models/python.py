@@ -68,7 +68,7 @@ def bind_model(
 
 def size_of(model: Any) -> int:
     """The length of w that a model announces."""
-    size = getattr(model, "size_joint_feature", None)
+    size: Any = getattr(model, "size_joint_feature", None)
     whole = isinstance(size, int | np.integer) and not isinstance(size, bool)
     if not whole or size < 0:
         raise OracleError(

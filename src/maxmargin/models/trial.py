@@ -21,11 +21,9 @@ if TYPE_CHECKING:
     from maxmargin.models.planes import Vector
     from maxmargin.models.python import PythonExamples
 
-FIRST = (
-    5  # examples tried before training, each with two answers of the oracle and one of inference
-)
+FIRST = 5  # examples tried before training
 LAST = 10  # examples whose slack is held against inference when training ends
-SMALL = 0.1  # scores of the w that is tried, in units of the loss
+SCALES = (0.0, 0.1, 10.0)  # of the scores at the w that are tried, in units of the loss
 
 
 def spread(n: int, most: int) -> list[int]:
@@ -54,7 +52,7 @@ def hold(examples: PythonExamples, i: int, known: float, found: float, rescaling
 
 
 def try_argmax(examples: PythonExamples, rescaling: str) -> int:
-    """Hold the oracle's answers at w = 0 and at a small w against inference and each other.
+    """Hold the oracle's answers at w = 0, a small and a large w against inference and each other.
 
     Returns how many answers were asked for. w is not negative: some argmaxes ask for that.
     """
@@ -63,15 +61,15 @@ def try_argmax(examples: PythonExamples, rescaling: str) -> int:
     inferred = planes_of(examples, chosen, examples.inferred(chosen, direction), rescaling)
     losses = [offset for offset, _ in inferred]
     margins = [abs(value((0.0, vector), direction)) for _, vector in inferred]
-    step = SMALL * (max(losses) or 1.0) / (max(margins) or 1.0)
-    weights = [0.0 * direction, step * direction]
+    unit = (max(losses) or 1.0) / (max(margins) or 1.0)
+    weights = [scale * unit * direction for scale in SCALES]
     answers = [examples.worst(chosen, w, rescaling) for w in weights]
     for w, (own, ceilings) in zip(weights, answers, strict=True):
         for k, i in enumerate(chosen):
-            known = [value(planes[k], w) for planes in (inferred, answers[0][0], answers[1][0])]
+            known = [value(planes[k], w) for planes in (inferred, *(a for a, _ in answers))]
             found = max([value(own[k], w), *ceilings[k : k + 1]])
             hold(examples, i, max(known), found, rescaling)
-    return 2 * len(chosen)
+    return len(SCALES) * len(chosen)
 
 
 def check_ceilings(

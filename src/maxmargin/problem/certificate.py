@@ -67,8 +67,12 @@ class Bounds:
 
 
 def gap_between(primal: float, dual: float, total: float) -> float:
-    """(primal - dual) / (C sum v); rounding alone can make it negative, by parts in 1e16: then zero."""
-    return max(0.0, primal - dual) / total
+    """(primal - dual) / (C sum v); rounding alone can make it negative, by parts in 1e16: then zero.
+
+    Where a bound overflowed, nothing is known.
+    """
+    difference = primal - dual
+    return np.inf if np.isnan(difference) else max(0.0, difference) / total
 
 
 def slacks_and_ceilings(

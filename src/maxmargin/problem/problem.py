@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.data.arrays import floats, is_number
 from maxmargin.models.base import Examples
 from maxmargin.problem.formulation import Formulation
 from maxmargin.problem.plane import Cut, Plane, Support
@@ -176,12 +177,7 @@ class Problem:
 
 def check_weight_of_risk(C: Any) -> float:
     """C as a float; refuses what is not positive."""
-    if (
-        isinstance(C, bool)
-        or not isinstance(C, int | float | np.number)
-        or not np.isfinite(C)
-        or C <= 0
-    ):
+    if not is_number(C) or C <= 0:
         raise ValueError(f"C must be a positive number, got {C!r}")
     return float(C)
 
@@ -190,7 +186,7 @@ def check_weights(sample_weight: Any, n: int) -> np.ndarray:
     """Example weights, one where none are given."""
     if sample_weight is None:
         return np.ones(n)
-    v = np.asarray(sample_weight, dtype=np.float64)
+    v = floats(sample_weight, "sample_weight")
     if v.ndim == 0:
         v = np.full(n, float(v))
     if v.shape != (n,):
