@@ -23,7 +23,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "_core": set(),
     "callbacks": set(),
     "io": set(),
-    "losses": set(),
+    "losses": {"data"},
     "runtime": {"_core"},
     "data": {"_core", "io"},
     "models": {"_core", "data", "io", "losses", "runtime"},
@@ -34,7 +34,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "incremental": BASIC | {"models", "problem", "result", "solvers", "train"},
     "estimators": BASIC | {"incremental", "models", "problem", "result", "solvers", "train"},
     "classifiers": {"data", "estimators", "models", "problem"},
-    "generalized": {"estimators", "models", "problem"},
+    "generalized": {"data", "estimators", "models", "problem"},
     "cccp": BASIC | {"estimators", "models", "problem", "result"},
     "certify": {"estimators", "models", "problem"},
     "persistence": {

@@ -40,6 +40,7 @@ def certify(
     if problem.certify is None and np.isfinite(support.multipliers).all():
         problem.check_feasible(support)  # else X, Y or the weights are others than those of the fit
     bounds = certify_state(problem, svm.weights(), support)
+    problem.hold(svm.weights(), bounds.ceilings)
     gap = gap_between(bounds.primal, bounds.dual, problem.total)
     return Certificate(
         primal=bounds.primal,

@@ -8,14 +8,16 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.data.mapped import MappedRows
 from maxmargin.estimators import (
     SolverMixin,
+    check_rows,
     intercept_prior,
     intercept_regularizer,
     polish_of,
+    score_of,
 )
 from maxmargin.models.base import Examples
 from maxmargin.models.binary import Binary
@@ -94,15 +96,7 @@ class FlatSVC(SolverMixin, ClassifierMixin, BaseEstimator):
                 self.n_features_in_ = X.n_features
             y = np.asarray(y)
         else:
-            X, y = validate_data(
-                self,
-                X,
-                y,
-                accept_sparse="csr",
-                dtype=[np.float64, np.float32],
-                order="C",
-                reset=reset,
-            )
+            X, y = check_rows(self, X, y=y, reset=reset)
         check_classification_targets(y)
         return X, y
 
@@ -123,7 +117,10 @@ class FlatSVC(SolverMixin, ClassifierMixin, BaseEstimator):
         weights = None if sample_weight is None else check_weights(sample_weight, len(y))
         if self.class_weight is None:
             return weights
-        balance = compute_sample_weight(self.class_weight, y)
+        try:
+            balance = compute_sample_weight(self.class_weight, y)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"class_weight: {error}") from None
         if not np.isfinite(balance).all() or (balance < 0).any():
             raise ValueError(
                 f"class_weight must be finite and not negative, got {self.class_weight!r}"
@@ -148,12 +145,14 @@ class FlatSVC(SolverMixin, ClassifierMixin, BaseEstimator):
         """X coef_' + intercept_."""
         check_is_fitted(self, "coef_")
         if not isinstance(X, MappedRows):
-            X = validate_data(
-                self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=False
-            )
+            X = check_rows(self, X, reset=False)
         elif X.n_features != self.n_features_in_:
             raise ValueError(f"X has {X.n_features} features, expected {self.n_features_in_}")
         return X @ self.coef_.T + self.intercept_
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of right labels."""
+        return score_of(super().score, X, y, sample_weight)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores (n, K); (n,) for two classes, positive for the second."""

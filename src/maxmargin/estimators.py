@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import re
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
@@ -15,10 +16,12 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from maxmargin.callbacks import Callback, LogProgress, ProgressLine
-from maxmargin.data.labels import CodedLabels, CodedSequences, plain
+from maxmargin.data.arrays import check_flag, is_number, unmasked
+from maxmargin.data.labels import CodedLabels, CodedSequences, is_masked, plain
+from maxmargin.data.memory import check_columns
 from maxmargin.data.tree_shards import MappedTrees
 from maxmargin.incremental import (
     Past,
@@ -32,7 +35,8 @@ from maxmargin.incremental import (
     streams,
     support_of,
 )
-from maxmargin.models.base import Examples, Model, check_lengths
+from maxmargin.models.base import Examples, Model, check_lengths, check_protocol
+from maxmargin.models.guard import lent
 from maxmargin.models.python import bind_model
 from maxmargin.problem import Formulation, Problem, Support, make_regularizer
 from maxmargin.problem.problem import check_weight_of_risk, check_weights
@@ -47,6 +51,7 @@ logger = logging.getLogger("maxmargin")
 
 SMALL = 10_000  # numbers in a problem
 ROUNDING = 1e-13
+MOST_BEST = 2**31 - 1  # outputs of ``predict_k_best``: no machine holds more
 
 
 def polish_of(size: int, unit: float = 1.0) -> float | None:
@@ -65,10 +70,6 @@ def intercept_prior(svm: Any) -> tuple[float, float] | None:
 
 def intercept_regularizer(svm: Any, examples: Examples) -> Any:
     """1/2 |w|^2, without the intercepts where these are not penalised: the last weight of each row."""
-    if svm.penalized_intercept not in (True, False):
-        raise ValueError(
-            f"penalized_intercept must be True or False, got {svm.penalized_intercept!r}"
-        )
     if intercept_prior(svm) is None:
         return None
     last = np.arange(1, examples.dimension + 1) % (svm.n_features_in_ + 1) == 0
@@ -79,8 +80,8 @@ def check_positive(name: str, value: Any, none: bool = False) -> None:
     """Refuse what is no positive number; None passes where it is allowed."""
     if value is None and none:
         return
-    wrong = isinstance(value, bool | str) or not isinstance(value, int | float | np.number)
-    if wrong or not value > 0:
+    endless = isinstance(value, float | np.floating) and np.isposinf(value)
+    if not (endless or is_number(value)) or value <= 0:
         raise ValueError(
             f"{name} must be a positive number{' or None' if none else ''}, got {value!r}"
         )
@@ -88,7 +89,12 @@ def check_positive(name: str, value: Any, none: bool = False) -> None:
 
 def seed_of(random_state: Any) -> int:
     """A seed from scikit-learn's random_state."""
-    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+    try:
+        return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"random_state must be None, a RandomState or a whole number from 0 to 2^32 - 1; {error}"
+        ) from None
 
 
 def plain_sequence(data: Any) -> Any:
@@ -99,10 +105,43 @@ def plain_sequence(data: Any) -> Any:
 def plain_outputs(Y: Any) -> Any:
     """True outputs by position; an array of numbers or strings stays one."""
     Y = plain_sequence(Y)
+    single = isinstance(Y, str | bytes) or getattr(Y, "shape", None) == ()
+    if single or (Y is not None and not hasattr(type(Y), "__iter__")):
+        raise ValueError(f"Y must be a sequence of true outputs, got {Y!r}")
     if sp.issparse(Y):  # of MultiLabel: rows of 0 and 1
+        check_columns(Y, "Y")
         return Y.toarray()
     kept = Y is None or isinstance(Y, CodedLabels | CodedSequences | MappedTrees)
     return Y if plain(Y) or kept else [plain_sequence(y) for y in Y]
+
+
+def score_of(score: Any, X: Any, y: Any, sample_weight: Any) -> float:
+    """A score of scikit-learn's; its errors name the parameter."""
+    y = unmasked(y, "y")
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return score(X, y, sample_weight)
+    except (TypeError, ValueError, OverflowError) as error:
+        if re.search(r"\b(X|y)\b", str(error)):
+            raise
+        raise ValueError(f"y: {error}") from None
+
+
+def check_rows(svm: Any, X: Any, **options: Any) -> Any:
+    """X, and y where it is given, by scikit-learn's checks; its errors name the parameters."""
+    X = unmasked(X, "X")
+    check_columns(X, "X")
+    if "y" in options:
+        options["y"] = unmasked(options["y"], "y")
+    try:
+        return validate_data(
+            svm, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", **options
+        )
+    except (TypeError, ValueError, OverflowError) as error:
+        if re.search(r"\b[Xy]\b", str(error)):
+            raise
+        kind = ValueError if isinstance(error, ValueError | OverflowError) else TypeError
+        raise kind(f"{'X or y' if 'y' in options else 'X'}: {error}") from None
 
 
 class SolverMixin:
@@ -162,7 +201,7 @@ class SolverMixin:
         return make_regularizer(self._prior(), getattr(self, "nonnegative", None), examples)
 
     def _callbacks(self) -> list[Callback]:
-        level = int(self.verbose)  # type: ignore[attr-defined]
+        level = self.verbose  # type: ignore[attr-defined]
         return ([ProgressLine()] if level == 1 else []) + ([LogProgress()] if level >= 2 else [])
 
     def _minimise(
@@ -198,7 +237,9 @@ class SolverMixin:
         me: Any = self
         solver = make_solver(me.solver, problem.formulation, problem, self._needs())
         options = self._options(callbacks) | (budget or {})
-        result = train(problem, solver, warm=warm, polish=polish, **options)
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            # What overflows is no point of a finite objective, which training tells.
+            result = train(problem, solver, warm=warm, polish=polish, **options)
         self.memory_ = None
         if me.solver == "auto":
             logger.info("solver='auto' took %r", solver)
@@ -276,12 +317,17 @@ class SolverMixin:
     def _check_shared(self) -> None:
         """Refuse parameters before any work on the data."""
         me: Any = self
+        for name in ("warm_start", "fit_intercept", "penalized_intercept"):
+            check_flag(name, getattr(me, name, False))
         make_solver(me.solver, self._formulation(), needs=self._needs())
         check_weight_of_risk(me.C)
         check_positive("tol", me.tol)
         check_positive("max_passes", me.max_passes)
         check_positive("max_seconds", me.max_seconds, none=True)
         count_jobs(me.n_jobs)
+        seed_of(me.random_state)
+        if not isinstance(me.verbose, int | np.integer | np.bool_) or me.verbose < 0:
+            raise ValueError(f"verbose must be 0, 1 or 2, got {me.verbose!r}")
 
 
 def warn_not_converged(result: Result) -> None:
@@ -424,6 +470,7 @@ class StructuralSVM(SolverMixin, BaseEstimator):
             return self._fit_stream(model, X, Y, sample_weight, callbacks)
         if Y is None:
             raise ValueError("Y must be given: the true output of every example")
+        check_lengths(X, Y)
         with self._executor(model) as executor:
             model.initialize(X, Y)
             examples = bind_model(model, X, Y, node_weight, executor)
@@ -478,6 +525,8 @@ class StructuralSVM(SolverMixin, BaseEstimator):
             raise TypeError(f"model: give an instance, {self.model.__name__}(), not the class")
         if getattr(self.model, "hidden", False):
             raise TypeError("model Latent has hidden parts: fit it with maxmargin.LatentSVM")
+        if not isinstance(self.model, Model):
+            check_protocol(self.model)
 
     def weights(self) -> np.ndarray:
         return self.coef_
@@ -530,7 +579,8 @@ class StructuralSVM(SolverMixin, BaseEstimator):
             raise ValueError(f"k must be a whole number of at least 1, got {k!r}")
         X = plain_sequence(X)
         items = (X.tocsr()[i : i + 1] for i in range(X.shape[0])) if sp.issparse(X) else X
-        return [self.model_.inference_k_best(x, self.coef_, int(k)) for x in items]
+        with lent(self.coef_, "inference_k_best") as w:
+            return [self.model_.inference_k_best(x, w, min(int(k), MOST_BEST)) for x in items]
 
     def score(self, X: Any, Y: Any, sample_weight: Any = None) -> float:
         """Share of correctly predicted nodes; a label that the model does not know is never correct.
@@ -556,16 +606,26 @@ class StructuralSVM(SolverMixin, BaseEstimator):
     def _outputs(self, X: Any, Y: Any) -> tuple[Any, Sequence[Any]]:
         """The true outputs, and the predicted ones."""
         X, Y = plain_sequence(X), plain_outputs(Y)
+        if Y is None:
+            raise ValueError("Y must be given: the true output of every example")
         check_lengths(X, Y)
         return Y, self.predict(X)
 
     def _agreement(self, i: int, y: Any, y_hat: Any) -> tuple[float, float]:
         """How many nodes of two outputs agree, and how many there are, as the model counts them."""
+        if not isinstance(self.model_, Model):
+            return self._compared(i, y, y_hat)
+        try:
+            if is_masked(y) or (isinstance(y, list | tuple) and any(map(is_masked, y))):
+                raise ValueError("has masked entries")
+            return self._compared(i, y, y_hat)
+        except (TypeError, ValueError) as error:
+            told = isinstance(error, ValueError) and str(error).startswith("Y[")
+            raise ValueError(str(error) if told else f"Y[{i}]: {error}") from None
+
+    def _compared(self, i: int, y: Any, y_hat: Any) -> tuple[float, float]:
         if hasattr(self.model_, "agreement"):
-            try:
-                return self.model_.agreement(y, y_hat)
-            except ValueError as error:
-                raise ValueError(f"Y[{i}]: {error}") from None
+            return self.model_.agreement(y, y_hat)
         if getattr(self.model_, "flat", np.ndim(y_hat) == 0):
             return float(y == y_hat), 1
         if len(y) != len(y_hat):

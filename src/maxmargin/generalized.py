@@ -6,13 +6,16 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from maxmargin.data.arrays import floats
 from maxmargin.estimators import (
     SolverMixin,
+    check_rows,
     intercept_prior,
     intercept_regularizer,
     polish_of,
+    score_of,
 )
 from maxmargin.models.base import Examples
 from maxmargin.models.groups import GroupExamples, Groups, Regression, RowModel, numbers
@@ -33,14 +36,13 @@ class RowSVM(SolverMixin, BaseEstimator):
     def _bind(self, model: RowModel, X: Any, y: np.ndarray) -> tuple[GroupExamples, float | None]:
         """The examples, and the gap to polish to: a small problem is solved to rounding."""
         model.initialize(X, y)
-        unit = max(1.0, float(np.abs(y).mean()))
+        with np.errstate(over="ignore"):  # to infinity: then there is no polish
+            unit = max(1.0, float(np.abs(y).mean()))
         return model.bind(X, y), polish_of(X.shape[0] * X.shape[1], unit)
 
     def _read(self, X: Any) -> Any:
         check_is_fitted(self, "coef_")
-        return validate_data(
-            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=False
-        )
+        return check_rows(self, X, reset=False)
 
 
 class GeneralizedSVM(RowSVM):
@@ -109,9 +111,10 @@ class GeneralizedSVM(RowSVM):
         sample_weight : array of shape (n,), one weight for each group
         """
         self._check_shared()
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
-        if np.ndim(margins) == 0:
-            margins = np.full(X.shape[0], margins, dtype=np.float64)
+        X = check_rows(self, X)
+        margins = floats(margins, "margins")
+        if margins.ndim == 0:
+            margins = np.full(X.shape[0], margins)
         model = Groups(groups)
         examples, polish = self._bind(model, X, numbers(margins, "margins", X.shape[0]))
         result = self._minimise(examples, sample_weight, polish)
@@ -196,18 +199,10 @@ class RegressionSVR(RegressorMixin, RowSVM):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> RegressionSVR:
         """Train on X (n, d), dense or CSR, and numbers y (n,)."""
         self._check_shared()
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            order="C",
-            y_numeric=True,
-        )
+        X, y = check_rows(self, X, y=y, y_numeric=True)
         weights = None if sample_weight is None else check_weights(sample_weight, len(y))
         model = Regression(self.epsilon, 1.0 if self.fit_intercept else None)
-        examples, polish = self._bind(model, X, np.asarray(y, dtype=np.float64))
+        examples, polish = self._bind(model, X, floats(y, "y"))
         result = self._minimise(examples, weights, polish)
         self._keep(result)
         self.adopt(model, result.w)
@@ -222,6 +217,10 @@ class RegressionSVR(RegressorMixin, RowSVM):
         self.n_features_in_ = model.n_features_
         parts = model.unpack(w)
         self.coef_, self.intercept_ = parts["weights"], float(parts.get("bias", 0.0))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R^2 of the predictions."""
+        return score_of(super().score, X, y, sample_weight)
 
     def predict(self, X: Any) -> np.ndarray:
         """<w, x> + intercept of every row."""

@@ -169,7 +169,8 @@ def streams(solver: Any, model: Any, X: Any, Y: Any, node_weight: Any) -> bool:
     streaming = solver == "streaming" or isinstance(solver, Streaming)
     if chunks and not streaming:
         raise ValueError(
-            f'X is an iterable of chunks: that needs solver="streaming", got {solver!r}'
+            "without Y, X is taken for an iterable of chunks (X, Y): that needs "
+            f'solver="streaming", got {solver!r}'
         )
     if chunks and node_weight is not None:
         raise ValueError("node_weight: chunks have none")

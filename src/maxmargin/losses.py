@@ -22,6 +22,8 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.data.arrays import floats, is_number
+
 
 def mistake_costs(costs: Any, classes: np.ndarray) -> np.ndarray:
     """A cost per true label (K,), or a matrix (K, K) [true, predicted], from what the user gave.
@@ -34,7 +36,7 @@ def mistake_costs(costs: Any, classes: np.ndarray) -> np.ndarray:
         if missing:
             raise ValueError(f"loss: no cost is given for the labels {missing[:5]}")
         costs = [costs[label] for label in classes]
-    cost = np.ones(n) if costs is None else np.asarray(costs, dtype=np.float64)
+    cost = np.ones(n) if costs is None else floats(costs, "loss: costs")
     if cost.shape not in ((n,), (n, n)):
         raise ValueError(
             f"loss: costs must have shape ({n},) or ({n}, {n}), for the {n} labels in classes_; "
@@ -189,11 +191,6 @@ class ROCArea(SampleLoss):
 SAMPLE_LOSSES: dict[str, type[SampleLoss]] = {
     kind.__name__: kind for kind in (ErrorRate, F1, PrecisionAt, RecallAt, ROCArea)
 }
-
-
-def is_number(value: Any) -> bool:
-    """Whether a parameter is a real number."""
-    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
 
 
 def sample_loss_state(loss: SampleLoss) -> dict[str, Any]:

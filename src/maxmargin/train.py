@@ -46,6 +46,7 @@ class Run:
     seen: float = math.inf  # the primal as far as a searching argmax found it
     dual: float = -math.inf
     w: np.ndarray | None = None
+    ceilings: np.ndarray | None = None  # of the slacks at w
     support: Support | None = None
     history: History = field(default_factory=History)
     status: Status | None = None
@@ -73,7 +74,7 @@ class Run:
         self.seen = min(self.seen, bounds.seen)
         # While nothing bounds the primal (hinge="sum" has such points) the last w is as good as any.
         if bounds.primal < self.primal or math.isinf(self.primal):
-            self.primal, self.w = bounds.primal, w
+            self.primal, self.w, self.ceilings = bounds.primal, w, bounds.ceilings
         if bounds.dual > self.dual or self.support is None:
             self.dual, self.support = bounds.dual, support
         if bounds.overflowed:
@@ -191,6 +192,8 @@ def train(
         callback.on_start(run.progress())
     state = None
     try:
+        if warm is None:
+            run.oracle_calls += problem.try_oracle()
         state = solver.start(problem, aim, rng, warm)
         if warm is not None:
             look_first(run, state)
@@ -206,6 +209,9 @@ def train(
         estimate(run, state)
     elif run.certified != run.steps:
         conclude(run, state)
+    if run.ceilings is not None and run.status is not Status.INTERRUPTED:
+        assert run.w is not None
+        problem.hold(run.w, run.ceilings)
     if run.proven:
         run.settle(run.tol)
     result = finish(run, solver.reduced_gap(problem, state))
@@ -274,7 +280,12 @@ def estimate(run: Run, state: Any) -> None:
 
 def finish(run: Run, reduced_gap: float | None) -> Result:
     """The certificate of the best point."""
-    assert run.w is not None and run.support is not None and run.status is not None
+    if run.w is None or run.support is None:
+        raise ValueError(
+            "no point with a finite objective was found: C, sample_weight, the costs or X are too large for "
+            "double precision; scale them down"
+        )
+    assert run.status is not None
     exact = run.problem.bounded and run.proven
     certificate = Certificate(
         primal=run.primal,

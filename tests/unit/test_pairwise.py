@@ -90,12 +90,55 @@ def test_message_passing_is_tight_where_links_attract(problem):
     assert ask(problem, "lp", 500)[2] == pytest.approx(best, abs=0.05 * (1 + abs(best)))
 
 
+def value_of(problem, labels):
+    """The score of one labelling."""
+    counts, unary, links, tables = problem
+    first = np.concatenate([[0], np.cumsum(counts)])
+    starts = np.concatenate([[0], np.cumsum([counts[a] * counts[b] for a, b in links])]).astype(int)
+    pairs = zip(starts, links, strict=False)
+    linked = sum(tables[start + labels[a] * counts[b] + labels[b]] for start, (a, b) in pairs)
+    return unary[first[:-1] + labels].sum() + linked
+
+
 @given(problems())
 def test_the_integer_program_is_exact(problem):
     best, labellings = brute_force(*problem)
     labels, bound = solve_milp(*problem)
     assert tuple(labels.tolist()) in labellings
     assert bound == pytest.approx(best, abs=1e-6)
+
+
+def nearly_tied(generator, kind):
+    """Scores whose best labellings differ by parts of the solver's tolerances, of any size."""
+    n = int(generator.integers(2, 7))
+    counts = generator.integers(2, 4, n).astype(np.int32)
+    links = random_links(generator, n, ["tree", "cycle", "dense"][kind % 3])
+    size = int(counts.sum()), int(sum(counts[a] * counts[b] for a, b in links))
+    near = 10.0 ** generator.uniform(-12, -1)
+    if kind % 2:
+        parts = [generator.integers(-1, 2, k) + near * generator.normal(size=k) for k in size]
+    else:
+        parts = [generator.normal(size=k) * 10.0 ** generator.uniform(-8, 0, size=k) for k in size]
+    unit = 10.0 ** generator.integers(-12, 13)
+    return counts, unit * parts[0], links, unit * parts[1]
+
+
+@pytest.mark.parametrize("kind", range(6))
+def test_the_bound_of_the_integer_program_holds_to_rounding(generator, kind):
+    for _ in range(20):
+        problem = nearly_tied(generator, kind)
+        best = brute_force(*problem)[0]
+        labels, bound = solve_milp(*problem)
+        size = sum(np.abs(part).max(initial=0.0) for part in (problem[1], problem[3]))
+        assert best <= bound + 1e-15 * size
+        assert bound <= best + 1e-9 * size
+        assert value_of(problem, labels) >= best - 1e-9 * size
+
+
+def test_the_integer_program_of_scores_without_end_is_refused():
+    counts, links = np.array([2, 2], np.int32), np.array([[0, 1]], np.int32)
+    with pytest.raises(ValueError, match="not finite"):
+        solve_milp(counts, np.array([0.0, np.inf, 0.0, 0.0]), links, np.zeros(4))
 
 
 @given(problems(most=3), st.integers(0, 3))

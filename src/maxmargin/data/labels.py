@@ -9,8 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.data.arrays import unmasked
 from maxmargin.data.scratch import ranges
 from maxmargin.io.fields import FieldError, list_of, short
+
+
+def is_masked(label: Any) -> bool:
+    """Whether a label is a masked entry."""
+    return isinstance(label, np.ma.MaskedArray)
 
 
 def as_array(labels: Sequence[Any]) -> np.ndarray:
@@ -141,17 +147,24 @@ class LabelSet:
     ``classes`` fixes the set from outside: a fold that misses a label still has it.
     """
 
-    def __init__(self, classes: Iterable[Hashable]):
+    def __init__(self, classes: Iterable[Hashable], name: str = "Y"):
         if isinstance(classes, CodedLabels | CodedSequences):
             classes = classes.used()
+        classes = unmasked(classes, name)
         if plain(classes):
             self.classes = np.unique(classes)  # type: ignore[call-overload,arg-type]
         else:
+            if isinstance(classes, str | bytes) or not isinstance(classes, Iterable):
+                raise ValueError(f"{name} must be a sequence of labels, got {classes!r}")
             try:
                 distinct = list(dict.fromkeys(classes))
             except TypeError as error:
-                raise ValueError(f"Y: labels must be hashable; {error}") from None
-            with suppress(TypeError):  # labels of several kinds keep the order of first appearance
+                raise ValueError(f"{name}: labels must be hashable; {error}") from None
+            if any(map(is_masked, distinct)):
+                raise ValueError(f"{name} has masked labels: drop these examples first")
+            with suppress(
+                TypeError, ValueError
+            ):  # labels of several kinds keep the order of first appearance
                 distinct = sorted(distinct)  # type: ignore
             self.classes = as_array(distinct)
         named = self.classes.tolist() if plain(self.classes) else self.classes
@@ -165,6 +178,7 @@ class LabelSet:
         if isinstance(labels, CodedLabels | CodedSequences):
             table = self.encode(labels.classes, where)
             return np.concatenate([table[part] for part in labels.codes])
+        labels = unmasked(labels, where)
         if plain(labels) and self.classes.dtype.kind == labels.dtype.kind:
             place = np.searchsorted(self.classes, labels)
             place[place == len(self.classes)] = 0

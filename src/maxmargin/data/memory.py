@@ -7,7 +7,6 @@ Anything else is converted once. Dense float32 or 0/1 input with many zeros gets
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin._core import core
+from maxmargin.data.arrays import array_of, reals
 from maxmargin.data.mapped import Mapped
 from maxmargin.data.mapping import MappedParts
 
@@ -113,18 +113,16 @@ def common_type(items: Sequence) -> type | None:
     return np.float32 if single else np.float64
 
 
+def shape_of(X: Any, name: str) -> tuple[int, ...]:
+    """The shape of a table of features, which may be lists."""
+    return X.shape if hasattr(X, "shape") else array_of(X, name).shape
+
+
 def as_dense(x: Any, dtype: type | None, where: str) -> np.ndarray:
     """One example as a two-dimensional float array."""
     if sp.issparse(x):
         raise ValueError(f"{where} is sparse, but the first example is dense: use one kind for all")
-    if isinstance(x, np.ma.MaskedArray):
-        raise ValueError(f"{where} is a masked array: fill or drop the masked values first")
-    array = np.asarray(x)
-    if array.dtype.kind == "O":
-        with suppress(TypeError, ValueError):
-            array = array.astype(np.float64)
-    if array.dtype.kind not in "fbiu":
-        raise ValueError(f"{where} must hold real numbers, got an array of dtype {array.dtype}")
+    array = reals(x, where)
     if array.ndim != 2:
         raise ValueError(
             f"{where} must have two dimensions (rows, features), got shape {array.shape}"
@@ -153,6 +151,14 @@ def dense_rows(items: Sequence, n_features: int | None, bias: float, names: str)
     )
 
 
+def check_columns(x: Any, where: str) -> None:
+    """Refuse a CSR matrix with a column index outside its shape, at which SciPy itself may crash."""
+    if not sp.issparse(x) or x.format != "csr" or len(x.indices) == 0:
+        return
+    if int(x.indices.min()) < 0 or int(x.indices.max()) >= x.shape[1]:
+        raise ValueError(f"{where} holds a column index outside its shape")
+
+
 def as_csr(x: Any, dtype: type | None, where: str, canonical: bool = False) -> Any:
     """One example as a CSR matrix that the core can read."""
     if not sp.issparse(x):
@@ -164,8 +170,8 @@ def as_csr(x: Any, dtype: type | None, where: str, canonical: bool = False) -> A
         x = x.copy()
         x.sum_duplicates()
     dtype = dtype or float_type(x.dtype)
-    if x.indices.dtype != np.int32 and x.nnz and int(x.indices.max()) >= x.shape[1]:
-        raise ValueError(f"{where} holds a column index outside its shape")
+    if x.indices.dtype != np.int32:  # the cast to 32 bits would bring it inside
+        check_columns(x, where)
     fits = (
         x.dtype == dtype
         and x.indices.dtype == np.int32

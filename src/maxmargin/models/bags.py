@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from maxmargin.data.arrays import check_choice
 from maxmargin.data.labels import LabelSet
 from maxmargin.data.memory import FeatureRows, feature_rows
 from maxmargin.io.fields import MOST_FEATURES, FieldError, bias_of, choice, count
@@ -82,8 +83,7 @@ class Bags(Latent):
     def initialize(self, X: Any, Y: Any) -> None:
         """Learn the two classes and the number of features."""
         check_bias(self.bias)
-        if self.start not in STARTS:
-            raise ValueError(f"Bags: start must be one of {list(STARTS)}, got {self.start!r}")
+        check_choice("Bags: start", self.start, STARTS)
         check_lengths(X, Y)
         labels = LabelSet(Y)
         if len(labels) != 2:

@@ -25,6 +25,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from maxmargin._core import core
+from maxmargin.data.arrays import count_of, is_number
 from maxmargin.data.labels import LabelSet
 from maxmargin.data.memory import FeatureRows
 
@@ -205,6 +206,14 @@ class Examples(ABC):
         """Hold the slacks of an exact pass against kept outputs; a compiled argmax needs no check."""
         return
 
+    def try_argmax(self, rescaling: str) -> int:
+        """Try the argmax before training; returns how often it was asked. A compiled one needs no trial."""
+        return 0
+
+    def check_ceilings(self, w: np.ndarray, ceilings: np.ndarray, rescaling: str) -> None:
+        """Hold what slacks cannot exceed against predictions at w; a compiled argmax needs no check."""
+        return
+
     @abstractmethod
     def predict(self, w: np.ndarray, n_jobs: int) -> Any:
         """argmax_y <w, Psi(x_i, y)> for every example."""
@@ -376,19 +385,16 @@ def check_protocol(model: Any) -> None:
 
 def check_lengths(X: Any, Y: Any) -> None:
     """Refuse data of different length, or none."""
-    if not hasattr(X, "__len__") and not hasattr(X, "shape"):
-        raise ValueError(f"X must be a sequence of examples, got {type(X).__name__}")
-    n = X.shape[0] if hasattr(X, "shape") else len(X)
+    n = count_of(X, "X")
     if n == 0:
         raise ValueError("X is empty: at least one example is needed")
-    if Y is not None and n != len(Y):
-        raise ValueError(f"X has {n} examples, but Y has {len(Y)}")
+    if Y is not None and n != count_of(Y, "Y"):
+        raise ValueError(f"X has {n} examples, but Y has {count_of(Y, 'Y')}")
 
 
 def check_bias(bias: Any) -> None:
     """Refuse a bias that is no number, or that could never act."""
-    number = isinstance(bias, int | float | np.number) and not isinstance(bias, bool)
-    if bias is not None and (not number or not np.isfinite(bias) or bias == 0):
+    if bias is not None and (not is_number(bias) or bias == 0):
         raise ValueError(f"bias must be None or a number other than 0, got {bias!r}")
 
 

@@ -147,7 +147,7 @@ class Binary(FlatModel):
         """The k best labels of one example with their scores, best first."""
         if self.joint:
             raise ValueError(
-                "inference_k_best is for losses of one example; this loss is of the whole sample"
+                "the k best labels are for losses of one example; this loss is of the whole sample"
             )
         return super().inference_k_best(x, w, k)
 

@@ -18,10 +18,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin._core import core
+from maxmargin.data.arrays import check_flag, count_of, floats, unmasked
 from maxmargin.data.attributes import Vocabulary, are_attributes
-from maxmargin.data.labels import CodedSequences, LabelSet, plain
+from maxmargin.data.labels import CodedSequences, LabelSet, is_masked, plain
 from maxmargin.data.mapped import Mapped
-from maxmargin.data.memory import FeatureRows, feature_rows
+from maxmargin.data.memory import FeatureRows, feature_rows, shape_of
 from maxmargin.data.store import table_bytes
 from maxmargin.io.fields import (
     MOST_FEATURES,
@@ -46,6 +47,7 @@ from maxmargin.models.base import (
 MOST_LABELS = 65_535  # a kept labelling has at most two bytes a position
 # Above this the argmax follows the transitions that are not zero; below, all K^2 of them are as fast.
 MANY_LABELS = 256
+MOST_KEPT = 2**28  # labels of the k best labellings of a sequence
 
 
 class ChainExamples(CompiledExamples):
@@ -88,6 +90,12 @@ class ChainExamples(CompiledExamples):
 
     def best_k(self, w: np.ndarray, i: int, k: int) -> list[tuple[np.ndarray, float]]:
         """The k best labellings of sequence i with their scores."""
+        length = int(np.diff(self.rows.offsets)[i])
+        k = min(k, len(self.labels) ** min(length, 64))  # no more exist
+        if k * length > MOST_KEPT:
+            raise ValueError(
+                f"k must be at most {MOST_KEPT // length} for a sequence of {length} positions, got {k}"
+            )
         codes, scores = self.ask.best_k(w, i, k)
         labels = self.labels.decode(codes).reshape(len(scores), -1)
         return [(y, float(s)) for y, s in zip(labels, scores, strict=True)]
@@ -128,13 +136,12 @@ class Chain(Model):
         """Learn the classes, and the features or the attribute names."""
         check_lengths(X, Y)
         check_bias(self.bias)
-        for name, items in (("X", X), ("Y", Y)):
-            if isinstance(items, Mapped | CodedSequences):
-                continue
-            for i, item in enumerate(items):
-                if not hasattr(item, "__len__") and not hasattr(item, "shape"):
-                    raise ValueError(f"{name}[{i}] must be a sequence of positions, got {item!r}")
-        self.labels_ = LabelSet(flatten(Y) if self.classes is None else self.classes)
+        check_flag("start", self.start)
+        check_flag("end", self.end)
+        check_sequences("X", X)
+        check_sequences("Y", Y)
+        given = self.classes
+        self.labels_ = LabelSet(flatten(Y)) if given is None else LabelSet(given, "classes")
         self.classes_ = self.labels_.classes
         check_classes(self.classes_)
         if len(self.classes_) > MOST_LABELS:
@@ -147,12 +154,12 @@ class Chain(Model):
             self.vocabulary_.transform(X, grow=True)
             self.n_features_ = len(self.vocabulary_)
         else:
-            first = X[0] if sp.issparse(X[0]) else np.asarray(X[0])
-            if first.ndim != 2:
+            shape = shape_of(X[0], "X[0]")
+            if len(shape) != 2:
                 raise ValueError(
-                    f"X[0] must have two dimensions (positions, features), got shape {first.shape}"
+                    f"X[0] must have two dimensions (positions, features), got shape {shape}"
                 )
-            self.n_features_ = int(first.shape[1])
+            self.n_features_ = int(shape[1])
         self._measure()
 
     def bind(self, X: Sequence, Y: Any = None, node_weight: Any = None) -> ChainExamples:
@@ -162,6 +169,7 @@ class Chain(Model):
 
     def read(self, X: Sequence) -> FeatureRows:
         if self.vocabulary_ is not None:
+            check_sequences("X", X)
             if not are_attributes(X):
                 raise ValueError("X: the model was trained on attributes, but got arrays")
             X = self.vocabulary_.transform(X)
@@ -299,11 +307,22 @@ class Chain(Model):
         self.size_joint_feature = K * d + K * K + K * bool(self.start) + K * bool(self.end)
 
 
+def check_sequences(name: str, items: Sequence) -> None:
+    """Refuse an item that is not a sequence of positions."""
+    if isinstance(items, Mapped | CodedSequences):
+        return
+    for i, item in enumerate(items):
+        single = isinstance(item, str | bytes) or getattr(item, "shape", None) == ()
+        if single or not hasattr(item, "__len__"):
+            raise ValueError(f"{name}[{i}] must be a sequence of positions, got {item!r}")
+
+
 def check_node_weight(node_weight: Sequence, lengths: np.ndarray) -> list[np.ndarray]:
     """One finite, non-negative number for each position of each example."""
-    if len(node_weight) != len(lengths):
-        raise ValueError(f"node_weight has {len(node_weight)} examples, expected {len(lengths)}")
-    checked = [np.asarray(v, dtype=np.float64) for v in node_weight]
+    found = count_of(node_weight, "node_weight")
+    if found != len(lengths):
+        raise ValueError(f"node_weight has {found} examples, expected {len(lengths)}")
+    checked = [floats(v, f"node_weight[{i}]") for i, v in enumerate(node_weight)]
     for i, (v, length) in enumerate(zip(checked, lengths, strict=True)):
         if v.shape != (length,):
             raise ValueError(f"node_weight[{i}] has shape {v.shape}, expected ({length},)")
@@ -323,6 +342,8 @@ def flatten(Y: Sequence) -> Any:
     """All labels of all sequences, one after the other."""
     if isinstance(Y, CodedSequences):
         return Y
+    if any(map(is_masked, Y)):
+        Y = [unmasked(y, f"Y[{i}]") for i, y in enumerate(Y)]
     if all(map(plain, Y)) and len({y.dtype.kind for y in Y}) == 1:
         return np.concatenate(Y)
     return list(

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from maxmargin.models.base import Model, OracleError, check_protocol
-from maxmargin.models.python import PythonExamples
+from maxmargin.models.guard import lent
+from maxmargin.models.python import PythonExamples, predict
 
 
 def check_model(model: Any, X: Any, Y: Any, n_checks: int = 20, random_state: int = 0) -> None:
@@ -26,8 +27,6 @@ def check_model(model: Any, X: Any, Y: Any, n_checks: int = 20, random_state: in
         )
     model = copy.deepcopy(model)
     model.initialize(X, Y)
-    if not isinstance(getattr(model, "size_joint_feature", None), int | np.integer):
-        raise OracleError("size_joint_feature must be a whole number after initialize(X, Y)")
     rng = np.random.default_rng(random_state)
     examples = PythonExamples(model, X, Y)
     chosen = rng.permutation(examples.n)[:n_checks].tolist()
@@ -43,7 +42,7 @@ def check_example(examples: PythonExamples, i: int, weights: list[np.ndarray]) -
     model, x, y = examples.model, examples.X[i], examples.Y[i]  # type: ignore[index]
     outputs = [y]
     for w in weights:
-        outputs += [model.inference(x, w), model.loss_augmented_inference(x, y, w)]
+        outputs += [*predict(model, [x], [y], w), ask_singly(model, x, y, w)]
     features = [examples.features(i, output) for output in outputs]
     losses = [examples.difference(i, output)[0] for output in outputs]
     again = examples.features(i, outputs[-1])
@@ -60,6 +59,12 @@ def check_example(examples: PythonExamples, i: int, weights: list[np.ndarray]) -
             check_k_best(examples, i, w, scores[1 + 2 * k])
 
 
+def ask_singly(model: Any, x: Any, y: Any, w: np.ndarray) -> Any:
+    """The loss-augmented output of one example, by the method for one."""
+    with lent(w, "loss_augmented_inference") as seen:
+        return model.loss_augmented_inference(x, y, seen)
+
+
 def check_best(i: int, name: str, scores: np.ndarray, own: int, exact: bool) -> None:
     """The output that a method returned must not be beaten by any that we know."""
     lead = float(scores.max() - scores[own])
@@ -73,7 +78,8 @@ def check_best(i: int, name: str, scores: np.ndarray, own: int, exact: bool) -> 
 
 def check_k_best(examples: PythonExamples, i: int, w: np.ndarray, best: float) -> None:
     """The k-best list must be sorted, true to its scores, and start with the best."""
-    listed = examples.model.inference_k_best(examples.X[i], w, 3)
+    with lent(w, "inference_k_best") as seen:
+        listed = examples.model.inference_k_best(examples.X[i], seen, 3)
     scores = [float(s) for _, s in listed]
     true = [float(examples.features(i, y) @ w) for y, _ in listed]
     slack = 1e-6 * (1 + max(map(abs, true)))
@@ -100,7 +106,7 @@ def check_batch(examples: PythonExamples, chosen: list[int], weights: list[np.nd
         for i, (loss, (index, value)) in zip(chosen, found, strict=True):
             single = examples.difference(
                 i,
-                examples.model.loss_augmented_inference(examples.X[i], examples.Y[i], w),  # type: ignore[index]
+                ask_singly(examples.model, examples.X[i], examples.Y[i], w),  # type: ignore[index]
             )
             a = loss + float(w[index] @ value)
             b = single[0] + float(w[single[1][0]] @ single[1][1])

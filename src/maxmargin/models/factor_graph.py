@@ -25,6 +25,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from maxmargin.data.arrays import check_choice
 from maxmargin.data.labels import LabelSet
 from maxmargin.io.fields import (
     MOST_FEATURES,
@@ -96,14 +97,11 @@ class GraphModel(Model):
 
     def check_inference(self) -> None:
         """Refuse a method that there is not, and a budget that is no number."""
-        if self.inference_method not in METHODS:
-            raise ValueError(
-                f"inference must be one of {list(METHODS)}, got {self.inference_method!r}"
-            )
+        check_choice("inference", self.inference_method, METHODS)
         whole = isinstance(self.iterations, int | np.integer)
-        if not whole or isinstance(self.iterations, bool) or self.iterations < 1:
+        if not whole or isinstance(self.iterations, bool) or not 1 <= self.iterations < 2**31:
             raise ValueError(
-                f"iterations must be a whole number of at least 1, got {self.iterations!r}"
+                f"iterations must be a whole number from 1 to 2^31 - 1, got {self.iterations!r}"
             )
 
 
@@ -232,7 +230,8 @@ class FactorGraph(GraphModel):
         for t, name in enumerate(self.types_.classes.tolist()):
             if given is not None and name not in given:
                 raise ValueError(f"classes: no labels are given for nodes of type {name!r}")
-            self.label_sets_.append(LabelSet(list(seen[t]) if given is None else given[name]))
+            found = LabelSet(list(seen[t])) if given is None else LabelSet(given[name], "classes")
+            self.label_sets_.append(found)
         for own_set in self.label_sets_:
             check_classes(own_set.classes)
             if len(own_set) > MOST_LABELS:
@@ -260,7 +259,7 @@ class FactorGraph(GraphModel):
         kind = self.pairwise
         if isinstance(kind, Mapping):
             kind = kind.get(names, kind.get(names[::-1]))
-        if kind not in KINDS:
+        if not isinstance(kind, str) or kind not in KINDS:
             raise ValueError(
                 f"pairwise must be one of {list(KINDS)}, got {kind!r} for edges {names}"
             )

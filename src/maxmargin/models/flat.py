@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from maxmargin._core import core
 from maxmargin.data.labels import LabelSet
 from maxmargin.data.mapped import MappedRows
-from maxmargin.data.memory import FeatureRows, feature_rows
+from maxmargin.data.memory import FeatureRows, feature_rows, shape_of
 from maxmargin.models.base import (
     CompiledExamples,
     Model,
@@ -50,7 +50,7 @@ class FlatModel(Model):
         """Check the data; learn the classes and the number of features."""
         check_lengths(X, Y)
         check_bias(self.bias)
-        shape = np.shape(X) if not sp.issparse(X) else X.shape
+        shape = shape_of(X, "X")
         if len(shape) != 2:
             raise ValueError(
                 f"X must have 2 dimensions (examples, features), got {len(shape)}: shape {shape}"
@@ -59,7 +59,7 @@ class FlatModel(Model):
             raise ValueError(
                 f"Y must have 1 dimension, a label for each example, got shape {Y.shape}"
             )
-        self.labels_ = LabelSet(Y if self.classes is None else self.classes)
+        self.labels_ = LabelSet(Y) if self.classes is None else LabelSet(self.classes, "classes")
         self.classes_ = self.labels_.classes
         check_classes(self.classes_)
         self.n_features_ = int(shape[1])
@@ -73,8 +73,7 @@ class FlatModel(Model):
         """The features of all examples, in the core."""
         if isinstance(X, MappedRows):
             return feature_rows(X, self.n_features_, self.bias, names="X")  # type: ignore[arg-type]
-        items = [X if sp.issparse(X) else np.asarray(X)]
-        return feature_rows(items, self.n_features_, self.bias, names="X")
+        return feature_rows([X], self.n_features_, self.bias, names="X")
 
     def _check_nodes(self, node_weight: Any) -> None:
         if node_weight is not None:

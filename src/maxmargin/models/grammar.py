@@ -328,7 +328,7 @@ def read_sentences(X: Sequence) -> list[list[str]]:
             raise ValueError(
                 f"X[{i}] is one string; a sentence is a sequence of words, such as X[{i}].split()"
             )
-        if not hasattr(sentence, "__iter__"):
+        if not hasattr(sentence, "__iter__") or getattr(sentence, "shape", None) == ():
             raise ValueError(f"X[{i}] must be a sequence of words, got {sentence!r}")
         words = [str(word) if isinstance(word, np.str_) else word for word in sentence]
         if not words:

@@ -19,6 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
+from maxmargin.data.arrays import array_of, count_of
 from maxmargin.data.labels import LabelSet, as_array, plain
 
 ONE_TYPE = "node"  # the name of the type where none are given
@@ -59,11 +60,6 @@ class Item:
         return self.nodes.get(name)
 
 
-def rows_of(matrix: Any) -> int:
-    """The number of rows of a matrix, or of a list of rows."""
-    return matrix.shape[0] if hasattr(matrix, "shape") else len(matrix)
-
-
 def read_item(x: Any, i: int) -> Item:
     """One example, checked as far as it can be without the model."""
     if not isinstance(x, tuple | list) or not 2 <= len(x) <= 4:
@@ -78,7 +74,7 @@ def read_item(x: Any, i: int) -> Item:
         )
     if types is not None:
         types = types if plain(types) else as_array(list(types))
-    n = len(types) if types is not None else rows_of(nodes)
+    n = len(types) if types is not None else count_of(nodes, f"X[{i}][0]")
     if n == 0:
         raise ValueError(f"X[{i}] has no nodes")
     item = Item(nodes, read_edges(edges, n, i), edge_features, types, n)
@@ -88,7 +84,7 @@ def read_item(x: Any, i: int) -> Item:
 
 def read_edges(edges: Any, n: int, i: int) -> np.ndarray:
     """Edges as an (E, 2) array of node numbers."""
-    array = np.asarray(edges)
+    array = array_of(edges, f"X[{i}][1]")
     if array.size == 0:
         return np.empty((0, 2), dtype=np.int32)
     if array.ndim != 2 or array.shape[1] != 2 or array.dtype.kind not in "iu":
@@ -112,21 +108,21 @@ def check_rows(item: Item, i: int) -> None:
         names = item.types.tolist()
         for name, matrix in item.nodes.items():
             expected = sum(t == name for t in names)
-            if rows_of(matrix) != expected:
+            found = count_of(matrix, f"X[{i}][0][{name!r}]")
+            if found != expected:
                 raise ValueError(
-                    f"X[{i}][0][{name!r}] has {rows_of(matrix)} rows, but {expected} nodes are of that type"
+                    f"X[{i}][0][{name!r}] has {found} rows, but {expected} nodes are of that type"
                 )
         missing = [t for t in dict.fromkeys(names) if t not in item.nodes]
         if missing:
             raise ValueError(f"X[{i}][0] has no features for nodes of type {missing[0]!r}")
-    elif rows_of(item.nodes) != item.n_nodes:
-        raise ValueError(
-            f"X[{i}][0] has {rows_of(item.nodes)} rows, but X[{i}][3] names {item.n_nodes} nodes"
-        )
-    if item.edge_features is not None and rows_of(item.edge_features) != len(item.edges):
-        raise ValueError(
-            f"X[{i}][2] has {rows_of(item.edge_features)} rows, but X[{i}][1] has {len(item.edges)} edges"
-        )
+    elif (found := count_of(item.nodes, f"X[{i}][0]")) != item.n_nodes:
+        raise ValueError(f"X[{i}][0] has {found} rows, but X[{i}][3] names {item.n_nodes} nodes")
+    if item.edge_features is None:
+        return
+    found = count_of(item.edge_features, f"X[{i}][2]")
+    if found != len(item.edges):
+        raise ValueError(f"X[{i}][2] has {found} rows, but X[{i}][1] has {len(item.edges)} edges")
 
 
 def read_items(X: Sequence) -> list[Item]:
@@ -178,7 +174,7 @@ def is_forest(n: int, edges: np.ndarray) -> bool:
 
 def check_output(y: Any, n: int, i: int) -> None:
     """Refuse an output that has not one label for each node."""
-    if isinstance(y, str) or not hasattr(y, "__len__"):
+    if isinstance(y, str) or not hasattr(y, "__len__") or getattr(y, "shape", None) == ():
         raise ValueError(f"Y[{i}] must hold a label for each node, got {y!r}")
     if len(y) != n:
         raise ValueError(f"X[{i}] has {n} nodes, but Y[{i}] has {len(y)} labels")

@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from maxmargin._core import core
-from maxmargin.data.memory import FeatureRows, feature_rows
+from maxmargin.data.arrays import array_of, floats, is_number
+from maxmargin.data.memory import FeatureRows, feature_rows, shape_of
 from maxmargin.io.fields import MOST_FEATURES, FieldError, bias_of, count, number
 from maxmargin.models.base import CompiledExamples, Model, Written, check_bias, check_lengths
 
@@ -61,7 +61,7 @@ def group_offsets(groups: Any, n_rows: int) -> np.ndarray:
     """Offsets of the groups, (n + 1,); each row its own group where none are given."""
     if groups is None:
         return np.arange(n_rows + 1)
-    offsets = np.asarray(groups)
+    offsets = array_of(groups, "groups")
     if offsets.ndim != 1 or len(offsets) < 2 or offsets.dtype.kind not in "iu":
         raise ValueError(
             "groups must be offsets, whole numbers of shape (n + 1,) with n >= 1, "
@@ -78,7 +78,7 @@ def group_offsets(groups: Any, n_rows: int) -> np.ndarray:
 
 def numbers(values: Any, name: str, n: int) -> np.ndarray:
     """Finite float64 numbers of shape (n,)."""
-    array = np.asarray(values, dtype=np.float64)
+    array = floats(values, name)
     if array.shape != (n,):
         raise ValueError(f"{name} must have shape ({n},), one for each row of X, got {array.shape}")
     if not np.isfinite(array).all():
@@ -94,7 +94,7 @@ class RowModel(Model):
     flat = True
 
     def _learn(self, X: Any) -> None:
-        shape = X.shape if sp.issparse(X) else np.shape(X)
+        shape = shape_of(X, "X")
         if len(shape) != 2:
             raise ValueError(f"X must have 2 dimensions (rows, features), got shape {shape}")
         check_lengths(X, None)
@@ -107,8 +107,7 @@ class RowModel(Model):
 
     def read(self, X: Any) -> FeatureRows:
         """The rows, in the core."""
-        items = [X if sp.issparse(X) else np.asarray(X)]
-        return feature_rows(items, self.n_features_, self.bias, names="X")
+        return feature_rows([X], self.n_features_, self.bias, names="X")
 
     def bind(self, X: Any, Y: Any = None, node_weight: Any = None) -> GroupExamples:
         """The model on these rows and their margins or targets."""
@@ -174,8 +173,7 @@ class Regression(RowModel):
     def initialize(self, X: Any, Y: Any) -> None:
         """Check epsilon; learn the number of features."""
         epsilon = self.epsilon
-        number = isinstance(epsilon, int | float | np.number) and not isinstance(epsilon, bool)
-        if not number or not np.isfinite(epsilon) or epsilon < 0:
+        if not is_number(epsilon) or epsilon < 0:
             raise ValueError(f"epsilon must be a number of at least 0, got {epsilon!r}")
         self._learn(X)
 

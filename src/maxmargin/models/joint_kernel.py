@@ -21,6 +21,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
+from maxmargin.data.arrays import check_choice
 from maxmargin.models.kernel import CHOICES, check_whole
 from maxmargin.models.kernel_function import KernelFunction, check_kernel, choose_basis
 
@@ -98,10 +99,7 @@ class JointKernel(BaseEstimator):
             raise TypeError(
                 f"JointKernel: model {type(self.model).__name__} lacks {', '.join(missing)}"
             )
-        if self.basis not in CHOICES:
-            raise ValueError(
-                f"JointKernel: basis must be one of {list(CHOICES)}, got {self.basis!r}"
-            )
+        check_choice("JointKernel: basis", self.basis, CHOICES)
         check_whole("JointKernel: rank", self.rank, none=True)
         check_whole("JointKernel: cache_bytes", self.cache_bytes)
 

@@ -18,6 +18,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 
+from maxmargin.data.arrays import check_choice, is_number
 from maxmargin.data.memory import matrix_rows
 from maxmargin.io.fields import (
     MOST,
@@ -132,17 +133,17 @@ class Kernel(Model):
             raise ValueError(
                 "Kernel: a loss of the whole sample needs a rank, got rank=None; rank=k takes it"
             )
-        if not callable(self.kernel) and self.kernel not in KERNELS:
+        named = isinstance(self.kernel, str) and self.kernel in KERNELS
+        if isinstance(self.kernel, type) or not (named or callable(self.kernel)):
             raise ValueError(
                 f"Kernel: kernel must be one of {list(KERNELS)} or a function, got {self.kernel!r}"
             )
-        if self.basis not in CHOICES:
-            raise ValueError(f"Kernel: basis must be one of {list(CHOICES)}, got {self.basis!r}")
+        check_choice("Kernel: basis", self.basis, CHOICES)
         check_whole("Kernel: rank", self.rank, none=True)
         check_whole("Kernel: cache_bytes", self.cache_bytes)
         for name in ("degree", "coef0"):
             value = getattr(self, name)
-            if isinstance(value, bool | str) or not np.isscalar(value) or not np.isfinite(value):
+            if not is_number(value):
                 raise ValueError(f"Kernel: {name} must be a number, got {value!r}")
 
     @property

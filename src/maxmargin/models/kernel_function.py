@@ -19,6 +19,8 @@ import scipy.sparse as sp
 from scipy.linalg import solve_triangular
 from sklearn.metrics.pairwise import pairwise_kernels
 
+from maxmargin.data.arrays import is_number
+
 KERNELS = ("linear", "poly", "rbf", "laplacian", "sigmoid", "cosine")
 CHUNK_BYTES = 1 << 24  # of a block that is made and used up at once
 CHECKED = 200  # rows whose kernel matrix is looked at before training
@@ -140,8 +142,7 @@ def resolve_gamma(gamma: Any, rows: Any) -> float:
                 f"gamma='scale': the variance of the features is {variance:.3g}; scale them, or give a number"
             )
         return found
-    number = isinstance(gamma, int | float | np.number) and not isinstance(gamma, bool)
-    if not number or not np.isfinite(gamma) or gamma <= 0:
+    if not is_number(gamma) or gamma <= 0:
         raise ValueError(f"gamma must be None, 'scale' or a positive number, got {gamma!r}")
     return float(gamma)
 

@@ -20,9 +20,11 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.cluster import KMeans
 
+from maxmargin.data.arrays import check_choice
 from maxmargin.io.fields import FieldError, choice, is_whole, list_of
 from maxmargin.losses import Costs, cost_of
 from maxmargin.models.base import Examples, Model, check_protocol
+from maxmargin.models.guard import lent
 from maxmargin.models.multiclass import Multiclass
 from maxmargin.models.python import bind_model
 
@@ -83,8 +85,7 @@ class Latent(Model):
                 f"Latent: parts is for Multiclass, got {type(self.model).__name__}; an own model says its "
                 "hidden parts itself"
             )
-        if self.start not in STARTS:
-            raise ValueError(f"Latent: start must be one of {list(STARTS)}, got {self.start!r}")
+        check_choice("Latent: start", self.start, STARTS)
 
     def _settle(self, base: Multiclass, counts: list[int]) -> None:
         """A Multiclass over all parts, numbered class by class; `base` knows the classes."""
@@ -102,6 +103,7 @@ class Latent(Model):
         if self.own:
             return self.completions(X, Y, np.zeros(self.size_joint_feature))
         codes, first = self.base_.encode(Y), np.cumsum([0, *self.counts_])
+        rows = self.base_.read(X).stacked()
         drawn = np.random.default_rng(seed)
         outputs = first[codes]
         for k, count in enumerate(self.counts_):
@@ -111,7 +113,8 @@ class Latent(Model):
             if self.start == "random" or len(members) <= count:
                 chosen = drawn.integers(count, size=len(members))
             else:
-                chosen = KMeans(count, n_init=4, random_state=seed).fit_predict(X[members])
+                with np.errstate(over="ignore", invalid="ignore"):  # any start will do
+                    chosen = KMeans(count, n_init=4, random_state=seed).fit_predict(rows[members])
             outputs[members] += chosen
         return outputs.tolist()
 
@@ -119,7 +122,8 @@ class Latent(Model):
         """The best complete output at w of every true output."""
         if self.own:
             pairs = zip((X[i] for i in range(len(Y))), Y, strict=True)
-            return [self.inner_.complete(x, y, w) for x, y in pairs]
+            with lent(w, "complete") as w:
+                return [self.inner_.complete(x, y, w) for x, y in pairs]
         codes: Any = self.base_.encode(Y)
         examples: Any = self.inner_.bind(X)
         scores = examples.scores(np.ascontiguousarray(w, dtype=np.float64))
@@ -137,7 +141,8 @@ class Latent(Model):
 
     def inference(self, x: Any, w: np.ndarray) -> Any:
         """The observed part of the best output."""
-        return self.observed([self.inner_.inference(x, w)])[0]
+        with lent(w, "inference") as w:
+            return self.observed([self.inner_.inference(x, w)])[0]
 
     def loss(self, y: Any, y_hat: Any) -> float:
         """Delta of observed outputs, for Multiclass; an own model compares complete ones."""

@@ -4,6 +4,11 @@
     p_v in {0, 1}^K, sum p_v = 1;   q_l >= 0, its margins are p_a and p_b      for each link l = (a, b)
 
 With p free in [0, 1] this is the linear relaxation over the local polytope. Solved by HiGHS (SciPy).
+
+HiGHS compares objectives with absolute tolerances, none above 1e-6: it drops a branch that promises less
+than that above the best labelling found, and a reduced cost may have the wrong sign by 1e-7, once for each
+node and link of a labelling. So the largest |theta| is made 2^20 first, by a power of two, and the bound is
+raised by 1e-6 for each node and link: by about 1e-12 of the largest |theta| for each.
 """
 
 from __future__ import annotations
@@ -17,6 +22,8 @@ import scipy.sparse as sp
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 INFEASIBLE = 2  # a status of scipy.optimize.milp
+TOLERANCE = 1e-6  # of HiGHS, absolute
+SCALE = 20  # the largest score of a program is about 2^20
 
 
 @dataclass(frozen=True)
@@ -35,14 +42,15 @@ def solve_milp(
     tables: np.ndarray,
     constraints: Sequence[Linear] = (),
 ) -> tuple[np.ndarray, float]:
-    """A best labelling, and what none exceeds (the solver's own bound)."""
+    """A best labelling as far as HiGHS can tell, and what none exceeds: its bound and its tolerance."""
     links = np.asarray(links).reshape(-1, 2)
+    scores, exponent = scaled(np.concatenate([unary, tables]))
     first = np.concatenate([[0], np.cumsum(counts)])
     rows, right = consistency(counts, links, first)
     n, m = len(unary), len(tables)
     conditions = [LinearConstraint(rows, right, right), *chosen(constraints, first, n + m)]
     answer = milp(
-        -np.concatenate([unary, tables]),
+        -scores,
         integrality=np.concatenate([np.ones(n), np.zeros(m)]),
         bounds=Bounds(0.0, 1.0),
         constraints=conditions,
@@ -53,7 +61,17 @@ def solve_milp(
             raise ValueError("no labelling keeps the constraints")
         raise RuntimeError(f"the integer program was not solved: {answer.message}")
     labels = [int(np.argmax(answer.x[a:b])) for a, b in itertools.pairwise(first)]
-    return np.array(labels, dtype=np.int32), -float(answer.mip_dual_bound)
+    top = TOLERANCE * (2 + len(counts) + len(links)) - float(answer.mip_dual_bound)
+    return np.array(labels, dtype=np.int32), float(np.ldexp(top, -exponent))
+
+
+def scaled(scores: np.ndarray) -> tuple[np.ndarray, int]:
+    """The scores times 2^e, the largest of them about 2^SCALE, and e."""
+    largest = float(np.abs(scores).max())
+    if not np.isfinite(largest):
+        raise ValueError("the scores of the labels are not finite at these weights; lower C")
+    exponent = SCALE - int(np.frexp(largest or 1.0)[1])
+    return np.ldexp(scores, exponent), exponent
 
 
 def consistency(

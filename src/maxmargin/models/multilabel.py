@@ -17,8 +17,9 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
+from maxmargin.data.arrays import array_of, floats
 from maxmargin.data.labels import LabelSet, plain
-from maxmargin.data.memory import feature_rows
+from maxmargin.data.memory import feature_rows, shape_of
 from maxmargin.io.fields import MOST_FEATURES, FieldError, bias_of, count, flag, table
 from maxmargin.losses import Hamming, cost_matrix, saved_costs, sequence_loss
 from maxmargin.models.base import check_bias, check_lengths
@@ -121,20 +122,22 @@ class MultiLabel(GraphModel):
         check_lengths(X, None)
         check_bias(self.bias)
         self.check_inference()
-        shape = X.shape if hasattr(X, "shape") else np.shape(X)
+        shape = shape_of(X, "X")
         if len(shape) != 2:
             raise ValueError(f"X must have 2 dimensions (examples, features), got shape {shape}")
         self.n_features_ = int(shape[1])
         self.sets_ = not is_matrix(Y)
         if self.sets_:
             every = (label for i, y in enumerate(Y) for label in members(y, i))
-            self.labels_ = LabelSet(list(every) if self.classes is None else self.classes)
+            given = self.classes
+            self.labels_ = LabelSet(list(every)) if given is None else LabelSet(given, "classes")
         else:
             width = int(np.shape(Y)[1] if not sp.issparse(Y) else Y.shape[1])
             self.labels_ = ordered(range(width) if self.classes is None else self.classes)
         self.classes_ = self.labels_.classes
         if len(self.labels_) == 0:
-            raise ValueError("Y has no labels: at least one is needed")
+            name = "Y has" if self.classes is None else "classes has"
+            raise ValueError(f"{name} no labels: at least one is needed")
         self.encode(Y)
         self._learn_pairs()
         self.forests_ = is_forest(len(self.labels_), self.pair_codes_)
@@ -152,6 +155,8 @@ class MultiLabel(GraphModel):
             self.pair_codes_ = found if self.pairs == "all" else found[:0]
             return
         known: dict[tuple[int, int], None] = {}
+        if not isinstance(self.pairs, Iterable) or getattr(self.pairs, "shape", None) == ():
+            raise ValueError(f'pairs must be "all", "none" or pairs of labels, got {self.pairs!r}')
         for p, pair in enumerate(self.pairs):
             if not isinstance(pair, Iterable) or len(tuple(pair)) != 2:
                 raise ValueError(f"pairs[{p}] must be two labels, got {pair!r}")
@@ -176,7 +181,7 @@ class MultiLabel(GraphModel):
         """Y as an (n, L) array of 0 and 1; refuses what the model cannot read."""
         L = len(self.labels_)
         if is_matrix(Y):
-            table = np.asarray(Y.toarray() if sp.issparse(Y) else Y)
+            table = array_of(Y.toarray() if sp.issparse(Y) else Y, "Y")
             if table.shape[1] != L:
                 raise ValueError(f"Y has {table.shape[1]} columns, but the model has {L} labels")
             wrong = ~np.isin(table, (0, 1))
@@ -202,8 +207,7 @@ class MultiLabel(GraphModel):
 
     def factors(self, X: Any, Y: Any = None, node_weight: Any = None) -> Factors:
         check_lengths(X, None)
-        items = [X if sp.issparse(X) else np.asarray(X)]
-        rows = feature_rows(items, self.n_features_, self.bias, names="X")
+        rows = feature_rows([X], self.n_features_, self.bias, names="X")
         n, L, P = int(rows.offsets[-1]), len(self.labels_), len(self.pairs_)
         codes = np.zeros((n, L), dtype=np.int32) if Y is None else self.encode(Y)
         if len(codes) != n:
@@ -223,7 +227,7 @@ class MultiLabel(GraphModel):
         L = len(self.labels_)
         weight = np.ones((n, L))
         if node_weight is not None:
-            weight = np.asarray(node_weight, dtype=np.float64)
+            weight = floats(node_weight, "node_weight")
             if weight.shape != (n, L):
                 raise ValueError(f"node_weight must have shape ({n}, {L}), got {weight.shape}")
             if not np.isfinite(weight).all() or (weight < 0).any():
@@ -236,7 +240,9 @@ class MultiLabel(GraphModel):
     def _output(self, y: Any) -> Any:
         """One output as Y of one example."""
         return (
-            [y] if self.sets_ else np.asarray(y.toarray() if sp.issparse(y) else y).reshape(1, -1)
+            [y]
+            if self.sets_
+            else array_of(y.toarray() if sp.issparse(y) else y, "Y").reshape(1, -1)
         )
 
     def joint_feature(self, x: Any, y: Any) -> np.ndarray:
@@ -325,8 +331,8 @@ def is_matrix(Y: Any) -> bool:
 
 def ordered(names: Iterable[Hashable]) -> LabelSet:
     """Labels in the order of the columns that they name."""
+    labels = LabelSet(names, "classes")
     given = list(names)
-    labels = LabelSet(given)
     if len(labels) != len(given):
         raise ValueError("classes must name each column once")
     order = [labels.code[name] for name in given]
@@ -337,10 +343,14 @@ def ordered(names: Iterable[Hashable]) -> LabelSet:
 
 def members(y: Any, i: int) -> list[Hashable]:
     """The labels of one example."""
-    if isinstance(y, str) or not isinstance(y, Iterable):
+    if isinstance(y, str) or not isinstance(y, Iterable) or getattr(y, "shape", None) == ():
         raise ValueError(f"Y[{i}] must be a set (list, tuple) of labels, or Y a matrix; got {y!r}")
     labels = y.tolist() if isinstance(y, np.ndarray) else list(y)
-    if len(set(labels)) != len(labels):
+    try:
+        distinct = len(set(labels))
+    except TypeError as error:
+        raise ValueError(f"Y[{i}]: labels must be hashable; {error}") from None
+    if distinct != len(labels):
         raise ValueError(
             f"Y[{i}] names a label twice: {y!r}; rows of 0 and 1 must come as a matrix, np.array(Y)"
         )

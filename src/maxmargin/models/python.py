@@ -18,8 +18,10 @@ from maxmargin.models.base import (
     check_lengths,
     check_protocol,
 )
+from maxmargin.models.guard import lent
 from maxmargin.models.planes import PlaneExamples, PlaneTable, Vector
 from maxmargin.models.search import search_slack
+from maxmargin.models.trial import check_ceilings, try_argmax
 from maxmargin.runtime.executor import map_chunks
 
 PASS = 256  # examples whose oracle is asked at a time in a pass over all
@@ -36,21 +38,26 @@ def answer(model: Any, X: list, Y: list, w: np.ndarray) -> list[Any]:
     """Loss-augmented outputs of some examples; a function of its own so that any executor can run it."""
     batch = getattr(model, "batch_loss_augmented_inference", None)
     if batch is not None:
-        return list(batch(X, Y, w))
-    return [model.loss_augmented_inference(x, y, w) for x, y in polled(zip(X, Y, strict=True))]
+        with lent(w, "batch_loss_augmented_inference") as w:
+            return list(batch(X, Y, w))
+    with lent(w, "loss_augmented_inference") as w:
+        return [model.loss_augmented_inference(x, y, w) for x, y in polled(zip(X, Y, strict=True))]
 
 
 def answer_slack(model: Any, X: list, Y: list, w: np.ndarray) -> list[tuple[Any, float]]:
     """Slack-rescaled outputs with ceilings: the model's own, or found by a search over the multiplier."""
     own = getattr(model, "slack_rescaled_inference", None)
     if own is not None:
-        return [(own(x, y, w), 0.0) for x, y in polled(zip(X, Y, strict=True))]
-    return [search_slack(model, x, y, w) for x, y in polled(zip(X, Y, strict=True))]
+        with lent(w, "slack_rescaled_inference") as w:
+            return [(own(x, y, w), 0.0) for x, y in polled(zip(X, Y, strict=True))]
+    with lent(w, "inference or loss_augmented_inference") as w:
+        return [search_slack(model, x, y, w) for x, y in polled(zip(X, Y, strict=True))]
 
 
 def predict(model: Any, X: list, Y: list, w: np.ndarray) -> list[Any]:
     """Predictions of some examples."""
-    return [model.inference(x, w) for x in X]
+    with lent(w, "inference") as w:
+        return [model.inference(x, w) for x in X]
 
 
 def bind_model(
@@ -66,6 +73,18 @@ def bind_model(
     return PythonExamples(model, X, Y, executor)
 
 
+def size_of(model: Any) -> int:
+    """The length of w that a model announces."""
+    size: Any = getattr(model, "size_joint_feature", None)
+    whole = isinstance(size, int | np.integer) and not isinstance(size, bool)
+    if not whole or size < 0:
+        raise OracleError(
+            "size_joint_feature must be a whole number of at least 0 after initialize(X, Y), got "
+            f"{size!r}"
+        )
+    return int(size)
+
+
 class PythonExamples(PlaneExamples):
     """A model of the user's with its data."""
 
@@ -77,7 +96,7 @@ class PythonExamples(PlaneExamples):
         self.model, self.X, self.Y = model, X, Y
         self.executor = executor
         self.n = X.shape[0] if hasattr(X, "shape") else len(X)
-        self.dimension = int(model.size_joint_feature)
+        self.dimension = size_of(model)
         self.exact = bool(getattr(model, "exact", True))
         self.sums_exact = self.sums_bounded = callable(getattr(model, "outputs", None))
         self._table: tuple[str, PlaneTable] | None = None
@@ -118,13 +137,16 @@ class PythonExamples(PlaneExamples):
             raise OracleError(f"joint_feature of example {i} contains NaN or infinity")
         return loss, (index, value)
 
+    def plane(self, i: int, y: Any, rescaling: str) -> tuple[float, Vector]:
+        """Offset and vector of the plane of an output."""
+        loss, (index, value) = self.difference(i, y)
+        return loss, (index, loss * value if rescaling == "slack" else value)
+
     def every_plane(self, i: int, rescaling: str = "margin") -> list[tuple[float, Vector]]:
         """The planes of all outputs, as the model's ``outputs`` lists them."""
-        planes = [self.difference(i, y) for y in self.model.outputs(self.X[i])]
+        planes = [self.plane(i, y, rescaling) for y in self.model.outputs(self.X[i])]
         if not any(loss == 0 and len(index) == 0 for loss, (index, _) in planes):
             raise OracleError(f"outputs of example {i} does not list the true output")
-        if rescaling == "slack":
-            planes = [(loss, (index, loss * value)) for loss, (index, value) in planes]
         return [p for p in planes if p[0] != 0 or p[1][1].any()]
 
     def sums(
@@ -159,9 +181,9 @@ class PythonExamples(PlaneExamples):
         self, blocks: Sequence[int], w: np.ndarray, rescaling: str = "margin"
     ) -> list[tuple[float, Vector]]:
         """Offset and vector of the worst plane of each block."""
-        return self._worst(blocks, w, rescaling)[0]
+        return self.worst(blocks, w, rescaling)[0]
 
-    def _worst(
+    def worst(
         self, blocks: Sequence[int], w: np.ndarray, rescaling: str
     ) -> tuple[list[tuple[float, Vector]], list[float]]:
         """The worst plane of each block, and the ceiling of its slack where that was searched."""
@@ -177,8 +199,7 @@ class PythonExamples(PlaneExamples):
             )
         if margin:
             return [self.difference(i, y) for i, y in zip(items, answers, strict=True)], []
-        found = [self.difference(i, y) for i, (y, _) in zip(items, answers, strict=True)]
-        planes = [(loss, (index, loss * value)) for loss, (index, value) in found]
+        planes = [self.plane(i, y, rescaling) for i, (y, _) in zip(items, answers, strict=True)]
         return planes, [ceiling for _, ceiling in answers]
 
     def _all(self, w: np.ndarray, rescaling: str) -> tuple[list[tuple[float, Vector]], list[float]]:
@@ -186,7 +207,7 @@ class PythonExamples(PlaneExamples):
         planes: list[tuple[float, Vector]] = []
         ceilings: list[float] = []
         for start in range(0, self.n, PASS):
-            found, tops = self._worst(range(start, min(start + PASS, self.n)), w, rescaling)
+            found, tops = self.worst(range(start, min(start + PASS, self.n)), w, rescaling)
             planes += found
             ceilings += tops
         return planes, ceilings
@@ -203,6 +224,17 @@ class PythonExamples(PlaneExamples):
             return found, np.full_like(found, np.inf)
         return found, np.maximum(found, ceilings) if ceilings else found
 
+    def try_argmax(self, rescaling: str) -> int:
+        return try_argmax(self, rescaling) if self.exact else 0
+
+    def check_ceilings(self, w: np.ndarray, ceilings: np.ndarray, rescaling: str) -> None:
+        if self.exact:
+            check_ceilings(self, w, ceilings, rescaling)
+
+    def inferred(self, blocks: Sequence[int], w: np.ndarray) -> list[Any]:
+        """Predictions of some examples."""
+        X = [self.X[i] for i in blocks]
+        return map_chunks(self.executor, predict, self.model, X, [None] * len(X), w)
+
     def predict(self, w: np.ndarray, n_jobs: int) -> list[Any]:
-        X = [self.X[i] for i in range(self.n)]
-        return map_chunks(self.executor, predict, self.model, X, [None] * self.n, w)
+        return self.inferred(range(self.n), w)

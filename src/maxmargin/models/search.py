@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from maxmargin.models.guard import read_only
+
 CALLS = 16  # of the margin oracle, at most
 
 
@@ -79,7 +81,7 @@ def search_slack(model: Any, x: Any, y: Any, w: np.ndarray) -> tuple[Any, float]
         return Point(output, float(model.loss(y, output)), margin, multiplier)
 
     left = point(model.inference(x, w), 0.0)
-    right = point(model.loss_augmented_inference(x, y, 0.0 * w), np.inf)
+    right = point(model.loss_augmented_inference(x, y, read_only(0.0 * w)), np.inf)
     best = max(Point(y, 0.0, 0.0, 0.0), left, right, key=lambda p: p.value)
     open_segments, closed = [(left, right)], 0.0
     for _ in range(CALLS):
@@ -91,7 +93,7 @@ def search_slack(model: Any, x: Any, y: Any, w: np.ndarray) -> tuple[Any, float]
             closed = max(closed, promise(a, b))
             continue
         multiplier = (a.margin - b.margin) / (b.loss - a.loss)
-        found = point(model.loss_augmented_inference(x, y, w / multiplier), multiplier)
+        found = point(model.loss_augmented_inference(x, y, read_only(w / multiplier)), multiplier)
         line = multiplier * a.loss + a.margin
         if multiplier * found.loss + found.margin <= line + 1e-12 * (1 + abs(line)):
             closed = max(closed, edge(a, b, multiplier))  # of the hull: nothing above it

@@ -19,6 +19,7 @@ import numpy as np
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 from maxmargin._core import core
+from maxmargin.data.arrays import array_of
 from maxmargin.io.fields import MOST_FEATURES, FieldError, count, flag, table
 from maxmargin.models.base import CompiledExamples, Model, check_lengths
 
@@ -127,7 +128,10 @@ class Tree(Model):
 
     def agreement(self, y: Any, y_hat: Any) -> tuple[float, float]:
         """How many parts are in their true cell, and how many there are."""
-        same = (np.asarray(y) == np.asarray(y_hat)).all(axis=1)
+        left, right = np.asarray(y), np.asarray(y_hat)
+        if left.shape != right.shape:
+            raise ValueError(f"places of shape {left.shape} and {right.shape} do not fit")
+        same = (left == right).all(axis=1)
         return float(same.sum()), float(len(same))
 
     def loss_augmented_inference(self, x: Any, y: Any, w: np.ndarray) -> np.ndarray:
@@ -166,7 +170,7 @@ def read_maps(X: Sequence, n_features: int | None = None) -> list[np.ndarray]:
     """Maps of features as arrays of float32 or float64 that lie row by row; refuses what is none."""
     maps: list[np.ndarray] = []
     for i, item in enumerate(X):
-        x = np.asarray(item)
+        x = array_of(item, f"X[{i}]")
         if x.ndim != 3 or 0 in x.shape:
             raise ValueError(f"X[{i}] must be (rows, columns, features), got shape {x.shape}")
         if x.dtype.kind not in "biuf":
@@ -188,7 +192,7 @@ def read_places(
     """Rows and columns of the parts, (P, 2) whole numbers inside of their maps."""
     places: list[np.ndarray] = []
     for i, (item, x) in enumerate(zip(Y, maps, strict=True)):
-        y = np.asarray(item)
+        y = array_of(item, f"Y[{i}]")
         if y.ndim != 2 or y.shape[1] != 2 or len(y) == 0 or y.dtype.kind not in "iuf":
             raise ValueError(f"Y[{i}] must be (parts, 2), rows and columns, got shape {y.shape}")
         n_parts = len(y) if n_parts is None else n_parts
@@ -219,7 +223,7 @@ def spanning_tree(places: np.ndarray) -> np.ndarray:
 
 def given_tree(edges: Any, n_parts: int) -> np.ndarray:
     """The tree that the user named, from its root downwards."""
-    links = np.asarray(edges)
+    links = array_of(edges, "edges")
     links = links.reshape(0, 2) if links.size == 0 else links
     if links.ndim != 2 or links.shape[1] != 2 or links.dtype.kind not in "iu":
         raise ValueError(f"edges must be pairs of parts, got {edges!r}")

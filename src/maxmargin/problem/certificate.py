@@ -65,13 +65,15 @@ class Certificate:
 class Bounds:
     """What one exact pass found; ``seen`` is the primal at the slacks found, below or at ``primal``.
 
-    A value that overflowed bounds nothing: NaN becomes an infinite bound.
+    ``ceilings``: what the slacks cannot exceed. A value that overflowed bounds nothing: NaN becomes
+    an infinite bound.
     """
 
     primal: float
     dual: float
     slacks: np.ndarray
     seen: float
+    ceilings: np.ndarray
 
     def __post_init__(self) -> None:
         for name, nothing in (("primal", math.inf), ("dual", -math.inf), ("seen", math.inf)):
@@ -134,13 +136,15 @@ def certify_state(
         return problem.certify(w, support)
     if support.relaxed:  # a labelling says nothing about the relaxation
         slacks, ceilings = problem.relaxed_bounds(w)
-        primal = seen = problem.objective(w, np.maximum(slacks, ceilings))
+        ceilings = np.maximum(slacks, ceilings)
+        primal = seen = problem.objective(w, ceilings)
     else:
         slacks, ceilings = slacks_and_ceilings(problem, w, support, slacks)
+        ceilings = np.maximum(slacks, ceilings)
         seen = problem.objective(w, slacks)
         # A sum without a ceiling is infinite, for all that is known.
         proven = problem.bounded or problem.summed
-        primal = problem.objective(w, np.maximum(slacks, ceilings)) if proven else seen
+        primal = problem.objective(w, ceilings) if proven else seen
     if not np.isfinite(w).all():  # an argmax at such a w may find anything
         primal = seen = math.inf
-    return Bounds(primal, problem.dual_objective(support), slacks, seen)
+    return Bounds(primal, problem.dual_objective(support), slacks, seen, ceilings)

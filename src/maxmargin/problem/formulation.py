@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from maxmargin.data.arrays import check_choice
+
 HINGES = ("max", "sum")
 RESCALINGS = ("margin", "slack")
 
@@ -25,8 +27,7 @@ class Formulation:
             ("hinge", self.hinge, HINGES),
             ("rescaling", self.rescaling, RESCALINGS),
         ):
-            if value not in allowed:
-                raise ValueError(f"{name} must be one of {list(allowed)}, got {value!r}")
+            check_choice(name, value, allowed)
 
     def __str__(self) -> str:
         return f"hinge={self.hinge!r}, rescaling={self.rescaling!r}"

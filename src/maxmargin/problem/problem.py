@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.data.arrays import floats, is_number
 from maxmargin.data.memory import FeatureRows
 from maxmargin.models.base import Examples
 from maxmargin.problem.formulation import Formulation
@@ -91,6 +92,14 @@ class Problem:
     def dimension(self) -> int:
         """Length of w."""
         return self.examples.dimension
+
+    def try_oracle(self) -> int:
+        """Try the argmax before training; returns how often it was asked (hinge="sum" may do without)."""
+        return 0 if self.summed else self.examples.try_argmax(self.rescaling)
+
+    def hold(self, w: np.ndarray, ceilings: np.ndarray) -> None:
+        """Hold the ceilings of an exact pass at w against what the model predicts there."""
+        self.examples.check_ceilings(w, ceilings, self.rescaling)
 
     def oracle(self, blocks: np.ndarray, w: np.ndarray) -> list[Plane]:
         """The worst plane of each block at w (for models written in Python)."""
@@ -195,12 +204,7 @@ class Problem:
 
 def check_weight_of_risk(C: Any) -> float:
     """C as a float; refuses what is not positive."""
-    if (
-        isinstance(C, bool)
-        or not isinstance(C, int | float | np.number)
-        or not np.isfinite(C)
-        or C <= 0
-    ):
+    if not is_number(C) or C <= 0:
         raise ValueError(f"C must be a positive number, got {C!r}")
     return float(C)
 
@@ -217,7 +221,7 @@ def check_weights(sample_weight: Any, n: int) -> np.ndarray:
     """Example weights, one where none are given."""
     if sample_weight is None:
         return np.ones(n)
-    v = np.asarray(sample_weight, dtype=np.float64)
+    v = floats(sample_weight, "sample_weight")
     if v.ndim == 0:
         v = np.full(n, float(v))
     if v.shape != (n,):

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from maxmargin.data.arrays import array_of, floats
 from maxmargin.models.base import CompiledExamples, Examples
 from maxmargin.models.planes import CompiledPlanes
 
@@ -163,25 +164,17 @@ def needs_of(prior: Any, nonnegative: Any) -> tuple[str, ...]:
     return tuple(name for name, value in given if value is not None)
 
 
-def numbers(name: str, value: Any) -> np.ndarray:
-    """A parameter as an array of floats; refuses what is none."""
-    try:
-        return np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must hold real numbers, got {value!r}") from None
-
-
 def check_prior(prior: Any, d: int) -> tuple[np.ndarray | None, float | np.ndarray]:
     """Mean (None for zero) and scale, or lower factor of the covariance, of ``prior``."""
     if not isinstance(prior, tuple | list) or len(prior) != 2:
         raise ValueError(f"prior must be a pair (mean, scale), got {prior!r}")
-    mean = numbers("prior: the mean", prior[0])
+    mean = floats(prior[0], "prior: the mean")
     if mean.shape not in ((), (d,)):
         raise ValueError(f"prior: the mean must be a number or have shape ({d},), got {mean.shape}")
     if not np.isfinite(mean).all():
         raise ValueError("prior: the mean must be finite")
     mean = np.full(d, float(mean)) if mean.ndim == 0 else mean
-    return (mean if mean.any() else None), check_scale(numbers("prior: the scale", prior[1]), d)
+    return (mean if mean.any() else None), check_scale(floats(prior[1], "prior: the scale"), d)
 
 
 def check_scale(scale: np.ndarray, d: int) -> float | np.ndarray:
@@ -225,7 +218,7 @@ def factor(covariance: np.ndarray) -> np.ndarray:
 
 def check_bound(nonnegative: Any, d: int) -> np.ndarray | None:
     """The mask of the weights that ``nonnegative`` names; None where it names none."""
-    chosen = np.asarray(nonnegative)
+    chosen = array_of(nonnegative, "nonnegative")
     if chosen.ndim != 1 or (chosen.size and chosen.dtype.kind not in "biu"):
         raise ValueError(
             f"nonnegative must be a vector of indices or a mask over coef_, got {nonnegative!r}"

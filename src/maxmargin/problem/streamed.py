@@ -111,12 +111,22 @@ class StreamedProblem(Problem):
             own = reader.of(chunk.index, problem.examples)
             offset = offset if problem.feasible(own) else -np.inf
             slacks, ceilings = slacks_and_ceilings(problem, w, own)
+            ceilings = np.maximum(slacks, ceilings)
+            if chunk.index[0] == 0:  # one part is enough of a check
+                problem.hold(w, ceilings)
             seen += dot(problem.mass, slacks)
-            primal += dot(problem.mass, np.maximum(slacks, ceilings) if self.bounded else slacks)
+            primal += dot(problem.mass, ceilings if self.bounded else slacks)
             b, v = plane_of(problem, own)
             offset += b
             vector += v
-        return Bounds(primal, offset - self.regularizer.conjugate(-vector), np.empty(0), seen)
+        dual, nothing = offset - self.regularizer.conjugate(-vector), np.empty(0)
+        return Bounds(primal, dual, nothing, seen, nothing)
+
+    def try_oracle(self) -> int:
+        return 0  # no examples are at hand
+
+    def hold(self, w: np.ndarray, ceilings: np.ndarray) -> None:
+        return  # done in the exact pass
 
     def dual_objective(self, support: Support) -> float:
         """D(a) as the solver found it: the source need not be there any more."""

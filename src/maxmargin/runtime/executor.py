@@ -12,6 +12,7 @@ import numpy as np
 from maxmargin._core import core
 
 OFTEN = 0.05  # seconds between two looks at the deadline
+MOST_JOBS = 65_536  # threads: more is a slip of the pen
 
 
 def count_jobs(n_jobs: Any) -> int:
@@ -24,6 +25,8 @@ def count_jobs(n_jobs: Any) -> int:
         raise ValueError(
             f"n_jobs must be a whole number other than 0, None or an Executor, got {n_jobs!r}"
         )
+    if n_jobs > MOST_JOBS:
+        raise ValueError(f"n_jobs must be at most {MOST_JOBS}, got {n_jobs}")
     return int(n_jobs) if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + int(n_jobs))
 
 

@@ -95,7 +95,7 @@ def make_solver(
         raise TypeError(f"solver: give an instance, {solver.__name__}(), not the class")
     if isinstance(solver, Solver):
         made = solver
-    elif solver == "auto":
+    elif isinstance(solver, str) and solver == "auto":
         made = automatic(problem, needs, formulation)
     elif isinstance(solver, str) and solver in SOLVERS:
         made = SOLVERS[solver]()

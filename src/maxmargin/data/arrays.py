@@ -1,0 +1,93 @@
+"""What a user gave, as arrays and numbers: the one door for all models, weights, costs and parameters.
+
+Each function names the parameter in its error, and reads nothing that is not there: masked entries, the NA of
+pandas and None are no numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+
+def unmasked(data: Any, name: str) -> Any:
+    """The data; of a masked array its values, if no entry is masked."""
+    if not isinstance(data, np.ma.MaskedArray):
+        return data
+    if np.ma.getmaskarray(data).any():
+        raise ValueError(f"{name} has masked entries: fill them, or drop these examples, first")
+    return np.asarray(data.data)
+
+
+def array_of(data: Any, name: str) -> np.ndarray:
+    """An array of any type; refuses masked entries, and rows of different lengths."""
+    if isinstance(data, list | tuple):
+        data = [unmasked(item, name) for item in data]
+    try:
+        return np.asarray(unmasked(data, name))
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} must be an array, or lists that are of equal length at every depth; {error}"
+        ) from None
+
+
+def reals(data: Any, name: str) -> np.ndarray:
+    """An array of real numbers, whatever their type."""
+    array = array_of(data, name)
+    if array.dtype.kind == "O":
+        with suppress(TypeError, ValueError, OverflowError):
+            array = array.astype(np.float64)
+    if array.dtype.kind not in "fbiu":
+        missing = array.dtype.kind == "O" and any(map(is_missing, array.ravel()[:100_000]))
+        holes = " with missing values (None or NA)" if missing else ""
+        what = f"an array of dtype {array.dtype}{holes}" if array.ndim else repr(data)
+        raise ValueError(f"{name} must hold real numbers, got {what}")
+    return array
+
+
+def is_missing(value: Any) -> bool:
+    """Whether it is None or the NA of pandas, which is equal to nothing."""
+    return value is None or type(value).__name__ == "NAType"
+
+
+def floats(data: Any, name: str) -> np.ndarray:
+    """An array of float64."""
+    return np.asarray(reals(data, name), dtype=np.float64)
+
+
+def is_number(value: Any) -> bool:
+    """Whether a parameter is a real number that a float can hold; infinity and NaN are not."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Refuse what is neither True nor False."""
+    if not isinstance(value, bool | np.bool_) and not (is_number(value) and value in (0, 1)):
+        raise ValueError(f"{name} must be True or False, got {value!r}")
+
+
+def check_choice(name: str, value: Any, allowed: Any) -> None:
+    """Refuse what is not one of some names."""
+    if not isinstance(value, str) or value not in allowed:
+        raise ValueError(f"{name} must be one of {list(allowed)}, got {value!r}")
+
+
+def count_of(data: Any, name: str) -> int:
+    """How many examples there are; refuses what is not a sequence of them."""
+    shape = getattr(data, "shape", None)
+    if isinstance(shape, tuple) and shape:
+        return int(shape[0])
+    odd = isinstance(data, str | bytes | Mapping | set | frozenset | type)
+    if odd or isinstance(shape, tuple) or not hasattr(data, "__len__"):
+        kind = "a single value" if isinstance(shape, tuple) else type(data).__name__
+        raise ValueError(f"{name} must be a sequence of examples, got {kind}")
+    return len(data)
