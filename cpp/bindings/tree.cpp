@@ -1,8 +1,6 @@
 #include "models/tree.hpp"
 
-#include "bindings/ascent.hpp"
-#include "bindings/exact.hpp"
-#include "models/slack.hpp"
+#include "bindings/powers.hpp"
 
 namespace mm {
 
@@ -47,10 +45,20 @@ static void take_edges(TreeOwner& data, const Array2<int32_t>& ends, const Array
   }
 }
 
-static void bind_data(nb::module_& m) {
-  nb::class_<TreeData>(m, "_TreeData");
-  nb::class_<TreeOwner, TreeData>(m, "TreeData")
-      .def("__init__", [](TreeOwner* self, std::vector<Map> maps, int parts, Array2<int32_t> edges,
+// In double precision alone.
+static auto make_exact(const TreeOwner& data, Rescaling rescaling) {
+  return pick<Exact, ExactOf, Tree>(rescaling, data);
+}
+static auto make_cache(const TreeOwner& data, Rescaling rescaling, int capacity) {
+  return pick<OutputCache, OutputCacheOf, Tree>(rescaling, data, capacity);
+}
+static auto make_ascent(const TreeOwner& data, Rescaling rescaling, bool, std::vector<double> mass, bool lean) {
+  return pick<Ascent, AscentOf, Tree>(rescaling, data, std::move(mass), lean);
+}
+
+void bind_tree(nb::module_& m) {
+  nb::class_<TreeOwner> kind(m, "TreeData");
+  kind.def("__init__", [](TreeOwner* self, std::vector<Map> maps, int parts, Array2<int32_t> edges,
                           Array2<double> springs, Array1<int32_t> truth) {
         TreeOwner data;
         data.parts = parts;
@@ -66,14 +74,7 @@ static void bind_data(nb::module_& m) {
         }
         new (self) TreeOwner(std::move(data));
       });
-}
-
-void bind_tree(nb::module_& m) {
-  bind_data(m);
-  bind_exact<Tree>(m, "TreeExact").def("knows", &knows<Tree>);
-  bind_exact<SlackRescaled<Tree>>(m, "TreeSlackExact");
-  bind_ascent<Tree>(m, "TreeAscent64");
-  bind_ascent<SlackRescaled<Tree>>(m, "TreeSlackAscent64");
+  bind_powers(kind);
 }
 
 }  // namespace mm
