@@ -10,7 +10,7 @@ using Plain = Chain<double, int32_t>;
 using Large = LargeChain<double, int32_t>;
 
 static bool is_large(const ChainData& data, Rescaling rescaling) {
-  return data.many() && rescaling == Rescaling::margin;
+  return data.many && rescaling == Rescaling::margin;
 }
 static std::unique_ptr<Exact> make_exact(const ChainData& data, Rescaling rescaling) {
   if (is_large(data, rescaling)) return std::make_unique<ExactOf<Large>>(data);
@@ -53,7 +53,7 @@ void bind_chain(nb::module_& m) {
   kind.def(
       "__init__",
       [](ChainData* self, const Features& rows, int labels, bool start, bool end, Array1<int64_t> offsets,
-         Array1<int32_t> truth, Array1<double> node_weight, Array1<double> cost) {
+         Array1<int32_t> truth, Array1<double> node_weight, Array1<double> cost, bool many) {
         Costs costs{labels, to_vector(cost)};
         if (static_cast<int64_t>(truth.size()) != rows.size() || node_weight.size() != truth.size() ||
             !costs.fits() || offsets.size() == 0 || offsets.data()[offsets.size() - 1] != rows.size())
@@ -65,10 +65,11 @@ void bind_chain(nb::module_& m) {
                              to_vector(offsets),
                              to_vector(truth),
                              to_vector(node_weight),
-                             std::move(costs)};
+                             std::move(costs),
+                             many};
       },
       nb::keep_alive<1, 2>());
-  kind.def("best_k", &best_k);
+  kind.def("best_k", &best_k).def_rw("many", &ChainData::many);
   bind_powers(kind);
 }
 

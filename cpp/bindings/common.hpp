@@ -46,7 +46,8 @@ Result<double> filled(int64_t n, Fill&& fill) {
 
 inline void check_weights(const Array1<double>& w, int64_t size) {
   if (static_cast<int64_t>(w.size()) == size) return;
-  const std::string text = "w has " + std::to_string(w.size()) + " weights, the model needs " + std::to_string(size);
+  const std::string text =
+      "w has " + std::to_string(w.size()) + " weights, the model needs " + std::to_string(size);
   throw nb::value_error(text.c_str());
 }
 

@@ -64,8 +64,8 @@ static nb::tuple combine(const Exact& e, Array1<int64_t> blocks, Array1<double> 
   check_outputs(e, blocks, outputs);
   double offset = 0;
   auto flat = filled(e.dimension(), [&](double* sum) {
-    offset = e.combine(blocks.data(), c.data(), static_cast<int64_t>(blocks.size()), outputs.data(), threads,
-                       sum);
+    offset =
+        e.combine(blocks.data(), c.data(), static_cast<int64_t>(blocks.size()), outputs.data(), threads, sum);
   });
   return nb::make_tuple(offset, std::move(flat));
 }

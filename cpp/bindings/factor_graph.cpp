@@ -192,7 +192,8 @@ static auto make_exact(const GraphData& data, Rescaling rescaling) {
 static auto make_cache(const GraphData& data, Rescaling rescaling, int capacity) {
   return pick<OutputCache, OutputCacheOf, FactorGraph<int32_t>>(rescaling, data, capacity);
 }
-static auto make_ascent(const GraphData& data, Rescaling rescaling, bool, std::vector<double> mass, bool lean) {
+static auto make_ascent(const GraphData& data, Rescaling rescaling, bool, std::vector<double> mass,
+                        bool lean) {
   return pick<Ascent, AscentOf, FactorGraph<uint16_t>>(rescaling, data, std::move(mass), lean);
 }
 

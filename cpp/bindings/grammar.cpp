@@ -80,26 +80,26 @@ static void index_spans(GrammarData& data) {
 
 static void bind_data(nb::class_<GrammarData>& kind) {
   kind.def(
-          "__init__",
-          [](GrammarData* self, const RuleTable& rules, Array1<int64_t> offsets, Codes words, Codes truth,
-             bool spans) {
-            GrammarData data{rules, to_vector(offsets), to_vector(words), to_vector(truth), spans};
-            const int64_t terminals = static_cast<int64_t>(rules.terminal_first.size()) - 1;
-            check(!data.offsets.empty() && data.offsets[0] == 0 &&
-                      data.offsets.back() == static_cast<int64_t>(data.words.size()) &&
-                      within(data.words, terminals),
-                  "words");
-            for (int64_t i = 0; i < data.blocks(); ++i) check(data.length(i) > 0, "an empty sentence");
-            const Grammar grammar(data);
-            if (!data.truth.empty()) {
-              check(static_cast<int64_t>(data.truth.size()) == data.place(data.blocks()), "size of trees");
-              for (int64_t i = 0; i < data.blocks(); ++i)
-                check(grammar.valid(i, data.truth.data() + data.place(i)), "a tree that the rules deny");
-            }
-            index_spans(data);
-            new (self) GrammarData(std::move(data));
-          },
-          nb::keep_alive<1, 2>());
+      "__init__",
+      [](GrammarData* self, const RuleTable& rules, Array1<int64_t> offsets, Codes words, Codes truth,
+         bool spans) {
+        GrammarData data{rules, to_vector(offsets), to_vector(words), to_vector(truth), spans};
+        const int64_t terminals = static_cast<int64_t>(rules.terminal_first.size()) - 1;
+        check(!data.offsets.empty() && data.offsets[0] == 0 &&
+                  data.offsets.back() == static_cast<int64_t>(data.words.size()) &&
+                  within(data.words, terminals),
+              "words");
+        for (int64_t i = 0; i < data.blocks(); ++i) check(data.length(i) > 0, "an empty sentence");
+        const Grammar grammar(data);
+        if (!data.truth.empty()) {
+          check(static_cast<int64_t>(data.truth.size()) == data.place(data.blocks()), "size of trees");
+          for (int64_t i = 0; i < data.blocks(); ++i)
+            check(grammar.valid(i, data.truth.data() + data.place(i)), "a tree that the rules deny");
+        }
+        index_spans(data);
+        new (self) GrammarData(std::move(data));
+      },
+      nb::keep_alive<1, 2>());
 }
 
 // In double precision alone.
@@ -109,7 +109,8 @@ static auto make_exact(const GrammarData& data, Rescaling rescaling) {
 static auto make_cache(const GrammarData& data, Rescaling rescaling, int capacity) {
   return pick<OutputCache, OutputCacheOf, Grammar>(rescaling, data, capacity);
 }
-static auto make_ascent(const GrammarData& data, Rescaling rescaling, bool, std::vector<double> mass, bool lean) {
+static auto make_ascent(const GrammarData& data, Rescaling rescaling, bool, std::vector<double> mass,
+                        bool lean) {
   return pick<Ascent, AscentOf, Grammar>(rescaling, data, std::move(mass), lean);
 }
 static auto make_box(const GrammarData& data, Rescaling rescaling, std::vector<double> mass, bool complete) {

@@ -33,20 +33,22 @@ inline Rescaling rescaling_of(const std::string& name) {
 
 template <class Data>
 std::vector<double> masses(const Data& data, const Array1<double>& mass) {
-  if (static_cast<int64_t>(mass.size()) != data.blocks()) throw nb::value_error("masses do not fit the examples");
+  if (static_cast<int64_t>(mass.size()) != data.blocks())
+    throw nb::value_error("masses do not fit the examples");
   return to_vector(mass);
 }
 
 // A power of a plain structure, or of its slack-rescaled twin: pick<Exact, ExactOf, Multiclass<double>>(...).
 template <class Kind, template <Structure> class Of, class Plain, class... Arguments>
 std::unique_ptr<Kind> pick(Rescaling rescaling, Arguments&&... arguments) {
-  if (rescaling == Rescaling::margin) return std::make_unique<Of<Plain>>(std::forward<Arguments>(arguments)...);
+  if (rescaling == Rescaling::margin)
+    return std::make_unique<Of<Plain>>(std::forward<Arguments>(arguments)...);
   return std::make_unique<Of<SlackRescaled<Plain>>>(std::forward<Arguments>(arguments)...);
 }
 
 template <class Data>
 void bind_powers(nb::class_<Data>& kind) {
-  using Name = const std::string&;
+  using Name = const char*;
   const nb::keep_alive<0, 1> with_data;
   if constexpr (requires(const Data& d) { make_exact(d, Rescaling::margin); }) {
     kind.def("exact", [](const Data& d, Name r) { return make_exact(d, rescaling_of(r)); }, with_data);

@@ -52,7 +52,8 @@ static auto make_exact(const TreeOwner& data, Rescaling rescaling) {
 static auto make_cache(const TreeOwner& data, Rescaling rescaling, int capacity) {
   return pick<OutputCache, OutputCacheOf, Tree>(rescaling, data, capacity);
 }
-static auto make_ascent(const TreeOwner& data, Rescaling rescaling, bool, std::vector<double> mass, bool lean) {
+static auto make_ascent(const TreeOwner& data, Rescaling rescaling, bool, std::vector<double> mass,
+                        bool lean) {
   return pick<Ascent, AscentOf, Tree>(rescaling, data, std::move(mass), lean);
 }
 
@@ -60,20 +61,20 @@ void bind_tree(nb::module_& m) {
   nb::class_<TreeOwner> kind(m, "TreeData");
   kind.def("__init__", [](TreeOwner* self, std::vector<Map> maps, int parts, Array2<int32_t> edges,
                           Array2<double> springs, Array1<int32_t> truth) {
-        TreeOwner data;
-        data.parts = parts;
-        check(parts > 0, "at least one part is needed");
-        take_maps(data, std::move(maps));
-        take_edges(data, edges, springs);
-        data.truth = to_vector(truth);
-        if (!data.truth.empty()) {
-          check(static_cast<int64_t>(data.truth.size()) == data.blocks() * parts, "places of the true parts");
-          const Tree tree(data);
-          for (int64_t i = 0; i < data.blocks(); ++i)
-            check(tree.valid(i, data.truth.data() + i * parts), "a true part outside of its map");
-        }
-        new (self) TreeOwner(std::move(data));
-      });
+    TreeOwner data;
+    data.parts = parts;
+    check(parts > 0, "at least one part is needed");
+    take_maps(data, std::move(maps));
+    take_edges(data, edges, springs);
+    data.truth = to_vector(truth);
+    if (!data.truth.empty()) {
+      check(static_cast<int64_t>(data.truth.size()) == data.blocks() * parts, "places of the true parts");
+      const Tree tree(data);
+      for (int64_t i = 0; i < data.blocks(); ++i)
+        check(tree.valid(i, data.truth.data() + i * parts), "a true part outside of its map");
+    }
+    new (self) TreeOwner(std::move(data));
+  });
   bind_powers(kind);
 }
 

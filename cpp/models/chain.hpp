@@ -30,9 +30,8 @@ struct ChainData {
   std::vector<int32_t> truth;       // a label for each row
   std::vector<double> node_weight;  // for each row; 1 / T where the loss is a mean
   Costs cost;
+  bool many = false;  // labels: the argmax follows the transitions that are not zero (LargeChain)
   int64_t blocks() const { return static_cast<int64_t>(offsets.size()) - 1; }
-  // Above this the argmax follows the transitions that are not zero; below, all K^2 of them are as fast.
-  bool many() const { return labels > 256; }
   int64_t dimension() const {
     const int64_t K = labels;
     return features->width() * K + K * K + (start ? K : 0) + (end ? K : 0);

@@ -26,31 +26,31 @@
 namespace mm {
 
 template <class S>
-concept Structure = requires(const S& structure, S& own, const typename S::Data& data, typename S::Scratch& s,
-                             int64_t block, const typename S::Real* W, typename S::Real scale, double c, int n,
-                             typename S::Label* y, const typename S::Label* u, const double* multipliers,
-                             double* flat, Gather move) {
-  S(data);
-  { structure.blocks() } -> std::convertible_to<int64_t>;
-  { structure.dimension() } -> std::convertible_to<int64_t>;  // of flat weights
-  { structure.weights() } -> std::convertible_to<size_t>;     // of W, which may be padded
-  { structure.output_size(block) } -> std::convertible_to<int>;
-  structure.pack(flat, flat);           // flat weights into W
-  structure.unpack(W, flat);            // and back
-  structure.scratch();                  // what a thread needs for its visits
-  own.prepare();                        // tables as long as the data, which make visits faster
-  structure.truth(block, y);            // the true output
-  { structure.loss(block, u) } -> std::convertible_to<double>;  // Delta
-  { structure.same(block, u, u) } -> std::convertible_to<bool>;
-  structure.open(block, W, s, true, scale);            // with scale times the loss, or without any
-  structure.open_where_different(block, W, s, u, n);   // only as far as n outputs differ, with the loss
-  { structure.best(s, W, y) } -> std::convertible_to<double>;  // the argmax, and its score
-  { structure.score(s, u) } -> std::convertible_to<double>;
-  structure.build_pair(s, block, u, u);                  // move = Psi(first) - Psi(second)
-  structure.build_mixture(s, block, u, multipliers, n);  // move = sum_j c_j Psi(y_j)
-  { structure.squared_norm(s) } -> std::convertible_to<double>;
-  structure.apply(s, flat, c);  // W += c * move
-  structure.apply(s, move, c);  // the same, entry by entry
-};
+concept Structure =
+    requires(const S& structure, S& own, const typename S::Data& data, typename S::Scratch& s, int64_t block,
+             const typename S::Real* W, typename S::Real scale, double c, int n, typename S::Label* y,
+             const typename S::Label* u, const double* multipliers, double* flat, Gather move) {
+      S(data);
+      { structure.blocks() } -> std::convertible_to<int64_t>;
+      { structure.dimension() } -> std::convertible_to<int64_t>;  // of flat weights
+      { structure.weights() } -> std::convertible_to<size_t>;     // of W, which may be padded
+      { structure.output_size(block) } -> std::convertible_to<int>;
+      structure.pack(flat, flat);  // flat weights into W
+      structure.unpack(W, flat);   // and back
+      structure.scratch();         // what a thread needs for its visits
+      own.prepare();               // tables as long as the data, which make visits faster
+      structure.truth(block, y);   // the true output
+      { structure.loss(block, u) } -> std::convertible_to<double>;  // Delta
+      { structure.same(block, u, u) } -> std::convertible_to<bool>;
+      structure.open(block, W, s, true, scale);           // with scale times the loss, or without any
+      structure.open_where_different(block, W, s, u, n);  // only as far as n outputs differ, with the loss
+      { structure.best(s, W, y) } -> std::convertible_to<double>;  // the argmax, and its score
+      { structure.score(s, u) } -> std::convertible_to<double>;
+      structure.build_pair(s, block, u, u);                  // move = Psi(first) - Psi(second)
+      structure.build_mixture(s, block, u, multipliers, n);  // move = sum_j c_j Psi(y_j)
+      { structure.squared_norm(s) } -> std::convertible_to<double>;
+      structure.apply(s, flat, c);  // W += c * move
+      structure.apply(s, move, c);  // the same, entry by entry
+    };
 
 }  // namespace mm

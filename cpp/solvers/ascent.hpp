@@ -38,7 +38,7 @@ class Ascent {
   virtual std::pair<double, double> probe(const int64_t* blocks, int64_t n) = 0;
 
   virtual void weights(bool exact, double* flat) const = 0;  // by the law, or as updates have left them
-  virtual void weighted(double* flat) const = 0;  // sum_j c_j d_j of an averaged iterate
+  virtual void weighted(double* flat) const = 0;             // sum_j c_j d_j of an averaged iterate
   virtual void start_average() = 0;
   virtual void set_origin(const double* flat) = 0;
   // diag(Sigma), or Sigma itself, and lower bounds; null where not given

@@ -43,7 +43,8 @@ class Coordinate {
   virtual EpochReport epoch(uint64_t seed, bool shrinking, double tolerance) = 0;
   virtual void weights(bool exact, double* flat) const = 0;  // by the law, or as updates have left them
   virtual SupportArrays support() const = 0;
-  virtual void restore(const int64_t* blocks, const double* multipliers, const int32_t* outputs, int64_t n) = 0;
+  virtual void restore(const int64_t* blocks, const double* multipliers, const int32_t* outputs,
+                       int64_t n) = 0;
   virtual void reopen() = 0;   // sees all blocks again
   virtual void refresh() = 0;  // removes the rounding that the updates of w have gathered
   virtual double dual() const = 0;
@@ -129,8 +130,9 @@ class CoordinateOf final : public Coordinate {
     std::vector<int64_t> blocks;
     std::vector<double> listed;
     std::vector<int32_t> numbers;
-    each_support(
-        [&](int64_t i, Label y, double a) { blocks.push_back(i), listed.push_back(a), numbers.push_back(y); });
+    each_support([&](int64_t i, Label y, double a) {
+      blocks.push_back(i), listed.push_back(a), numbers.push_back(y);
+    });
     return {std::move(blocks), std::move(listed), std::move(numbers)};
   }
   void restore(const int64_t* blocks, const double* c, const int32_t* numbers, int64_t n) override {

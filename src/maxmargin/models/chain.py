@@ -41,21 +41,11 @@ MANY_LABELS = 256
 class ChainExamples(CompiledExamples):
     """Sequences in the core."""
 
-    kind = "Chain"
     sums_bounded = True
 
     def __init__(self, rows: FeatureRows, labels: LabelSet, data: Any):
-        self.rows, self.labels, self.core = rows, labels, data
-        self.many = len(labels) > MANY_LABELS
-        self.ask = getattr(core, f"{self.structure('margin')}Exact")(data)
-        self.n, self.dimension = self.ask.blocks, self.ask.dimension
-
-    def structure(self, rescaling: str) -> str:
-        return "LargeChain" if self.many and rescaling == "margin" else super().structure(rescaling)
-
-    def state_name(self, rescaling: str, single: bool) -> str:
-        small = len(self.labels) <= 256 and not self.many
-        return super().state_name(rescaling, single) + ("x8" if small else "x16")
+        self.rows, self.labels = rows, labels
+        self.take(data)
 
     def output_sizes(self, blocks: np.ndarray) -> np.ndarray:
         return np.diff(self.rows.offsets)[blocks]
@@ -78,7 +68,7 @@ class ChainExamples(CompiledExamples):
 
     def best_k(self, w: np.ndarray, i: int, k: int) -> list[tuple[np.ndarray, float]]:
         """The k best labellings of sequence i with their scores."""
-        codes, scores = self.ask.best_k(w, i, k)
+        codes, scores = self.core.best_k(w, i, k)
         labels = self.labels.decode(codes).reshape(len(scores), -1)
         return [(y, float(s)) for y, s in zip(labels, scores, strict=True)]
 
@@ -173,6 +163,7 @@ class Chain(Model):
             codes,
             self._node_weight(node_weight, lengths),
             self.cost_.ravel(),
+            len(self.labels_) > MANY_LABELS,
         )
         return ChainExamples(rows, self.labels_, data)
 
