@@ -55,7 +55,8 @@ static bool knows(const Exact& e, Array1<int64_t> blocks, Array1<int32_t> output
                  static_cast<int64_t>(outputs.size()));
 }
 static void check_outputs(const Exact& e, const Array1<int64_t>& blocks, const Array1<int32_t>& outputs) {
-  if (!knows(e, blocks, outputs)) throw nb::value_error("these are not outputs of these examples");
+  if (!knows(e, blocks, outputs))
+    throw nb::value_error("outputs that do not fit the examples, or a label that the model does not have");
 }
 
 static nb::tuple combine(const Exact& e, Array1<int64_t> blocks, Array1<double> c, Array1<int32_t> outputs,
