@@ -15,7 +15,9 @@ $(VENV)/.tools: pyproject.toml
 	touch $@
 
 $(STAMP): $(VENV)/.tools $(SOURCES)
-	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation .
+	@echo "maxmargin: compiling the core for this machine, two or three minutes the first time"
+	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation \
+	  --config-settings=cmake.define.MAXMARGIN_LEVELS=native .
 	touch $@
 
 demo: $(STAMP)

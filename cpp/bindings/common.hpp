@@ -5,7 +5,10 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/vector.h>
 
+#include <string>
 #include <vector>
+
+#include "arrays.hpp"
 
 namespace nb = nanobind;
 
@@ -30,7 +33,47 @@ std::vector<T> to_vector(const Array1<T>& a) {
   return std::vector<T>(a.data(), a.data() + a.size());
 }
 
+// An array of n numbers that `fill` writes, without the lock of the interpreter.
+template <class Fill>
+Result<double> filled(int64_t n, Fill&& fill) {
+  std::vector<double> values(static_cast<size_t>(n));
+  {
+    nb::gil_scoped_release release;
+    fill(values.data());
+  }
+  return to_numpy(std::move(values));
+}
+
+inline void check_weights(const Array1<double>& w, int64_t size) {
+  if (static_cast<int64_t>(w.size()) == size) return;
+  const std::string text =
+      "w has " + std::to_string(w.size()) + " weights, the model needs " + std::to_string(size);
+  throw nb::value_error(text.c_str());
+}
+
+// Kept outputs: uint8, uint16 or int32.
+using LabelArray = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+inline LabelView view(const LabelArray& labels) {
+  const nb::dlpack::dtype type = labels.dtype();
+  if (type != nb::dtype<uint8_t>() && type != nb::dtype<uint16_t>() && type != nb::dtype<int32_t>())
+    throw nb::type_error("labels must be of type uint8, uint16 or int32");
+  return {labels.data(), labels.size(), static_cast<size_t>(type.bits / 8)};
+}
+inline nb::object to_numpy(Labels&& labels) {
+  return std::visit([](auto& own) { return nb::cast(to_numpy(std::move(own))); }, labels);
+}
+inline nb::tuple to_numpy(SupportArrays&& support) {
+  return nb::make_tuple(to_numpy(std::move(support.blocks)), to_numpy(std::move(support.multipliers)),
+                        to_numpy(std::move(support.outputs)));
+}
+
 void bind_features(nb::module_& m);
+void bind_exact(nb::module_& m);
+void bind_cache(nb::module_& m);
+void bind_ascent(nb::module_& m);
+void bind_box(nb::module_& m);
+void bind_coordinate(nb::module_& m);
 void bind_binary(nb::module_& m);
 void bind_multiclass(nb::module_& m);
 void bind_chain(nb::module_& m);

@@ -1,14 +1,22 @@
 #include "models/explicit.hpp"
 
-#include "bindings/ascent.hpp"
-#include "bindings/box.hpp"
+#include "bindings/common.hpp"
+#include "solvers/ascent.hpp"
+#include "solvers/box.hpp"
 
 namespace mm {
 
 // What states of given planes have besides: planes are offered to them.
-template <class S>
-nb::class_<S> bind_planes(nb::class_<S>&& kind) {
-  kind
+template <class S, class Kind>
+static nb::class_<S, Kind> bind_planes(nb::module_& m, const char* name) {
+  nb::class_<S, Kind> bound(m, name);
+  bound
+      .def("__init__",
+           [](S* self, int64_t blocks, int64_t dimension, Array1<double> mass, bool option) {
+             if (static_cast<int64_t>(mass.size()) != blocks)
+               throw nb::value_error("masses do not fit the examples");
+             new (self) S({blocks, dimension}, to_vector(mass), option);
+           })
       // Offers a plane to its block; returns by how much a kept output beats it at w.
       .def("offer",
            [](S& a, int64_t block, double offset, Array1<int32_t> index, Array1<double> value,
@@ -42,7 +50,7 @@ nb::class_<S> bind_planes(nb::class_<S>&& kind) {
             return nb::ndarray<nb::numpy, double, nb::ndim<1>>(a.state.W.data(), {size});
           },
           nb::rv_policy::reference_internal);
-  return kind;
+  return bound;
 }
 
 void bind_explicit(nb::module_& m) {
@@ -62,10 +70,9 @@ void bind_explicit(nb::module_& m) {
     }
     return nb::make_tuple(to_numpy(std::move(where)), to_numpy(std::move(what)), finite == 0);
   });
-  nb::class_<ExplicitData>(m, "ExplicitData").def(nb::init<int64_t, int64_t>());
-  bind_planes(bind_ascent<Explicit>(m, "ExplicitAscent"));
-  bind_planes(bind_box<Explicit>(m, "ExplicitBox"))
-      .def("keep", [](Box<Explicit>& b, int64_t block, int32_t id) {
+  bind_planes<AscentOf<Explicit>, Ascent>(m, "ExplicitAscent");
+  bind_planes<BoxOf<Explicit>, Box>(m, "ExplicitBox")
+      .def("keep", [](BoxOf<Explicit>& b, int64_t block, int32_t id) {
         if (block < 0 || block >= b.state.structure.blocks()) throw nb::index_error("no such example");
         b.keep(block, id);
       });

@@ -6,9 +6,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "bindings/ascent.hpp"
-#include "bindings/exact.hpp"
-#include "models/slack.hpp"
+#include "bindings/powers.hpp"
 
 namespace mm {
 
@@ -187,35 +185,47 @@ static nb::tuple pairwise_argmax(Codes count, Array1<double> unary, Array2<int32
   return nb::make_tuple(to_numpy(std::move(y)), value, ceiling);
 }
 
+// In double precision alone.
+static auto make_exact(const GraphData& data, Rescaling rescaling) {
+  return pick<Exact, ExactOf, FactorGraph<int32_t>>(rescaling, data);
+}
+static auto make_cache(const GraphData& data, Rescaling rescaling, int capacity) {
+  return pick<OutputCache, OutputCacheOf, FactorGraph<int32_t>>(rescaling, data, capacity);
+}
+static auto make_ascent(const GraphData& data, Rescaling rescaling, bool, std::vector<double> mass,
+                        bool lean) {
+  return pick<Ascent, AscentOf, FactorGraph<uint16_t>>(rescaling, data, std::move(mass), lean);
+}
+
+// The pairwise problem of an example, with the loss or without.
+static nb::tuple problem(const GraphData& data, Array1<double> w, int64_t block, bool augmented) {
+  check_weights(w, data.dimension());
+  if (block < 0 || block >= data.blocks()) throw nb::index_error("no such example");
+  const FactorGraph<int32_t> structure(data);
+  aligned<double> W(structure.weights());
+  structure.pack(w.data(), W.data());
+  auto s = structure.scratch();
+  structure.open(block, W.data(), s, augmented, 1);
+  return as_arrays(structure.view(s));
+}
+
 void bind_factor_graph(nb::module_& m) {
-  nb::class_<GraphData>(m, "FactorGraphData")
-      .def(nb::init<>())
+  nb::class_<GraphData> kind(m, "FactorGraphData");
+  kind.def(nb::init<>())
       .def("add_bank", &add_bank, nb::arg("rows").none(), nb::arg("columns"), nb::keep_alive<1, 2>())
       .def("add_node_type", &add_node_type)
       .def("add_edge_type", &add_edge_type)
       .def("add_shape", &add_shape)
       .def("set_examples", &set_examples)
       .def("set_argmax", &set_argmax, nb::arg("method"), nb::arg("iterations"), nb::arg("solver").none())
+      .def("problem", &problem)
       .def("forests", [](const GraphData& g) {
         std::vector<uint8_t> forest;
         for (const Shape& shape : g.shapes) forest.push_back(shape.forest);
         return to_numpy(std::move(forest));
       });
+  bind_powers(kind);
   m.def("pairwise_argmax", &pairwise_argmax);
-  using Structure = FactorGraph<int32_t>;
-  bind_exact<Structure>(m, "FactorGraphExact")
-      // The pairwise problem of an example, with the loss or without.
-      .def("problem", [](const Exact<Structure>& e, Array1<double> w, int64_t block, bool augmented) {
-        check_size(e, w);
-        if (block < 0 || block >= e.structure().blocks()) throw nb::index_error("no such example");
-        const auto W = e.packed(w.data());
-        auto s = e.structure().scratch();
-        e.structure().open(block, W.data(), s, augmented, 1);
-        return as_arrays(e.structure().view(s));
-      });
-  bind_exact<SlackRescaled<Structure>>(m, "FactorGraphSlackExact");
-  bind_ascent<FactorGraph<uint16_t>>(m, "FactorGraphAscent64");
-  bind_ascent<SlackRescaled<FactorGraph<uint16_t>>>(m, "FactorGraphSlackAscent64");
 }
 
 }  // namespace mm

@@ -2,10 +2,7 @@
 
 #include <algorithm>
 
-#include "bindings/ascent.hpp"
-#include "bindings/box.hpp"
-#include "bindings/exact.hpp"
-#include "models/slack.hpp"
+#include "bindings/powers.hpp"
 
 namespace mm {
 
@@ -81,54 +78,66 @@ static void index_spans(GrammarData& data) {
   }
 }
 
-static void bind_data(nb::module_& m) {
-  nb::class_<GrammarData>(m, "GrammarData")
-      .def(
-          "__init__",
-          [](GrammarData* self, const RuleTable& rules, Array1<int64_t> offsets, Codes words, Codes truth,
-             bool spans) {
-            GrammarData data{rules, to_vector(offsets), to_vector(words), to_vector(truth), spans};
-            const int64_t terminals = static_cast<int64_t>(rules.terminal_first.size()) - 1;
-            check(!data.offsets.empty() && data.offsets[0] == 0 &&
-                      data.offsets.back() == static_cast<int64_t>(data.words.size()) &&
-                      within(data.words, terminals),
-                  "words");
-            for (int64_t i = 0; i < data.blocks(); ++i) check(data.length(i) > 0, "an empty sentence");
-            const Grammar grammar(data);
-            if (!data.truth.empty()) {
-              check(static_cast<int64_t>(data.truth.size()) == data.place(data.blocks()), "size of trees");
-              for (int64_t i = 0; i < data.blocks(); ++i)
-                check(grammar.valid(i, data.truth.data() + data.place(i)), "a tree that the rules deny");
-            }
-            index_spans(data);
-            new (self) GrammarData(std::move(data));
-          },
-          nb::keep_alive<1, 2>());
+static void bind_data(nb::class_<GrammarData>& kind) {
+  kind.def(
+      "__init__",
+      [](GrammarData* self, const RuleTable& rules, Array1<int64_t> offsets, Codes words, Codes truth,
+         bool spans) {
+        GrammarData data{rules, to_vector(offsets), to_vector(words), to_vector(truth), spans};
+        const int64_t terminals = static_cast<int64_t>(rules.terminal_first.size()) - 1;
+        check(!data.offsets.empty() && data.offsets[0] == 0 &&
+                  data.offsets.back() == static_cast<int64_t>(data.words.size()) &&
+                  within(data.words, terminals),
+              "words");
+        for (int64_t i = 0; i < data.blocks(); ++i) check(data.length(i) > 0, "an empty sentence");
+        const Grammar grammar(data);
+        if (!data.truth.empty()) {
+          check(static_cast<int64_t>(data.truth.size()) == data.place(data.blocks()), "size of trees");
+          for (int64_t i = 0; i < data.blocks(); ++i)
+            check(grammar.valid(i, data.truth.data() + data.place(i)), "a tree that the rules deny");
+        }
+        index_spans(data);
+        new (self) GrammarData(std::move(data));
+      },
+      nb::keep_alive<1, 2>());
 }
 
-static nb::tuple best_k(const Exact<Grammar>& e, Array1<double> w, int64_t block, int k) {
-  check_size(e, w);
-  if (block < 0 || block >= e.structure().blocks()) throw nb::index_error("no such example");
+// In double precision alone.
+static auto make_exact(const GrammarData& data, Rescaling rescaling) {
+  return pick<Exact, ExactOf, Grammar>(rescaling, data);
+}
+static auto make_cache(const GrammarData& data, Rescaling rescaling, int capacity) {
+  return pick<OutputCache, OutputCacheOf, Grammar>(rescaling, data, capacity);
+}
+static auto make_ascent(const GrammarData& data, Rescaling rescaling, bool, std::vector<double> mass,
+                        bool lean) {
+  return pick<Ascent, AscentOf, Grammar>(rescaling, data, std::move(mass), lean);
+}
+static auto make_box(const GrammarData& data, Rescaling rescaling, std::vector<double> mass, bool complete) {
+  return pick<Box, BoxOf, Grammar>(rescaling, data, std::move(mass), complete);
+}
+
+static nb::tuple best_k(const GrammarData& data, Array1<double> w, int64_t block, int k) {
+  check_weights(w, data.dimension());
+  if (block < 0 || block >= data.blocks()) throw nb::index_error("no such example");
   std::vector<int32_t> trees;
   std::vector<double> scores;
   {
     nb::gil_scoped_release release;
-    auto s = e.structure().scratch();
-    e.structure().open(block, w.data(), s, false, 1);
-    e.structure().best_k(s, k, trees, scores);
+    const Grammar structure(data);
+    auto s = structure.scratch();
+    structure.open(block, w.data(), s, false, 1);
+    structure.best_k(s, k, trees, scores);
   }
   return nb::make_tuple(to_numpy(std::move(trees)), to_numpy(std::move(scores)));
 }
 
 void bind_grammar(nb::module_& m) {
   bind_rules(m);
-  bind_data(m);
-  bind_exact<Grammar>(m, "GrammarExact").def("best_k", &best_k).def("knows", &knows<Grammar>);
-  bind_exact<SlackRescaled<Grammar>>(m, "GrammarSlackExact");
-  bind_ascent<SlackRescaled<Grammar>>(m, "GrammarSlackAscent64");
-  bind_ascent<Grammar>(m, "GrammarAscent64");
-  bind_box<Grammar>(m, "GrammarBox");
-  bind_box<SlackRescaled<Grammar>>(m, "GrammarSlackBox");
+  nb::class_<GrammarData> kind(m, "GrammarData");
+  bind_data(kind);
+  kind.def("best_k", &best_k);
+  bind_powers(kind);
 }
 
 }  // namespace mm

@@ -1,8 +1,6 @@
 #include "models/groups.hpp"
 
-#include "bindings/ascent.hpp"
-#include "bindings/coordinate.hpp"
-#include "bindings/exact.hpp"
+#include "bindings/powers.hpp"
 
 namespace mm {
 
@@ -25,19 +23,38 @@ static GroupsData groups_data(const Features& rows, Array1<int64_t> first, Array
   return data;
 }
 
+static void check_margin(Rescaling rescaling) {
+  if (rescaling != Rescaling::margin) throw nb::value_error("groups of constraints have no slack rescaling");
+}
+static std::unique_ptr<Exact> make_exact(const GroupsData& data, Rescaling rescaling) {
+  check_margin(rescaling);
+  return std::make_unique<ExactOf<Groups<double>>>(data);
+}
+static std::unique_ptr<OutputCache> make_cache(const GroupsData& data, Rescaling rescaling, int capacity) {
+  check_margin(rescaling);
+  return std::make_unique<OutputCacheOf<Groups<double>>>(data, capacity);
+}
+static std::unique_ptr<Ascent> make_ascent(const GroupsData& data, Rescaling rescaling, bool single,
+                                           std::vector<double> mass, bool lean) {
+  check_margin(rescaling);
+  if (single) return std::make_unique<AscentOf<Groups<float>>>(data, std::move(mass), lean);
+  return std::make_unique<AscentOf<Groups<double>>>(data, std::move(mass), lean);
+}
+static std::unique_ptr<Coordinate> make_coordinate(const GroupsData& data, bool single,
+                                                   std::vector<double> mass) {
+  if (single) return std::make_unique<CoordinateOf<Groups<float>>>(data, std::move(mass));
+  return std::make_unique<CoordinateOf<Groups<double>>>(data, std::move(mass));
+}
+
 void bind_groups(nb::module_& m) {
-  nb::class_<GroupsData>(m, "GroupsData")
-      .def(
-          "__init__",
-          [](GroupsData* self, const Features& rows, Array1<int64_t> first, Array1<int64_t> row,
-             Array1<double> factor,
-             Array1<double> margin) { new (self) GroupsData(groups_data(rows, first, row, factor, margin)); },
-          nb::keep_alive<1, 2>());
-  bind_exact<Groups<double>>(m, "GroupsExact");
-  bind_ascent<Groups<float>>(m, "GroupsAscent32");
-  bind_ascent<Groups<double>>(m, "GroupsAscent64");
-  bind_coordinate<Groups<float>>(m, "GroupsCoordinate32");
-  bind_coordinate<Groups<double>>(m, "GroupsCoordinate64");
+  nb::class_<GroupsData> kind(m, "GroupsData");
+  kind.def(
+      "__init__",
+      [](GroupsData* self, const Features& rows, Array1<int64_t> first, Array1<int64_t> row,
+         Array1<double> factor,
+         Array1<double> margin) { new (self) GroupsData(groups_data(rows, first, row, factor, margin)); },
+      nb::keep_alive<1, 2>());
+  bind_powers(kind);
 }
 
 }  // namespace mm

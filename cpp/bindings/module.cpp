@@ -43,6 +43,11 @@ NB_MODULE(MM_MODULE, m) {
   m.def("runs_v3", &runs_v3, "Whether this machine runs code compiled for x86-64-v3.");
   bind_interrupt(m);
   mm::bind_features(m);
+  mm::bind_exact(m);
+  mm::bind_cache(m);
+  mm::bind_ascent(m);
+  mm::bind_box(m);
+  mm::bind_coordinate(m);
   mm::bind_binary(m);
   mm::bind_multiclass(m);
   mm::bind_chain(m);

@@ -1,8 +1,6 @@
 #include "models/tree.hpp"
 
-#include "bindings/ascent.hpp"
-#include "bindings/exact.hpp"
-#include "models/slack.hpp"
+#include "bindings/powers.hpp"
 
 namespace mm {
 
@@ -47,33 +45,37 @@ static void take_edges(TreeOwner& data, const Array2<int32_t>& ends, const Array
   }
 }
 
-static void bind_data(nb::module_& m) {
-  nb::class_<TreeData>(m, "_TreeData");
-  nb::class_<TreeOwner, TreeData>(m, "TreeData")
-      .def("__init__", [](TreeOwner* self, std::vector<Map> maps, int parts, Array2<int32_t> edges,
-                          Array2<double> springs, Array1<int32_t> truth) {
-        TreeOwner data;
-        data.parts = parts;
-        check(parts > 0, "at least one part is needed");
-        take_maps(data, std::move(maps));
-        take_edges(data, edges, springs);
-        data.truth = to_vector(truth);
-        if (!data.truth.empty()) {
-          check(static_cast<int64_t>(data.truth.size()) == data.blocks() * parts, "places of the true parts");
-          const Tree tree(data);
-          for (int64_t i = 0; i < data.blocks(); ++i)
-            check(tree.valid(i, data.truth.data() + i * parts), "a true part outside of its map");
-        }
-        new (self) TreeOwner(std::move(data));
-      });
+// In double precision alone.
+static auto make_exact(const TreeOwner& data, Rescaling rescaling) {
+  return pick<Exact, ExactOf, Tree>(rescaling, data);
+}
+static auto make_cache(const TreeOwner& data, Rescaling rescaling, int capacity) {
+  return pick<OutputCache, OutputCacheOf, Tree>(rescaling, data, capacity);
+}
+static auto make_ascent(const TreeOwner& data, Rescaling rescaling, bool, std::vector<double> mass,
+                        bool lean) {
+  return pick<Ascent, AscentOf, Tree>(rescaling, data, std::move(mass), lean);
 }
 
 void bind_tree(nb::module_& m) {
-  bind_data(m);
-  bind_exact<Tree>(m, "TreeExact").def("knows", &knows<Tree>);
-  bind_exact<SlackRescaled<Tree>>(m, "TreeSlackExact");
-  bind_ascent<Tree>(m, "TreeAscent64");
-  bind_ascent<SlackRescaled<Tree>>(m, "TreeSlackAscent64");
+  nb::class_<TreeOwner> kind(m, "TreeData");
+  kind.def("__init__", [](TreeOwner* self, std::vector<Map> maps, int parts, Array2<int32_t> edges,
+                          Array2<double> springs, Array1<int32_t> truth) {
+    TreeOwner data;
+    data.parts = parts;
+    check(parts > 0, "at least one part is needed");
+    take_maps(data, std::move(maps));
+    take_edges(data, edges, springs);
+    data.truth = to_vector(truth);
+    if (!data.truth.empty()) {
+      check(static_cast<int64_t>(data.truth.size()) == data.blocks() * parts, "places of the true parts");
+      const Tree tree(data);
+      for (int64_t i = 0; i < data.blocks(); ++i)
+        check(tree.valid(i, data.truth.data() + i * parts), "a true part outside of its map");
+    }
+    new (self) TreeOwner(std::move(data));
+  });
+  bind_powers(kind);
 }
 
 }  // namespace mm

@@ -30,6 +30,7 @@ struct ChainData {
   std::vector<int32_t> truth;       // a label for each row
   std::vector<double> node_weight;  // for each row; 1 / T where the loss is a mean
   Costs cost;
+  bool many = false;  // labels: the argmax follows the transitions that are not zero (LargeChain)
   int64_t blocks() const { return static_cast<int64_t>(offsets.size()) - 1; }
   int64_t dimension() const {
     const int64_t K = labels;

@@ -135,7 +135,7 @@ class Explicit {
   }
 
  private:
-  const Data& data_;
+  const Data data_;
   std::vector<Plane> pool_;
   std::vector<int32_t> free_, offered_;
 

@@ -17,9 +17,14 @@
 #include <cstdint>
 #include <limits>
 #include <numeric>
+#include <stdexcept>
+#include <utility>
 #include <vector>
 
+#include "arrays.hpp"
+#include "models/concept.hpp"
 #include "runtime/interrupt.hpp"
+#include "simd.hpp"
 #include "solvers/block_step.hpp"
 
 namespace mm {
@@ -30,46 +35,46 @@ struct EpochReport {
       0;  // sum_i mass_i g_i, each g_i at the w of its visit: the running upper bound less D(a)
 };
 
-template <class Structure>
-class DualCoordinate {
+// Weights are flat; an output is one label.
+class Coordinate {
  public:
-  using Real = typename Structure::Real;
-  using Label = typename Structure::Label;
+  virtual ~Coordinate() = default;
+  virtual int64_t dimension() const = 0;
+  virtual EpochReport epoch(uint64_t seed, bool shrinking, double tolerance) = 0;
+  virtual void weights(bool exact, double* flat) const = 0;  // by the law, or as updates have left them
+  virtual SupportArrays support() const = 0;
+  virtual void restore(const int64_t* blocks, const double* multipliers, const int32_t* outputs,
+                       int64_t n) = 0;
+  virtual void reopen() = 0;   // sees all blocks again
+  virtual void refresh() = 0;  // removes the rounding that the updates of w have gathered
+  virtual double dual() const = 0;
+  virtual int64_t planes() const = 0;
+};
 
-  Structure structure;
-  std::vector<double> mass;
-  std::vector<double> multipliers;  // a_i(y) of all outputs of all blocks
-  aligned<Real> W;
+template <Structure S>
+class CoordinateOf final : public Coordinate {
+ public:
+  using Real = typename S::Real;
+  using Label = typename S::Label;
 
-  DualCoordinate(const typename Structure::Data& data, std::vector<double> block_mass)
-      : structure(data), mass(std::move(block_mass)), W(structure.weights()), step_(structure) {
+  CoordinateOf(const typename S::Data& data, std::vector<double> block_mass)
+      : structure_(data), mass_(std::move(block_mass)), W_(structure_.weights()), step_(structure_) {
     first_.push_back(0);
-    for (size_t i = 0; i < mass.size(); ++i) {
+    for (size_t i = 0; i < mass_.size(); ++i) {
       first_.push_back(first_.back() + step_.outputs(i));
-      if (mass[i] > 0) order_.push_back(static_cast<int64_t>(i));
+      if (mass_[i] > 0) order_.push_back(static_cast<int64_t>(i));
     }
     aside_.reserve(order_.size());
     active_ = order_.size();
-    multipliers.resize(first_.back());
+    multipliers_.resize(first_.back());
     clear();
   }
 
-  int64_t first(int64_t block) const { return first_[block]; }
-  int outputs(int64_t block) const { return static_cast<int>(first_[block + 1] - first_[block]); }
-  void reopen() { active_ = order_.size(), bound_ = std::numeric_limits<double>::infinity(); }
+  int64_t dimension() const override { return structure_.dimension(); }
+  int64_t planes() const override { return static_cast<int64_t>(multipliers_.size()); }
+  void reopen() override { active_ = order_.size(), bound_ = std::numeric_limits<double>::infinity(); }
 
-  // All multipliers at the true outputs: w = 0.
-  void clear() {
-    std::fill(multipliers.begin(), multipliers.end(), 0.0);
-    for (size_t i = 0; i < mass.size(); ++i) {
-      Label y;
-      structure.truth(i, &y);
-      multipliers[first_[i] + y] = mass[i];
-    }
-    std::fill(W.begin(), W.end(), Real(0));
-  }
-
-  EpochReport epoch(uint64_t seed, bool shrinking, double tolerance) {
+  EpochReport epoch(uint64_t seed, bool shrinking, double tolerance) override {
     EpochReport report;
     shuffle(seed);
     aside_.clear();
@@ -88,17 +93,17 @@ class DualCoordinate {
         throw;
       }
       const int64_t i = order_[k];
-      if (k + 1 < active_) step_.prefetch(order_[k + 1], multipliers.data() + first_[order_[k + 1]]);
-      double* a = multipliers.data() + first_[i];
-      const Look seen = step_.look(i, W.data(), a, mass[i]);
-      report.violation += mass[i] * seen.violation;
+      if (k + 1 < active_) step_.prefetch(order_[k + 1], multipliers_.data() + first_[order_[k + 1]]);
+      double* a = multipliers_.data() + first_[i];
+      const Look seen = step_.look(i, W_.data(), a, mass_[i]);
+      report.violation += mass_[i] * seen.violation;
       if (seen.spread > largest) largest = seen.spread;
       if (shrinking && seen.lead > bound_) {
         aside_.push_back(i);
         continue;
       }
       order_[kept++] = i;
-      if (seen.violation > tolerance) ++report.updates, step_.move(i, W.data(), a, mass[i]);
+      if (seen.violation > tolerance) ++report.updates, step_.move(i, W_.data(), a, mass_[i]);
     }
     report.visits = static_cast<int64_t>(active_);
     report.active = static_cast<int64_t>(kept);
@@ -107,53 +112,88 @@ class DualCoordinate {
     return report;
   }
 
-  // Calls f(block, output, multiplier) for each positive multiplier.
-  template <class F>
-  void each_support(F&& f) const {
-    for (size_t i = 0; i < mass.size(); ++i)
-      for (int y = 0; y < outputs(i); ++y)
-        if (multipliers[first_[i] + y] > 0) f(static_cast<int64_t>(i), y, multipliers[first_[i] + y]);
-  }
-
-  // sum a Delta
-  double offset() const {
-    double sum = 0;
-    each_support([&](int64_t i, Label y, double a) { sum += a * structure.loss(i, &y); });
-    return sum;
-  }
-
   // D(a) by the running w: the lower bound.
-  double dual() const {
-    double square = 0;
-    for (const Real w : W) square += static_cast<double>(w) * w;
-    return offset() - square / 2;
+  double dual() const override {
+    double square = 0, offset = 0;
+    for (const Real w : W_) square += static_cast<double>(w) * w;
+    each_support([&](int64_t i, Label y, double a) { offset += a * structure_.loss(i, &y); });
+    return offset - square / 2;
   }
 
-  // w from the multipliers alone, in double precision.
-  void law(std::vector<double>& w) const {
-    w.assign(structure.weights(), 0);
-    auto s = structure.scratch();
-    each_support([&](int64_t i, Label u, double a) {
-      Label y;
-      structure.truth(i, &y);
-      if (u == y) return;
-      structure.build_pair(s, i, &u, &y);
-      structure.apply(s, w.data(), -a);
-    });
-  }
-
-  // Removes the rounding that the updates of w have gathered.
-  void refresh() {
+  void weights(bool exact, double* flat) const override {
+    if (!exact) return structure_.unpack(W_.data(), flat);
     std::vector<double> w;
     law(w);
-    for (size_t j = 0; j < w.size(); ++j) W[j] = static_cast<Real>(w[j]);
+    structure_.unpack(w.data(), flat);
+  }
+  SupportArrays support() const override {
+    std::vector<int64_t> blocks;
+    std::vector<double> listed;
+    std::vector<int32_t> numbers;
+    each_support([&](int64_t i, Label y, double a) {
+      blocks.push_back(i), listed.push_back(a), numbers.push_back(y);
+    });
+    return {std::move(blocks), std::move(listed), std::move(numbers)};
+  }
+  void restore(const int64_t* blocks, const double* c, const int32_t* numbers, int64_t n) override {
+    std::fill(multipliers_.begin(), multipliers_.end(), 0.0);
+    for (int64_t p = 0; p < n; ++p) {
+      const int64_t i = blocks[p];
+      if (i < 0 || i >= static_cast<int64_t>(mass_.size()) || numbers[p] < 0 || numbers[p] >= outputs(i))
+        throw std::invalid_argument("the kept outputs do not fit the examples");
+      multipliers_[first_[i] + numbers[p]] += c[p];
+    }
+    refresh();
+    reopen();
+  }
+  void refresh() override {
+    std::vector<double> w;
+    law(w);
+    for (size_t j = 0; j < w.size(); ++j) W_[j] = static_cast<Real>(w[j]);
   }
 
  private:
-  BlockStep<Structure> step_;
+  S structure_;
+  std::vector<double> mass_;
+  std::vector<double> multipliers_;  // a_i(y) of all outputs of all blocks
+  aligned<Real> W_;
+  BlockStep<S> step_;
   std::vector<int64_t> first_, order_, aside_;
   size_t active_ = 0;  // order_[0 : active_] are visited, the rest is shrunk
   double bound_ = std::numeric_limits<double>::infinity();
+
+  int outputs(int64_t block) const { return static_cast<int>(first_[block + 1] - first_[block]); }
+
+  // All multipliers_ at the true outputs: w = 0.
+  void clear() {
+    std::fill(multipliers_.begin(), multipliers_.end(), 0.0);
+    for (size_t i = 0; i < mass_.size(); ++i) {
+      Label y;
+      structure_.truth(i, &y);
+      multipliers_[first_[i] + y] = mass_[i];
+    }
+  }
+
+  // Calls f(block, output, multiplier) for each positive multiplier.
+  template <class F>
+  void each_support(F&& f) const {
+    for (size_t i = 0; i < mass_.size(); ++i)
+      for (int y = 0; y < outputs(i); ++y)
+        if (multipliers_[first_[i] + y] > 0) f(static_cast<int64_t>(i), y, multipliers_[first_[i] + y]);
+  }
+
+  // w from the multipliers_ alone, in double precision.
+  void law(std::vector<double>& w) const {
+    w.assign(structure_.weights(), 0);
+    auto s = structure_.scratch();
+    each_support([&](int64_t i, Label u, double a) {
+      Label y;
+      structure_.truth(i, &y);
+      if (u == y) return;
+      structure_.build_pair(s, i, &u, &y);
+      structure_.apply(s, w.data(), -a);
+    });
+  }
 
   // Fisher and Yates, with the numbers of SplitMix64.
   void shuffle(uint64_t seed) {

@@ -9,15 +9,30 @@
 #include <cstdint>
 #include <vector>
 
+#include "models/concept.hpp"
 #include "runtime/threads.hpp"
+#include "simd.hpp"
 
 namespace mm {
 
-template <class Structure>
+// Weights are flat; an output of every block, one after the other.
 class OutputCache {
  public:
-  using Label = typename Structure::Label;
-  OutputCache(const typename Structure::Data& data, int capacity)
+  virtual ~OutputCache() = default;
+  virtual int64_t dimension() const = 0;
+  virtual int64_t blocks() const = 0;
+  virtual int64_t labels() const = 0;
+  // The oldest output of a full block gives way.
+  virtual void add(const int32_t* outputs) = 0;
+  // The best kept output of each block at w, which becomes the most recently used.
+  virtual void best(const double* flat, int threads, double* xi, int32_t* outputs) = 0;
+};
+
+template <Structure S>
+class OutputCacheOf final : public OutputCache {
+ public:
+  using Label = typename S::Label;
+  OutputCacheOf(const typename S::Data& data, int capacity)
       : structure_(data), capacity_(capacity), kept_(structure_.blocks()) {
     std::vector<Label> y;
     for (int64_t i = 0; i < structure_.blocks(); ++i) {
@@ -27,11 +42,11 @@ class OutputCache {
       labels_ += static_cast<int64_t>(y.size());
     }
   }
-  const Structure& structure() const { return structure_; }
-  int64_t labels() const { return labels_; }
+  int64_t dimension() const override { return structure_.dimension(); }
+  int64_t blocks() const override { return structure_.blocks(); }
+  int64_t labels() const override { return labels_; }
 
-  // One output for each block, one after the other; the oldest of a full block gives way.
-  void add(const Label* outputs) {
+  void add(const Label* outputs) override {
     for (int64_t i = 0; i < structure_.blocks(); ++i) {
       const int size = structure_.output_size(i);
       touch(i, outputs);
@@ -39,8 +54,7 @@ class OutputCache {
     }
   }
 
-  // The best kept output of each block at w, which becomes the most recently used.
-  void best(const double* flat, int threads, double* xi, Label* outputs) {
+  void best(const double* flat, int threads, double* xi, Label* outputs) override {
     aligned<double> W(structure_.weights());
     structure_.pack(flat, W.data());
     std::vector<int64_t> first(1, 0);
@@ -70,7 +84,7 @@ class OutputCache {
   }
 
  private:
-  Structure structure_;
+  S structure_;
   int capacity_;
   int64_t labels_ = 0;
   std::vector<std::vector<Label>> kept_;  // the true output, then up to `capacity` others, latest first

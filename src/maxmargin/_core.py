@@ -1,5 +1,6 @@
 """The compiled core for this machine: the best instruction set that it runs, chosen once at import.
 
+A wheel has the core for several instruction sets, a developer's build for the best of this machine alone.
 Set the environment variable ``MAXMARGIN_SIMD`` to ``baseline`` or ``v3`` to force one.
 """
 
@@ -20,10 +21,11 @@ def load(level: str) -> ModuleType:
 
 def available() -> list[str]:
     """The levels that are built and that this machine runs."""
-    found = ["baseline"]
-    if load("baseline").runs_v3() and importlib.util.find_spec("maxmargin._core_v3"):
-        found.append("v3")
-    return found
+    built = [level for level in LEVELS if importlib.util.find_spec(f"maxmargin._core_{level}")]
+    if not built:
+        raise ImportError("the compiled core of maxmargin is missing: install the package again")
+    # Where only one was built, it was built for this machine.
+    return built if len(built) == 1 or load("baseline").runs_v3() else built[:1]
 
 
 core = load(os.environ.get("MAXMARGIN_SIMD") or available()[-1])

@@ -341,13 +341,13 @@ def test_the_core_refuses_constraints_that_do_not_fit(generator):
             core.GroupsData(rows, first, three, np.ones(3), np.ones(3))
     with pytest.raises(ValueError, match="not there"):
         core.GroupsData(rows, two, three + 1, np.ones(3), np.ones(3))
-    state = core.GroupsCoordinate64(examples.core, np.ones(2))
+    state = examples.core.coordinate(False, np.ones(2))
     with pytest.raises(ValueError, match="do not fit"):
         state.restore(np.array([1]), np.ones(1), np.array([2], np.int32))
     with pytest.raises(ValueError, match="as many"):
         state.restore(np.array([1]), np.ones(2), np.array([1], np.int32))
     with pytest.raises(ValueError, match="masses"):
-        core.GroupsCoordinate64(examples.core, np.ones(3))
+        examples.core.coordinate(False, np.ones(3))
 
 
 def test_a_budget_of_passes_is_told(generator):

@@ -315,7 +315,7 @@ def test_relaxed_slacks_are_those_of_the_linear_relaxation(seed, scale):
         assert (found <= exact + 1e-9).all() and (exact <= ceilings + 1e-9).all()
         for i in range(len(Y)):
             truth = w @ examples.factors.joint_feature(i, Y[i])
-            value = local_polytope_value(*examples.ask.problem(w, i, True))
+            value = local_polytope_value(*examples.core.problem(w, i, True))
             assert ceilings[i] == pytest.approx(value - truth, rel=1e-7, abs=1e-7)
 
 

@@ -72,8 +72,7 @@ def assert_same_argmax(draw, generator, sizes, repeats, monkeypatch):
         model.initialize(X, Y)
         w = weights_of(draw, model, generator)
         full, large = (bound(model, X, Y, limit, monkeypatch) for limit in (NEVER, ALWAYS))
-        assert type(full.ask).__name__ == "ChainExact"
-        assert type(large.ask).__name__ == "LargeChainExact"
+        assert large.core.many and not full.core.many
         slacks, outputs = large.worst_outputs(w, 1)
         np.testing.assert_allclose(slacks, full.slacks(w, 1), rtol=1e-12, atol=1e-10)
         offsets, vectors = large.combine(np.arange(4), np.ones(4), outputs)
@@ -185,7 +184,7 @@ def test_many_labels_are_noticed_and_keep_no_table_of_costs(generator, tmp_path)
     Y = [generator.integers(K, size=4) for _ in X]
     model = models.Chain(classes=range(K))
     svm = quietly(lambda: mm.StructuralSVM(model, C=0.1, tol=0.05, random_state=0).fit(X, Y))
-    assert type(svm.model_.bind(X, Y).ask).__name__ == "LargeChainExact"
+    assert svm.model_.bind(X, Y).core.many
     assert svm.model_.cost_.shape == (K,)
     assert svm.certificate_.converged
     svm.save(tmp_path / "model")
@@ -194,7 +193,7 @@ def test_many_labels_are_noticed_and_keep_no_table_of_costs(generator, tmp_path)
         np.testing.assert_array_equal(y, z)
     few = models.Chain(classes=range(chain_module.MANY_LABELS))
     few.initialize(X, [y % 200 for y in Y])
-    assert type(few.bind(X).ask).__name__ == "ChainExact"
+    assert not few.bind(X).core.many
 
 
 def test_best_k_and_slack_rescaling_of_many_labels(many, seed):

@@ -6,28 +6,9 @@ import pytest
 import maxmargin as mm
 from helpers import built_in, refusal
 from maxmargin import models
-from maxmargin.models.base import CompiledExamples
 from maxmargin.problem import certify_state, make_regularizer
 from maxmargin.solvers.dual_state import open_state
-from reference.priors import CASES, draw, small, train
-
-
-@pytest.mark.parametrize("kind", ["mean-scalar", "vector", "matrix", "bound"])
-@pytest.mark.parametrize("name", ["multiclass", "chain"])
-def test_outputs_and_vectors_lead_to_the_same_optimum(seed, generator, monkeypatch, name, kind):
-    """A structure whose core takes no metric keeps planes as vectors."""
-    case = small(name, seed)
-    d = case.truth.size_joint_feature
-    settings = {"nonnegative": np.arange(0, d, 2)} if kind == "bound" else {}
-    settings |= {} if kind == "bound" else {"prior": draw(kind, generator, d)[0]}
-    outputs = train(case, **settings)
-    monkeypatch.setattr(CompiledExamples, "takes_metric", False)
-    vectors = train(case, **settings)
-    if kind != "mean-scalar":  # which is a shift
-        assert isinstance(outputs.support_.outputs, np.ndarray)
-        assert isinstance(vectors.support_.outputs, list)
-    assert outputs.certificate_.primal == pytest.approx(vectors.certificate_.primal, rel=1e-7)
-    np.testing.assert_allclose(outputs.coef_, vectors.coef_, atol=1e-3)
+from reference.priors import CASES, draw, small
 
 
 @pytest.mark.parametrize("kind", ["mean-scalar", "vector", "matrix", "bound"])

@@ -112,10 +112,12 @@ def test_other_threads_run_while_the_core_trains():
     thread = threading.Thread(target=tick)
     thread.start()
     began = time.perf_counter()
-    mm.StructuralSVM(models.Chain(), C=1.0, tol=1e-3, max_seconds=2.0, solver="sda").fit(X, Y)
+    try:
+        mm.StructuralSVM(models.Chain(), C=1.0, tol=1e-3, max_seconds=2.0, solver="sda").fit(X, Y)
+    finally:  # whatever happens, or the thread runs on
+        stop.set()
+        thread.join()
     ended = time.perf_counter()
-    stop.set()
-    thread.join()
     inside = [t for t in ticks if began < t < ended]
     assert len(inside) >= 10
 

@@ -51,7 +51,7 @@ def started(n=400):
 
 def visited(state):
     """Blocks that keep more than their true output."""
-    return int((state.core.survey()[0] > 0).sum())
+    return int((state.core.usage()[0] > 0).sum())
 
 
 @pytest.mark.parametrize("threads", [1, 2])

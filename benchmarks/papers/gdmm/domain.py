@@ -16,7 +16,6 @@ from benchmarks.datasets import Dataset
 from benchmarks.papers.gdmm.tasks import frequent_pinyin, stand_in
 from benchmarks.timing import best_of
 from maxmargin import models, solvers
-from maxmargin._core import core
 from maxmargin.problem import Problem
 
 Row = dict[str, Any]
@@ -36,6 +35,12 @@ def cost_of_domains(small: bool, most: int = 20_000) -> list[Row]:
     return rows
 
 
+def searching(data: Any, many: bool) -> Any:
+    """Exact answers of chains, by following stored transitions or by full Viterbi."""
+    data.many = many
+    return data.exact("margin")
+
+
 def cost_of(data: Dataset, classes: list[str] | None, C: float) -> Row:
     """Microseconds a position of a whole pass, and of full Viterbi on the first sequences."""
     model = models.Chain(classes=classes)
@@ -47,13 +52,13 @@ def cost_of(data: Dataset, classes: list[str] | None, C: float) -> Row:
     passes = [timed(lambda: solver.step(problem, state)) for _ in range(3)]
     w, labels = state.weights(), len(model.classes_)
     positions = int(examples.rows.offsets[-1])
-    large = core.LargeChainExact(examples.core)
+    large = searching(examples.core, many=True)
     found = best_of(3, lambda: large.slacks(w, 1, False)[0])
     few = first_sequences(examples.rows.offsets, FULL_WORK / labels**2)
     part = model.bind(data.X_train[:few], data.Y_train[:few])
-    full = core.ChainExact(part.core)
+    full = searching(part.core, many=False)
     every = best_of(3, lambda: full.slacks(w, 1, False)[0])
-    some = best_of(3, lambda: core.LargeChainExact(part.core).slacks(w, 1, False)[0])
+    some = best_of(3, lambda: searching(part.core, many=True).slacks(w, 1, False)[0])
     np.testing.assert_allclose(some.result, every.result, atol=1e-8)
     count = int(part.rows.offsets[-1])
     transitions = model.unpack(w)["transitions"]

@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from maxmargin._core import core
 from maxmargin.data.arrays import count_of, is_number
 from maxmargin.data.labels import LabelSet
 from maxmargin.data.memory import FeatureRows
@@ -63,12 +62,11 @@ def beaten(example: int, lead: float) -> OracleError:
 class Written:
     """All constraints of all examples, written down: what needs no oracle.
 
-    ``kind`` names the core's structure, ``core`` is its data. ``scale`` is the size of a loss where single
+    ``core`` are the data that they are. ``scale`` is the size of a loss where single
     precision is worth having. Where output 0 of the structure is the true one, ``truth`` has the codes to
     translate by.
     """
 
-    kind: str
     core: Any
     scale: float | None = None
     truth: np.ndarray | None = None
@@ -224,19 +222,18 @@ class CompiledExamples(Examples):
 
     ask: Any
     labels: LabelSet
-    kind: ClassVar[str]
-    single_precision: ClassVar[bool] = True  # the core has its dual state in both precisions
 
-    def structure(self, rescaling: str) -> str:
-        """The name of the core's structure for these examples."""
-        return self.kind + ("Slack" if rescaling == "slack" else "")
+    def take(self, data: Any) -> None:
+        """Answer for these data, which the core has now."""
+        self.core, self.ask = data, data.exact("margin")
+        self.n, self.dimension = self.ask.blocks, self.ask.dimension
 
     def exactly(self, rescaling: str) -> Any:
         """The core's exact answers in a rescaling."""
         if rescaling == "margin":
             return self.ask
         if not hasattr(self, "ask_slack"):
-            self.ask_slack = getattr(core, f"{self.structure(rescaling)}Exact")(self.core)
+            self.ask_slack = self.core.exact(rescaling)
         return self.ask_slack
 
     def is_exact(self, rescaling: str) -> bool:
@@ -252,25 +249,10 @@ class CompiledExamples(Examples):
             return super().slack_bounds(w, n_jobs, rescaling)
         return self.exactly(rescaling).slack_bounds(w, n_jobs)
 
-    def state_name(self, rescaling: str, single: bool) -> str:
-        """The core's dual state for these examples."""
-        bits = 32 if single and self.single_precision else 64
-        return f"{self.structure(rescaling)}Ascent{bits}"
-
-    @property
-    def takes_metric(self) -> bool:
-        """Whether the core's dual state knows priors with several scales, and bounds."""
-        return hasattr(getattr(core, self.state_name("margin", False)), "set_metric")
-
     def check_summed(self) -> None:
-        if not hasattr(core, self.box_name("margin")):
-            raise ValueError(
-                f"hinge='sum' is not solved for models of the kind {self.kind}; use 'max'"
-            )
-
-    def box_name(self, rescaling: str) -> str:
-        """The core's box of multipliers for these examples (hinge="sum")."""
-        return f"{self.kind}{'Slack' if rescaling == 'slack' else ''}Box"
+        if not hasattr(self.core, "box"):
+            kind = type(self.core).__name__.removesuffix("Data")
+            raise ValueError(f"hinge='sum' is not solved for models of the kind {kind}; use 'max'")
 
     def sums(
         self, w: np.ndarray, n_jobs: int, rescaling: str = "margin"
@@ -279,7 +261,7 @@ class CompiledExamples(Examples):
 
     def knows(self, outputs: np.ndarray, blocks: np.ndarray) -> bool:
         """Whether outputs of these blocks that were kept before hold this model's labels only."""
-        return len(outputs) == 0 or int(np.max(outputs)) < len(self.labels)
+        return self.ask.knows(blocks, np.ascontiguousarray(outputs, dtype=np.int32))
 
     def slacks(self, w: np.ndarray, n_jobs: int, rescaling: str = "margin") -> np.ndarray:
         return self.exactly(rescaling).slacks(w, n_jobs, False)[0]
@@ -290,7 +272,7 @@ class CompiledExamples(Examples):
         return self.exactly(rescaling).slacks(w, n_jobs, True)
 
     def cache(self, capacity: int, rescaling: str = "margin") -> Any:
-        return getattr(core, f"{self.structure(rescaling)}Cache")(self.core, capacity)
+        return self.core.cache(rescaling, capacity)
 
     def combine(self, blocks, multipliers, outputs, rescaling="margin", n_jobs=1):
         labels = np.ascontiguousarray(outputs, dtype=np.int32)

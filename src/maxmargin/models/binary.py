@@ -36,8 +36,6 @@ from maxmargin.models.multivariate import MultivariateExamples
 class BinaryExamples(FlatExamples):
     """Rows with two labels in the core."""
 
-    kind = "Binary"
-
     def __init__(self, rows: FeatureRows, labels: LabelSet, codes: np.ndarray, cost: np.ndarray):
         self.codes, self.mistakes = codes, np.array([cost[0, 1], cost[1, 0]])
         super().__init__(rows, labels, core.BinaryData(rows.core.rows, codes, self.mistakes))
@@ -48,7 +46,7 @@ class BinaryExamples(FlatExamples):
         data = core.GroupsData(
             self.rows.core.rows, everything, everything[:-1], 2.0 * self.codes - 1.0, margins
         )
-        return Written("Groups", data, truth=self.codes)
+        return Written(data, truth=self.codes)
 
     def scores(self, w: np.ndarray) -> np.ndarray:
         """<w, Psi(x_i, y)> of both labels, one row an example."""

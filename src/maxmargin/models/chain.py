@@ -53,21 +53,11 @@ MOST_KEPT = 2**28  # labels of the k best labellings of a sequence
 class ChainExamples(CompiledExamples):
     """Sequences in the core."""
 
-    kind = "Chain"
     sums_bounded = True
 
     def __init__(self, rows: FeatureRows, labels: LabelSet, data: Any):
-        self.rows, self.labels, self.core = rows, labels, data
-        self.many = len(labels) > MANY_LABELS
-        self.ask = getattr(core, f"{self.structure('margin')}Exact")(data)
-        self.n, self.dimension = self.ask.blocks, self.ask.dimension
-
-    def structure(self, rescaling: str) -> str:
-        return "LargeChain" if self.many and rescaling == "margin" else super().structure(rescaling)
-
-    def state_name(self, rescaling: str, single: bool) -> str:
-        small = len(self.labels) <= 256 and not self.many
-        return super().state_name(rescaling, single) + ("x8" if small else "x16")
+        self.rows, self.labels = rows, labels
+        self.take(data)
 
     def output_sizes(self, blocks: np.ndarray) -> np.ndarray:
         return np.diff(self.rows.offsets)[blocks]
@@ -96,7 +86,7 @@ class ChainExamples(CompiledExamples):
             raise ValueError(
                 f"k must be at most {MOST_KEPT // length} for a sequence of {length} positions, got {k}"
             )
-        codes, scores = self.ask.best_k(w, i, k)
+        codes, scores = self.core.best_k(w, i, k)
         labels = self.labels.decode(codes).reshape(len(scores), -1)
         return [(y, float(s)) for y, s in zip(labels, scores, strict=True)]
 
@@ -191,6 +181,7 @@ class Chain(Model):
             codes,
             self._node_weight(node_weight, lengths),
             self.cost_.ravel(),
+            len(self.labels_) > MANY_LABELS,
         )
         return ChainExamples(rows, self.labels_, data)
 

@@ -180,9 +180,6 @@ class GraphExamples(CompiledExamples):
     ``decode(i, codes)`` gives the output of example i as the user knows it.
     """
 
-    kind = "FactorGraph"
-    single_precision = False
-
     def __init__(
         self,
         factors: Factors,
@@ -193,18 +190,17 @@ class GraphExamples(CompiledExamples):
         self.factors, self.decode, self.iterations = factors, decode, int(iterations)
         self._relaxation: Any = None  # for the linear relaxation
         self.offsets = factors.node_offsets
-        self.core = factors.compiled()
-        self._check_inference(inference)
+        data = factors.compiled()
+        self._check_inference(inference, data)
         solver = solve_milp if inference == "milp" else None
-        self.core.set_argmax(METHODS.index(inference), int(iterations), solver)
-        self.ask = core.FactorGraphExact(self.core)
-        self.n, self.dimension = self.ask.blocks, self.ask.dimension
+        data.set_argmax(METHODS.index(inference), int(iterations), solver)
+        self.take(data)
 
-    def _check_inference(self, inference: str) -> None:
+    def _check_inference(self, inference: str, data: Any) -> None:
         """Refuse a method that some graph does not fit, naming the example."""
         fine = np.ones(len(self.factors.shapes), dtype=bool)
         if inference == "tree":
-            fine, lack = self.core.forests().astype(bool), "has cycles"
+            fine, lack = data.forests().astype(bool), "has cycles"
         elif inference == "cut":
             two = np.array([len(t.columns) == 2 for t in self.factors.node_types])
             fine = np.array([two[s.node_types].all() for s in self.factors.shapes])
@@ -215,14 +211,6 @@ class GraphExamples(CompiledExamples):
 
     def output_sizes(self, blocks: np.ndarray) -> np.ndarray:
         return np.diff(self.offsets)[blocks]
-
-    def knows(self, outputs: np.ndarray, blocks: np.ndarray) -> bool:
-        if len(outputs) != int(self.output_sizes(blocks).sum()):
-            return False
-        if len(outputs) == 0:
-            return True
-        counts = np.concatenate([self.factors.counts(int(i)) for i in blocks])
-        return bool((np.asarray(outputs) < counts).all())
 
     @property
     def relaxed(self) -> bool:
@@ -244,7 +232,7 @@ class GraphExamples(CompiledExamples):
             binary = all(len(kind.columns) == 2 for kind in self.factors.node_types)
             method = ROOF if binary else METHODS.index("lp")
             data.set_argmax(method, max(self.iterations, RELAXED_SWEEPS), None)
-            self._relaxation = core.FactorGraphExact(data)
+            self._relaxation = data.exact("margin")
         return self._relaxation.slack_bounds(w, n_jobs)
 
     def split(self, found: np.ndarray) -> list[Any]:
@@ -258,7 +246,7 @@ class GraphExamples(CompiledExamples):
     def predict_under(self, w: np.ndarray, i: int, constraints: list[Linear]) -> Any:
         """The best output of example i that keeps linear constraints on its labels."""
         try:
-            counts, unary, links, tables = self.ask.problem(w, i, False)
+            counts, unary, links, tables = self.core.problem(w, i, False)
             labels, _ = solve_milp(counts, unary, links, tables, constraints)
         except ValueError as error:
             raise ValueError(f"X[{i}]: {error}") from None

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from maxmargin._core import core
 from maxmargin.data.labels import LabelSet
 from maxmargin.data.mapped import MappedRows
 from maxmargin.data.memory import FeatureRows, feature_rows, shape_of
@@ -27,9 +26,8 @@ class FlatExamples(CompiledExamples):
     sums_exact = sums_bounded = True
 
     def __init__(self, rows: FeatureRows, labels: LabelSet, data: Any):
-        self.rows, self.labels, self.core = rows, labels, data
-        self.ask = getattr(core, f"{self.kind}Exact")(data)
-        self.n, self.dimension = self.ask.blocks, self.ask.dimension
+        self.rows, self.labels = rows, labels
+        self.take(data)
 
     def predict(self, w: np.ndarray, n_jobs: int) -> np.ndarray:
         return self.labels.decode(self.ask.predict(w, n_jobs))

@@ -33,9 +33,6 @@ LOSSES = ("spans", "zero-one")
 class GrammarExamples(CompiledExamples):
     """Sentences in the core."""
 
-    kind = "Grammar"
-    single_precision = False
-
     def __init__(self, model: Grammar, sentences: list[list[str]], truth: list[int]):
         self.model, self.sentences = model, sentences
         rules, lexicon = model.rule_table_, model.lexicon_
@@ -45,18 +42,15 @@ class GrammarExamples(CompiledExamples):
         self.first = 3 * (
             2 * offsets - np.arange(len(offsets))
         )  # where the output of a block begins
-        self.core = core.GrammarData(
-            rules.core,
-            offsets,
-            np.array(words, dtype=np.int32),
-            np.array(truth, dtype=np.int32),
-            model.task_loss == "spans",
+        self.take(
+            core.GrammarData(
+                rules.core,
+                offsets,
+                np.array(words, dtype=np.int32),
+                np.array(truth, dtype=np.int32),
+                model.task_loss == "spans",
+            )
         )
-        self.ask = core.GrammarExact(self.core)
-        self.n, self.dimension = self.ask.blocks, self.ask.dimension
-
-    def knows(self, outputs: np.ndarray, blocks: np.ndarray) -> bool:
-        return self.ask.knows(blocks, np.ascontiguousarray(outputs, dtype=np.int32))
 
     def output_sizes(self, blocks: np.ndarray) -> np.ndarray:
         return np.diff(self.first)[blocks]
@@ -95,7 +89,7 @@ class GrammarExamples(CompiledExamples):
 
     def best_k(self, w: np.ndarray, i: int, k: int) -> list[tuple[Tree, float]]:
         """The k best trees of sentence i with their scores; none if it has no parse."""
-        codes, scores = self.ask.best_k(w, i, k)
+        codes, scores = self.core.best_k(w, i, k)
         trees = codes.reshape(len(scores), int(self.first[i + 1] - self.first[i]))
         return [(self.decode(i, y), float(s)) for y, s in zip(trees, scores, strict=True)]
 

@@ -23,7 +23,6 @@ from maxmargin.models.base import CompiledExamples, Model, Written, check_bias, 
 class GroupExamples(CompiledExamples):
     """Constraints in the core; output 0 of a group is "no constraint", output j its j-th."""
 
-    kind = "Groups"
     enumerates = True
 
     def __init__(
@@ -35,9 +34,7 @@ class GroupExamples(CompiledExamples):
         margins: np.ndarray,
     ):
         self.rows, self.sizes = rows, np.diff(first)
-        self.core = core.GroupsData(rows.core.rows, first, row, factor, margins)
-        self.ask = core.GroupsExact(self.core)
-        self.n, self.dimension = self.ask.blocks, self.ask.dimension
+        self.take(core.GroupsData(rows.core.rows, first, row, factor, margins))
 
     def check_rescaling(self, rescaling: str) -> None:
         if rescaling != "margin":
@@ -47,10 +44,7 @@ class GroupExamples(CompiledExamples):
             )
 
     def written(self) -> Written:
-        return Written("Groups", self.core)
-
-    def knows(self, outputs: np.ndarray, blocks: np.ndarray) -> bool:
-        return bool((np.asarray(outputs) <= self.sizes[blocks]).all())
+        return Written(self.core)
 
     def predict(self, w: np.ndarray, n_jobs: int) -> np.ndarray:
         """<w, x> of every row."""

@@ -117,14 +117,6 @@ class KernelExamples(Examples):
     def check_rescaling(self, rescaling: str) -> None:
         self.plain.check_rescaling(rescaling)
 
-    def state_name(self, rescaling: str, single: bool) -> str:
-        """The core's dual state for these examples, in double precision."""
-        return self.plain.state_name(rescaling, False)
-
-    def box_name(self, rescaling: str) -> str:
-        """The core's box of multipliers for these examples."""
-        return self.plain.box_name(rescaling)
-
     def sums(
         self, w: np.ndarray, n_jobs: int, rescaling: str = "margin"
     ) -> tuple[np.ndarray, np.ndarray]:

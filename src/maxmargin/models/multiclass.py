@@ -25,8 +25,6 @@ MOST_WRITTEN = 2**27  # multipliers: above, those of kept outputs alone are stor
 class MulticlassExamples(FlatExamples):
     """Multiclass data in the core."""
 
-    kind = "Multiclass"
-
     def __init__(self, rows: FeatureRows, labels: LabelSet, codes: np.ndarray, cost: np.ndarray):
         data = core.MulticlassData(rows.core.rows, len(labels), codes, cost.ravel())
         super().__init__(rows, labels, data)
@@ -35,11 +33,11 @@ class MulticlassExamples(FlatExamples):
     def written(self) -> Written | None:
         if self.n * len(self.labels) > MOST_WRITTEN:
             return None
-        return Written("Multiclass", self.core, self.dearest)
+        return Written(self.core, self.dearest)
 
     def scores(self, w: np.ndarray) -> np.ndarray:
         """<w_k, x_i>, one row an example."""
-        return self.ask.scores(self.core, w).reshape(self.n, len(self.labels))
+        return self.core.scores(w).reshape(self.n, len(self.labels))
 
 
 class Multiclass(FlatModel):

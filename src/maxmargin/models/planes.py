@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Sequence
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from maxmargin.models.base import NOISE, CompiledExamples, Examples, beaten
+from maxmargin.models.base import NOISE, Examples, beaten
 
 Vector = tuple[np.ndarray, np.ndarray]  # sorted indices (int32) and values of a sparse vector
 
@@ -95,73 +94,6 @@ class PlaneExamples(Examples):
             row[:] = dense[columns]
             dense[index] = 0.0
         return rows
-
-
-class CompiledPlanes(PlaneExamples):
-    """A compiled model whose planes are kept as vectors, for what its outputs alone cannot say."""
-
-    batched = True
-
-    def __init__(self, base: CompiledExamples):
-        self.base = base
-        self.n, self.dimension, self.enumerates = base.n, base.dimension, base.enumerates
-        self.sums_exact, self.sums_bounded = base.sums_exact, base.sums_bounded
-
-    def is_exact(self, rescaling: str) -> bool:
-        return self.base.is_exact(rescaling)
-
-    def is_bounded(self, rescaling: str) -> bool:
-        return self.base.is_bounded(rescaling)
-
-    def sums(
-        self, w: np.ndarray, n_jobs: int, rescaling: str = "margin"
-    ) -> tuple[np.ndarray, np.ndarray]:
-        return self.base.sums(w, n_jobs, rescaling)
-
-    def every_plane(self, i: int, rescaling: str = "margin") -> list[tuple[float, Vector]]:
-        """One plane for each label: an output is a label where all can be tried."""
-        block, one, planes = np.array([i]), np.ones(1), []
-        for label in range(len(self.base.labels)):
-            offset, vector = self.base.combine(block, one, np.array([label], np.int32), rescaling)
-            index = np.flatnonzero(vector).astype(np.int32)
-            if len(index) or offset:
-                planes.append((offset, (index, vector[index])))
-        return planes
-
-    def oracle(self, blocks, w, rescaling="margin"):
-        return self._ask(np.asarray(blocks, dtype=np.int64), w, 1, rescaling)
-
-    def planes(self, w: np.ndarray, n_jobs: int, rescaling: str) -> list[tuple[float, Vector]]:
-        return self._ask(np.arange(self.n), w, n_jobs, rescaling)
-
-    def _ask(
-        self, blocks: np.ndarray, w: np.ndarray, threads: int, rescaling: str
-    ) -> list[tuple[float, Vector]]:
-        found = self.base.exactly(rescaling).planes(np.ascontiguousarray(w), blocks, threads)
-        return [(offset, (index, value)) for offset, index, value in found]
-
-    def slacks(self, w: np.ndarray, n_jobs: int, rescaling: str = "margin") -> np.ndarray:
-        return self.base.slacks(w, n_jobs, rescaling)
-
-    def slack_bounds(
-        self, w: np.ndarray, n_jobs: int, rescaling: str = "margin"
-    ) -> tuple[np.ndarray, np.ndarray]:
-        return self.base.slack_bounds(w, n_jobs, rescaling)
-
-    def fingerprint(self, rescaling: str = "margin") -> str:
-        """Kept planes are vectors, of these examples and this rescaling: told by sums of some."""
-        total = hashlib.sha256(f"{rescaling} {self.n} {self.dimension}".encode())
-        # Not negative: some argmaxes ask for that.
-        probe = np.abs(np.random.default_rng(0).normal(size=self.dimension))
-        for w in (np.zeros(self.dimension), probe):
-            outputs = self.base.worst_outputs(w, 1, rescaling)[1]
-            blocks, ones = np.arange(self.n), np.arange(1.0, self.n + 1)
-            offset, vector = self.base.combine(blocks, ones, outputs, rescaling)
-            total.update(np.float64(offset).tobytes() + vector.tobytes())
-        return total.hexdigest()
-
-    def predict(self, w: np.ndarray, n_jobs: int) -> Any:
-        return self.base.predict(w, n_jobs)
 
 
 class PlaneCache:

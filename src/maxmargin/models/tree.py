@@ -31,19 +31,11 @@ LOOSE = 3.0
 class TreeExamples(CompiledExamples):
     """Maps in the core."""
 
-    kind = "Tree"
-    single_precision = False
-
     def __init__(self, model: Tree, maps: list[np.ndarray], truth: np.ndarray):
         self.columns = np.array([x.shape[1] for x in maps], dtype=np.int64)
         self.parts = model.n_parts_
         springs = np.ascontiguousarray(np.hstack([model.anchors_, model.spreads_]))
-        self.core = core.TreeData(maps, self.parts, model.edges_, springs, truth)
-        self.ask = core.TreeExact(self.core)
-        self.n, self.dimension = self.ask.blocks, self.ask.dimension
-
-    def knows(self, outputs: np.ndarray, blocks: np.ndarray) -> bool:
-        return self.ask.knows(blocks, np.ascontiguousarray(outputs, dtype=np.int32))
+        self.take(core.TreeData(maps, self.parts, model.edges_, springs, truth))
 
     def output_sizes(self, blocks: np.ndarray) -> np.ndarray:
         return np.full(len(blocks), self.parts, dtype=np.int64)

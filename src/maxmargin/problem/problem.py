@@ -50,7 +50,7 @@ class Problem:
         if self.formulation.hinge == "sum":
             examples.check_summed()
         self.regularizer = regularizer or SquaredNorm(examples.metric)
-        self.examples = self.regularizer.prepare(examples)
+        self.examples = examples
         self.n_jobs = n_jobs
         with np.errstate(over="ignore"):  # what overflows is refused
             self.mass = self.C * check_weights(sample_weight, examples.n)

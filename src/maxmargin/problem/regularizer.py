@@ -20,8 +20,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from maxmargin.data.arrays import array_of, floats
-from maxmargin.models.base import CompiledExamples, Examples
-from maxmargin.models.planes import CompiledPlanes
+from maxmargin.models.base import Examples
 
 PRIOR, NONNEGATIVE = "prior", "nonnegative"  # what a solver may declare that it honours
 MOST_FREE = 2000  # weights without a regulariser: a matrix over them is made
@@ -42,10 +41,6 @@ class SquaredNorm:
 
     def __init__(self, metric: Callable[[np.ndarray], np.ndarray]):
         self.metric = metric
-
-    def prepare(self, examples: Examples) -> Examples:
-        """The examples as the problem keeps them."""
-        return examples
 
     def value(self, w: np.ndarray) -> float:
         """R(w)."""
@@ -85,12 +80,6 @@ class Prior(SquaredNorm):
     def uniform(self) -> bool:
         """One scale and no bounds: a shift of w and another C."""
         return np.ndim(self.scale) == 0 and self.bound is None
-
-    def prepare(self, examples: Examples) -> Examples:
-        """Outputs are kept where the core takes a metric, else planes."""
-        if self.uniform or not isinstance(examples, CompiledExamples) or examples.takes_metric:
-            return examples
-        return CompiledPlanes(examples)
 
     def centred(self, w: np.ndarray) -> np.ndarray:
         """w - mean."""

@@ -34,7 +34,7 @@ class Substituted(Examples):
         self.origin = mean if L is None else None
         named: Any = base
         if self.core is not None:
-            self.state_name, self.knows = named.state_name, named.knows
+            self.knows = named.knows
 
     def weights(self, u: np.ndarray) -> np.ndarray:
         """w = m + L u."""

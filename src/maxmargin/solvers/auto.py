@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from maxmargin.models.factors import GraphExamples
 from maxmargin.problem import Formulation, Problem
 from maxmargin.problem.formulation import HINGES, RESCALINGS
 from maxmargin.problem.regularizer import NONNEGATIVE, PRIOR
@@ -70,10 +71,7 @@ def automatic(
 def large_label_sets(problem: Problem) -> bool:
     """Sets of many labels with many pairs: the argmax of a whole set is neither cheap nor exact (RCV1)."""
     examples: Any = problem.examples
-    if (
-        problem.formulation not in Gdmm.formulations
-        or getattr(examples, "kind", "") != "FactorGraph"
-    ):
+    if problem.formulation not in Gdmm.formulations or not isinstance(examples, GraphExamples):
         return False
     shape = examples.factors.shapes[0]
     many = len(shape.node_types) > MANY_LABELS and len(shape.edges) > DENSE * len(shape.node_types)

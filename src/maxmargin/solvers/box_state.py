@@ -23,7 +23,6 @@ from maxmargin.problem.regularizer import dot
 from maxmargin.runtime.executor import workers
 
 MOST = 1000  # outputs that a list of violators may fill a block up to
-NOTHING = np.empty(0)
 
 
 @dataclass(frozen=True)
@@ -52,8 +51,7 @@ class BoxState:
         examples: Any = problem.examples
         # Under a kernel visits move w by kernel rows; a cut needs the values of w only.
         data = examples.plain.core if cuts and examples.kernelised else examples.core
-        box = getattr(core, examples.box_name(problem.rescaling))
-        return box(data, problem.mass, self.complete)
+        return data.box(problem.rescaling, problem.mass, self.complete)
 
     def visit(
         self, order: np.ndarray, oracle: bool = True, update: bool = True, keep: int = 0
@@ -87,8 +85,8 @@ class BoxState:
 
     def widen(self, most: int, w: np.ndarray | None = None) -> int:
         """Violators at w, or at the running w, that are not kept yet; how many were added."""
-        point = NOTHING if w is None else np.ascontiguousarray(self.values(w))
-        return self.core.widen(point, w is None, most, self.problem.n_jobs)
+        point = None if w is None else np.ascontiguousarray(self.values(w))
+        return self.core.widen(point, most, self.problem.n_jobs)
 
     def reduced_gap(self) -> float:
         """The gap of the reduced problem at the running w, in loss units."""
@@ -135,8 +133,7 @@ class ExplicitBoxState(BoxState):
         batch = "batch_loss_augmented_inference"
         batched = examples.batched or hasattr(getattr(examples, "model", None), batch)
         self.batch = 1 if executor is None and not batched else max(8, 4 * workers(executor))
-        data = core.ExplicitData(problem.n_blocks, problem.dimension)
-        state = core.ExplicitBox(data, problem.mass, self.complete)
+        state = core.ExplicitBox(problem.n_blocks, problem.dimension, problem.mass, self.complete)
         zero = np.zeros(problem.dimension)
         for i in problem.active.tolist() if self.complete else ():
             for offset, (index, value) in examples.every_plane(i, problem.rescaling):

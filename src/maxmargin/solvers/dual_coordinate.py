@@ -23,7 +23,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from maxmargin._core import core
 from maxmargin.models.base import Written
 from maxmargin.problem import Problem, Support
 from maxmargin.problem.regularizer import Prior
@@ -153,8 +152,7 @@ class CoordinateState:
     ):
         self.problem, self.written, self.rng, self.single = problem, written, rng, single
         self.fine = CARE * tol
-        name = f"{written.kind}Coordinate{32 if single else 64}"
-        self.core: Any = getattr(core, name)(written.core, problem.mass)
+        self.core: Any = written.core.coordinate(single, problem.mass)
 
     def epoch(self, shrinking: bool) -> StepReport:
         """One pass over the blocks that are not put aside."""

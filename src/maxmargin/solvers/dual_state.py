@@ -70,8 +70,7 @@ class DualState:
 
     def _open(self, problem: Problem) -> Any:
         examples: Any = problem.examples
-        name = examples.state_name(problem.rescaling, self.single)
-        state = getattr(core, name)(examples.core, problem.mass, self.lean)
+        state = examples.core.ascent(problem.rescaling, self.single, problem.mass, self.lean)
         if self.origin is not None:
             state.set_origin(self.origin)
         return state
@@ -207,8 +206,7 @@ class ExplicitState(DualState):
         # Outputs of a batch are found at one w, then visited in turn: wide enough to feed the workers,
         # narrow enough that w is fresh.
         self.batch = 1 if executor is None and not batched else max(8, 4 * workers(executor))
-        data = core.ExplicitData(problem.n_blocks, problem.dimension)
-        return core.ExplicitAscent(data, problem.mass, self.lean)
+        return core.ExplicitAscent(problem.n_blocks, problem.dimension, problem.mass, self.lean)
 
     def running(self) -> np.ndarray:
         """The w that the visits see, read-only."""

@@ -15,6 +15,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from maxmargin.models.chain import ChainExamples
+from maxmargin.models.factors import GraphExamples
 from maxmargin.problem import Formulation, Problem, Support
 from maxmargin.solvers.base import Solver, StepReport, option
 from maxmargin.solvers.gdmm_chain import DIRECTIONS, start_chain
@@ -87,13 +89,13 @@ class Gdmm(Solver):
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
     ) -> Any:
         examples: Any = problem.examples
-        if getattr(examples, "kind", None) == "FactorGraph":
+        if isinstance(examples, GraphExamples):
             own = (self.partitions, self.search, self.direction)
             if own != (1, "ordered", "pairwise"):
                 raise ValueError("Gdmm: partitions, search and direction are for models.Chain")
             begin = start_labels if are_labels(examples) else start_graph
             return begin(problem, tol, rng, self, warm)
-        if getattr(examples, "kind", None) != "Chain" or examples.kernelised:
+        if not isinstance(examples, ChainExamples):
             raise ValueError(
                 "solver 'gdmm' needs a model of nodes and edges: models.Chain without a kernel, "
                 "models.FactorGraph or models.MultiLabel"

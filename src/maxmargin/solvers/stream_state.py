@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin._core import core
 from maxmargin.data.scratch import PlaneFile, ranges
 from maxmargin.data.source import Chunk
 from maxmargin.data.store import Store, bytes_of
@@ -273,8 +272,8 @@ class StreamState:
         if not examples.knows(own.outputs, own.blocks):
             raise ValueError("warm_start: the last fit had other labels; set warm_start=False")
         if self.dtype is None:
-            name = examples.state_name(problem.rescaling, False)
-            self.dtype = getattr(core, name)(examples.core, problem.mass, True).support()[2].dtype
+            state = examples.core.ascent(problem.rescaling, False, problem.mass, True)
+            self.dtype = state.support()[2].dtype
         return replace(own, outputs=np.asarray(own.outputs, dtype=self.dtype))
 
 

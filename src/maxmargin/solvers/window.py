@@ -114,7 +114,7 @@ def sort_out(dual: DualState, sizes: np.ndarray, most_bytes: float) -> Sorting:
     those with all of their mass on a wrong one, then the others; among these those with the larger share
     of the gap, and the newer.
     """
-    bytes_each, spread, moved = dual.core.survey()
+    bytes_each, spread, moved = dual.core.usage()
     number = np.arange(len(moved))
     gaps = dual.known_violations()
     order = np.lexsort((number, gaps, moved, spread > 1))[::-1]

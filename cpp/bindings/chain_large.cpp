@@ -1,0 +1,12 @@
+#include "bindings/chain.hpp"
+#include "models/large_chain.hpp"
+
+namespace mm {
+
+std::unique_ptr<Ascent> large_chain_ascent(const ChainData& data, bool single, std::vector<double> mass,
+                                           bool lean) {
+  if (single) return std::make_unique<AscentOf<LargeChain<float, uint16_t>>>(data, std::move(mass), lean);
+  return std::make_unique<AscentOf<LargeChain<double, uint16_t>>>(data, std::move(mass), lean);
+}
+
+}  // namespace mm

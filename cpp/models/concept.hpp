@@ -1,0 +1,56 @@
+// What a structure is: a model on data, as the solvers of the core see it. multiclass.hpp is the shortest to read.
+//
+// A block is an example. An output is `output_size(block)` labels. W are weights in the structure's own layout, flat
+// weights are those of `coef_`. A visit opens a block, which computes local scores once; all that follows reads them:
+//
+//   open -> best, score          s(y) = Delta(y) + <w, Psi(x, y)>, up to a constant of the block
+//   build_pair / build_mixture -> squared_norm, apply         a move sum_j c_j Psi(x, y_j)
+//
+// Optional powers, found by `requires` where they are used:
+//   watch(W), changed(W, j), indexed(W)   keep an index of the weights (LargeChain); one_thread: updates one by one
+//   exact(), s.ceiling, s.prove           the argmax is a search: what it proved, and whether it should
+//   best_slack, slack_argmax()            the argmax of slack rescaling
+//   one_label                             an output is one label: all can be tried
+//   list_scores, list_losses, can_list()  violators can be listed (chains)
+//   shift(s, c)                           the open scores after W += c * move, for less than opening again
+//   coefficients()                        under a kernel: how many of the weights are coefficients
+//   given_planes                          outputs are planes from outside (Explicit): release(y), bytes_of(y)
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+
+#include "gather.hpp"
+
+namespace mm {
+
+template <class S>
+concept Structure =
+    requires(const S& structure, S& own, const typename S::Data& data, typename S::Scratch& s, int64_t block,
+             const typename S::Real* W, typename S::Real scale, double c, int n, typename S::Label* y,
+             const typename S::Label* u, const double* multipliers, double* flat, Gather move) {
+      S(data);
+      { structure.blocks() } -> std::convertible_to<int64_t>;
+      { structure.dimension() } -> std::convertible_to<int64_t>;  // of flat weights
+      { structure.weights() } -> std::convertible_to<size_t>;     // of W, which may be padded
+      { structure.output_size(block) } -> std::convertible_to<int>;
+      structure.pack(flat, flat);  // flat weights into W
+      structure.unpack(W, flat);   // and back
+      structure.scratch();         // what a thread needs for its visits
+      own.prepare();               // tables as long as the data, which make visits faster
+      structure.truth(block, y);   // the true output
+      { structure.loss(block, u) } -> std::convertible_to<double>;  // Delta
+      { structure.same(block, u, u) } -> std::convertible_to<bool>;
+      structure.open(block, W, s, true, scale);           // with scale times the loss, or without any
+      structure.open_where_different(block, W, s, u, n);  // only as far as n outputs differ, with the loss
+      { structure.best(s, W, y) } -> std::convertible_to<double>;  // the argmax, and its score
+      { structure.score(s, u) } -> std::convertible_to<double>;
+      structure.build_pair(s, block, u, u);                  // move = Psi(first) - Psi(second)
+      structure.build_mixture(s, block, u, multipliers, n);  // move = sum_j c_j Psi(y_j)
+      { structure.squared_norm(s) } -> std::convertible_to<double>;
+      structure.apply(s, flat, c);  // W += c * move
+      structure.apply(s, move, c);  // the same, entry by entry
+    };
+
+}  // namespace mm

@@ -1,0 +1,312 @@
+// A dual state with its passes: what a solver of dual ascent has in hand, whatever the structure.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "arrays.hpp"
+#include "models/concept.hpp"
+#include "runtime/threads.hpp"
+#include "solvers/dual_ascent.hpp"
+#include "solvers/proximal.hpp"
+#include "solvers/subgradient.hpp"
+
+namespace mm {
+
+// What the outputs of each block take and hold.
+struct Usage {
+  std::vector<int64_t> bytes;
+  std::vector<int32_t> spread;  // outputs with a multiplier
+  std::vector<uint8_t> moved;   // one of these is not the true output
+};
+
+// Weights are flat.
+class Ascent {
+ public:
+  int64_t ahead = 0;  // blocks of a batch of searches ahead; 0: as many as are worthwhile, or none
+
+  virtual ~Ascent() = default;
+  virtual int64_t dimension() const = 0;
+  virtual VisitReport visit(const int64_t* order, int64_t n, const VisitOptions& options, int threads,
+                            double* violations, double* slacks) = 0;
+  virtual VisitReport subgradient(const int64_t* order, int64_t n, double active) = 0;
+  // mean |psi(u)|^2 and mean Delta(u) of the loss-augmented outputs u of some blocks
+  virtual std::pair<double, double> probe(const int64_t* blocks, int64_t n) = 0;
+
+  virtual void weights(bool exact, double* flat) const = 0;  // by the law, or as updates have left them
+  virtual void weighted(double* flat) const = 0;             // sum_j c_j d_j of an averaged iterate
+  virtual void start_average() = 0;
+  virtual void set_origin(const double* flat) = 0;
+  // diag(Sigma), or Sigma itself, and lower bounds; null where not given
+  virtual void set_metric(const double* diagonal, const double* lower, const double* matrix) = 0;
+
+  virtual SupportArrays support() const = 0;
+  // Of some blocks alone, in their order; those that keep nothing are passed over.
+  virtual SupportArrays support_of(const int64_t* blocks, int64_t n) const = 0;
+  virtual Usage usage() const = 0;
+  virtual void restore(const int64_t* blocks, const double* multipliers, int64_t n, LabelView outputs) = 0;
+  virtual void clear() = 0;                     // no multiplier is left
+  virtual void freeze(const double* flat) = 0;  // w of multipliers that are fixed from now on
+  virtual void prune(int64_t most) = 0;
+  virtual int64_t held() const = 0;   // bytes of all outputs, as the allocator counts them
+  virtual int64_t bytes() const = 0;  // without what the allocator adds
+  virtual int64_t planes() const = 0;
+
+  virtual void refresh() = 0;
+  virtual double dual() const = 0;
+  virtual double offset() const = 0;
+  virtual void recenter(double momentum, double proximity) = 0;
+  virtual double lag() const = 0;
+  virtual double squared_distance() const = 0;  // to the centre
+  virtual double proximity() const = 0;
+  virtual double steps() const = 0;
+};
+
+template <Structure S>
+class AscentOf : public Ascent {
+ public:
+  using Label = typename S::Label;
+  DualState<S> state;
+
+  AscentOf(const typename S::Data& data, std::vector<double> mass, bool lean)
+      : state(data, std::move(mass), lean), ascent_(state) {}
+
+  int64_t dimension() const override { return state.structure.dimension(); }
+
+  VisitReport visit(const int64_t* order, int64_t n, const VisitOptions& options, int threads,
+                    double* violations, double* slacks) override {
+    VisitReport report;
+    ++state.clock;
+    try {
+      report = run(order, n, options, violations, slacks, threads);
+    } catch (...) {  // an interrupt, between two visits: the state is whole, but for what reports count
+      held_ = state.held();
+      state.steps += static_cast<double>(n);  // visits that were not made have not moved anything
+      throw;
+    }
+    state.steps += static_cast<double>(n);
+    held_ += report.bytes;
+    return report;
+  }
+
+  VisitReport subgradient(const int64_t* order, int64_t n, double active) override {
+    const VisitReport report = subgradient_pass(state, order, n, active);
+    held_ = state.held();
+    return report;
+  }
+
+  std::pair<double, double> probe(const int64_t* blocks, int64_t n) override {
+    auto s = state.structure.scratch();
+    Move<S> move;
+    std::vector<Label> u, y;
+    double square = 0, loss = 0;
+    for (int64_t k = 0; k < n; ++k) {
+      const int64_t i = blocks[k];
+      u.resize(state.structure.output_size(i));
+      y.resize(u.size());
+      state.structure.truth(i, y.data());
+      state.structure.open(i, state.W.data(), s, true, 1);
+      state.structure.best(s, state.W.data(), u.data());
+      state.structure.build_pair(s, i, u.data(), y.data());
+      move.renew();
+      square += state.squared_norm(move, s);
+      loss += state.structure.loss(i, u.data());
+    }
+    return {square / static_cast<double>(n), loss / static_cast<double>(n)};
+  }
+
+  void weights(bool exact, double* flat) const override {
+    if (!exact) return state.structure.unpack(state.W.data(), flat);
+    std::vector<double> w;
+    state.law(w);
+    state.structure.unpack(w.data(), flat);
+  }
+  void weighted(double* flat) const override { state.structure.unpack(state.weighted.data(), flat); }
+  void start_average() override { state.weighted.assign(state.structure.weights(), 0); }
+  void set_origin(const double* flat) override {
+    double square = 0;
+    for (int64_t j = 0; j < dimension(); ++j) square += flat[j] * flat[j];
+    state.set_origin(packed(flat, 0), square);
+  }
+  void set_metric(const double* diagonal, const double* lower, const double* matrix) override {
+    if (matrix && lower) throw std::invalid_argument("bounds need a diagonal metric");
+    Metric metric;
+    if (diagonal) metric.diagonal = packed(diagonal, 1);
+    if (lower) metric.lower = packed(lower, -std::numeric_limits<double>::infinity());
+    if (matrix) take_matrix(metric, matrix);
+    state.set_metric(std::move(metric));
+  }
+
+  SupportArrays support() const override {
+    Listed listed;
+    state.each_support([&](int64_t i, const Kept& plane, const Label* y) { list(listed, i, plane, y); });
+    return taken(std::move(listed));
+  }
+  SupportArrays support_of(const int64_t* blocks, int64_t n) const override {
+    Listed listed;
+    for (int64_t k = 0; k < n; ++k) {
+      const auto& planes = state.blocks.at(static_cast<size_t>(blocks[k])).planes;
+      for (size_t j = 0; j < planes.size(); ++j)
+        if (planes[j].multiplier > 0)
+          list(listed, blocks[k], planes[j], state.output(blocks[k], static_cast<int>(j)));
+    }
+    return taken(std::move(listed));
+  }
+  Usage usage() const override {
+    const size_t n = state.blocks.size();
+    Usage found{std::vector<int64_t>(n), std::vector<int32_t>(n, 1), std::vector<uint8_t>(n, 0)};
+    std::vector<Label> truth;
+    for (size_t i = 0; i < n; ++i) {
+      const auto& planes = state.blocks[i].planes;
+      found.bytes[i] = state.cost(static_cast<int64_t>(i));
+      if (planes.empty()) continue;
+      truth.resize(state.structure.output_size(i));
+      state.structure.truth(i, truth.data());
+      found.spread[i] = 0;
+      for (size_t j = 0; j < planes.size(); ++j) {
+        if (planes[j].multiplier <= 0) continue;
+        ++found.spread[i];
+        found.moved[i] |= !state.structure.same(i, state.output(i, static_cast<int>(j)), truth.data());
+      }
+    }
+    return found;
+  }
+
+  // Takes multipliers from outside; they must fit the masses (checked by the caller).
+  void restore(const int64_t* blocks, const double* multipliers, int64_t n, LabelView outputs) override {
+    for (auto& block : state.blocks)
+      for (auto& plane : block.planes) plane.multiplier = 0;
+    std::vector<Label> truth;
+    const Label* y = outputs.as<Label>();
+    const Label* end = y + outputs.size;
+    for (int64_t p = 0; p < n; ++p) {
+      const int64_t i = blocks[p];
+      if (i < 0 || i >= static_cast<int64_t>(state.blocks.size()) || end - y < state.structure.output_size(i))
+        throw std::invalid_argument("the kept outputs do not fit the examples");
+      restore_plane(i, y, multipliers[p], truth);
+      y += state.structure.output_size(i);
+    }
+    if (y != end) throw std::invalid_argument("the kept outputs do not fit the examples");
+    held_ = state.held();
+    state.refresh();
+  }
+  void clear() override {
+    for (size_t i = 0; i < state.blocks.size(); ++i) {
+      state.lay(static_cast<int64_t>(i));
+      for (auto& plane : state.blocks[i].planes) plane.multiplier = 0;
+    }
+    held_ = state.held();
+  }
+  void freeze(const double* flat) override {
+    state.base = packed(flat, 0);
+    state.refresh();
+  }
+  void prune(int64_t most) override { held_ = state.prune(most); }
+  int64_t held() const override { return held_; }
+  int64_t bytes() const override {
+    int64_t n = 0;
+    for (const auto& b : state.blocks)
+      n += static_cast<int64_t>(b.planes.size() * sizeof(Kept) + b.outputs.size() * sizeof(Label));
+    return n;
+  }
+  int64_t planes() const override { return state.planes(); }
+
+  void refresh() override { state.refresh(); }
+  double dual() const override { return state.dual(); }
+  double offset() const override { return state.offset(); }
+  void recenter(double momentum, double proximity) override { mm::recenter(state, momentum, proximity); }
+  double lag() const override { return state.lag(); }
+  double squared_distance() const override { return squared_distance_to_center(state); }
+  double proximity() const override { return state.proximity; }
+  double steps() const override { return state.steps; }
+
+ private:
+  struct Listed {
+    std::vector<int64_t> blocks;
+    std::vector<double> multipliers;
+    std::vector<Label> outputs;
+  };
+  DualAscent<S> ascent_;
+  int64_t held_ = 0;
+
+  void list(Listed& to, int64_t i, const Kept& plane, const Label* y) const {
+    to.blocks.push_back(i);
+    to.multipliers.push_back(plane.multiplier);
+    to.outputs.insert(to.outputs.end(), y, y + state.structure.output_size(i));
+  }
+  static SupportArrays taken(Listed&& from) {
+    return {std::move(from.blocks), std::move(from.multipliers), std::move(from.outputs)};
+  }
+
+  std::vector<double> packed(const double* flat, double padding) const {
+    std::vector<double> to(state.structure.weights(), padding);
+    state.structure.pack(flat, to.data());
+    return to;
+  }
+  // Sigma over flat weights, and where the structure keeps each of them.
+  void take_matrix(Metric& metric, const double* matrix) const {
+    const size_t d = static_cast<size_t>(dimension());
+    std::vector<double> number(d);
+    for (size_t f = 0; f < d; ++f) number[f] = static_cast<double>(f);
+    const std::vector<double> place = packed(number.data(), -1);
+    metric.matrix.assign(matrix, matrix + d * d);
+    metric.inside.assign(d, 0);
+    metric.outside.assign(place.size(), 0);
+    for (size_t j = 0; j < place.size(); ++j)
+      if (place[j] >= 0)
+        metric.outside[j] = static_cast<size_t>(place[j]), metric.inside[metric.outside[j]] = j;
+  }
+
+  void restore_plane(int64_t i, const Label* y, double multiplier, std::vector<Label>& truth) {
+    auto& block = state.blocks[i];
+    if (block.planes.empty()) {
+      truth.resize(state.structure.output_size(i));
+      state.structure.truth(i, truth.data());
+      // The true output with the whole mass is what a block that keeps nothing stands for.
+      if (multiplier >= state.mass[i] && state.structure.same(i, y, truth.data())) return;
+      state.lay(i);
+      block.planes[0].multiplier = 0;
+    }
+    const int j = state.find(i, y);
+    if (j < 0)
+      state.add(i, y, multiplier);
+    else
+      block.planes[j].multiplier += multiplier;
+  }
+
+  // Threads on disjoint blocks and one w, without locks: an update of w may be lost, a multiplier never.
+  // w is recomputed from the multipliers after each oracle pass, so the law holds to what the cached passes
+  // of one round may lose; the result is not reproducible.
+  VisitReport run(const int64_t* order, int64_t n, const VisitOptions& options, double* violations,
+                  double* slacks, int threads) {
+    if constexpr (requires { S::one_thread; }) {
+      const int64_t batch = ahead ? ahead : ascent_.worthwhile(n);
+      if (threads > 1 && options.oracle && !options.slacks && batch > 1)
+        return ascent_.pass_ahead(order, n, options, violations, batch, threads);
+    } else {
+      if (threads > 1) return race(order, n, options, violations, slacks, threads);
+    }
+    return ascent_.pass(order, n, options, violations, slacks);
+  }
+  VisitReport race(const int64_t* order, int64_t n, const VisitOptions& options, double* violations,
+                   double* slacks, int threads) {
+    std::vector<VisitReport> reports(threads);
+    VisitOptions shared = options;
+    if (options.room >= 0) shared.room = options.room / threads;
+    parallel(n, threads, [&](int64_t from, int64_t to, int k) {
+      DualAscent<S> own(state);
+      double* part = options.slacks ? slacks + from : slacks;
+      reports[k] = own.pass(order + from, to - from, shared, violations + from, part);
+    });
+    VisitReport total;
+    for (const auto& r : reports) total += r;
+    if (options.oracle) state.refresh();
+    return total;
+  }
+};
+
+}  // namespace mm

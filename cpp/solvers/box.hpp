@@ -1,0 +1,222 @@
+// The box of multipliers of the summed error, with its passes, whatever the structure.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "arrays.hpp"
+#include "models/concept.hpp"
+#include "solvers/set_ascent.hpp"
+
+namespace mm {
+
+// A cut at a w: which kept outputs violate (by number), and the sum of their planes.
+struct BoxCut : CutReport {
+  std::vector<double> slacks;  // of each block, over its kept outputs
+  std::vector<double> vector;
+  std::vector<uint8_t> violators;
+};
+
+// Weights are flat. Kept outputs have numbers, in the order in which they came.
+class Box {
+ public:
+  virtual ~Box() = default;
+  virtual int64_t dimension() const = 0;
+  virtual BoxReport visit(const int64_t* order, int64_t n, const BoxOptions& options, int threads) = 0;
+  virtual SetReport visit_sets(const int64_t* order, int64_t n, bool oracle, double tolerance) = 0;
+  virtual BoxCut cut(const double* w, bool oracle, int threads) = 0;
+  // Multipliers of the kept outputs by number, as parts of their masses; and back.
+  virtual std::vector<double> shares() = 0;
+  virtual void set_shares(const double* shares, int64_t n) = 0;
+  // Violators at w (null: at the running w) that are not kept yet join, up to `most` for a block.
+  virtual int64_t widen(const double* w, int64_t most, int threads) = 0;
+  virtual void weights(double* flat) const = 0;
+  virtual SupportArrays support() const = 0;
+  virtual void restore(const int64_t* blocks, const double* multipliers, int64_t n, LabelView outputs) = 0;
+  virtual void adopt_sets() = 0;
+  virtual void tell_sets() = 0;
+  virtual void refresh() = 0;
+  virtual double dual() const = 0;
+  virtual int64_t kept() const = 0;
+  virtual int64_t sets() const = 0;
+};
+
+template <Structure S>
+class BoxOf : public Box {
+ public:
+  using Label = typename S::Label;
+  using Real = typename S::Real;
+  DualState<S> state;
+
+  // complete: V_i holds every output from the start
+  BoxOf(const typename S::Data& data, std::vector<double> mass, bool complete)
+      : state(data, std::move(mass)), complete_(complete), ascent_(state, complete), sets_(state, complete) {
+    if (complete)
+      for (size_t i = 0; i < state.blocks.size(); ++i) BoxAscent<S>::fill(state, static_cast<int64_t>(i));
+  }
+
+  int64_t dimension() const override { return state.structure.dimension(); }
+  BoxReport visit(const int64_t* order, int64_t n, const BoxOptions& options, int threads) override {
+    return threads > 1 ? race(order, n, options, threads) : ascent_.pass(order, n, options);
+  }
+  SetReport visit_sets(const int64_t* order, int64_t n, bool oracle, double tolerance) override {
+    return sets_.pass(order, n, oracle, tolerance);
+  }
+
+  BoxCut cut(const double* w, bool oracle, int threads) override {
+    BoxCut found;
+    found.slacks.resize(state.blocks.size());
+    std::vector<double> sum;
+    const auto W = packed(w);
+    static_cast<CutReport&>(found) =
+        cut_of_violators(state, complete_, W.data(), oracle, threads, found.slacks.data(), sum);
+    found.vector.resize(static_cast<size_t>(dimension()));
+    state.structure.unpack(sum.data(), found.vector.data());
+    number();
+    found.violators.assign(static_cast<size_t>(count_), 0);
+    each_number([&](int64_t i, int j, int64_t k) {
+      found.violators[k] = state.blocks[i].planes[j].stamp == state.clock;
+    });
+    return found;
+  }
+
+  std::vector<double> shares() override {
+    number();
+    std::vector<double> shares(static_cast<size_t>(count_), 0);
+    each_number([&](int64_t i, int j, int64_t k) {
+      shares[k] = state.mass[i] > 0 ? state.blocks[i].planes[j].multiplier / state.mass[i] : 0;
+    });
+    return shares;
+  }
+  void set_shares(const double* shares, int64_t n) override {
+    number();
+    each_number([&](int64_t i, int j, int64_t k) {
+      const double part = k < n ? shares[k] : 0;
+      state.blocks[i].planes[j].multiplier = std::min(state.mass[i], part * state.mass[i]);
+    });
+  }
+
+  int64_t widen(const double* w, int64_t most, int threads) override {
+    const aligned<Real> given = w ? packed(w) : aligned<Real>();
+    const Real* W = w ? given.data() : state.W.data();
+    std::vector<int64_t> found(most_threads, 0);
+    parallel(static_cast<int64_t>(state.blocks.size()), threads, [&](int64_t from, int64_t to, int k) {
+      auto s = state.structure.scratch();
+      ChainSums sums;
+      for (int64_t i = from; i < to; ++i)
+        if (poll(); state.mass[i] > 0) found[k] += mm::widen(state, W, i, most, s, sums);
+    });
+    int64_t total = 0;
+    for (int64_t f : found) total += f;
+    return total;
+  }
+
+  void weights(double* flat) const override {
+    std::vector<double> w;
+    state.law(w);
+    state.structure.unpack(w.data(), flat);
+  }
+
+  SupportArrays support() const override {
+    std::vector<int64_t> blocks;
+    std::vector<double> multipliers;
+    std::vector<Label> outputs;
+    for (size_t i = 0; i < state.blocks.size(); ++i)
+      for (size_t j = 1; j < state.blocks[i].planes.size(); ++j) {
+        const double a = state.blocks[i].planes[j].multiplier;
+        if (a <= 0) continue;
+        const Label* y = state.output(static_cast<int64_t>(i), static_cast<int>(j));
+        blocks.push_back(static_cast<int64_t>(i)), multipliers.push_back(a);
+        outputs.insert(outputs.end(), y, y + state.structure.output_size(i));
+      }
+    return {std::move(blocks), std::move(multipliers), std::move(outputs)};
+  }
+
+  // Multipliers from outside, no more of each than its block's mass.
+  void restore(const int64_t* blocks, const double* multipliers, int64_t n, LabelView outputs) override {
+    const Label *y = outputs.as<Label>(), *end = y + outputs.size;
+    for (int64_t p = 0; p < n; ++p) {
+      const int64_t i = blocks[p];
+      if (i < 0 || i >= static_cast<int64_t>(state.blocks.size()) || end - y < state.structure.output_size(i))
+        throw std::invalid_argument("the kept outputs do not fit the examples");
+      restore_plane(i, y, std::max(0.0, multipliers[p]));
+      y += state.structure.output_size(i);
+    }
+    if (y != end) throw std::invalid_argument("the kept outputs do not fit the examples");
+    state.refresh();
+  }
+
+  void refresh() override { state.refresh(); }
+  double dual() const override { return state.dual(); }
+  int64_t kept() const override {
+    int64_t n = 0;
+    for (const auto& b : state.blocks) n += std::max<int64_t>(1, static_cast<int64_t>(b.planes.size())) - 1;
+    return n;
+  }
+  int64_t sets() const override { return sets_.sets(); }
+  void adopt_sets() override { sets_.adopt(); }
+  void tell_sets() override { sets_.tell(); }
+  // A plane that was given joins V_i, whatever is there.
+  void keep(int64_t i, Label y) {
+    BoxAscent<S>::lay_truth(state, i);
+    state.add(i, &y, 0);
+  }
+
+ private:
+  bool complete_;
+  BoxAscent<S> ascent_;
+  SetAscent<S> sets_;
+  std::vector<std::vector<int64_t>> numbers_;  // of the kept outputs, in the order in which they came
+  int64_t count_ = 0;
+
+  aligned<Real> packed(const double* w) const {
+    aligned<Real> W(state.structure.weights());
+    state.structure.pack(w, W.data());
+    return W;
+  }
+  void number() {
+    numbers_.resize(state.blocks.size());
+    for (size_t i = 0; i < numbers_.size(); ++i) {
+      if (numbers_[i].empty()) numbers_[i].push_back(-1);  // the true output
+      while (numbers_[i].size() < state.blocks[i].planes.size()) numbers_[i].push_back(count_++);
+    }
+  }
+  template <class F>
+  void each_number(F&& f) const {
+    for (size_t i = 0; i < numbers_.size(); ++i)
+      for (size_t j = 1; j < numbers_[i].size(); ++j)
+        f(static_cast<int64_t>(i), static_cast<int>(j), numbers_[i][j]);
+  }
+
+  void restore_plane(int64_t i, const Label* y, double a) {
+    BoxAscent<S>::lay_truth(state, i);
+    auto& planes = state.blocks[i].planes;
+    for (int j = 0; a > 0 && j < static_cast<int>(planes.size()); ++j) {
+      if (!state.structure.same(i, state.output(i, j), y)) continue;
+      if (j == 0) return;  // the true output
+      const double part = std::min(a, state.mass[i] - planes[j].multiplier);
+      planes[j].multiplier += part, a -= part;
+      if (!S::given_planes || a <= 0) return;  // outputs of one plane may stand several times
+    }
+    const int j = state.find(i, y);
+    if (j < 0) state.add(i, y, std::min(a, state.mass[i]));
+  }
+
+  // Threads on disjoint blocks and one w, without locks, as in solvers/ascent.hpp.
+  BoxReport race(const int64_t* order, int64_t n, const BoxOptions& options, int threads) {
+    std::vector<BoxReport> reports(std::min<int64_t>(threads, most_threads));
+    parallel(n, threads, [&](int64_t from, int64_t to, int k) {
+      BoxAscent<S> own(state, complete_);
+      reports[k] = own.pass(order + from, to - from, options);
+    });
+    BoxReport total;
+    for (const auto& r : reports) total += r;
+    if (options.update) state.refresh();
+    return total;
+  }
+};
+
+}  // namespace mm
