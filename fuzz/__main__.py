@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import importlib
-import pkgutil
 import sys
 
-import fuzz
 from fuzz.common import run
 
-NAMES = sorted(
-    found.name
-    for found in pkgutil.iter_modules(fuzz.__path__)
-    if found.name not in ("__main__", "common")
-)
+FUZZERS = [
+    "disk",
+    "extremes",
+    "inputs",
+    "interrupts",
+    "model_files",
+    "oracles",
+    "problems",
+    "shards",
+]
 
 
 def main() -> int:
     """How many fuzzers have found something."""
     found = 0
-    for name in NAMES:
+    for name in FUZZERS:
         module = importlib.import_module(f"fuzz.{name}")
         found += bool(run(name, module.attempt, sys.argv[1:]).finds)
     return found

@@ -38,6 +38,7 @@ def certify(
     examples = svm.examples_at(plain_sequence(X), plain_outputs(Y), node_weight, None)
     problem = svm.problem_of(examples, sample_weight)
     if problem.certify is None and np.isfinite(support.multipliers).all():
+        problem.examples.check_dual()
         problem.check_feasible(support)  # else X, Y or the weights are others than those of the fit
     bounds = certify_state(problem, svm.weights(), support)
     problem.hold(svm.weights(), bounds.ceilings)

@@ -11,6 +11,8 @@ from typing import Any
 import cvxpy
 import numpy as np
 
+from maxmargin.losses import cost_of
+
 
 def local_features(factors: Any, i: int) -> tuple[list, list, list]:
     """Features of each label of each node, of each pair of each edge, and losses of labels."""
@@ -33,7 +35,8 @@ def local_features(factors: Any, i: int) -> tuple[list, list, list]:
         row = int(factors.node_rows[base + v])
         nodes.append(np.array([placed(kind.bank, int(c), row) for c in kind.columns]))
         true = int(factors.truth[base + v])
-        losses.append(factors.node_weight[base + v] * kind.cost[true])
+        costs = cost_of(kind.cost, true, np.arange(len(kind.columns)))
+        losses.append(factors.node_weight[base + v] * costs)
     for e, t in enumerate(shape.edge_types):
         kind = factors.edge_types[t]
         row = int(factors.edge_rows[edge_base + e]) if len(factors.edge_rows) else 0

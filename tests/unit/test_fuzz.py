@@ -12,13 +12,23 @@ import pytest
 # The fuzzers are a folder of the repository, not a part of the installed package.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from fuzz.__main__ import FUZZERS
 from fuzz.common import run
 
 CASES = {
     "disk": 15,
+    "extremes": 60,
+    "inputs": 150,
+    "interrupts": 40,
     "model_files": 600,
+    "oracles": 150,
+    "problems": 60,
     "shards": 600,
 }
+
+
+def test_every_fuzzer_has_its_run() -> None:
+    assert sorted(CASES) == FUZZERS
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -26,4 +36,5 @@ def test_a_short_run_finds_nothing(name: str, seed: int, monkeypatch) -> None:
     # Processes that a fuzzer starts must find the folder as well.
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
     attempt = import_module(f"fuzz.{name}").attempt
-    assert run(name, attempt, ["--cases", str(CASES[name]), "--seed", str(seed)]).finds == []
+    tally = run(name, attempt, ["--cases", str(CASES[name]), "--seed", str(seed)])
+    assert tally.cases == CASES[name] and tally.finds == []

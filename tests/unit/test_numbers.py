@@ -62,11 +62,13 @@ def test_a_certificate_with_a_bound_that_is_not_finite_cannot_be_converged(bad):
 
 @pytest.mark.parametrize("bad", NOT_FINITE)
 def test_bounds_that_overflowed_bound_nothing(bad):
-    assert Bounds(bad, 0.0, np.empty(0), 1.0).primal == np.inf
-    assert Bounds(1.0, bad, np.empty(0), 1.0).dual == -np.inf
-    assert Bounds(1.0, bad, np.empty(0), 1.0).overflowed
-    assert Bounds(1.0, 0.0, np.empty(0), bad).overflowed
-    assert not Bounds(np.inf, 0.0, np.empty(0), 1.0).overflowed  # a sum without a ceiling
+    assert Bounds(bad, 0.0, np.empty(0), 1.0, np.empty(0)).primal == np.inf
+    assert Bounds(1.0, bad, np.empty(0), 1.0, np.empty(0)).dual == -np.inf
+    assert Bounds(1.0, bad, np.empty(0), 1.0, np.empty(0)).overflowed
+    assert Bounds(1.0, 0.0, np.empty(0), bad, np.empty(0)).overflowed
+    assert not Bounds(
+        np.inf, 0.0, np.empty(0), 1.0, np.empty(0)
+    ).overflowed  # a sum without a ceiling
 
 
 @pytest.mark.parametrize("bad", NOT_FINITE)

@@ -140,6 +140,12 @@ def bias_of(fields: Mapping[str, Any]) -> float | None:
     return fields["bias"]
 
 
+def costs_of(arrays: Mapping[str, np.ndarray], name: str, labels: int) -> np.ndarray:
+    """Costs of mistakes: one for each true label, or a matrix."""
+    matrix = field_of(arrays, name).ndim > 1
+    return table(arrays, name, np.float64, *(labels,) * (1 + matrix))
+
+
 def table(arrays: Mapping[str, np.ndarray], name: str, dtype: Any, *shape: int) -> np.ndarray:
     """An array of a type and a shape, where -1 stands for any length; refuses NaN and infinity."""
     found = field_of(arrays, name)

@@ -136,6 +136,10 @@ class Examples(ABC):
         """Refuse hinge="sum" where there is no box of multipliers, before any work."""
         return
 
+    def check_dual(self) -> None:
+        """Refuse data on which multipliers mean nothing."""
+        return
+
     def check_weights(self, sample_weight: Any) -> None:
         """Refuse weights of examples where the loss has none."""
         return

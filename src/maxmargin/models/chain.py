@@ -28,10 +28,10 @@ from maxmargin.io.fields import (
     MOST_FEATURES,
     FieldError,
     bias_of,
+    costs_of,
     count,
     field_of,
     flag,
-    table,
     texts,
 )
 from maxmargin.losses import Hamming, cost_of, mistake_costs, saved_costs, sequence_loss
@@ -276,9 +276,7 @@ class Chain(Model):
         check_classes(labels.classes)
         if len(labels) > MOST_LABELS:
             raise FieldError(f"a chain has at most {MOST_LABELS} labels, got {len(labels)}")
-        matrix = field_of(arrays, "cost").ndim > 1  # else a cost for each label
-        shape = (len(labels),) * (1 + matrix)
-        loss = Hamming(saved_costs(table(arrays, "cost", np.float64, *shape)), flag(state, "mean"))
+        loss = Hamming(saved_costs(costs_of(arrays, "cost", len(labels))), flag(state, "mean"))
         model = cls(loss, bias_of(state), flag(state, "start"), flag(state, "end"))
         model.labels_, model.classes_, model.cost_ = labels, labels.classes, arrays["cost"]
         model.hamming_ = loss

@@ -31,13 +31,13 @@ from maxmargin.io.fields import (
     MOST_FEATURES,
     FieldError,
     bias_of,
+    costs_of,
     count,
     field_of,
     flag,
     is_whole,
     list_of,
     short,
-    table,
 )
 from maxmargin.losses import Hamming, cost_of, mistake_costs, saved_costs, sequence_loss
 from maxmargin.models.base import Model, check_bias, check_classes, check_lengths, no_cost
@@ -371,8 +371,7 @@ class FactorGraph(GraphModel):
     def from_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> FactorGraph:
         types, sets = saved_types(state, MOST_LABELS)
         names, pairs = types.classes.tolist(), saved_pairs(state, len(types), KINDS)
-        shapes = [(len(own), len(own)) for own in sets]
-        tables = [table(arrays, f"cost{t}", np.float64, *k) for t, k in enumerate(shapes)]
+        tables = [costs_of(arrays, f"cost{t}", len(own)) for t, own in enumerate(sets)]
         plain = all(saved_costs(cost) is None for cost in tables)
         given: Any = None if plain else dict(zip(names, tables, strict=True))
         kinds: Any = {(names[a], names[b]): kind for a, b, kind in pairs}

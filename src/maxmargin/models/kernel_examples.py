@@ -151,10 +151,7 @@ class KernelExamples(Examples):
     ) -> tuple[np.ndarray, Any]:
         return self.plain.worst_outputs(self.values(w), n_jobs, rescaling)
 
-    def check_slacks(
-        self, w: np.ndarray, slacks: np.ndarray, blocks: np.ndarray, outputs: Any, exact: bool
-    ) -> None:
-        """A compiled argmax needs no check, but there must be a dual to hold its slacks against."""
+    def check_dual(self) -> None:
         if self.gram is None:
             raise ValueError(
                 "X is not what the model was fitted on: with an exact kernel w and the dual live on the "

@@ -14,7 +14,7 @@ import numpy as np
 from maxmargin._core import core
 from maxmargin.data.labels import LabelSet
 from maxmargin.data.memory import FeatureRows
-from maxmargin.io.fields import MOST_FEATURES, bias_of, count, table
+from maxmargin.io.fields import MOST_FEATURES, bias_of, costs_of, count
 from maxmargin.losses import Costs, ZeroOne, cost_of, flat_loss, mistake_costs, saved_costs
 from maxmargin.models.base import Written, check_classes, no_cost
 from maxmargin.models.flat import FlatExamples, FlatModel
@@ -104,7 +104,7 @@ class Multiclass(FlatModel):
     def from_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> Multiclass:
         labels = LabelSet.from_state(state)
         check_classes(labels.classes)
-        costs = saved_costs(table(arrays, "cost", np.float64, len(labels), len(labels)))
+        costs = saved_costs(costs_of(arrays, "cost", len(labels)))
         model = cls(ZeroOne() if costs is None else Costs(costs), bias_of(state))
         model.labels_, model.classes_, model.cost_ = labels, labels.classes, arrays["cost"]
         model.n_features_ = count(state, "n_features", 0, MOST_FEATURES)
