@@ -148,7 +148,7 @@ def small_disk() -> Path | None:
         return None
     if subprocess.run(command, capture_output=True, check=False).returncode:
         return None
-    atexit.register(subprocess.run, ["umount", str(folder)], check=False)
+    atexit.register(subprocess.run, ["umount", "--lazy", str(folder)], check=False)
     return folder
 
 

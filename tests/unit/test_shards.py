@@ -2,9 +2,7 @@
 
 import copy
 import errno
-import gzip
 import json
-import os
 
 import numpy as np
 import pytest
@@ -15,27 +13,9 @@ from hypothesis import strategies as st
 import maxmargin as mm
 from helpers import refusal
 from maxmargin import models
-from maxmargin.callbacks import Callback
 from maxmargin.data import ShardError, manifest, shard_writer
 from maxmargin.data.mapped import MappedRows
-
-
-def rows(generator, kind="dense", dtype=np.float64, n=60, d=7):
-    """A matrix and labels of three classes."""
-    X = generator.normal(size=(n, d)).astype(dtype)
-    y = np.array(["red", "green", "blue"])[generator.integers(3, size=n)]
-    if kind == "csr":
-        X[generator.random((n, d)) < 0.6] = 0
-        return sp.csr_matrix(X), y
-    return X, y
-
-
-def chains(generator, kind="dense", dtype=np.float64, n=30):
-    """Sequences and their labels."""
-    lengths = generator.integers(1, 6, size=n)
-    X = [generator.normal(size=(t, 4)).astype(dtype) for t in lengths]
-    Y = [generator.integers(3, size=t) for t in lengths]
-    return ([sp.csr_matrix(x) for x in X] if kind == "csr" else X), Y
+from shard_cases import chains, rows
 
 
 def dense(x):
@@ -322,112 +302,6 @@ def test_offsets_that_wrap_around_are_refused(generator, tmp_path):
         mm.data.open_shards(tmp_path, verify=False)
 
 
-# Files that are cut after they were opened: without a look at them the system ends the process
-
-
-@pytest.mark.parametrize("part", ["data", "indices", "indptr", "codes"])
-def test_a_file_cut_after_opening_is_told(written, part):
-    data = mm.data.open_shards(written)
-    path = written / f"shard-00000.{part}"
-    os.truncate(path, 4)
-    with refusal(path.name, "cut", "4 bytes", kinds=(ShardError,)):
-        data.Y[0] if part == "codes" else data.X[0]
-    with refusal(path.name, "cut", kinds=(ShardError,)):
-        mm.StructuralSVM(models.Chain()).fit(data.X, data.Y)
-
-
-def test_a_file_cut_during_training_is_found_before_the_next_step(generator, tmp_path):
-    X, y = rows(generator)
-    mm.data.write_shards(tmp_path, X, y, shard_bytes=500)
-    data = mm.data.open_shards(tmp_path)
-
-    class Cut(Callback):
-        def on_step(self, progress):
-            os.truncate(tmp_path / "shard-00001.data", 8)
-
-    with refusal("shard-00001.data", "cut", kinds=(ShardError,)):
-        svm = mm.StructuralSVM(models.Multiclass(), tol=1e-9)
-        svm.fit(data.X, data.Y, callbacks=[Cut()])
-
-
-def test_columns_outside_are_refused_before_scipy_writes_there(generator, tmp_path):
-    X, y = rows(generator, "csr")
-    mm.data.write_shards(tmp_path, X, y)
-    path = tmp_path / "shard-00000.indices"
-    path.write_bytes(np.full(path.stat().st_size // 4, 10**6, "<i4").tobytes())
-    data = mm.data.open_shards(tmp_path, verify=False)
-    for read in (lambda: data.X[0], lambda: data.X.tocsr(), lambda: data.X @ np.ones((7, 1))):
-        with refusal(path.name, "column indices", kinds=(ShardError,)):
-            read()
-
-
-# Replacing a data set
-
-
-def bad_rows(X):
-    yield X, ["new"] * len(X)
-    raise ValueError("the source is bad")
-
-
-@pytest.mark.parametrize("way", ["iterator", "svmlight", "columns", "trees", "missing", "disk"])
-def test_what_cannot_be_replaced_stays(generator, tmp_path, monkeypatch, way):
-    folder, text = tmp_path / "set", tmp_path / "text"
-    X, y = rows(generator)
-    mm.data.write_shards(folder, X, y, shard_bytes=300)
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    text.write_text("1 1:2\nthe DT\n" if way != "trees" else "(S (NN a))\n(S (NN b)\n")
-    again = {"shard_bytes": 8, "overwrite": True}
-    with pytest.raises((ValueError, OSError)):
-        if way == "iterator":
-            mm.data.write_shards(folder, bad_rows(X), kind="rows", **again)
-        elif way == "svmlight":
-            mm.data.svmlight_to_shards(text, folder, **again)
-        elif way == "columns":
-            text.write_text("a b c\na b\n")
-            mm.data.columns_to_shards(text, folder, **again)
-        elif way == "trees":
-            mm.data.trees_to_shards(text, folder, **again)
-        elif way == "missing":
-            mm.data.svmlight_to_shards(tmp_path / "nowhere", folder, **again)
-        else:
-            monkeypatch.setattr(shard_writer, "write_all", lambda *_: os.stat("/nowhere"))
-            mm.data.write_shards(folder, X, y, **again)
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
-    assert mm.data.open_shards(folder).Y.tolist() == y.tolist()
-
-
-def test_a_data_set_can_be_replaced_by_a_part_of_itself(generator, tmp_path):
-    X, y = rows(generator)
-    mm.data.write_shards(tmp_path, X, y, shard_bytes=300)
-    for n in (40, 20, 10):
-        data = mm.data.open_shards(tmp_path)
-        mm.data.write_shards(tmp_path, data.X[:n], data.Y[:n], shard_bytes=300, overwrite=True)
-        found = mm.data.open_shards(tmp_path)
-        np.testing.assert_array_equal(np.asarray(found.X), X[:n])
-        assert len(list(tmp_path.iterdir())) == 1 + 2 * len(found.manifest.shards)
-    (tmp_path / manifest.NAME).write_text("damaged")
-    mm.data.write_shards(tmp_path, X, y, overwrite=True)
-    assert len(mm.data.open_shards(tmp_path)) == 60 and len(list(tmp_path.iterdir())) == 3
-
-
-@pytest.mark.parametrize("name", ["svmlight", "columns", "trees"])
-def test_a_missing_file_leaves_no_folder(tmp_path, name):
-    with pytest.raises(FileNotFoundError, match="nowhere"):
-        getattr(mm.data, f"{name}_to_shards")(tmp_path / "nowhere", tmp_path / "a" / "b")
-    with refusal("no examples"):
-        mm.data.write_shards(tmp_path / "a" / "b", iter([]), kind="rows")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_writer_that_has_ended_writes_no_more(tmp_path):
-    writer = mm.data.ShardWriter(tmp_path)
-    writer.add(np.eye(2), [0, 1])
-    writer.abandon()
-    with refusal("has ended"):
-        writer.close()
-    assert list(tmp_path.iterdir()) == []
-
-
 JUNK = st.one_of(
     st.none(),
     st.booleans(),
@@ -497,117 +371,3 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory, content):
         (folder / manifest.NAME).write_bytes(data)
         with pytest.raises(ShardError):
             mm.data.open_shards(folder)
-
-
-# Text files
-
-
-def test_svmlight_becomes_rows(generator, tmp_path, monkeypatch):
-    from sklearn.datasets import dump_svmlight_file
-
-    monkeypatch.setattr("maxmargin.data.formats.CHUNK_BYTES", 300)
-    X, _ = rows(generator, "csr")
-    y = generator.integers(4, size=60) - 1
-    dump_svmlight_file(X, y, str(tmp_path / "t"), zero_based=False)
-    mm.data.svmlight_to_shards(tmp_path / "t", tmp_path / "shards", dtype=np.float64)
-    data = mm.data.open_shards(tmp_path / "shards")
-    np.testing.assert_allclose(data.X.tocsr().toarray(), X.toarray())
-    assert data.Y.tolist() == y.tolist() and data.Y.dtype.kind == "i"
-    (tmp_path / "bad").write_text("1 1:2\n1 one:2\n")
-    with refusal("bad, line 2", "one:2"):
-        mm.data.svmlight_to_shards(tmp_path / "bad", tmp_path / "none")
-    assert not (tmp_path / "none" / manifest.NAME).exists()
-
-
-TEXT = "the DT O\ndog NN B\n\nthe DT O\ncat NN B\nran VB O\n"
-
-
-def test_columns_become_sequences(tmp_path):
-    (tmp_path / "train").write_text(TEXT)
-    (tmp_path / "test").write_text("the DT O\ncow NN B\n")
-    mm.data.columns_to_shards(tmp_path / "train", tmp_path / "a")
-    data = mm.data.open_shards(tmp_path / "a")
-    assert [y.tolist() for y in data.Y] == [["O", "B"], ["O", "B", "O"]]
-    names = data.manifest.attributes["names"]
-    first = {names[j] for j in data.X[1][1].indices}
-    assert first == {"bias", "0[-1]=the", "1[-1]=DT", "0[0]=cat", "1[0]=NN", "0[1]=ran", "1[1]=VB"}
-    mm.data.columns_to_shards(tmp_path / "test", tmp_path / "b", like=data)
-    other = mm.data.open_shards(tmp_path / "b")
-    assert other.manifest.features == data.manifest.features
-    assert "0[0]=cow" not in names and len(other.X[0][1].indices) == 5
-    svm = mm.StructuralSVM(models.Chain()).fit(data.X, data.Y)
-    assert svm.predict(other.X)[0].tolist() == ["O", "B"]
-
-
-def test_columns_can_be_hashed_and_are_checked(tmp_path):
-    (tmp_path / "t").write_text(TEXT)
-    mm.data.columns_to_shards(tmp_path / "t", tmp_path / "h", hash_bits=6)
-    data = mm.data.open_shards(tmp_path / "h")
-    assert data.manifest.features == 64 and data.manifest.attributes == {"hash_bits": 6}
-    (tmp_path / "ragged").write_text("a b c\na b\n")
-    with refusal("ragged, line 2", "3 columns, got 2"):
-        mm.data.columns_to_shards(tmp_path / "ragged", tmp_path / "r")
-    with refusal("hash_bits"):
-        mm.data.columns_to_shards(tmp_path / "t", tmp_path / "r", hash_bits=99)
-
-
-@pytest.mark.parametrize(
-    ("line", "says"),
-    [
-        ("1 2147483648:1", "2.31"),
-        ("1 99999999999999999999:1", "2.31"),
-        ("1 0:1", "begin at 1"),
-        ("1 2:nan", "NaN"),
-        ("1 2:1e300", "float32"),
-        ("1 2:x", "x"),
-        ("one 1:1", "one"),
-    ],
-)
-def test_a_bad_svmlight_line_is_named(tmp_path, monkeypatch, line, says):
-    monkeypatch.setattr("maxmargin.data.formats.CHUNK_BYTES", 60)
-    lines = ["1 1:2 3:4"] * 40
-    lines[28] = line
-    (tmp_path / "t").write_text("\n".join(lines))
-    with refusal("t, line 29: ", says):
-        mm.data.svmlight_to_shards(tmp_path / "t", tmp_path / "s")
-    assert not (tmp_path / "s").exists()
-
-
-def test_the_width_of_svmlight_rows_can_be_fixed(tmp_path):
-    (tmp_path / "t").write_text("1 1:2 3:4\n2\n")
-    for zero_based, width, found in ((False, None, 3), (True, None, 4), (False, 9, 9)):
-        options = {"zero_based": zero_based, "n_features": width, "overwrite": True}
-        mm.data.svmlight_to_shards(tmp_path / "t", tmp_path / "s", **options)
-        X = mm.data.open_shards(tmp_path / "s").X.tocsr()
-        assert X.shape == (2, found) and X[0].indices.tolist() == [zero_based, 2 + zero_based]
-    with refusal("t, line 1", "n_features = 2"):
-        mm.data.svmlight_to_shards(tmp_path / "t", tmp_path / "s", n_features=2, overwrite=True)
-
-
-def test_large_whole_labels_stay_what_they_are(tmp_path):
-    (tmp_path / "t").write_text("1e30 1:1\n2 1:1\n")
-    mm.data.svmlight_to_shards(tmp_path / "t", tmp_path / "s")
-    assert mm.data.open_shards(tmp_path / "s").Y.tolist() == [1e30, 2.0]
-
-
-@pytest.mark.parametrize("name", ["svmlight", "columns", "trees"])
-def test_packed_files_and_bytes_that_are_no_text_are_told(tmp_path, name):
-    convert = getattr(mm.data, f"{name}_to_shards")
-    (tmp_path / "packed").write_bytes(gzip.compress(b"1 1:1\n"))
-    with refusal("packed", "gzip", "unpack"):
-        convert(tmp_path / "packed", tmp_path / "s")
-    (tmp_path / "latin").write_bytes(
-        b"# a note\n1 1:1\n\xe9 1:1\n" if name == "svmlight" else b"\n(\xe9\n"
-    )
-    with refusal("latin, line (2|3)"):
-        convert(tmp_path / "latin", tmp_path / "s")
-
-
-def test_a_tag_outside_the_columns_and_labels_that_arrays_cut_are_refused(tmp_path):
-    (tmp_path / "t").write_text(TEXT)
-    with refusal("tag = 3", "3 columns"):
-        mm.data.columns_to_shards(tmp_path / "t", tmp_path / "s", tag=3)
-    with refusal("NUL"):
-        mm.data.write_shards(tmp_path / "s", np.eye(2), ["a", "a\0"])
-    with refusal("64 bits"):
-        mm.data.write_shards(tmp_path / "s", np.eye(2), [1, 2**80])

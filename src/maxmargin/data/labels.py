@@ -223,10 +223,8 @@ class LabelSet:
 
 
 DTYPE = re.compile(r"[<>|=]?(b1|[iu][1248]|f[248]|U\d{1,8}|O8?)")
-WIDE = (
-    2**24
-)  # bytes of labels in all, above which they may be so many times as wide as their texts:
-TIMES = 16
+# Texts may take so many bytes in all, and above that so many times what they would need.
+WIDE, TIMES = 2**24, 16
 
 
 def saved_dtype(state: dict[str, Any]) -> np.dtype:

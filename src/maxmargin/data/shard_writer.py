@@ -184,7 +184,7 @@ class ShardWriter:
         if not fine or label != label or label in (np.inf, -np.inf):
             raise ValueError(f"Y: labels must be texts, finite numbers or None, got {label!r}")
         if isinstance(label, int) and not -(2**63) <= label < 2**63:
-            raise ValueError(f"Y: whole numbers must have at most 64 bits, got {short(label)}")
+            raise ValueError(f"Y: whole numbers must be from -2^63 to 2^63 - 1, got {short(label)}")
         if isinstance(label, str) and label[-1:] == "\0":
             raise ValueError(f"Y: a text must not end in a NUL character, got {short(label)}")
 
