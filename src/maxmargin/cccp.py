@@ -17,9 +17,8 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -41,7 +40,7 @@ from maxmargin.models.latent import Latent
 from maxmargin.models.planes import PlaneExamples
 from maxmargin.problem import Certificate, Problem, Support, gap_between, reached
 from maxmargin.result import Result, Status
-from maxmargin.runtime.executor import count_jobs
+from maxmargin.runtime.executor import Workers, count_jobs
 
 
 class LatentSVM(StructuralSVM):
@@ -201,11 +200,9 @@ class LatentSVM(StructuralSVM):
             return self.model_.over(X, self.completions_)
         return self.model_.over(X, self.model_.completions(X, Y, w))
 
-    @contextmanager
-    def _executor(self, model: Any) -> Iterator[Executor | None]:
+    def _executor(self, model: Any) -> AbstractContextManager[Workers | None]:
         """Workers for an own model."""
-        with super()._executor(model.inner_) as executor:
-            yield executor
+        return super()._executor(model.inner_)
 
     def predict(self, X: Any, constraints: Any = None) -> Sequence[Any]:
         """The observed part of the best output of every example."""

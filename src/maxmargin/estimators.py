@@ -6,9 +6,9 @@ import copy
 import logging
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -42,7 +42,7 @@ from maxmargin.problem import Formulation, Problem, Support, make_regularizer
 from maxmargin.problem.problem import check_weight_of_risk, check_weights
 from maxmargin.problem.regularizer import needs_of
 from maxmargin.result import Result, Status
-from maxmargin.runtime.executor import count_jobs, open_executor
+from maxmargin.runtime.executor import Workers, count_jobs, opened
 from maxmargin.solvers import make_solver
 from maxmargin.train import train
 
@@ -540,15 +540,9 @@ class StructuralSVM(SolverMixin, BaseEstimator):
         if hasattr(model, "classes_"):
             self.classes_ = model.classes_
 
-    @contextmanager
-    def _executor(self, model: Any) -> Iterator[Executor | None]:
+    def _executor(self, model: Any) -> AbstractContextManager[Workers | None]:
         """Workers for a model written in Python, closed at the end if they were opened here."""
-        executor, own = (None, False) if isinstance(model, Model) else open_executor(self.n_jobs)
-        try:
-            yield executor
-        finally:
-            if own and executor is not None:
-                executor.shutdown()
+        return opened(None if isinstance(model, Model) else self.n_jobs)
 
     def predict(self, X: Any, constraints: Any = None) -> Sequence[Any]:
         """The best output of every example.

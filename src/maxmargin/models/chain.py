@@ -297,11 +297,12 @@ class Chain(Model):
 
 
 def check_sequences(name: str, items: Sequence) -> None:
-    """Refuse an item that is not a sequence of positions."""
+    """Refuse an item that is not a sequence of positions; labels that are letters may be a string."""
     if isinstance(items, Mapped | CodedSequences):
         return
     for i, item in enumerate(items):
-        single = isinstance(item, str | bytes) or getattr(item, "shape", None) == ()
+        text = isinstance(item, bytes) or (isinstance(item, str) and name != "Y")
+        single = text or getattr(item, "shape", None) == ()
         if single or not hasattr(item, "__len__"):
             raise ValueError(f"{name}[{i}] must be a sequence of positions, got {item!r}")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Executor
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from maxmargin.models.guard import lent
 from maxmargin.models.planes import PlaneExamples, PlaneTable, Vector
 from maxmargin.models.search import search_slack
 from maxmargin.models.trial import check_ceilings, try_argmax
-from maxmargin.runtime.executor import map_chunks
+from maxmargin.runtime.executor import Workers, map_chunks
 
 PASS = 256  # examples whose oracle is asked at a time in a pass over all
 
@@ -61,7 +60,7 @@ def predict(model: Any, X: list, Y: list, w: np.ndarray) -> list[Any]:
 
 
 def bind_model(
-    model: Any, X: Any, Y: Any, node_weight: Any = None, executor: Executor | None = None
+    model: Any, X: Any, Y: Any, node_weight: Any = None, executor: Workers | None = None
 ) -> Examples:
     """Any model on data: a built-in one in the core, any other as it is."""
     if isinstance(model, Model):
@@ -89,7 +88,7 @@ class PythonExamples(PlaneExamples):
     """A model of the user's with its data."""
 
     def __init__(
-        self, model: Any, X: Sequence, Y: Sequence | None, executor: Executor | None = None
+        self, model: Any, X: Sequence, Y: Sequence | None, executor: Workers | None = None
     ):
         check_protocol(model)
         check_lengths(X, Y)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, wait
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from maxmargin._core import core
+from maxmargin.runtime.threads import OFTEN, Threads
 
-OFTEN = 0.05  # seconds between two looks at the deadline
+Workers = Executor | Threads
+
 MOST_JOBS = 65_536  # threads: more is a slip of the pen
 
 
@@ -30,34 +33,39 @@ def count_jobs(n_jobs: Any) -> int:
     return int(n_jobs) if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + int(n_jobs))
 
 
-def open_executor(n_jobs: Any) -> tuple[Executor | None, bool]:
-    """The executor for n_jobs, and whether the caller must close it."""
-    if isinstance(n_jobs, Executor):
-        return n_jobs, False
-    jobs = count_jobs(n_jobs)
-    return (ThreadPoolExecutor(jobs), True) if jobs > 1 else (None, False)
+@contextmanager
+def opened(n_jobs: Any) -> Iterator[Workers | None]:
+    """The workers for n_jobs: the user's, threads of our own, or none."""
+    if isinstance(n_jobs, Executor) or count_jobs(n_jobs) == 1:
+        yield n_jobs if isinstance(n_jobs, Executor) else None
+        return
+    threads = Threads(count_jobs(n_jobs))
+    try:
+        yield threads
+    finally:
+        threads.close()
 
 
-def workers(executor: Executor | None) -> int:
+def workers(executor: Workers | None) -> int:
     """How many pieces of work an executor runs at a time."""
-    return (
-        1
-        if executor is None
-        else int(getattr(executor, "_max_workers", None) or os.cpu_count() or 1)
-    )
+    if executor is None:
+        return 1
+    if isinstance(executor, Threads):
+        return executor.count
+    return int(getattr(executor, "_max_workers", None) or os.cpu_count() or 1)
 
 
 def map_chunks(
-    executor: Executor | None, work: Callable, model: Any, X: list, Y: list, w: np.ndarray
+    executor: Workers | None, work: Callable, model: Any, X: list, Y: list, w: np.ndarray
 ) -> list[Any]:
-    """work(model, X, Y, w) over the items, in order, one contiguous chunk a worker."""
+    """work(model, X, Y, w) over the items, in order, one contiguous chunk per worker."""
     if executor is None or len(X) == 1:
         return work(model, X, Y, w)
     size = -(-len(X) // workers(executor))
-    futures = [
-        executor.submit(work, model, X[a : a + size], Y[a : a + size], w)
-        for a in range(0, len(X), size)
-    ]
+    pieces = [(model, X[a : a + size], Y[a : a + size], w) for a in range(0, len(X), size)]
+    if isinstance(executor, Threads):
+        return [item for answer in executor.map(work, pieces) for item in answer]
+    futures = [executor.submit(work, *piece) for piece in pieces]
     try:
         return [item for future in futures for item in answered(future).result()]
     finally:  # after a failure or an interrupt nobody wants the rest
