@@ -214,3 +214,20 @@ def test_a_chunk_whose_labels_are_a_frame_of_one_column(flat, machine):
         return
     with refusal("Y", "1 dimension"):
         machine.partial_fit(pd.DataFrame(X), frame)
+
+
+def test_masked_weights_and_frames_in_the_chunks_of_a_stream(flat):
+    X, y = flat
+    svm = mm.StructuralSVM(models.Multiclass(), solver="streaming")
+    with refusal("sample_weight", "masked"):
+        svm.fit([(X, y, np.ma.array(np.ones(8), mask=MASK))])
+    with refusal("Y", "1 dimension"):
+        svm.fit([(X, pd.DataFrame({"label": y}))])
+    quietly(lambda: svm.fit([(pd.DataFrame(X), pd.Series(y, index=range(5, 13)))]))
+
+
+def test_masked_weights_of_the_objective_are_refused(flat):
+    X, y = flat
+    svm = mm.MulticlassSVC().fit(X, y)
+    with refusal(r"\bw\b", "masked"):
+        mm.objective(svm, np.ma.array(svm.weights(), mask=np.arange(12) == 1), X, y)
