@@ -294,8 +294,7 @@ def check_sequences(name: str, items: Sequence) -> None:
     if isinstance(items, Mapped | CodedSequences):
         return
     for i, item in enumerate(items):
-        single = isinstance(item, str | bytes) or getattr(item, "shape", None) == ()
-        if single or not hasattr(item, "__len__"):
+        if not hasattr(item, "__len__") or getattr(item, "shape", None) == ():
             raise ValueError(f"{name}[{i}] must be a sequence of positions, got {item!r}")
 
 
