@@ -69,6 +69,10 @@ def test_masked_parts_of_structured_data_are_refused(generator, chains):
     nodes = [np.ma.array(np.ones(len(y)), mask=np.arange(len(y)) == 0) for y in Y]
     with refusal(r"node_weight\[0\]", "masked"):
         mm.StructuralSVM(models.Chain()).fit(X, Y, node_weight=nodes)
+    graphs = [(generator.normal(size=(2, 2)), [(0, 1)]) for _ in range(3)]
+    labels = [[0, 1], [1, 0], np.ma.array([0, 1], mask=[False, True])]
+    with refusal(r"Y\[2\]", "masked"):
+        mm.StructuralSVM(models.FactorGraph()).fit(graphs, labels)
     table = generator.integers(0, 2, (6, 3))
     with refusal("Y", "masked"):
         mm.StructuralSVM(models.MultiLabel()).fit(
@@ -191,6 +195,15 @@ def test_x_that_is_not_a_table_is_refused(X):
     for model in (models.Multiclass(), models.MultiLabel()):
         with refusal(r"\bX\b"):
             mm.StructuralSVM(model).fit(X, [0, 1])
+
+
+@pytest.mark.parametrize("model", [models.Multiclass(), models.Binary("f1")])
+def test_scores_without_outputs_say_so(flat, model):
+    X, y = flat
+    svm = quietly(lambda: mm.StructuralSVM(model).fit(X, y % 2))
+    for call in (svm.score, svm.loss):
+        with refusal("Y must be given"):
+            call(X, None)
 
 
 def test_flat_outputs_of_a_chain_are_refused(chains):
