@@ -256,6 +256,7 @@ def message_names(error: Exception, name: str) -> bool:
         "y": r"y|Y|[Ll]abels?|classes|target",
     }
     words["y"] += "|y_true|numbers of samples"  # scikit-learn's own words in ``score``
+    words["kernel"] = "kernel|takes 0 positional"  # a function's own error comes through
     words |= {"loss": "loss|costs?", "margins": "margins|y", "hinge": "hinge|formulation"}
     words |= {"model": "model|Latent|Kernel", "sample_weight": "sample_weight|sample_weights"}
     text = str(error)

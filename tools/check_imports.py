@@ -36,7 +36,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "classifiers": {"data", "estimators", "models", "problem"},
     "generalized": {"data", "estimators", "models", "problem"},
     "cccp": BASIC | {"estimators", "models", "problem", "result"},
-    "certify": {"estimators", "models", "problem"},
+    "certify": {"data", "estimators", "models", "problem"},
     "persistence": {
         "cccp",
         "classifiers",

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.data.arrays import floats
 from maxmargin.estimators import SolverMixin, plain_outputs, plain_sequence
 from maxmargin.models.python import bind_model
 from maxmargin.problem import Certificate, Problem, certify_state, gap_between, reached
@@ -84,7 +85,7 @@ def objective(
         raise ValueError(
             "objective: call initialize(X, Y) on the model first, or give a fitted estimator"
         )
-    X, Y, w = plain_sequence(X), plain_outputs(Y), np.ascontiguousarray(w, dtype=np.float64).ravel()
+    X, Y, w = plain_sequence(X), plain_outputs(Y), np.ascontiguousarray(floats(w, "w")).ravel()
     if w.shape != (model.size_joint_feature,):
         raise ValueError(f"w must have {model.size_joint_feature} weights, got {w.shape}")
     if estimator:

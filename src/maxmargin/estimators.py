@@ -115,6 +115,15 @@ def plain_outputs(Y: Any) -> Any:
     return Y if plain(Y) or kept else [plain_sequence(y) for y in Y]
 
 
+def examples_of(X: Any, Y: Any) -> tuple[Any, Any]:
+    """Inputs and true outputs by position, as many of each."""
+    X, Y = plain_sequence(X), plain_outputs(Y)
+    if Y is None:
+        raise ValueError("Y must be given: the true output of every example")
+    check_lengths(X, Y)
+    return X, Y
+
+
 def score_of(score: Any, X: Any, y: Any, sample_weight: Any) -> float:
     """A score of scikit-learn's; its errors name the parameter."""
     y = unmasked(y, "y")
@@ -468,9 +477,7 @@ class StructuralSVM(SolverMixin, BaseEstimator):
         model = clone(self.model, safe=False)
         if streams(self.solver, model, X, Y, node_weight):
             return self._fit_stream(model, X, Y, sample_weight, callbacks)
-        if Y is None:
-            raise ValueError("Y must be given: the true output of every example")
-        check_lengths(X, Y)
+        X, Y = examples_of(X, Y)
         with self._executor(model) as executor:
             model.initialize(X, Y)
             examples = bind_model(model, X, Y, node_weight, executor)
@@ -591,7 +598,7 @@ class StructuralSVM(SolverMixin, BaseEstimator):
         """Mean task loss of ``predict(X)``; of the whole sample where the loss is one of it."""
         check_is_fitted(self, "coef_")
         if getattr(self.model_, "joint", False):
-            return self.model_.bind(plain_sequence(X), plain_outputs(Y)).loss_at(self.coef_)
+            return self.model_.bind(*examples_of(X, Y)).loss_at(self.coef_)
         Y, outputs = self._outputs(X, Y)
         for i, (y, output) in enumerate(zip(Y, outputs, strict=True)):
             self._agreement(i, y, output)  # sizes that do not fit are told with their example
@@ -599,10 +606,7 @@ class StructuralSVM(SolverMixin, BaseEstimator):
 
     def _outputs(self, X: Any, Y: Any) -> tuple[Any, Sequence[Any]]:
         """The true outputs, and the predicted ones."""
-        X, Y = plain_sequence(X), plain_outputs(Y)
-        if Y is None:
-            raise ValueError("Y must be given: the true output of every example")
-        check_lengths(X, Y)
+        X, Y = examples_of(X, Y)
         return Y, self.predict(X)
 
     def _agreement(self, i: int, y: Any, y_hat: Any) -> tuple[float, float]:

@@ -69,6 +69,10 @@ def test_masked_parts_of_structured_data_are_refused(generator, chains):
     nodes = [np.ma.array(np.ones(len(y)), mask=np.arange(len(y)) == 0) for y in Y]
     with refusal(r"node_weight\[0\]", "masked"):
         mm.StructuralSVM(models.Chain()).fit(X, Y, node_weight=nodes)
+    graphs = [(generator.normal(size=(2, 2)), [(0, 1)]) for _ in range(3)]
+    labels = [[0, 1], [1, 0], np.ma.array([0, 1], mask=[False, True])]
+    with refusal(r"Y\[2\]", "masked"):
+        mm.StructuralSVM(models.FactorGraph()).fit(graphs, labels)
     table = generator.integers(0, 2, (6, 3))
     with refusal("Y", "masked"):
         mm.StructuralSVM(models.MultiLabel()).fit(
@@ -193,6 +197,15 @@ def test_x_that_is_not_a_table_is_refused(X):
             mm.StructuralSVM(model).fit(X, [0, 1])
 
 
+@pytest.mark.parametrize("model", [models.Multiclass(), models.Binary("f1")])
+def test_scores_without_outputs_say_so(flat, model):
+    X, y = flat
+    svm = quietly(lambda: mm.StructuralSVM(model).fit(X, y % 2))
+    for call in (svm.score, svm.loss):
+        with refusal("Y must be given"):
+            call(X, None)
+
+
 def test_flat_outputs_of_a_chain_are_refused(chains):
     X, _ = chains
     with refusal(r"Y\[0\]", "sequence"):
@@ -212,3 +225,20 @@ def test_a_chunk_whose_labels_are_a_frame_of_one_column(flat, machine):
         return
     with refusal("Y", "1 dimension"):
         machine.partial_fit(pd.DataFrame(X), frame)
+
+
+def test_masked_weights_and_frames_in_the_chunks_of_a_stream(flat):
+    X, y = flat
+    svm = mm.StructuralSVM(models.Multiclass(), solver="streaming")
+    with refusal("sample_weight", "masked"):
+        svm.fit([(X, y, np.ma.array(np.ones(8), mask=MASK))])
+    with refusal("Y", "1 dimension"):
+        svm.fit([(X, pd.DataFrame({"label": y}))])
+    quietly(lambda: svm.fit([(pd.DataFrame(X), pd.Series(y, index=range(5, 13)))]))
+
+
+def test_masked_weights_of_the_objective_are_refused(flat):
+    X, y = flat
+    svm = mm.MulticlassSVC().fit(X, y)
+    with refusal(r"\bw\b", "masked"):
+        mm.objective(svm, np.ma.array(svm.weights(), mask=np.arange(12) == 1), X, y)

@@ -27,8 +27,9 @@ def array_of(data: Any, name: str) -> np.ndarray:
     """An array of any type; refuses masked entries, and rows of different lengths."""
     if isinstance(data, list | tuple):
         data = [unmasked(item, name) for item in data]
+    data = unmasked(data, name)
     try:
-        return np.asarray(unmasked(data, name))
+        return np.asarray(data)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"{name} must be an array, or lists that are of equal length at every depth; {error}"

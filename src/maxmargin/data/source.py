@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.data.arrays import floats
 from maxmargin.data.mapped import Mapped
 from maxmargin.data.store import (
     BYTES_A_ROW,
@@ -176,11 +177,13 @@ def checked(chunk: Any, number: int) -> tuple[Any, Any, np.ndarray]:
         raise ValueError(
             f"chunk {number} of X must be a tuple (X, Y) or (X, Y, sample_weight), got {type(chunk).__name__}"
         )
-    X, Y = chunk[:2]
+    X, Y = (part.to_numpy() if hasattr(part, "iloc") else part for part in chunk[:2])
     n = X.shape[0] if hasattr(X, "shape") else len(X)
     if n == 0 or n != len(Y):
         raise ValueError(f"chunk {number} of X has {n} examples and {len(Y)} outputs")
-    weights = np.ones(n) if len(chunk) == 2 else np.asarray(chunk[2], dtype=np.float64)
+    weights = (
+        np.ones(n) if len(chunk) == 2 else floats(chunk[2], f"chunk {number} of X: sample_weight")
+    )
     if weights.shape != (n,) or not np.isfinite(weights).all() or (weights < 0).any():
         raise ValueError(
             f"chunk {number} of X: sample_weight must be {n} numbers that are not negative"

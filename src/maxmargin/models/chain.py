@@ -297,13 +297,11 @@ class Chain(Model):
 
 
 def check_sequences(name: str, items: Sequence) -> None:
-    """Refuse an item that is not a sequence of positions; labels that are letters may be a string."""
+    """Refuse an item that is not a sequence of positions; a string is one, of letters."""
     if isinstance(items, Mapped | CodedSequences):
         return
     for i, item in enumerate(items):
-        text = isinstance(item, bytes) or (isinstance(item, str) and name != "Y")
-        single = text or getattr(item, "shape", None) == ()
-        if single or not hasattr(item, "__len__"):
+        if not hasattr(item, "__len__") or getattr(item, "shape", None) == ():
             raise ValueError(f"{name}[{i}] must be a sequence of positions, got {item!r}")
 
 

@@ -101,7 +101,8 @@ class GraphModel(Model):
         whole = isinstance(self.iterations, int | np.integer)
         if not whole or isinstance(self.iterations, bool) or not 1 <= self.iterations < 2**31:
             raise ValueError(
-                f"iterations must be a whole number from 1 to 2^31 - 1, got {self.iterations!r}"
+                "iterations must be a whole number of at least 1 and below 2^31, got "
+                f"{self.iterations!r}"
             )
 
 

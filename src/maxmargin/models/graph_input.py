@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from maxmargin.data.arrays import array_of, count_of
+from maxmargin.data.arrays import array_of, count_of, unmasked
 from maxmargin.data.labels import LabelSet, as_array, plain
 
 ONE_TYPE = "node"  # the name of the type where none are given
@@ -174,6 +174,7 @@ def is_forest(n: int, edges: np.ndarray) -> bool:
 
 def check_output(y: Any, n: int, i: int) -> None:
     """Refuse an output that has not one label for each node."""
+    unmasked(y, f"Y[{i}]")
     if isinstance(y, str) or not hasattr(y, "__len__") or getattr(y, "shape", None) == ():
         raise ValueError(f"Y[{i}] must hold a label for each node, got {y!r}")
     if len(y) != n:

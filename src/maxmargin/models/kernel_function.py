@@ -58,7 +58,9 @@ class KernelFunction:
                 values = self._named(A, B, squares_of_B)
         values = np.ascontiguousarray(values, dtype=np.float64)
         if not np.isfinite(values).all():
-            raise ValueError(f"the kernel {self.name} gave NaN or infinity")
+            raise ValueError(
+                f"the kernel {self.name} gave NaN or infinity; scale X, or change gamma, degree or coef0"
+            )
         return values + self.constant if self.constant else values
 
     def _named(self, A: Any, B: Any, squares_of_B: np.ndarray | None) -> np.ndarray:

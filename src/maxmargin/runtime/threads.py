@@ -1,8 +1,8 @@
 """Threads for oracles in Python, which Ctrl-C cannot leave in a state where they wait for each other.
 
-``ThreadPoolExecutor`` waits with locks that are written in Python: an interrupt at the wrong moment leaves one of
-them closed, and what asks for it next waits without end. The queues here are atomic, and the threads never keep
-the interpreter from ending.
+``ThreadPoolExecutor`` waits with locks that are written in Python: an interrupt at the wrong moment leaves one
+of them closed, and what asks for it next waits without end. The queues here are atomic, and the threads
+never keep the interpreter from ending.
 """
 
 from __future__ import annotations
