@@ -38,10 +38,10 @@ def certify(
     sample_weight = svm.example_weights(Y, sample_weight)
     examples = svm.examples_at(plain_sequence(X), plain_outputs(Y), node_weight, None)
     problem = svm.problem_of(examples, sample_weight)
-    if problem.certify is None and np.isfinite(support.multipliers).all():
-        problem.examples.check_dual()
-        problem.check_feasible(support)  # else X, Y or the weights are others than those of the fit
+    examples.check_dual()
     bounds = certify_state(problem, svm.weights(), support)
+    if bounds.dual == -np.inf and np.isfinite(support.multipliers).all():
+        problem.check_feasible(support)  # X, Y or the weights are others than those of the fit
     problem.hold(svm.weights(), bounds.ceilings)
     gap = gap_between(bounds.primal, bounds.dual, problem.total)
     return Certificate(

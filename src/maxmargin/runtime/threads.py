@@ -1,15 +1,15 @@
 """Threads for oracles in Python, which Ctrl-C cannot leave in a state where they wait for each other.
 
-``ThreadPoolExecutor`` waits with locks that are written in Python: an interrupt at the wrong moment leaves one
-of them closed, and what asks for it next waits without end. The queues here are atomic, and the threads
+``ThreadPoolExecutor`` waits with locks that are written in Python: an interrupt at the wrong moment leaves
+one of them closed, and what asks for it next waits without end. The queues here are atomic, and the threads
 never keep the interpreter from ending.
 """
 
 from __future__ import annotations
 
+from _thread import start_new_thread
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
-from threading import Thread
 from typing import Any
 
 from maxmargin._core import core
@@ -24,7 +24,7 @@ class Threads:
         self.count = count
         self.work: SimpleQueue = SimpleQueue()
         for _ in range(count):
-            Thread(target=serve, args=(self.work,), daemon=True).start()
+            start_new_thread(serve, (self.work,))  # threading.Thread waits for it with such a lock
 
     def map(self, work: Callable, pieces: list[tuple]) -> list[Any]:
         """work(*piece) of every piece, in order, within the deadline of the calling thread."""
