@@ -35,7 +35,7 @@ concept Structure =
       { structure.dimension() } -> std::convertible_to<int64_t>;  // of flat weights
       { structure.weights() } -> std::convertible_to<size_t>;     // of W, which may be padded
       { structure.output_size(block) } -> std::convertible_to<int>;
-      structure.pack(flat, flat);  // flat weights into W
+      structure.pack(flat, flat);  // flat weights into W; padding stays as it is
       structure.unpack(W, flat);   // and back
       structure.scratch();         // what a thread needs for its visits
       own.prepare();               // tables as long as the data, which make visits faster

@@ -77,7 +77,6 @@ class Tree {
 
   template <class To>
   void pack(const double* flat, To* W) const {
-    std::fill(W, W + spring_place(), To(0));
     for (int p = 0; p < data_.parts; ++p)
       for (int j = 0; j < data_.width; ++j) W[place_of(p, j)] = *flat++;
     std::copy(flat, flat + 4 * data_.edges.size(), W + spring_place());

@@ -468,7 +468,7 @@ def test_bad_parameters_are_named(generator):
     case = graph_case(generator, shape="cycle", sizes=(3, 4))
     for settings, patterns in [
         ({"inference": "loopy"}, ("inference must be one of", "'loopy'")),
-        ({"iterations": 0}, ("iterations", "from 1")),
+        ({"iterations": 0}, ("iterations", "at least 1")),
         ({"pairwise": "ising"}, ("pairwise must be one of", "'ising'")),
         ({"inference": "tree"}, ("inference='tree'", r"X\[0\] has cycles")),
         ({"inference": "cut"}, ("inference='cut'", "more than two labels")),
