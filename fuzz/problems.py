@@ -176,6 +176,8 @@ def check_dual(problem: Hostile, svm: Any) -> None:
 def check_history(problem: Hostile, svm: Any) -> None:
     """D of an ascent never falls; certified bounds only get better."""
     history, c = svm.history_, svm.certificate_
+    demand(np.isfinite(history["dual"]).all(), f"dual of steps: {history['dual']}")
+    demand(not np.isnan(history["estimate"]).any(), f"estimate of steps: {history['estimate']}")
     for name in ("primal", "gap"):
         column = history[name][np.isfinite(history[name])]
         demand((np.diff(column) <= 0).all(), f"{name} rises: {column}")

@@ -77,7 +77,7 @@ class Run:
             self.primal, self.w, self.ceilings = bounds.primal, w, bounds.ceilings
         if bounds.dual > self.dual or self.support is None:
             self.dual, self.support = bounds.dual, support
-        if bounds.overflowed:
+        if bounds.overflowed or (math.isinf(bounds.primal) and not self.problem.summed):
             self.status = Status.NUMERICAL
         self.certified = self.steps
         if reached(self.gap, self.tol) and self.polish_until == math.inf:
@@ -236,14 +236,12 @@ def advance(run: Run, state: Any, callbacks: Sequence[Callback], certify_every: 
     free = report.slacks is not None and report.estimate <= run.aim
     # A solver that is satisfied everywhere stands still: its estimate never falls to a low threshold.
     late = report.estimate <= run.aim and run.steps - run.certified >= PATIENCE
-    # A step whose numbers have overflowed is looked at: the next ones can only repeat it.
+    # A step whose numbers are not finite is looked at: what it left may have overflowed.
     lost = not math.isfinite(report.dual) or math.isnan(report.estimate)
     due = free or report.estimate <= run.threshold or asked or passed or late or lost
     if due and run.solver.verifies:
         run.certify(state, report)
         run.settle(run.aim)
-    if lost and run.status is None:
-        run.status = Status.NUMERICAL
     run.record(report)
     progress = run.progress()
     stop = [callback.on_step(progress) for callback in callbacks]
