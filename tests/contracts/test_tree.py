@@ -231,3 +231,12 @@ def test_node_weight_is_refused(seed):
     case = make_case("tree-three-parts", seed)
     with refusal("node_weight"):
         mm.StructuralSVM(models.Tree()).fit(case.X, case.Y, node_weight=[[1, 1, 1]] * 5)
+
+
+def test_the_running_dual_under_a_prior_with_several_scales(case, generator):
+    """Padding of the weights is not a weight: it has no scale to divide by."""
+    scale = generator.uniform(0.3, 2.0, size=case.truth.size_joint_feature)
+    svm = mm.StructuralSVM(built_in(case), C=0.5, prior=(0.0, scale), solver="fasole", tol=1e-3)
+    svm.fit(case.X, case.Y)
+    assert np.isfinite(svm.history_["dual"]).all()
+    assert svm.certificate_.converged
