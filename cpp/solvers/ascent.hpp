@@ -180,17 +180,17 @@ class AscentOf : public Ascent {
   void restore(const int64_t* blocks, const double* multipliers, int64_t n, LabelView outputs) override {
     for (auto& block : state.blocks)
       for (auto& plane : block.planes) plane.multiplier = 0;
-    std::vector<Label> truth;
     const Label* y = outputs.as<Label>();
     const Label* end = y + outputs.size;
     for (int64_t p = 0; p < n; ++p) {
       const int64_t i = blocks[p];
       if (i < 0 || i >= static_cast<int64_t>(state.blocks.size()) || end - y < state.structure.output_size(i))
         throw std::invalid_argument("the kept outputs do not fit the examples");
-      restore_plane(i, y, multipliers[p], truth);
+      restore_plane(i, y, multipliers[p]);
       y += state.structure.output_size(i);
     }
     if (y != end) throw std::invalid_argument("the kept outputs do not fit the examples");
+    for (int64_t p = 0; p < n; ++p) state.take_up(blocks[p]);
     held_ = state.held();
     state.refresh();
   }
@@ -261,13 +261,9 @@ class AscentOf : public Ascent {
         metric.outside[j] = static_cast<size_t>(place[j]), metric.inside[metric.outside[j]] = j;
   }
 
-  void restore_plane(int64_t i, const Label* y, double multiplier, std::vector<Label>& truth) {
+  void restore_plane(int64_t i, const Label* y, double multiplier) {
     auto& block = state.blocks[i];
     if (block.planes.empty()) {
-      truth.resize(state.structure.output_size(i));
-      state.structure.truth(i, truth.data());
-      // The true output with the whole mass is what a block that keeps nothing stands for.
-      if (multiplier >= state.mass[i] && state.structure.same(i, y, truth.data())) return;
       state.lay(i);
       block.planes[0].multiplier = 0;
     }

@@ -71,7 +71,7 @@ def feature_rows(
     if rows.core.bad_row >= 0:
         example = int(np.searchsorted(rows.offsets, rows.core.bad_row, side="right")) - 1
         place = f"{names.format(example)}, row {rows.core.bad_row - int(rows.offsets[example])},"
-        raise ValueError(f"{place} contains NaN or infinity")
+        raise ValueError(f"{place} contains NaN, infinity or a number above 1e150")
     return rows
 
 

@@ -7,7 +7,7 @@ compiled models and for models written in Python, whose oracle is asked here.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -160,7 +160,7 @@ class DualState:
 
     def restore(self, support: Support) -> None:
         """Start from these multipliers."""
-        point = self.point(support)
+        point = support.rescaled(self.problem.mass)
         kind = self.core.support()[2].dtype
         examples: Any = self.problem.examples
         if not examples.knows(point.outputs, point.blocks):
@@ -168,17 +168,6 @@ class DualState:
         self.core.restore(
             point.blocks, point.multipliers, np.ascontiguousarray(point.outputs, dtype=kind)
         )
-
-    def point(self, support: Support) -> Support:
-        """Multipliers for the masses of this problem, as the core takes them.
-
-        For the core a true output with the whole mass of its block is all that the block has: where rounding
-        gives it that much beside others, it has one bit less.
-        """
-        point, mass = support.rescaled(self.problem.mass), self.problem.mass
-        several = np.bincount(point.blocks, minlength=len(mass))[point.blocks] > 1
-        most = np.where(several, np.nextafter(mass, 0.0)[point.blocks], np.inf)
-        return replace(point, multipliers=np.minimum(point.multipliers, most))
 
     def refresh(self) -> None:
         """Remove the rounding that updates of w have gathered."""
@@ -278,7 +267,7 @@ class ExplicitState(DualState):
         return Support(blocks, multipliers, outputs)
 
     def restore(self, support: Support) -> None:
-        point = self.point(support)
+        point = support.rescaled(self.problem.mass)
         numbers = np.array(
             [
                 self.core.offer(int(i), loss, index, value, self.running())[0]
