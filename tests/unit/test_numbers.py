@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.sparse
 from sklearn.exceptions import ConvergenceWarning
 
 import maxmargin as mm
@@ -196,6 +197,14 @@ def test_hidden_parts_end_when_numbers_overflow(generator):
 
 
 def test_the_scale_of_a_kernel_that_overflows_is_refused(generator):
-    X, y = rows(generator, scale=1e200)
+    X, y = rows(generator, scale=1e-157)
     with refusal("gamma='scale'", "variance", "scale them"):
         mm.StructuralSVM(models.Kernel(models.Binary())).fit(X, y)
+
+
+@pytest.mark.parametrize("layout", [np.asarray, scipy.sparse.csr_matrix])
+def test_features_whose_squares_overflow_are_refused(generator, layout):
+    X, y = rows(generator, scale=1.0)
+    X[3, 1] = -1e151
+    with refusal(r"X\[3\]|row 3", "above 1e150"):
+        mm.StructuralSVM(models.Binary()).fit(layout(X), y)
