@@ -57,7 +57,7 @@ def numbers(arguments: argparse.Namespace) -> Sequence[int]:
 
 
 def run(name: str, attempt: Attempt, argv: Sequence[str] | None = None) -> Tally:
-    """Try case after case; a case that takes too long ends the run with a trace of where it hangs."""
+    """Try case after case; Ctrl-C ends the run with its report, a case that hangs with a trace of where."""
     arguments = options(name, argv)
     tally, started = Tally(), time.monotonic()
     timed = arguments.cases is None and arguments.only is None
@@ -67,6 +67,8 @@ def run(name: str, attempt: Attempt, argv: Sequence[str] | None = None) -> Tally
         faulthandler.dump_traceback_later(arguments.hang, exit=True)
         try:
             tally.tried[attempt(np.random.default_rng([arguments.seed, k]))] += 1
+        except KeyboardInterrupt:
+            break
         except Exception:
             tally.finds.append((k, traceback.format_exc()))
             print(f"case {k}:\n{tally.finds[-1][1]}", flush=True)
