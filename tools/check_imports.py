@@ -1,7 +1,6 @@
 """Check that imports inside the package point one way.
 
-    models -> problem -> solvers -> train -> incremental -> estimators -> (cccp, classifiers, generalized)
-    -> (certify, persistence, cli)
+    models -> problem -> solvers -> train -> incremental -> estimators -> (certify, persistence, cli)
 
     python tools/check_imports.py src/maxmargin
 
@@ -33,16 +32,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "train": {"callbacks", "problem", "result", "runtime", "solvers"},
     "incremental": BASIC | {"models", "problem", "result", "solvers", "train"},
     "estimators": BASIC | {"incremental", "models", "problem", "result", "solvers", "train"},
-    "classifiers": {"data", "estimators", "models", "problem"},
-    "generalized": {"data", "estimators", "models", "problem"},
-    "cccp": BASIC | {"estimators", "models", "problem", "result"},
     "certify": {"data", "estimators", "models", "problem"},
     "persistence": {
-        "cccp",
-        "classifiers",
         "data",
         "estimators",
-        "generalized",
         "io",
         "losses",
         "models",

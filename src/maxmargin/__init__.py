@@ -7,11 +7,15 @@
 """
 
 from maxmargin import callbacks, data, losses, models, solvers
-from maxmargin.cccp import LatentSVM
 from maxmargin.certify import certify, objective
-from maxmargin.classifiers import BinarySVC, MulticlassSVC
-from maxmargin.estimators import StructuralSVM
-from maxmargin.generalized import GeneralizedSVM, RegressionSVR
+from maxmargin.estimators import (
+    BinarySVC,
+    GeneralizedSVM,
+    LatentSVM,
+    MulticlassSVC,
+    RegressionSVR,
+    StructuralSVM,
+)
 from maxmargin.io.model_file import ModelFileError
 from maxmargin.models.base import OracleError
 from maxmargin.models.check import check_model

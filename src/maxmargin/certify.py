@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.data.arrays import floats
-from maxmargin.estimators import SolverMixin, plain_outputs, plain_sequence
+from maxmargin.estimators.base import SolverMixin, plain_outputs, plain_sequence
 from maxmargin.models.python import bind_model
 from maxmargin.problem import Certificate, Problem, certify_state, gap_between, reached
 

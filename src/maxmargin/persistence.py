@@ -9,10 +9,15 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.cccp import LatentSVM
-from maxmargin.classifiers import BinarySVC, MulticlassSVC
-from maxmargin.estimators import StructuralSVM, check_positive
-from maxmargin.generalized import GeneralizedSVM, RegressionSVR
+from maxmargin.estimators import (
+    BinarySVC,
+    GeneralizedSVM,
+    LatentSVM,
+    MulticlassSVC,
+    RegressionSVR,
+    StructuralSVM,
+)
+from maxmargin.estimators.base import check_positive
 from maxmargin.io.fields import (
     FieldError,
     check_names,

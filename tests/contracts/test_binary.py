@@ -111,7 +111,7 @@ def test_binary_svc_takes_every_loss(generator, loss):
 
 @pytest.mark.parametrize("flat", [mm.BinarySVC, mm.MulticlassSVC])
 def test_flat_front_ends_are_public_and_picklable(generator, flat):
-    assert flat.__module__ == "maxmargin.classifiers"
+    assert flat.__module__ == "maxmargin.estimators.flat"
     X, y = random_problem(generator)
     svc = flat().fit(X, y)
     again = pickle.loads(pickle.dumps(svc))

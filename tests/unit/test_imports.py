@@ -58,7 +58,7 @@ def test_command_line_tells_file_line_and_rule(tmp_path):
         ("callbacks.py", "from maxmargin.result import History", "not import result"),
         ("report/curves.py", "from maxmargin.solvers import SDA", "not import solvers"),
         ("train.py", "from maxmargin.estimators import MulticlassSVC", "not import estimators"),
-        ("estimators.py", "from maxmargin.persistence import save", "inside a function only"),
+        ("estimators/base.py", "from maxmargin.persistence import save", "inside a function only"),
         ("cluster/wire.py", "import os", "cluster is a new room"),
     ],
 )
@@ -91,7 +91,7 @@ def test_an_import_inside_a_function_counts(tmp_path, line):
         ("__init__.py", "from maxmargin import solvers\nfrom .train import train\n"),
         ("solvers/auto.py", "from . import base\nfrom ..problem import Problem\n"),
         ("data/memory.py", "import importlib\n\nfrom maxmargin import _core_v3\n"),
-        ("estimators.py", "def save():\n    from maxmargin.persistence import save\n"),
+        ("estimators/base.py", "def save():\n    from maxmargin.persistence import save\n"),
         ("solvers/base.py", "import numpy\nfrom maxmargin_extras import train\n"),
     ],
 )

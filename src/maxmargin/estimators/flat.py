@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.data.mapped import MappedRows
-from maxmargin.estimators import (
+from maxmargin.estimators.base import (
     SolverMixin,
     check_rows,
     intercept_prior,

@@ -28,13 +28,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.callbacks import Callback
-from maxmargin.estimators import (
-    StructuralSVM,
+from maxmargin.estimators.base import (
     check_positive,
     plain_outputs,
     plain_sequence,
     seed_of,
 )
+from maxmargin.estimators.structural import StructuralSVM
 from maxmargin.models.base import Examples, check_lengths
 from maxmargin.models.latent import Latent
 from maxmargin.models.planes import PlaneExamples

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.data.arrays import floats
-from maxmargin.estimators import (
+from maxmargin.estimators.base import (
     SolverMixin,
     check_rows,
     intercept_prior,

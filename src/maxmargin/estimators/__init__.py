@@ -1,0 +1,15 @@
+"""Estimators with scikit-learn's manners: one for every model, and front ends for flat outputs."""
+
+from maxmargin.estimators.flat import BinarySVC, MulticlassSVC
+from maxmargin.estimators.generalized import GeneralizedSVM, RegressionSVR
+from maxmargin.estimators.latent import LatentSVM
+from maxmargin.estimators.structural import StructuralSVM
+
+__all__ = [
+    "BinarySVC",
+    "GeneralizedSVM",
+    "LatentSVM",
+    "MulticlassSVC",
+    "RegressionSVR",
+    "StructuralSVM",
+]

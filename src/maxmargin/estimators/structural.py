@@ -1,0 +1,290 @@
+"""StructuralSVM: any model, scikit-learn's manners."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted
+
+from maxmargin.callbacks import Callback
+from maxmargin.data.labels import is_masked
+from maxmargin.estimators.base import (
+    MOST_BEST,
+    SolverMixin,
+    examples_of,
+    plain_outputs,
+    plain_sequence,
+)
+from maxmargin.incremental import (
+    streamed_problem,
+    streams,
+)
+from maxmargin.models.base import Model, check_protocol
+from maxmargin.models.guard import lent
+from maxmargin.models.python import bind_model
+from maxmargin.problem import Formulation
+from maxmargin.problem.problem import check_weights
+from maxmargin.runtime.executor import Workers, count_jobs, opened
+
+
+class StructuralSVM(SolverMixin, BaseEstimator):
+    """Structural support vector machine.
+
+    Minimises P(w) = 1/2 |w|^2 + C sum_i v_i xi_i(w), with xi_i(w) = max_y Delta(y_i, y) +
+    <w, Psi(x_i, y) - Psi(x_i, y_i)>, until the gap (P(w) - D(a)) / (C sum_i v_i) is at most ``tol``.
+
+    Parameters
+    ----------
+    model : a model of ``maxmargin.models``, or any object with the protocol of ``models.base``
+    C : float
+        Weight of the risk. The papers' lambda form is C = 1 / (lambda n).
+    hinge, rescaling : str
+        The formulation: rescaling="margin" (as above) or "slack" (Delta times 1 + <w, psi>); hinge="max" (as
+        above) or "sum": sum_y max(0, .) in place of max_y.
+    solver : str or solvers.Solver
+        "auto", a name of ``solvers.SOLVERS``, or an instance with options such as solvers.OneSlack(cache=5).
+    tol : float
+        Wanted gap, in units of the task loss.
+    max_passes, max_seconds : float
+        Budgets; a pass is n oracle calls.
+    prior : (mean, scale) or None
+        1/2 (w - mean)' Sigma^-1 (w - mean) in place of 1/2 |w|^2: the mean a vector or a number, the scale
+        a number s, Sigma = s^2 I, a vector of these, or a matrix, Sigma itself. In a vector a scale may be
+        infinite: that weight is not regularised.
+    nonnegative : indices or mask over ``coef_``, or None
+        Weights that must not be negative.
+    warm_start : bool
+        Start the next fit from the multipliers of the last one (same examples; C may change).
+    n_jobs : int, None or concurrent.futures.Executor
+        Threads of the compiled models, or workers of an oracle written in Python. With more than one
+        the result is not reproducible to the bit; its certificate holds all the same.
+    random_state : int, RandomState or None
+    verbose : int
+        1: a progress line on stderr; 2: through the logger "maxmargin".
+
+    Attributes
+    ----------
+    coef_ : array, the weights
+    certificate_ : Certificate
+    history_ : dict of arrays
+    model_ : the fitted model; classes_ where it has classes
+    solver_ : name of the solver that was used
+    support_ : the multipliers, for ``certify`` and ``warm_start``
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        C: float = 1.0,
+        hinge: str = "max",
+        rescaling: str = "margin",
+        solver: Any = "auto",
+        tol: float = 1e-3,
+        max_passes: float = 1000,
+        max_seconds: float | None = None,
+        prior: Any = None,
+        nonnegative: Any = None,
+        warm_start: bool = False,
+        n_jobs: Any = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        self.model = model
+        self.C = C
+        self.hinge = hinge
+        self.rescaling = rescaling
+        self.solver = solver
+        self.tol = tol
+        self.max_passes = max_passes
+        self.max_seconds = max_seconds
+        self.prior = prior
+        self.nonnegative = nonnegative
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _formulation(self) -> Formulation:
+        return Formulation(self.hinge, self.rescaling)
+
+    def fit(
+        self,
+        X: Any,
+        Y: Any = None,
+        sample_weight: Any = None,
+        node_weight: Any = None,
+        callbacks: Sequence[Callback] = (),
+    ) -> StructuralSVM:
+        """Train.
+
+        Parameters
+        ----------
+        X, Y : sequences of examples and their outputs, as the model takes them; for solver="streaming" also
+            an iterable of chunks (X, Y) or (X, Y, sample_weight), with Y=None
+        sample_weight : array of shape (n,), one weight for each example
+        node_weight : list of arrays, a factor on the loss of each position (Chain)
+        callbacks : callbacks.Callback objects, told of every step; one may stop training
+        """
+        self._check_shared()
+        self._check_model()
+        X, Y = plain_sequence(X), plain_outputs(Y)
+        model = clone(self.model, safe=False)
+        if streams(self.solver, model, X, Y, node_weight):
+            return self._fit_stream(model, X, Y, sample_weight, callbacks)
+        X, Y = examples_of(X, Y)
+        with self._executor(model) as executor:
+            model.initialize(X, Y)
+            examples = bind_model(model, X, Y, node_weight, executor)
+            result = self._minimise(examples, sample_weight, callbacks=callbacks)
+        self._keep(result)
+        self.adopt(model, result.w)
+        self.weighted_nodes_ = node_weight is not None
+        return self
+
+    def _fit_stream(
+        self, model: Any, X: Any, Y: Any, sample_weight: Any, callbacks: Sequence[Callback]
+    ) -> StructuralSVM:
+        """Train on data that are read a part at a time."""
+        with self._executor(model) as executor:
+            settings = self._settings(callbacks)
+            problem = streamed_problem(model, X, Y, sample_weight, settings, self.C, executor)
+            warm = getattr(self, "support_", None) if self.warm_start else None
+            if warm is not None and (
+                isinstance(warm.outputs, list) or not problem.source.repeatable
+            ):
+                raise ValueError(
+                    "warm_start: a stream needs a compiled model and data that can be read again"
+                )
+            self.fingerprint_ = ""
+            result = self._train(problem, warm, callbacks=callbacks)
+        self._keep(result)
+        self.adopt(model, result.w)
+        self.weighted_nodes_ = False
+        return self
+
+    def partial_fit(
+        self, X: Any, Y: Any, classes: Any = None, sample_weight: Any = None
+    ) -> StructuralSVM:
+        """Train on one more chunk; the objective is that of all chunks so far, with weight C an example.
+
+        Examples that carry multipliers are kept, within the solver's ``cache_bytes``; the others go. See
+        docs/data.md for what ``certificate_`` then proves.
+
+        Parameters
+        ----------
+        classes : all labels, at the first call; else those of the first chunk are all
+        """
+        self._check_shared()
+        self._check_model()
+        X, Y = plain_sequence(X), plain_outputs(Y)
+        self._stream(lambda: clone(self.model, safe=False), X, Y, classes, sample_weight)
+        self.weighted_nodes_ = False
+        return self
+
+    def _check_model(self) -> None:
+        if isinstance(self.model, type):
+            raise TypeError(f"model: give an instance, {self.model.__name__}(), not the class")
+        if getattr(self.model, "hidden", False):
+            raise TypeError("model Latent has hidden parts: fit it with maxmargin.LatentSVM")
+        if not isinstance(self.model, Model):
+            check_protocol(self.model)
+
+    def weights(self) -> np.ndarray:
+        return self.coef_
+
+    @staticmethod
+    def params_of(model: Any) -> dict[str, Any]:
+        return {"model": model}
+
+    def adopt(self, model: Any, w: np.ndarray) -> None:
+        self.model_, self.coef_ = model, w
+        if hasattr(model, "classes_"):
+            self.classes_ = model.classes_
+
+    def _executor(self, model: Any) -> AbstractContextManager[Workers | None]:
+        """Workers for a model written in Python, closed at the end if they were opened here."""
+        return opened(None if isinstance(model, Model) else self.n_jobs)
+
+    def predict(self, X: Any, constraints: Any = None) -> Sequence[Any]:
+        """The best output of every example.
+
+        Parameters
+        ----------
+        constraints : list of ``models.constraints``, the same for all examples, or a list for each example
+            What the outputs must keep; for FactorGraph and MultiLabel.
+        """
+        check_is_fitted(self, "coef_")
+        with self._executor(self.model_) as executor:
+            examples: Any = bind_model(self.model_, plain_sequence(X), None, executor=executor)
+            if constraints is None:
+                return examples.predict(self.coef_, count_jobs(self.n_jobs))
+            if not hasattr(examples, "constrained"):
+                raise ValueError(
+                    f"constraints: model {type(self.model_).__name__} takes none; FactorGraph and "
+                    "MultiLabel do"
+                )
+            return examples.constrained(self.coef_, constraints)
+
+    def predict_k_best(self, X: Any, k: int) -> list[list[tuple[Any, float]]]:
+        """For every example the k best outputs with their scores, best first."""
+        check_is_fitted(self, "coef_")
+        if not hasattr(self.model_, "inference_k_best"):
+            raise ValueError(f"model {type(self.model_).__name__} has no inference_k_best")
+        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+            raise ValueError(f"k must be a whole number of at least 1, got {k!r}")
+        X = plain_sequence(X)
+        items = (X.tocsr()[i : i + 1] for i in range(X.shape[0])) if sp.issparse(X) else X
+        with lent(self.coef_, "inference_k_best") as w:
+            return [self.model_.inference_k_best(x, w, min(int(k), MOST_BEST)) for x in items]
+
+    def score(self, X: Any, Y: Any, sample_weight: Any = None) -> float:
+        """Share of correctly predicted nodes; a label that the model does not know is never correct.
+
+        A model may count otherwise (``agreement``): for trees the score is labelled bracket F1.
+        """
+        Y, outputs = self._outputs(X, Y)
+        weights = check_weights(sample_weight, len(Y))
+        counts = [self._agreement(i, y, p) for i, (y, p) in enumerate(zip(Y, outputs, strict=True))]
+        right, total = weights @ np.array(counts)
+        return float(right / total) if total else 1.0  # nothing to find, and nothing claimed
+
+    def loss(self, X: Any, Y: Any) -> float:
+        """Mean task loss of ``predict(X)``; of the whole sample where the loss is one of it."""
+        check_is_fitted(self, "coef_")
+        if getattr(self.model_, "joint", False):
+            return self.model_.bind(*examples_of(X, Y)).loss_at(self.coef_)
+        Y, outputs = self._outputs(X, Y)
+        for i, (y, output) in enumerate(zip(Y, outputs, strict=True)):
+            self._agreement(i, y, output)  # sizes that do not fit are told with their example
+        return float(np.mean([self.model_.loss(y, p) for y, p in zip(Y, outputs, strict=True)]))
+
+    def _outputs(self, X: Any, Y: Any) -> tuple[Any, Sequence[Any]]:
+        """The true outputs, and the predicted ones."""
+        X, Y = examples_of(X, Y)
+        return Y, self.predict(X)
+
+    def _agreement(self, i: int, y: Any, y_hat: Any) -> tuple[float, float]:
+        """How many nodes of two outputs agree, and how many there are, as the model counts them."""
+        if not isinstance(self.model_, Model):
+            return self._compared(i, y, y_hat)
+        try:
+            if is_masked(y) or (isinstance(y, list | tuple) and any(map(is_masked, y))):
+                raise ValueError("has masked entries")
+            return self._compared(i, y, y_hat)
+        except (TypeError, ValueError) as error:
+            told = isinstance(error, ValueError) and str(error).startswith("Y[")
+            raise ValueError(str(error) if told else f"Y[{i}]: {error}") from None
+
+    def _compared(self, i: int, y: Any, y_hat: Any) -> tuple[float, float]:
+        if hasattr(self.model_, "agreement"):
+            return self.model_.agreement(y, y_hat)
+        if getattr(self.model_, "flat", np.ndim(y_hat) == 0):
+            return float(y == y_hat), 1
+        if len(y) != len(y_hat):
+            raise ValueError(f"Y[{i}] has {len(y)} nodes, but {len(y_hat)} were predicted")
+        return float(sum(bool(np.all(a == b)) for a, b in zip(y, y_hat, strict=True))), len(y)
