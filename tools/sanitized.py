@@ -34,6 +34,7 @@ def build(kind: str) -> Path:
     site = ROOT / "build" / kind / "site"
     options = {
         "build-dir": str(ROOT / "build" / kind / "tree"),
+        "install.strip": "false",
         "cmake.define.MAXMARGIN_LEVELS": "baseline",
         "cmake.define.MAXMARGIN_SANITIZE": SANITIZERS[kind],
     }

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from maxmargin._core import core
 from maxmargin.data.synthetic import random_chains
 from maxmargin.problem import Problem
 from maxmargin.runtime.deadline import TimeUp, deadline
+from maxmargin.runtime.threads import Threads
 from maxmargin.solvers.dual_state import open_state
 from reference.python_chain import PythonMulticlass
 
@@ -158,3 +160,39 @@ def test_solvers_with_options_of_their_own_stop_as_well():
     for solver in (solvers.Gdmm(), solvers.Fasole(reduced="sweeps"), solvers.BCFW(averaging=True)):
         svm = mm.StructuralSVM(models.Chain(), solver=solver, max_seconds=1e-3, tol=1e-6)
         assert quietly(lambda s=svm: s.fit(X, Y)).certificate_.status == "time limit"
+
+
+class Interrupted(ThreadPoolExecutor):
+    """Ctrl-C comes while work is handed over, and leaves it in a state where it would wait for itself."""
+
+    asked = 0
+
+    def submit(self, *work):
+        self.asked += 1
+        if self.asked == 15:
+            raise KeyboardInterrupt
+        assert self.asked < 15, "asked again"
+        return super().submit(*work)
+
+
+@pytest.mark.parametrize("solver", ["auto", "one-slack"])
+def test_an_executor_that_was_interrupted_is_not_asked_again(solver, generator):
+    X, y = generator.normal(size=(60, 3)), np.arange(60) % 3
+    with Interrupted(2) as pool:
+        svm = mm.StructuralSVM(PythonMulticlass(1.0 - np.eye(3)), solver=solver, n_jobs=pool)
+        quietly(lambda: svm.fit(X, y))
+    assert svm.certificate_.status == "interrupted" and pool.asked == 15
+    assert svm.certificate_.primal == pytest.approx(mm.certify(svm, X, y).primal)
+
+
+def test_threads_answer_in_order_and_tell_errors():
+    threads = Threads(3)
+    try:
+        assert threads.map(lambda k: k * k, [(k,) for k in range(50)]) == [k * k for k in range(50)]
+        with pytest.raises(ZeroDivisionError):
+            threads.map(lambda k: 1 // k, [(1,), (0,), (2,)])
+        with pytest.raises(TimeUp), deadline(0.01):
+            threads.map(time.sleep, [(0.5,)])
+        assert threads.map(str, [(1,)]) == ["1"]
+    finally:
+        threads.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -191,7 +191,7 @@ class PythonExamples(PlaneExamples):
         X, Y = [self.X[i] for i in items], [self.Y[i] for i in items]
         margin = rescaling == "margin"
         ask = answer if margin else answer_slack
-        answers = map_chunks(self.executor, ask, self.model, X, Y, w)
+        answers = self._map(ask, X, Y, w)
         if len(answers) != len(items):
             raise OracleError(
                 f"the oracle answered {len(answers)} outputs for {len(items)} examples"
@@ -233,7 +233,16 @@ class PythonExamples(PlaneExamples):
     def inferred(self, blocks: Sequence[int], w: np.ndarray) -> list[Any]:
         """Predictions of some examples."""
         X = [self.X[i] for i in blocks]
-        return map_chunks(self.executor, predict, self.model, X, [None] * len(X), w)
+        return self._map(predict, X, [None] * len(X), w)
+
+    def _map(self, work: Callable, X: list, Y: list, w: np.ndarray) -> list[Any]:
+        """A method of the model over some examples, by the workers where there are any."""
+        try:
+            return map_chunks(self.executor, work, self.model, X, Y, w)
+        except KeyboardInterrupt:
+            # It may have closed a lock of the user's executor, which then waits for itself: do the rest here.
+            self.executor = None
+            raise
 
     def predict(self, w: np.ndarray, n_jobs: int) -> list[Any]:
         return self.inferred(range(self.n), w)
