@@ -179,7 +179,8 @@ class Interrupted(ThreadPoolExecutor):
 def test_an_executor_that_was_interrupted_is_not_asked_again(solver, generator):
     X, y = generator.normal(size=(60, 3)), np.arange(60) % 3
     with Interrupted(2) as pool:
-        svm = mm.StructuralSVM(PythonMulticlass(1.0 - np.eye(3)), solver=solver, n_jobs=pool)
+        model = PythonMulticlass(1.0 - np.eye(3))
+        svm = mm.StructuralSVM(model, solver=solver, n_jobs=pool, tol=1e-9)
         quietly(lambda: svm.fit(X, y))
     assert svm.certificate_.status == "interrupted" and pool.asked == 15
     assert svm.certificate_.primal == pytest.approx(mm.certify(svm, X, y).primal)
