@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 SOURCES := $(shell find cpp src -name '*.[ch]pp' -o -name '*.py' -path 'src/*' 2>/dev/null) pyproject.toml CMakeLists.txt
 JOBS   ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
 
-.PHONY: setup demo test lint format docs bench fuzz sanitize clean
+.PHONY: setup demo check test lint format docs bench fuzz sanitize clean
 setup: $(STAMP)
 
 $(VENV)/.tools: pyproject.toml
@@ -34,6 +34,10 @@ format: $(VENV)/.tools
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $$(find cpp -name '*.[ch]pp')
+
+# The inner loop: without what is slow.
+check: $(STAMP)
+	$(BIN)/python -m pytest -n $(JOBS) -m "not slow"
 
 test: $(STAMP) lint
 	$(BIN)/python -m pytest -n $(JOBS)

@@ -198,7 +198,7 @@ def test_hidden_parts_end_when_numbers_overflow(generator):
 
 def test_the_scale_of_a_kernel_that_overflows_is_refused(generator):
     X, y = rows(generator, scale=1e-157)
-    with refusal("gamma='scale'", "variance", "scale them"):
+    with refusal("gamma='scale'", "variance of X", "scale the features"):
         mm.StructuralSVM(models.Kernel(models.Binary())).fit(X, y)
 
 

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 
 def unmasked(data: Any, name: str) -> Any:
@@ -80,6 +81,16 @@ def check_choice(name: str, value: Any, allowed: Any) -> None:
     """Refuse what is not one of some names."""
     if not isinstance(value, str) or value not in allowed:
         raise ValueError(f"{name} must be one of {list(allowed)}, got {value!r}")
+
+
+def generator_of(random_state: Any) -> np.random.RandomState:
+    """The generator of scikit-learn's random_state."""
+    try:
+        return check_random_state(unmasked(random_state, "random_state"))
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"random_state must be None, a RandomState or a whole number from 0 to 2^32 - 1; {error}"
+        ) from None
 
 
 def count_of(data: Any, name: str) -> int:

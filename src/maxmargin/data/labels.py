@@ -151,11 +151,12 @@ class LabelSet:
         if isinstance(classes, CodedLabels | CodedSequences):
             classes = classes.used()
         classes = unmasked(classes, name)
+        single = isinstance(classes, str | bytes) or getattr(classes, "shape", None) == ()
+        if single or not isinstance(classes, Iterable):
+            raise ValueError(f"{name} must be a sequence of labels, got {classes!r}")
         if plain(classes):
-            self.classes = np.unique(classes)  # type: ignore[call-overload,arg-type]
+            self.classes = np.unique(classes)  # type: ignore[call-overload]
         else:
-            if isinstance(classes, str | bytes) or not isinstance(classes, Iterable):
-                raise ValueError(f"{name} must be a sequence of labels, got {classes!r}")
             try:
                 distinct = list(dict.fromkeys(classes))
             except TypeError as error:

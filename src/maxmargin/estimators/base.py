@@ -14,11 +14,10 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from maxmargin.callbacks import Callback, LogProgress, ProgressLine
-from maxmargin.data.arrays import check_flag, is_number, unmasked
+from maxmargin.data.arrays import check_flag, generator_of, is_number, unmasked
 from maxmargin.data.labels import CodedLabels, CodedSequences, plain
 from maxmargin.data.memory import check_columns
 from maxmargin.data.tree_shards import MappedTrees
@@ -85,12 +84,7 @@ def check_positive(name: str, value: Any, none: bool = False) -> None:
 
 def seed_of(random_state: Any) -> int:
     """A seed from scikit-learn's random_state."""
-    try:
-        return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"random_state must be None, a RandomState or a whole number from 0 to 2^32 - 1; {error}"
-        ) from None
+    return int(generator_of(random_state).randint(np.iinfo(np.int32).max))
 
 
 def plain_sequence(data: Any) -> Any:

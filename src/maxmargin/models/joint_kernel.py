@@ -19,9 +19,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 
-from maxmargin.data.arrays import check_choice
+from maxmargin.data.arrays import check_choice, generator_of
 from maxmargin.models.kernel import CHOICES, check_whole
 from maxmargin.models.kernel_function import KernelFunction, check_kernel, choose_basis
 
@@ -89,7 +88,7 @@ class JointKernel(BaseEstimator):
         self.kernel_ = KernelFunction(PairKernel(self.model.joint_kernel))
         pool = as_pairs(pairs)
         check_kernel(self.kernel_, pool)
-        rng = check_random_state(self.random_state)
+        rng = generator_of(self.random_state)
         self.basis_ = choose_basis(self.kernel_, pool, self.rank or len(pairs), self.basis, rng)
         self.size_joint_feature = len(self.basis_.factor)
 

@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils import check_random_state
 
-from maxmargin.data.arrays import check_choice, is_number
+from maxmargin.data.arrays import check_choice, generator_of, is_number
 from maxmargin.data.memory import matrix_rows
 from maxmargin.io.fields import (
     MOST,
@@ -113,12 +112,12 @@ class Kernel(Model):
         self.kernel_ = KernelFunction(self.kernel, gamma, self.degree, self.coef0, constant)
         check_kernel(self.kernel_, rows)
         self.centres_, self.basis_ = rows, None
+        rng = generator_of(self.random_state)
         if self.rank is not None:
             if self.rank > rows.shape[0]:
                 raise ValueError(
                     f"rank must be at most the number of rows, {rows.shape[0]}, got {self.rank}"
                 )
-            rng = check_random_state(self.random_state)
             self.basis_ = choose_basis(self.kernel_, rows, self.rank, self.basis, rng)
             self.centres_ = self.basis_.rows
         self._measure()

@@ -141,7 +141,7 @@ def resolve_gamma(gamma: Any, rows: Any) -> float:
         found = 1.0 / (d * variance) if variance > 0 else 1.0
         if not (np.isfinite(variance) and np.isfinite(found)):
             raise ValueError(
-                f"gamma='scale': the variance of the features is {variance:.3g}; scale them, or give a number"
+                f"gamma='scale': the variance of X is {variance:.3g}; scale the features, or give a number"
             )
         return found
     if not is_number(gamma) or gamma <= 0:

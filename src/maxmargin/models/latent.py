@@ -196,4 +196,6 @@ def count_parts(parts: Any, classes: np.ndarray) -> list[int]:
         whole = isinstance(count, int | np.integer) and not isinstance(count, bool)
         if not whole or count < 1:
             raise ValueError(f"Latent: parts must be whole numbers of at least 1, got {count!r}")
+    if sum(counts) > MOST_PARTS:
+        raise ValueError(f"Latent: parts must be at most {MOST_PARTS} in all, got {sum(counts)}")
     return [int(count) for count in counts]
