@@ -108,7 +108,7 @@ def damaged_value(rng: Generator, value: Any, others: Any = ()) -> Any:
     elif kind == 3 and isinstance(old, list) and old:
         holder[key] = old * int(rng.integers(2, 4)) if rng.random() < 0.5 else old[:-1]
     elif kind == 4 and isinstance(old, int | float):
-        holder[key] = pick(rng, [old + 1, old - 1, -old, old % 7 + 0.5, bool(old), hex(old)])
+        holder[key] = pick(rng, [old + 1, old - 1, -old, old % 7 + 0.5, bool(old), "7"])
     elif kind == 5 and isinstance(holder, dict):
         holder[pick(rng, ["extra", "kind", "classes", str(key) + " "])] = pick(rng, JUNK)
     else:
