@@ -23,12 +23,12 @@ struct Costs {
   }
   const double* row(int right) const { return values.data() + static_cast<size_t>(right) * labels; }
 
-  // out[k] += scale cost[right, k]
+  // out[k] += scale cost[right, k]; where out is padded to `size`, the padding may change.
   template <class Real>
-  void add(int right, Real scale, Real* out) const {
+  void add(int right, Real scale, Real* out, int size) const {
     if (uniform()) {
       const Real own = out[right], more = scale * static_cast<Real>(values[right]);
-      for (int k = 0; k < labels; ++k) out[k] += more;
+      for (int k = 0; k < size; ++k) out[k] += more;
       out[right] = own;
     } else {
       for (int k = 0; k < labels; ++k) out[k] += scale * static_cast<Real>(row(right)[k]);

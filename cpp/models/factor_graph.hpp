@@ -151,7 +151,7 @@ class FactorGraph {
     const NodeType& type = data_.node_types[g.type[v]];
     const int64_t row = data_.node_row[data_.node_first[block] + v];
     for (int k = 0; k < type.labels(); ++k) out[k] = column_score(type.bank, row, type.column[k], W);
-    type.cost.add(truth_of(block, v), node_weight(block, v), out);
+    type.cost.add(truth_of(block, v), node_weight(block, v), out, type.labels());
   }
   // Scores of all pairs of labels of one link, row-major by its end a.
   void link_scores(int64_t block, int l, const double* W, double* out) const {
@@ -355,7 +355,7 @@ class FactorGraph {
         const int32_t column = type.column[k];
         out[k] = column < 0 ? 0 : s.row_scores[column];
       }
-      if (scale != 0) type.cost.add(graph.truth_of(s.block, v), scale, out);
+      if (scale != 0) type.cost.add(graph.truth_of(s.block, v), scale, out, type.labels());
     }
   };
   void bank_scores(int number, int64_t row, const double* W, Scratch& s) const {

@@ -77,7 +77,7 @@ class Multiclass {
     s.block = block;
     for (auto& x : s.scores) x = 0;
     data_.features->add_scores(block, W, stride_, s.scores.data());
-    if (augmented) data_.cost.add(data_.truth[block], loss_scale, s.scores.data());
+    if (augmented) data_.cost.add(data_.truth[block], loss_scale, s.scores.data(), stride_);
   }
   void open_where_different(int64_t block, const Real* W, Scratch& s, const Label*, int) const {
     open(block, W, s, true, 1);
