@@ -102,8 +102,8 @@ class Run:
         """The certified gap may be small enough; or all that the argmax finds is, and more would not help."""
         if reached(self.gap, goal) and self.problem.bounded:
             self.status = Status.SOLVED
-        elif self.problem.summed:
-            return  # what was seen of a sum says nothing of the rest
+        elif self.problem.summed or self.status is Status.NUMERICAL:
+            return  # what was seen says nothing of the rest of a sum, or of what overflowed
         elif reached(gap_between(self.seen, self.dual, self.problem.total), goal):
             self.status = Status.INEXACT
 

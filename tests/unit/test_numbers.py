@@ -23,6 +23,7 @@ from maxmargin.problem import (
 )
 from maxmargin.problem.certificate import Bounds
 from maxmargin.result import Status
+from maxmargin.train import Run
 
 NOT_FINITE = (np.nan, np.inf, -np.inf)
 FLAT = [name for name in solvers.SOLVERS if name not in ("gdmm", "sdcd")]
@@ -208,3 +209,14 @@ def test_features_whose_squares_overflow_are_refused(generator, layout):
     X[3, 1] = -1e151
     with refusal(r"X\[3\]|row 3", "above 1e150"):
         mm.StructuralSVM(models.Binary()).fit(layout(X), y)
+
+
+def test_what_a_search_saw_does_not_hide_a_ceiling_that_overflowed(generator):
+    X, y = rows(generator)
+    model = models.Binary()
+    model.initialize(X, y)
+    problem = Problem(model.bind(X, y), C=1.0)
+    run = Run(problem, solvers.SDA(), 0.1, 0.1, 10.0, 10.0, seen=-2.0, dual=-1.0)
+    run.status = Status.NUMERICAL  # the ceilings gave an infinite primal
+    run.settle(0.1)
+    assert run.status is Status.NUMERICAL
