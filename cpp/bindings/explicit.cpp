@@ -54,7 +54,7 @@ static nb::class_<S, Kind> bind_planes(nb::module_& m, const char* name) {
 }
 
 void bind_explicit(nb::module_& m) {
-  // Where a - b is not zero, its values there, and whether they are finite; b is sparse.
+  // Where a - b is not zero, its values there, and whether they are finite and at most 1e150; b is sparse.
   m.def("difference", [](Array1<double> a, Array1<int32_t> index, Array1<double> value) {
     std::vector<int32_t> where;
     std::vector<double> what;
@@ -64,7 +64,7 @@ void bind_explicit(nb::module_& m) {
       double d = a.data()[k];
       if (next < index.size() && static_cast<size_t>(index.data()[next]) == k) d -= value.data()[next++];
       if (d == 0) continue;
-      finite += d * 0;
+      finite += d * 1e158 * 0;  // NaN above 1e150, too: its square would be infinite
       where.push_back(static_cast<int32_t>(k));
       what.push_back(d);
     }

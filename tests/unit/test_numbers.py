@@ -24,6 +24,7 @@ from maxmargin.problem import (
 from maxmargin.problem.certificate import Bounds
 from maxmargin.result import Status
 from maxmargin.train import Run
+from reference.python_chain import PythonMulticlass
 
 NOT_FINITE = (np.nan, np.inf, -np.inf)
 FLAT = [name for name in solvers.SOLVERS if name not in ("gdmm", "sdcd")]
@@ -220,3 +221,9 @@ def test_what_a_search_saw_does_not_hide_a_ceiling_that_overflowed(generator):
     run.status = Status.NUMERICAL  # the ceilings gave an infinite primal
     run.settle(0.1)
     assert run.status is Status.NUMERICAL
+
+
+def test_own_features_whose_squares_overflow_are_refused(generator):
+    X, y = rows(generator, scale=1e200)
+    with refusal("joint_feature of example", "above 1e150", kinds=(mm.OracleError,)):
+        mm.StructuralSVM(PythonMulticlass(1.0 - np.eye(2))).fit(X, (y == y[0]).astype(int))

@@ -133,7 +133,9 @@ class PythonExamples(PlaneExamples):
             raise OracleError(f"loss of example {i} is {loss}: it must be finite and not negative")
         index, value, finite = core.difference(self.features(i, y), *self.truth(i))
         if not finite:
-            raise OracleError(f"joint_feature of example {i} contains NaN or infinity")
+            raise OracleError(
+                f"joint_feature of example {i} contains NaN, infinity or a number above 1e150"
+            )
         return loss, (index, value)
 
     def plane(self, i: int, y: Any, rescaling: str) -> tuple[float, Vector]:
