@@ -147,7 +147,7 @@ def multipliers_of_trees(case: Case, support: Any, totals: list[np.ndarray]) -> 
     examples, place = model.bind(case.X, case.Y), 0
     for i, a in zip(support.blocks, support.multipliers, strict=True):
         size = 3 * (2 * len(case.X[i]) - 1)
-        tree = examples.decode(i, support.outputs[place : place + size])
+        tree = examples.tree(i, support.outputs[place : place + size])
         totals[i][case.blocks[i].outputs.index(tree)] += a
         place += size
     assert place == len(support.outputs)

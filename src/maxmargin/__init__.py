@@ -17,8 +17,8 @@ from maxmargin.estimators import (
     StructuralSVM,
 )
 from maxmargin.io.model_file import ModelFileError
-from maxmargin.models.base import OracleError
-from maxmargin.models.check import check_model
+from maxmargin.models.check_model import check_model
+from maxmargin.models.checks import OracleError
 from maxmargin.persistence import load
 from maxmargin.problem import Certificate, Problem
 from maxmargin.train import train

@@ -16,8 +16,8 @@ from maxmargin.data.labels import LabelSet
 from maxmargin.data.mapped import Mapped
 from maxmargin.data.source import Chunks, Stored, is_stream
 from maxmargin.data.store import Store, kind_of
-from maxmargin.models.base import Examples
 from maxmargin.models.chain import Chain
+from maxmargin.models.examples import Examples
 from maxmargin.models.flat import FlatModel
 from maxmargin.models.python import bind_model
 from maxmargin.problem import Certificate, Formulation, PastProblem, Support

@@ -151,20 +151,20 @@ def test_cached_answers_are_the_best_of_what_is_kept(python, rescaling, generato
     case = chain_case(generator, n=6, lengths=(2, 4), n_classes=3).replace(rescaling=rescaling)
     model, X = as_python(case) if python else (built_in(case), case.X)
     model.initialize(X, case.Y)
-    examples = bind_model(model, X, case.Y)
-    cache = examples.cache(3, rescaling)
+    examples = bind_model(model, X, case.Y).under(Formulation("max", rescaling))
+    cache = examples.cache(3)
     ring: list[list] = [[] for _ in case.Y]
 
     def planes(outputs):
         """Offset and vector of each output, by the examples' own sums."""
         return [
-            examples.combine(np.array([i]), np.ones(1), part, rescaling)
+            examples.combine(np.array([i]), np.ones(1), part)
             for i, part in enumerate(parts_of(examples, outputs, case))
         ]
 
     for _ in range(30):
         w = generator.normal(size=model.size_joint_feature)
-        outputs = examples.worst_outputs(w, 1, rescaling)[1]
+        outputs = examples.worst(w)[1]
         cache.add(outputs)
         for kept, plane in zip(ring, planes(outputs), strict=True):
             refresh(kept, plane, 3)

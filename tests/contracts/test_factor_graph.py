@@ -71,7 +71,7 @@ def test_the_argmax_is_that_of_brute_force(generator, shape, kind):
                 found = as_key(model.loss_augmented_inference(x, y, w))
                 value = case.truth.joint_feature(row, found) @ w + case.truth.loss(y, found)
                 examples = model.bind([x], [y])
-                slack, ceiling = examples.slack_bounds(w, 1)
+                slack, ceiling = examples.slacks(w)
                 xi = best - case.truth.joint_feature(row, y) @ w
                 assert value <= best + 1e-9
                 assert ceiling[0] >= xi - 1e-6
@@ -86,7 +86,7 @@ def test_the_argmax_is_that_of_brute_force(generator, shape, kind):
 def test_edges_between_the_same_nodes_add_up(generator):
     case = doubled(graph_case(generator, shape="tree", sizes=(4, 2)))
     model, rows = prepared(case)
-    assert model.bind(case.X, case.Y).is_exact("margin")  # a double edge is no cycle
+    assert model.bind(case.X, case.Y).exact  # a double edge is no cycle
     w = generator.normal(size=model.size_joint_feature)
     for x, row in zip(case.X, rows, strict=True):
         found = as_key(model.inference(x, w))
@@ -134,7 +134,7 @@ def test_node_weights(generator):
     w = generator.normal(size=model.size_joint_feature)
     blocks = truths.enumerate_blocks(case.truth, case.X, case.Y, weights)
     expected = [max(b.offsets + b.vectors @ w) for b in blocks]
-    np.testing.assert_allclose(examples.slacks(w, 1), expected, atol=1e-9)
+    np.testing.assert_allclose(examples.slacks(w)[0], expected, atol=1e-9)
     svm = mm.StructuralSVM(built_in(case)).fit(case.X, case.Y, node_weight=weights)
     assert svm.certificate_.converged
 
@@ -189,8 +189,8 @@ def test_an_inexact_argmax_is_told(generator):
     model.initialize(X, [[0, 1, 2, 0, 1]])
     w = np.array([0.0, 0.0, 0.0, -1.0])
     examples = model.bind(X, [[0, 1, 2, 0, 1]])
-    slack, ceiling = examples.slack_bounds(w, 1)
-    assert not examples.is_exact("margin") and examples.is_bounded("margin")
+    slack, ceiling = examples.slacks(w)
+    assert not examples.exact and examples.bounded
     assert ceiling[0] > slack[0] + 0.1
     svm = mm.StructuralSVM(model, C=100.0, tol=1e-6, nonnegative=None)
     with pytest.warns(ConvergenceWarning, match="not converged"):
@@ -271,13 +271,13 @@ def test_several_types_of_nodes(generator):
     for x, y in zip(X, Y, strict=True):
         assert model.joint_feature(x, y) @ w == pytest.approx(typed_score(parts, x, y), abs=1e-9)
         examples = model.bind([x], [y])
-        _, ceiling = examples.slack_bounds(w, 1)
+        _, ceiling = examples.slacks(w)
         scores = {u: typed_score(parts, x, u) + model.loss(y, u) for u in labellings(x[3])}
         xi = max(scores.values()) - typed_score(parts, x, y)
         assert ceiling[0] >= xi - 1e-9
         exact = clone(model).set_params(inference="milp")
         exact.initialize(X, Y)
-        assert exact.bind([x], [y]).slacks(w, 1)[0] == pytest.approx(xi, abs=1e-6)
+        assert exact.bind([x], [y]).slacks(w)[0] == pytest.approx(xi, abs=1e-6)
     svm = mm.StructuralSVM(models.FactorGraph(), C=10.0, tol=1e-3).fit(X, Y)
     assert svm.certificate_.converged
     assert [len(y) for y in svm.predict(X)] == [len(y) for y in Y]

@@ -22,6 +22,7 @@ from maxmargin import models
 from maxmargin.data.spans import bracket_f1
 from maxmargin.data.synthetic import random_treebank
 from maxmargin.data.trees import Tree, as_tree
+from maxmargin.formulation import Formulation
 from maxmargin.models.lexicon import UNKNOWN, Lexicon, signatures
 from maxmargin.models.rules import derive
 from reference import enumerate as truths
@@ -88,7 +89,7 @@ def test_loss_augmented_inference_is_brute_force(case, generator, scale):
     model, truth = prepared(case), case.truth
     examples = model.bind(case.X, case.Y)
     w = scale * generator.normal(size=model.size_joint_feature)
-    slacks = examples.slacks(w, 1)
+    slacks = examples.slacks(w)[0]
     for i, (x, y) in enumerate(zip(case.X, case.Y, strict=True)):
         values = truths.augmented_scores(truth, x, y, w)
         own = truth.joint_feature(x, y) @ w
@@ -184,11 +185,11 @@ def test_slack_rescaling_of_zero_one(seed, solver):
 
 def test_slack_rescaling_of_spans_is_searched_and_bounded(seed, generator):
     case = make_case("grammar-spans", seed).replace(rescaling="slack")
-    examples = prepared(case).bind(case.X, case.Y)
+    examples = prepared(case).bind(case.X, case.Y).under(Formulation(rescaling="slack"))
     for scale in (0.1, 1.0, 5.0):
         w = scale * generator.normal(size=examples.dimension)
         best = np.array([np.max(block.offsets + block.vectors @ w) for block in case.blocks])
-        found, ceilings = examples.slack_bounds(w, 1, "slack")
+        found, ceilings = examples.slacks(w)
         assert (found <= best + 1e-9 * (1 + best)).all()
         assert (best <= ceilings + 1e-9 * (1 + best)).all()
     svm = quietly(lambda: fit(case, relative=1e-3))

@@ -73,8 +73,8 @@ def assert_same_argmax(draw, generator, sizes, repeats, monkeypatch):
         w = weights_of(draw, model, generator)
         full, large = (bound(model, X, Y, limit, monkeypatch) for limit in (NEVER, ALWAYS))
         assert large.core.many and not full.core.many
-        slacks, outputs = large.worst_outputs(w, 1)
-        np.testing.assert_allclose(slacks, full.slacks(w, 1), rtol=1e-12, atol=1e-10)
+        slacks, outputs = large.worst(w)
+        np.testing.assert_allclose(slacks, full.slacks(w)[0], rtol=1e-12, atol=1e-10)
         offsets, vectors = large.combine(np.arange(4), np.ones(4), outputs)
         assert offsets + w @ vectors == pytest.approx(slacks.sum(), abs=1e-9)
         for x, y, z in zip(X, large.predict(w, 2), full.predict(w, 1), strict=True):
@@ -93,7 +93,7 @@ def test_argmax_of_many_labels_is_that_of_all_outputs(data, monkeypatch):
     model.initialize(X, Y)
     truth = ChainTruth(range(K), d, **options)
     w = weights_of(data.draw, model, generator)
-    slacks = bound(model, X, Y, ALWAYS, monkeypatch).slacks(w, 1)
+    slacks = bound(model, X, Y, ALWAYS, monkeypatch).slacks(w)[0]
     for x, y, slack in zip(X, Y, slacks, strict=True):
         own = w @ truth.joint_feature(x, y)
         scores = [

@@ -10,6 +10,7 @@ from sklearn.metrics import f1_score, fbeta_score, roc_auc_score
 import maxmargin as mm
 from helpers import refusal
 from maxmargin import losses, models
+from maxmargin.formulation import Formulation
 from reference.dense_qp import solve
 from reference.multivariate import labelling_block, order_block, rescaled
 
@@ -57,7 +58,7 @@ def bound(X, y, loss):
 def assert_worst(examples, block, w, rescaling):
     """The oracle's plane has the best value of all, and is one of the planes of its loss."""
     expected = float(np.max(block.offsets + block.vectors @ w))
-    slack, [(offset, (index, value))] = examples.worst_outputs(w, 1, rescaling)
+    slack, [(offset, (index, value))] = examples.under(Formulation("max", rescaling)).worst(w)
     assert slack[0] == pytest.approx(expected, rel=1e-9, abs=1e-9)
     vector = np.zeros(len(w))
     vector[index] = value
@@ -140,7 +141,8 @@ def test_csr_and_dense_and_threads_are_the_same(generator, name, dtype):
         for form in (X, sparse.csr_matrix(X), X.astype(np.float64)):
             model = models.Binary(loss, bias=1.0)
             model.initialize(form, y)
-            found += [model.bind(form, y).worst_outputs(w, n, rescaling)[0][0] for n in (1, 3)]
+            wanted = Formulation("max", rescaling)
+            found += [model.bind(form, y).under(wanted).worst(w, n)[0][0] for n in (1, 3)]
         np.testing.assert_allclose(found, found[0], rtol=1e-12)
 
 
@@ -152,7 +154,9 @@ def test_a_large_sample_with_few_positives_needs_no_table_of_pairs(generator):
     for loss in ("f1", "roc-area", losses.PrecisionAt(0.01)):
         examples = bound(X, y, loss)
         for rescaling in RESCALINGS:
-            slack, [(offset, _)] = examples.worst_outputs(np.array([2.0, 1.0]), 1, rescaling)
+            slack, [(offset, _)] = examples.under(Formulation("max", rescaling)).worst(
+                np.array([2.0, 1.0])
+            )
             assert slack[0] >= 0 and 0 <= offset <= 1
 
 
@@ -171,12 +175,12 @@ def test_half_of_the_sample_positive(generator, scale):
                 loss = 1 - 2 * a / (a + b + 30)
                 m = (down[:b].sum() - up[: 30 - a].sum()) / n
                 best = max(best, loss + m if rescaling == "margin" else loss * (1 + m))
-        slack = bound(X, y, "f1").slacks(np.ones(1), 1, rescaling)
+        slack = bound(X, y, "f1").under(Formulation("max", rescaling)).slacks(np.ones(1))[0]
         assert slack[0] == pytest.approx(best, rel=1e-9)
         d = np.sort((down[:, None] - up[None, :]).ravel())[::-1]
         q, m = np.arange(901) / 900, np.concatenate([[0.0], np.cumsum(d)]) / 900
         best = np.max(q + m if rescaling == "margin" else q * (1 + m))
-        slack = bound(X, y, "roc-area").slacks(np.ones(1), 1, rescaling)
+        slack = bound(X, y, "roc-area").under(Formulation("max", rescaling)).slacks(np.ones(1))[0]
         assert slack[0] == pytest.approx(best, rel=1e-9)
 
 
@@ -216,7 +220,10 @@ def test_slack_is_no_less_than_the_loss_of_the_prediction(generator):
         examples = bound(X, y, loss)
         for rescaling in RESCALINGS:
             w = 3 * generator.normal(size=3)
-            assert examples.slacks(w, 1, rescaling)[0] >= examples.loss_at(w) - 1e-12
+            assert (
+                examples.under(Formulation("max", rescaling)).slacks(w)[0]
+                >= examples.loss_at(w) - 1e-12
+            )
 
 
 def test_the_protocol_on_a_whole_sample(generator):

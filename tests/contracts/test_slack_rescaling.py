@@ -18,10 +18,13 @@ from helpers import (
     loss_units,
     quietly,
 )
+from maxmargin.formulation import Formulation
 from maxmargin.models.python import bind_model
 from maxmargin.models.search import search_slack
 from reference.problems import binary_case, chain_case, multiclass_case
 from reference.python_chain import PythonChain, PythonMulticlass
+
+SLACK = Formulation(rescaling="slack")
 
 
 def slack_case(kind, generator):
@@ -69,11 +72,11 @@ def test_oracle_equals_brute_force(kind, scale, generator):
     case = slack_case(kind, generator)
     model = built_in(case)
     model.initialize(case.X, case.Y)
-    examples = model.bind(case.X, case.Y)
+    examples = model.bind(case.X, case.Y).under(SLACK)
     for _ in range(10):
         w = scale * generator.normal(size=model.size_joint_feature)
         expected = [np.max(block.offsets + block.vectors @ w) for block in case.blocks]
-        np.testing.assert_allclose(examples.slacks(w, 1, "slack"), expected, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(examples.slacks(w)[0], expected, rtol=1e-9, atol=1e-12)
 
 
 def searched_case(generator):
@@ -89,14 +92,14 @@ def test_search_is_between_brute_force_and_its_ceiling(scale, python, generator)
     case = searched_case(generator)
     model, X = as_python(case) if python else (built_in(case), case.X)
     model.initialize(X, case.Y)
-    examples = bind_model(model, X, case.Y)
-    assert not examples.is_exact("slack")
-    assert examples.is_bounded("slack")
+    examples = bind_model(model, X, case.Y).under(SLACK)
+    assert not examples.exact
+    assert examples.bounded
     hits = trials = 0
     for _ in range(20):
         w = scale * generator.normal(size=model.size_joint_feature)
         best = np.array([np.max(block.offsets + block.vectors @ w) for block in case.blocks])
-        found, ceilings = examples.slack_bounds(w, 1, "slack")
+        found, ceilings = examples.slacks(w)
         assert (found <= best + 1e-9 * (1 + best)).all()
         assert (best <= ceilings + 1e-9 * (1 + best)).all()
         hits += int(np.isclose(found, best, rtol=1e-9, atol=1e-12).sum())
@@ -110,10 +113,13 @@ def test_compiled_search_equals_the_one_in_python(generator):
     compiled.initialize(case.X, case.Y)
     python, X = as_python(case)
     python.initialize(X, case.Y)
-    pair = [bind_model(compiled, case.X, case.Y), bind_model(python, X, case.Y)]
+    pair = [
+        bind_model(compiled, case.X, case.Y).under(SLACK),
+        bind_model(python, X, case.Y).under(SLACK),
+    ]
     for scale in (0.1, 1.0, 5.0):
         w = scale * generator.normal(size=compiled.size_joint_feature)
-        ours, theirs = (examples.slack_bounds(w, 1, "slack") for examples in pair)
+        ours, theirs = (examples.slacks(w) for examples in pair)
         np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-10)
 
 

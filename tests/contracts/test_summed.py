@@ -11,6 +11,7 @@ from sklearn.model_selection import GridSearchCV
 import maxmargin as mm
 from helpers import built_in, multipliers_of, quietly, refusal
 from maxmargin import models, solvers
+from maxmargin.formulation import Formulation
 from reference.box_qp import solve_summed, summed_primal
 from reference.dense_qp import dual_objective
 from reference.problems import (
@@ -214,7 +215,7 @@ def test_sums_of_chains_are_listed_or_bracketed(seed, rescaling, scale):
     ).replace(rescaling=rescaling)
     model = built_in(case)
     model.initialize(case.X, case.Y)
-    exact = model.bind(case.X, case.Y).exactly(rescaling)
+    exact = model.bind(case.X, case.Y).under(Formulation("sum", rescaling)).answers
     for _ in range(3):
         w = scale * generator.normal(size=model.size_joint_feature)
         truth = brute_force(case, w)
@@ -238,8 +239,8 @@ def test_more_labellings_than_a_double_counts(seed):
     Y = [generator.integers(8, size=400), generator.integers(8, size=3)]
     model = models.Chain(classes=range(8))
     model.initialize(X, Y)
-    examples = model.bind(X, Y)
-    floors, ceilings = examples.sums(np.zeros(examples.dimension), 1)
+    examples = model.bind(X, Y).under(Formulation("sum"))
+    floors, ceilings = examples.slacks(np.zeros(examples.dimension))
     assert np.isinf(ceilings[0])
     assert 0 < floors[0] < np.inf
     # sum over y of the number of mistakes = T K^T (1 - 1/K)

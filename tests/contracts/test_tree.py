@@ -11,6 +11,7 @@ from sklearn.base import clone
 import maxmargin as mm
 from helpers import EXACT, assert_optimal, assert_truthful, built_in, fit, quietly, refusal
 from maxmargin import models
+from maxmargin.formulation import Formulation
 from maxmargin.models.tree import spanning_tree
 from reference import enumerate as truths
 from reference.problems import PARTS, fresh, make_case, parts_case
@@ -55,7 +56,7 @@ def test_inference_is_brute_force(case, generator, spring):
     if spring is not None:
         w[-4 * len(truth.edges) :].reshape(-1, 4)[:, [1, 3]] = spring
     examples = model.bind(case.X, case.Y)
-    slacks = examples.slacks(w, 2)
+    slacks = examples.slacks(w, 2)[0]
     predicted = examples.predict(w, 2)
     for i, (x, y) in enumerate(zip(truth.examples(case.X), case.Y, strict=True)):
         best = truths.scores(truth, x, w).max()
@@ -124,11 +125,11 @@ def test_every_solver_reaches_the_optimum(seed, solver):
 
 def test_slack_rescaling_is_searched_and_bounded(seed, generator):
     case = parts_case(fresh(seed, 5)).replace(rescaling="slack")
-    examples = prepared(case).bind(case.X, case.Y)
+    examples = prepared(case).bind(case.X, case.Y).under(Formulation(rescaling="slack"))
     for scale in (0.1, 1.0, 5.0):
         w = scale * generator.normal(size=examples.dimension)
         best = np.array([np.max(block.offsets + block.vectors @ w) for block in case.blocks])
-        found, ceilings = examples.slack_bounds(w, 1, "slack")
+        found, ceilings = examples.slacks(w)
         assert (found <= best + 1e-9 * (1 + best)).all()
         assert (best <= ceilings + 1e-9 * (1 + best)).all()
     svm = quietly(lambda: fit(case, relative=1e-3, max_passes=500))

@@ -35,7 +35,7 @@ def test_command_line_tells_file_line_and_rule(tmp_path):
     run = subprocess.run(command, capture_output=True, text=True)
     assert run.returncode == 1
     assert run.stdout.startswith(f"{package / 'problem' / 'plane.py'}:3: problem must not import")
-    assert "it may import data, models" in run.stdout
+    assert "it may import data, formulation, models" in run.stdout
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def test_an_argmin_is_refused(generator, n_classes):
 
 @pytest.mark.parametrize("solver", EVERY)
 def test_the_slacks_are_held_against_inference_at_the_end(case, solver, monkeypatch):
-    monkeypatch.setattr(PythonExamples, "try_argmax", lambda self, rescaling: 0)
+    monkeypatch.setattr(PythonExamples, "try_argmax", lambda self: 0)
     svm = mm.StructuralSVM(Truth(3), solver=EVERY[solver](), max_passes=3)
     with refusal("example [0-5]", "loss_augmented_inference", kinds=mm.OracleError):
         quietly(lambda: svm.fit(case.X, case.Y))

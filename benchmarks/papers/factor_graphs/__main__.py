@@ -154,7 +154,7 @@ def measure(task: Task, repeats: int) -> Row:
     svm = mm.StructuralSVM(task.model, C=1 / (task.lam * n), tol=task.tol, max_seconds=300)
     timed = best_of(repeats, lambda: svm.set_params(random_state=0).fit(*task.train))
     fitted = timed.result
-    found, ceilings = fitted.model_.bind(*task.train).slack_bounds(fitted.coef_, 1)
+    found, ceilings = fitted.model_.bind(*task.train).slacks(fitted.coef_)
     certificate = fitted.certificate_
     return {
         "task": task.name,

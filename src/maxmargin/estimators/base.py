@@ -31,7 +31,8 @@ from maxmargin.incremental import (
     streaming_of,
     support_of,
 )
-from maxmargin.models.base import Examples, check_lengths
+from maxmargin.models.checks import check_lengths
+from maxmargin.models.examples import Examples
 from maxmargin.models.python import bind_model
 from maxmargin.problem import Formulation, Problem, Support, make_regularizer
 from maxmargin.problem.problem import check_weight_of_risk, check_weights
@@ -212,10 +213,9 @@ class SolverMixin:
     ) -> Result:
         """Train on examples, from the last fit where a warm start is asked for."""
         me: Any = self
-        formulation = self._formulation()
         problem = self.problem_of(examples, sample_weight, count_jobs(me.n_jobs))
         warm = getattr(self, "support_", None) if me.warm_start else None
-        fingerprint = problem.examples.fingerprint(formulation.rescaling)
+        fingerprint = problem.examples.fingerprint()
         if warm is not None and fingerprint != self.fingerprint_:
             raise ValueError(
                 "warm_start: planes kept as vectors (models in Python, losses of the whole sample) need "
@@ -279,7 +279,7 @@ class SolverMixin:
             past, check_weight_of_risk(me.C), model, chunk, self._settings()
         )
         self._keep(result)
-        self.fingerprint_ = examples.fingerprint(self._formulation().rescaling)
+        self.fingerprint_ = examples.fingerprint()
         self.memory_, self.support_ = past, support_of(past.memory)
         self.adopt(model, result.w)
         if result.certificate.gap > me.tol:

@@ -19,8 +19,8 @@ from maxmargin.estimators.base import (
     polish_of,
     score_of,
 )
-from maxmargin.models.base import Examples
 from maxmargin.models.binary import Binary
+from maxmargin.models.examples import Examples
 from maxmargin.models.flat import FlatModel
 from maxmargin.models.multiclass import Multiclass
 from maxmargin.problem import Formulation

@@ -17,7 +17,7 @@ from maxmargin.estimators.base import (
     polish_of,
     score_of,
 )
-from maxmargin.models.base import Examples
+from maxmargin.models.examples import Examples
 from maxmargin.models.groups import GroupExamples, Groups, Regression, RowModel, numbers
 from maxmargin.problem.problem import check_weights
 

@@ -35,7 +35,8 @@ from maxmargin.estimators.base import (
     seed_of,
 )
 from maxmargin.estimators.structural import StructuralSVM
-from maxmargin.models.base import Examples, check_lengths
+from maxmargin.models.checks import check_lengths
+from maxmargin.models.examples import Examples
 from maxmargin.models.latent import Latent
 from maxmargin.models.planes import PlaneExamples
 from maxmargin.problem import Certificate, Problem, Support, gap_between, reached

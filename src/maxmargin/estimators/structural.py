@@ -24,8 +24,8 @@ from maxmargin.incremental import (
     streamed_problem,
     streams,
 )
-from maxmargin.models.base import Model, check_protocol
-from maxmargin.models.guard import lent
+from maxmargin.models.checks import lent
+from maxmargin.models.protocol import Model, check_protocol
 from maxmargin.models.python import bind_model
 from maxmargin.problem import Formulation
 from maxmargin.problem.problem import check_weights
@@ -40,7 +40,7 @@ class StructuralSVM(SolverMixin, BaseEstimator):
 
     Parameters
     ----------
-    model : a model of ``maxmargin.models``, or any object with the protocol of ``models.base``
+    model : a model of ``maxmargin.models``, or any object with the protocol of ``models.protocol``
     C : float
         Weight of the risk. The papers' lambda form is C = 1 / (lambda n).
     hinge, rescaling : str

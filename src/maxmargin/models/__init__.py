@@ -1,7 +1,6 @@
 """What can be predicted: joint features, loss, argmax and loss-augmented argmax."""
 
 from maxmargin.models.bags import Bags
-from maxmargin.models.base import Model
 from maxmargin.models.binary import Binary
 from maxmargin.models.chain import Chain
 from maxmargin.models.factor_graph import FactorGraph
@@ -11,6 +10,7 @@ from maxmargin.models.kernel import Kernel
 from maxmargin.models.latent import Latent
 from maxmargin.models.multiclass import Multiclass
 from maxmargin.models.multilabel import MultiLabel
+from maxmargin.models.protocol import Model
 from maxmargin.models.tree import Tree
 
 __all__ = [

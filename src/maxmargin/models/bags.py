@@ -22,7 +22,7 @@ from maxmargin.data.arrays import check_choice
 from maxmargin.data.labels import LabelSet
 from maxmargin.data.memory import FeatureRows, feature_rows
 from maxmargin.io.fields import MOST_FEATURES, FieldError, bias_of, choice, count
-from maxmargin.models.base import check_bias, check_lengths
+from maxmargin.models.checks import check_bias, check_lengths
 from maxmargin.models.groups import GroupExamples
 from maxmargin.models.latent import Latent
 
@@ -44,7 +44,7 @@ class BagExamples(GroupExamples):
         first = np.concatenate([[0], np.cumsum([len(group) for group in groups])])
         super().__init__(rows, first, np.concatenate(groups), signs, np.ones(len(signs)))
 
-    def predict(self, w: np.ndarray, n_jobs: int) -> Any:
+    def predict(self, w: np.ndarray, n_jobs: int = 1) -> Any:
         """The class and the best candidate of every bag."""
         return best_candidates(self.rows, w, n_jobs)
 

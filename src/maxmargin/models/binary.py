@@ -28,9 +28,11 @@ from maxmargin.losses import (
     saved_costs,
     saved_sample_loss,
 )
-from maxmargin.models.base import Examples, Written, no_cost
+from maxmargin.models.checks import no_cost
+from maxmargin.models.examples import Examples, ExplicitConstraints
 from maxmargin.models.flat import FlatExamples, FlatModel
 from maxmargin.models.multivariate import MultivariateExamples
+from maxmargin.models.protocol import as_weights
 
 
 class BinaryExamples(FlatExamples):
@@ -40,16 +42,16 @@ class BinaryExamples(FlatExamples):
         self.codes, self.mistakes = codes, np.array([cost[0, 1], cost[1, 0]])
         super().__init__(rows, labels, core.BinaryData(rows.core.rows, codes, self.mistakes))
 
-    def written(self) -> Written:
+    def explicit(self) -> ExplicitConstraints:
         """Groups of one: x = y_i x_i, l = cost[y_i]."""
         everything, margins = np.arange(self.n + 1), self.mistakes[self.codes]
         data = core.GroupsData(
             self.rows.core.rows, everything, everything[:-1], 2.0 * self.codes - 1.0, margins
         )
-        return Written(data, truth=self.codes)
+        return ExplicitConstraints(data, truth=self.codes)
 
     def scores(self, w: np.ndarray) -> np.ndarray:
-        """<w, Psi(x_i, y)> of both labels, one row an example."""
+        """<w, Psi(x_i, y)> of both labels, one row per example."""
         return np.outer(self.rows.core.rows.scores(w, 1), [-0.5, 0.5])
 
 
@@ -133,13 +135,13 @@ class Binary(FlatModel):
         """The label of the better score; for a loss of the whole sample the best labelling of x (n, d)."""
         if not self.joint:
             return super().inference(x, w)
-        return self._whole(x, None).labelling(np.ascontiguousarray(w, dtype=np.float64))
+        return self._whole(x, None).labelling(as_weights(w))
 
     def loss_augmented_inference(self, x: Any, y: Any, w: np.ndarray) -> Any:
         """argmax_y' Delta(y, y') + <w, Psi(x, y')>."""
         if not self.joint:
             return super().loss_augmented_inference(x, y, w)
-        return self._whole(x, y).worst(np.ascontiguousarray(w, dtype=np.float64))
+        return self._whole(x, y).worst_labelling(as_weights(w))
 
     def inference_k_best(self, x: Any, w: np.ndarray, k: int) -> list[tuple[Any, float]]:
         """The k best labels of one example with their scores, best first."""

@@ -35,16 +35,11 @@ from maxmargin.io.fields import (
     texts,
 )
 from maxmargin.losses import Hamming, cost_of, mistake_costs, saved_costs, sequence_loss
-from maxmargin.models.base import (
-    CompiledExamples,
-    Model,
-    check_bias,
-    check_classes,
-    check_lengths,
-    no_cost,
-)
+from maxmargin.models.checks import check_bias, check_classes, check_lengths, no_cost
+from maxmargin.models.examples import CompiledExamples
+from maxmargin.models.protocol import Model, as_weights
 
-MOST_LABELS = 65_535  # a kept labelling has at most two bytes a position
+MOST_LABELS = 65_535  # a kept labelling has at most two bytes per position
 # Above this the argmax follows the transitions that are not zero; below, all K^2 of them are as fast.
 MANY_LABELS = 256
 MOST_KEPT = 2**28  # labels of the k best labellings of a sequence
@@ -53,7 +48,7 @@ MOST_KEPT = 2**28  # labels of the k best labellings of a sequence
 class ChainExamples(CompiledExamples):
     """Sequences in the core."""
 
-    sums_bounded = True
+    brackets_sums = True
 
     def __init__(self, rows: FeatureRows, labels: LabelSet, data: Any):
         self.rows, self.labels = rows, labels
@@ -65,18 +60,10 @@ class ChainExamples(CompiledExamples):
     def table_bytes(self) -> int:
         return int(table_bytes(np.diff(self.rows.offsets)).sum())
 
-    def split(self, codes: np.ndarray) -> list[np.ndarray]:
-        """Labels of each sequence from the codes of all rows."""
+    def decode(self, codes: np.ndarray) -> list[np.ndarray]:
         labels = self.labels.decode(codes)
         bounds = self.rows.offsets.tolist()
         return [labels[a:b] for a, b in pairwise(bounds)]
-
-    def predict(self, w: np.ndarray, n_jobs: int) -> list[np.ndarray]:
-        return self.split(self.ask.predict(w, n_jobs))
-
-    def worst(self, w: np.ndarray) -> list[np.ndarray]:
-        """Loss-augmented argmax of every sequence."""
-        return self.split(self.ask.slacks(w, 1, True)[1])
 
     def best_k(self, w: np.ndarray, i: int, k: int) -> list[tuple[np.ndarray, float]]:
         """The k best labellings of sequence i with their scores."""
@@ -233,13 +220,9 @@ class Chain(Model):
         costs = np.where(true < 0, 1.0, cost_of(self.cost_, true, other))
         return float(self._node_weight(None, lengths) @ costs)
 
-    def loss_augmented_inference(self, x: Any, y: Any, w: np.ndarray) -> np.ndarray:
-        """argmax_y' Delta(y, y') + <w, Psi(x, y')>."""
-        return self.bind([x], [y]).worst(np.ascontiguousarray(w, dtype=np.float64))[0]
-
     def inference_k_best(self, x: Any, w: np.ndarray, k: int) -> list[tuple[np.ndarray, float]]:
         """The k best labellings with their scores, best first."""
-        return self.bind([x]).best_k(np.ascontiguousarray(w, dtype=np.float64), 0, k)
+        return self.bind([x]).best_k(as_weights(w), 0, k)
 
     def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
         """Named parts of w: unary (K, d), bias (K,), transitions (K, K), start (K,), end (K,)."""

@@ -40,7 +40,7 @@ from maxmargin.io.fields import (
     short,
 )
 from maxmargin.losses import Hamming, cost_of, mistake_costs, saved_costs, sequence_loss
-from maxmargin.models.base import Model, check_bias, check_classes, check_lengths, no_cost
+from maxmargin.models.checks import check_bias, check_classes, check_lengths, no_cost
 from maxmargin.models.constraints import Graph, of_each
 from maxmargin.models.factors import METHODS, Factors, GraphExamples
 from maxmargin.models.graph_factors import FactorBuilder, by_type, where_nodes
@@ -52,6 +52,7 @@ from maxmargin.models.graph_input import (
     type_names,
     width_of,
 )
+from maxmargin.models.protocol import Model
 from maxmargin.models.saved_graph import saved_method, saved_pairs, saved_types
 
 KINDS = ("full", "symmetric", "diagonal", "potts")
@@ -123,17 +124,17 @@ class FactorGraphExamples(GraphExamples):
 
     def __init__(self, model: FactorGraph, factors: Factors, items: list[Item]):
         self.model, self.items = model, items
-        super().__init__(factors, model.inference_method, model.iterations, self.labels_of)
+        super().__init__(factors, model.inference_method, model.iterations)
 
-    def labels_of(self, i: int, found: np.ndarray) -> np.ndarray:
+    def output(self, i: int, codes: np.ndarray) -> np.ndarray:
         """The labels of the nodes of example i."""
         sets = self.model.label_sets_
         if len(sets) == 1:
-            return sets[0].decode(found)
+            return sets[0].decode(codes)
         types = self.factors.shapes[self.factors.shape[i]].node_types
-        labels = np.empty(len(found), dtype=object)
+        labels = np.empty(len(codes), dtype=object)
         for t, own in enumerate(sets):
-            labels[types == t] = own.decode(found[types == t]).astype(object)
+            labels[types == t] = own.decode(codes[types == t]).astype(object)
         return labels
 
     def constrained(self, w: np.ndarray, constraints: Any) -> list[np.ndarray]:
@@ -323,10 +324,6 @@ class FactorGraph(GraphModel):
                 "costs; give the types labels of their own"
             )
         return costs.pop()
-
-    def loss_augmented_inference(self, x: Any, y: Any, w: np.ndarray) -> np.ndarray:
-        """argmax_y' Delta(y, y') + <w, Psi(x, y')>."""
-        return self.bind([x], [y]).worst(np.ascontiguousarray(w, dtype=np.float64))[0]
 
     def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
         """Named parts of w: unary (K, d), bias (K,), pairwise (K, K') or (P,), each by d_e with features.

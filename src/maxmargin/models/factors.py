@@ -12,8 +12,8 @@ banks one after the other, each ravelled column by column.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ import scipy.sparse as sp
 from maxmargin._core import core
 from maxmargin.data.memory import FeatureRows
 from maxmargin.losses import cost_of
-from maxmargin.models.base import CompiledExamples
+from maxmargin.models.examples import CompiledExamples
 from maxmargin.models.marginals import Marginals
 from maxmargin.models.milp import Linear, solve_milp
 
@@ -175,19 +175,10 @@ def codes(values: Any) -> np.ndarray:
 
 
 class GraphExamples(CompiledExamples):
-    """Factor graphs in the core.
+    """Factor graphs in the core."""
 
-    ``decode(i, codes)`` gives the output of example i as the user knows it.
-    """
-
-    def __init__(
-        self,
-        factors: Factors,
-        inference: str,
-        iterations: int,
-        decode: Callable[[int, np.ndarray], Any],
-    ):
-        self.factors, self.decode, self.iterations = factors, decode, int(iterations)
+    def __init__(self, factors: Factors, inference: str, iterations: int):
+        self.factors, self.iterations = factors, int(iterations)
         self._relaxation: Any = None  # for the linear relaxation
         self.offsets = factors.node_offsets
         data = factors.compiled()
@@ -198,15 +189,15 @@ class GraphExamples(CompiledExamples):
 
     def _check_inference(self, inference: str, data: Any) -> None:
         """Refuse a method that some graph does not fit, naming the example."""
-        fine = np.ones(len(self.factors.shapes), dtype=bool)
+        fits = np.ones(len(self.factors.shapes), dtype=bool)
         if inference == "tree":
-            fine, lack = data.forests().astype(bool), "has cycles"
+            fits, lack = data.forests().astype(bool), "has cycles"
         elif inference == "cut":
             two = np.array([len(t.columns) == 2 for t in self.factors.node_types])
-            fine = np.array([two[s.node_types].all() for s in self.factors.shapes])
+            fits = np.array([two[s.node_types].all() for s in self.factors.shapes])
             lack = "has nodes of more than two labels"
-        if not fine.all():
-            i = int(np.argmin(fine[self.factors.shape]))
+        if not fits.all():
+            i = int(np.argmin(fits[self.factors.shape]))
             raise ValueError(f"inference={inference!r}: the graph of X[{i}] {lack}")
 
     def output_sizes(self, blocks: np.ndarray) -> np.ndarray:
@@ -217,15 +208,17 @@ class GraphExamples(CompiledExamples):
         """Whether the linear relaxation of some example is more than the example."""
         return not bool(self.core.forests().all())
 
-    def combine(self, blocks, multipliers, outputs, rescaling="margin", n_jobs=1):
+    def combine(
+        self, blocks: np.ndarray, multipliers: np.ndarray, outputs: Any, n_jobs: int = 1
+    ) -> tuple[float, np.ndarray]:
         if not isinstance(outputs, Marginals):
-            return super().combine(blocks, multipliers, outputs, rescaling, n_jobs)
+            return super().combine(blocks, multipliers, outputs, n_jobs)
         factors = np.bincount(blocks, multipliers, minlength=self.n)
         return core.marginal_sum(self.core, factors, *outputs.arrays)
 
-    def relaxed_bounds(self, w: np.ndarray, n_jobs: int) -> tuple[np.ndarray, np.ndarray]:
+    def relaxed_slacks(self, w: np.ndarray, n_jobs: int) -> tuple[np.ndarray, np.ndarray]:
         if not self.relaxed:
-            return self.slack_bounds(w, n_jobs)
+            return self.slacks(w, n_jobs)
         if self._relaxation is None:
             data = self.factors.compiled()
             # Roof duality is exact; the ceilings of message passing are above the relaxation's optimum.
@@ -235,13 +228,13 @@ class GraphExamples(CompiledExamples):
             self._relaxation = data.exact("margin")
         return self._relaxation.slack_bounds(w, n_jobs)
 
-    def split(self, found: np.ndarray) -> list[Any]:
-        """Outputs of all examples from the codes of all nodes."""
-        ends = self.offsets.tolist()
-        return [self.decode(i, found[ends[i] : ends[i + 1]]) for i in range(self.n)]
+    def output(self, i: int, codes: np.ndarray) -> Any:
+        """The output of example i from the codes of its nodes."""
+        raise NotImplementedError
 
-    def predict(self, w: np.ndarray, n_jobs: int) -> list[Any]:
-        return self.split(self.ask.predict(w, n_jobs))
+    def decode(self, codes: np.ndarray) -> Any:
+        bounds = pairwise(self.offsets.tolist())
+        return [self.output(i, codes[a:b]) for i, (a, b) in enumerate(bounds)]
 
     def predict_under(self, w: np.ndarray, i: int, constraints: list[Linear]) -> Any:
         """The best output of example i that keeps linear constraints on its labels."""
@@ -250,8 +243,4 @@ class GraphExamples(CompiledExamples):
             labels, _ = solve_milp(counts, unary, links, tables, constraints)
         except ValueError as error:
             raise ValueError(f"X[{i}]: {error}") from None
-        return self.decode(i, labels)
-
-    def worst(self, w: np.ndarray) -> list[Any]:
-        """Loss-augmented argmax of every example."""
-        return self.split(self.ask.slacks(w, 1, True)[1])
+        return self.output(i, labels)

@@ -10,31 +10,22 @@ import scipy.sparse as sp
 from maxmargin.data.labels import LabelSet
 from maxmargin.data.mapped import MappedRows
 from maxmargin.data.memory import FeatureRows, feature_rows, shape_of
-from maxmargin.models.base import (
-    CompiledExamples,
-    Model,
-    check_bias,
-    check_classes,
-    check_lengths,
-)
+from maxmargin.models.checks import check_bias, check_classes, check_lengths
+from maxmargin.models.examples import CompiledExamples
+from maxmargin.models.protocol import Model, as_weights
 
 
 class FlatExamples(CompiledExamples):
     """Rows with a label each, in the core."""
 
     enumerates = True
-    sums_exact = sums_bounded = True
 
     def __init__(self, rows: FeatureRows, labels: LabelSet, data: Any):
         self.rows, self.labels = rows, labels
         self.take(data)
 
-    def predict(self, w: np.ndarray, n_jobs: int) -> np.ndarray:
-        return self.labels.decode(self.ask.predict(w, n_jobs))
-
-    def worst(self, w: np.ndarray) -> np.ndarray:
-        """Loss-augmented argmax of every example."""
-        return self.labels.decode(self.ask.slacks(w, 1, True)[1])
+    def decode(self, codes: np.ndarray) -> np.ndarray:
+        return self.labels.decode(codes)
 
 
 class FlatModel(Model):
@@ -96,18 +87,11 @@ class FlatModel(Model):
         row = x.toarray().ravel() if sp.issparse(x) else np.asarray(x, dtype=np.float64).ravel()
         return row if self.bias is None else np.append(row, self.bias)
 
-    def inference(self, x: Any, w: np.ndarray) -> Any:
-        """The label with the best score."""
-        return self.bind(self._row(x)).predict(np.ascontiguousarray(w, dtype=np.float64), 1)[0]
-
-    def loss_augmented_inference(self, x: Any, y: Any, w: np.ndarray) -> Any:
-        """argmax_y' Delta(y, y') + <w, Psi(x, y')>."""
-        examples: Any = self.bind(self._row(x), [y])
-        return examples.worst(np.ascontiguousarray(w, dtype=np.float64))[0]
+    def bind_one(self, x: Any, Y: Any = None) -> Any:
+        return self.bind(self._row(x), Y)
 
     def inference_k_best(self, x: Any, w: np.ndarray, k: int) -> list[tuple[Any, float]]:
         """The k best labels with their scores, best first."""
-        examples: Any = self.bind(self._row(x))
-        scores = examples.scores(np.ascontiguousarray(w, dtype=np.float64))[0]
+        scores = self.bind_one(x).scores(as_weights(w))[0]
         order = np.argsort(-scores, kind="stable")[:k]
         return [(self.classes_[j], float(scores[j])) for j in order]

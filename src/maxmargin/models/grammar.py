@@ -23,8 +23,10 @@ from maxmargin._core import core
 from maxmargin.data.spans import matches, shown
 from maxmargin.data.trees import Tree, as_tree
 from maxmargin.io.fields import FieldError, count, field_of, table, texts
-from maxmargin.models.base import CompiledExamples, Model, check_lengths
+from maxmargin.models.checks import check_lengths
+from maxmargin.models.examples import CompiledExamples
 from maxmargin.models.lexicon import UNKNOWN, Lexicon
+from maxmargin.models.protocol import Model, as_weights
 from maxmargin.models.rules import Rules, check_tree, derive
 
 LOSSES = ("spans", "zero-one")
@@ -55,19 +57,19 @@ class GrammarExamples(CompiledExamples):
     def output_sizes(self, blocks: np.ndarray) -> np.ndarray:
         return np.diff(self.first)[blocks]
 
-    def decode(self, i: int, codes: np.ndarray) -> Tree:
+    def tree(self, i: int, codes: np.ndarray) -> Tree:
         """The tree of sentence i from the numbers of its derivation."""
         return self.model.rule_table_.decode(codes.tolist(), self.sentences[i])
 
-    def predict(self, w: np.ndarray, n_jobs: int) -> list[Tree]:
-        codes = self.ask.predict(w, n_jobs)
+    def predict(self, w: np.ndarray, n_jobs: int = 1) -> list[Tree]:
+        codes = self.answers.predict(w, n_jobs)
         trees, lost = [], []
         for i in range(self.n):
             own = codes[self.first[i] : self.first[i + 1]]
             if own[1] < 0:
                 lost.append(i)
             trees.append(
-                self.model.flat_tree(self.sentences[i], w) if own[1] < 0 else self.decode(i, own)
+                self.model.flat_tree(self.sentences[i], w) if own[1] < 0 else self.tree(i, own)
             )
         if lost:
             named = ", ".join(map(str, lost[:10])) + (", ..." if len(lost) > 10 else "")
@@ -79,19 +81,15 @@ class GrammarExamples(CompiledExamples):
             )
         return trees
 
-    def worst(self, w: np.ndarray) -> list[Tree]:
-        """Loss-augmented argmax of every sentence."""
-        codes = self.ask.slacks(w, 1, True)[1]
-        return [self.decode(i, codes[a:b]) for i, a, b in self._parts()]
-
-    def _parts(self) -> Iterator[tuple[int, int, int]]:
-        return zip(range(self.n), self.first[:-1].tolist(), self.first[1:].tolist(), strict=True)
+    def decode(self, codes: np.ndarray) -> list[Tree]:
+        bounds = pairwise(self.first.tolist())
+        return [self.tree(i, codes[a:b]) for i, (a, b) in enumerate(bounds)]
 
     def best_k(self, w: np.ndarray, i: int, k: int) -> list[tuple[Tree, float]]:
         """The k best trees of sentence i with their scores; none if it has no parse."""
         codes, scores = self.core.best_k(w, i, k)
         trees = codes.reshape(len(scores), int(self.first[i + 1] - self.first[i]))
-        return [(self.decode(i, y), float(s)) for y, s in zip(trees, scores, strict=True)]
+        return [(self.tree(i, y), float(s)) for y, s in zip(trees, scores, strict=True)]
 
 
 class Grammar(Model):
@@ -227,13 +225,9 @@ class Grammar(Model):
         matched, true, found = matches(y, y_hat)
         return 2.0 * matched, float(true + found)
 
-    def loss_augmented_inference(self, x: Any, y: Any, w: np.ndarray) -> Tree:
-        """argmax_y' Delta(y, y') + <w, Psi(x, y')>."""
-        return self.bind([x], [y]).worst(np.ascontiguousarray(w, dtype=np.float64))[0]
-
     def inference_k_best(self, x: Any, w: np.ndarray, k: int) -> list[tuple[Tree, float]]:
         """The k best trees with their scores, best first; an empty list if there is no parse."""
-        return self.bind([x]).best_k(np.ascontiguousarray(w, dtype=np.float64), 0, k)
+        return self.bind([x]).best_k(as_weights(w), 0, k)
 
     def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
         """Named parts of w: ``binary``, ``unary`` and ``lexical``, in the order of ``rules_``."""

@@ -17,7 +17,9 @@ from maxmargin._core import core
 from maxmargin.data.arrays import array_of, floats, is_number
 from maxmargin.data.memory import FeatureRows, feature_rows, shape_of
 from maxmargin.io.fields import MOST_FEATURES, FieldError, bias_of, count, number
-from maxmargin.models.base import CompiledExamples, Model, Written, check_bias, check_lengths
+from maxmargin.models.checks import check_bias, check_lengths
+from maxmargin.models.examples import CompiledExamples, ExplicitConstraints
+from maxmargin.models.protocol import Model
 
 
 class GroupExamples(CompiledExamples):
@@ -36,17 +38,18 @@ class GroupExamples(CompiledExamples):
         self.rows, self.sizes = rows, np.diff(first)
         self.take(core.GroupsData(rows.core.rows, first, row, factor, margins))
 
-    def check_rescaling(self, rescaling: str) -> None:
-        if rescaling != "margin":
+    def rebind(self) -> None:
+        if self.formulation.rescaling != "margin":
             raise ValueError(
-                f"rescaling={rescaling!r}: constraints with margins have no slack rescaling; "
-                "use sample_weight, or multiply rows and margins"
+                f"rescaling={self.formulation.rescaling!r}: constraints with margins have no slack "
+                "rescaling; use sample_weight, or multiply rows and margins"
             )
+        super().rebind()
 
-    def written(self) -> Written:
-        return Written(self.core)
+    def explicit(self) -> ExplicitConstraints:
+        return ExplicitConstraints(self.core)
 
-    def predict(self, w: np.ndarray, n_jobs: int) -> np.ndarray:
+    def predict(self, w: np.ndarray, n_jobs: int = 1) -> np.ndarray:
         """<w, x> of every row."""
         return self.rows.core.rows.scores(w, n_jobs)
 

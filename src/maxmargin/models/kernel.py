@@ -33,9 +33,10 @@ from maxmargin.io.fields import (
     short,
     table,
 )
-from maxmargin.models.base import Examples, Model, check_lengths
 from maxmargin.models.binary import Binary
 from maxmargin.models.chain import Chain
+from maxmargin.models.checks import check_lengths
+from maxmargin.models.examples import Examples
 from maxmargin.models.kernel_examples import KernelExamples
 from maxmargin.models.kernel_function import (
     KERNELS,
@@ -46,6 +47,7 @@ from maxmargin.models.kernel_function import (
     resolve_gamma,
 )
 from maxmargin.models.multiclass import Multiclass
+from maxmargin.models.protocol import Model
 
 BASES = {kind.__name__: kind for kind in (Binary, Multiclass, Chain)}
 CHOICES = ("greedy", "random")

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from maxmargin._core import core
 from maxmargin.data.memory import FeatureRows, matrix_rows
-from maxmargin.models.base import Examples
+from maxmargin.models.examples import Examples
 from maxmargin.models.kernel_function import KernelFunction, indefinite, spans
 
 CALL = 300_000  # multiplications that cost as much as calling a kernel function
@@ -74,7 +74,6 @@ class KernelExamples(Examples):
         self.plain = outer.bind_rows(units, Y, node_weight)
         self.n, self.dimension = self.plain.n, model.size_joint_feature
         self.enumerates = self.plain.enumerates
-        self.sums_exact, self.sums_bounded = self.plain.sums_exact, self.plain.sums_bounded
         self.gram: GramRows | None = None
         if Y is not None and same_rows(rows, model.centres_):
             self.rows = model.centres_  # one copy is enough
@@ -84,8 +83,11 @@ class KernelExamples(Examples):
             self.core = self.bound.core
         self._last: tuple[np.ndarray, np.ndarray] | None = None
 
+    def rebind(self) -> None:
+        self.plain = self.plain.under(self.formulation)
+
     def values(self, w: np.ndarray) -> np.ndarray:
-        """w on these rows: U, class-major, then the weights that are under no kernel."""
+        """w on these rows: U, class-major, then the weights that no kernel is over."""
         if self._last is not None and np.array_equal(self._last[0], w):
             return self._last[1]
         if self.gram is None:
@@ -114,13 +116,31 @@ class KernelExamples(Examples):
         centres, kernel = self.model.centres_, self.model.kernel_
         return np.concatenate([kernel.products(centres, centres, coefficients).ravel(), rest])
 
-    def check_rescaling(self, rescaling: str) -> None:
-        self.plain.check_rescaling(rescaling)
+    @property
+    def argmax_exact(self) -> bool:
+        return self.plain.argmax_exact
 
-    def sums(
-        self, w: np.ndarray, n_jobs: int, rescaling: str = "margin"
-    ) -> tuple[np.ndarray, np.ndarray]:
-        return self.plain.sums(self.values(w), n_jobs, rescaling)
+    @property
+    def exact(self) -> bool:
+        return self.plain.exact
+
+    @property
+    def bounded(self) -> bool:
+        return self.plain.bounded
+
+    def slacks(self, w: np.ndarray, n_jobs: int = 1) -> tuple[np.ndarray, np.ndarray]:
+        return self.plain.slacks(self.values(w), n_jobs)
+
+    def worst(self, w: np.ndarray, n_jobs: int = 1) -> tuple[np.ndarray, Any]:
+        return self.plain.worst(self.values(w), n_jobs)
+
+    def combine(
+        self, blocks: np.ndarray, multipliers: np.ndarray, outputs: Any, n_jobs: int = 1
+    ) -> tuple[float, np.ndarray]:
+        return self.plain.combine(blocks, multipliers, outputs, n_jobs)
+
+    def cache(self, capacity: int) -> KernelCache:
+        return KernelCache(self, self.plain.cache(capacity))
 
     def output_sizes(self, blocks: np.ndarray) -> np.ndarray:
         return self.plain.output_sizes(blocks)
@@ -129,28 +149,6 @@ class KernelExamples(Examples):
         """Whether outputs that were kept before hold this model's labels only."""
         return self.plain.knows(outputs, blocks)
 
-    def is_exact(self, rescaling: str) -> bool:
-        return self.plain.is_exact(rescaling)
-
-    def is_bounded(self, rescaling: str) -> bool:
-        return self.plain.is_bounded(rescaling)
-
-    def slack_bounds(
-        self, w: np.ndarray, n_jobs: int, rescaling: str = "margin"
-    ) -> tuple[np.ndarray, np.ndarray]:
-        return self.plain.slack_bounds(self.values(w), n_jobs, rescaling)
-
-    def cache(self, capacity: int, rescaling: str = "margin") -> KernelCache:
-        return KernelCache(self, self.plain.cache(capacity, rescaling))
-
-    def slacks(self, w: np.ndarray, n_jobs: int, rescaling: str = "margin") -> np.ndarray:
-        return self.plain.slacks(self.values(w), n_jobs, rescaling)
-
-    def worst_outputs(
-        self, w: np.ndarray, n_jobs: int, rescaling: str = "margin"
-    ) -> tuple[np.ndarray, Any]:
-        return self.plain.worst_outputs(self.values(w), n_jobs, rescaling)
-
     def check_dual(self) -> None:
         if self.gram is None:
             raise ValueError(
@@ -158,10 +156,7 @@ class KernelExamples(Examples):
                 "training rows; certify on those, or use mm.objective, score or loss for other data"
             )
 
-    def combine(self, blocks, multipliers, outputs, rescaling="margin", n_jobs=1):
-        return self.plain.combine(blocks, multipliers, outputs, rescaling, n_jobs)
-
-    def predict(self, w: np.ndarray, n_jobs: int) -> Any:
+    def predict(self, w: np.ndarray, n_jobs: int = 1) -> Any:
         return self.plain.predict(self.values(w), n_jobs)
 
 

@@ -23,9 +23,10 @@ from sklearn.cluster import KMeans
 from maxmargin.data.arrays import check_choice
 from maxmargin.io.fields import FieldError, choice, is_whole, list_of
 from maxmargin.losses import Costs, cost_of
-from maxmargin.models.base import Examples, Model, check_protocol
-from maxmargin.models.guard import lent
+from maxmargin.models.checks import lent
+from maxmargin.models.examples import Examples
 from maxmargin.models.multiclass import Multiclass
+from maxmargin.models.protocol import Model, as_weights, check_protocol
 from maxmargin.models.python import bind_model
 
 STARTS = ("k-means", "random")
@@ -126,7 +127,7 @@ class Latent(Model):
                 return [self.inner_.complete(x, y, w) for x, y in pairs]
         codes: Any = self.base_.encode(Y)
         examples: Any = self.inner_.bind(X)
-        scores = examples.scores(np.ascontiguousarray(w, dtype=np.float64))
+        scores = examples.scores(as_weights(w))
         return np.where(self.owner_ == codes[:, None], scores, -np.inf).argmax(axis=1).tolist()
 
     def over(self, X: Any, outputs: Any = None, executor: Any = None) -> Examples:

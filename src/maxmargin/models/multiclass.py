@@ -16,10 +16,11 @@ from maxmargin.data.labels import LabelSet
 from maxmargin.data.memory import FeatureRows
 from maxmargin.io.fields import MOST_FEATURES, bias_of, costs_of, count
 from maxmargin.losses import Costs, ZeroOne, cost_of, flat_loss, mistake_costs, saved_costs
-from maxmargin.models.base import Written, check_classes, no_cost
+from maxmargin.models.checks import check_classes, no_cost
+from maxmargin.models.examples import ExplicitConstraints
 from maxmargin.models.flat import FlatExamples, FlatModel
 
-MOST_WRITTEN = 2**27  # multipliers: above, those of kept outputs alone are stored
+MOST_EXPLICIT = 2**27  # multipliers: above, those of kept outputs alone are stored
 
 
 class MulticlassExamples(FlatExamples):
@@ -28,15 +29,15 @@ class MulticlassExamples(FlatExamples):
     def __init__(self, rows: FeatureRows, labels: LabelSet, codes: np.ndarray, cost: np.ndarray):
         data = core.MulticlassData(rows.core.rows, len(labels), codes, cost.ravel())
         super().__init__(rows, labels, data)
-        self.dearest = float(cost.max())
+        self.largest_cost = float(cost.max())
 
-    def written(self) -> Written | None:
-        if self.n * len(self.labels) > MOST_WRITTEN:
+    def explicit(self) -> ExplicitConstraints | None:
+        if self.n * len(self.labels) > MOST_EXPLICIT:
             return None
-        return Written(self.core, self.dearest)
+        return ExplicitConstraints(self.core, self.largest_cost)
 
     def scores(self, w: np.ndarray) -> np.ndarray:
-        """<w_k, x_i>, one row an example."""
+        """<w_k, x_i>, one row per example."""
         return self.core.scores(w).reshape(self.n, len(self.labels))
 
 

@@ -22,7 +22,7 @@ from maxmargin.data.labels import LabelSet, plain
 from maxmargin.data.memory import feature_rows, shape_of
 from maxmargin.io.fields import MOST_FEATURES, FieldError, bias_of, count, flag, table
 from maxmargin.losses import Hamming, cost_matrix, saved_costs, sequence_loss
-from maxmargin.models.base import check_bias, check_lengths
+from maxmargin.models.checks import check_bias, check_lengths
 from maxmargin.models.constraints import Graph, of_each
 from maxmargin.models.factor_graph import GraphModel
 from maxmargin.models.factors import Bank, EdgeType, Factors, GraphExamples, NodeType, Shape
@@ -56,18 +56,18 @@ class MultiLabelExamples(GraphExamples):
 
     def __init__(self, model: MultiLabel, factors: Factors):
         self.model = model
-        super().__init__(factors, model.inference_method, model.iterations, self.output_of)
+        super().__init__(factors, model.inference_method, model.iterations)
 
-    def output_of(self, i: int, found: np.ndarray) -> Any:
+    def output(self, i: int, codes: np.ndarray) -> Any:
         """The labels of one example as they were given: a row of 0 and 1, or a tuple of labels."""
         if not self.model.sets_:
-            return found.astype(np.int64)
-        return tuple(self.model.labels_.decode(np.flatnonzero(found)).tolist())
+            return codes.astype(np.int64)
+        return tuple(self.model.labels_.decode(np.flatnonzero(codes)).tolist())
 
-    def split(self, found: np.ndarray) -> Any:
+    def decode(self, codes: np.ndarray) -> Any:
         if self.model.sets_:
-            return super().split(found)
-        return found.reshape(self.n, -1).astype(np.int64)
+            return super().decode(codes)
+        return codes.reshape(self.n, -1).astype(np.int64)
 
     def constrained(self, w: np.ndarray, constraints: Any) -> Any:
         """The best outputs that keep the constraints."""
@@ -250,14 +250,8 @@ class MultiLabel(GraphModel):
         factors = self.factors(self._row(x), self._output(y))
         return factors.joint_feature(0, factors.truth)
 
-    def inference(self, x: Any, w: np.ndarray) -> Any:
-        """The output with the best score."""
-        return self.bind(self._row(x)).predict(np.ascontiguousarray(w, dtype=np.float64), 1)[0]
-
-    def loss_augmented_inference(self, x: Any, y: Any, w: np.ndarray) -> Any:
-        """argmax_y' Delta(y, y') + <w, Psi(x, y')>."""
-        examples = self.bind(self._row(x), self._output(y))
-        return examples.worst(np.ascontiguousarray(w, dtype=np.float64))[0]
+    def bind_one(self, x: Any, Y: Any = None) -> Any:
+        return self.bind(self._row(x), None if Y is None else self._output(Y[0]))
 
     def loss(self, y: Any, y_hat: Any) -> float:
         """Delta(y, y_hat); a true label that the model does not know was missed."""

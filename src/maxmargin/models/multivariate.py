@@ -246,9 +246,15 @@ class MultivariateExamples(PlaneExamples):
                 "sample, in which examples have no weights of their own"
             )
 
-    def fingerprint(self, rescaling: str = "margin") -> str:
+    @property
+    def argmax_exact(self) -> bool:
+        return True
+
+    def fingerprint(self) -> str:
         """Kept planes hold vectors: they are worth nothing for other examples, losses or rescalings."""
-        total = hashlib.sha256(f"{rescaling} {sample_loss_state(self.loss)}".encode())
+        total = hashlib.sha256(
+            f"{self.formulation.rescaling} {sample_loss_state(self.loss)}".encode()
+        )
         if self.codes is not None:
             total.update(self.codes.tobytes() + self._psi(self.codes).tobytes())
         return total.hexdigest()
@@ -266,10 +272,10 @@ class MultivariateExamples(PlaneExamples):
         return self.rows.core.rows.combine((codes - 0.5) / self.n_rows)
 
     def only_labellings(self) -> None:
-        """Refuse where outputs are no labellings."""
+        """Refuse where outputs are not labellings."""
         if isinstance(self.loss, ROCArea):
             raise ValueError(
-                "an output of ROCArea is an order of all pairs of a positive and a negative, which is no "
+                "an output of ROCArea is an order of all pairs of a positive and a negative, which is not a "
                 "labelling: it has no joint_feature or argmax of its own"
             )
 
@@ -281,21 +287,24 @@ class MultivariateExamples(PlaneExamples):
             return worst_labelling(self.loss, ranking, rescaling)
         return worst_order(ranking, rescaling)
 
-    def planes(self, w: np.ndarray, n_jobs: int, rescaling: str) -> list[tuple[float, Vector]]:
+    def slacks(self, w: np.ndarray, n_jobs: int = 1) -> tuple[np.ndarray, np.ndarray]:
+        found = self.worst(w, n_jobs)[0]
+        return found, np.full_like(found, np.inf) if self.formulation.summed else found
+
+    def planes(self, w: np.ndarray, n_jobs: int) -> list[tuple[float, Vector]]:
+        rescaling = self.formulation.rescaling
         loss, c = self.answer(w, n_jobs, rescaling)
         vector = self.rows.core.rows.combine(c if rescaling == "margin" else loss * c)
         index = np.flatnonzero(vector).astype(np.int32)
         return [(loss, (index, vector[index]))]
 
-    def oracle(
-        self, blocks: Sequence[int], w: np.ndarray, rescaling: str = "margin"
-    ) -> list[tuple[float, Vector]]:
-        return self.planes(w, 1, rescaling) * len(blocks)
+    def oracle(self, blocks: Sequence[int], w: np.ndarray) -> list[tuple[float, Vector]]:
+        return self.planes(w, 1) * len(blocks)
 
-    def predict(self, w: np.ndarray, n_jobs: int) -> np.ndarray:
+    def predict(self, w: np.ndarray, n_jobs: int = 1) -> np.ndarray:
         return self.labels.decode((self.scores(w, n_jobs) > 0).astype(np.int32))
 
-    def worst(self, w: np.ndarray) -> np.ndarray:
+    def worst_labelling(self, w: np.ndarray) -> np.ndarray:
         """The worst labelling, as labels."""
         self.only_labellings()
         assert self.codes is not None

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from maxmargin.models.base import NOISE, Examples, beaten
+from maxmargin.models.checks import NOISE, beaten
+from maxmargin.models.examples import Examples
 
 Vector = tuple[np.ndarray, np.ndarray]  # sorted indices (int32) and values of a sparse vector
 
@@ -27,67 +28,62 @@ class PlaneExamples(Examples):
     batched: bool = False  # several blocks are answered together for less
 
     @abstractmethod
-    def planes(self, w: np.ndarray, n_jobs: int, rescaling: str) -> list[tuple[float, Vector]]:
+    def planes(self, w: np.ndarray, n_jobs: int) -> list[tuple[float, Vector]]:
         """Offset and vector of the worst plane of every block."""
 
     @abstractmethod
-    def oracle(
-        self, blocks: Sequence[int], w: np.ndarray, rescaling: str = "margin"
-    ) -> list[tuple[float, Vector]]:
+    def oracle(self, blocks: Sequence[int], w: np.ndarray) -> list[tuple[float, Vector]]:
         """Offset and vector of the worst plane of each of these blocks."""
 
-    def every_plane(self, i: int, rescaling: str = "margin") -> list[tuple[float, Vector]]:
-        """The planes of all outputs of an example but the true one, where ``sums_exact``."""
+    def every_plane(self, i: int) -> list[tuple[float, Vector]]:
+        """The planes of all outputs of an example but the true one, where a sum is ``exact``."""
         raise NotImplementedError
 
-    def distinct(self, blocks: np.ndarray, outputs: Any, rescaling: str = "margin") -> bool:
-        """Whether no plane of a block stands more often than outputs have it: once, unless all are known."""
+    def distinct(self, blocks: np.ndarray, outputs: Any) -> bool:
+        """Whether no plane of a block appears more often than outputs have it: once, unless all are known."""
         seen = Counter(zip(blocks.tolist(), map(key_of, outputs), strict=True))
         again = {block for (block, _), times in seen.items() if times > 1}
-        if again and not self.sums_exact:
+        if again and not self.exact:
             return False
-        known = Counter((i, key_of(p)) for i in again for p in self.every_plane(i, rescaling))
+        known = Counter((i, key_of(p)) for i in again for p in self.every_plane(i))
         return all(seen[k] <= known[k] for k in seen if k[0] in again)
 
-    def worst_outputs(
-        self, w: np.ndarray, n_jobs: int, rescaling: str = "margin"
+    def worst(
+        self, w: np.ndarray, n_jobs: int = 1
     ) -> tuple[np.ndarray, list[tuple[float, Vector]]]:
-        outputs = self.planes(w, n_jobs, rescaling)
-        return self.measure(outputs, w, rescaling), outputs
+        outputs = self.planes(w, n_jobs)
+        return self.measure(outputs, w), outputs
 
-    def measure(
-        self, outputs: list[tuple[float, Vector]], w: np.ndarray, rescaling: str
-    ) -> np.ndarray:
+    def measure(self, outputs: list[tuple[float, Vector]], w: np.ndarray) -> np.ndarray:
         """The slacks that the worst planes of all blocks show; refuses an argmax below the truth."""
         xi = np.array([offset + float(w[index] @ value) for offset, (index, value) in outputs])
         wrong = xi < -NOISE * (1 + np.abs([offset for offset, _ in outputs]))
-        if self.is_exact(rescaling) and wrong.any():
+        if self.argmax_exact and wrong.any():
             raise beaten(int(np.argmax(wrong)), -float(xi[np.argmax(wrong)]))
         return np.maximum(xi, 0.0)
 
-    def slacks(self, w: np.ndarray, n_jobs: int, rescaling: str = "margin") -> np.ndarray:
-        return self.worst_outputs(w, n_jobs, rescaling)[0]
-
-    def cache(self, capacity: int, rescaling: str = "margin") -> PlaneCache:
+    def cache(self, capacity: int) -> PlaneCache:
         return PlaneCache(self.n, capacity)
 
     def check_slacks(
-        self, w: np.ndarray, slacks: np.ndarray, blocks: np.ndarray, outputs: Any, exact: bool
+        self, w: np.ndarray, slacks: np.ndarray, blocks: np.ndarray, outputs: Any
     ) -> None:
         for i, (loss, (index, value)) in zip(blocks, outputs, strict=True):
             kept = loss + float(w[index] @ value)
-            if exact and slacks[i] < kept - NOISE * (1 + abs(kept)):
+            if self.exact and slacks[i] < kept - NOISE * (1 + abs(kept)):
                 raise beaten(int(i), kept - slacks[i])
             slacks[i] = max(slacks[i], kept)  # an approximate oracle never hides what is known
 
-    def combine(self, blocks, multipliers, outputs, rescaling="margin", n_jobs=1):
+    def combine(
+        self, blocks: np.ndarray, multipliers: np.ndarray, outputs: Any, n_jobs: int = 1
+    ) -> tuple[float, np.ndarray]:
         total, offset = np.zeros(self.dimension), 0.0
         for a, (loss, (index, value)) in zip(multipliers, outputs, strict=True):
             offset += a * loss
             total[index] += a * value
         return float(offset), total
 
-    def select(self, blocks, outputs, columns, rescaling="margin"):
+    def select(self, blocks: np.ndarray, outputs: Any, columns: np.ndarray) -> np.ndarray:
         rows, dense = np.zeros((len(blocks), len(columns))), np.zeros(self.dimension)
         for row, (_, (index, value)) in zip(rows, outputs, strict=True):
             dense[index] = value

@@ -10,17 +10,17 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin._core import core
-from maxmargin.models.base import (
-    Examples,
-    Model,
+from maxmargin.models.checks import (
     OracleError,
+    check_ceilings,
     check_lengths,
-    check_protocol,
+    lent,
+    try_argmax,
 )
-from maxmargin.models.guard import lent
+from maxmargin.models.examples import Examples
 from maxmargin.models.planes import PlaneExamples, PlaneTable, Vector
+from maxmargin.models.protocol import Model, check_protocol
 from maxmargin.models.search import search_slack
-from maxmargin.models.trial import check_ceilings, try_argmax
 from maxmargin.runtime.executor import Workers, map_chunks
 
 PASS = 256  # examples whose oracle is asked at a time in a pass over all
@@ -96,10 +96,28 @@ class PythonExamples(PlaneExamples):
         self.executor = executor
         self.n = X.shape[0] if hasattr(X, "shape") else len(X)
         self.dimension = size_of(model)
-        self.exact = bool(getattr(model, "exact", True))
-        self.sums_exact = self.sums_bounded = callable(getattr(model, "outputs", None))
-        self._table: tuple[str, PlaneTable] | None = None
+        self.trusted = bool(getattr(model, "exact", True))  # its own argmax is the best output
+        self.enumerable = callable(getattr(model, "outputs", None))
+        self._table: PlaneTable | None = None
         self._truth: list[Vector | None] = [None] * self.n
+
+    def rebind(self) -> None:
+        self._table = None
+
+    @property
+    def argmax_exact(self) -> bool:
+        """A search over the loss multiplier may miss the best output; a model's own answer may not."""
+        margin = self.formulation.rescaling == "margin"
+        return self.trusted and (margin or hasattr(self.model, "slack_rescaled_inference"))
+
+    @property
+    def exact(self) -> bool:
+        return self.enumerable if self.formulation.summed else self.argmax_exact
+
+    @property
+    def bounded(self) -> bool:
+        """The search has ceilings, where the margin oracle that it asks is exact."""
+        return self.enumerable if self.formulation.summed else self.trusted
 
     def features(self, i: int, y: Any) -> np.ndarray:
         """Psi(x_i, y), checked."""
@@ -138,99 +156,81 @@ class PythonExamples(PlaneExamples):
             )
         return loss, (index, value)
 
-    def plane(self, i: int, y: Any, rescaling: str) -> tuple[float, Vector]:
+    def plane(self, i: int, y: Any) -> tuple[float, Vector]:
         """Offset and vector of the plane of an output."""
         loss, (index, value) = self.difference(i, y)
-        return loss, (index, loss * value if rescaling == "slack" else value)
+        return loss, (index, loss * value if self.formulation.rescaling == "slack" else value)
 
-    def every_plane(self, i: int, rescaling: str = "margin") -> list[tuple[float, Vector]]:
+    def every_plane(self, i: int) -> list[tuple[float, Vector]]:
         """The planes of all outputs, as the model's ``outputs`` lists them."""
-        planes = [self.plane(i, y, rescaling) for y in self.model.outputs(self.X[i])]
+        planes = [self.plane(i, y) for y in self.model.outputs(self.X[i])]
         if not any(loss == 0 and len(index) == 0 for loss, (index, _) in planes):
             raise OracleError(f"outputs of example {i} does not list the true output")
         return [p for p in planes if p[0] != 0 or p[1][1].any()]
 
-    def sums(
-        self, w: np.ndarray, n_jobs: int, rescaling: str = "margin"
-    ) -> tuple[np.ndarray, np.ndarray]:
-        if not self.sums_exact:
-            return super().sums(w, n_jobs, rescaling)
-        if self._table is None or self._table[0] != rescaling:
-            planes = [self.every_plane(i, rescaling) for i in range(self.n)]
-            self._table = rescaling, PlaneTable(planes, self.dimension)
-        found = self._table[1].sums(w)
-        return found, found
-
-    def fingerprint(self, rescaling: str = "margin") -> str:
+    def fingerprint(self) -> str:
         """Kept planes hold vectors: they are worth nothing for other examples or another rescaling."""
-        total = hashlib.sha256(f"{rescaling} {self.dimension}".encode())
+        total = hashlib.sha256(f"{self.formulation.rescaling} {self.dimension}".encode())
         for i in range(self.n if self.Y is not None else 0):
             index, value = self.truth(i)
             total.update(index.tobytes() + value.tobytes())
         return total.hexdigest()
 
-    def is_exact(self, rescaling: str) -> bool:
-        """A search over the loss multiplier may miss the best output; a model's own answer may not."""
-        own = rescaling == "margin" or hasattr(self.model, "slack_rescaled_inference")
-        return self.exact and own
-
-    def is_bounded(self, rescaling: str) -> bool:
-        """The search has ceilings, where the margin oracle that it asks is exact."""
-        return self.exact
-
-    def oracle(
-        self, blocks: Sequence[int], w: np.ndarray, rescaling: str = "margin"
-    ) -> list[tuple[float, Vector]]:
+    def oracle(self, blocks: Sequence[int], w: np.ndarray) -> list[tuple[float, Vector]]:
         """Offset and vector of the worst plane of each block."""
-        return self.worst(blocks, w, rescaling)[0]
+        return self.ask(blocks, w)[0]
 
-    def worst(
-        self, blocks: Sequence[int], w: np.ndarray, rescaling: str
+    def ask(
+        self, blocks: Sequence[int], w: np.ndarray
     ) -> tuple[list[tuple[float, Vector]], list[float]]:
         """The worst plane of each block, and the ceiling of its slack where that was searched."""
         assert self.Y is not None
         items = [int(i) for i in blocks]
         X, Y = [self.X[i] for i in items], [self.Y[i] for i in items]
-        margin = rescaling == "margin"
-        ask = answer if margin else answer_slack
-        answers = self._map(ask, X, Y, w)
+        margin = self.formulation.rescaling == "margin"
+        answers = self._map(answer if margin else answer_slack, X, Y, w)
         if len(answers) != len(items):
             raise OracleError(
                 f"the oracle answered {len(answers)} outputs for {len(items)} examples"
             )
         if margin:
             return [self.difference(i, y) for i, y in zip(items, answers, strict=True)], []
-        planes = [self.plane(i, y, rescaling) for i, (y, _) in zip(items, answers, strict=True)]
+        planes = [self.plane(i, y) for i, (y, _) in zip(items, answers, strict=True)]
         return planes, [ceiling for _, ceiling in answers]
 
-    def _all(self, w: np.ndarray, rescaling: str) -> tuple[list[tuple[float, Vector]], list[float]]:
+    def ask_all(self, w: np.ndarray) -> tuple[list[tuple[float, Vector]], list[float]]:
         """The same for all examples."""
         planes: list[tuple[float, Vector]] = []
         ceilings: list[float] = []
         for start in range(0, self.n, PASS):
-            found, tops = self.worst(range(start, min(start + PASS, self.n)), w, rescaling)
+            found, tops = self.ask(range(start, min(start + PASS, self.n)), w)
             planes += found
             ceilings += tops
         return planes, ceilings
 
-    def planes(self, w: np.ndarray, n_jobs: int, rescaling: str) -> list[tuple[float, Vector]]:
-        return self._all(w, rescaling)[0]
+    def planes(self, w: np.ndarray, n_jobs: int) -> list[tuple[float, Vector]]:
+        return self.ask_all(w)[0]
 
-    def slack_bounds(
-        self, w: np.ndarray, n_jobs: int, rescaling: str = "margin"
-    ) -> tuple[np.ndarray, np.ndarray]:
-        planes, ceilings = self._all(w, rescaling)
-        found = self.measure(planes, w, rescaling)
-        if not self.exact:
+    def slacks(self, w: np.ndarray, n_jobs: int = 1) -> tuple[np.ndarray, np.ndarray]:
+        if self.formulation.summed and self.enumerable:
+            if self._table is None:
+                every = [self.every_plane(i) for i in range(self.n)]
+                self._table = PlaneTable(every, self.dimension)
+            found = self._table.sums(w)
+            return found, found
+        planes, ceilings = self.ask_all(w)
+        found = self.measure(planes, w)
+        if not self.bounded:  # of a sum no less is known than the largest of its terms
             return found, np.full_like(found, np.inf)
         return found, np.maximum(found, ceilings) if ceilings else found
 
-    def try_argmax(self, rescaling: str) -> int:
-        return try_argmax(self, rescaling) if self.exact else 0
+    def try_argmax(self) -> int:
+        # A sum that lists all outputs does without the argmax.
+        return try_argmax(self) if self.trusted and not self.formulation.summed else 0
 
-    def check_ceilings(self, w: np.ndarray, ceilings: np.ndarray, rescaling: str) -> None:
-        if self.exact:
-            check_ceilings(self, w, ceilings, rescaling)
+    def check_ceilings(self, w: np.ndarray, ceilings: np.ndarray) -> None:
+        if self.trusted:
+            check_ceilings(self, w, ceilings)
 
     def inferred(self, blocks: Sequence[int], w: np.ndarray) -> list[Any]:
         """Predictions of some examples."""
@@ -246,5 +246,5 @@ class PythonExamples(PlaneExamples):
             self.executor = None
             raise
 
-    def predict(self, w: np.ndarray, n_jobs: int) -> list[Any]:
+    def predict(self, w: np.ndarray, n_jobs: int = 1) -> list[Any]:
         return self.inferred(range(self.n), w)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from maxmargin.models.guard import read_only
+from maxmargin.models.checks import read_only
 
 CALLS = 16  # of the margin oracle, at most
 

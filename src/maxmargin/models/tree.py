@@ -21,7 +21,9 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from maxmargin._core import core
 from maxmargin.data.arrays import array_of
 from maxmargin.io.fields import MOST_FEATURES, FieldError, count, flag, table
-from maxmargin.models.base import CompiledExamples, Model, check_lengths
+from maxmargin.models.checks import check_lengths
+from maxmargin.models.examples import CompiledExamples
+from maxmargin.models.protocol import Model
 
 # Spreads are so many standard deviations, so that the springs' features are no larger than those of parts:
 # with one, training on faces took several times the passes for a worse fit.
@@ -45,13 +47,6 @@ class TreeExamples(CompiledExamples):
         table = codes.reshape(self.n, self.parts).astype(np.int64)
         places = np.stack([table // self.columns[:, None], table % self.columns[:, None]], axis=2)
         return list(places)
-
-    def predict(self, w: np.ndarray, n_jobs: int) -> list[np.ndarray]:
-        return self.decode(self.ask.predict(w, n_jobs))
-
-    def worst(self, w: np.ndarray) -> list[np.ndarray]:
-        """Loss-augmented argmax of every example."""
-        return self.decode(self.ask.slacks(w, 1, True)[1])
 
 
 class Tree(Model):
@@ -125,10 +120,6 @@ class Tree(Model):
             raise ValueError(f"places of shape {left.shape} and {right.shape} do not fit")
         same = (left == right).all(axis=1)
         return float(same.sum()), float(len(same))
-
-    def loss_augmented_inference(self, x: Any, y: Any, w: np.ndarray) -> np.ndarray:
-        """argmax_y' Delta(y, y') + <w, Psi(x, y')>."""
-        return self.bind([x], [y]).worst(np.ascontiguousarray(w, dtype=np.float64))[0]
 
     def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
         """Named parts of w: ``parts`` (P, d), and ``springs`` (P - 1, 4) in the order of ``edges_``."""

@@ -1,5 +1,6 @@
 """What is minimised: a model on data, a formulation, a regulariser and C."""
 
+from maxmargin.formulation import Formulation
 from maxmargin.problem.certificate import (
     Certificate,
     certify_state,
@@ -7,7 +8,6 @@ from maxmargin.problem.certificate import (
     loss_units,
     reached,
 )
-from maxmargin.problem.formulation import Formulation
 from maxmargin.problem.past import Past, PastProblem
 from maxmargin.problem.plane import Plane, Support
 from maxmargin.problem.problem import Problem

@@ -122,7 +122,7 @@ def slacks_and_ceilings(
         slacks = ceilings = problem.slacks(w) if slacks is None else slacks
     else:
         slacks, ceilings = problem.slack_bounds(w)
-    problem.examples.check_slacks(w, slacks, support.blocks, support.outputs, problem.exact)
+    problem.examples.check_slacks(w, slacks, support.blocks, support.outputs)
     return slacks, ceilings
 
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from maxmargin.data.arrays import floats, is_number
 from maxmargin.data.memory import FeatureRows
-from maxmargin.models.base import Examples
-from maxmargin.problem.formulation import Formulation
+from maxmargin.formulation import Formulation
+from maxmargin.models.examples import Examples
 from maxmargin.problem.plane import Cut, Plane, Support
 from maxmargin.problem.regularizer import SquaredNorm, dot
 
@@ -43,14 +43,10 @@ class Problem:
         regularizer: SquaredNorm | None = None,
     ):
         self.C = check_weight_of_risk(C)
-        self.formulation = formulation or Formulation()
-        self.rescaling = self.formulation.rescaling
-        examples.check_rescaling(self.rescaling)
+        self.examples: Examples = examples if formulation is None else examples.under(formulation)
+        self.formulation = self.examples.formulation
         examples.check_weights(sample_weight)
-        if self.formulation.hinge == "sum":
-            examples.check_summed()
         self.regularizer = regularizer or SquaredNorm(examples.metric)
-        self.examples = examples
         self.n_jobs = n_jobs
         with np.errstate(over="ignore"):  # what overflows is refused
             self.mass = self.C * check_weights(sample_weight, examples.n)
@@ -67,21 +63,22 @@ class Problem:
     @property
     def summed(self) -> bool:
         """Whether a slack is the sum over all violating outputs."""
-        return self.formulation.hinge == "sum"
+        return self.formulation.summed
+
+    @property
+    def rescaling(self) -> str:
+        """How a loss becomes a plane."""
+        return self.formulation.rescaling
 
     @property
     def exact(self) -> bool:
         """Whether an exact pass finds every slack."""
-        if self.summed:
-            return self.examples.sums_exact
-        return self.examples.is_exact(self.rescaling)
+        return self.examples.exact
 
     @property
     def bounded(self) -> bool:
         """Whether an exact pass has a proven ceiling for every slack."""
-        if self.summed:
-            return self.examples.sums_bounded
-        return self.examples.is_bounded(self.rescaling)
+        return self.examples.bounded
 
     @property
     def n_blocks(self) -> int:
@@ -94,16 +91,16 @@ class Problem:
         return self.examples.dimension
 
     def try_oracle(self) -> int:
-        """Try the argmax before training; returns how often it was asked (hinge="sum" may do without)."""
-        return 0 if self.summed else self.examples.try_argmax(self.rescaling)
+        """Try the argmax before training; returns how often it was asked."""
+        return self.examples.try_argmax()
 
     def hold(self, w: np.ndarray, ceilings: np.ndarray) -> None:
         """Hold the ceilings of an exact pass at w against what the model predicts there."""
-        self.examples.check_ceilings(w, ceilings, self.rescaling)
+        self.examples.check_ceilings(w, ceilings)
 
     def oracle(self, blocks: np.ndarray, w: np.ndarray) -> list[Plane]:
         """The worst plane of each block at w (for models written in Python)."""
-        found = self.examples.oracle(blocks, w, self.rescaling)  # type: ignore[attr-defined]
+        found = self.examples.oracle(blocks, w)  # type: ignore[attr-defined]
         return [
             Plane(int(i), loss, index, value)
             for i, (loss, (index, value)) in zip(blocks, found, strict=True)
@@ -112,39 +109,31 @@ class Problem:
     def cut(self, w: np.ndarray, cache: Any = None) -> Cut:
         """The plane of the whole set at w: of the outputs in a cache, or by an exact pass."""
         if cache is None:
-            slacks, outputs = self.examples.worst_outputs(w, self.n_jobs, self.rescaling)
+            slacks, outputs = self.examples.worst(w, self.n_jobs)
         else:
             slacks, outputs = cache.best(w, self.n_jobs)
         everything = np.arange(self.n_blocks)
-        offset, vector = self.examples.combine(
-            everything, self.mass, outputs, self.rescaling, self.n_jobs
-        )
+        offset, vector = self.examples.combine(everything, self.mass, outputs, self.n_jobs)
         return Cut(offset, vector, outputs, slacks, dot(self.mass, slacks))
 
     def slacks(self, w: np.ndarray) -> np.ndarray:
         """xi_i(w) of every block, by an exact pass."""
-        w = np.ascontiguousarray(w, dtype=np.float64)
-        if self.summed:
-            return self.examples.sums(w, self.n_jobs, self.rescaling)[0]
-        return self.examples.slacks(w, self.n_jobs, self.rescaling)
+        return self.slack_bounds(w)[0]
 
     def slack_bounds(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """xi_i(w) as far as the argmax found it, and what it cannot exceed."""
-        w = np.ascontiguousarray(w, dtype=np.float64)
-        if self.summed:
-            return self.examples.sums(w, self.n_jobs, self.rescaling)
-        return self.examples.slack_bounds(w, self.n_jobs, self.rescaling)
+        return self.examples.slacks(np.ascontiguousarray(w, dtype=np.float64), self.n_jobs)
 
     def relaxed_bounds(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The same for the slacks of the linear relaxation, which are no smaller."""
         w = np.ascontiguousarray(w, dtype=np.float64)
-        return self.examples.relaxed_bounds(w, self.n_jobs)
+        return self.examples.relaxed_slacks(w, self.n_jobs)
 
     def objective(self, w: np.ndarray, slacks: np.ndarray | None = None) -> float:
         """P(w) by definition; at the ceilings of the slacks where the argmax is a search that has them."""
         if slacks is None:
-            found = self.exact or not (self.bounded or self.summed)
-            slacks = self.slacks(w) if found else self.slack_bounds(w)[1]
+            found, ceilings = self.slack_bounds(w)
+            slacks = ceilings if self.bounded or self.summed else found
         # An infinite ceiling of an example without weight does not count.
         risk = dot(self.mass[self.active], slacks[self.active])
         return self.regularizer.value(np.asarray(w)) + risk
@@ -175,7 +164,7 @@ class Problem:
             raise ValueError(
                 f"the multipliers are those of {blocks.max() + 1} examples, but X has {self.n_blocks}"
             )
-        if not self.examples.distinct(blocks, support.outputs, self.rescaling):
+        if not self.examples.distinct(blocks, support.outputs):
             raise ValueError("the multipliers name an output twice")
         return bool((a >= 0).all() and (a <= self.mass[blocks]).all())
 
@@ -186,9 +175,7 @@ class Problem:
         """
         if not self.feasible(support):
             return -np.inf
-        offset, vector = self.examples.combine(
-            support.blocks, support.multipliers, support.outputs, self.rescaling
-        )
+        offset, vector = self.examples.combine(support.blocks, support.multipliers, support.outputs)
         return self.dual_of(offset, -vector, support)
 
     def dual_of(self, offset: float, q: np.ndarray, support: Support) -> float:
@@ -196,7 +183,7 @@ class Problem:
         free = getattr(self.regularizer, "free", None)
         if free is not None:  # q_j = 0 is asked for, and met to rounding
             columns = np.flatnonzero(free)
-            rows = self.examples.select(support.blocks, support.outputs, columns, self.rescaling)
+            rows = self.examples.select(support.blocks, support.outputs, columns)
             noise = ROUNDING * (support.multipliers @ np.abs(rows))
             q[columns] = np.where(np.abs(q[columns]) <= noise, 0.0, q[columns])
         return offset - self.regularizer.conjugate(q)

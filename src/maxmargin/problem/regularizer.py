@@ -20,7 +20,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from maxmargin.data.arrays import array_of, floats
-from maxmargin.models.base import Examples
+from maxmargin.models.examples import Examples
 
 PRIOR, NONNEGATIVE = "prior", "nonnegative"  # what a solver may declare that it honours
 MOST_FREE = 2000  # weights without a regulariser: a matrix over them is made

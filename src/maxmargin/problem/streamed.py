@@ -16,9 +16,9 @@ import numpy as np
 
 from maxmargin.data.source import RUN, Chunk
 from maxmargin.data.store import Store
-from maxmargin.models.base import Examples
+from maxmargin.formulation import Formulation
+from maxmargin.models.examples import Examples
 from maxmargin.problem.certificate import Bounds, slacks_and_ceilings
-from maxmargin.problem.formulation import Formulation
 from maxmargin.problem.past import Past, PastProblem
 from maxmargin.problem.plane import Support
 from maxmargin.problem.problem import Problem, check_weight_of_risk
@@ -52,7 +52,7 @@ class StreamedProblem(Problem):
         self.bind_examples, self.source, self.part_bytes = bind, source, part_bytes
         self.C = check_weight_of_risk(C)
         self.formulation = formulation or Formulation()
-        self.rescaling, self.n_jobs = self.formulation.rescaling, n_jobs
+        self.n_jobs = n_jobs
         self.regularizer = SquaredNorm(np.asarray)
         self.size = dimension
         self.all_exact = self.all_bounded = True  # of the parts that were bound so far
@@ -90,8 +90,9 @@ class StreamedProblem(Problem):
             raise ValueError(
                 f"{error} (counted from the first of the examples in memory)"
             ) from None
-        self.all_exact &= examples.is_exact(self.rescaling)
-        self.all_bounded &= examples.is_bounded(self.rescaling)
+        examples = examples.under(self.formulation)
+        self.all_exact &= examples.exact
+        self.all_bounded &= examples.bounded
         rest = (examples, self.C, weights, self.formulation, self.n_jobs)
         return Problem(*rest) if past is None else PastProblem(past, *rest)
 
@@ -136,9 +137,7 @@ class StreamedProblem(Problem):
 
 def plane_of(problem: Problem, support: Support) -> tuple[float, np.ndarray]:
     """sum a Delta and sum a psi of some multipliers, from their definition."""
-    return problem.examples.combine(
-        support.blocks, support.multipliers, support.outputs, problem.rescaling
-    )
+    return problem.examples.combine(support.blocks, support.multipliers, support.outputs)
 
 
 def ascending(blocks: np.ndarray) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.models.base import Examples
+from maxmargin.models.examples import Examples
 from maxmargin.problem.plane import Support
 from maxmargin.problem.problem import Problem
 from maxmargin.problem.regularizer import Prior, SquaredNorm
@@ -29,7 +29,7 @@ class Substituted(Examples):
     def __init__(self, base: Examples, mean: np.ndarray | None, L: np.ndarray | None = None):
         self.base, self.mean, self.L = base, mean, L
         self.n, self.dimension, self.core = base.n, base.dimension, base.core
-        self.exact, self.enumerates = base.exact, base.enumerates
+        self.formulation, self.enumerates = base.formulation, base.enumerates
         # Where dual states see the shift, with L they only add multipliers up.
         self.origin = mean if L is None else None
         named: Any = base
@@ -46,34 +46,31 @@ class Substituted(Examples):
         """L' p."""
         return p if self.L is None else self.L.T @ p if self.L.ndim == 2 else self.L * p
 
-    def is_exact(self, rescaling: str) -> bool:
-        return self.base.is_exact(rescaling)
+    @property
+    def argmax_exact(self) -> bool:
+        return self.base.argmax_exact
 
-    def is_bounded(self, rescaling: str) -> bool:
-        return self.base.is_bounded(rescaling)
+    @property
+    def bounded(self) -> bool:
+        return self.base.bounded
 
-    def slacks(self, w: np.ndarray, n_jobs: int, rescaling: str = "margin") -> np.ndarray:
-        return self.base.slacks(self.weights(w), n_jobs, rescaling)
+    def slacks(self, w: np.ndarray, n_jobs: int = 1) -> tuple[np.ndarray, np.ndarray]:
+        return self.base.slacks(self.weights(w), n_jobs)
 
-    def slack_bounds(
-        self, w: np.ndarray, n_jobs: int, rescaling: str = "margin"
-    ) -> tuple[np.ndarray, np.ndarray]:
-        return self.base.slack_bounds(self.weights(w), n_jobs, rescaling)
+    def worst(self, w: np.ndarray, n_jobs: int = 1) -> tuple[np.ndarray, Any]:
+        return self.base.worst(self.weights(w), n_jobs)
 
-    def worst_outputs(
-        self, w: np.ndarray, n_jobs: int, rescaling: str = "margin"
-    ) -> tuple[np.ndarray, Any]:
-        return self.base.worst_outputs(self.weights(w), n_jobs, rescaling)
-
-    def combine(self, blocks, multipliers, outputs, rescaling="margin", n_jobs=1):
-        offset, vector = self.base.combine(blocks, multipliers, outputs, rescaling, n_jobs)
+    def combine(
+        self, blocks: np.ndarray, multipliers: np.ndarray, outputs: Any, n_jobs: int = 1
+    ) -> tuple[float, np.ndarray]:
+        offset, vector = self.base.combine(blocks, multipliers, outputs, n_jobs)
         shift = 0.0 if self.mean is None else float(self.mean @ vector)
         return offset + shift, self.vector(vector)
 
-    def cache(self, capacity: int, rescaling: str = "margin") -> SubstitutedCache:
-        return SubstitutedCache(self.base.cache(capacity, rescaling), self)
+    def cache(self, capacity: int) -> SubstitutedCache:
+        return SubstitutedCache(self.base.cache(capacity), self)
 
-    def predict(self, w: np.ndarray, n_jobs: int) -> Any:
+    def predict(self, w: np.ndarray, n_jobs: int = 1) -> Any:
         return self.base.predict(self.weights(w), n_jobs)
 
 

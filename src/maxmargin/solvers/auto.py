@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from maxmargin.formulation import HINGES, RESCALINGS
 from maxmargin.models.factors import GraphExamples
 from maxmargin.problem import Formulation, Problem
-from maxmargin.problem.formulation import HINGES, RESCALINGS
 from maxmargin.problem.regularizer import NONNEGATIVE, PRIOR
 from maxmargin.solvers.base import Solver
 from maxmargin.solvers.cutting_plane import NSlack, OneSlack

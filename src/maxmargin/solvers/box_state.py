@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin._core import core
-from maxmargin.models.base import NOISE, beaten
+from maxmargin.models.checks import NOISE, beaten
 from maxmargin.problem import Problem, Support, loss_units
 from maxmargin.problem.plane import Cut
 from maxmargin.problem.regularizer import dot
@@ -41,7 +41,7 @@ class BoxState:
     def __init__(self, problem: Problem, tol: float, rng: np.random.Generator, cuts: bool = False):
         self.problem, self.tol, self.rng = problem, tol, rng
         self.passes = 0
-        self.complete = problem.examples.sums_exact
+        self.complete = problem.exact
         self.settled = (
             False  # the reduced problem is solved, and no violator is left that could be added
         )
@@ -136,7 +136,7 @@ class ExplicitBoxState(BoxState):
         state = core.ExplicitBox(problem.n_blocks, problem.dimension, problem.mass, self.complete)
         zero = np.zeros(problem.dimension)
         for i in problem.active.tolist() if self.complete else ():
-            for offset, (index, value) in examples.every_plane(i, problem.rescaling):
+            for offset, (index, value) in examples.every_plane(i):
                 state.keep(i, state.offer(i, offset, index, value, zero)[0])
         return state
 
@@ -146,7 +146,7 @@ class ExplicitBoxState(BoxState):
             return
         for plane in self.problem.oracle(blocks, w):
             _, lead = self.core.offer(plane.block, plane.offset, plane.index, plane.value, w)
-            exact = self.problem.examples.is_exact(self.problem.rescaling)
+            exact = self.problem.examples.argmax_exact
             if exact and lead > NOISE * (1 + abs(plane.offset)):
                 raise beaten(plane.block, lead)
 

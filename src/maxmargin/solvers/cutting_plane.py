@@ -24,8 +24,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from maxmargin.formulation import HINGES, RESCALINGS
 from maxmargin.problem import Formulation, Problem, Support, gap_between, loss_units
-from maxmargin.problem.formulation import HINGES, RESCALINGS
 from maxmargin.problem.plane import Cut
 from maxmargin.problem.regularizer import PRIOR
 from maxmargin.solvers.base import Solver, StepReport, option
@@ -110,7 +110,7 @@ class OneSlack(Solver):
         state = CutState(tol, np.zeros(problem.dimension), np.arange(problem.n_blocks))
         size = self.cache_size(problem)
         if size > 0:
-            state.cache = problem.examples.cache(size, problem.rescaling)
+            state.cache = problem.examples.cache(size)
         truth = open_state(problem, tol, rng).support()
         state.add(problem, 0.0, np.zeros(problem.dimension), truth, beta=np.ones(1))
         return state
@@ -120,9 +120,7 @@ class OneSlack(Solver):
         if isinstance(state, SetCuts):
             return warm_point(problem, state, warm)
         point = warm.rescaled(problem.mass)
-        offset, vector = problem.examples.combine(
-            point.blocks, point.multipliers, point.outputs, problem.rescaling
-        )
+        offset, vector = problem.examples.combine(point.blocks, point.multipliers, point.outputs)
         return offset, vector, point
 
     def cache_size(self, problem: Problem) -> int:
@@ -200,7 +198,7 @@ class OneSlack(Solver):
         # A cut has one output of every block in order; a warm start or a gathered point has not.
         whole = [p for p in used if np.array_equal(p.blocks, state.everything)]
         size = max(self.cache_size(problem), 2 * len(whole))
-        cache = problem.examples.cache(size, problem.rescaling)
+        cache = problem.examples.cache(size)
         for point in whole:
             cache.add(unslim(point.outputs))
         state.cache = cache

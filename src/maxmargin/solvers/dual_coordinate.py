@@ -9,7 +9,7 @@ printed clips are misprints, see ``docs/solvers.md``. The lower bound is D(a) by
 upper bound adds sum_i mass_i g_i, each g_i as its own visit saw it (23): an exact pass is made once that
 is close to tol. Started from multipliers, it goes on from there.
 
-Two ways, one method. Where all constraints are written down (two classes, K classes, regression, explicit
+Two ways, one method. Where all constraints are explicit down (two classes, K classes, regression, explicit
 groups) a step is one compiled epoch, ``cpp/solvers/dual_coordinate.hpp``, with shrinking: blocks that
 cannot move are put aside, and all of them are seen again after an exact pass that did not end training.
 Where outputs must be searched for, a step is one pass of the oracle, which gives every violated block a
@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from maxmargin.models.base import Written
+from maxmargin.models.examples import ExplicitConstraints
 from maxmargin.problem import Problem, Support
 from maxmargin.problem.regularizer import Prior
 from maxmargin.solvers.base import Solver, StepReport, option
@@ -71,12 +71,12 @@ class DualCoordinate(Solver):
     ) -> CoordinateState | SearchState:
         single = self.precision == "single"
         plain = problem.rescaling == "margin" and not isinstance(problem.regularizer, Prior)
-        written = problem.examples.written() if plain else None
-        if written is None:
+        explicit = problem.examples.explicit() if plain else None
+        if explicit is None:
             return SearchState(open_state(problem, tol, rng, single, warm), CARE * tol)
-        if self.precision == "auto" and written.scale is not None:
-            single = tol >= SINGLE_ENOUGH * written.scale
-        state = CoordinateState(problem, written, tol, rng, single)
+        if self.precision == "auto" and explicit.scale is not None:
+            single = tol >= SINGLE_ENOUGH * explicit.scale
+        state = CoordinateState(problem, explicit, tol, rng, single)
         if warm is not None:
             state.restore(warm)
         return state
@@ -104,14 +104,18 @@ class DualCoordinate(Solver):
         """One pass in a fresh order; the blocks that are not satisfied, and the sum of mass_i g_i."""
         order = state.dual.rng.permutation(blocks)
         visit = state.dual.visit(
-            order, oracle=oracle, tolerance=state.fine, keep=self.keep, threads=problem.n_jobs
+            order,
+            oracle=oracle,
+            tolerance=state.satisfied_below,
+            keep=self.keep,
+            threads=problem.n_jobs,
         )
-        return order[visit.violations > state.fine], visit.violation
+        return order[visit.violations > state.satisfied_below], visit.violation
 
     def learn(
         self, problem: Problem, state: CoordinateState | SearchState, slacks: np.ndarray
     ) -> None:
-        state.fine *= 0.5  # what was passed over adds up to more than was hoped
+        state.satisfied_below *= 0.5  # what was passed over adds up to more than was hoped
         state.reopen()
 
     def solution(
@@ -123,8 +127,8 @@ class DualCoordinate(Solver):
 class SearchState:
     """The dual state of a problem whose outputs are searched for, and when a block is satisfied."""
 
-    def __init__(self, dual: DualState, fine: float):
-        self.dual, self.fine = dual, fine
+    def __init__(self, dual: DualState, satisfied_below: float):
+        self.dual, self.satisfied_below = dual, satisfied_below
 
     def weights(self) -> np.ndarray:
         """w by the law."""
@@ -140,24 +144,24 @@ class SearchState:
 
 
 class CoordinateState:
-    """Multipliers of written constraints, and w."""
+    """Multipliers of explicit constraints, and w."""
 
     def __init__(
         self,
         problem: Problem,
-        written: Written,
+        explicit: ExplicitConstraints,
         tol: float,
         rng: np.random.Generator,
         single: bool,
     ):
-        self.problem, self.written, self.rng, self.single = problem, written, rng, single
-        self.fine = CARE * tol
-        self.core: Any = written.core.coordinate(single, problem.mass)
+        self.problem, self.explicit, self.rng, self.single = problem, explicit, rng, single
+        self.satisfied_below = CARE * tol
+        self.core: Any = explicit.core.coordinate(single, problem.mass)
 
     def epoch(self, shrinking: bool) -> StepReport:
         """One pass over the blocks that are not put aside."""
         seed = int(self.rng.integers(2**63))
-        visits, _, _, violation = self.core.epoch(seed, shrinking, self.fine)
+        visits, _, _, violation = self.core.epoch(seed, shrinking, self.satisfied_below)
         return StepReport(
             visits, violation / self.problem.total, self.core.dual(), self.core.n_planes
         )
@@ -169,7 +173,7 @@ class CoordinateState:
     def support(self) -> Support:
         """The constraints with positive multipliers."""
         blocks, multipliers, numbers = self.core.support()
-        return Support(blocks, multipliers, self.written.translate(blocks, numbers))
+        return Support(blocks, multipliers, self.explicit.translate(blocks, numbers))
 
     def restore(self, support: Support) -> None:
         """Start from these multipliers."""
@@ -179,7 +183,7 @@ class CoordinateState:
             raise ValueError("warm_start: the last fit had other labels; set warm_start=False")
         outputs = np.ascontiguousarray(point.outputs, dtype=np.int32)
         self.core.restore(
-            point.blocks, point.multipliers, self.written.translate(point.blocks, outputs)
+            point.blocks, point.multipliers, self.explicit.translate(point.blocks, outputs)
         )
 
     def reopen(self) -> None:

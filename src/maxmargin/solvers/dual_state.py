@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin._core import core
-from maxmargin.models.base import NOISE, beaten
+from maxmargin.models.checks import NOISE, beaten
 from maxmargin.problem import Problem, Support
 from maxmargin.problem.regularizer import Prior
 from maxmargin.runtime.executor import workers

@@ -51,9 +51,7 @@ class Mender:
 
     def mend(self, support: Support) -> Support:
         """A dual point of the problem with free weights."""
-        rows = self.problem.examples.select(
-            support.blocks, support.outputs, self.columns, self.problem.rescaling
-        )
+        rows = self.problem.examples.select(support.blocks, support.outputs, self.columns)
         self.missed = support.multipliers @ rows
         factors = balance(rows, support.multipliers)
         if factors is None:

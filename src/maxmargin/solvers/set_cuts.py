@@ -89,7 +89,5 @@ def warm_point(problem: Problem, state: SetCuts, warm: Support) -> tuple[float, 
     box = state._box()
     box.restore(warm)
     point = box.support()
-    offset, vector = problem.examples.combine(
-        point.blocks, point.multipliers, point.outputs, problem.rescaling
-    )
+    offset, vector = problem.examples.combine(point.blocks, point.multipliers, point.outputs)
     return offset, vector, box.core.shares()

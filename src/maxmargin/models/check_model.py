@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.models.base import Model, OracleError, check_protocol
-from maxmargin.models.guard import lent
+from maxmargin.models.checks import OracleError, lent
+from maxmargin.models.protocol import Model, check_protocol
 from maxmargin.models.python import PythonExamples, predict
 
 
@@ -70,7 +70,7 @@ def check_best(i: int, name: str, scores: np.ndarray, own: int, exact: bool) -> 
     lead = float(scores.max() - scores[own])
     if exact and lead > 1e-8 * (1 + float(np.abs(scores).max())):
         raise OracleError(
-            f"{name} of example {i} is beaten by a known output, by {lead:.3g}: either it is no argmax "
+            f"{name} of example {i} is beaten by a known output, by {lead:.3g}: either it is not an argmax "
             "(set exact = False if it is approximate), or it scores other features or another loss "
             "than joint_feature and loss give"
         )

@@ -23,11 +23,13 @@ class Formulation:
     rescaling: str = "margin"
 
     def __post_init__(self) -> None:
-        for name, value, allowed in (
-            ("hinge", self.hinge, HINGES),
-            ("rescaling", self.rescaling, RESCALINGS),
-        ):
-            check_choice(name, value, allowed)
+        check_choice("hinge", self.hinge, HINGES)
+        check_choice("rescaling", self.rescaling, RESCALINGS)
+
+    @property
+    def summed(self) -> bool:
+        """Whether a slack is the sum over all violating outputs."""
+        return self.hinge == "sum"
 
     def __str__(self) -> str:
         return f"hinge={self.hinge!r}, rescaling={self.rescaling!r}"

@@ -1,0 +1,163 @@
+"""What a model is held to: its data, its argmax in training, and w, which it may read only.
+
+A trial of an argmax: what one of the model's methods finds, another must not have missed.
+
+    max_y Delta(y) + <w, psi(y)>  >=  Delta(y') + <w, psi(y')>             margin rescaling
+    max_y Delta(y) (1 + <w, psi(y)>)  >=  Delta(y') (1 + <w, psi(y')>)     slack rescaling
+
+for every output y', so for that of ``inference`` too. An oracle that answers with the true output, or with
+the least where the largest is asked for, breaks this at almost every w. Left alone it would end training at
+once: no slack, w = 0, a gap of 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from maxmargin.data.arrays import count_of, is_number
+
+if TYPE_CHECKING:
+    from maxmargin.models.planes import Vector
+    from maxmargin.models.python import PythonExamples
+
+NOISE = 1e-6  # relative: scores of two outputs that differ by less are equal
+FIRST = 5  # examples tried before training
+LAST = 10  # examples whose slack is held against inference when training ends
+SCALES = (0.0, 0.1, 10.0)  # of the scores at the w that are tried, in units of the loss
+
+
+class OracleError(ValueError):
+    """A model's argmax contradicts its own features or loss."""
+
+
+def beaten(example: int, lead: float) -> OracleError:
+    """The error for an oracle that missed a known output."""
+    return OracleError(
+        f"loss_augmented_inference of example {example} returned an output worse, by {lead:.3g}, than a "
+        "known one (the true one, or one it returned before); if it is approximate, set exact = False "
+        "on the model"
+    )
+
+
+# data
+
+
+def check_lengths(X: Any, Y: Any) -> None:
+    """Refuse data of different length, or none."""
+    n = count_of(X, "X")
+    if n == 0:
+        raise ValueError("X is empty: at least one example is needed")
+    if Y is not None and n != count_of(Y, "Y"):
+        raise ValueError(f"X has {n} examples, but Y has {count_of(Y, 'Y')}")
+
+
+def check_bias(bias: Any) -> None:
+    """Refuse a bias that is not a number, or that could never act."""
+    if bias is not None and (not is_number(bias) or bias == 0):
+        raise ValueError(f"bias must be None or a number other than 0, got {bias!r}")
+
+
+def check_classes(classes: np.ndarray) -> None:
+    """Refuse a single class: there would be nothing to learn."""
+    if len(classes) < 2:
+        raise ValueError(
+            f"at least 2 classes are needed, but Y holds one class only: {classes.tolist()}"
+        )
+
+
+def no_cost(label: Any) -> ValueError:
+    """The error for a true label without a row in the cost matrix."""
+    return ValueError(f"the label {label!r} is not among the classes of the model: it has no cost")
+
+
+# w, lent to methods of a user's model
+
+
+def read_only(w: np.ndarray) -> np.ndarray:
+    """A view of w; writing into it is NumPy's error."""
+    view = np.asarray(w).view()
+    view.flags.writeable = False
+    return view
+
+
+@contextmanager
+def lent(w: np.ndarray, method: str) -> Iterator[np.ndarray]:
+    """w for one method of a user's model; an attempt to change it is reported with the method's name."""
+    try:
+        yield read_only(w)
+    except ValueError as error:
+        if "read-only" not in str(error):
+            raise
+        raise OracleError(
+            f"{method} of the model writes into an array that is read-only; if that is w: the solver goes on "
+            "with it, so work on a copy, w.copy()"
+        ) from error
+
+
+# trials of an argmax
+
+
+def spread(n: int, most: int) -> list[int]:
+    """Numbers of examples from all over the data."""
+    return np.unique(np.linspace(0, n - 1, min(n, most)).astype(int)).tolist()
+
+
+def value(plane: tuple[float, Vector], w: np.ndarray) -> float:
+    """What an output adds up to at w: no more than the slack."""
+    offset, (index, values) = plane
+    return offset + float(w[index] @ values)
+
+
+def check_not_beaten(examples: PythonExamples, i: int, known: float, found: float) -> None:
+    """Refuse an argmax that found less than what is known of example i."""
+    if known <= found + NOISE * (1 + abs(known)):
+        return
+    slack = examples.formulation.rescaling == "slack"
+    own = slack and hasattr(examples.model, "slack_rescaled_inference")
+    name = "slack_rescaled_inference" if own else "loss_augmented_inference"
+    raise OracleError(
+        f"{name} of example {i} found an output of loss and margin {found:.6g}, but at the same w another "
+        f"output of the model, by inference or by an answer to another w, has {known:.6g}: it is not the "
+        "largest. mm.check_model(model, X, Y) looks for the reason; if the argmax is approximate, set "
+        "exact = False on the model"
+    )
+
+
+def try_argmax(examples: PythonExamples) -> int:
+    """Hold the oracle's answers at w = 0, a small and a large w against inference and each other.
+
+    Returns how many answers were asked for. w is not negative: some argmaxes ask for that.
+    """
+    chosen = spread(examples.n, FIRST)
+    direction = np.abs(np.random.default_rng(0).standard_normal(examples.dimension))
+    inferred = inferred_planes(examples, chosen, direction)
+    losses = [offset for offset, _ in inferred]
+    margins = [abs(value((0.0, vector), direction)) for _, vector in inferred]
+    unit = (max(losses) or 1.0) / (max(margins) or 1.0)
+    weights = [scale * unit * direction for scale in SCALES]
+    answers = [examples.ask(chosen, w) for w in weights]
+    for w, (own, ceilings) in zip(weights, answers, strict=True):
+        for k, i in enumerate(chosen):
+            known = [value(planes[k], w) for planes in (inferred, *(a for a, _ in answers))]
+            found = max([value(own[k], w), *ceilings[k : k + 1]])
+            check_not_beaten(examples, i, max(known), found)
+    return len(SCALES) * len(chosen)
+
+
+def check_ceilings(examples: PythonExamples, w: np.ndarray, ceilings: np.ndarray) -> None:
+    """Hold the slacks of an exact pass at w against inference at the same w."""
+    chosen = spread(examples.n, LAST)
+    for i, plane in zip(chosen, inferred_planes(examples, chosen, w), strict=True):
+        check_not_beaten(examples, i, value(plane, w), float(ceilings[i]))
+
+
+def inferred_planes(
+    examples: PythonExamples, chosen: list[int], w: np.ndarray
+) -> list[tuple[float, Vector]]:
+    """The planes of what the model predicts at w for some examples."""
+    outputs = examples.inferred(chosen, w)
+    return [examples.plane(i, output) for i, output in zip(chosen, outputs, strict=True)]

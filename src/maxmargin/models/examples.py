@@ -1,0 +1,241 @@
+"""A model bound to data, in one formulation: all that a problem asks of it.
+
+``model.bind(X, Y)`` hands the data over; ``under(formulation)`` says once what a slack is, and refuses what
+the model cannot answer. From then on
+
+    xi_i(w) = max_y s_i(y)  or  sum_y max(0, s_i(y)),     s_i(y) = offset + <w, vector>
+
+with the offset and the vector of an output as ``maxmargin.formulation`` has them.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from maxmargin.data.labels import LabelSet
+from maxmargin.formulation import Formulation
+
+LISTED = 10_000  # violators of an example that a sum lists one by one; more are bracketed
+WORK = 20_000_000  # steps of such a bracket, about
+
+
+@dataclass(frozen=True)
+class ExplicitConstraints:
+    """All constraints of all examples, written down: what needs no oracle.
+
+    ``core`` are the data that they are. ``scale`` is the size of a loss where single precision is worth
+    having. Where output 0 of the structure is the true one, ``truth`` has the codes to translate by.
+    """
+
+    core: Any
+    scale: float | None = None
+    truth: np.ndarray | None = None
+
+    def translate(self, blocks: np.ndarray, outputs: np.ndarray) -> np.ndarray:
+        """Outputs of the model as numbers of the structure, and back."""
+        return outputs if self.truth is None else outputs ^ self.truth[blocks]
+
+
+class Examples(ABC):
+    """A model on data.
+
+    Ensures: ``slacks`` and ``combine`` follow the definition in double precision; an output is the
+    model's own affair, kept by solvers and handed back in ``combine``.
+    """
+
+    n: int
+    dimension: int
+    formulation: Formulation = Formulation()
+    # The argmax tries every output, which costs no more than a few of them.
+    enumerates: bool = False
+    kernelised: bool = False  # a step changes all of w: in double precision and by one thread
+    core: Any = None  # the compiled data set, where there is one
+
+    def under(self, formulation: Formulation) -> Any:
+        """The same examples in this formulation; refuses one that they have no answers for."""
+        if formulation == self.formulation:
+            return self
+        other = copy.copy(self)
+        other.formulation = formulation
+        other.rebind()
+        return other
+
+    def rebind(self) -> None:
+        """Make ready what depends on the formulation, which is a new one."""
+        return
+
+    # answers
+
+    @property
+    @abstractmethod
+    def argmax_exact(self) -> bool:
+        """Whether the argmax is always the best output."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether ``slacks`` finds every slack; a sum needs all outputs, not the best one."""
+        return self.enumerates if self.formulation.summed else self.argmax_exact
+
+    @property
+    def bounded(self) -> bool:
+        """Whether ``slacks`` has proven ceilings; those of a sum may be infinite for want of room."""
+        return self.exact
+
+    @abstractmethod
+    def slacks(self, w: np.ndarray, n_jobs: int = 1) -> tuple[np.ndarray, np.ndarray]:
+        """xi_i(w) of every example as far as it was found, and what it cannot exceed."""
+
+    @abstractmethod
+    def worst(self, w: np.ndarray, n_jobs: int = 1) -> tuple[np.ndarray, Any]:
+        """max_y s_i(y) of every example, and the outputs that attain it."""
+
+    @abstractmethod
+    def combine(
+        self, blocks: np.ndarray, multipliers: np.ndarray, outputs: Any, n_jobs: int = 1
+    ) -> tuple[float, np.ndarray]:
+        """Sums of the offsets and of the vectors of the planes of kept outputs, with multipliers."""
+
+    def select(self, blocks: np.ndarray, outputs: Any, columns: np.ndarray) -> np.ndarray:
+        """Some weights of the vectors of kept outputs: a row for each."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def cache(self, capacity: int) -> Any:
+        """The last outputs of each example: ``add`` takes one of each, ``best`` finds the worst kept ones."""
+
+    @abstractmethod
+    def predict(self, w: np.ndarray, n_jobs: int = 1) -> Any:
+        """argmax_y <w, Psi(x_i, y)> for every example."""
+
+    # powers and properties of some
+
+    def explicit(self) -> ExplicitConstraints | None:
+        """All constraints, where they are few enough to be written down (margin rescaling)."""
+        return None
+
+    def relaxed_slacks(self, w: np.ndarray, n_jobs: int) -> tuple[np.ndarray, np.ndarray]:
+        """Slacks of the linear relaxation as far as they were found, and what they cannot exceed."""
+        return self.slacks(w, n_jobs)
+
+    def metric(self, v: np.ndarray) -> np.ndarray:
+        """M v, where <u, M v> is the inner product of weights: v itself unless there is a kernel."""
+        return v
+
+    def fingerprint(self) -> str:
+        """What kept planes depend on besides the model; empty where they are rebuilt from outputs."""
+        return ""
+
+    def output_sizes(self, blocks: np.ndarray) -> np.ndarray:
+        """How many entries of ``Support.outputs`` an output of each of these blocks takes."""
+        return np.ones(len(blocks), dtype=np.int64)
+
+    def distinct(self, blocks: np.ndarray, outputs: Any) -> bool:
+        """Whether no output of a block appears twice."""
+        sizes, labels = self.output_sizes(blocks), np.ascontiguousarray(outputs)
+        if (sizes == 1).all():
+            pairs = blocks * (int(labels.max(initial=0)) + 1) + labels
+            return len(np.unique(pairs)) == len(blocks)
+        ends = np.cumsum(sizes)
+        places = zip(blocks.tolist(), (ends - sizes).tolist(), ends.tolist(), strict=True)
+        return len({(i, labels[a:b].tobytes()) for i, a, b in places}) == len(blocks)
+
+    def table_bytes(self) -> int:
+        """What the core's tables of inner products take, where it builds some."""
+        return 0
+
+    # checks; a compiled argmax needs none
+
+    def check_dual(self) -> None:
+        """Refuse data on which multipliers mean nothing."""
+        return
+
+    def check_weights(self, sample_weight: Any) -> None:
+        """Refuse weights of examples where the loss has none."""
+        return
+
+    def check_slacks(
+        self, w: np.ndarray, slacks: np.ndarray, blocks: np.ndarray, outputs: Any
+    ) -> None:
+        """Hold the slacks of an exact pass against kept outputs."""
+        return
+
+    def check_ceilings(self, w: np.ndarray, ceilings: np.ndarray) -> None:
+        """Hold what slacks cannot exceed against predictions at w."""
+        return
+
+    def try_argmax(self) -> int:
+        """Try the argmax before training; returns how often it was asked."""
+        return 0
+
+
+class CompiledExamples(Examples):
+    """A built-in model on data, answered by the core."""
+
+    answers: Any  # the core's exact answers in this formulation
+    labels: LabelSet
+    brackets_sums: bool = False  # a sum over outputs that are too many to list has a ceiling
+
+    def take(self, data: Any) -> None:
+        """Answer for these data, which the core has now."""
+        self.core = data
+        self.rebind()
+        self.n, self.dimension = self.answers.blocks, self.answers.dimension
+
+    def rebind(self) -> None:
+        if self.formulation.summed and not hasattr(self.core, "box"):
+            kind = type(self.core).__name__.removesuffix("Data")
+            raise ValueError(f"hinge='sum' is not solved for models of the kind {kind}; use 'max'")
+        self.answers = self.core.exact(self.formulation.rescaling)
+
+    @property
+    def argmax_exact(self) -> bool:
+        return self.answers.exact
+
+    @property
+    def bounded(self) -> bool:
+        return not self.formulation.summed or self.enumerates or self.brackets_sums
+
+    def slacks(self, w: np.ndarray, n_jobs: int = 1) -> tuple[np.ndarray, np.ndarray]:
+        if self.formulation.summed:
+            return self.answers.sums(w, n_jobs, LISTED, WORK)
+        if not self.argmax_exact:
+            return self.answers.slack_bounds(w, n_jobs)
+        found = self.answers.slacks(w, n_jobs, False)[0]
+        return found, found
+
+    def worst(self, w: np.ndarray, n_jobs: int = 1) -> tuple[np.ndarray, np.ndarray]:
+        return self.answers.slacks(w, n_jobs, True)
+
+    def combine(
+        self, blocks: np.ndarray, multipliers: np.ndarray, outputs: Any, n_jobs: int = 1
+    ) -> tuple[float, np.ndarray]:
+        labels = np.ascontiguousarray(outputs, dtype=np.int32)
+        return self.answers.combine(blocks, multipliers, labels, n_jobs)
+
+    def select(self, blocks: np.ndarray, outputs: Any, columns: np.ndarray) -> np.ndarray:
+        labels = np.ascontiguousarray(outputs, dtype=np.int32)
+        rows = self.answers.select(blocks, labels, columns)
+        return rows.reshape(len(blocks), len(columns))
+
+    def cache(self, capacity: int) -> Any:
+        return self.core.cache(self.formulation.rescaling, capacity)
+
+    def knows(self, outputs: np.ndarray, blocks: np.ndarray) -> bool:
+        """Whether outputs of these blocks that were kept before hold this model's labels only."""
+        return self.answers.knows(blocks, np.ascontiguousarray(outputs, dtype=np.int32))
+
+    def decode(self, codes: np.ndarray) -> Any:
+        """Outputs of all examples, as the user knows them, from the numbers of the core."""
+        raise NotImplementedError
+
+    def predict(self, w: np.ndarray, n_jobs: int = 1) -> Any:
+        return self.decode(self.answers.predict(w, n_jobs))
+
+    def augmented(self, w: np.ndarray) -> Any:
+        """The loss-augmented argmax of every example."""
+        return self.decode(self.worst(w)[1])

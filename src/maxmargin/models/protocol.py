@@ -1,0 +1,135 @@
+"""The protocol of a model: what a user writes, and what the built-in models share.
+
+A model written by a user is any object with
+
+    initialize(X, Y)                     look at the data once: sizes, classes
+    size_joint_feature                   length of w
+    joint_feature(x, y)                  Psi(x, y)
+    loss(y, y_hat)                       Delta(y, y_hat) >= 0, zero for y_hat = y
+    inference(x, w)                      argmax_y <w, Psi(x, y)>
+    loss_augmented_inference(x, y, w)    argmax_y' Delta(y, y') + <w, Psi(x, y')>
+
+and, where it can, ``batch_loss_augmented_inference(X, Y, w)`` (a list of outputs),
+``slack_rescaled_inference(x, y, w)`` (argmax_y' Delta (1 + <w, psi>)), ``inference_k_best(x, w, k)``,
+``outputs(x)`` (all of them, for hinge="sum"), ``agreement(y, y_hat)`` (right and all parts of an output, for
+``StructuralSVM.score``), and ``exact = False`` if its argmax may miss the best output.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from maxmargin.data.memory import FeatureRows
+from maxmargin.models.examples import Examples
+
+if TYPE_CHECKING:
+    from maxmargin.models.factors import Factors
+
+PROTOCOL = (
+    "initialize",
+    "joint_feature",
+    "loss",
+    "inference",
+    "loss_augmented_inference",
+)
+
+
+def check_protocol(model: Any) -> None:
+    """Refuse an object that is not a model, naming what it lacks."""
+    missing = [name for name in PROTOCOL if not callable(getattr(model, name, None))]
+    if missing:
+        raise TypeError(
+            f"model {type(model).__name__} is not a model: it lacks {', '.join(missing)}; "
+            "see maxmargin.models.protocol for what a model has"
+        )
+
+
+def as_weights(w: Any) -> np.ndarray:
+    """w as the core takes it."""
+    return np.ascontiguousarray(w, dtype=np.float64)
+
+
+class Model(BaseEstimator):
+    """Base of the built-in models: the protocol on top of a compiled data set."""
+
+    classes_: np.ndarray
+    size_joint_feature: int
+    streams: ClassVar[bool] = True  # chunks of examples can be cut up and joined again
+    task_loss: Any  # the parameter ``loss``: the attribute of that name is the protocol's method
+
+    @property
+    def joint(self) -> bool:
+        """Whether the loss is one of the whole sample: all examples are one block."""
+        return False
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name (scikit-learn's protocol)."""
+        names = self._get_param_names()
+        return {name: self.task_loss if name == "loss" else getattr(self, name) for name in names}
+
+    def set_params(self, **params: Any) -> Model:
+        """Set parameters by name (scikit-learn's protocol)."""
+        known = self._get_param_names()
+        for name, value in params.items():
+            if name not in known:
+                raise ValueError(
+                    f"{name!r} is no parameter of {type(self).__name__}, which has {known}"
+                )
+            setattr(self, "task_loss" if name == "loss" else name, value)
+        return self
+
+    def initialize(self, X: Any, Y: Any) -> None:
+        """Learn the classes and the number of features."""
+        raise NotImplementedError
+
+    def bind(self, X: Any, Y: Any = None, node_weight: Any = None) -> Examples:
+        """The model on these data, handed to the core; without Y for prediction only."""
+        raise NotImplementedError
+
+    def inference(self, x: Any, w: np.ndarray) -> Any:
+        """The output with the best score."""
+        return self.bind_one(x).predict(as_weights(w))[0]
+
+    def loss_augmented_inference(self, x: Any, y: Any, w: np.ndarray) -> Any:
+        """argmax_y' Delta(y, y') + <w, Psi(x, y')>."""
+        return self.bind_one(x, [y]).augmented(as_weights(w))[0]
+
+    def bind_one(self, x: Any, Y: Any = None) -> Any:
+        """The model on a single example."""
+        return self.bind([x], Y)
+
+    # optional powers
+
+    def read(self, X: Any) -> FeatureRows:
+        """The feature rows of these inputs, checked; a model that has them can take a kernel."""
+        raise NotImplementedError
+
+    def bind_rows(self, rows: FeatureRows, Y: Any = None, node_weight: Any = None) -> Examples:
+        """The model on rows that are read already."""
+        raise NotImplementedError
+
+    def factors(self, X: Any, Y: Any = None, node_weight: Any = None) -> Factors:
+        """The examples as factor graphs in plain arrays, for solvers that work factor by factor.
+
+        For models whose score and loss are sums over nodes and edges: variables with their domains, factors
+        with scopes, weights shared by template, losses of the nodes; see ``models.factors``.
+        """
+        raise NotImplementedError
+
+    # model files
+
+    def compact(self, w: np.ndarray) -> tuple[Model, np.ndarray]:
+        """What a model file must hold to predict as this model does with w."""
+        return self, w
+
+    def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """The fitted model as plain values (text and numbers) and arrays, for a model file."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
+        """The fitted model that ``state`` wrote; refuses what no fitted model could have written."""
+        raise NotImplementedError
