@@ -15,7 +15,7 @@ from maxmargin.problem import Certificate, Problem, Support, certify_state, gap_
 from maxmargin.result import History, Result, Status
 from maxmargin.runtime.deadline import TimeUp, deadline
 from maxmargin.solvers import Solver, StepReport
-from maxmargin.solvers.substituted import fitted_to
+from maxmargin.solvers.free import fitted_to
 
 # An exact pass costs as much as a step: it is made once the running estimate is this close to tol.
 HOPEFUL = 1.4

@@ -38,9 +38,22 @@ class SquaredNorm:
     """
 
     needs: tuple[str, ...] = ()
+    mean: np.ndarray | None = None
 
     def __init__(self, metric: Callable[[np.ndarray], np.ndarray]):
         self.metric = metric
+
+    def centred(self, w: np.ndarray) -> np.ndarray:
+        """w - mean."""
+        return w if self.mean is None else w - self.mean
+
+    def image(self, q: np.ndarray) -> np.ndarray:
+        """Sigma q, as inner products with planes take it: R*(q) is <mean, q> + 1/2 <q, image(q)>."""
+        return self.metric(q)
+
+    def law(self, q: np.ndarray) -> np.ndarray:
+        """The w that belongs to q: argmax_w <w, q> - R(w)."""
+        return q
 
     def value(self, w: np.ndarray) -> float:
         """R(w)."""
@@ -81,9 +94,9 @@ class Prior(SquaredNorm):
         """One scale and no bounds: a shift of w and another C."""
         return np.ndim(self.scale) == 0 and self.bound is None
 
-    def centred(self, w: np.ndarray) -> np.ndarray:
-        """w - mean."""
-        return w if self.mean is None else w - self.mean
+    def image(self, q: np.ndarray) -> np.ndarray:
+        L = np.asarray(self.scale)
+        return L @ (L.T @ q) if self.full else L**2 * self.metric(q)
 
     def value(self, w: np.ndarray) -> float:
         if self.bound is not None and (w[self.bound] < 0).any():
@@ -113,7 +126,6 @@ class Prior(SquaredNorm):
         return linear + 0.5 * float(u @ u)
 
     def law(self, q: np.ndarray) -> np.ndarray:
-        """The w that belongs to q: argmax_w <w, q> - R(w)."""
         L = np.asarray(self.scale if self.free is None else np.where(self.free, 0.0, self.scale))
         w = L @ (L.T @ q) if self.full else L**2 * q
         w = w if self.mean is None else self.mean + w

@@ -45,8 +45,6 @@ class Solver(ABC):
     )
     # Regularisers besides 1/2 |w|^2: a method that needs w to be linear in the multipliers cannot clip it.
     honours: ClassVar[tuple[str, ...]] = (PRIOR, NONNEGATIVE)
-    # Its w is that of a dual state, which knows priors; else it gets the plain problem of a prior.
-    keeps_states: ClassVar[bool] = True
     models: ClassVar[tuple[str, ...]] = ()  # the only ones it takes; empty: every model
     pairwise_optimum: ClassVar[bool] = (
         True  # reaches any tolerance in practice, not only in the limit

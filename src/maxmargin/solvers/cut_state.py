@@ -1,13 +1,16 @@
 """Cuts of the whole risk, their Gram matrix, their multipliers and w: the state of 1-slack cutting planes.
 
-    risk(w) >= b_c + <g_c, w>  for every cut c;     D(beta) = <b, beta> - 1/2 |sum_c beta_c g_c|^2
+    risk(w) >= b_c + <g_c, w>  for every cut c;     D(beta) = <b, beta> - R*(- sum_c beta_c g_c)
 
-with beta on the simplex. Any beta is a dual point of the problem: each cut is one (an output of every
-block), and the problem's multipliers are their mixture.
+with beta on the simplex. With the law w = m + Sigma q of a prior, of which m = 0 and Sigma = I is the plain
+case, D(beta) = <b + <g, m>, beta> - 1/2 |sum_c beta_c g_c|^2 in the metric of Sigma. Any beta is a dual
+point of the problem: each cut is one (an output of every block), and the problem's multipliers are their
+mixture.
 """
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
@@ -18,6 +21,7 @@ import scipy.sparse as sp
 from maxmargin._core import core
 from maxmargin.problem import Problem, Support
 from maxmargin.problem.plane import Cut
+from maxmargin.problem.regularizer import Prior, SquaredNorm
 from maxmargin.solvers.dual_state import open_state
 
 QP_STEPS = 100_000  # of the inner quadratic program, at most: budgets are looked at between rounds
@@ -60,11 +64,11 @@ class Point:
 class Cuts:
     """All that is known of the cuts: a value, so that an interrupt never sees half a change."""
 
-    offsets: np.ndarray
+    offsets: np.ndarray  # b_c + <g_c, m>
     beta: np.ndarray
     trial: np.ndarray  # beta of the program with the proximal term
     idle: np.ndarray  # rounds without a multiplier
-    pulls: np.ndarray  # <g_c, center>
+    pulls: np.ndarray  # <g_c, center - m>
     hessian: np.ndarray
     vectors: tuple[np.ndarray | sp.csr_matrix, ...]
     points: tuple[Any, ...]  # each cut as a dual point of its own
@@ -140,9 +144,12 @@ class CutState:
         beta: np.ndarray | None = None,
     ) -> None:
         """A new cut; `beta` are the multipliers of all from then on, where given."""
-        image = problem.regularizer.metric(vector)
-        pull = 0.0 if self.center is None else float(self.center @ image)
-        cuts = self.cuts.grown(offset, vector, image, pull, point)
+        prior = problem.regularizer
+        near = 0.0 if prior.mean is None else float(prior.mean @ vector)
+        pull = 0.0
+        if self.center is not None:
+            pull = float(vector @ prior.metric(prior.centred(self.center)))
+        cuts = self.cuts.grown(offset + near, vector, prior.image(vector), pull, point)
         self.cuts = cuts if beta is None else replace(cuts, beta=beta)
 
     def ask(self, problem: Problem) -> Cut:
@@ -179,25 +186,26 @@ class CutState:
                 total[g.indices] += b * g.data
         return total
 
-    def solve(self, tolerance: float) -> bool:
+    def solve(self, problem: Problem, tolerance: float) -> bool:
         """The program over the cuts, from where beta stands; then w by the law. Whether it was solved."""
         cuts = self.cuts
         beta, solved = solve_program(cuts.hessian, cuts.offsets, cuts.beta, tolerance)
         if self.proximity == 0:
             self.cuts = replace(cuts, beta=beta)
-            self.w = -self.mixed(beta)
+            self.w = problem.regularizer.law(-self.mixed(beta))
             return solved
-        # with the proximal term: w = (k z - sum beta g) / (1 + k)
+        # with the proximal term: w = (k z + m - Sigma sum beta g) / (1 + k)
         assert self.center is not None
         shrink = 1 / (1 + self.proximity)
         offsets = cuts.offsets + self.proximity * shrink * cuts.pulls
         start = cuts.trial if cuts.trial.any() else beta
         trial, near = solve_program(cuts.hessian * shrink, offsets, start, tolerance)
         self.cuts = replace(cuts, beta=beta, trial=trial)
-        self.w = shrink * (self.proximity * self.center - self.mixed(trial))
+        law = problem.regularizer.law(-self.mixed(trial))
+        self.w = shrink * (self.proximity * self.center + law)
         return solved and near
 
-    def search_line(self) -> None:
+    def search_line(self, problem: Problem) -> None:
         """The best point between beta and the newest cut, as in the proof of Theorem 5."""
         cuts = self.cuts
         towards = -cuts.beta
@@ -207,7 +215,7 @@ class CutState:
         step = 1.0 if curvature <= slope else max(0.0, slope / curvature)
         beta = np.maximum(cuts.beta + step * towards, 0.0)
         self.cuts = replace(cuts, beta=beta / beta.sum())
-        self.w = -self.mixed(self.beta)
+        self.w = problem.regularizer.law(-self.mixed(self.beta))
 
     def dual(self) -> float:
         """D(beta)."""
@@ -216,22 +224,28 @@ class CutState:
 
     def risk(self, problem: Problem, w: np.ndarray) -> float:
         """What the cuts know of the risk at w."""
-        image, cuts = problem.regularizer.metric(w), self.cuts
+        prior, cuts = problem.regularizer, self.cuts
+        image = prior.metric(prior.centred(w))
         return max(b + inner(g, image) for b, g in zip(cuts.offsets, cuts.vectors, strict=True))
 
     def recenter(self, problem: Problem, center: np.ndarray, proximity: float) -> None:
         """A new centre and weight of the proximal term."""
         self.proximity = proximity
         if center is not self.center:
-            image = problem.regularizer.metric(center)
+            prior = problem.regularizer
+            image = prior.metric(prior.centred(center))
             pulls = np.array([inner(g, image) for g in self.cuts.vectors])
             self.center, self.cuts = center, replace(self.cuts, pulls=pulls)
 
-    def move(self, shift: np.ndarray) -> None:
-        """Hear that all w are told from another origin, further by this shift: cuts stay what they are."""
-        rises = np.array([inner(g, shift) for g in self.cuts.vectors])
+    def take_prior(self, before: Prior, prior: Prior) -> bool:
+        """Continue with another mean; False where the scales are others: nothing kept is of use then."""
+        if not np.array_equal(before.scale, prior.scale):
+            return False
+        shift = prior.centred(np.zeros_like(self.w)) - before.centred(np.zeros_like(self.w))
+        rises = np.array([inner(g, -shift) for g in self.cuts.vectors])
         self.cuts = replace(self.cuts, offsets=self.cuts.offsets + rises)
-        self.w, self.best, self.gap = self.w - shift, None, np.inf
+        self.best, self.gap = None, np.inf
+        return True
 
     def forget(self, keep: int) -> None:
         """Drop cuts that had no multiplier for `keep` rounds."""
@@ -246,6 +260,8 @@ class CutState:
         if len(self.beta) <= TOGETHER:
             return
         offset, vector = float(self.cuts.offsets @ self.beta), self.mixed(self.beta)
+        if problem.regularizer.mean is not None:
+            offset -= float(problem.regularizer.mean @ vector)
         whole = CutState(self.tol, self.w, self.everything)
         whole.add(problem, offset, vector, self.mixture(problem), beta=np.ones(1))
         self.cuts = whole.cuts
@@ -268,9 +284,16 @@ class CutState:
 
     def merged(self, problem: Problem) -> Support:
         """The same, with what several cuts share added up by a dual state."""
-        state = open_state(problem, self.tol, np.random.default_rng(0))
+        state = open_state(unpriored(problem), self.tol, np.random.default_rng(0))
         state.restore(self.support())
         return state.support()
+
+
+def unpriored(problem: Problem) -> Problem:
+    """The same blocks under 1/2 |w|^2, for what concerns multipliers alone."""
+    plain = copy.copy(problem)
+    plain.regularizer = SquaredNorm(problem.examples.metric)
+    return plain
 
 
 def slim(outputs: Any) -> Any:

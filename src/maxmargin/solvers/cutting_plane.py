@@ -30,7 +30,7 @@ from maxmargin.problem.plane import Cut
 from maxmargin.problem.regularizer import PRIOR
 from maxmargin.solvers.base import Solver, StepReport, option
 from maxmargin.solvers.box_state import MOST, BoxState, open_box
-from maxmargin.solvers.cut_state import CutState, Point, unslim
+from maxmargin.solvers.cut_state import CutState, Point, unpriored, unslim
 from maxmargin.solvers.dual_state import DualState, open_state
 from maxmargin.solvers.sdcd import REDUCED
 from maxmargin.solvers.set_cuts import SetCuts, open_set_cuts, warm_point
@@ -67,7 +67,6 @@ class OneSlack(Solver):
     """
 
     name: ClassVar[str] = "one-slack"
-    keeps_states: ClassVar[bool] = False
     formulations: ClassVar[tuple[Formulation, ...]] = EVERY_FORMULATION
     honours: ClassVar[tuple[str, ...]] = (PRIOR,)
     keep: int = 50
@@ -100,19 +99,20 @@ class OneSlack(Solver):
         if warm is not None:
             offset, vector, point = self._warm(problem, state, warm)
             state.add(problem, offset, vector, point, beta=np.array([0.0, 1.0]))
-            state.w = -vector
+            state.w = problem.regularizer.law(-vector)
         if self.proximal:
             state.recenter(problem, state.w, 1.0)
         return state
 
     def _outputs(self, problem: Problem, tol: float, rng: np.random.Generator) -> CutState:
         """One cut, of the true outputs."""
-        state = CutState(tol, np.zeros(problem.dimension), np.arange(problem.n_blocks))
+        nothing = np.zeros(problem.dimension)
+        state = CutState(tol, problem.regularizer.law(nothing), np.arange(problem.n_blocks))
         size = self.cache_size(problem)
         if size > 0:
             state.cache = problem.examples.cache(size)
-        truth = open_state(problem, tol, rng).support()
-        state.add(problem, 0.0, np.zeros(problem.dimension), truth, beta=np.ones(1))
+        truth = open_state(unpriored(problem), tol, rng).support()
+        state.add(problem, 0.0, nothing, truth, beta=np.ones(1))
         return state
 
     def _warm(self, problem: Problem, state: CutState, warm: Support) -> tuple:
@@ -177,10 +177,10 @@ class OneSlack(Solver):
         """One more cut, and beta and w with it; whether the inner program was solved."""
         state.add_cut(problem, cut)
         if self.inner == "line-search":
-            state.search_line()
+            state.search_line(problem)
             state.gather(problem)
             return True
-        solved = state.solve(self.accuracy * min(state.gap, problem.total))
+        solved = state.solve(problem, self.accuracy * min(state.gap, problem.total))
         state.forget(self.keep)
         return solved
 

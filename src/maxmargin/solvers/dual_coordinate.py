@@ -27,7 +27,7 @@ from maxmargin.models.examples import ExplicitConstraints
 from maxmargin.problem import Problem, Support
 from maxmargin.problem.regularizer import Prior
 from maxmargin.solvers.base import Solver, StepReport, option
-from maxmargin.solvers.dual_state import PRECISIONS, DualState, open_state
+from maxmargin.solvers.dual_state import PRECISIONS, DualState, open_state, shift_of
 
 CARE = 0.1  # a block whose share of the gap is this part of tol has nothing to gain
 SINGLE_ENOUGH = 1e-5  # single precision carries a tolerance of this part of the mean loss
@@ -70,7 +70,9 @@ class DualCoordinate(Solver):
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
     ) -> CoordinateState | SearchState:
         single = self.precision == "single"
-        plain = problem.rescaling == "margin" and not isinstance(problem.regularizer, Prior)
+        prior = problem.regularizer
+        scaled = isinstance(prior, Prior) and not (prior.uniform and prior.mean is None)
+        plain = problem.rescaling == "margin" and not scaled
         explicit = problem.examples.explicit() if plain else None
         if explicit is None:
             return SearchState(open_state(problem, tol, rng, single, warm), CARE * tol)
@@ -156,15 +158,15 @@ class CoordinateState:
     ):
         self.problem, self.explicit, self.rng, self.single = problem, explicit, rng, single
         self.satisfied_below = CARE * tol
-        self.core: Any = explicit.core.coordinate(single, problem.mass)
+        self.unit, _ = shift_of(problem)  # as in a dual state
+        self.core: Any = explicit.core.coordinate(single, self.unit * problem.mass)
 
     def epoch(self, shrinking: bool) -> StepReport:
         """One pass over the blocks that are not put aside."""
         seed = int(self.rng.integers(2**63))
         visits, _, _, violation = self.core.epoch(seed, shrinking, self.satisfied_below)
-        return StepReport(
-            visits, violation / self.problem.total, self.core.dual(), self.core.n_planes
-        )
+        estimate = violation / self.unit / self.problem.total
+        return StepReport(visits, estimate, self.core.dual() / self.unit, self.core.n_planes)
 
     def weights(self) -> np.ndarray:
         """The running w; by the law where it is held in single precision."""
@@ -173,11 +175,12 @@ class CoordinateState:
     def support(self) -> Support:
         """The constraints with positive multipliers."""
         blocks, multipliers, numbers = self.core.support()
-        return Support(blocks, multipliers, self.explicit.translate(blocks, numbers))
+        outputs = self.explicit.translate(blocks, numbers)
+        return Support(blocks, multipliers / self.unit, outputs)
 
     def restore(self, support: Support) -> None:
         """Start from these multipliers."""
-        point = support.rescaled(self.problem.mass)
+        point = support.rescaled(self.unit * self.problem.mass)
         examples: Any = self.problem.examples
         if not examples.knows(point.outputs, point.blocks):
             raise ValueError("warm_start: the last fit had other labels; set warm_start=False")

@@ -2,6 +2,13 @@
 
 A state belongs to one problem. ``visit`` is one pass over the blocks of an order: the same call for the
 compiled models and for models written in Python, whose oracle is asked here.
+
+The core has the metric of a prior and its bounds in it (``cpp/solvers/metric.hpp``). A prior of one scale s
+and a mean m is no more than a shift and another C: the core then works on
+
+    s^2 P(w) = 1/2 |w - m|^2 + sum_i s^2 mass_i xi_i(w)
+
+with multipliers s^2 a, and what it says of objectives is divided by ``unit`` = s^2.
 """
 
 from __future__ import annotations
@@ -53,27 +60,24 @@ class DualState:
         self.passes = 0
         self.estimate = np.inf  # of the gap, after the last whole pass
         # Slack rescaling multiplies by losses: double precision only.
-        # So does a distant origin to the scores: those of w alone may be far above the losses.
-        self.origin: np.ndarray | None = getattr(problem.examples, "origin", None)
+        # So does a distant mean: the scores of w alone may be far above the losses.
+        self.unit, self.mean = shift_of(problem)
         prior = problem.regularizer
-        self.prior: Prior | None = prior if isinstance(prior, Prior) else None
-        self.mean = None if self.prior is None else self.prior.mean
+        self.prior = prior if isinstance(prior, Prior) and not prior.uniform else None
         plain = problem.rescaling == "margin" and not problem.examples.kernelised
-        self.single = single and plain and self.origin is None and self.mean is None
+        self.single = single and plain and self.mean is None
         self.lean = lean
-        self.core = self._open(problem)
+        self.core = self._open(problem, self.unit * problem.mass)
         if self.prior is not None:
             self.take_prior(self.prior)
+        elif self.mean is not None:
+            self.core.set_origin(self.mean)
         # g_i of each block, as its last oracle visit saw it
         self.violations = np.full(problem.n_blocks, np.inf)
         self.oracle_calls = 0
 
-    def _open(self, problem: Problem) -> Any:
-        examples: Any = problem.examples
-        state = examples.core.ascent(problem.rescaling, self.single, problem.mass, self.lean)
-        if self.origin is not None:
-            state.set_origin(self.origin)
-        return state
+    def _open(self, problem: Problem, mass: np.ndarray) -> Any:
+        return problem.examples.core.ascent(problem.rescaling, self.single, mass, self.lean)
 
     def take_prior(self, prior: Prior) -> None:
         """Work in the metric of this prior and within its bounds, from now on."""
@@ -118,13 +122,14 @@ class DualState:
         if oracle:
             self.violations[order] = violations
         self.oracle_calls += calls
-        return Visit(violations, xi, calls, updates, violation, gain, refused)
+        seen, gained = violation / self.unit, gain / self.unit
+        return Visit(violations, xi, calls, updates, seen, gained, refused)
 
     def subgradient(self, order: np.ndarray) -> float:
         """One pass of stochastic subgradient; returns the risk as it was seen."""
         calls, risk = self.core.subgradient(order, float(len(self.problem.active)))
         self.oracle_calls += calls
-        return risk
+        return risk / self.unit
 
     def probe(self, blocks: np.ndarray) -> tuple[float, float]:
         """mean |psi|^2 and mean Delta of the loss-augmented outputs of some blocks."""
@@ -136,38 +141,42 @@ class DualState:
         return np.where(self.problem.mass > 0, np.maximum(self.violations, 0.0), 0.0)
 
     def weights(self) -> np.ndarray:
-        """w by the law, in double precision; seen from the origin, where there is one."""
-        w = self.core.weights(True)
-        return w if self.origin is None else w - self.origin
+        """w by the law, in double precision."""
+        return self.core.weights(True)
 
     def sums(self) -> np.ndarray:
         """S of the subgradient method, as its steps have left it."""
         S = self.core.weights(False)
-        home = self.origin if self.mean is None else self.mean
-        if home is None:
+        if self.mean is None:
             return S
-        return S - self.core.steps / len(self.problem.active) * home
+        return S - self.core.steps / len(self.problem.active) * self.mean
 
     def lag(self) -> float:
         """R(w) + R*(q) - <q, w>: the part of the gap that the proximal term makes."""
         if self.prior is not None:
             return self.core.lag()
-        return 0.5 * self.core.proximity**2 * self.core.squared_distance()
+        return 0.5 * self.core.proximity**2 * self.core.squared_distance() / self.unit
 
     def support(self) -> Support:
         """The planes with positive multipliers."""
-        return Support(*self.core.support())
+        blocks, multipliers, outputs = self.core.support()
+        return Support(blocks, multipliers / self.unit, self._outputs(outputs))
+
+    def _outputs(self, kept: np.ndarray) -> Any:
+        """Kept outputs as the model knows them."""
+        return kept
 
     def restore(self, support: Support) -> None:
         """Start from these multipliers."""
-        point = support.rescaled(self.problem.mass)
-        kind = self.core.support()[2].dtype
+        point = support.rescaled(self.unit * self.problem.mass)
+        self.core.restore(point.blocks, point.multipliers, self._offered(point))
+
+    def _offered(self, point: Support) -> np.ndarray:
+        """The outputs of a dual point as the core keeps them."""
         examples: Any = self.problem.examples
         if not examples.knows(point.outputs, point.blocks):
             raise ValueError("warm_start: the last fit had other labels; set warm_start=False")
-        self.core.restore(
-            point.blocks, point.multipliers, np.ascontiguousarray(point.outputs, dtype=kind)
-        )
+        return np.ascontiguousarray(point.outputs, dtype=self.core.support()[2].dtype)
 
     def refresh(self) -> None:
         """Remove the rounding that updates of w have gathered."""
@@ -176,7 +185,7 @@ class DualState:
     def dual(self) -> float:
         """D(a) by the running w."""
         past = self.problem.past
-        return self.core.dual() + (0.0 if past is None else past.offset)
+        return self.core.dual() / self.unit + (0.0 if past is None else past.offset)
 
     @property
     def n_planes(self) -> int:
@@ -187,7 +196,7 @@ class DualState:
 class ExplicitState(DualState):
     """Multipliers and w of a model written in Python."""
 
-    def _open(self, problem: Problem) -> Any:
+    def _open(self, problem: Problem, mass: np.ndarray) -> Any:
         executor = getattr(problem.examples, "executor", None)
         examples: Any = problem.examples
         batch = "batch_loss_augmented_inference"
@@ -195,7 +204,7 @@ class ExplicitState(DualState):
         # Outputs of a batch are found at one w, then visited in turn: wide enough to feed the workers,
         # narrow enough that w is fresh.
         self.batch = 1 if executor is None and not batched else max(8, 4 * workers(executor))
-        return core.ExplicitAscent(problem.n_blocks, problem.dimension, problem.mass, self.lean)
+        return core.ExplicitAscent(problem.n_blocks, problem.dimension, mass, self.lean)
 
     def running(self) -> np.ndarray:
         """The w that the visits see, read-only."""
@@ -252,30 +261,36 @@ class ExplicitState(DualState):
             calls, seen = self.core.subgradient(blocks, active)
             self.oracle_calls += calls
             risk += seen
-        return risk
+        return risk / self.unit
 
     def probe(self, blocks: np.ndarray) -> tuple[float, float]:
         self.ask(blocks, self.running())
         return super().probe(blocks)
 
-    def support(self) -> Support:
-        blocks, multipliers, numbers = self.core.support()
-        outputs = [
-            (offset, (index, value))
-            for offset, index, value in map(self.core.plane, numbers.tolist())
-        ]
-        return Support(blocks, multipliers, outputs)
+    def _outputs(self, kept: np.ndarray) -> list:
+        planes = map(self.core.plane, kept.tolist())
+        return [(offset, (index, value)) for offset, index, value in planes]
 
-    def restore(self, support: Support) -> None:
-        point = support.rescaled(self.problem.mass)
-        numbers = np.array(
-            [
-                self.core.offer(int(i), loss, index, value, self.running())[0]
-                for i, (loss, (index, value)) in zip(point.blocks, point.outputs, strict=True)
-            ],
-            dtype=np.int32,
-        )
-        self.core.restore(point.blocks, point.multipliers, numbers)
+    def _offered(self, point: Support) -> np.ndarray:
+        numbers = [
+            self.core.offer(int(i), loss, index, value, self.running())[0]
+            for i, (loss, (index, value)) in zip(point.blocks, point.outputs, strict=True)
+        ]
+        return np.array(numbers, dtype=np.int32)
+
+
+def shift_of(problem: Problem) -> tuple[float, np.ndarray | None]:
+    """s^2 of a prior of one scale (else 1), and the mean of any prior."""
+    prior = problem.regularizer
+    if not isinstance(prior, Prior):
+        return 1.0, None
+    unit = float(prior.scale) ** 2 if prior.uniform else 1.0
+    with np.errstate(over="ignore"):
+        if not 0 < unit * problem.total < np.inf:
+            raise ValueError(
+                f"prior: C times scale^2 must be finite and positive, got {unit * problem.C}"
+            )
+    return unit, prior.mean
 
 
 def open_state(

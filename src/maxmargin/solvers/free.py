@@ -27,6 +27,7 @@ from maxmargin.problem import Problem, Support, loss_units
 from maxmargin.problem.regularizer import Prior
 from maxmargin.solvers.base import Solver, StepReport
 from maxmargin.solvers.dual_state import DualState, open_state
+from maxmargin.solvers.subgradient import Subgradient
 
 ROUNDS = 30  # of mending
 GROWTH, MOST = 4.0, 1e4  # of s^2, when the condition is met too slowly
@@ -169,12 +170,13 @@ class FreeSolver(Solver):
     ) -> None:
         """The next proximal point."""
         prior: Any = problem.regularizer
+        last: Any = state.problem.regularizer
         state.problem.regularizer = following = near(prior, center, state.spread)
         inner = state.inner
         dual = inner if isinstance(inner, DualState) else getattr(inner, "dual", None)
-        if isinstance(dual, DualState) and dual.prior is not None:
+        if isinstance(dual, DualState):
             dual.take_prior(following)
-        elif not inner.take_mean(following):
+        elif not inner.take_prior(last, following):
             state.inner = self.solver.start(state.problem, state.tol, state.rng, support)
 
     def solution(self, problem: Problem, state: FreeState) -> tuple[np.ndarray, Support]:
@@ -185,6 +187,19 @@ class FreeSolver(Solver):
 
     def learn(self, problem: Problem, state: FreeState, slacks: np.ndarray) -> None:
         self.solver.learn(state.problem, state.inner, slacks)
+
+
+def fitted_to(problem: Problem, solver: Solver) -> Solver:
+    """The solver for this problem: itself, or inside the proximal points of free weights."""
+    prior = problem.regularizer
+    missing = [name for name in prior.needs if name not in solver.honoured()]
+    if missing:
+        raise ValueError(f"solver {solver.name!r} does not honour {' and '.join(missing)}")
+    if not isinstance(prior, Prior) or prior.free is None:
+        return solver
+    if isinstance(solver, Subgradient):
+        raise ValueError("solver 'subgradient' does not take infinite scales of a prior")
+    return FreeSolver(solver)
 
 
 def near(prior: Prior, w: np.ndarray, spread: float) -> Prior:

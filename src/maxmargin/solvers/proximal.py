@@ -100,7 +100,7 @@ class Proximal(Solver):
         if k is None or self.precision == "auto":
             square, loss = dual.probe(rng.permutation(problem.active)[:PROBED])
             # |w|^2 <= 2 C sum v Delta, from D >= 0; scores are sums of its products with features.
-            large = max(square, problem.total * loss) > SINGLE_MOST
+            large = max(square, dual.unit * problem.total * loss) > SINGLE_MOST
             if self.precision == "auto" and (tol < SINGLE_ENOUGH * loss or large):
                 probed = dual.oracle_calls
                 dual = open_state(problem, tol, rng, single=False, lean=lean)
@@ -110,7 +110,8 @@ class Proximal(Solver):
                 use = (
                     self.proximity > 0 and problem.dimension < LARGE and loss > 0 and not dual.full
                 )
-                k = min(STIFFEST, self.proximity * problem.C * square / loss) if use else 0.0
+                stiffness = self.proximity * dual.unit * problem.C * square / loss if use else 0.0
+                k = min(STIFFEST, stiffness)
         if warm is not None:
             dual.restore(warm)
         rest = np.zeros(problem.n_blocks, dtype=np.int64)
