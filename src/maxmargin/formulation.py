@@ -26,10 +26,5 @@ class Formulation:
         check_choice("hinge", self.hinge, HINGES)
         check_choice("rescaling", self.rescaling, RESCALINGS)
 
-    @property
-    def summed(self) -> bool:
-        """Whether a slack is the sum over all violating outputs."""
-        return self.hinge == "sum"
-
     def __str__(self) -> str:
         return f"hinge={self.hinge!r}, rescaling={self.rescaling!r}"

@@ -51,6 +51,10 @@ class Examples(ABC):
     n: int
     dimension: int
     formulation: Formulation = Formulation()
+    argmax_exact: bool = True  # the argmax is always the best output
+    exact: bool = True  # ``slacks`` finds every slack; a sum needs all outputs, not the best one
+    # ``slacks`` has proven ceilings; those of a sum may be infinite for want of room.
+    bounded: bool = True
     # The argmax tries every output, which costs no more than a few of them.
     enumerates: bool = False
     kernelised: bool = False  # a step changes all of w: in double precision and by one thread
@@ -65,26 +69,16 @@ class Examples(ABC):
         other.rebind()
         return other
 
+    @property
+    def summed(self) -> bool:
+        """Whether a slack is the sum over all violating outputs."""
+        return self.formulation.hinge == "sum"
+
+    @abstractmethod
     def rebind(self) -> None:
-        """Make ready what depends on the formulation, which is a new one."""
-        return
+        """Make ready what depends on the formulation: what is exact, what is bounded."""
 
     # answers
-
-    @property
-    @abstractmethod
-    def argmax_exact(self) -> bool:
-        """Whether the argmax is always the best output."""
-
-    @property
-    def exact(self) -> bool:
-        """Whether ``slacks`` finds every slack; a sum needs all outputs, not the best one."""
-        return self.enumerates if self.formulation.summed else self.argmax_exact
-
-    @property
-    def bounded(self) -> bool:
-        """Whether ``slacks`` has proven ceilings; those of a sum may be infinite for want of room."""
-        return self.exact
 
     @abstractmethod
     def slacks(self, w: np.ndarray, n_jobs: int = 1) -> tuple[np.ndarray, np.ndarray]:
@@ -187,21 +181,16 @@ class CompiledExamples(Examples):
         self.n, self.dimension = self.answers.blocks, self.answers.dimension
 
     def rebind(self) -> None:
-        if self.formulation.summed and not hasattr(self.core, "box"):
+        if self.summed and not hasattr(self.core, "box"):
             kind = type(self.core).__name__.removesuffix("Data")
             raise ValueError(f"hinge='sum' is not solved for models of the kind {kind}; use 'max'")
         self.answers = self.core.exact(self.formulation.rescaling)
-
-    @property
-    def argmax_exact(self) -> bool:
-        return self.answers.exact
-
-    @property
-    def bounded(self) -> bool:
-        return not self.formulation.summed or self.enumerates or self.brackets_sums
+        self.argmax_exact = self.answers.exact
+        self.exact = self.enumerates if self.summed else self.argmax_exact
+        self.bounded = not self.summed or self.enumerates or self.brackets_sums
 
     def slacks(self, w: np.ndarray, n_jobs: int = 1) -> tuple[np.ndarray, np.ndarray]:
-        if self.formulation.summed:
+        if self.summed:
             return self.answers.sums(w, n_jobs, LISTED, WORK)
         if not self.argmax_exact:
             return self.answers.slack_bounds(w, n_jobs)

@@ -82,9 +82,11 @@ class KernelExamples(Examples):
             self.bound = outer.bind_rows(inner, Y, node_weight)
             self.core = self.bound.core
         self._last: tuple[np.ndarray, np.ndarray] | None = None
+        self.rebind()
 
     def rebind(self) -> None:
-        self.plain = self.plain.under(self.formulation)
+        self.plain = plain = self.plain.under(self.formulation)
+        self.argmax_exact, self.exact, self.bounded = plain.argmax_exact, plain.exact, plain.bounded
 
     def values(self, w: np.ndarray) -> np.ndarray:
         """w on these rows: U, class-major, then the weights that no kernel is over."""
@@ -115,18 +117,6 @@ class KernelExamples(Examples):
         coefficients, rest = self.model.split(v)
         centres, kernel = self.model.centres_, self.model.kernel_
         return np.concatenate([kernel.products(centres, centres, coefficients).ravel(), rest])
-
-    @property
-    def argmax_exact(self) -> bool:
-        return self.plain.argmax_exact
-
-    @property
-    def exact(self) -> bool:
-        return self.plain.exact
-
-    @property
-    def bounded(self) -> bool:
-        return self.plain.bounded
 
     def slacks(self, w: np.ndarray, n_jobs: int = 1) -> tuple[np.ndarray, np.ndarray]:
         return self.plain.slacks(self.values(w), n_jobs)

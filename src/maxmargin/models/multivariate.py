@@ -246,9 +246,8 @@ class MultivariateExamples(PlaneExamples):
                 "sample, in which examples have no weights of their own"
             )
 
-    @property
-    def argmax_exact(self) -> bool:
-        return True
+    def rebind(self) -> None:
+        self.exact = self.bounded = not self.summed
 
     def fingerprint(self) -> str:
         """Kept planes hold vectors: they are worth nothing for other examples, losses or rescalings."""
@@ -289,7 +288,7 @@ class MultivariateExamples(PlaneExamples):
 
     def slacks(self, w: np.ndarray, n_jobs: int = 1) -> tuple[np.ndarray, np.ndarray]:
         found = self.worst(w, n_jobs)[0]
-        return found, np.full_like(found, np.inf) if self.formulation.summed else found
+        return found, np.full_like(found, np.inf) if self.summed else found
 
     def planes(self, w: np.ndarray, n_jobs: int) -> list[tuple[float, Vector]]:
         rescaling = self.formulation.rescaling

@@ -98,26 +98,18 @@ class PythonExamples(PlaneExamples):
         self.dimension = size_of(model)
         self.trusted = bool(getattr(model, "exact", True))  # its own argmax is the best output
         self.enumerable = callable(getattr(model, "outputs", None))
-        self._table: PlaneTable | None = None
         self._truth: list[Vector | None] = [None] * self.n
+        self.rebind()
 
     def rebind(self) -> None:
-        self._table = None
-
-    @property
-    def argmax_exact(self) -> bool:
-        """A search over the loss multiplier may miss the best output; a model's own answer may not."""
+        self._table: PlaneTable | None = None
+        # A search over the loss multiplier may miss the best output, a model's own answer may not; the
+        # search has ceilings, where the margin oracle that it asks is exact.
         margin = self.formulation.rescaling == "margin"
-        return self.trusted and (margin or hasattr(self.model, "slack_rescaled_inference"))
-
-    @property
-    def exact(self) -> bool:
-        return self.enumerable if self.formulation.summed else self.argmax_exact
-
-    @property
-    def bounded(self) -> bool:
-        """The search has ceilings, where the margin oracle that it asks is exact."""
-        return self.enumerable if self.formulation.summed else self.trusted
+        own = margin or hasattr(self.model, "slack_rescaled_inference")
+        self.argmax_exact = self.trusted and own
+        self.exact = self.enumerable if self.summed else self.argmax_exact
+        self.bounded = self.enumerable if self.summed else self.trusted
 
     def features(self, i: int, y: Any) -> np.ndarray:
         """Psi(x_i, y), checked."""
@@ -212,7 +204,7 @@ class PythonExamples(PlaneExamples):
         return self.ask_all(w)[0]
 
     def slacks(self, w: np.ndarray, n_jobs: int = 1) -> tuple[np.ndarray, np.ndarray]:
-        if self.formulation.summed and self.enumerable:
+        if self.summed and self.enumerable:
             if self._table is None:
                 every = [self.every_plane(i) for i in range(self.n)]
                 self._table = PlaneTable(every, self.dimension)
@@ -226,7 +218,7 @@ class PythonExamples(PlaneExamples):
 
     def try_argmax(self) -> int:
         # A sum that lists all outputs does without the argmax.
-        return try_argmax(self) if self.trusted and not self.formulation.summed else 0
+        return try_argmax(self) if self.trusted and not self.summed else 0
 
     def check_ceilings(self, w: np.ndarray, ceilings: np.ndarray) -> None:
         if self.trusted:

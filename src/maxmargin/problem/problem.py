@@ -44,7 +44,14 @@ class Problem:
     ):
         self.C = check_weight_of_risk(C)
         self.examples: Examples = examples if formulation is None else examples.under(formulation)
-        self.formulation = self.examples.formulation
+        self.formulation, self.rescaling = (
+            self.examples.formulation,
+            self.examples.formulation.rescaling,
+        )
+        self.n_blocks, self.dimension = examples.n, examples.dimension
+        self.summed = self.examples.summed
+        # Whether an exact pass finds every slack, and whether it has a proven ceiling for each.
+        self.exact, self.bounded = self.examples.exact, self.examples.bounded
         examples.check_weights(sample_weight)
         self.regularizer = regularizer or SquaredNorm(examples.metric)
         self.n_jobs = n_jobs
@@ -59,36 +66,6 @@ class Problem:
         rows = getattr(self.examples, "rows", None)
         if isinstance(rows, FeatureRows):
             rows.check()
-
-    @property
-    def summed(self) -> bool:
-        """Whether a slack is the sum over all violating outputs."""
-        return self.formulation.summed
-
-    @property
-    def rescaling(self) -> str:
-        """How a loss becomes a plane."""
-        return self.formulation.rescaling
-
-    @property
-    def exact(self) -> bool:
-        """Whether an exact pass finds every slack."""
-        return self.examples.exact
-
-    @property
-    def bounded(self) -> bool:
-        """Whether an exact pass has a proven ceiling for every slack."""
-        return self.examples.bounded
-
-    @property
-    def n_blocks(self) -> int:
-        """How many slacks there are."""
-        return self.examples.n
-
-    @property
-    def dimension(self) -> int:
-        """Length of w."""
-        return self.examples.dimension
 
     def try_oracle(self) -> int:
         """Try the argmax before training; returns how often it was asked."""

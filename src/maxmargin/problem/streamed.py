@@ -51,30 +51,18 @@ class StreamedProblem(Problem):
     ):
         self.bind_examples, self.source, self.part_bytes = bind, source, part_bytes
         self.C = check_weight_of_risk(C)
-        self.formulation = formulation or Formulation()
-        self.n_jobs = n_jobs
+        self.formulation, self.summed = formulation or Formulation(), False
+        self.rescaling, self.n_jobs = self.formulation.rescaling, n_jobs
         self.regularizer = SquaredNorm(np.asarray)
-        self.size = dimension
-        self.all_exact = self.all_bounded = True  # of the parts that were bound so far
+        self.dimension = dimension
+        self.exact = self.bounded = True  # of the parts that were bound so far
 
     def check_source(self) -> None:
         """The source looks at its files whenever it hands out a chunk."""
 
     @property
-    def exact(self) -> bool:
-        return self.all_exact
-
-    @property
-    def bounded(self) -> bool:
-        return self.all_bounded
-
-    @property
-    def n_blocks(self) -> int:
+    def n_blocks(self) -> int:  # type: ignore[override]
         return self.source.n
-
-    @property
-    def dimension(self) -> int:
-        return self.size
 
     @property
     def total(self) -> float:  # type: ignore[override]
@@ -91,8 +79,8 @@ class StreamedProblem(Problem):
                 f"{error} (counted from the first of the examples in memory)"
             ) from None
         examples = examples.under(self.formulation)
-        self.all_exact &= examples.exact
-        self.all_bounded &= examples.bounded
+        self.exact &= examples.exact
+        self.bounded &= examples.bounded
         rest = (examples, self.C, weights, self.formulation, self.n_jobs)
         return Problem(*rest) if past is None else PastProblem(past, *rest)
 
