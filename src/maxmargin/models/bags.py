@@ -25,6 +25,7 @@ from maxmargin.io.fields import MOST_FEATURES, FieldError, bias_of, choice, coun
 from maxmargin.models.checks import check_bias, check_lengths
 from maxmargin.models.groups import GroupExamples
 from maxmargin.models.latent import Latent
+from maxmargin.models.protocol import as_weights, encode_all, weights_and_bias
 
 STARTS = ("means", "first", "random")
 
@@ -51,7 +52,7 @@ class BagExamples(GroupExamples):
 
 def best_candidates(rows: FeatureRows, w: np.ndarray, n_jobs: int = 1) -> list[tuple[int, int]]:
     """The class and the best candidate of every bag; at a score of zero the first class."""
-    scores = rows.core.rows.scores(np.ascontiguousarray(w, dtype=np.float64), n_jobs)
+    scores = rows.core.rows.scores(as_weights(w), n_jobs)
     found = []
     for a, b in zip(rows.offsets[:-1], rows.offsets[1:], strict=True):
         z = int(np.argmax(scores[a:b]))
@@ -107,11 +108,7 @@ class Bags(Latent):
 
     def encode(self, Y: Any) -> np.ndarray:
         """0 or 1 for each label; refuses others."""
-        codes = self.labels_.encode(Y)
-        if (codes < 0).any():
-            i = int(np.argmin(codes))
-            raise ValueError(f"Y[{i}] = {Y[i]!r} is not among the classes of the model")
-        return codes
+        return encode_all(self.labels_, Y)
 
     def begin(self, X: Any, Y: Any, seed: int) -> list[tuple[int, int]]:
         """First candidates of the positives."""
@@ -150,7 +147,7 @@ class Bags(Latent):
     def scores(self, X: Any, w: np.ndarray) -> np.ndarray:
         """f(x) of every bag, for ranking."""
         rows = self.read(X)
-        scores = rows.core.rows.scores(np.ascontiguousarray(w, dtype=np.float64), 1)
+        scores = rows.core.rows.scores(as_weights(w), 1)
         return np.maximum.reduceat(scores, rows.offsets[:-1])
 
     def inference(self, x: Any, w: np.ndarray) -> Any:
@@ -163,10 +160,7 @@ class Bags(Latent):
 
     def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
         """Named parts of w: ``weights`` (d,) and, with a bias, ``bias`` ()."""
-        w = np.asarray(w)
-        if self.bias is None:
-            return {"weights": w}
-        return {"weights": w[:-1], "bias": np.asarray(w[-1] * self.bias)}
+        return weights_and_bias(np.asarray(w), self.bias)
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         state = {"bias": self.bias, "start": self.start, "n_features": self.n_features_}

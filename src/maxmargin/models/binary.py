@@ -32,7 +32,7 @@ from maxmargin.models.checks import no_cost
 from maxmargin.models.examples import Examples, ExplicitConstraints
 from maxmargin.models.flat import FlatExamples, FlatModel
 from maxmargin.models.multivariate import MultivariateExamples
-from maxmargin.models.protocol import as_weights
+from maxmargin.models.protocol import as_weights, weights_and_bias
 
 
 class BinaryExamples(FlatExamples):
@@ -153,10 +153,7 @@ class Binary(FlatModel):
 
     def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
         """Named parts of w: ``weights`` (d,) and, with a bias, ``bias`` ()."""
-        w = np.asarray(w)
-        if self.bias is None:
-            return {"weights": w}
-        return {"weights": w[:-1], "bias": np.asarray(w[-1] * self.bias)}
+        return weights_and_bias(np.asarray(w), self.bias)
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         plain = {"bias": self.bias, "n_features": self.n_features_, **self.labels_.state()}

@@ -75,20 +75,9 @@ def columns_of(kind: str, K: int, other: int) -> np.ndarray:
 class GraphModel(Model):
     """What models over graphs share: the method of the argmax, and its budget."""
 
-    inference_method: str  # the parameter ``inference``: the attribute is the protocol's method
+    stored: ClassVar[dict[str, str]] = {"loss": "task_loss", "inference": "inference_method"}
+    inference_method: str
     iterations: int
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters by name; the attribute ``inference`` is the protocol's method."""
-        stored = {"loss": self.task_loss, "inference": self.inference_method}
-        names = self._get_param_names()
-        return {name: stored[name] if name in stored else getattr(self, name) for name in names}
-
-    def set_params(self, **params: Any) -> Model:
-        """Set parameters by name (scikit-learn's protocol)."""
-        if "inference" in params:
-            self.inference_method = params.pop("inference")
-        return super().set_params(**params)
 
     @property
     def exact(self) -> bool:

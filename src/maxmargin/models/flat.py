@@ -12,7 +12,7 @@ from maxmargin.data.mapped import MappedRows
 from maxmargin.data.memory import FeatureRows, feature_rows, shape_of
 from maxmargin.models.checks import check_bias, check_classes, check_lengths
 from maxmargin.models.examples import CompiledExamples
-from maxmargin.models.protocol import Model, as_weights
+from maxmargin.models.protocol import Model, as_weights, encode_all
 
 
 class FlatExamples(CompiledExamples):
@@ -72,11 +72,7 @@ class FlatModel(Model):
 
     def encode(self, Y: Any) -> np.ndarray:
         """Codes of labels; refuses one that is not in ``classes_``."""
-        codes = self.labels_.encode(Y)
-        if (codes < 0).any():
-            i = int(np.argmin(codes))
-            raise ValueError(f"Y[{i}] = {Y[i]!r} is not among the classes of the model")
-        return codes
+        return encode_all(self.labels_, Y)
 
     def _row(self, x: Any) -> Any:
         """One example as a table of one row."""

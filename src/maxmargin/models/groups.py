@@ -19,7 +19,7 @@ from maxmargin.data.memory import FeatureRows, feature_rows, shape_of
 from maxmargin.io.fields import MOST_FEATURES, FieldError, bias_of, count, number
 from maxmargin.models.checks import check_bias, check_lengths
 from maxmargin.models.examples import CompiledExamples, ExplicitConstraints
-from maxmargin.models.protocol import Model
+from maxmargin.models.protocol import Model, weights_and_bias
 
 
 class GroupExamples(CompiledExamples):
@@ -186,10 +186,7 @@ class Regression(RowModel):
 
     def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
         """Named parts of w: ``weights`` (d,) and, with a bias, ``bias`` ()."""
-        w = np.asarray(w)
-        if self.bias is None:
-            return {"weights": w}
-        return {"weights": w[:-1], "bias": np.asarray(w[-1] * self.bias)}
+        return weights_and_bias(np.asarray(w), self.bias)
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         plain = {"epsilon": float(self.epsilon), "bias": self.bias}

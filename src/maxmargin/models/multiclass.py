@@ -19,6 +19,7 @@ from maxmargin.losses import Costs, ZeroOne, cost_of, flat_loss, mistake_costs, 
 from maxmargin.models.checks import check_classes, no_cost
 from maxmargin.models.examples import ExplicitConstraints
 from maxmargin.models.flat import FlatExamples, FlatModel
+from maxmargin.models.protocol import weights_and_bias
 
 MOST_EXPLICIT = 2**27  # multipliers: above, those of kept outputs alone are stored
 
@@ -92,10 +93,7 @@ class Multiclass(FlatModel):
 
     def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
         """Named parts of w: ``weights`` (K, d) and, with a bias, ``bias`` (K,)."""
-        matrix = np.asarray(w).reshape(len(self.labels_), -1)
-        if self.bias is None:
-            return {"weights": matrix}
-        return {"weights": matrix[:, :-1], "bias": matrix[:, -1] * self.bias}
+        return weights_and_bias(np.asarray(w).reshape(len(self.labels_), -1), self.bias)
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         labels = self.labels_.state()

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from maxmargin.data.labels import LabelSet
 from maxmargin.data.memory import FeatureRows
 from maxmargin.models.examples import Examples
 
@@ -52,13 +53,31 @@ def as_weights(w: Any) -> np.ndarray:
     return np.ascontiguousarray(w, dtype=np.float64)
 
 
+def encode_all(labels: LabelSet, Y: Any) -> np.ndarray:
+    """Codes of labels; refuses one that the model does not know."""
+    codes = labels.encode(Y)
+    if (codes < 0).any():
+        i = int(np.argmin(codes))
+        raise ValueError(f"Y[{i}] = {Y[i]!r} is not among the classes of the model")
+    return codes
+
+
+def weights_and_bias(w: np.ndarray, bias: float | None) -> dict[str, np.ndarray]:
+    """The weights of features, and with a constant feature of value ``bias`` what it adds to scores."""
+    if bias is None:
+        return {"weights": w}
+    return {"weights": w[..., :-1], "bias": np.asarray(w[..., -1] * bias)}
+
+
 class Model(BaseEstimator):
     """Base of the built-in models: the protocol on top of a compiled data set."""
 
     classes_: np.ndarray
     size_joint_feature: int
     streams: ClassVar[bool] = True  # chunks of examples can be cut up and joined again
-    task_loss: Any  # the parameter ``loss``: the attribute of that name is the protocol's method
+    # Parameters whose name is a method of the protocol, and the attributes that hold them.
+    stored: ClassVar[dict[str, str]] = {"loss": "task_loss"}
+    task_loss: Any
 
     @property
     def joint(self) -> bool:
@@ -67,8 +86,7 @@ class Model(BaseEstimator):
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name (scikit-learn's protocol)."""
-        names = self._get_param_names()
-        return {name: self.task_loss if name == "loss" else getattr(self, name) for name in names}
+        return {n: getattr(self, self.stored.get(n, n)) for n in self._get_param_names()}
 
     def set_params(self, **params: Any) -> Model:
         """Set parameters by name (scikit-learn's protocol)."""
@@ -76,9 +94,9 @@ class Model(BaseEstimator):
         for name, value in params.items():
             if name not in known:
                 raise ValueError(
-                    f"{name!r} is no parameter of {type(self).__name__}, which has {known}"
+                    f"{name!r} is not a parameter of {type(self).__name__}, which has {known}"
                 )
-            setattr(self, "task_loss" if name == "loss" else name, value)
+            setattr(self, self.stored.get(name, name), value)
         return self
 
     def initialize(self, X: Any, Y: Any) -> None:
