@@ -1,4 +1,4 @@
-"""Write docs/compatibility.md from what the solvers declare.
+"""Write docs/compatibility.md from what solvers and models declare.
 
 python tools/write_compatibility.py
 """
@@ -13,8 +13,8 @@ TARGET = Path(__file__).parents[1] / "docs" / "compatibility.md"
 
 PAGE = """# Which solver solves what
 
-Written by `python tools/write_compatibility.py` with `solvers.compatibility_table()`, from what the
-solvers declare; do not edit. A test compares this page with the code.
+Written by `python tools/write_compatibility.py` with `solvers.compatibility_table()`, from what
+solvers and models declare; do not edit. A test compares this page with the code.
 
 {table}
 "reaches any tol": a tight `tol` is reached in practice, not only in the limit. `BCFW` does so

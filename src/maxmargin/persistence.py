@@ -31,19 +31,9 @@ from maxmargin.io.fields import (
     table,
 )
 from maxmargin.io.model_file import ModelFileError, read, write
-from maxmargin.models import (
-    Bags,
-    Binary,
-    Chain,
-    FactorGraph,
-    Grammar,
-    Kernel,
-    Latent,
-    Multiclass,
-    MultiLabel,
-    Tree,
-)
+from maxmargin.models import Binary, Latent, Multiclass
 from maxmargin.models.groups import Groups, Regression
+from maxmargin.models.registry import LABELS, MODELS, is_listed
 from maxmargin.problem import Certificate
 from maxmargin.problem.regularizer import check_bound, check_prior
 from maxmargin.solvers import SOLVERS
@@ -52,29 +42,6 @@ ESTIMATORS = {
     kind.__name__: kind
     for kind in (StructuralSVM, LatentSVM, MulticlassSVC, BinarySVC, RegressionSVR, GeneralizedSVM)
 }
-MODELS = {
-    kind.__name__: kind
-    for kind in (
-        Binary,
-        Multiclass,
-        Chain,
-        Grammar,
-        Tree,
-        FactorGraph,
-        MultiLabel,
-        Kernel,
-        Latent,
-        Bags,
-        Groups,
-        Regression,
-    )
-}
-LABELLED = (
-    Binary,
-    Multiclass,
-    Chain,
-    MultiLabel,
-)  # with one set of labels, which may be a parameter
 SAVED = (
     "C",
     "hinge",
@@ -103,7 +70,6 @@ OWN = {
 }
 HEADER = ("estimator", "params", "solver", "certificate", "model")
 REGULARIZERS = ("prior.mean", "prior.scale", "nonnegative")
-MOST_JOBS = 2**15
 # What decoding a value can raise that nobody foresaw: the file is to blame, and the cause is kept.
 UNFORESEEN = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
 
@@ -117,12 +83,12 @@ def save(svm: Any, path: Any) -> None:
     """Write a fitted estimator with a built-in model."""
     check_is_fitted(svm, "coef_")
     model = svm.model_
-    if type(model).__name__ not in MODELS or type(model) is not MODELS[type(model).__name__]:
+    if not is_listed(model):
         raise ValueError(
             f"save: model {type(model).__name__} is not one of {sorted(MODELS)}; a model written in "
             "Python is code, which a model file cannot hold: save coef_ and rebuild the model"
         )
-    given = getattr(model, "classes", None) is not None and type(model) in LABELLED
+    given = LABELS in model.powers and model.classes is not None
     model, w = model.compact(svm.weights())
     state, arrays = model.state()
     header = {
@@ -201,7 +167,7 @@ def rebuild(state: dict[str, Any], arrays: dict[str, np.ndarray]) -> tuple[Any, 
     known, tables = model.state()
     check_names(state, {"kind", "classes_given", *known}, type(model).__name__)
     check_names(arrays, {"w", *REGULARIZERS, *tables}, type(model).__name__)
-    if given and type(model) in LABELLED:
+    if given and LABELS in model.powers:
         model.classes = model.classes_
     return model, w
 
@@ -223,8 +189,6 @@ def check_params(svm: Any, params: dict[str, Any]) -> None:
         raise FieldError(f"class_weight must be null or balanced, got {short(svm.class_weight)}")
     if params.get("random_state") is not None:
         count(params, "random_state", 0, 2**32 - 1)
-    if params.get("n_jobs") is not None:
-        count(params, "n_jobs", -MOST_JOBS, MOST_JOBS)
     if "max_rounds" in params:
         count(params, "max_rounds", 1)
         check_positive("round_tol", svm.round_tol, none=True)
@@ -278,5 +242,5 @@ def load(path: Any) -> Any:
     try:
         return estimator_of(header, arrays)
     except UNFORESEEN as error:
-        told = str(error) if isinstance(error, FieldError) else repr(error)[:200]
-        raise ModelFileError(f"{path} is damaged: {told}") from error
+        reason = str(error) if isinstance(error, FieldError) else repr(error)[:200]
+        raise ModelFileError(f"{path} is damaged: {reason}") from error

@@ -3,32 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 
 import numpy as np
 
-from maxmargin.problem import Certificate, Support
+from maxmargin.problem import Certificate, Status, Support
+
+__all__ = ["COLUMNS", "History", "Result", "Status"]
 
 COLUMNS = ("seconds", "passes", "oracle_calls", "primal", "dual", "gap", "estimate", "planes")
 
 
-class Status(str, Enum):
-    """Why training ended."""
-
-    SOLVED = "solved"
-    PASS_LIMIT = "pass limit"
-    TIME_LIMIT = "time limit"
-    INTERRUPTED = "interrupted"
-    STOPPED = "stopped by a callback"
-    INEXACT = "inexact oracle"
-    PASSES_MADE = "passes made"
-    CACHE_FULL = "cache full"
-    REDUCED = "reduced problem solved"
-    NUMERICAL = "numerical trouble"
-
-
 class History:
-    """Columns of equal length, an entry a step.
+    """Columns of equal length, an entry per step.
 
     ``primal`` is the least that an exact pass has proven so far and ``gap`` what it leaves open (infinite
     until the first exact pass); ``estimate`` is the gap as the solver saw it while w moved.
@@ -56,7 +42,10 @@ class History:
 
 @dataclass(frozen=True)
 class Result:
-    """A trained solution."""
+    """A trained solution.
+
+    ``resumable``: the same solver can go on from ``support``. ``solver_advice``: see ``Solver.advice``.
+    """
 
     w: np.ndarray
     support: Support
@@ -64,3 +53,10 @@ class Result:
     history: History
     status: Status
     solver: str
+    solver_advice: str = ""
+    resumable: bool = True
+
+    @property
+    def advice(self) -> str:
+        """What to do where training did not converge."""
+        return self.status.advice(self.certificate, self.solver_advice)

@@ -11,15 +11,23 @@ from typing import Any
 import numpy as np
 
 from maxmargin.callbacks import Callback, Progress
-from maxmargin.problem import Certificate, Problem, Support, certify_state, gap_between, reached
-from maxmargin.result import History, Result, Status
+from maxmargin.problem import (
+    Certificate,
+    Problem,
+    Status,
+    Support,
+    certify_state,
+    gap_between,
+    reached,
+)
+from maxmargin.result import History, Result
 from maxmargin.runtime.deadline import TimeUp, deadline
 from maxmargin.solvers import Solver, StepReport
 from maxmargin.solvers.free import fitted_to
 
 # An exact pass costs as much as a step: it is made once the running estimate is this close to tol.
 HOPEFUL = 1.4
-CERTAIN = 0.01  # so far below tol an exact pass is always worth its cost
+CERTAIN = 0.01  # of tol: below, an exact pass is always worth its cost
 PATIENCE = (
     10  # steps with an estimate below tol, after which one is made whatever was learnt before
 )
@@ -169,7 +177,7 @@ def train(
         Budgets; a pass is as many oracle calls as there are blocks, exact passes included. The time limit
         ends a step in the middle; the exact pass of the certificate comes after it.
     certify_every : int or None
-        An exact pass after every so many steps; None: only when it has a chance to end training.
+        Steps between two exact passes; None: one is made only when it has a chance to end training.
     polish : float or None
         Go on below tol to this gap, for at most 300 passes and within the budgets; tol alone decides
         on convergence.
@@ -178,12 +186,8 @@ def train(
         raise TypeError(f"solver must be an instance of solvers.Solver, got {solver!r}")
     if not tol > 0:
         raise ValueError(f"tol must be a positive number, got {tol!r}")
-    if warm is not None and warm.marginal and solver.name != "gdmm":
-        raise ValueError(
-            "warm_start: the last fit, by 'gdmm', kept marginals, from which only 'gdmm' goes on; set "
-            "warm_start=False"
-        )
-    solver = fitted_to(problem, solver)
+    solver.check(problem, warm)
+    chosen, solver = solver, fitted_to(problem, solver)
     rng = np.random.default_rng(random_state)
     aim = tol if polish is None else min(tol, polish)
     limit = math.inf if max_seconds is None else max_seconds
@@ -214,7 +218,7 @@ def train(
         problem.hold(run.w, run.ceilings)
     if run.proven:
         run.settle(run.tol)
-    result = finish(run, solver.reduced_gap(problem, state))
+    result = finish(run, chosen, solver.reduced_gap(problem, state))
     for callback in callbacks:
         callback.on_end(run.progress())
     return result
@@ -226,7 +230,7 @@ def advance(run: Run, state: Any, callbacks: Sequence[Callback], certify_every: 
     with deadline(run.max_seconds - run.seconds):
         report = run.solver.step(run.problem, state)
     if report.ended and report.oracle_calls == 0 and run.certified == run.steps:
-        run.status = Status(report.ended)  # nothing has moved since the last exact pass
+        run.status = report.ended  # nothing has moved since the last exact pass
         return
     run.oracle_calls += report.oracle_calls
     run.steps += 1
@@ -245,10 +249,8 @@ def advance(run: Run, state: Any, callbacks: Sequence[Callback], certify_every: 
     run.record(report)
     progress = run.progress()
     stop = [callback.on_step(progress) for callback in callbacks]
-    if run.status is None and report.ended:
-        run.status = Status(report.ended)
     if run.status is None:
-        run.status = Status.STOPPED if any(stop) else run.budget()
+        run.status = report.ended or (Status.STOPPED if any(stop) else run.budget())
 
 
 def look_first(run: Run, state: Any) -> None:
@@ -276,7 +278,7 @@ def estimate(run: Run, state: Any) -> None:
         run.primal, run.status = math.inf, Status.NUMERICAL
 
 
-def finish(run: Run, reduced_gap: float | None) -> Result:
+def finish(run: Run, solver: Solver, reduced_gap: float | None) -> Result:
     """The certificate of the best point."""
     if run.w is None or run.support is None:
         raise ValueError(
@@ -300,4 +302,13 @@ def finish(run: Run, reduced_gap: float | None) -> Result:
         relaxed=run.support.relaxed,
         reduced_gap=reduced_gap,
     )
-    return Result(run.w, run.support, certificate, run.history, run.status, run.solver.name)
+    return Result(
+        run.w,
+        run.support,
+        certificate,
+        run.history,
+        run.status,
+        solver.name,
+        solver.advice,
+        resumable=run.support.kind in solver.continues(run.problem),
+    )

@@ -15,6 +15,7 @@ from scipy import sparse
 from scipy.linalg import solve_triangular
 
 from maxmargin import solvers
+from maxmargin.models.registry import MODELS
 from maxmargin.problem import Formulation
 
 from . import problems
@@ -245,7 +246,8 @@ def able(kind: str, formulation: Formulation, needs: tuple[str, ...], form: str)
     model = {"graph": "FactorGraph", "multilabel": "MultiLabel"}.get(kind, kind.capitalize())
     found = []
     for name, solver in solvers.SOLVERS.items():
-        fits = not solver.models or (model in solver.models and form == "built-in")
+        has = form == "built-in" and set(solver.needs) <= set(MODELS[model].powers)
+        fits = has or not solver.needs
         if formulation in solver.formulations and set(needs) <= set(solver.honours) and fits:
             found.append(name)
     return [*found, "auto"]

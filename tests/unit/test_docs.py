@@ -13,6 +13,7 @@ from sklearn.svm import LinearSVC
 import maxmargin as mm
 from maxmargin import losses, models, solvers
 from maxmargin.result import COLUMNS, Status
+from maxmargin.solvers.gdmm import FORMS
 from reference.dense_qp import dual_objective, primal_objective
 from reference.multivariate import labelling_block
 from reference.problems import binary_case, chain_case, fresh, multiclass_case
@@ -96,6 +97,13 @@ def test_options_of_a_solver_are_those_of_the_code(kind):
     found = {names(cells[0])[0]: names(cells[1])[0] for cells in rows(text, head)}
     fields = dataclasses.fields(kind)
     assert found == {field.name: repr(field.default).replace("'", '"') for field in fields}
+
+
+def test_forms_of_gdmm_have_the_options_of_the_table():
+    found = rows(read("docs/solvers.md"), "option of `solvers.Gdmm`")
+    for form in FORMS:
+        listed = [names(cells[0])[0] for cells in found if form.examples in cells[2].split(", ")]
+        assert listed == [field.name for field in dataclasses.fields(form)]
 
 
 def test_every_solver_is_in_the_tables():

@@ -37,7 +37,7 @@ from maxmargin.models.python import bind_model
 from maxmargin.problem import Formulation, Problem, Support, make_regularizer
 from maxmargin.problem.problem import check_weight_of_risk, check_weights
 from maxmargin.problem.regularizer import needs_of
-from maxmargin.result import Result, Status
+from maxmargin.result import Result
 from maxmargin.runtime.executor import count_jobs
 from maxmargin.solvers import make_solver
 from maxmargin.train import train
@@ -332,32 +332,9 @@ class SolverMixin:
 def warn_not_converged(result: Result) -> None:
     """Say what was reached and what to do."""
     c = result.certificate
-    advice = "raise max_passes or max_seconds, raise tol, lower C, or scale the features"
-    if result.status is Status.REDUCED:
-        advice = (
-            f"the problem reduced to the {c.support} outputs with multipliers is solved (its gap: "
-            f"{c.reduced_gap:.3g}); what all other outputs add to the sum is not known well enough"
-        )
-    elif result.status is Status.NUMERICAL:
-        advice = (
-            "numbers have overflowed, and later steps would prove nothing: scale the features to about 1, or "
-            "lower C, the weights of examples and nodes, or the costs"
-        )
-    elif not c.exact:
-        advice = "the model's argmax is not exact, or no exact pass was made: the gap is not proven"
-    elif result.status is Status.INEXACT:
-        advice = (
-            "the argmax finds no worse output but cannot exclude one: the gap is a proven bound; raise tol, "
-            "or give the model an exact argmax (slack_rescaled_inference for slack rescaling)"
-        )
-    elif result.status is Status.PASSES_MADE:
-        advice = "solvers.Streaming(passes=None) makes passes until tol is reached"
-    elif result.status is Status.CACHE_FULL:
-        advice = "the multipliers alone fill the cache: raise cache_bytes, or lower C"
-    elif result.solver in ("bcfw", "subgradient"):
-        advice = f"solver {result.solver!r} converges slowly; solver='auto' is faster, or raise tol"
     warnings.warn(
-        f"not converged ({c.status}): gap {c.gap:.3g} after {c.passes:.1f} passes, tol {c.tol:.3g}; {advice}",
+        f"not converged ({c.status}): gap {c.gap:.3g} after {c.passes:.1f} passes, tol {c.tol:.3g}; "
+        f"{result.advice}",
         ConvergenceWarning,
         stacklevel=5,
     )

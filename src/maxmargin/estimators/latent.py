@@ -39,8 +39,8 @@ from maxmargin.models.checks import check_lengths
 from maxmargin.models.examples import Examples
 from maxmargin.models.latent import Latent
 from maxmargin.models.planes import PlaneExamples
-from maxmargin.problem import Certificate, Problem, Support, gap_between, reached
-from maxmargin.result import Result, Status
+from maxmargin.problem import Certificate, Problem, Status, Support, gap_between, reached
+from maxmargin.result import Result
 from maxmargin.runtime.executor import Workers, count_jobs
 
 
@@ -168,7 +168,7 @@ class LatentSVM(StructuralSVM):
             enough = ended or not moved.any() or fall <= least
             self._keep(replace(result, certificate=rounds.told(result.certificate)))
             self.completions_, outputs = outputs, following
-            if result.solver != "subgradient":  # which begins at zero always
+            if result.resumable:
                 warm = carried(problem, result.support, moved)
         assert w is not None
         self.adopt(model, w)

@@ -38,6 +38,7 @@ from maxmargin.losses import Hamming, cost_of, mistake_costs, saved_costs, seque
 from maxmargin.models.checks import check_bias, check_classes, check_lengths, no_cost
 from maxmargin.models.examples import CompiledExamples
 from maxmargin.models.protocol import Model, as_weights
+from maxmargin.models.registry import FACTORS, LABELS, ROWS
 
 MOST_LABELS = 65_535  # a kept labelling has at most two bytes per position
 # Above this the argmax follows the transitions that are not zero; below, all K^2 of them are as fast.
@@ -48,6 +49,7 @@ MOST_KEPT = 2**28  # labels of the k best labellings of a sequence
 class ChainExamples(CompiledExamples):
     """Sequences in the core."""
 
+    powers = (FACTORS,)
     brackets_sums = True
 
     def __init__(self, rows: FeatureRows, labels: LabelSet, data: Any):
@@ -93,6 +95,7 @@ class Chain(Model):
         All labels, where the data may miss some.
     """
 
+    powers = (LABELS, ROWS, FACTORS)
     flat: ClassVar[bool] = False
 
     def __init__(

@@ -13,7 +13,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -59,6 +59,7 @@ class Examples(ABC):
     enumerates: bool = False
     kernelised: bool = False  # a step changes all of w: in double precision and by one thread
     core: Any = None  # the compiled data set, where there is one
+    powers: ClassVar[tuple[str, ...]] = ()  # that some solvers need: see ``models.registry``
 
     def under(self, formulation: Formulation) -> Any:
         """The same examples in this formulation; refuses one that they have no answers for."""

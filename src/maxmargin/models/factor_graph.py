@@ -53,6 +53,7 @@ from maxmargin.models.graph_input import (
     width_of,
 )
 from maxmargin.models.protocol import Model
+from maxmargin.models.registry import FACTORS
 from maxmargin.models.saved_graph import saved_method, saved_pairs, saved_types
 
 KINDS = ("full", "symmetric", "diagonal", "potts")
@@ -75,6 +76,7 @@ def columns_of(kind: str, K: int, other: int) -> np.ndarray:
 class GraphModel(Model):
     """What models over graphs share: the method of the argmax, and its budget."""
 
+    powers: ClassVar[tuple[str, ...]] = (FACTORS,)
     stored: ClassVar[dict[str, str]] = {"loss": "task_loss", "inference": "inference_method"}
     inference_method: str
     iterations: int

@@ -25,6 +25,7 @@ from maxmargin.losses import cost_of
 from maxmargin.models.examples import CompiledExamples
 from maxmargin.models.marginals import Marginals
 from maxmargin.models.milp import Linear, solve_milp
+from maxmargin.models.registry import FACTORS
 
 RELAXED_SWEEPS = 200  # of message passing, at most, for a ceiling of the linear relaxation
 METHODS = ("auto", "tree", "cut", "lp", "milp")
@@ -176,6 +177,8 @@ def codes(values: Any) -> np.ndarray:
 
 class GraphExamples(CompiledExamples):
     """Factor graphs in the core."""
+
+    powers = (FACTORS,)
 
     def __init__(self, factors: Factors, inference: str, iterations: int):
         self.factors, self.iterations = factors, int(iterations)

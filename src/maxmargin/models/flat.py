@@ -13,6 +13,7 @@ from maxmargin.data.memory import FeatureRows, feature_rows, shape_of
 from maxmargin.models.checks import check_bias, check_classes, check_lengths
 from maxmargin.models.examples import CompiledExamples
 from maxmargin.models.protocol import Model, as_weights, encode_all
+from maxmargin.models.registry import LABELS, ROWS
 
 
 class FlatExamples(CompiledExamples):
@@ -31,6 +32,7 @@ class FlatExamples(CompiledExamples):
 class FlatModel(Model):
     """Labels, rows of features, and the protocol on single rows."""
 
+    powers = (LABELS, ROWS)
     flat: ClassVar[bool] = True  # an output is one label, whatever it is
     bias: float | None
     classes: Any

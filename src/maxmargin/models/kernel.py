@@ -33,8 +33,6 @@ from maxmargin.io.fields import (
     short,
     table,
 )
-from maxmargin.models.binary import Binary
-from maxmargin.models.chain import Chain
 from maxmargin.models.checks import check_lengths
 from maxmargin.models.examples import Examples
 from maxmargin.models.kernel_examples import KernelExamples
@@ -46,10 +44,9 @@ from maxmargin.models.kernel_function import (
     choose_basis,
     resolve_gamma,
 )
-from maxmargin.models.multiclass import Multiclass
 from maxmargin.models.protocol import Model
+from maxmargin.models.registry import MODELS, ROWS, is_listed, names_with
 
-BASES = {kind.__name__: kind for kind in (Binary, Multiclass, Chain)}
 CHOICES = ("greedy", "random")
 
 
@@ -125,12 +122,12 @@ class Kernel(Model):
         self._measure()
 
     def _check(self) -> None:
-        if type(self.model).__name__ not in BASES or not isinstance(self.model, Model):
+        if not is_listed(self.model) or ROWS not in self.model.powers:
             raise ValueError(
-                f"Kernel: model must be one of {sorted(BASES)}, got {self.model!r}; a model written in "
-                "Python takes JointKernel"
+                f"Kernel: model must be one of {sorted(names_with(ROWS))}, got {self.model!r}; a model "
+                "written in Python takes JointKernel"
             )
-        if self.rank is None and isinstance(self.model, Binary) and self.model.joint:
+        if self.rank is None and self.model.joint:
             raise ValueError(
                 "Kernel: a loss of the whole sample needs a rank, got rank=None; rank=k takes it"
             )
@@ -274,7 +271,7 @@ class Kernel(Model):
     def from_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> Kernel:
         own = {n[len("base.") :]: a for n, a in arrays.items() if n.startswith("base.")}
         inner = entries_of(field_of(state, "base"), "base")
-        base: Any = BASES[choice(inner, "kind", tuple(BASES))].from_state(inner, own)
+        base: Any = MODELS[choice(inner, "kind", tuple(names_with(ROWS)))].from_state(inner, own)
         known, tables = base.state()
         check_names(inner, {"kind", *known}, "base")
         check_names(own, tables, "base")

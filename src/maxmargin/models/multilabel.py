@@ -27,6 +27,7 @@ from maxmargin.models.constraints import Graph, of_each
 from maxmargin.models.factor_graph import GraphModel
 from maxmargin.models.factors import Bank, EdgeType, Factors, GraphExamples, NodeType, Shape
 from maxmargin.models.graph_input import is_forest
+from maxmargin.models.registry import FACTORS, LABELS
 from maxmargin.models.saved_graph import saved_method
 
 OFF_ON = np.array([0, 1])
@@ -98,6 +99,7 @@ class MultiLabel(GraphModel):
         All labels; for Y as a matrix, the names of its columns.
     """
 
+    powers = (LABELS, FACTORS)
     flat: ClassVar[bool] = False
     streams: ClassVar[bool] = False  # one row of Y cannot be told from a set of labels
 

@@ -74,6 +74,7 @@ class Model(BaseEstimator):
 
     classes_: np.ndarray
     size_joint_feature: int
+    powers: ClassVar[tuple[str, ...]] = ()  # that not every model has: see ``models.registry``
     streams: ClassVar[bool] = True  # chunks of examples can be cut up and joined again
     # Parameters whose name is a method of the protocol, and the attributes that hold them.
     stored: ClassVar[dict[str, str]] = {"loss": "task_loss"}

@@ -12,6 +12,7 @@ from maxmargin.problem.past import Past, PastProblem
 from maxmargin.problem.plane import Plane, Support
 from maxmargin.problem.problem import Problem
 from maxmargin.problem.regularizer import make_regularizer
+from maxmargin.problem.status import Status
 
 __all__ = [
     "Certificate",
@@ -20,6 +21,7 @@ __all__ = [
     "PastProblem",
     "Plane",
     "Problem",
+    "Status",
     "Support",
     "certify_state",
     "gap_between",

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+PLANES, MARGINALS = "planes", "marginals"  # kinds of dual points
+
 
 @dataclass(frozen=True)
 class Plane:
@@ -53,9 +55,9 @@ class Support:
         return len(self.blocks)
 
     @property
-    def marginal(self) -> bool:
-        """Whether the outputs are marginals of factors, and no labellings."""
-        return hasattr(self.outputs, "relaxed")
+    def kind(self) -> str:
+        """What the multipliers are those of: planes of outputs, or marginals of factors."""
+        return MARGINALS if hasattr(self.outputs, "relaxed") else PLANES
 
     @property
     def relaxed(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from maxmargin.formulation import HINGES, RESCALINGS
-from maxmargin.models.factors import GraphExamples
+from maxmargin.models.registry import MODELS, STRUCTURAL
 from maxmargin.problem import Formulation, Problem
 from maxmargin.problem.regularizer import NONNEGATIVE, PRIOR
 from maxmargin.solvers.base import Solver
@@ -14,8 +14,6 @@ from maxmargin.solvers.dual_ascent import BCFW, SDA, SDM
 from maxmargin.solvers.dual_coordinate import DualCoordinate
 from maxmargin.solvers.fasole import Fasole
 from maxmargin.solvers.gdmm import Gdmm
-from maxmargin.solvers.gdmm_graph import DENSE
-from maxmargin.solvers.gdmm_labels import are_labels
 from maxmargin.solvers.proximal import Proximal
 from maxmargin.solvers.sdcd import SDCD
 from maxmargin.solvers.streaming import Streaming
@@ -38,9 +36,8 @@ SOLVERS: dict[str, type[Solver]] = {
         SDCD,
     )
 }
-
-
-MANY_LABELS = 100  # of a set: above, with many pairs, "auto" solves the linear relaxation
+# "auto" takes the first that suits; the last that solves a formulation is the choice before data are known.
+RANKED: tuple[type[Solver], ...] = (OneSlack, Gdmm, SDCD, Proximal)
 
 
 def compatible(formulation: Formulation, needs: tuple[str, ...] = ()) -> list[str]:
@@ -52,30 +49,15 @@ def compatible(formulation: Formulation, needs: tuple[str, ...] = ()) -> list[st
     ]
 
 
-def automatic(
-    problem: Problem | None, needs: tuple[str, ...] = (), formulation: Formulation | None = None
-) -> Solver:
+def automatic(formulation: Formulation, problem: Problem | None, needs: tuple[str, ...]) -> Solver:
     """The choice of ``solver="auto"``."""
-    if formulation is not None and formulation.hinge == "sum":
-        return SDCD()
-    if problem is not None and problem.n_blocks == 1 and NONNEGATIVE not in needs:
-        # One slack: dual ascent over blocks has nothing to sweep, and every oracle call is a cut.
-        return OneSlack()
-    if problem is not None and not needs and large_label_sets(problem):
-        return Gdmm()
-    # Measured on OCR letters, USPS and CoNLL-2000: the fewest oracle calls and the least time of all
-    # solvers here, for strong and weak regularisation, cheap and dear oracles.
-    return Proximal()
-
-
-def large_label_sets(problem: Problem) -> bool:
-    """Sets of many labels with many pairs: the argmax of a whole set is neither cheap nor exact (RCV1)."""
-    examples: Any = problem.examples
-    if problem.formulation not in Gdmm.formulations or not isinstance(examples, GraphExamples):
-        return False
-    shape = examples.factors.shapes[0]
-    many = len(shape.node_types) > MANY_LABELS and len(shape.edges) > DENSE * len(shape.node_types)
-    return many and are_labels(examples)
+    able = [kind for kind in RANKED if formulation in kind.formulations]
+    if problem is not None:
+        for kind in able:
+            powers = set(kind.needs) <= set(problem.examples.powers)
+            if powers and set(needs) <= set(kind.honours) and kind.suits(problem):
+                return kind()
+    return able[-1]()
 
 
 def make_solver(
@@ -94,7 +76,7 @@ def make_solver(
     if isinstance(solver, Solver):
         made = solver
     elif isinstance(solver, str) and solver == "auto":
-        made = automatic(problem, needs, formulation)
+        made = automatic(formulation, problem, needs)
     elif isinstance(solver, str) and solver in SOLVERS:
         made = SOLVERS[solver]()
     else:
@@ -118,20 +100,8 @@ def make_solver(
     return made
 
 
-def compatibility_table(
-    models: tuple[str, ...] = (
-        "Binary",
-        "Multiclass",
-        "Chain",
-        "Grammar",
-        "Tree",
-        "FactorGraph",
-        "MultiLabel",
-        "Kernel",
-        "own model in Python",
-    ),
-) -> str:
-    """Solver x model x formulation as a Markdown table, from what the solvers declare."""
+def compatibility_table() -> str:
+    """Solver x model x formulation as a Markdown table, from what solvers and models declare."""
     forms = [Formulation(hinge, rescaling) for hinge in HINGES for rescaling in RESCALINGS]
     head = [
         "solver",
@@ -142,14 +112,10 @@ def compatibility_table(
     ]
     rows = [head, ["---"] * len(head)]
     for name, kind in SOLVERS.items():
-        marks = ["yes" if f in kind.formulations else "-" for f in forms]
-        marks += ["yes" if need in kind.honours else "-" for need in (PRIOR, NONNEGATIVE)]
-        rows.append(
-            [
-                f'`"{name}"`',
-                ", ".join(kind.models or models),
-                *marks,
-                "yes" if kind.pairwise_optimum else "-",
-            ]
-        )
+        able = [n for n in STRUCTURAL if set(kind.needs) <= set(MODELS[n].powers)]
+        marks = [f in kind.formulations for f in forms]
+        marks += [need in kind.honours for need in (PRIOR, NONNEGATIVE)]
+        marks += [kind.pairwise_optimum]
+        own = [] if kind.needs else ["own model in Python"]
+        rows.append([f'`"{name}"`', ", ".join(able + own), *("yes" if m else "-" for m in marks)])
     return "\n".join("| " + " | ".join(row) + " |" for row in rows) + "\n"

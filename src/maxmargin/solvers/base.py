@@ -13,7 +13,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from maxmargin.problem import Formulation, Problem, Support
+from maxmargin.models.registry import names_with
+from maxmargin.problem import Formulation, Problem, Status, Support
+from maxmargin.problem.plane import PLANES
 from maxmargin.problem.regularizer import NONNEGATIVE, PRIOR
 
 
@@ -23,7 +25,7 @@ class StepReport:
 
     ``estimate`` is the gap as the solver saw it while w moved, in loss units. ``slacks`` are those of
     every block where the step was one exact pass at the w it ended with, and so need not be made again.
-    ``ended`` says that the solver makes no further step, and why: a value of ``result.Status``.
+    ``ended`` says that the solver makes no further step, and why.
     """
 
     oracle_calls: int
@@ -31,12 +33,12 @@ class StepReport:
     dual: float
     planes: int
     slacks: np.ndarray | None = None
-    ended: str = ""
+    ended: Status | None = None
 
 
 @dataclass(frozen=True)
 class Solver(ABC):
-    """Base of all solvers."""
+    """Base of all solvers: what one declares about itself is all that others know of it."""
 
     name: ClassVar[str] = ""
     formulations: ClassVar[tuple[Formulation, ...]] = (
@@ -45,10 +47,17 @@ class Solver(ABC):
     )
     # Regularisers besides 1/2 |w|^2: a method that needs w to be linear in the multipliers cannot clip it.
     honours: ClassVar[tuple[str, ...]] = (PRIOR, NONNEGATIVE)
-    models: ClassVar[tuple[str, ...]] = ()  # the only ones it takes; empty: every model
-    pairwise_optimum: ClassVar[bool] = (
-        True  # reaches any tolerance in practice, not only in the limit
-    )
+    needs: ClassVar[tuple[str, ...]] = ()  # powers that the examples must have: ``models.registry``
+    # Kinds of dual points that it can start from; without any there is no warm start.
+    continues_from: ClassVar[tuple[str, ...]] = (PLANES,)
+    # Reaches any tolerance in practice, not only in the limit.
+    pairwise_optimum: ClassVar[bool] = True
+    advice: ClassVar[str] = ""  # to a user whose training ended at a budget, in place of the usual
+
+    @classmethod
+    def suits(cls, problem: Problem) -> bool:
+        """Whether "auto" should take it, among the solvers that can solve this problem."""
+        return False
 
     @property
     def verifies(self) -> bool:
@@ -58,6 +67,26 @@ class Solver(ABC):
     def honoured(self) -> tuple[str, ...]:
         """Regularisers besides 1/2 |w|^2 that this solver honours with its options."""
         return self.honours
+
+    def continues(self, problem: Problem) -> tuple[str, ...]:
+        """Kinds of dual points of this problem that it can start from."""
+        return self.continues_from
+
+    def check(self, problem: Problem, warm: Support | None = None) -> None:
+        """Refuse a problem, or a warm start, that it declares not to take."""
+        missing = [name for name in problem.regularizer.needs if name not in self.honoured()]
+        if missing:
+            raise ValueError(f"solver {self.name!r} does not honour {' and '.join(missing)}")
+        for power in self.needs:
+            if power not in problem.examples.powers:
+                able = f"one of {names_with(power)}, without a kernel"
+                raise ValueError(f"solver {self.name!r} needs a model of {power}: {able}")
+        if warm is not None and warm.kind not in self.continues(problem):
+            able = " or ".join(self.continues(problem)) or "nothing: it has no warm start"
+            raise ValueError(
+                f"warm_start: the last fit kept {warm.kind}, but solver {self.name!r} continues from {able}; "
+                "set warm_start=False"
+            )
 
     @abstractmethod
     def start(
@@ -74,12 +103,17 @@ class Solver(ABC):
         return state.weights(), state.support()
 
     def learn(self, problem: Problem, state: Any, slacks: np.ndarray) -> None:
-        """Hear what an exact pass found that did not end training."""
+        """Receive what an exact pass found that did not end training."""
         state.refresh()
 
     def reduced_gap(self, problem: Problem, state: Any) -> float | None:
         """The gap of the problem reduced to the kept outputs, where that is another one; else None."""
         return None
+
+
+def slow(name: str) -> str:
+    """The advice of a solver that goes only as far as its rate allows."""
+    return f"solver {name!r} converges slowly; solver='auto' is faster, or raise tol"
 
 
 def option(

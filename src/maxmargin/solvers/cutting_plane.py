@@ -25,14 +25,13 @@ from typing import ClassVar
 import numpy as np
 
 from maxmargin.formulation import HINGES, RESCALINGS
-from maxmargin.problem import Formulation, Problem, Support, gap_between, loss_units
+from maxmargin.problem import Formulation, Problem, Status, Support, gap_between, loss_units
 from maxmargin.problem.plane import Cut
 from maxmargin.problem.regularizer import PRIOR
 from maxmargin.solvers.base import Solver, StepReport, option
 from maxmargin.solvers.box_state import MOST, BoxState, open_box
 from maxmargin.solvers.cut_state import CutState, Point, unpriored, unslim
 from maxmargin.solvers.dual_state import DualState, open_state
-from maxmargin.solvers.sdcd import REDUCED
 from maxmargin.solvers.set_cuts import SetCuts, open_set_cuts, warm_point
 
 CACHED_PART = 0.3  # of the last gap that a cut of the cache must see to be worth a round
@@ -89,6 +88,11 @@ class OneSlack(Solver):
         if self.proximal and self.inner != "qp":
             raise ValueError("OneSlack: proximal=True needs inner='qp', got 'line-search'")
 
+    @classmethod
+    def suits(cls, problem: Problem) -> bool:
+        """One block: dual ascent over blocks has nothing to sweep, and every oracle call is a cut."""
+        return problem.n_blocks == 1 and not problem.summed
+
     def start(
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
     ) -> CutState:
@@ -134,7 +138,7 @@ class OneSlack(Solver):
     def step(self, problem: Problem, state: CutState) -> StepReport:
         if state.settled:
             gap = loss_units(state.gap, problem.total)
-            return StepReport(0, gap, state.dual(), len(state.beta), ended=REDUCED)
+            return StepReport(0, gap, state.dual(), len(state.beta), ended=Status.REDUCED)
         self.use_cache(problem, state)
         cut = state.ask(problem)
         self.note(problem, state, cut)
@@ -266,7 +270,8 @@ class NSlack(Solver):
     def _step_sets(self, problem: Problem, state: BoxState) -> StepReport:
         """The same with sets of violators for outputs."""
         if state.settled:
-            return StepReport(0, state.reduced_gap(), state.dual(), state.core.sets, ended=REDUCED)
+            sets, ended = state.core.sets, Status.REDUCED
+            return StepReport(0, state.reduced_gap(), state.dual(), sets, ended=ended)
         calls, seen, enough = 0, 0.0, self.accuracy * state.tol
         for start in range(0, len(problem.active), self.batch):
             blocks = problem.active[start : start + self.batch]

@@ -18,7 +18,7 @@ import numpy as np
 
 from maxmargin.problem import Problem, Support
 from maxmargin.problem.regularizer import PRIOR
-from maxmargin.solvers.base import Solver, StepReport, option
+from maxmargin.solvers.base import Solver, StepReport, option, slow
 from maxmargin.solvers.dual_state import PRECISIONS, DualState, open_state
 
 ORDERS = ("random", "cyclic")
@@ -101,6 +101,7 @@ class BCFW(DualAscent):
 
     name: ClassVar[str] = "bcfw"
     pairwise_optimum: ClassVar[bool] = False
+    advice: ClassVar[str] = slow("bcfw")
     pairwise: bool = False
     line_search: bool = True
     gap_sampling: bool = False

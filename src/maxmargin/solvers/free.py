@@ -27,7 +27,6 @@ from maxmargin.problem import Problem, Support, loss_units
 from maxmargin.problem.regularizer import Prior
 from maxmargin.solvers.base import Solver, StepReport
 from maxmargin.solvers.dual_state import DualState, open_state
-from maxmargin.solvers.subgradient import Subgradient
 
 ROUNDS = 30  # of mending
 GROWTH, MOST = 4.0, 1e4  # of s^2, when the condition is met too slowly
@@ -192,13 +191,10 @@ class FreeSolver(Solver):
 def fitted_to(problem: Problem, solver: Solver) -> Solver:
     """The solver for this problem: itself, or inside the proximal points of free weights."""
     prior = problem.regularizer
-    missing = [name for name in prior.needs if name not in solver.honoured()]
-    if missing:
-        raise ValueError(f"solver {solver.name!r} does not honour {' and '.join(missing)}")
     if not isinstance(prior, Prior) or prior.free is None:
         return solver
-    if isinstance(solver, Subgradient):
-        raise ValueError("solver 'subgradient' does not take infinite scales of a prior")
+    if not solver.continues_from:  # each proximal point begins at the multipliers of the last
+        raise ValueError(f"solver {solver.name!r} does not take infinite scales of a prior")
     return FreeSolver(solver)
 
 

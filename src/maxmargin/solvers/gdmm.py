@@ -10,27 +10,29 @@ every two of them, among which a joint oracle finds those that should be (``solv
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
 
-from maxmargin.models.chain import ChainExamples
-from maxmargin.models.factors import GraphExamples
+from maxmargin.models.registry import FACTORS
 from maxmargin.problem import Formulation, Problem, Support
+from maxmargin.problem.plane import MARGINALS, PLANES
 from maxmargin.solvers.base import Solver, StepReport, option
-from maxmargin.solvers.gdmm_chain import DIRECTIONS, start_chain
-from maxmargin.solvers.gdmm_graph import start_graph
-from maxmargin.solvers.gdmm_labels import are_labels, start_labels
+from maxmargin.solvers.gdmm_chain import DIRECTIONS, SEARCHES, OnChains
+from maxmargin.solvers.gdmm_graph import DENSE, OnGraphs
+from maxmargin.solvers.gdmm_labels import OnLabelSets
 
-SEARCHES = ("ordered", "exhaustive")
-MOST = 2**31 - 1
+Form = OnChains | OnLabelSets | OnGraphs
+FORMS: tuple[type[Form], ...] = (OnChains, OnLabelSets, OnGraphs)  # the first that fits
+LARGEST = 2**31 - 1  # number that the core can hold
+MANY_LABELS = 100  # of a set: above, with many pairs, "auto" solves the linear relaxation
 
 
 def is_count(value: Any) -> bool:
     """Whether a value is a whole number of at least 1 that the core can hold."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    return bool(whole and 1 <= value <= MOST)
+    return bool(whole and 1 <= value <= LARGEST)
 
 
 @dataclass(frozen=True)
@@ -46,9 +48,9 @@ class Gdmm(Solver):
         Step of the multipliers, in [0, 1]; 0: none, the soft constraints of Soft-BCFW, whose solution is not
         the optimum. None: 1 on chains and sets of labels, 0.3 on graphs.
     inner : int
-        At most so many steps in a visit to a factor; on sets of labels, rounds over the factors of a set.
+        At most this many steps in a visit to a factor; on sets of labels, rounds over the factors of a set.
     partitions : int
-        Chains: the labels of a position are searched in one of so many parts at a time.
+        Chains: the labels of a position are searched in one of this many parts at a time.
     search : "ordered" or "exhaustive"
         Chains: the best pair of labels by ordered weights, or by a look at all of them.
     direction : "pairwise", "away" or "frank-wolfe"
@@ -63,7 +65,8 @@ class Gdmm(Solver):
     name: ClassVar[str] = "gdmm"
     formulations: ClassVar[tuple[Formulation, ...]] = (Formulation("max", "margin"),)
     honours: ClassVar[tuple[str, ...]] = ()
-    models: ClassVar[tuple[str, ...]] = ("Chain", "FactorGraph", "MultiLabel")
+    needs: ClassVar[tuple[str, ...]] = (FACTORS,)
+    continues_from: ClassVar[tuple[str, ...]] = (PLANES, MARGINALS)
     pairwise_optimum: ClassVar[bool] = False
     rho: float | None = None
     eta: float | None = None
@@ -83,26 +86,41 @@ class Gdmm(Solver):
         for name in ("inner", "partitions", "grow"):
             value = getattr(self, name)
             if not (name == "grow" and value is None):
-                option("Gdmm", name, value, test=is_count, says=f"a whole number from 1 to {MOST}")
+                option(
+                    "Gdmm", name, value, test=is_count, says=f"a whole number from 1 to {LARGEST}"
+                )
+
+    @classmethod
+    def suits(cls, problem: Problem) -> bool:
+        """Sets of many labels with many pairs, whose argmax is neither cheap nor exact (measured on RCV1)."""
+        examples: Any = problem.examples
+        if not OnLabelSets.fits(examples):
+            return False
+        shape = examples.factors.shapes[0]
+        labels, pairs = len(shape.node_types), len(shape.edges)
+        return labels > MANY_LABELS and pairs > DENSE * labels
+
+    def form(self, problem: Problem) -> Form:
+        """The form for these examples, with the options that it has; refuses those of other forms."""
+        kind = next(form for form in FORMS if form.fits(problem.examples))
+        own = [field.name for field in fields(kind)]
+        changed = [f.name for f in fields(self) if getattr(self, f.name) != f.default]
+        others = [name for name in changed if name not in own]
+        if others:
+            raise ValueError(
+                f"Gdmm: {' and '.join(others)} cannot be set on {kind.examples}, whose options are "
+                f"{', '.join(own)}"
+            )
+        given = {name: getattr(self, name) for name in own}
+        return kind(**{name: value for name, value in given.items() if value is not None})
+
+    def continues(self, problem: Problem) -> tuple[str, ...]:
+        return self.form(problem).continues_from
 
     def start(
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
     ) -> Any:
-        examples: Any = problem.examples
-        if isinstance(examples, GraphExamples):
-            own = (self.partitions, self.search, self.direction)
-            if own != (1, "ordered", "pairwise"):
-                raise ValueError("Gdmm: partitions, search and direction are for models.Chain")
-            begin = start_labels if are_labels(examples) else start_graph
-            return begin(problem, tol, rng, self, warm)
-        if not isinstance(examples, ChainExamples):
-            raise ValueError(
-                "solver 'gdmm' needs a model of nodes and edges: models.Chain without a kernel, "
-                "models.FactorGraph or models.MultiLabel"
-            )
-        if self.grow is not None:
-            raise ValueError("Gdmm: grow is for models.FactorGraph and models.MultiLabel")
-        return start_chain(problem, rng, self, warm)
+        return self.form(problem).start(problem, tol, rng, warm)
 
     def step(self, problem: Problem, state: Any) -> StepReport:
         return state.step(problem)

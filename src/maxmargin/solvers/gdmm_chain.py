@@ -29,39 +29,56 @@ bound holds on its own.
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
 from maxmargin._core import core
 from maxmargin.problem import Problem, Support
+from maxmargin.problem.plane import PLANES
 from maxmargin.problem.regularizer import dot
 from maxmargin.solvers.base import StepReport
 
-RHO, ETA = 1.0, 1.0
+SEARCHES = ("ordered", "exhaustive")
 DIRECTIONS = ("pairwise", "away", "frank-wolfe")  # numbered as in the core
 
 
-def start_chain(
-    problem: Problem, rng: np.random.Generator, options: Any, warm: Support | None
-) -> ChainState:
-    """All mass on the true outputs, or the multipliers of the last fit."""
-    examples: Any = problem.examples
-    state = ChainState(problem, rng, core.ChainGdmm(examples.core, problem.mass), options)
-    if warm is not None:
-        state.restore(warm)
-    return state
+@dataclass(frozen=True, kw_only=True)
+class OnChains:
+    """The options of this form of ``Gdmm``, and its start."""
+
+    examples: ClassVar[str] = "chains"
+    continues_from: ClassVar[tuple[str, ...]] = (PLANES,)
+    rho: float = 1.0
+    eta: float = 1.0
+    inner: int
+    partitions: int
+    search: str
+    direction: str
+
+    @staticmethod
+    def fits(examples: Any) -> bool:
+        """Whether the examples are chains."""
+        return isinstance(examples.core, core.ChainData)
+
+    def start(
+        self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None
+    ) -> ChainState:
+        """All mass on the true outputs, or the multipliers of the last fit."""
+        state = ChainState(problem, rng, core.ChainGdmm(problem.examples.core, problem.mass), self)
+        if warm is not None:
+            state.restore(warm)
+        return state
 
 
 class ChainState:
     """Marginals, messages and w in the core; the best feasible dual that was seen."""
 
-    def __init__(self, problem: Problem, rng: np.random.Generator, state: Any, options: Any):
+    def __init__(self, problem: Problem, rng: np.random.Generator, state: Any, options: OnChains):
         self.problem, self.rng, self.core, self.options = problem, rng, state, options
         self.dual = 0.0  # of all mass on the true outputs
-        rho = RHO if options.rho is None else options.rho
-        self.rho = rho * len(problem.active) / problem.total
-        self.eta = ETA if options.eta is None else options.eta
+        self.rho = options.rho * len(problem.active) / problem.total
 
     def step(self, problem: Problem) -> StepReport:
         """One pass over the factors, and one step of the multipliers."""
@@ -77,7 +94,7 @@ class ChainState:
             int(self.rng.integers(2**63)),
         )
         disagreement = self.rho * self.core.disagreement()
-        self.core.update_multipliers(self.eta)  # 2.
+        self.core.update_multipliers(options.eta)  # 2.
         estimate = (violation + disagreement) / problem.total
         return StepReport(len(order), estimate, self.dual, self.core.active)
 

@@ -18,18 +18,17 @@ its D is a bound, and w is taken from it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from maxmargin._core import core
 from maxmargin.models.marginals import Marginals
 from maxmargin.problem import Problem, Support
+from maxmargin.problem.plane import MARGINALS
 from maxmargin.solvers.base import StepReport
 
-# With these every small graph that was tried converged; a step of 1 did not where many links meet.
-RHO, ETA = 3.0, 0.3
-DENSE = 4  # links a node, from which a graph is dense: then one node becomes active at a visit
+DENSE = 4  # links per node, from which a graph is dense: then one node becomes active at a visit
 LITTLE = 0.1  # nodes of an example that have less than this part of tol to gain, together, stay as they are
 
 
@@ -57,7 +56,7 @@ class GraphState:
         return self.mend(problem)[1:]
 
     def mend(self, problem: Problem) -> tuple[float, np.ndarray, Support]:
-        """D, w and the multipliers of a consistent point, one plane a block: made once after a pass."""
+        """D, w and the multipliers of a consistent point, one plane per block: made once after a pass."""
         if self.mended is None:
             support = trimmed(problem, self.core)
             offset, vector = problem.examples.combine(
@@ -72,40 +71,41 @@ class GraphState:
         self.core.refresh()
 
 
-def start_graph(
-    problem: Problem,
-    tol: float,
-    rng: np.random.Generator,
-    options: Any,
-    warm: Support | None,
-) -> GraphState:
-    """All nodes at their true labels, or at the marginals of the last fit; ``options``: of the solver."""
-    examples: Any = problem.examples
-    mass = problem.mass
-    unit = loss_units(examples)
-    most = max(len(shape.node_types) for shape in examples.factors.shapes)
-    rho = RHO if options.rho is None else options.rho
-    eta = ETA if options.eta is None else options.eta
-    penalty = np.divide(rho * unit, mass, out=np.zeros_like(mass), where=mass > 0)
-    state = GraphState(
-        core.FactorGraphGdmm(
-            examples.core,
-            mass,
-            penalty,
-            eta,
-            int(options.inner),
-            int(options.grow or growth(examples)),
-        ),
-        rng,
-        LITTLE * tol / most,
-    )
-    if warm is not None:
-        restore(problem, state.core, warm)
-    return state
+@dataclass(frozen=True, kw_only=True)
+class OnGraphs:
+    """The options of this form of ``Gdmm``, and its start."""
+
+    examples: ClassVar[str] = "graphs"
+    continues_from: ClassVar[tuple[str, ...]] = (MARGINALS,)
+    # With these every small graph that was tried converged; a step of 1 did not where many links meet.
+    rho: float = 3.0
+    eta: float = 0.3
+    inner: int
+    grow: int | None = None
+
+    @staticmethod
+    def fits(examples: Any) -> bool:
+        """Whether the examples are graphs."""
+        return isinstance(examples.core, core.FactorGraphData)
+
+    def start(
+        self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None
+    ) -> GraphState:
+        """All nodes at their true labels, or at the marginals of the last fit."""
+        examples: Any = problem.examples
+        mass = problem.mass
+        unit = loss_units(examples)
+        most = max(len(shape.node_types) for shape in examples.factors.shapes)
+        penalty = np.divide(self.rho * unit, mass, out=np.zeros_like(mass), where=mass > 0)
+        grow = int(self.grow or growth(examples))
+        made = core.FactorGraphGdmm(examples.core, mass, penalty, self.eta, int(self.inner), grow)
+        if warm is not None:
+            restore(problem, made, warm)
+        return GraphState(made, rng, LITTLE * tol / most)
 
 
 def trimmed(problem: Problem, core: Any) -> Support:
-    """The multipliers of a consistent point, one plane a block."""
+    """The multipliers of a consistent point, one plane per block."""
     relaxed = problem.examples.relaxed  # type: ignore[attr-defined]
     arrays = (*core.repaired(), relaxed)
     return Support(problem.active, problem.mass[problem.active], Marginals(*arrays))
@@ -113,11 +113,6 @@ def trimmed(problem: Problem, core: Any) -> Support:
 
 def restore(problem: Problem, core: Any, warm: Support) -> None:
     """Start from the marginals of the last fit."""
-    if not isinstance(warm.outputs, Marginals):
-        raise ValueError(
-            "warm_start: the last fit was made by another solver, which kept labellings; gdmm continues "
-            "from marginals"
-        )
     point = warm.rescaled(problem.mass)
     problem.dual_objective(point)  # refuses marginals of other graphs
     core.restore(*point.outputs.arrays)

@@ -8,9 +8,10 @@
                   la += eta rho (alpha - u)                                            Algorithm 1, line 2
 
 u is the mass of a label that has left the truth, alpha the copy of it that an active pair has. A pair whose
-labels leave one at a time is no factor of its own: its weight is a part of the labels' scores, and it needs
-neither memory nor multipliers (formulas in ``cpp/solvers/gdmm_labels.hpp``, the search among ordered weights
-in ``joint_oracle.hpp``). Scores of all labels are computed once in a visit, and weights are written once.
+labels leave one at a time is not a factor of its own: its weight is a part of the labels' scores, and it
+needs neither memory nor multipliers (formulas in ``cpp/solvers/gdmm_labels.hpp``, the search among ordered
+weights in ``joint_oracle.hpp``). Scores of all labels are computed once in a visit, and weights are written
+once.
 
 Nodes are consistent at all times; the share of a pair that has left together is trimmed to what its labels
 allow. That point is feasible, so its D is a bound. w is that of the shares as they are: the trimming adds up
@@ -20,16 +21,16 @@ over examples in the weights of pairs, and its w is much worse. Each bound holds
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from maxmargin._core import core
 from maxmargin.problem import Problem, Support
+from maxmargin.problem.plane import MARGINALS
 from maxmargin.solvers.base import StepReport
 from maxmargin.solvers.gdmm_graph import LITTLE, loss_units, restore, trimmed
 
-RHO, ETA = 0.5, 1.0
 GROW = 8  # labels, and pairs, that may become active in a visit, or a share of the labels if that is more
 # Passes between audits of an example, or a share of the labels: an audit looks at many pairs.
 AUDIT = 4
@@ -63,26 +64,37 @@ class LabelState:
         self.core.refresh()
 
 
-def are_labels(examples: Any) -> bool:
-    """Whether the examples are sets of labels, not too many."""
-    few = len(examples.factors.shapes[0].node_types) <= MOST_LABELS
-    return few and core.are_label_sets(examples.core)
+@dataclass(frozen=True, kw_only=True)
+class OnLabelSets:
+    """The options of this form of ``Gdmm``, and its start."""
 
+    examples: ClassVar[str] = "sets of labels"
+    continues_from: ClassVar[tuple[str, ...]] = (MARGINALS,)
+    rho: float = 0.5
+    eta: float = 1.0
+    inner: int
+    grow: int | None = None
 
-def start_labels(
-    problem: Problem, tol: float, rng: np.random.Generator, options: Any, warm: Support | None
-) -> LabelState:
-    """All labels as they are in the truth, or at the marginals of the last fit."""
-    examples: Any = problem.examples
-    mass = problem.mass
-    rho = RHO if options.rho is None else options.rho
-    eta = ETA if options.eta is None else options.eta
-    scale = rho * loss_units(examples)
-    penalty = np.divide(scale, mass, out=np.ones_like(mass), where=(mass > 0) & (scale > 0))
-    labels = len(examples.factors.shapes[0].node_types)
-    grow = max(GROW, labels // SHARE) if options.grow is None else int(options.grow)
-    made = core.LabelGdmm(examples.core, mass, penalty, eta, int(options.inner), grow)
-    if warm is not None:
-        restore(problem, made, warm)
-    # What stays as it is may add up over the labels of an example.
-    return LabelState(made, rng, LITTLE * tol / labels, max(AUDIT, labels // SHARE))
+    @staticmethod
+    def fits(examples: Any) -> bool:
+        """Whether the examples are sets of labels, not too many."""
+        if not isinstance(examples.core, core.FactorGraphData):
+            return False
+        few = len(examples.factors.shapes[0].node_types) <= MOST_LABELS
+        return few and core.are_label_sets(examples.core)
+
+    def start(
+        self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None
+    ) -> LabelState:
+        """All labels as they are in the truth, or at the marginals of the last fit."""
+        examples: Any = problem.examples
+        mass = problem.mass
+        scale = self.rho * loss_units(examples)
+        penalty = np.divide(scale, mass, out=np.ones_like(mass), where=(mass > 0) & (scale > 0))
+        labels = len(examples.factors.shapes[0].node_types)
+        grow = max(GROW, labels // SHARE) if self.grow is None else int(self.grow)
+        made = core.LabelGdmm(examples.core, mass, penalty, self.eta, int(self.inner), grow)
+        if warm is not None:
+            restore(problem, made, warm)
+        # What stays as it is may add up over the labels of an example.
+        return LabelState(made, rng, LITTLE * tol / labels, max(AUDIT, labels // SHARE))

@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from maxmargin.problem import Problem, Support
+from maxmargin.problem import Problem, Status, Support
 from maxmargin.problem.streamed import StreamedProblem
 from maxmargin.solvers.base import Solver, StepReport, option
 from maxmargin.solvers.dual_state import PRECISIONS
@@ -140,7 +140,7 @@ class Streaming(Solver):
             gap = self._settle(problem, state)
         settled = gap <= state.goal or state.rounds_left == 0
         # Before that an exact pass comes too soon: examples at hand would have to be bound anew for it.
-        estimate, ended = (np.inf if state.moves else gap), ""
+        estimate, ended = (np.inf if state.moves else gap), None
         if settled:
             estimate = state.finish(gap)
             ended = self._end(state, estimate, state.inner_refused - state.refused_before)
@@ -218,13 +218,13 @@ class Streaming(Solver):
         if held > FORGET * inner.most_bytes and (refused > 0 or held > 0.9 * inner.most_bytes):
             inner.dual.core.prune(int(FORGET * inner.most_bytes))
 
-    def _end(self, state: Any, estimate: float, refused: int) -> str:
+    def _end(self, state: Any, estimate: float, refused: int) -> Status | None:
         """Why no further pass should be made, or nothing."""
         stalled = refused > 0 and estimate > STALLED * state.estimate
         state.estimate = estimate
         if stalled:
-            return "cache full"
-        return "passes made" if state.passes == self.passes else ""
+            return Status.CACHE_FULL
+        return Status.PASSES_MADE if state.passes == self.passes else None
 
     def solution(self, problem: Problem, state: Any) -> tuple[np.ndarray, Support]:
         return state.solution()

@@ -15,7 +15,7 @@ import numpy as np
 
 from maxmargin.problem import Problem, Support, gap_between
 from maxmargin.problem.regularizer import PRIOR
-from maxmargin.solvers.base import Solver, StepReport
+from maxmargin.solvers.base import Solver, StepReport, slow
 from maxmargin.solvers.dual_state import DualState, open_state
 
 
@@ -32,15 +32,15 @@ class Subgradient(Solver):
     name: ClassVar[str] = "subgradient"
     pairwise_optimum: ClassVar[bool] = False
     honours: ClassVar[tuple[str, ...]] = (PRIOR,)
+    continues_from: ClassVar[
+        tuple[str, ...]
+    ] = ()  # counts of visits from w = 0 on are its multipliers
+    advice: ClassVar[str] = slow("subgradient")
     averaging: bool = True
 
     def start(
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
     ) -> DualState:
-        if warm is not None:
-            raise ValueError(
-                "solver 'subgradient' has no warm start; use 'sda', 'bcfw' or 'proximal'"
-            )
         state = open_state(problem, tol, rng)
         state.core.clear()
         if self.averaging:

@@ -1,0 +1,33 @@
+"""The built-in models: listed once, for model files, kernels, and the table of what solves what.
+
+A model declares in ``powers`` what not all models have, and its examples declare what solvers may need.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+LABELS = "one set of labels"  # which may be given, as the parameter ``classes``
+ROWS = "feature rows"  # on which there may be a kernel: ``read`` and ``bind_rows``
+FACTORS = "nodes and edges"  # of which scores and losses are sums, and which are visited one by one
+
+MODELS: dict[str, Any] = {}  # classes by name
+STRUCTURAL: list[
+    str
+] = []  # names of those for ``StructuralSVM``; the others have estimators of their own
+
+
+def register(*kinds: Any, structural: bool = True) -> None:
+    """Add models."""
+    MODELS.update({kind.__name__: kind for kind in kinds})
+    STRUCTURAL.extend(kind.__name__ for kind in kinds if structural)
+
+
+def is_listed(model: Any) -> bool:
+    """Whether a model is of these classes themselves: a class derived from one is code of the user's."""
+    return MODELS.get(type(model).__name__) is type(model)
+
+
+def names_with(power: str) -> list[str]:
+    """Names of the models that have a power."""
+    return [name for name, kind in MODELS.items() if power in kind.powers]
