@@ -39,7 +39,8 @@ class Run:
     """What the loop knows: counters, the best certified point, history."""
 
     problem: Problem
-    solver: Solver
+    chosen: Solver
+    solver: Solver  # the chosen one as it is run: see ``solvers.free``
     tol: float
     aim: float
     max_passes: float
@@ -115,7 +116,7 @@ class Run:
         elif reached(gap_between(self.seen, self.dual, self.problem.total), goal):
             self.status = Status.INEXACT
 
-    def known(self) -> dict[str, float]:
+    def known(self) -> dict[str, Any]:
         """What a row of the history says whoever took the step."""
         return {
             "seconds": self.seconds,
@@ -136,19 +137,15 @@ class Run:
     def progress(self) -> Progress:
         """The last step, for callbacks."""
         return Progress(
+            **self.known(),
             step=self.steps,
-            seconds=self.seconds,
-            passes=self.passes,
-            oracle_calls=self.oracle_calls,
-            primal=self.primal,
             dual=self.history.last("dual", -math.inf),
-            gap=self.gap,
             estimate=self.history.last("estimate", math.inf),
             planes=int(self.history.last("planes", 0)),
             tol=self.tol,
             max_passes=self.max_passes,
             max_seconds=self.max_seconds,
-            solver=self.solver.name,
+            solver=self.chosen.name,
             status="" if self.status is None else self.status.value,
         )
 
@@ -191,7 +188,7 @@ def train(
     rng = np.random.default_rng(random_state)
     aim = tol if polish is None else min(tol, polish)
     limit = math.inf if max_seconds is None else max_seconds
-    run = Run(problem, solver, tol, aim, max_passes, limit, threshold=HOPEFUL * aim)
+    run = Run(problem, chosen, solver, tol, aim, max_passes, limit, threshold=HOPEFUL * aim)
     for callback in callbacks:
         callback.on_start(run.progress())
     state = None
@@ -218,7 +215,7 @@ def train(
         problem.hold(run.w, run.ceilings)
     if run.proven:
         run.settle(run.tol)
-    result = finish(run, chosen, solver.reduced_gap(problem, state))
+    result = finish(run, solver.reduced_gap(problem, state))
     for callback in callbacks:
         callback.on_end(run.progress())
     return result
@@ -278,7 +275,7 @@ def estimate(run: Run, state: Any) -> None:
         run.primal, run.status = math.inf, Status.NUMERICAL
 
 
-def finish(run: Run, solver: Solver, reduced_gap: float | None) -> Result:
+def finish(run: Run, reduced_gap: float | None) -> Result:
     """The certificate of the best point."""
     if run.w is None or run.support is None:
         raise ValueError(
@@ -308,7 +305,7 @@ def finish(run: Run, solver: Solver, reduced_gap: float | None) -> Result:
         certificate,
         run.history,
         run.status,
-        solver.name,
-        solver.advice,
-        resumable=run.support.kind in solver.continues(run.problem),
+        run.chosen.name,
+        run.chosen.advice,
+        resumable=run.support.kind in run.chosen.continues(run.problem),
     )

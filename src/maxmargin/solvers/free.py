@@ -123,10 +123,6 @@ class FreeSolver(Solver):
     solver: Solver
 
     @property
-    def name(self) -> str:  # type: ignore[override]
-        return self.solver.name
-
-    @property
     def verifies(self) -> bool:
         return self.solver.verifies
 

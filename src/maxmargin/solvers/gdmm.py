@@ -23,7 +23,7 @@ from maxmargin.solvers.gdmm_chain import DIRECTIONS, SEARCHES, OnChains
 from maxmargin.solvers.gdmm_graph import DENSE, OnGraphs
 from maxmargin.solvers.gdmm_labels import OnLabelSets
 
-Form = OnChains | OnLabelSets | OnGraphs
+Form = OnChains | OnGraphs
 FORMS: tuple[type[Form], ...] = (OnChains, OnLabelSets, OnGraphs)  # the first that fits
 LARGEST = 2**31 - 1  # number that the core can hold
 MANY_LABELS = 100  # of a set: above, with many pairs, "auto" solves the linear relaxation

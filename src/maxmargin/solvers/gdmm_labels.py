@@ -27,9 +27,8 @@ import numpy as np
 
 from maxmargin._core import core
 from maxmargin.problem import Problem, Support
-from maxmargin.problem.plane import MARGINALS
 from maxmargin.solvers.base import StepReport
-from maxmargin.solvers.gdmm_graph import LITTLE, loss_units, restore, trimmed
+from maxmargin.solvers.gdmm_graph import LITTLE, OnGraphs, loss_units, restore, trimmed
 
 GROW = 8  # labels, and pairs, that may become active in a visit, or a share of the labels if that is more
 # Passes between audits of an example, or a share of the labels: an audit looks at many pairs.
@@ -65,25 +64,22 @@ class LabelState:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OnLabelSets:
+class OnLabelSets(OnGraphs):
     """The options of this form of ``Gdmm``, and its start."""
 
     examples: ClassVar[str] = "sets of labels"
-    continues_from: ClassVar[tuple[str, ...]] = (MARGINALS,)
     rho: float = 0.5
     eta: float = 1.0
-    inner: int
-    grow: int | None = None
 
     @staticmethod
     def fits(examples: Any) -> bool:
         """Whether the examples are sets of labels, not too many."""
-        if not isinstance(examples.core, core.FactorGraphData):
+        if not OnGraphs.fits(examples):
             return False
         few = len(examples.factors.shapes[0].node_types) <= MOST_LABELS
         return few and core.are_label_sets(examples.core)
 
-    def start(
+    def start(  # type: ignore[override]
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None
     ) -> LabelState:
         """All labels as they are in the truth, or at the marginals of the last fit."""
