@@ -40,7 +40,6 @@ class Run:
 
     problem: Problem
     chosen: Solver
-    solver: Solver  # the chosen one as it is run: see ``solvers.free``
     tol: float
     aim: float
     max_passes: float
@@ -60,6 +59,9 @@ class Run:
     history: History = field(default_factory=History)
     status: Status | None = None
     proven: bool = True
+
+    def __post_init__(self) -> None:
+        self.solver = fitted_to(self.problem, self.chosen)
 
     @property
     def seconds(self) -> float:
@@ -184,18 +186,17 @@ def train(
     if not tol > 0:
         raise ValueError(f"tol must be a positive number, got {tol!r}")
     solver.check(problem, warm)
-    chosen, solver = solver, fitted_to(problem, solver)
     rng = np.random.default_rng(random_state)
     aim = tol if polish is None else min(tol, polish)
     limit = math.inf if max_seconds is None else max_seconds
-    run = Run(problem, chosen, solver, tol, aim, max_passes, limit, threshold=HOPEFUL * aim)
+    run = Run(problem, solver, tol, aim, max_passes, limit, threshold=HOPEFUL * aim)
     for callback in callbacks:
         callback.on_start(run.progress())
     state = None
     try:
         if warm is None:
             run.oracle_calls += problem.try_oracle()
-        state = solver.start(problem, aim, rng, warm)
+        state = run.solver.start(problem, aim, rng, warm)
         if warm is not None:
             look_first(run, state)
         while run.status is None:
@@ -215,7 +216,7 @@ def train(
         problem.hold(run.w, run.ceilings)
     if run.proven:
         run.settle(run.tol)
-    result = finish(run, solver.reduced_gap(problem, state))
+    result = finish(run, run.solver.reduced_gap(problem, state))
     for callback in callbacks:
         callback.on_end(run.progress())
     return result
@@ -240,7 +241,7 @@ def advance(run: Run, state: Any, callbacks: Sequence[Callback], certify_every: 
     # A step whose numbers are not finite is looked at: what it left may have overflowed.
     lost = not math.isfinite(report.dual) or math.isnan(report.estimate)
     due = free or report.estimate <= run.threshold or asked or passed or late or lost
-    if due and run.solver.verifies:
+    if due and run.chosen.verifies:
         run.certify(state, report)
         run.settle(run.aim)
     run.record(report)

@@ -122,10 +122,6 @@ class FreeSolver(Solver):
 
     solver: Solver
 
-    @property
-    def verifies(self) -> bool:
-        return self.solver.verifies
-
     def start(
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
     ) -> FreeState:
