@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -52,17 +52,20 @@ class Solver(ABC):
     continues_from: ClassVar[tuple[str, ...]] = (PLANES,)
     # Reaches any tolerance in practice, not only in the limit.
     pairwise_optimum: ClassVar[bool] = True
+    verifies: ClassVar[bool] = True  # training ends with an exact pass, for a proven certificate
     advice: ClassVar[str] = ""  # to a user whose training ended at a budget, in place of the usual
+
+    def __post_init__(self) -> None:
+        for own in fields(self):
+            rule, value = own.metadata.get("rule"), getattr(self, own.name)
+            if rule is not None and not rule.allows(value):
+                owner = type(self).__name__
+                raise ValueError(f"{owner}: {own.name} must be {rule.says}, got {value!r}")
 
     @classmethod
     def suits(cls, problem: Problem) -> bool:
         """Whether "auto" should take it, among the solvers that can solve this problem."""
         return False
-
-    @property
-    def verifies(self) -> bool:
-        """Whether training ends with an exact pass, for a proven certificate."""
-        return True
 
     def honoured(self) -> tuple[str, ...]:
         """Regularisers besides 1/2 |w|^2 that this solver honours with its options."""
@@ -116,16 +119,38 @@ def slow(name: str) -> str:
     return f"solver {name!r} converges slowly; solver='auto' is faster, or raise tol"
 
 
-def option(
-    owner: str,
-    name: str,
-    value: Any,
-    allowed: tuple | None = None,
-    test: Callable | None = None,
-    says: str = "",
-) -> None:
-    """Refuse an option value: parameter, owner, allowed, got."""
-    if allowed is not None and value not in allowed:
-        raise ValueError(f"{owner}: {name} must be one of {list(allowed)}, got {value!r}")
-    if test is not None and (isinstance(value, str) or value is None or not test(value)):
-        raise ValueError(f"{owner}: {name} must be {says}, got {value!r}")
+@dataclass(frozen=True)
+class Rule:
+    """What a value of an option must be, in words and as a test."""
+
+    says: str
+    test: Callable[[Any], Any]
+
+    def allows(self, value: Any) -> bool:
+        """Whether a value keeps the rule; what cannot be compared does not."""
+        try:
+            return bool(self.test(value))
+        except (TypeError, ValueError):
+            return False
+
+
+AT_LEAST_1 = Rule("at least 1", lambda x: x >= 1)
+NOT_NEGATIVE = Rule("0 or more", lambda x: x >= 0)
+BELOW_1 = Rule("in [0, 1)", lambda x: 0 <= x < 1)
+INSIDE = Rule("in (0, 1)", lambda x: 0 < x < 1)
+SHARE = Rule("in (0, 1]", lambda x: 0 < x <= 1)
+
+
+def option(default: Any, rule: Rule) -> Any:
+    """An option of a solver: its default, and the rule for other values."""
+    return field(default=default, metadata={"rule": rule})
+
+
+def choice(default: Any, allowed: tuple) -> Any:
+    """An option that is one of a few values."""
+    return option(default, Rule(f"one of {list(allowed)}", lambda x: x in allowed))
+
+
+def flag(default: bool) -> Any:
+    """An option that is on or off."""
+    return choice(default, (False, True))

@@ -28,7 +28,17 @@ from maxmargin.formulation import HINGES, RESCALINGS
 from maxmargin.problem import Formulation, Problem, Status, Support, gap_between, loss_units
 from maxmargin.problem.plane import Cut
 from maxmargin.problem.regularizer import PRIOR
-from maxmargin.solvers.base import Solver, StepReport, option
+from maxmargin.solvers.base import (
+    AT_LEAST_1,
+    INSIDE,
+    NOT_NEGATIVE,
+    Rule,
+    Solver,
+    StepReport,
+    choice,
+    flag,
+    option,
+)
 from maxmargin.solvers.box_state import MOST, BoxState, open_box
 from maxmargin.solvers.cut_state import CutState, Point, unpriored, unslim
 from maxmargin.solvers.dual_state import DualState, open_state
@@ -68,23 +78,15 @@ class OneSlack(Solver):
     name: ClassVar[str] = "one-slack"
     formulations: ClassVar[tuple[Formulation, ...]] = EVERY_FORMULATION
     honours: ClassVar[tuple[str, ...]] = (PRIOR,)
-    keep: int = 50
-    accuracy: float = 0.1
-    cache: int | None = None
-    inner: str = "qp"
-    proximal: bool = False
-    violators: int = MOST
+    keep: int = option(50, AT_LEAST_1)
+    accuracy: float = option(0.1, INSIDE)
+    cache: int | None = option(None, Rule("at least 0 or None", lambda x: x is None or x >= 0))
+    inner: str = choice("qp", ("qp", "line-search"))
+    proximal: bool = flag(False)
+    violators: int = option(MOST, NOT_NEGATIVE)
 
     def __post_init__(self) -> None:
-        option("OneSlack", "keep", self.keep, test=lambda x: x >= 1, says="at least 1")
-        option("OneSlack", "accuracy", self.accuracy, test=lambda x: 0 < x < 1, says="in (0, 1)")
-        if self.cache is not None:
-            option(
-                "OneSlack", "cache", self.cache, test=lambda x: x >= 0, says="at least 0 or None"
-            )
-        option("OneSlack", "inner", self.inner, allowed=("qp", "line-search"))
-        option("OneSlack", "proximal", self.proximal, allowed=(False, True))
-        option("OneSlack", "violators", self.violators, test=lambda x: x >= 0, says="0 or more")
+        super().__post_init__()
         if self.proximal and self.inner != "qp":
             raise ValueError("OneSlack: proximal=True needs inner='qp', got 'line-search'")
 
@@ -233,16 +235,10 @@ class NSlack(Solver):
 
     name: ClassVar[str] = "n-slack"
     formulations: ClassVar[tuple[Formulation, ...]] = EVERY_FORMULATION
-    batch: int = 100
-    accuracy: float = 0.5
-    max_sweeps: int = 1000
-    violators: int = MOST
-
-    def __post_init__(self) -> None:
-        option("NSlack", "batch", self.batch, test=lambda x: x >= 1, says="at least 1")
-        option("NSlack", "accuracy", self.accuracy, test=lambda x: 0 < x < 1, says="in (0, 1)")
-        option("NSlack", "max_sweeps", self.max_sweeps, test=lambda x: x >= 1, says="at least 1")
-        option("NSlack", "violators", self.violators, test=lambda x: x >= 0, says="0 or more")
+    batch: int = option(100, AT_LEAST_1)
+    accuracy: float = option(0.5, INSIDE)
+    max_sweeps: int = option(1000, AT_LEAST_1)
+    violators: int = option(MOST, NOT_NEGATIVE)
 
     def start(
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None

@@ -18,7 +18,7 @@ import numpy as np
 
 from maxmargin.problem import Problem, Support
 from maxmargin.problem.regularizer import PRIOR
-from maxmargin.solvers.base import Solver, StepReport, option, slow
+from maxmargin.solvers.base import Solver, StepReport, choice, flag, slow
 from maxmargin.solvers.dual_state import PRECISIONS, DualState, open_state
 
 ORDERS = ("random", "cyclic")
@@ -38,12 +38,8 @@ class DualAscent(Solver):
     """
 
     rule: ClassVar[str] = "wss2"
-    order: str = "random"
-    precision: str = "double"
-
-    def __post_init__(self) -> None:
-        option(type(self).__name__, "order", self.order, ORDERS)
-        option(type(self).__name__, "precision", self.precision, PRECISIONS[1:])
+    order: str = choice("random", ORDERS)
+    precision: str = choice("double", PRECISIONS[1:])
 
     def start(
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
@@ -102,10 +98,10 @@ class BCFW(DualAscent):
     name: ClassVar[str] = "bcfw"
     pairwise_optimum: ClassVar[bool] = False
     advice: ClassVar[str] = slow("bcfw")
-    pairwise: bool = False
-    line_search: bool = True
-    gap_sampling: bool = False
-    averaging: bool = False
+    pairwise: bool = flag(False)
+    line_search: bool = flag(True)
+    gap_sampling: bool = flag(False)
+    averaging: bool = flag(False)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -26,7 +26,7 @@ import numpy as np
 from maxmargin.models.examples import ExplicitConstraints
 from maxmargin.problem import Problem, Support
 from maxmargin.problem.regularizer import Prior
-from maxmargin.solvers.base import Solver, StepReport, option
+from maxmargin.solvers.base import BELOW_1, NOT_NEGATIVE, Solver, StepReport, choice, flag, option
 from maxmargin.solvers.dual_state import PRECISIONS, DualState, open_state, shift_of
 
 CARE = 0.1  # a block whose share of the gap is this part of tol has nothing to gain
@@ -52,19 +52,11 @@ class DualCoordinate(Solver):
     """
 
     name: ClassVar[str] = "dual-coordinate"
-    shrinking: bool = True
-    sweeps: int = 30
-    inner: float = 0.3
-    keep: int = 10
-    precision: str = "auto"
-
-    def __post_init__(self) -> None:
-        option("DualCoordinate", "shrinking", self.shrinking, (True, False))
-        option("DualCoordinate", "precision", self.precision, PRECISIONS)
-        option("DualCoordinate", "inner", self.inner, test=lambda x: 0 <= x < 1, says="in [0, 1)")
-        for name in ("sweeps", "keep"):
-            value = getattr(self, name)
-            option("DualCoordinate", name, value, test=lambda x: x >= 0, says="0 or more")
+    shrinking: bool = flag(True)
+    sweeps: int = option(30, NOT_NEGATIVE)
+    inner: float = option(0.3, BELOW_1)
+    keep: int = option(10, NOT_NEGATIVE)
+    precision: str = choice("auto", PRECISIONS)
 
     def start(
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None

@@ -26,6 +26,7 @@ from maxmargin.problem.regularizer import Prior
 from maxmargin.runtime.executor import workers
 
 RULES = {"wss2": 0, "mvp": 1, "frank-wolfe": 2}
+PAIRS = ("wss2", "mvp")  # rules that choose a pair
 PRECISIONS = ("auto", "single", "double")
 
 

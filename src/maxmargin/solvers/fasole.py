@@ -19,9 +19,9 @@ from typing import ClassVar
 import numpy as np
 
 from maxmargin.problem import Problem, Support
-from maxmargin.solvers.base import Solver, StepReport, option
+from maxmargin.solvers.base import AT_LEAST_1, SHARE, Solver, StepReport, choice, option
 from maxmargin.solvers.dual_ascent import ORDERS
-from maxmargin.solvers.dual_state import PRECISIONS, DualState, open_state
+from maxmargin.solvers.dual_state import PAIRS, PRECISIONS, DualState, open_state
 
 ROUNDING = 1e-16  # a sweep that gains less than this share of the total mass gains nothing
 
@@ -45,20 +45,12 @@ class Fasole(Solver):
     """
 
     name: ClassVar[str] = "fasole"
-    switch: float = 0.9
-    reduced: str = "printed"
-    rule: str = "wss2"
-    order: str = "cyclic"
-    max_sweeps: int = 1000
-    precision: str = "double"
-
-    def __post_init__(self) -> None:
-        option("Fasole", "switch", self.switch, test=lambda x: 0 < x <= 1, says="in (0, 1]")
-        option("Fasole", "reduced", self.reduced, ("printed", "sweeps"))
-        option("Fasole", "rule", self.rule, ("wss2", "mvp"))
-        option("Fasole", "order", self.order, ORDERS)
-        option("Fasole", "precision", self.precision, PRECISIONS[1:])
-        option("Fasole", "max_sweeps", self.max_sweeps, test=lambda x: x >= 1, says="at least 1")
+    switch: float = option(0.9, SHARE)
+    reduced: str = choice("printed", ("printed", "sweeps"))
+    rule: str = choice("wss2", PAIRS)
+    order: str = choice("cyclic", ORDERS)
+    max_sweeps: int = option(1000, AT_LEAST_1)
+    precision: str = choice("double", PRECISIONS[1:])
 
     def start(
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None

@@ -18,7 +18,7 @@ import numpy as np
 from maxmargin.models.registry import FACTORS
 from maxmargin.problem import Formulation, Problem, Support
 from maxmargin.problem.plane import MARGINALS, PLANES
-from maxmargin.solvers.base import Solver, StepReport, option
+from maxmargin.solvers.base import Rule, Solver, StepReport, choice, option
 from maxmargin.solvers.gdmm_chain import DIRECTIONS, SEARCHES, OnChains
 from maxmargin.solvers.gdmm_graph import DENSE, OnGraphs
 from maxmargin.solvers.gdmm_labels import OnLabelSets
@@ -33,6 +33,9 @@ def is_count(value: Any) -> bool:
     """Whether a value is a whole number of at least 1 that the core can hold."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     return bool(whole and 1 <= value <= LARGEST)
+
+
+COUNT = Rule(f"a whole number from 1 to {LARGEST}", is_count)
 
 
 @dataclass(frozen=True)
@@ -68,27 +71,17 @@ class Gdmm(Solver):
     needs: ClassVar[tuple[str, ...]] = (FACTORS,)
     continues_from: ClassVar[tuple[str, ...]] = (PLANES, MARGINALS)
     pairwise_optimum: ClassVar[bool] = False
-    rho: float | None = None
-    eta: float | None = None
-    inner: int = 4
-    partitions: int = 1
-    search: str = "ordered"
-    direction: str = "pairwise"
-    grow: int | None = None
-
-    def __post_init__(self) -> None:
-        option("Gdmm", "search", self.search, SEARCHES)
-        option("Gdmm", "direction", self.direction, DIRECTIONS)
-        if self.rho is not None:
-            option("Gdmm", "rho", self.rho, test=lambda x: 0 < x < np.inf, says="a positive number")
-        if self.eta is not None:
-            option("Gdmm", "eta", self.eta, test=lambda x: 0 <= x <= 1, says="in [0, 1]")
-        for name in ("inner", "partitions", "grow"):
-            value = getattr(self, name)
-            if not (name == "grow" and value is None):
-                option(
-                    "Gdmm", name, value, test=is_count, says=f"a whole number from 1 to {LARGEST}"
-                )
+    rho: float | None = option(
+        None, Rule("a positive number or None", lambda x: x is None or 0 < x < np.inf)
+    )
+    eta: float | None = option(None, Rule("in [0, 1] or None", lambda x: x is None or 0 <= x <= 1))
+    inner: int = option(4, COUNT)
+    partitions: int = option(1, COUNT)
+    search: str = choice("ordered", SEARCHES)
+    direction: str = choice("pairwise", DIRECTIONS)
+    grow: int | None = option(
+        None, Rule(f"{COUNT.says}, or None", lambda x: x is None or is_count(x))
+    )
 
     @classmethod
     def suits(cls, problem: Problem) -> bool:

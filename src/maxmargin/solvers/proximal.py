@@ -21,8 +21,17 @@ from typing import ClassVar
 import numpy as np
 
 from maxmargin.problem import Problem, Support
-from maxmargin.solvers.base import Solver, StepReport, option
-from maxmargin.solvers.dual_state import PRECISIONS, DualState, open_state
+from maxmargin.solvers.base import (
+    BELOW_1,
+    NOT_NEGATIVE,
+    SHARE,
+    Rule,
+    Solver,
+    StepReport,
+    choice,
+    option,
+)
+from maxmargin.solvers.dual_state import PAIRS, PRECISIONS, DualState, open_state
 
 PROBED = 200  # blocks from which k is estimated
 LARGE = 100_000_000  # weights from which the two extra copies of w are not affordable
@@ -60,26 +69,16 @@ class Proximal(Solver):
     """
 
     name: ClassVar[str] = "proximal"
-    cached_passes: int = 30
-    inner: float = 0.4
-    momentum: float = 0.4
-    proximity: float = 1.0
-    decay: float = 1.3
-    care: float = 0.3
-    skip: int = 1
-    keep: int = 10
-    rule: str = "wss2"
-    precision: str = "auto"
-
-    def __post_init__(self) -> None:
-        option("Proximal", "precision", self.precision, PRECISIONS)
-        option("Proximal", "rule", self.rule, ("wss2", "mvp"))
-        option("Proximal", "momentum", self.momentum, test=lambda x: 0 <= x < 1, says="in [0, 1)")
-        option("Proximal", "decay", self.decay, test=lambda x: x > 1, says="above 1")
-        option("Proximal", "inner", self.inner, test=lambda x: 0 <= x < 1, says="in [0, 1)")
-        option("Proximal", "care", self.care, test=lambda x: 0 < x <= 1, says="in (0, 1]")
-        for name in ("cached_passes", "proximity", "skip", "keep"):
-            option("Proximal", name, getattr(self, name), test=lambda x: x >= 0, says="0 or more")
+    cached_passes: int = option(30, NOT_NEGATIVE)
+    inner: float = option(0.4, BELOW_1)
+    momentum: float = option(0.4, BELOW_1)
+    proximity: float = option(1.0, NOT_NEGATIVE)
+    decay: float = option(1.3, Rule("above 1", lambda x: x > 1))
+    care: float = option(0.3, SHARE)
+    skip: int = option(1, NOT_NEGATIVE)
+    keep: int = option(10, NOT_NEGATIVE)
+    rule: str = choice("wss2", PAIRS)
+    precision: str = choice("auto", PRECISIONS)
 
     @classmethod
     def suits(cls, problem: Problem) -> bool:

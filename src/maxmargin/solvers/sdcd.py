@@ -25,7 +25,15 @@ from typing import ClassVar
 import numpy as np
 
 from maxmargin.problem import Formulation, Problem, Status, Support
-from maxmargin.solvers.base import Solver, StepReport, option
+from maxmargin.solvers.base import (
+    AT_LEAST_1,
+    BELOW_1,
+    NOT_NEGATIVE,
+    Solver,
+    StepReport,
+    choice,
+    option,
+)
 from maxmargin.solvers.box_state import MOST, BoxState, open_box
 from maxmargin.solvers.dual_ascent import ORDERS
 
@@ -57,19 +65,12 @@ class SDCD(Solver):
         Formulation("sum", "slack"),
     )
     honours: ClassVar[tuple[str, ...]] = ()
-    searches: int = 10
-    sweeps: int = 5
-    inner: float = 0.1
-    order: str = "random"
-    keep: int = 10
-    violators: int = MOST
-
-    def __post_init__(self) -> None:
-        option("SDCD", "order", self.order, ORDERS)
-        option("SDCD", "inner", self.inner, test=lambda x: 0 <= x < 1, says="in [0, 1)")
-        option("SDCD", "sweeps", self.sweeps, test=lambda x: x >= 1, says="at least 1")
-        for name in ("searches", "keep", "violators"):
-            option("SDCD", name, getattr(self, name), test=lambda x: x >= 0, says="0 or more")
+    searches: int = option(10, NOT_NEGATIVE)
+    sweeps: int = option(5, AT_LEAST_1)
+    inner: float = option(0.1, BELOW_1)
+    order: str = choice("random", ORDERS)
+    keep: int = option(10, NOT_NEGATIVE)
+    violators: int = option(MOST, NOT_NEGATIVE)
 
     @classmethod
     def suits(cls, problem: Problem) -> bool:

@@ -28,7 +28,17 @@ import numpy as np
 
 from maxmargin.problem import Problem, Status, Support
 from maxmargin.problem.streamed import StreamedProblem
-from maxmargin.solvers.base import Solver, StepReport, option
+from maxmargin.solvers.base import (
+    AT_LEAST_1,
+    NOT_NEGATIVE,
+    SHARE,
+    Rule,
+    Solver,
+    StepReport,
+    choice,
+    flag,
+    option,
+)
 from maxmargin.solvers.dual_state import PRECISIONS
 from maxmargin.solvers.proximal import Proximal, ProximalState
 from maxmargin.solvers.stream_state import CHUNKS, StreamState, open_stream
@@ -37,6 +47,12 @@ FORGET = 0.75  # pruning goes down to this part of the budget, so that it is rar
 LITTLE = 0.1  # a block with less than this part of the wanted gap has nothing to gain
 STALLED = 0.99  # of the estimate of the pass before: no progress with a full cache
 FEWEST = 100  # examples of a chunk, unless it is told
+
+
+SOME_OR_NONE = Rule(
+    "None or a whole number of at least 1",
+    lambda x: x is None or (isinstance(x, int | np.integer) and x is not True and x >= 1),
+)
 
 
 @dataclass(frozen=True)
@@ -71,37 +87,23 @@ class Streaming(Solver):
     name: ClassVar[str] = "streaming"
     honours: ClassVar[tuple[str, ...]] = ()
     pairwise_optimum: ClassVar[bool] = False
-    cache_bytes: int = 64 * 2**20
-    passes: int | None = 1
-    chunk: int | None = None
-    revisits: float = 5
-    rounds: int = 100
-    share: float = 0.5
-    verify: bool = True
-    precision: str = "auto"
+    cache_bytes: int = option(64 * 2**20, AT_LEAST_1)
+    passes: int | None = option(1, SOME_OR_NONE)
+    chunk: int | None = option(None, SOME_OR_NONE)
+    revisits: float = option(5, NOT_NEGATIVE)
+    rounds: int = option(100, NOT_NEGATIVE)
+    share: float = option(0.5, SHARE)
+    verify: bool = flag(True)
+    precision: str = choice("auto", PRECISIONS)
     scratch: Any = None
 
     def __post_init__(self) -> None:
-        option(
-            "Streaming", "cache_bytes", self.cache_bytes, test=lambda x: x >= 1, says="at least 1"
-        )
-        for name in ("rounds", "revisits"):
-            option("Streaming", name, getattr(self, name), test=lambda x: x >= 0, says="0 or more")
-        for name in ("passes", "chunk"):
-            value = getattr(self, name)
-            whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-            if value is not None and (not whole or value < 1):
-                raise ValueError(
-                    f"Streaming: {name} must be None or a whole number of at least 1, got {value!r}"
-                )
-        option("Streaming", "share", self.share, test=lambda x: 0 < x <= 1, says="in (0, 1]")
-        option("Streaming", "verify", self.verify, (True, False))
-        option("Streaming", "precision", self.precision, PRECISIONS)
+        super().__post_init__()
         if self.passes is None and not self.verify:
             raise ValueError("Streaming: passes=None ends with a certificate: it needs verify=True")
 
     @property
-    def verifies(self) -> bool:
+    def verifies(self) -> bool:  # type: ignore[override]
         return self.verify
 
     def start(
