@@ -28,11 +28,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "data": {"_core", "io"},
     "models": {"_core", "data", "formulation", "io", "losses", "runtime"},
     "problem": {"data", "formulation", "models", "runtime"},
-    "result": {"problem"},
     "solvers": {"_core", "data", "formulation", "models", "problem", "runtime"},
-    "train": {"callbacks", "problem", "result", "runtime", "solvers"},
-    "incremental": BASIC | {"models", "problem", "result", "solvers", "train"},
-    "estimators": BASIC | {"incremental", "models", "problem", "result", "solvers", "train"},
+    "train": {"callbacks", "problem", "runtime", "solvers"},
+    "incremental": BASIC | {"models", "problem", "solvers", "train"},
+    "estimators": BASIC | {"incremental", "models", "problem", "solvers", "train"},
     "certify": {"data", "estimators", "models", "problem"},
     "persistence": {
         "data",
@@ -43,7 +42,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "problem",
         "solvers",
     },
-    "report": {"result"},
+    "report": {"train"},
 }
 MAY_IMPORT["cli"] = BASIC | {"io"} | (set(MAY_IMPORT) - {"_core"})
 

@@ -10,7 +10,7 @@ import numpy as np
 from maxmargin.data.arrays import floats
 from maxmargin.estimators.base import SolverMixin, plain_outputs, plain_sequence
 from maxmargin.models.python import bind_model
-from maxmargin.problem import Certificate, Problem, certify_state, gap_between, reached
+from maxmargin.problem import Certificate, Problem, gap_between
 
 
 @np.errstate(over="ignore", invalid="ignore")  # what overflows bounds nothing, and is told so
@@ -39,7 +39,7 @@ def certify(
     examples = svm.examples_at(plain_sequence(X), plain_outputs(Y), node_weight, None)
     problem = svm.problem_of(examples, sample_weight)
     examples.check_dual()
-    bounds = certify_state(problem, svm.weights(), support)
+    bounds = problem.certify(svm.weights(), support)
     if bounds.dual == -np.inf and np.isfinite(support.multipliers).all():
         problem.check_feasible(support)  # X, Y or the weights are others than those of the fit
     problem.hold(svm.weights(), bounds.ceilings)
@@ -49,7 +49,7 @@ def certify(
         dual=bounds.dual,
         gap=gap,
         tol=float(svm.tol),
-        converged=reached(gap, svm.tol) and problem.bounded,
+        converged=gap <= svm.tol and problem.bounded,
         exact=problem.bounded,
         passes=1.0,
         oracle_calls=problem.n_blocks,

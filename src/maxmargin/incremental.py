@@ -23,12 +23,11 @@ from maxmargin.models.python import bind_model
 from maxmargin.problem import Certificate, Formulation, PastProblem, Support
 from maxmargin.problem.problem import check_weights
 from maxmargin.problem.streamed import StreamedProblem
-from maxmargin.result import Result
 from maxmargin.solvers import Solver, Streaming
 from maxmargin.solvers.dual_state import open_state
 from maxmargin.solvers.stream_state import CHUNKS
 from maxmargin.solvers.window import KEPT, Memory, empty_memory, forgotten, remember
-from maxmargin.train import train
+from maxmargin.train import Result, train
 
 
 @dataclass(frozen=True)

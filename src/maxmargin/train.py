@@ -16,11 +16,8 @@ from maxmargin.problem import (
     Problem,
     Status,
     Support,
-    certify_state,
     gap_between,
-    reached,
 )
-from maxmargin.result import History, Result
 from maxmargin.runtime.deadline import TimeUp, deadline
 from maxmargin.solvers import Solver, StepReport
 from maxmargin.solvers.free import fitted_to
@@ -32,6 +29,58 @@ PATIENCE = (
     10  # steps with an estimate below tol, after which one is made whatever was learnt before
 )
 POLISH_PASSES = 300  # at most, once tol is reached
+
+
+COLUMNS = ("seconds", "passes", "oracle_calls", "primal", "dual", "gap", "estimate", "planes")
+
+
+class History:
+    """Columns of equal length, an entry per step.
+
+    ``primal`` is the least that an exact pass has proven so far and ``gap`` what it leaves open (infinite
+    until the first exact pass); ``estimate`` is the gap as the solver saw it while w moved.
+    """
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, float]] = []
+
+    def append(self, **values: float) -> None:
+        """Add a step, as a whole: an interrupt leaves no half of it."""
+        self.rows.append({name: float(values[name]) for name in COLUMNS})
+
+    def amend(self, **values: float) -> None:
+        """Change the last step to what is known now."""
+        self.rows[-1] = self.rows[-1] | {name: float(value) for name, value in values.items()}
+
+    def last(self, name: str, otherwise: float) -> float:
+        """The last entry of a column."""
+        return self.rows[-1][name] if self.rows else otherwise
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The columns as arrays."""
+        return {name: np.array([row[name] for row in self.rows]) for name in COLUMNS}
+
+
+@dataclass(frozen=True)
+class Result:
+    """A trained solution.
+
+    ``resumable``: the same solver can go on from ``support``. ``solver_advice``: see ``Solver.advice``.
+    """
+
+    w: np.ndarray
+    support: Support
+    certificate: Certificate
+    history: History
+    status: Status
+    solver: str
+    solver_advice: str = ""
+    resumable: bool = True
+
+    @property
+    def advice(self) -> str:
+        """What to do where training did not converge."""
+        return self.status.advice(self.certificate, self.solver_advice)
 
 
 @dataclass
@@ -59,6 +108,8 @@ class Run:
     history: History = field(default_factory=History)
     status: Status | None = None
     proven: bool = True
+    gap: float = math.inf  # certified, in units of the task loss
+    seen_gap: float = math.inf  # the same at the primal that was seen
 
     def __post_init__(self) -> None:
         self.solver = fitted_to(self.problem, self.chosen)
@@ -71,16 +122,11 @@ class Run:
     def passes(self) -> float:
         return self.oracle_calls / self.problem.n_blocks
 
-    @property
-    def gap(self) -> float:
-        """The certified gap, in units of the task loss."""
-        return gap_between(self.primal, self.dual, self.problem.total)
-
     def certify(self, state: Any, report: StepReport | None) -> None:
         """One exact pass; the best w and the best multipliers are kept, each for its own bound."""
         w, support = self.solver.solution(self.problem, state)
         given = None if report is None or not self.problem.exact else report.slacks
-        bounds = certify_state(self.problem, w, support, given)
+        bounds = self.problem.certify(w, support, given)
         self.oracle_calls += self.problem.n_blocks if given is None else 0
         self.seen = min(self.seen, bounds.seen)
         # While nothing bounds the primal (hinge="sum" has such points) the last w is as good as any.
@@ -90,14 +136,16 @@ class Run:
             self.dual, self.support = bounds.dual, support
         if bounds.overflowed or (math.isinf(bounds.primal) and not self.problem.summed):
             self.status = Status.NUMERICAL
-        self.certified = self.steps
-        if reached(self.gap, self.tol) and self.polish_until == math.inf:
+        self.certified, total = self.steps, self.problem.total
+        self.gap = gap_between(self.primal, self.dual, total)
+        self.seen_gap = gap_between(self.seen, self.dual, total)
+        if self.gap <= self.tol and self.polish_until == math.inf:
             self.polish_until = self.passes + POLISH_PASSES
         if self.gap > self.aim:
             self.solver.learn(self.problem, state, bounds.slacks)
             if report is not None:
                 # The estimate was too hopeful by this factor: wait until it says enough.
-                own = gap_between(bounds.primal, bounds.dual, self.problem.total)
+                own = gap_between(bounds.primal, bounds.dual, total)
                 hope = report.estimate * max(0.5, self.aim / own)
                 self.threshold = max(min(self.threshold, hope), CERTAIN * self.aim)
 
@@ -111,11 +159,11 @@ class Run:
 
     def settle(self, goal: float) -> None:
         """The certified gap may be small enough; or all that the argmax finds is, and more would not help."""
-        if reached(self.gap, goal) and self.problem.bounded:
+        if self.gap <= goal and self.problem.bounded:
             self.status = Status.SOLVED
         elif self.problem.summed or self.status is Status.NUMERICAL:
             return  # what was seen says nothing of the rest of a sum, or of what overflowed
-        elif reached(gap_between(self.seen, self.dual, self.problem.total), goal):
+        elif self.seen_gap <= goal:
             self.status = Status.INEXACT
 
     def known(self) -> dict[str, Any]:
@@ -183,7 +231,7 @@ def train(
     """
     if not isinstance(solver, Solver):
         raise TypeError(f"solver must be an instance of solvers.Solver, got {solver!r}")
-    if not tol > 0:
+    if not 0 < tol < math.inf:
         raise ValueError(f"tol must be a positive number, got {tol!r}")
     solver.check(problem, warm)
     rng = np.random.default_rng(random_state)
@@ -274,6 +322,7 @@ def estimate(run: Run, state: Any) -> None:
     run.proven = False
     if math.isnan(run.primal) or math.isinf(run.dual):
         run.primal, run.status = math.inf, Status.NUMERICAL
+    run.gap = gap_between(run.primal, run.dual, run.problem.total)
 
 
 def finish(run: Run, reduced_gap: float | None) -> Result:
@@ -290,7 +339,7 @@ def finish(run: Run, reduced_gap: float | None) -> Result:
         dual=run.dual,
         gap=run.gap,
         tol=run.tol,
-        converged=reached(run.gap, run.tol) and exact,
+        converged=run.gap <= run.tol and exact,
         exact=exact,
         passes=run.passes,
         oracle_calls=run.oracle_calls,

@@ -9,7 +9,7 @@ import maxmargin as mm
 from helpers import assert_optimal, assert_truthful, fit, quietly
 from maxmargin import losses, models, solvers
 from maxmargin.models import chain as chain_module
-from maxmargin.problem import Problem, certify_state
+from maxmargin.problem import Problem
 from maxmargin.solvers.dual_state import open_state
 from reference.enumerate import ChainTruth
 from reference.problems import chain_case, fresh
@@ -216,7 +216,7 @@ def trained_ahead(problem, solver, batch, passes):
     for _ in range(passes):
         solver.step(problem, state)
     w, support = solver.solution(problem, state)
-    bounds = certify_state(problem, w, support)
+    bounds = problem.certify(w, support)
     return w, (bounds.primal - bounds.dual) / problem.total
 
 

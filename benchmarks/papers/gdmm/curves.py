@@ -13,7 +13,7 @@ import numpy as np
 from benchmarks.datasets import Dataset, node_error
 from maxmargin import models, solvers
 from maxmargin.models import chain
-from maxmargin.problem import Problem, certify_state
+from maxmargin.problem import Problem
 
 Row = dict[str, Any]
 
@@ -46,7 +46,7 @@ def curve(data: Dataset, C: float, solver: Any, seconds: float) -> Iterator[Row]
             continue
         look = time.process_time()
         w, support = solver.solution(problem, state)
-        bounds = certify_state(problem, w, support)
+        bounds = problem.certify(w, support)
         error = node_error(data.Y_test, test.predict(w, 1))
         looked += time.process_time() - look
         yield {

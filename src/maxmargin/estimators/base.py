@@ -37,10 +37,9 @@ from maxmargin.models.python import bind_model
 from maxmargin.problem import Formulation, Problem, Support, make_regularizer
 from maxmargin.problem.problem import check_weight_of_risk, check_weights
 from maxmargin.problem.regularizer import needs_of
-from maxmargin.result import Result
 from maxmargin.runtime.executor import count_jobs
 from maxmargin.solvers import make_solver
-from maxmargin.train import train
+from maxmargin.train import Result, train
 
 logger = logging.getLogger("maxmargin")
 

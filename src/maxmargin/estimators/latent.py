@@ -39,9 +39,9 @@ from maxmargin.models.checks import check_lengths
 from maxmargin.models.examples import Examples
 from maxmargin.models.latent import Latent
 from maxmargin.models.planes import PlaneExamples
-from maxmargin.problem import Certificate, Problem, Status, Support, gap_between, reached
-from maxmargin.result import Result
+from maxmargin.problem import Certificate, Problem, Status, Support, gap_between
 from maxmargin.runtime.executor import Workers, count_jobs
+from maxmargin.train import Result
 
 
 class LatentSVM(StructuralSVM):
@@ -301,7 +301,7 @@ def changed(before: list, after: list) -> np.ndarray:
 def kept(result: Result, w: np.ndarray, primal: float, problem: Problem) -> Result:
     """The result with a better w that was known."""
     gap = gap_between(primal, result.certificate.dual, problem.total)
-    converged = reached(gap, result.certificate.tol) and result.certificate.exact
+    converged = gap <= result.certificate.tol and result.certificate.exact
     certificate = replace(result.certificate, primal=primal, gap=gap, converged=converged)
     return replace(result, w=w, certificate=certificate)
 

@@ -59,6 +59,8 @@ class Examples(ABC):
     enumerates: bool = False
     kernelised: bool = False  # a step changes all of w: in double precision and by one thread
     core: Any = None  # the compiled data set, where there is one
+    # M v, where <u, M v> is the inner product of weights: v itself unless there is a kernel
+    metric: Any = staticmethod(np.asarray)
     powers: ClassVar[tuple[str, ...]] = ()  # that some solvers need: see ``models.registry``
 
     def under(self, formulation: Formulation) -> Any:
@@ -116,10 +118,6 @@ class Examples(ABC):
     def relaxed_slacks(self, w: np.ndarray, n_jobs: int) -> tuple[np.ndarray, np.ndarray]:
         """Slacks of the linear relaxation as far as they were found, and what they cannot exceed."""
         return self.slacks(w, n_jobs)
-
-    def metric(self, v: np.ndarray) -> np.ndarray:
-        """M v, where <u, M v> is the inner product of weights: v itself unless there is a kernel."""
-        return v
 
     def fingerprint(self) -> str:
         """What kept planes depend on besides the model; empty where they are rebuilt from outputs."""

@@ -3,10 +3,8 @@
 from maxmargin.formulation import Formulation
 from maxmargin.problem.certificate import (
     Certificate,
-    certify_state,
     gap_between,
     loss_units,
-    reached,
 )
 from maxmargin.problem.past import Past, PastProblem
 from maxmargin.problem.plane import Plane, Support
@@ -23,9 +21,7 @@ __all__ = [
     "Problem",
     "Status",
     "Support",
-    "certify_state",
     "gap_between",
     "loss_units",
     "make_regularizer",
-    "reached",
 ]

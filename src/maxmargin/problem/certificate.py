@@ -2,7 +2,8 @@
 
     dual <= P* <= primal,     gap = (primal - dual) / (C sum_i v_i)     in units of the task loss
 
-Primal by one exact pass at w, dual from the multipliers alone; no running sum of a solver is used.
+Primal by one exact pass at w, dual from the multipliers alone (``Problem.certify``); no running sum of a
+solver is used.
 """
 
 from __future__ import annotations
@@ -11,11 +12,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-
-from maxmargin.problem.plane import Support
-from maxmargin.problem.problem import Problem
-
-LARGEST = 1e150  # of a weight: beyond, its products with large features are not finite
 
 
 @dataclass(frozen=True)
@@ -107,46 +103,3 @@ def loss_units(difference: float, total: float) -> float:
     if not (bounded_by(difference, total) and total > 0):
         return math.inf
     return max(0.0, difference) / total
-
-
-def reached(gap: float, tol: float) -> bool:
-    """Whether a gap is one, and small enough."""
-    return math.isfinite(gap) and gap <= tol
-
-
-def slacks_and_ceilings(
-    problem: Problem, w: np.ndarray, support: Support, slacks: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Slacks by an exact pass, and what they cannot exceed; held against the kept outputs."""
-    if problem.exact:
-        slacks = ceilings = problem.slacks(w) if slacks is None else slacks
-    else:
-        slacks, ceilings = problem.slack_bounds(w)
-    problem.examples.check_slacks(w, slacks, support.blocks, support.outputs)
-    return slacks, ceilings
-
-
-def certify_state(
-    problem: Problem, w: np.ndarray, support: Support, slacks: np.ndarray | None = None
-) -> Bounds:
-    """Primal and dual of (w, multipliers) from their definitions.
-
-    ``slacks`` may be given where an exact pass at this w has just been made. Where the argmax may miss
-    the best output, the primal is made of the ceilings of the slacks, if these are known.
-    """
-    if problem.certify is not None:
-        return problem.certify(w, support)
-    if support.relaxed:  # a labelling says nothing about the relaxation
-        slacks, ceilings = problem.relaxed_bounds(w)
-        ceilings = np.maximum(slacks, ceilings)
-        primal = seen = problem.objective(w, ceilings)
-    else:
-        slacks, ceilings = slacks_and_ceilings(problem, w, support, slacks)
-        ceilings = np.maximum(slacks, ceilings)
-        seen = problem.objective(w, slacks)
-        # A sum without a ceiling is infinite, for all that is known.
-        proven = problem.bounded or problem.summed
-        primal = problem.objective(w, ceilings) if proven else seen
-    if not max(w.max(initial=0.0), -w.min(initial=0.0)) < LARGEST:  # the argmax may find anything
-        primal = seen = math.inf
-    return Bounds(primal, problem.dual_objective(support), slacks, seen, ceilings)

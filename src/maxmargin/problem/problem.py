@@ -7,6 +7,7 @@ hinge="sum":  xi_i(w) = sum_y max(0, s_i(y)),   0 <= a_i(y) <= mass_i; outputs t
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,12 @@ from maxmargin.data.arrays import floats, is_number
 from maxmargin.data.memory import FeatureRows
 from maxmargin.formulation import Formulation
 from maxmargin.models.examples import Examples
+from maxmargin.problem.certificate import Bounds
 from maxmargin.problem.plane import Cut, Plane, Support
 from maxmargin.problem.regularizer import SquaredNorm, dot
 
 ROUNDING = 1e-10  # of sum a |psi_j|: a sum of a psi_j below this is zero
+LARGEST = 1e150  # of a weight: beyond, its products with large features are not finite
 SMALLEST = 1e-300  # of C sum v: below, a multiplier has too few digits
 SUBNORMAL = 1e-318  # what rounding may do to the sum of the smallest multipliers
 
@@ -31,7 +34,6 @@ class Problem:
     """
 
     past: Any = None  # of a stream, whose earlier examples are gone: see ``problem.past``
-    certify: Any = None  # where the examples are never at hand as a whole: see ``problem.streamed``
 
     def __init__(
         self,
@@ -49,7 +51,7 @@ class Problem:
             self.examples.formulation.rescaling,
         )
         self.n_blocks, self.dimension = examples.n, examples.dimension
-        self.summed = self.examples.summed
+        self.summed = self.formulation.hinge == "sum"
         # Whether an exact pass finds every slack, and whether it has a proven ceiling for each.
         self.exact, self.bounded = self.examples.exact, self.examples.bounded
         examples.check_weights(sample_weight)
@@ -114,6 +116,38 @@ class Problem:
         # An infinite ceiling of an example without weight does not count.
         risk = dot(self.mass[self.active], slacks[self.active])
         return self.regularizer.value(np.asarray(w)) + risk
+
+    def certify(self, w: np.ndarray, support: Support, slacks: np.ndarray | None = None) -> Bounds:
+        """Primal and dual of (w, multipliers) from their definitions.
+
+        ``slacks`` may be given where an exact pass at this w has just been made. Where the argmax may miss
+        the best output, the primal is made of the ceilings of the slacks, if these are known.
+        """
+        if support.relaxed:  # a labelling says nothing about the relaxation
+            slacks, ceilings = self.relaxed_bounds(w)
+            ceilings = np.maximum(slacks, ceilings)
+            primal = seen = self.objective(w, ceilings)
+        else:
+            slacks, ceilings = self.checked_slacks(w, support, slacks)
+            seen = self.objective(w, slacks)
+            # A sum without a ceiling is infinite, for all that is known.
+            primal = self.objective(w, ceilings) if self.bounded or self.summed else seen
+        if (
+            not max(w.max(initial=0.0), -w.min(initial=0.0)) < LARGEST
+        ):  # the argmax may find anything
+            primal = seen = math.inf
+        return Bounds(primal, self.dual_objective(support), slacks, seen, ceilings)
+
+    def checked_slacks(
+        self, w: np.ndarray, support: Support, slacks: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Slacks by an exact pass, and what they cannot exceed; held against the kept outputs."""
+        if slacks is None or not self.exact:
+            slacks, ceilings = self.slack_bounds(w)
+        else:
+            ceilings = slacks
+        self.examples.check_slacks(w, slacks, support.blocks, support.outputs)
+        return slacks, np.maximum(slacks, ceilings)
 
     def check_feasible(self, support: Support) -> None:
         """Refuse multipliers that are no dual point of this problem."""

@@ -18,7 +18,7 @@ from maxmargin.data.source import RUN, Chunk
 from maxmargin.data.store import Store
 from maxmargin.formulation import Formulation
 from maxmargin.models.examples import Examples
-from maxmargin.problem.certificate import Bounds, slacks_and_ceilings
+from maxmargin.problem.certificate import Bounds
 from maxmargin.problem.past import Past, PastProblem
 from maxmargin.problem.plane import Support
 from maxmargin.problem.problem import Problem, check_weight_of_risk
@@ -91,7 +91,7 @@ class StreamedProblem(Problem):
             layout.parts = [chunk.part]
             yield chunk, self.bind(layout, chunk.weights)
 
-    def certify(self, w: np.ndarray, support: Support) -> Bounds:  # type: ignore[override]
+    def certify(self, w: np.ndarray, support: Support, slacks: np.ndarray | None = None) -> Bounds:
         """Primal and dual of (w, multipliers) from their definitions, by one pass over the source."""
         reader = SupportReader(support)
         primal = seen = self.regularizer.value(w)
@@ -99,8 +99,7 @@ class StreamedProblem(Problem):
         for chunk, problem in self.parts():
             own = reader.of(chunk.index, problem.examples)
             offset = offset if problem.feasible(own) else -np.inf
-            slacks, ceilings = slacks_and_ceilings(problem, w, own)
-            ceilings = np.maximum(slacks, ceilings)
+            slacks, ceilings = problem.checked_slacks(w, own)
             if chunk.index[0] == 0:  # one part is enough of a check
                 problem.hold(w, ceilings)
             seen += dot(problem.mass, slacks)

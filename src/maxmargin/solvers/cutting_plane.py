@@ -261,7 +261,7 @@ class NSlack(Solver):
             calls, seen = calls + visit.oracle_calls, seen + visit.violation
             if (visit.violations > self.accuracy * state.tol).any():
                 self._solve(problem, state)
-        return StepReport(calls, seen / problem.total, state.dual(), state.n_planes)
+        return state.report(calls, seen / problem.total)
 
     def _step_sets(self, problem: Problem, state: BoxState) -> StepReport:
         """The same with sets of violators for outputs."""

@@ -58,9 +58,7 @@ class DualAscent(Solver):
             tolerance=0.1 * state.tol,
             threads=problem.n_jobs,
         )
-        return StepReport(
-            visit.oracle_calls, visit.violation / problem.total, state.dual(), state.n_planes
-        )
+        return state.report(visit.oracle_calls, visit.violation / problem.total)
 
 
 @dataclass(frozen=True)
@@ -142,7 +140,7 @@ class BCFW(DualAscent):
         state.passes += 1
         if whole:  # between whole passes most gaps are stale: the last estimate stands
             state.estimate = visit.violation / problem.total
-        return StepReport(visit.oracle_calls, state.estimate, state.dual(), state.n_planes)
+        return state.report(visit.oracle_calls, state.estimate)
 
     def whole(self, state: DualState) -> bool:
         """Whether this pass visits every block once."""

@@ -89,8 +89,7 @@ class DualCoordinate(Solver):
             todo, left = self._visit(problem, state, blocks, oracle=False)
             if left <= self.inner * seen:
                 break
-        dual = state.dual
-        return StepReport(calls, seen / problem.total, dual.dual(), dual.n_planes)
+        return state.dual.report(calls, seen / problem.total)
 
     def _visit(
         self, problem: Problem, state: SearchState, blocks: np.ndarray, oracle: bool

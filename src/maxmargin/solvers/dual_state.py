@@ -24,6 +24,7 @@ from maxmargin.models.checks import NOISE, beaten
 from maxmargin.problem import Problem, Support
 from maxmargin.problem.regularizer import Prior
 from maxmargin.runtime.executor import workers
+from maxmargin.solvers.base import StepReport
 
 RULES = {"wss2": 0, "mvp": 1, "frank-wolfe": 2}
 PAIRS = ("wss2", "mvp")  # rules that choose a pair
@@ -65,6 +66,7 @@ class DualState:
         self.unit, self.mean = shift_of(problem)
         prior = problem.regularizer
         self.prior = prior if isinstance(prior, Prior) and not prior.uniform else None
+        self.full = False  # whether the metric is that of a covariance matrix
         plain = problem.rescaling == "margin" and not problem.examples.kernelised
         self.single = single and plain and self.mean is None
         self.lean = lean
@@ -82,7 +84,7 @@ class DualState:
 
     def take_prior(self, prior: Prior) -> None:
         """Work in the metric of this prior and within its bounds, from now on."""
-        self.prior, self.mean, none = prior, prior.mean, np.empty(0)
+        self.prior, self.mean, self.full, none = prior, prior.mean, prior.full, np.empty(0)
         d = self.problem.dimension
         lower = none if prior.bound is None else np.where(prior.bound, 0.0, -np.inf)
         if prior.full:
@@ -94,11 +96,6 @@ class DualState:
             self.core.set_metric(none if ones else np.ascontiguousarray(diagonal), lower, none)
         if self.mean is not None:
             self.core.set_origin(self.mean)
-
-    @property
-    def full(self) -> bool:
-        """Whether the metric is that of a covariance matrix."""
-        return self.prior is not None and self.prior.full
 
     def visit(
         self,
@@ -152,11 +149,22 @@ class DualState:
             return S
         return S - self.core.steps / len(self.problem.active) * self.mean
 
-    def lag(self) -> float:
-        """R(w) + R*(q) - <q, w>: the part of the gap that the proximal term makes."""
+    def gap_terms(self) -> tuple[float, float]:
+        """sum_i mass_i g_i as last seen, and R(w) + R*(q) - <q, w>, the part that the proximal term makes."""
+        ascent = float(self.problem.mass @ self.known_violations())
+        if self.core.proximity == 0:
+            return ascent, 0.0
         if self.prior is not None:
-            return self.core.lag()
-        return 0.5 * self.core.proximity**2 * self.core.squared_distance() / self.unit
+            return ascent, self.core.lag()
+        return ascent, 0.5 * self.core.proximity**2 * self.core.squared_distance() / self.unit
+
+    def report(self, calls: int, estimate: float, slacks: np.ndarray | None = None) -> StepReport:
+        """What a step did that left the state as it is now."""
+        return StepReport(calls, estimate, self.dual(), self.n_planes, slacks)
+
+    def solution(self) -> tuple[np.ndarray, Support]:
+        """w and the multipliers."""
+        return self.weights(), self.support()
 
     def support(self) -> Support:
         """The planes with positive multipliers."""

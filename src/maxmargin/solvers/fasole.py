@@ -87,8 +87,7 @@ class Fasole(Solver):
         elif exact:
             slacks = np.empty(problem.n_blocks)
             slacks[order] = visit.slacks
-        dual = state.dual
-        return StepReport(visit.oracle_calls, estimate, dual.dual(), dual.n_planes, slacks)
+        return state.dual.report(visit.oracle_calls, estimate, slacks)
 
     def _solve_reduced(self, problem: Problem, state: FasoleState) -> None:
         """Algorithm 2 on the kept outputs, from where they stand."""
@@ -111,7 +110,7 @@ class Fasole(Solver):
         return state.dual.rng.permutation(blocks) if self.order == "random" else blocks
 
     def solution(self, problem: Problem, state: FasoleState) -> tuple[np.ndarray, Support]:
-        return state.dual.weights(), state.dual.support()
+        return state.dual.solution()
 
     def learn(self, problem: Problem, state: FasoleState, slacks: np.ndarray) -> None:
         state.dual.refresh()

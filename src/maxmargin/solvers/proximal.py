@@ -127,7 +127,7 @@ class Proximal(Solver):
         estimate = self.round(problem, state, problem.active)
         dual = state.dual
         calls, state.reported = dual.oracle_calls - state.reported, dual.oracle_calls
-        return StepReport(calls, estimate, dual.dual(), dual.n_planes)
+        return dual.report(calls, estimate)
 
     def round(self, problem: Problem, state: ProximalState, blocks: np.ndarray) -> float:
         """One oracle pass over those of the blocks that are due, and passes over the outputs kept."""
@@ -163,17 +163,11 @@ class Proximal(Solver):
 
     def gap(self, problem: Problem, state: ProximalState) -> float:
         """The gap as the visits saw it, in loss units."""
-        return sum(self._terms(problem, state)) / problem.total
-
-    def _terms(self, problem: Problem, state: ProximalState) -> tuple[float, float]:
-        """sum_i mass_i g_i, and what the distance from the centre adds to it."""
-        ascent = float(problem.mass @ state.dual.known_violations())
-        k = state.dual.core.proximity
-        return ascent, state.dual.lag() if k > 0 else 0.0
+        return sum(state.dual.gap_terms()) / problem.total
 
     def _balance(self, problem: Problem, state: ProximalState) -> float:
         """Lower k where the centre lags; returns the estimate of the gap, in loss units."""
-        ascent, lag = self._terms(problem, state)
+        ascent, lag = state.dual.gap_terms()
         estimate = (ascent + lag) / problem.total
         if state.k == 0:
             return estimate
@@ -187,7 +181,7 @@ class Proximal(Solver):
         return estimate
 
     def solution(self, problem: Problem, state: ProximalState) -> tuple[np.ndarray, Support]:
-        return state.dual.weights(), state.dual.support()
+        return state.dual.solution()
 
     def learn(self, problem: Problem, state: ProximalState, slacks: np.ndarray) -> None:
         state.dual.refresh()
