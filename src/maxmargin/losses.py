@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.data.arrays import floats, is_number
+from maxmargin.data.arrays import check_positive, floats, is_number
 
 
 def mistake_costs(costs: Any, classes: np.ndarray) -> np.ndarray:
@@ -134,8 +134,7 @@ class F1(TableLoss):
     beta: float = 1.0
 
     def __post_init__(self) -> None:
-        if not is_number(self.beta) or not 0 < self.beta < np.inf:
-            raise ValueError(f"F1: beta must be a positive number, got {self.beta!r}")
+        check_positive("F1: beta", self.beta, finite=True)
 
     def delta(self, hits: np.ndarray, alarms: np.ndarray, positives: int, n: int) -> np.ndarray:
         square = float(self.beta) ** 2

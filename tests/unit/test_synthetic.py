@@ -128,7 +128,9 @@ def test_treebank_is_reproducible_and_within_its_length():
     assert random_treebank(50, 6, random_state=4)[0] != X
 
 
-@pytest.mark.parametrize("n, words, name", [(0, 6, "n:"), (3, 0, "max_words"), (3, 1, "max_words")])
+@pytest.mark.parametrize(
+    "n, words, name", [(0, 6, "^n must"), (3, 0, "max_words"), (3, 1, "max_words")]
+)
 def test_treebank_refuses_bad_sizes(n, words, name):
     with pytest.raises(ValueError, match=name):
         random_treebank(n, words)

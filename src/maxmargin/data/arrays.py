@@ -1,7 +1,7 @@
 """What a user gave, as arrays and numbers: the one door for all models, weights, costs and parameters.
 
 Each function names the parameter in its error, and reads nothing that is not there: masked entries, the NA of
-pandas and None are no numbers.
+pandas and None are not numbers.
 """
 
 from __future__ import annotations
@@ -83,6 +83,23 @@ def check_choice(name: str, value: Any, allowed: Any) -> None:
         raise ValueError(f"{name} must be one of {list(allowed)}, got {value!r}")
 
 
+def check_positive(name: str, value: Any, none: bool = False, finite: bool = False) -> None:
+    """Refuse what is not a positive number; infinity may be one, and None passes where it is allowed."""
+    endless = not finite and isinstance(value, float | np.floating) and np.isposinf(value)
+    if (value is not None or not none) and (not (endless or is_number(value)) or value <= 0):
+        raise ValueError(
+            f"{name} must be a positive number{' or None' if none else ''}, got {value!r}"
+        )
+
+
+def check_whole(name: str, value: Any, least: int = 1, none: bool = False) -> None:
+    """Refuse what is not a whole number of some size; None passes where it is allowed."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if (value is not None or not none) and (not whole or value < least):
+        also = "None or " if none else ""
+        raise ValueError(f"{name} must be {also}a whole number of at least {least}, got {value!r}")
+
+
 def generator_of(random_state: Any) -> np.random.RandomState:
     """The generator of scikit-learn's random_state."""
     try:
@@ -91,6 +108,11 @@ def generator_of(random_state: Any) -> np.random.RandomState:
         raise ValueError(
             f"random_state must be None, a RandomState or a whole number from 0 to 2^32 - 1; {error}"
         ) from None
+
+
+def seed_of(random_state: Any) -> int:
+    """A seed from scikit-learn's random_state."""
+    return int(generator_of(random_state).randint(np.iinfo(np.int32).max))
 
 
 def count_of(data: Any, name: str) -> int:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import csr_matrix
 
+from maxmargin.data.arrays import check_whole
 from maxmargin.data.trees import Tree
 
 __all__ = [
@@ -151,7 +152,7 @@ def words_of_letters(
     Y : list of lists of T one-letter strings.
     """
     rng = _generator(random_state)
-    _check_count("n_words", n_words)
+    check_whole("n_words", n_words)
     sizes = {"noise": noise, "slant": slant, "thickness": thickness, "warp": warp}
     for name, size in sizes.items():
         _check_size(name, size)
@@ -188,8 +189,8 @@ def random_chains(
     """
     rng = _generator(random_state)
     for name, count in (("n", n), ("n_labels", n_labels), ("n_features", n_features)):
-        _check_count(name, count)
-    _check_count("min_length", min_length)
+        check_whole(name, count)
+    check_whole("min_length", min_length)
     if max_length < min_length:
         raise ValueError(f"max_length: expected at least min_length={min_length}, got {max_length}")
     _check_size("noise", noise)
@@ -218,7 +219,7 @@ def random_multiclass(
     """
     rng = _generator(random_state)
     for name, count in (("n", n), ("n_classes", n_classes), ("n_features", n_features)):
-        _check_count(name, count)
+        check_whole(name, count)
     _check_size("noise", noise)
     prototypes = rng.normal(size=(n_classes, n_features))
     y = rng.permutation(np.arange(n) % n_classes)
@@ -235,8 +236,8 @@ def random_treebank(
     Returns X, a list of lists of words, and Y, a list of ``Tree``.
     """
     rng = _generator(random_state)
-    _check_count("n", n)
-    _check_count("max_words", max_words)
+    check_whole("n", n)
+    check_whole("max_words", max_words)
     if max_words < 2:
         raise ValueError(f"max_words: expected at least 2, a subject and a verb, got {max_words}")
     trees: list[Tree] = []
@@ -260,11 +261,6 @@ def _generator(random_state: Any) -> np.random.Generator:
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**31 - 1))
     return np.random.default_rng(random_state)
-
-
-def _check_count(name: str, count: int) -> None:
-    if not isinstance(count, (int, np.integer)) or count < 1:
-        raise ValueError(f"{name}: expected an integer of at least 1, got {count!r}")
 
 
 def _check_size(name: str, size: float) -> None:

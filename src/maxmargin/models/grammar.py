@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin._core import core
+from maxmargin.data.arrays import check_whole
 from maxmargin.data.spans import matches, shown
 from maxmargin.data.trees import Tree, as_tree
 from maxmargin.io.fields import FieldError, count, field_of, table, texts
@@ -124,9 +125,8 @@ class Grammar(Model):
     def _check_parameters(self) -> None:
         if not isinstance(self.task_loss, str) or self.task_loss not in LOSSES:
             raise ValueError(f"loss must be one of {list(LOSSES)}, got {self.task_loss!r}")
-        if self.horizontal is not None:
-            check_count("horizontal", self.horizontal, "None or ")
-        check_count("rare", self.rare)
+        check_whole("horizontal", self.horizontal, least=0, none=True)
+        check_whole("rare", self.rare, least=0)
         if self.top is not None and (not isinstance(self.top, str) or not self.top):
             raise ValueError(f"top must be None or a label, got {self.top!r}")
 
@@ -281,12 +281,6 @@ class Grammar(Model):
         )
         model._take(rules)
         return model
-
-
-def check_count(name: str, value: Any, also: str = "") -> None:
-    """Refuse a parameter that is no whole number of at least 0."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
-        raise ValueError(f"{name} must be {also}a whole number of at least 0, got {value!r}")
 
 
 def saved_chains(arrays: dict[str, np.ndarray]) -> list[tuple[int, ...]]:

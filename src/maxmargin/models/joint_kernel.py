@@ -20,8 +20,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
-from maxmargin.data.arrays import check_choice, generator_of
-from maxmargin.models.kernel import CHOICES, check_whole
+from maxmargin.data.arrays import check_choice, check_whole, generator_of
+from maxmargin.models.kernel import CHOICES
 from maxmargin.models.kernel_function import KernelFunction, check_kernel, choose_basis
 
 NEEDED = ("joint_kernel", "outputs", "loss")

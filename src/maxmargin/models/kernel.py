@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, clone
 
-from maxmargin.data.arrays import check_choice, generator_of, is_number
+from maxmargin.data.arrays import check_choice, check_whole, generator_of, is_number
 from maxmargin.data.memory import matrix_rows
 from maxmargin.io.fields import (
     MOST,
@@ -290,16 +290,6 @@ class Kernel(Model):
             model.basis_ = Basis(model.centres_, factor, float("nan"))
         model._measure()
         return model
-
-
-def check_whole(name: str, value: Any, none: bool = False) -> None:
-    """Refuse what is no whole number of at least 1; None passes where it is allowed."""
-    if value is None and none:
-        return
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise ValueError(
-            f"{name} must be {'None or ' if none else ''}a whole number of at least 1, got {value!r}"
-        )
 
 
 def saved_rows(arrays: dict[str, np.ndarray], shape: tuple[int, ...]) -> Any:

@@ -20,7 +20,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.cluster import KMeans
 
-from maxmargin.data.arrays import check_choice
+from maxmargin.data.arrays import check_choice, check_whole
 from maxmargin.io.fields import FieldError, choice, is_whole, list_of
 from maxmargin.losses import Costs, cost_of
 from maxmargin.models.checks import lent
@@ -48,6 +48,7 @@ class Latent(Model):
     """
 
     hidden: ClassVar[bool] = True  # outputs must be completed first
+    streams: ClassVar[bool] = False  # a round needs all examples
 
     def __init__(self, model: Any, parts: Any = None, start: str = "k-means"):
         self.model = model
@@ -184,7 +185,7 @@ class Latent(Model):
 
 
 def count_parts(parts: Any, classes: np.ndarray) -> list[int]:
-    """Hidden sub-classes of each class; refuses what is no positive whole number."""
+    """Hidden sub-classes of each class; refuses what is not a positive whole number."""
     if isinstance(parts, Mapping):
         labels = classes.tolist()
         unknown = [label for label in parts if label not in labels]
@@ -194,9 +195,7 @@ def count_parts(parts: Any, classes: np.ndarray) -> list[int]:
     else:
         counts = [parts] * len(classes)
     for count in counts:
-        whole = isinstance(count, int | np.integer) and not isinstance(count, bool)
-        if not whole or count < 1:
-            raise ValueError(f"Latent: parts must be whole numbers of at least 1, got {count!r}")
+        check_whole("Latent: parts", count)
     if sum(counts) > MOST_PARTS:
         raise ValueError(f"Latent: parts must be at most {MOST_PARTS} in all, got {sum(counts)}")
     return [int(count) for count in counts]

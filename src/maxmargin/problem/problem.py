@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.data.arrays import floats, is_number
+from maxmargin.data.arrays import check_positive, floats
 from maxmargin.data.memory import FeatureRows
 from maxmargin.formulation import Formulation
 from maxmargin.models.examples import Examples
@@ -202,8 +202,7 @@ class Problem:
 
 def check_weight_of_risk(C: Any) -> float:
     """C as a float; refuses what is not positive."""
-    if not is_number(C) or C <= 0:
-        raise ValueError(f"C must be a positive number, got {C!r}")
+    check_positive("C", C, finite=True)
     return float(C)
 
 
