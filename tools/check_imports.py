@@ -30,8 +30,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "problem": {"data", "formulation", "models", "runtime"},
     "solvers": {"_core", "data", "formulation", "models", "problem", "runtime"},
     "train": {"callbacks", "problem", "runtime", "solvers"},
+    "cccp": {"models", "problem", "train"},
     "incremental": BASIC | {"models", "problem", "solvers", "train"},
-    "estimators": BASIC | {"incremental", "models", "problem", "solvers", "train"},
+    "estimators": BASIC | {"cccp", "incremental", "models", "problem", "solvers", "train"},
     "certify": {"data", "estimators", "models", "problem"},
     "persistence": {
         "data",

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from maxmargin.data.arrays import floats
-from maxmargin.estimators.base import SolverMixin, plain_outputs, plain_sequence
+from maxmargin.estimators.base import BaseSVM
+from maxmargin.estimators.inputs import plain_outputs, plain_sequence
 from maxmargin.models.python import bind_model
 from maxmargin.problem import Certificate, Problem, gap_between
 
 
-@np.errstate(over="ignore", invalid="ignore")  # what overflows bounds nothing, and is told so
+@np.errstate(over="ignore", invalid="ignore")  # what overflows bounds nothing, and is reported
 def certify(
     svm: Any,
     X: Any,
@@ -77,7 +78,7 @@ def objective(
     w : flat weights, in the order of the model; P(w) is infinite where ``nonnegative`` is violated
     C : float; the estimator's own if None
     """
-    estimator = isinstance(svm_or_model, SolverMixin)
+    estimator = isinstance(svm_or_model, BaseSVM)
     model = svm_or_model.model_ if estimator else svm_or_model
     if estimator:
         sample_weight = svm_or_model.example_weights(Y, sample_weight)

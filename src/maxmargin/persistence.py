@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from typing import Any
 
 import numpy as np
@@ -17,12 +16,10 @@ from maxmargin.estimators import (
     RegressionSVR,
     StructuralSVM,
 )
-from maxmargin.estimators.base import check_positive
 from maxmargin.io.fields import (
     FieldError,
     check_names,
     choice,
-    count,
     entries_of,
     field_of,
     flag,
@@ -182,19 +179,9 @@ def check_plain(values: dict[str, Any]) -> None:
 
 def check_params(svm: Any, params: dict[str, Any]) -> None:
     """Refuse parameters that no fit could have had."""
-    for name in ("fit_intercept", "penalized_intercept", "warm_start"):
-        if name in params and params[name] not in (True, False):
-            raise FieldError(f"{name} must be true or false, got {short(params[name])}")
     if params.get("class_weight") not in (None, "balanced"):
         raise FieldError(f"class_weight must be null or balanced, got {short(svm.class_weight)}")
-    if params.get("random_state") is not None:
-        count(params, "random_state", 0, 2**32 - 1)
-    if "max_rounds" in params:
-        count(params, "max_rounds", 1)
-        check_positive("round_tol", svm.round_tol, none=True)
-    if not isinstance(svm.verbose, int | float) or not math.isfinite(svm.verbose):
-        raise FieldError(f"verbose must be a number, got {short(svm.verbose)}")
-    svm._check_shared()
+    svm.check_parameters()
 
 
 def certificate_of(fields: dict[str, Any]) -> Certificate:

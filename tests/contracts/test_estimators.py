@@ -1,8 +1,13 @@
 """scikit-learn's own contract, and the same problem through both estimators."""
 
+import pickle
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -156,3 +161,72 @@ def test_warm_start_refuses_other_labels(generator):
     svm = mm.StructuralSVM(models.Multiclass(), warm_start=True).fit(X, np.arange(20) % 4)
     with pytest.raises(ValueError, match="warm_start"):
         svm.fit(X, np.arange(20) % 2)
+
+
+EVERY = [
+    lambda **settings: mm.StructuralSVM(models.Multiclass(), **settings),
+    lambda **settings: mm.LatentSVM(models.Latent(models.Multiclass(), parts=2), **settings),
+    mm.MulticlassSVC,
+    mm.BinarySVC,
+    mm.RegressionSVR,
+    mm.GeneralizedSVM,
+]
+
+
+def test_parameters_keep_their_places():
+    first = {
+        mm.StructuralSVM: ["model", "C", "hinge", "rescaling", "solver", "tol", "max_passes"],
+        mm.LatentSVM: ["model", "C", "hinge", "rescaling", "solver", "tol", "max_passes"],
+        mm.MulticlassSVC: ["C", "loss", "fit_intercept", "class_weight", "solver", "tol"],
+        mm.BinarySVC: ["C", "loss", "fit_intercept", "class_weight", "solver", "tol"],
+        mm.RegressionSVR: ["C", "epsilon", "fit_intercept", "solver", "tol", "max_passes"],
+        mm.GeneralizedSVM: ["C", "solver", "tol", "max_passes", "max_seconds", "warm_start"],
+    }
+    for kind, names in first.items():
+        values = [object() for _ in names]
+        svm = kind(*values)
+        assert [getattr(svm, name) for name in names] == values
+        assert set(names) < set(svm.get_params(deep=False))
+    assert mm.MulticlassSVC() != mm.MulticlassSVC()  # by identity, as all estimators
+    assert repr(mm.MulticlassSVC(C=2.0)) == "MulticlassSVC(C=2.0)"
+
+
+@pytest.mark.parametrize("make", EVERY)
+def test_clones_share_an_executor_and_pickles_leave_it(generator, make):
+    X, y = generator.normal(size=(12, 3)), np.arange(12) % 2
+    with ThreadPoolExecutor(1) as executor, config_context(enable_metadata_routing=True):
+        svm = make(n_jobs=executor, tol=0.5).set_fit_request(sample_weight=True).fit(X, y)
+        twin = clone(svm)
+        assert twin.n_jobs is executor and not hasattr(twin, "coef_")
+        assert twin.get_metadata_routing().fit.requests["sample_weight"] is True
+        copied = pickle.loads(pickle.dumps(svm))
+    assert copied.n_jobs is None
+    np.testing.assert_array_equal(copied.coef_, svm.coef_)
+
+
+@pytest.mark.parametrize(
+    ("make", "method"),
+    [*((make, "fit") for make in EVERY), *((EVERY[i], "partial_fit") for i in (0, 2, 3))],
+)
+def test_warnings_name_the_line_of_the_user(generator, make, method):
+    X, y = generator.normal(size=(60, 3)), generator.integers(0, 2, 60)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        getattr(make(C=1e4, tol=1e-12, max_passes=1), method)(X, y)
+    seen = [warning for warning in seen if warning.category is ConvergenceWarning]
+    assert seen
+    assert all(warning.filename == __file__ for warning in seen)
+
+
+def test_a_failed_warm_start_leaves_the_last_fit(generator):
+    class Fails(mm.callbacks.Callback):
+        def on_start(self, info):
+            raise RuntimeError("no")
+
+    X, y = generator.normal(size=(20, 3)), np.arange(20) % 2
+    svm = mm.StructuralSVM(models.Binary("f1"), warm_start=True).fit(X, y)
+    with pytest.raises(RuntimeError):
+        svm.set_params(warm_start=False).fit(2 * X, y, callbacks=[Fails()])
+    with pytest.raises(ValueError, match="same examples"):  # the planes are those of X
+        svm.set_params(warm_start=True).fit(2 * X, y)
+    assert svm.fit(X, y).certificate_.converged

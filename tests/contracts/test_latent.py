@@ -297,6 +297,10 @@ def test_bad_use_is_refused(seed):
         latent({"neither": 2}).fit(X, y)
     with refusal("start", "zero"):
         latent(start="zero").fit(X, y)
+    with refusal("Latent", "chunks", "all examples"):
+        latent().partial_fit(X, y)
+    with refusal("hinge", "max", "sum"):
+        latent(hinge="sum").fit(X, y)
     for name, value in (("max_rounds", 0), ("max_rounds", 1.5), ("round_tol", -1.0)):
         with refusal(name, str(value)):
             latent(**{name: value}).fit(X, y)

@@ -1,4 +1,4 @@
-"""Estimators with scikit-learn's manners: one for every model, and front ends for flat outputs."""
+"""Estimators in the style of scikit-learn: one for every model, and front ends for flat outputs."""
 
 from maxmargin.estimators.flat import BinarySVC, MulticlassSVC
 from maxmargin.estimators.generalized import GeneralizedSVM, RegressionSVR

@@ -1,116 +1,142 @@
-"""The flat front ends: classifiers in the manners of scikit-learn."""
+"""The flat front ends: classifiers in the style of scikit-learn."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.data.mapped import MappedRows
-from maxmargin.estimators.base import (
-    SolverMixin,
-    check_rows,
-    intercept_prior,
-    intercept_regularizer,
-    polish_of,
-    score_of,
-)
+from maxmargin.estimators.base import BaseSVM, Given
+from maxmargin.estimators.chunks import ChunkSVM
+from maxmargin.estimators.inputs import check_rows, score_of
 from maxmargin.models.binary import Binary
 from maxmargin.models.examples import Examples
 from maxmargin.models.flat import FlatModel
 from maxmargin.models.multiclass import Multiclass
-from maxmargin.problem import Formulation
+from maxmargin.problem import make_regularizer
 from maxmargin.problem.problem import check_weights
 
+SMALL = 10_000  # numbers in a problem
+ROUNDING = 1e-13
 
-class FlatSVC(SolverMixin, ClassifierMixin, BaseEstimator):
-    """Base of the classifiers: parameters, training, weights of examples."""
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        loss: Any = "zero-one",
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        solver: Any = "auto",
-        tol: float = 1e-3,
-        max_passes: float = 1000,
-        max_seconds: float | None = None,
-        warm_start: bool = False,
-        n_jobs: Any = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        penalized_intercept: bool = True,
-    ):
-        self.C = C
-        self.loss = loss
-        self.fit_intercept = fit_intercept
-        self.penalized_intercept = penalized_intercept
-        self.class_weight = class_weight
-        self.solver = solver
-        self.tol = tol
-        self.max_passes = max_passes
-        self.max_seconds = max_seconds
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+class RowSVM(BaseSVM):
+    """Base of all that take rows of features: dense or CSR, with or without an intercept."""
+
+    fit_intercept: bool = False
+    penalized_intercept: bool = True
+
+    w_: np.ndarray
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
 
-    def _regularizer(self, examples: Examples) -> Any:
-        return intercept_regularizer(self, examples)
+    @property
+    def _bias(self) -> float | None:
+        """The constant feature whose weight is the intercept."""
+        return 1.0 if self.fit_intercept else None
+
+    @property
+    def _free(self) -> bool:
+        """Whether there is an intercept without a regulariser."""
+        return bool(self.fit_intercept and not self.penalized_intercept)
 
     def _prior(self) -> Any:
-        return intercept_prior(self)
+        """What is asked of a solver: an intercept without a regulariser is a prior."""
+        return (0.0, np.inf) if self._free else self.prior
 
-    def _model(self, y: np.ndarray) -> FlatModel:
-        """The model with the parameters of this classifier; refuses labels that it cannot take."""
-        raise NotImplementedError
+    def _regularizer(self, examples: Examples) -> Any:
+        """That of the parameters; an intercept is the last weight of its row."""
+        if not self._free:
+            return super()._regularizer(examples)
+        last = np.arange(1, examples.dimension + 1) % (self.n_features_in_ + 1) == 0
+        return make_regularizer((0.0, np.where(last, np.inf, 1.0)), None, examples)
+
+    def _polish(self, given: Given) -> float | None:
+        """A small problem is solved to rounding, which costs milliseconds.
+
+        Its solution then does not depend on the order of the examples or on the seed.
+        """
+        size, unit = given.X.shape[0] * given.X.shape[1], 1.0
+        if isinstance(given.model, FlatModel):
+            size *= len(given.model.classes_)
+        else:  # losses are in units of the numbers to be met
+            with np.errstate(over="ignore"):  # to infinity: then there is no polish
+                unit = max(1.0, float(np.abs(given.Y).mean()))
+        return ROUNDING * unit if size <= SMALL else None
+
+    def weights(self) -> np.ndarray:
+        return self.w_
+
+    def adopt(self, model: Any, w: np.ndarray) -> None:
+        self.model_, self.w_, self.n_features_in_ = model, w, model.n_features_
+        self.coef_ = w
+
+    def _rows(self, X: Any) -> Any:
+        """Rows to predict from; mapped ones stay where they are."""
+        check_is_fitted(self, "coef_")
+        if not isinstance(X, MappedRows):
+            return check_rows(self, X, reset=False)
+        if X.n_features != self.n_features_in_:
+            raise ValueError(f"X has {X.n_features} features, expected {self.n_features_in_}")
+        return X
+
+
+@dataclass(eq=False, repr=False)
+class FlatSVC(ClassifierMixin, ChunkSVM, RowSVM):
+    """Base of the classifiers: parameters, training, weights of examples."""
+
+    C: float = 1.0
+    loss: Any = "zero-one"
+    fit_intercept: bool = True
+    class_weight: Any = None
+    solver: Any = "auto"
+    tol: float = 1e-3
+    max_passes: float = 1000
+    max_seconds: float | None = None
+    warm_start: bool = False
+    n_jobs: Any = None
+    random_state: Any = None
+    verbose: int = 0
+    penalized_intercept: bool = True
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FlatSVC:
         """Train on X (n, d), dense or CSR, and labels y (n,)."""
-        self._check_shared()
-        X, y = self._checked(X, y, reset=True)
-        model = self._model(y)
-        model.initialize(X, y)
-        weights = self.example_weights(y, sample_weight)
-        polish = polish_of(X.shape[0] * X.shape[1] * len(model.classes_))
-        examples = model.bind(X, y)
-        result = self._minimise(examples, weights, polish)
-        self._keep(result)
-        self.adopt(model, result.w)
+        self._fit(Given(X, y, sample_weight))
         return self
-
-    def _checked(self, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
-        """X and y as scikit-learn wants them; mapped rows stay where they are."""
-        if isinstance(X, MappedRows):
-            if reset:
-                self.n_features_in_ = X.n_features
-            y = np.asarray(y)
-        else:
-            X, y = check_rows(self, X, y=y, reset=reset)
-        check_classification_targets(y)
-        return X, y
 
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
     ) -> FlatSVC:
         """Train on one more chunk, as ``StructuralSVM.partial_fit`` does."""
-        self._check_shared()
         if self.class_weight is not None:
             raise ValueError("partial_fit: class_weight needs all examples; give sample_weight")
-        X, y = self._checked(X, y, reset=getattr(self, "memory_", None) is None)
-        known = y if classes is None else np.asarray(classes)
-        self._stream(lambda: self._model(known), X, y, classes, sample_weight)
+        self._partial_fit(Given(X, y, sample_weight, classes=classes))
         return self
+
+    def _read(self, given: Given, reset: bool = True) -> Given:
+        """X and y as scikit-learn wants them; mapped rows stay where they are."""
+        X, y = given.X, given.Y
+        if not isinstance(X, MappedRows):
+            X, y = check_rows(self, X, y=y, reset=reset)
+        elif reset:
+            self.n_features_in_ = X.n_features
+        y = np.asarray(y)
+        check_classification_targets(y)
+        labels = y if given.classes is None else np.asarray(given.classes)
+        return replace(given, X=X, Y=y, model=self._make_model(labels))
+
+    def _make_model(self, labels: np.ndarray) -> FlatModel:
+        """A model with the parameters of this classifier; refuses labels that it cannot take."""
+        raise NotImplementedError
 
     def example_weights(self, y: Any, sample_weight: Any) -> np.ndarray | None:
         """v_i: the product of sample_weight and class_weight."""
@@ -127,28 +153,20 @@ class FlatSVC(SolverMixin, ClassifierMixin, BaseEstimator):
             )
         return balance if weights is None else weights * balance
 
-    def weights(self) -> np.ndarray:
-        return self.w_
-
     @staticmethod
     def params_of(model: Any) -> dict[str, Any]:
         return {"loss": model.task_loss}
 
     def adopt(self, model: Any, w: np.ndarray) -> None:
-        self.model_, self.classes_, self.w_ = model, model.classes_, w
-        self.n_features_in_ = model.n_features_
+        super().adopt(model, w)
+        self.classes_ = model.classes_
         parts, rows = model.unpack(w), 1 if isinstance(model, Binary) else len(model.classes_)
         self.coef_ = np.ascontiguousarray(parts["weights"]).reshape(rows, -1)
         self.intercept_ = np.array(parts.get("bias", np.zeros(rows))).reshape(rows)
 
     def _scores(self, X: Any) -> np.ndarray:
         """X coef_' + intercept_."""
-        check_is_fitted(self, "coef_")
-        if not isinstance(X, MappedRows):
-            X = check_rows(self, X, reset=False)
-        elif X.n_features != self.n_features_in_:
-            raise ValueError(f"X has {X.n_features} features, expected {self.n_features_in_}")
-        return X @ self.coef_.T + self.intercept_
+        return self._rows(X) @ self.coef_.T + self.intercept_
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of right labels."""
@@ -165,11 +183,12 @@ class FlatSVC(SolverMixin, ClassifierMixin, BaseEstimator):
         return self.classes_[winners]
 
 
+@dataclass(eq=False, repr=False)
 class MulticlassSVC(FlatSVC):
     """Multiclass support vector classifier in the form of Crammer and Singer, or of Weston and Watkins.
 
     Minimises 1/2 |W|^2 + C sum_i v_i max_y [cost(y_i, y) + <w_y - w_{y_i}, x_i>], the intercept being
-    the weight of a constant feature 1, regularised like the rest unless told otherwise.
+    the weight of a constant feature 1, regularised like the rest by default.
 
     Parameters
     ----------
@@ -190,45 +209,10 @@ class MulticlassSVC(FlatSVC):
     certificate_, history_, solver_, support_ : as in ``StructuralSVM``
     """
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        loss: Any = "zero-one",
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        solver: Any = "auto",
-        tol: float = 1e-3,
-        max_passes: float = 1000,
-        max_seconds: float | None = None,
-        warm_start: bool = False,
-        n_jobs: Any = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        penalized_intercept: bool = True,
-        hinge: str = "max",
-    ):
-        super().__init__(
-            C=C,
-            loss=loss,
-            fit_intercept=fit_intercept,
-            class_weight=class_weight,
-            solver=solver,
-            tol=tol,
-            max_passes=max_passes,
-            max_seconds=max_seconds,
-            warm_start=warm_start,
-            n_jobs=n_jobs,
-            random_state=random_state,
-            verbose=verbose,
-            penalized_intercept=penalized_intercept,
-        )
-        self.hinge = hinge
+    hinge: str = "max"
 
-    def _formulation(self) -> Formulation:
-        return Formulation(self.hinge)
-
-    def _model(self, y: np.ndarray) -> Multiclass:
-        return Multiclass(loss=self.loss, bias=1.0 if self.fit_intercept else None)
+    def _make_model(self, labels: np.ndarray) -> Multiclass:
+        return Multiclass(loss=self.loss, bias=self._bias)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores (n, K); for two classes the score of the second less that of the first, (n,)."""
@@ -241,7 +225,7 @@ class BinarySVC(FlatSVC):
 
     Minimises 1/2 |w|^2 + C sum_i v_i max(0, cost(y_i) - y_i <w, x_i>) for losses of single examples, and
     1/2 |w|^2 + C xi(w) with the one slack of ``models.Binary`` for losses of the whole sample. The
-    intercept is the weight of a constant feature 1, regularised like the rest unless told otherwise.
+    intercept is the weight of a constant feature 1, regularised like the rest by default.
 
     Parameters
     ----------
@@ -266,14 +250,14 @@ class BinarySVC(FlatSVC):
         tags.classifier_tags.multi_class = False
         return tags
 
-    def _model(self, y: np.ndarray) -> Binary:
-        kind = type_of_target(y, input_name="y", raise_unknown=True)
+    def _make_model(self, labels: np.ndarray) -> Binary:
+        kind = type_of_target(labels, input_name="y", raise_unknown=True)
         if kind != "binary":
             raise ValueError(
                 f"Only binary classification is supported. The type of the target is {kind}; "
                 "MulticlassSVC takes more classes"
             )
-        return Binary(loss=self.loss, bias=1.0 if self.fit_intercept else None)
+        return Binary(loss=self.loss, bias=self._bias)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """<w, x> + intercept of every example, (n,): positive for the second class, and the ranking."""

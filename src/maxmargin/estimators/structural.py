@@ -1,38 +1,43 @@
-"""StructuralSVM: any model, scikit-learn's manners."""
+"""StructuralSVM: any model, in the style of scikit-learn."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.callbacks import Callback
+from maxmargin.data.arrays import check_whole
 from maxmargin.data.labels import is_masked
-from maxmargin.estimators.base import (
-    MOST_BEST,
-    SolverMixin,
-    examples_of,
-    plain_outputs,
-    plain_sequence,
-)
-from maxmargin.incremental import (
-    streamed_problem,
-    streams,
-)
+from maxmargin.estimators.base import CHECKS, Given
+from maxmargin.estimators.chunks import ChunkSVM
+from maxmargin.estimators.inputs import examples_of, plain_sequence
+from maxmargin.incremental import streams
 from maxmargin.models.checks import lent
 from maxmargin.models.protocol import Model, check_protocol
-from maxmargin.models.python import bind_model
-from maxmargin.problem import Formulation
 from maxmargin.problem.problem import check_weights
-from maxmargin.runtime.executor import Workers, count_jobs, opened
+from maxmargin.runtime.executor import count_jobs
+
+MOST_BEST = 2**31 - 1  # outputs of ``predict_k_best``: no machine holds more
 
 
-class StructuralSVM(SolverMixin, BaseEstimator):
+def check_visible_model(name: str, model: Any) -> None:
+    """Refuse what is not a model whose outputs the data show as a whole."""
+    if isinstance(model, type):
+        raise TypeError(f"{name}: give an instance, {model.__name__}(), not the class")
+    if getattr(model, "hidden", False):
+        raise TypeError("model Latent has hidden parts: fit it with maxmargin.LatentSVM")
+    if not isinstance(model, Model):
+        check_protocol(model)
+
+
+@dataclass(eq=False, repr=False)
+class StructuralSVM(ChunkSVM):
     """Structural support vector machine.
 
     Minimises P(w) = 1/2 |w|^2 + C sum_i v_i xi_i(w), with xi_i(w) = max_y Delta(y_i, y) +
@@ -77,40 +82,22 @@ class StructuralSVM(SolverMixin, BaseEstimator):
     support_ : the multipliers, for ``certify`` and ``warm_start``
     """
 
-    def __init__(
-        self,
-        model: Any,
-        C: float = 1.0,
-        hinge: str = "max",
-        rescaling: str = "margin",
-        solver: Any = "auto",
-        tol: float = 1e-3,
-        max_passes: float = 1000,
-        max_seconds: float | None = None,
-        prior: Any = None,
-        nonnegative: Any = None,
-        warm_start: bool = False,
-        n_jobs: Any = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ):
-        self.model = model
-        self.C = C
-        self.hinge = hinge
-        self.rescaling = rescaling
-        self.solver = solver
-        self.tol = tol
-        self.max_passes = max_passes
-        self.max_seconds = max_seconds
-        self.prior = prior
-        self.nonnegative = nonnegative
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    checks = CHECKS | {"model": check_visible_model}
 
-    def _formulation(self) -> Formulation:
-        return Formulation(self.hinge, self.rescaling)
+    model: Any
+    C: float = 1.0
+    hinge: str = "max"
+    rescaling: str = "margin"
+    solver: Any = "auto"
+    tol: float = 1e-3
+    max_passes: float = 1000
+    max_seconds: float | None = None
+    prior: Any = None
+    nonnegative: Any = None
+    warm_start: bool = False
+    n_jobs: Any = None
+    random_state: Any = None
+    verbose: int = 0
 
     def fit(
         self,
@@ -128,49 +115,15 @@ class StructuralSVM(SolverMixin, BaseEstimator):
             an iterable of chunks (X, Y) or (X, Y, sample_weight), with Y=None
         sample_weight : array of shape (n,), one weight for each example
         node_weight : list of arrays, a factor on the loss of each position (Chain)
-        callbacks : callbacks.Callback objects, told of every step; one may stop training
+        callbacks : callbacks.Callback objects, which receive every step; one may stop training
         """
-        self._check_shared()
-        self._check_model()
-        X, Y = plain_sequence(X), plain_outputs(Y)
-        model = clone(self.model, safe=False)
-        if streams(self.solver, model, X, Y, node_weight):
-            return self._fit_stream(model, X, Y, sample_weight, callbacks)
-        X, Y = examples_of(X, Y)
-        with self._executor(model) as executor:
-            model.initialize(X, Y)
-            examples = bind_model(model, X, Y, node_weight, executor)
-            result = self._minimise(examples, sample_weight, callbacks=callbacks)
-        self._keep(result)
-        self.adopt(model, result.w)
-        self.weighted_nodes_ = node_weight is not None
-        return self
-
-    def _fit_stream(
-        self, model: Any, X: Any, Y: Any, sample_weight: Any, callbacks: Sequence[Callback]
-    ) -> StructuralSVM:
-        """Train on data that are read a part at a time."""
-        with self._executor(model) as executor:
-            settings = self._settings(callbacks)
-            problem = streamed_problem(model, X, Y, sample_weight, settings, self.C, executor)
-            warm = getattr(self, "support_", None) if self.warm_start else None
-            if warm is not None and (
-                isinstance(warm.outputs, list) or not problem.source.repeatable
-            ):
-                raise ValueError(
-                    "warm_start: a stream needs a compiled model and data that can be read again"
-                )
-            self.fingerprint_ = ""
-            result = self._train(problem, warm, callbacks=callbacks)
-        self._keep(result)
-        self.adopt(model, result.w)
-        self.weighted_nodes_ = False
+        self._fit(Given(X, Y, sample_weight, node_weight, callbacks=callbacks))
         return self
 
     def partial_fit(
         self, X: Any, Y: Any, classes: Any = None, sample_weight: Any = None
     ) -> StructuralSVM:
-        """Train on one more chunk; the objective is that of all chunks so far, with weight C an example.
+        """Train on one more chunk; the objective is that of all chunks so far, with weight C per example.
 
         Examples that carry multipliers are kept, within the solver's ``cache_bytes``; the others go. See
         docs/data.md for what ``certificate_`` then proves.
@@ -179,23 +132,16 @@ class StructuralSVM(SolverMixin, BaseEstimator):
         ----------
         classes : all labels, at the first call; else those of the first chunk are all
         """
-        self._check_shared()
-        self._check_model()
-        X, Y = plain_sequence(X), plain_outputs(Y)
-        self._stream(lambda: clone(self.model, safe=False), X, Y, classes, sample_weight)
-        self.weighted_nodes_ = False
+        self._partial_fit(Given(X, Y, sample_weight, classes=classes))
         return self
 
-    def _check_model(self) -> None:
-        if isinstance(self.model, type):
-            raise TypeError(f"model: give an instance, {self.model.__name__}(), not the class")
-        if getattr(self.model, "hidden", False):
-            raise TypeError("model Latent has hidden parts: fit it with maxmargin.LatentSVM")
-        if not isinstance(self.model, Model):
-            check_protocol(self.model)
-
-    def weights(self) -> np.ndarray:
-        return self.coef_
+    def _read(self, given: Given, reset: bool = True) -> Given:
+        in_parts = streams(self.solver, self.model, given.X, given.Y, given.node_weight)
+        given = replace(given, in_parts=in_parts, model=clone(self.model, safe=False))
+        if in_parts and given.Y is None:
+            return given
+        X, Y = examples_of(given.X, given.Y)
+        return replace(given, X=X, Y=Y)
 
     @staticmethod
     def params_of(model: Any) -> dict[str, Any]:
@@ -206,10 +152,6 @@ class StructuralSVM(SolverMixin, BaseEstimator):
         if hasattr(model, "classes_"):
             self.classes_ = model.classes_
 
-    def _executor(self, model: Any) -> AbstractContextManager[Workers | None]:
-        """Workers for a model written in Python, closed at the end if they were opened here."""
-        return opened(None if isinstance(model, Model) else self.n_jobs)
-
     def predict(self, X: Any, constraints: Any = None) -> Sequence[Any]:
         """The best output of every example.
 
@@ -219,8 +161,9 @@ class StructuralSVM(SolverMixin, BaseEstimator):
             What the outputs must keep; for FactorGraph and MultiLabel.
         """
         check_is_fitted(self, "coef_")
-        with self._executor(self.model_) as executor:
-            examples: Any = bind_model(self.model_, plain_sequence(X), None, executor=executor)
+        with self._workers(self.model_) as executor:
+            given = Given(plain_sequence(X), model=self.model_)
+            examples: Any = self._bind(given, executor)
             if constraints is None:
                 return examples.predict(self.coef_, count_jobs(self.n_jobs))
             if not hasattr(examples, "constrained"):
@@ -235,8 +178,7 @@ class StructuralSVM(SolverMixin, BaseEstimator):
         check_is_fitted(self, "coef_")
         if not hasattr(self.model_, "inference_k_best"):
             raise ValueError(f"model {type(self.model_).__name__} has no inference_k_best")
-        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-            raise ValueError(f"k must be a whole number of at least 1, got {k!r}")
+        check_whole("k", k)
         X = plain_sequence(X)
         items = (X.tocsr()[i : i + 1] for i in range(X.shape[0])) if sp.issparse(X) else X
         with lent(self.coef_, "inference_k_best") as w:
@@ -247,10 +189,8 @@ class StructuralSVM(SolverMixin, BaseEstimator):
 
         A model may count otherwise (``agreement``): for trees the score is labelled bracket F1.
         """
-        Y, outputs = self._outputs(X, Y)
-        weights = check_weights(sample_weight, len(Y))
-        counts = [self._agreement(i, y, p) for i, (y, p) in enumerate(zip(Y, outputs, strict=True))]
-        right, total = weights @ np.array(counts)
+        Y, _, counts = self._compared(X, Y)
+        right, total = check_weights(sample_weight, len(Y)) @ counts
         return float(right / total) if total else 1.0  # nothing to find, and nothing claimed
 
     def loss(self, X: Any, Y: Any) -> float:
@@ -258,29 +198,27 @@ class StructuralSVM(SolverMixin, BaseEstimator):
         check_is_fitted(self, "coef_")
         if getattr(self.model_, "joint", False):
             return self.model_.bind(*examples_of(X, Y)).loss_at(self.coef_)
-        Y, outputs = self._outputs(X, Y)
-        for i, (y, output) in enumerate(zip(Y, outputs, strict=True)):
-            self._agreement(i, y, output)  # sizes that do not fit are told with their example
+        Y, outputs, _ = self._compared(X, Y)
         return float(np.mean([self.model_.loss(y, p) for y, p in zip(Y, outputs, strict=True)]))
 
-    def _outputs(self, X: Any, Y: Any) -> tuple[Any, Sequence[Any]]:
-        """The true outputs, and the predicted ones."""
+    def _compared(self, X: Any, Y: Any) -> tuple[Any, Sequence[Any], np.ndarray]:
+        """The true outputs, the predicted ones, and of each how many nodes agree and how many there are."""
         X, Y = examples_of(X, Y)
-        return Y, self.predict(X)
+        outputs, counts = self.predict(X), []
+        for i, (y, output) in enumerate(zip(Y, outputs, strict=True)):
+            try:
+                counts.append(self._agreement(i, y, output))
+            except (TypeError, ValueError) as error:
+                if not isinstance(self.model_, Model) or str(error).startswith("Y["):
+                    raise
+                raise ValueError(f"Y[{i}]: {error}") from None
+        return Y, outputs, np.array(counts)
 
     def _agreement(self, i: int, y: Any, y_hat: Any) -> tuple[float, float]:
         """How many nodes of two outputs agree, and how many there are, as the model counts them."""
-        if not isinstance(self.model_, Model):
-            return self._compared(i, y, y_hat)
-        try:
-            if is_masked(y) or (isinstance(y, list | tuple) and any(map(is_masked, y))):
-                raise ValueError("has masked entries")
-            return self._compared(i, y, y_hat)
-        except (TypeError, ValueError) as error:
-            told = isinstance(error, ValueError) and str(error).startswith("Y[")
-            raise ValueError(str(error) if told else f"Y[{i}]: {error}") from None
-
-    def _compared(self, i: int, y: Any, y_hat: Any) -> tuple[float, float]:
+        masked = is_masked(y) or (isinstance(y, list | tuple) and any(map(is_masked, y)))
+        if masked and isinstance(self.model_, Model):
+            raise ValueError("has masked entries")
         if hasattr(self.model_, "agreement"):
             return self.model_.agreement(y, y_hat)
         if getattr(self.model_, "flat", np.ndim(y_hat) == 0):

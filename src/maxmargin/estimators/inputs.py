@@ -1,0 +1,76 @@
+"""Data as users give them: by position, of equal numbers, and rows by scikit-learn's checks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.validation import validate_data
+
+from maxmargin.data.arrays import unmasked
+from maxmargin.data.labels import CodedLabels, CodedSequences, plain
+from maxmargin.data.memory import check_columns
+from maxmargin.data.tree_shards import MappedTrees
+from maxmargin.models.checks import check_lengths
+
+
+def plain_sequence(data: Any) -> Any:
+    """Data frames and series as arrays: they index by label, everything here by position."""
+    return data.to_numpy() if hasattr(data, "iloc") else data
+
+
+def plain_outputs(Y: Any) -> Any:
+    """True outputs by position; an array of numbers or strings stays one."""
+    Y = plain_sequence(Y)
+    single = isinstance(Y, str | bytes) or getattr(Y, "shape", None) == ()
+    if single or (Y is not None and not hasattr(type(Y), "__iter__")):
+        raise ValueError(f"Y must be a sequence of true outputs, got {Y!r}")
+    if sp.issparse(Y):  # of MultiLabel: rows of 0 and 1
+        check_columns(Y, "Y")
+        return Y.toarray()
+    kept = Y is None or isinstance(Y, CodedLabels | CodedSequences | MappedTrees)
+    return Y if plain(Y) or kept else [plain_sequence(y) for y in Y]
+
+
+def examples_of(X: Any, Y: Any) -> tuple[Any, Any]:
+    """Inputs and true outputs by position, as many of each."""
+    X, Y = plain_sequence(X), plain_outputs(Y)
+    if Y is None:
+        raise ValueError("Y must be given: the true output of every example")
+    check_lengths(X, Y)
+    return X, Y
+
+
+@contextmanager
+def naming(names: str) -> Iterator[None]:
+    """Errors of scikit-learn's that do not name X or y name them."""
+    try:
+        yield
+    except (TypeError, ValueError, OverflowError) as error:
+        if re.search(r"\b[Xy]\b", str(error)):
+            raise
+        kind = ValueError if isinstance(error, ValueError | OverflowError) else TypeError
+        raise kind(f"{names}: {error}") from None
+
+
+def score_of(score: Any, X: Any, y: Any, sample_weight: Any) -> float:
+    """A score of scikit-learn's; its errors name the parameter."""
+    y = unmasked(y, "y")
+    with naming("y"), np.errstate(over="ignore", invalid="ignore"):
+        return score(X, y, sample_weight)
+
+
+def check_rows(svm: Any, X: Any, **options: Any) -> Any:
+    """X, and y where it is given, by scikit-learn's checks; its errors name the parameters."""
+    X = unmasked(X, "X")
+    check_columns(X, "X")
+    if "y" in options:
+        options["y"] = unmasked(options["y"], "y")
+    with naming("X or y" if "y" in options else "X"):
+        return validate_data(
+            svm, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", **options
+        )
