@@ -1,6 +1,6 @@
 """Check that imports inside the package point one way.
 
-    models -> problem -> solvers -> train -> incremental -> estimators -> (certify, persistence, cli)
+    models -> problem -> solvers -> train -> parts -> estimators -> (certify, persistence, cli)
 
     python tools/check_imports.py src/maxmargin
 
@@ -31,8 +31,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "solvers": {"_core", "data", "formulation", "models", "problem", "runtime"},
     "train": {"callbacks", "problem", "runtime", "solvers"},
     "cccp": {"models", "problem", "train"},
-    "incremental": BASIC | {"models", "problem", "solvers", "train"},
-    "estimators": BASIC | {"cccp", "incremental", "models", "problem", "solvers", "train"},
+    "parts": BASIC | {"models", "problem", "solvers", "train"},
+    "estimators": BASIC | {"cccp", "models", "parts", "problem", "solvers", "train"},
     "certify": {"data", "estimators", "models", "problem"},
     "persistence": {
         "data",

@@ -9,8 +9,9 @@ import maxmargin as mm
 from helpers import assert_truthful, built_in, loss_units, multipliers_of, quietly, refusal
 from maxmargin import models, solvers
 from maxmargin.callbacks import Callback
-from maxmargin.solvers.stream_state import StreamState
-from maxmargin.solvers.window import KEPT, TWICE
+from maxmargin.parts.part import KEPT, TWICE
+from maxmargin.parts.sequential import PartState
+from maxmargin.parts.source import bytes_of
 from reference import twins, twins_stream
 from reference.dense_qp import dual_objective, primal_objective
 from reference.problems import chain_case, fresh, multiclass_case
@@ -74,20 +75,20 @@ def test_one_pass_with_frozen_examples_bounds_the_optimum(name, seed, tmp_path, 
     case = CASES[name](fresh(seed, 32))
     data = shards_of(tmp_path, case.X, case.Y)
     states = []
-    close = StreamState.close
+    close = PartState.close
 
     def watched(self):
         close(self)
         states.append(self)
 
-    monkeypatch.setattr(StreamState, "close", watched)
+    monkeypatch.setattr(PartState, "close", watched)
     svm = fit_stream(case, data, cache_bytes=TIGHT[name], chunk=3)
     state = states[-1]
-    assert state.memory.n_frozen > 0 and len(state.memory.index) < len(case.Y)
+    assert state.past.n_frozen > 0 and len(state.past.index) < len(case.Y)
     # What was frozen counts: D(a) and w by the definition, from all multipliers.
     multipliers = multipliers_of(case, svm.support_)
     value = dual_objective(case.blocks, multipliers)
-    assert svm.certificate_.dual == pytest.approx(value) == pytest.approx(state.memory.dual)
+    assert svm.certificate_.dual == pytest.approx(value) == pytest.approx(state.past.dual)
     assert svm.certificate_.primal == pytest.approx(
         primal_objective(case.blocks, case.budgets, svm.coef_)
     )
@@ -110,17 +111,17 @@ def test_every_window_is_within_the_budget(name, seed, tmp_path, monkeypatch):
     case = CASES[name](fresh(seed, 37))
     data = shards_of(tmp_path, case.X, case.Y)
     used, kept = [], []
-    close = StreamState.close
+    close = PartState.close
 
     def watched(self):
         if self.window is not None:
-            used.append(self.window.sizes.sum() + TWICE * self.window.inner.dual.core.held)
+            used.append(bytes_of(self.parts).sum() + TWICE * self.window.inner.dual.core.held)
         close(self)
-        planes = self.memory.support.multipliers.nbytes
-        kept.append(self.store.bytes_each().sum() + planes)
-        assert len(self.store) == len(self.memory.index)
+        planes = self.past.support.multipliers.nbytes
+        kept.append(bytes_of(self.past.parts).sum() + planes)
+        assert sum(map(len, self.past.parts)) == len(self.past.index)
 
-    monkeypatch.setattr(StreamState, "close", watched)
+    monkeypatch.setattr(PartState, "close", watched)
     fit_stream(case, data, cache_bytes=TIGHT[name], passes=3)
     assert max(used) <= TIGHT[name] and max(kept) <= KEPT * TIGHT[name]
     assert max(used) > TIGHT[name] / 2 and len(used) > 5  # it was used, and more than once
@@ -254,7 +255,7 @@ class Interrupt(Callback):
 @pytest.mark.parametrize("number", [1, 4])
 @pytest.mark.parametrize(
     "where",
-    [(solvers.Streaming, "explore"), (StreamState, "admit"), (StreamState, "_adopt_records")],
+    [(solvers.Streaming, "explore"), (PartState, "admit"), (PartState, "_adopt_records")],
 )
 def test_an_interrupt_keeps_the_truth(where, number, seed, tmp_path, monkeypatch):
     case = CASES["chain"](fresh(seed, 45))

@@ -7,6 +7,7 @@ import scipy.sparse as sp
 import maxmargin as mm
 from helpers import quietly, refusal
 from maxmargin import models, solvers
+from maxmargin.parts.source import examples_of
 from maxmargin.problem import Problem
 from maxmargin.solvers.dual_state import open_state
 from reference.python_chain import PythonMulticlass
@@ -187,7 +188,7 @@ def test_chunks_end_near_the_batch_optimum(kind, generator):
         primals.append(mm.objective(svm, svm.coef_, X, Y))
     assert primals[-1] <= 1.02 * best.primal and primals[-1] < primals[0]
     assert all(np.diff(duals) > 0) and duals[-1] <= best.primal
-    assert svm.certificate_.exact and svm.memory_.memory.n_gone == 0  # all of them find room
+    assert svm.certificate_.exact and svm.memory_.n_gone == 0  # all of them find room
     proof = mm.certify(svm, X, Y)  # all examples at hand: a proof
     assert proof.exact and proof.dual == pytest.approx(duals[-1], rel=1e-9)
     assert proof.primal == pytest.approx(primals[-1])
@@ -211,17 +212,17 @@ def test_frozen_examples_keep_their_part(generator):
     for x, part in parts(X, y, 60):
         quietly(lambda x=x, part=part: svm.partial_fit(x, part, classes=range(4)))
         duals.append(svm.certificate_.dual)
-    held = svm.memory_.memory
+    held = svm.memory_
     assert held.n_frozen > 0 and held.n_gone > held.n_frozen
     assert "frozen" in svm.certificate_.status and not svm.certificate_.exact
     assert all(np.diff(duals) > 0) and duals[-1] <= best.primal
     assert mm.objective(svm, svm.coef_, X, y) <= 1.1 * best.primal
     # w is the sum of the frozen part and of what the kept multipliers give
-    problem = Problem(svm.model_.bind(*svm.memory_.store.joined()), svm.C)
+    problem = Problem(svm.model_.bind(*examples_of(held.parts)), svm.C)
     kept = held.support
     _, vector = problem.examples.combine(kept.blocks, kept.multipliers, kept.outputs)
-    value = held.past.offset + kept.multipliers @ (kept.outputs != y[held.index][kept.blocks])
-    value -= 0.5 * np.sum((held.past.vector - vector) ** 2)
+    value = held.plane.offset + kept.multipliers @ (kept.outputs != y[held.index][kept.blocks])
+    value -= 0.5 * np.sum((held.plane.vector - vector) ** 2)
     assert value == pytest.approx(duals[-1])
     assert len(held.index) == problem.n_blocks
 

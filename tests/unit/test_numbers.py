@@ -13,8 +13,6 @@ from helpers import quietly, refusal
 from maxmargin import models, solvers
 from maxmargin.problem import (
     Certificate,
-    Past,
-    PastProblem,
     Problem,
     Status,
     Support,
@@ -22,6 +20,7 @@ from maxmargin.problem import (
     make_regularizer,
 )
 from maxmargin.problem.certificate import Bounds
+from maxmargin.problem.plane import FrozenPlane
 from maxmargin.train import Run
 from reference.python_chain import PythonMulticlass
 
@@ -98,7 +97,7 @@ def test_masses_that_overflow_or_vanish_are_refused(generator):
             mm.BinarySVC(C=C).fit(X, y, sample_weight=np.full(len(y), weight))
     examples = mm.BinarySVC(C=1e300).fit(X, y).model_.bind(X, y)
     with refusal("C times sample_weight"):
-        PastProblem(Past(0.0, np.zeros(examples.dimension), np.inf), examples, 1.0)
+        Problem(examples, 1.0, frozen=FrozenPlane(0.0, np.zeros(examples.dimension), np.inf))
 
 
 def test_small_masses_are_still_told_apart(generator):

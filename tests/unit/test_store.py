@@ -8,10 +8,19 @@ import scipy.sparse as sp
 
 from maxmargin.data.labels import CodedLabels, CodedSequences, LabelSet
 from maxmargin.data.mapped import MappedRows, MappedSequences
-from maxmargin.data.scratch import LEAST, Blobs, PlaneFile, ScratchArray, ranges
-from maxmargin.data.source import Stored
-from maxmargin.data.store import Store, bytes_of, kind_of
-from maxmargin.solvers.window import blobs_of, outputs_of
+from maxmargin.data.scratch import LEAST, PlaneFile, ScratchArray, ranges
+from maxmargin.models import Chain, Multiclass
+from maxmargin.parts.source import (
+    Chunks,
+    Layout,
+    Part,
+    Stored,
+    bytes_of,
+    examples_of,
+    keep,
+    layout_of,
+)
+from maxmargin.problem import Support
 
 
 def dense(x):
@@ -33,34 +42,62 @@ def test_a_scratch_array_grows(generator):
     assert not array.array()[5 * LEAST :].any()
 
 
-def test_planes_come_back_and_waste_goes(generator):
+def planes_of(counts, generator, python):
+    """A support of some examples, its outputs one by one, and how many labels each has."""
+    sizes = generator.integers(0, 9, size=counts.sum())
+    labels = np.split(generator.integers(256, size=sizes.sum()).astype(np.uint8), np.cumsum(sizes))
+    each = labels[: len(sizes)]
+    if python:
+        each = [(float(len(y)), (y.astype(np.int32), generator.normal(size=len(y)))) for y in each]
+    outputs = each if python else np.concatenate([*each, np.empty(0, np.uint8)])
+    blocks = np.repeat(np.arange(len(counts)), counts)
+    return Support(blocks, generator.random(len(sizes)), outputs), each, sizes
+
+
+def plain(output):
+    """An output as something that can be compared."""
+    if isinstance(output, tuple):
+        return output[0], output[1][0].tolist(), output[1][1].tolist()
+    return output.tolist()
+
+
+@pytest.mark.parametrize("python", [False, True])
+def test_planes_come_back_and_waste_goes(python, generator):
     file, kept = PlaneFile(), {}
     for _ in range(30):
         examples = generator.choice(2000, size=600, replace=False)
         counts = generator.integers(0, 4, size=600)
-        lengths = generator.integers(0, 9, size=counts.sum())
-        data = generator.integers(256, size=lengths.sum()).astype(np.uint8)
-        multipliers = generator.random(counts.sum())
-        file.take(examples, file.write(counts, multipliers, Blobs(data, lengths)))
-        pieces = np.split(data, np.cumsum(lengths)[:-1]) if len(lengths) else []
+        support, outputs, sizes = planes_of(counts, generator, python)
+        file.take(examples, file.write(support, 600, sizes))
         at = np.concatenate([[0], np.cumsum(counts)])
         for k, i in enumerate(examples):
             own = slice(at[k], at[k + 1])
-            kept[i] = list(zip(multipliers[own], [p.tobytes() for p in pieces[own]], strict=True))
-    file.clear(np.array([3, 5]))
+            kept[i] = list(zip(support.multipliers[own], map(plain, outputs[own]), strict=True))
+    file.take(np.array([3, 5]))
     kept[3] = kept[5] = []
     assert file.wasteful
     for held in (file, file.compacted()):
-        some = generator.permutation(2100)
-        counts, multipliers, blobs = held.read(some)
-        texts = np.split(blobs.data, np.cumsum(blobs.lengths)[:-1])
-        at = np.concatenate([[0], np.cumsum(counts)])
-        for k, i in enumerate(some):
-            found = zip(multipliers, texts, strict=True)
-            own = [(m, t.tobytes()) for m, t in list(found)[at[k] : at[k + 1]]] if k < 40 else None
-            assert own is None or own == kept.get(i, [])
-        assert counts.sum() == sum(map(len, kept.values()))
+        some = generator.permutation(2100)[:40]
+        blocks, multipliers, outputs = held.read(some)
+        wanted = [plane for i in some for plane in kept.get(i, [])]
+        assert multipliers.tolist() == [a for a, _ in wanted]
+        assert blocks.tolist() == [k for k, i in enumerate(some) for _ in kept.get(i, [])]
+        texts = [output for _, output in wanted]
+        if python:
+            assert list(map(plain, outputs)) == texts
+        else:
+            assert outputs.tolist() == list(itertools.chain(*texts))
+        other, _, sizes = planes_of(np.array([2]), generator, python)
+        blocks, multipliers, _ = held.read_all(2100, np.array([5]), other, sizes)
+        wanted = kept | {5: [(a, None) for a in other.multipliers]}
+        wanted = [(i, a) for i in range(2100) for a, _ in wanted.get(i, [])]
+        assert list(zip(blocks.tolist(), multipliers.tolist(), strict=True)) == wanted
+        assert held.read(np.array([5]))[0].size == 0  # that of another is not left there
     assert not file.compacted().wasteful
+
+
+def part_of(layout, X, Y, which):
+    return Part(layout, *layout.copy(X, Y, which), which, np.ones(len(which)))
 
 
 @pytest.mark.parametrize("kind", ["dense", "mostly zero", "csr", "ones"])
@@ -72,62 +109,57 @@ def test_rows_are_kept_closely(kind, generator):
         X = (X != 0).astype(np.float32)
     given = sp.csr_matrix(X) if kind in ("csr", "ones") else X
     y = np.array(["a", "b", "c"])[generator.integers(3, size=50)]
-    store = Store(kind_of(given, True))
-    for which in (np.arange(20), np.array([30, 25, 49])):
-        store.parts.append(store.copy_of(given, y, which))
+    layout = layout_of(Multiclass(), given)
+    parts = [part_of(layout, given, y, which) for which in (np.arange(20), np.array([30, 25, 49]))]
     kept = np.concatenate([np.arange(20), [30, 25, 49]])
-    mask = generator.random(23) < 0.6
-    for rows in (kept, kept[mask]):
-        X_kept, y_kept = store.joined()
+    which = np.flatnonzero(generator.random(23) < 0.6)
+    for rows in (kept, kept[which]):
+        X_kept, y_kept = examples_of(parts)
         np.testing.assert_array_equal(np.vstack([dense(p) for p in X_kept.parts]), X[rows])
         np.testing.assert_array_equal(y_kept, y[rows])
-        assert len(store.bytes_each()) == len(rows)
-        store.keep(mask)
-        mask = np.ones(len(store), bool)
-    assert store.sparse == (kind != "dense")
+        np.testing.assert_array_equal(np.concatenate([part.index for part in parts]), rows)
+        assert len(bytes_of(parts)) == len(rows)
+        keep(parts, which)
+        which = np.arange(len(which))
+    assert layout.sparse == (kind != "dense")
     if kind == "ones":
-        assert all(part.X.data.base is not None for part in store.parts)
-        assert (
-            bytes_of(store.parts[0]).sum()
-            < bytes_of(
-                Store("rows").copy_of(sp.csr_matrix(2 * X), y, kept[: len(store.parts[0])])
-            ).sum()
-        )
+        assert all(part.X.parts[0].data.base is not None for part in parts)
+        other = part_of(Layout("rows"), sp.csr_matrix(2 * X), y, kept[: len(parts[0])])
+        assert parts[0].bytes_each.sum() < other.bytes_each.sum()
 
 
-@pytest.mark.parametrize("kind", ["list", "mapped"])
+@pytest.mark.parametrize("kind", ["chunks", "mapped"])
 def test_sequences_are_kept(kind, generator):
     lengths = generator.integers(1, 6, size=30)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     rows, codes = generator.normal(size=(offsets[-1], 4)), generator.integers(3, size=offsets[-1])
     X = [rows[a:b] for a, b in itertools.pairwise(offsets)]
     Y = [codes[a:b] for a, b in itertools.pairwise(offsets)]
-    given = X, Y
     if kind == "mapped":
         parts = [rows[: offsets[10]], rows[offsets[10] :]]
         own = [codes[: offsets[10]].astype(np.int32), codes[offsets[10] :].astype(np.int32)]
         given = MappedSequences(parts, 4, offsets), CodedSequences(np.arange(3), own, offsets)
-    source = Stored(*given, None, False)
-    store = source.store()
+        source = Stored(Chain(), *given)
+    else:
+        source = Chunks(Chain(classes=range(3)), [(X[:17], Y[:17]), (X[17:], Y[17:])])
     known = np.array([4, 5, 29])
-    found = list(source.chunks(store, known, 1500.0))
-    assert len(found) > 3 and store.kind == "sequences"
-    index = np.concatenate([chunk.index for chunk in found])
+    found = list(source.parts(known, 1500.0))
+    assert len(found) > 3 and source.layout.kind == "sequences"
+    index = np.concatenate([part.index for part in found])
     np.testing.assert_array_equal(index, np.setdiff1d(np.arange(30), known))
-    store.parts = [chunk.part for chunk in found]
-    mask = generator.random(len(index)) < 0.5
-    store.keep(mask)
-    X_kept, Y_kept = store.joined()
-    assert len(X_kept) == len(Y_kept) == mask.sum()
-    for k, i in enumerate(index[mask]):
+    which = np.flatnonzero(generator.random(len(index)) < 0.5)
+    keep(found, which)
+    X_kept, Y_kept = examples_of(found)
+    assert len(X_kept) == len(Y_kept) == len(which)
+    for k, i in enumerate(index[which]):
         np.testing.assert_array_equal(X_kept[k], X[i])
         np.testing.assert_array_equal(Y_kept[k], Y[i])
 
 
 def test_a_source_leaves_out_examples_without_weight(generator):
     X, weights = generator.normal(size=(40, 3)), np.arange(40) % 3.0
-    source = Stored(MappedRows([X], 3), np.arange(40) % 2, weights, True)
-    chunks = list(source.chunks(source.store(), np.array([1, 2]), 10.0))
+    source = Stored(Multiclass(), MappedRows([X], 3), np.arange(40) % 2, weights)
+    chunks = list(source.parts(np.array([1, 2]), 10.0))
     index = np.concatenate([chunk.index for chunk in chunks])
     assert (weights[index] > 0).all() and {1, 2}.isdisjoint(index) and len(index) == 26 - 2
     assert all(len(chunk.index) == 1 for chunk in chunks)  # at least one, whatever it takes
@@ -150,15 +182,3 @@ def test_coded_labels_are_the_array(generator):
     )
     labels = LabelSet(own)
     np.testing.assert_array_equal(labels.encode(own), labels.encode(array))
-
-
-def test_outputs_of_python_models_are_bytes_and_back(generator):
-    planes = []
-    for n in (0, 3, 1):
-        index = np.sort(generator.choice(50, size=n, replace=False)).astype(np.int32)
-        planes.append((float(n), (index, generator.normal(size=n))))
-    found = outputs_of(blobs_of(planes, np.ones(3, np.int64)), None)
-    for (offset, (index, value)), (o, (i, v)) in zip(planes, found, strict=True):
-        assert offset == o
-        np.testing.assert_array_equal(index, i)
-        np.testing.assert_array_equal(value, v)

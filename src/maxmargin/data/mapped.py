@@ -98,8 +98,8 @@ class MappedRows(Mapped):
             for k in np.unique(owner).tolist()
         ]
         back = np.argsort(order, kind="stable")
-        if not pieces:
-            return row_slice(self.parts[0], 0, 0)
+        if len(pieces) < 2:  # in their order
+            return pieces[0] if pieces else row_slice(self.parts[0], 0, 0)
         stacked = sp.vstack(pieces, format="csr") if self.sparse else np.concatenate(pieces)
         return stacked[back]
 

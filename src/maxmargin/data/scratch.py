@@ -1,4 +1,4 @@
-"""Arrays in files that have no name: as long as the data, yet no memory of the process.
+"""Arrays and planes in files that have no name: as long as the data, yet no memory of the process.
 
 A file is opened in a folder for temporary files, unlinked at once, and mapped. Its pages belong to the
 system, which writes them back and takes them when it needs room; the space is free again when the last
@@ -9,7 +9,9 @@ written back; that cannot be found out here.
 
 from __future__ import annotations
 
+import pickle
 import tempfile
+import weakref
 from collections.abc import Iterable
 from typing import Any
 
@@ -18,6 +20,7 @@ import numpy as np
 from maxmargin.io.files import reserve
 
 LEAST = 4096  # entries of a file, so that it can be mapped
+RUN = 4096  # examples that are read together
 
 
 class ScratchArray:
@@ -26,12 +29,9 @@ class ScratchArray:
     def __init__(self, dtype: Any, folder: Any = None):
         self.dtype, self.folder = np.dtype(dtype), folder
         self.file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed with this object
+        weakref.finalize(self, self.file.close)  # maps of it stay valid
         self.size = self.bytes = 0
         self._map(LEAST)
-
-    def __del__(self) -> None:
-        if hasattr(self, "file"):
-            self.file.close()  # maps of it stay valid
 
     def _map(self, least: int, wanted: int = 0) -> None:
         """Map a longer file: of `wanted` entries where the disk has room for them, else of `least`."""
@@ -94,42 +94,54 @@ def ranges(firsts: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 
 class PlaneFile:
-    """Planes of examples on a disk: a record of an example is its multipliers and outputs.
+    """Planes of examples on a disk: the record of an example is its multipliers and outputs, as bytes.
 
-    Outputs are bytes here. ``place`` says where the record of an example stands; records are only ever
-    added, so that the old ones hold until ``place`` is changed, in one assignment.
+    ``place`` says where the record of an example is; records are only ever added, so that the old ones
+    hold until ``take`` changes their places, in one assignment.
     """
 
     PLANE = np.dtype([("multiplier", "f8"), ("first", "i8"), ("length", "i8")])
     PLACE = np.dtype([("first", "i8"), ("count", "i8")])
 
-    def __init__(self, folder: Any = None):
+    def __init__(self, folder: Any = None, dtype: Any = None):
         self.folder = folder
+        self.dtype = dtype  # of labels, once some were written; None: outputs are Python objects
         self.planes = ScratchArray(self.PLANE, folder)
         self.bytes = ScratchArray(np.uint8, folder)
         self.place = ScratchArray(self.PLACE, folder)
 
-    def write(self, counts: np.ndarray, multipliers: np.ndarray, blobs: Blobs) -> np.ndarray:
-        """Records of some examples, with so many planes each; returns their places, not yet taken."""
-        start = self.bytes.append(blobs.data)
+    def write(self, support: Any, n: int, sizes: np.ndarray) -> np.ndarray:
+        """Records of n examples, from their planes in order; returns their places, not yet taken.
+
+        Outputs are labels one after the other, ``sizes`` of them for each plane; or a list of objects.
+        """
+        outputs, counts = support.outputs, np.bincount(support.blocks, minlength=n)
+        if isinstance(outputs, list):
+            texts = [pickle.dumps(output) for output in outputs]
+            lengths = np.array([len(text) for text in texts], dtype=np.int64)
+            data = np.frombuffer(b"".join(texts), np.uint8)
+        else:
+            self.dtype = outputs.dtype if self.dtype is None else self.dtype
+            lengths = sizes * self.dtype.itemsize
+            data = np.ascontiguousarray(outputs, dtype=self.dtype).view(np.uint8)
+        return self._append(counts, support.multipliers, data, lengths)
+
+    def _append(self, counts: Any, multipliers: Any, data: Any, lengths: Any) -> np.ndarray:
+        start = self.bytes.append(data)
         rows = np.empty(len(multipliers), dtype=self.PLANE)
         rows["multiplier"] = multipliers
-        rows["first"] = start + np.cumsum(blobs.lengths) - blobs.lengths
-        rows["length"] = blobs.lengths
+        rows["first"] = start + np.cumsum(lengths) - lengths
+        rows["length"] = lengths
         places = np.empty(len(counts), dtype=self.PLACE)
         places["first"] = self.planes.append(rows) + np.cumsum(counts) - counts
         places["count"] = counts
         return places
 
-    def take(self, examples: np.ndarray, places: np.ndarray) -> None:
-        """From now on these are the records of these examples."""
+    def take(self, examples: np.ndarray, places: np.ndarray | None = None) -> None:
+        """From now on these are the records of these examples; None: they have none."""
         if len(examples):
             self.place.resize(int(examples.max()) + 1)
-            self.place.mapped[examples] = places
-
-    def clear(self, examples: np.ndarray) -> None:
-        """These examples have no records any more."""
-        self.take(examples, np.zeros(len(examples), dtype=self.PLACE))
+            self.place.mapped[examples] = np.zeros(1, self.PLACE) if places is None else places
 
     def counts(self, examples: np.ndarray) -> np.ndarray:
         """How many planes each example has here."""
@@ -138,32 +150,51 @@ class PlaneFile:
         counts[known] = self.place.mapped["count"][examples[known]]
         return counts
 
-    def read(self, examples: np.ndarray) -> tuple[np.ndarray, np.ndarray, Blobs]:
-        """Planes of each example, and of all of them the multipliers and the outputs."""
+    def _records(self, examples: np.ndarray) -> tuple[Any, Any, Any, Any]:
         counts = self.counts(examples)
         firsts = np.zeros(len(examples), dtype=np.int64)
         firsts[counts > 0] = self.place.mapped["first"][examples[counts > 0]]
         rows = self.planes.mapped[ranges(firsts, counts)]
         data = self.bytes.mapped[ranges(rows["first"], rows["length"])]
-        return counts, np.asarray(rows["multiplier"]), Blobs(np.asarray(data), rows["length"])
+        return counts, np.asarray(rows["multiplier"]), np.asarray(data), rows["length"]
 
-    def compacted(self, step: int = 65_536) -> PlaneFile:
+    def read(self, examples: np.ndarray) -> tuple[np.ndarray, np.ndarray, Any]:
+        """Planes of some examples, which are numbered from zero: example, multiplier and output."""
+        counts, multipliers, data, lengths = self._records(examples)
+        blocks = np.repeat(np.arange(len(counts)), counts)
+        if self.dtype is not None:
+            return blocks, multipliers, data.view(self.dtype)
+        starts = (np.cumsum(lengths) - lengths).tolist()
+        return blocks, multipliers, [pickle.loads(data[first:]) for first in starts]
+
+    def read_all(
+        self, n: int, others: np.ndarray, support: Any, sizes: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, Any]:
+        """Planes of the examples up to n, also of others, whose planes are given and which have none here.
+
+        They are as long as the data may be: in unnamed files.
+        """
+        self.take(others, self.write(support, len(others), sizes))  # for as long as all are read
+        blocks, multipliers = (ScratchArray(kind, self.folder) for kind in (np.int64, np.float64))
+        outputs: Any = [] if self.dtype is None else ScratchArray(self.dtype, self.folder)
+        for first in range(0, n, RUN):
+            own, values, found = self.read(np.arange(first, min(first + RUN, n)))
+            blocks.append(own + first)
+            multipliers.append(values)
+            outputs.extend(found) if self.dtype is None else outputs.append(found)
+        self.take(others)
+        outputs = outputs if self.dtype is None else outputs.array()
+        return blocks.array(), multipliers.array(), outputs
+
+    def compacted(self) -> PlaneFile:
         """The same records in fresh files, without those that are no longer in use."""
-        other = PlaneFile(self.folder)
-        for first in range(0, self.place.size, step):
-            some = np.arange(first, min(first + step, self.place.size))
-            counts, multipliers, blobs = self.read(some)
-            other.take(some, other.write(counts, multipliers, blobs))
+        other = PlaneFile(self.folder, self.dtype)
+        for first in range(0, self.place.size, RUN):
+            some = np.arange(first, min(first + RUN, self.place.size))
+            other.take(some, other._append(*self._records(some)))
         return other
 
     @property
     def wasteful(self) -> bool:
         """Whether most of the planes here are no longer in use."""
         return self.planes.size > 2 * LEAST + 2 * int(self.place.mapped["count"].sum())
-
-
-class Blobs:
-    """Outputs as bytes, one after the other."""
-
-    def __init__(self, data: np.ndarray, lengths: np.ndarray):
-        self.data, self.lengths = data, np.asarray(lengths, dtype=np.int64)

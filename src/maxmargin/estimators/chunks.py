@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from maxmargin.estimators.base import BaseSVM, Given, warn_not_converged
-from maxmargin.incremental import (
+from maxmargin.parts.part import (
     Settings,
     advance,
-    check_streams,
     first_model,
     next_model,
-    streamed_problem,
     streaming_of,
-    support_of,
 )
+from maxmargin.parts.sequential import streamed_problem
+from maxmargin.parts.source import check_streams
 from maxmargin.problem import Problem
 from maxmargin.problem.problem import check_weights
 from maxmargin.runtime.executor import Workers, count_jobs
@@ -44,7 +43,7 @@ class ChunkSVM(BaseSVM):
         past, result, examples = advance(past, float(self.C), model, chunk, self._settings(given))
         self._keep(result)
         self.fingerprint_ = examples.fingerprint()
-        self.memory_, self.support_ = past, support_of(past.memory)
+        self.memory_, self.support_ = past, past.whole_support()
         self.adopt(model, result.w)
         self.weighted_nodes_ = False
         if result.certificate.gap > self.tol:

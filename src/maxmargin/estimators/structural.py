@@ -17,9 +17,9 @@ from maxmargin.data.labels import is_masked
 from maxmargin.estimators.base import CHECKS, Given
 from maxmargin.estimators.chunks import ChunkSVM
 from maxmargin.estimators.inputs import examples_of, plain_sequence
-from maxmargin.incremental import streams
 from maxmargin.models.checks import lent
 from maxmargin.models.protocol import Model, check_protocol
+from maxmargin.parts.sequential import streams
 from maxmargin.problem.problem import check_weights
 from maxmargin.runtime.executor import count_jobs
 

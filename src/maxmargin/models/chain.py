@@ -23,7 +23,6 @@ from maxmargin.data.attributes import Vocabulary, are_attributes
 from maxmargin.data.labels import CodedSequences, LabelSet, is_masked, plain
 from maxmargin.data.mapped import Mapped
 from maxmargin.data.memory import FeatureRows, feature_rows, shape_of
-from maxmargin.data.store import table_bytes
 from maxmargin.io.fields import (
     MOST_FEATURES,
     FieldError,
@@ -44,6 +43,12 @@ MOST_LABELS = 65_535  # a kept labelling has at most two bytes per position
 # Above this the argmax follows the transitions that are not zero; below, all K^2 of them are as fast.
 MANY_LABELS = 256
 MOST_KEPT = 2**28  # labels of the k best labellings of a sequence
+LONGEST_TABLE = 128  # positions, as in cpp/models/chain.hpp
+
+
+def table_bytes(lengths: np.ndarray) -> np.ndarray:
+    """What the core's table of inner products of its positions takes for a sequence."""
+    return np.where(lengths <= LONGEST_TABLE, 2 * lengths * (lengths - 1), 0)
 
 
 class ChainExamples(CompiledExamples):

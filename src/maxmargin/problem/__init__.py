@@ -6,7 +6,6 @@ from maxmargin.problem.certificate import (
     gap_between,
     loss_units,
 )
-from maxmargin.problem.past import Past, PastProblem
 from maxmargin.problem.plane import Plane, Support
 from maxmargin.problem.problem import Problem
 from maxmargin.problem.regularizer import make_regularizer
@@ -15,8 +14,6 @@ from maxmargin.problem.status import Status
 __all__ = [
     "Certificate",
     "Formulation",
-    "Past",
-    "PastProblem",
     "Plane",
     "Problem",
     "Status",

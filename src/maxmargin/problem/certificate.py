@@ -63,8 +63,8 @@ class Certificate:
 class Bounds:
     """What one exact pass found; ``seen`` is the primal at the slacks found, below or at ``primal``.
 
-    ``ceilings``: what the slacks cannot exceed. A value that overflowed bounds nothing: NaN becomes
-    an infinite bound.
+    ``slacks``, and ``ceilings``, what these cannot exceed: of the first part, which is all where the examples
+    are in memory. A value that overflowed bounds nothing: NaN becomes an infinite bound.
     """
 
     primal: float

@@ -38,6 +38,18 @@ class Cut:
 
 
 @dataclass(frozen=True)
+class FrozenPlane:
+    """What is left of examples that are gone: a plane below their risk, and their mass.
+
+    sum_gone mass_i xi_i(w) >= offset - <vector, w>, from multipliers that stay as they are.
+    """
+
+    offset: float
+    vector: np.ndarray
+    mass: float
+
+
+@dataclass(frozen=True)
 class Support:
     """Planes with positive multipliers: the dual point, apart from any solver.
 

@@ -8,6 +8,7 @@ hinge="sum":  xi_i(w) = sum_y max(0, s_i(y)),   0 <= a_i(y) <= mass_i; outputs t
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from maxmargin.data.memory import FeatureRows
 from maxmargin.formulation import Formulation
 from maxmargin.models.examples import Examples
 from maxmargin.problem.certificate import Bounds
-from maxmargin.problem.plane import Cut, Plane, Support
+from maxmargin.problem.plane import Cut, FrozenPlane, Plane, Support
 from maxmargin.problem.regularizer import SquaredNorm, dot
 
 ROUNDING = 1e-10  # of sum a |psi_j|: a sum of a psi_j below this is zero
@@ -30,10 +31,11 @@ class Problem:
     """A model on data, with C, example weights, a formulation and a regulariser.
 
     A block owns one slack; a block is an example, or the whole sample where the loss is one of that.
-    ``regularizer``: one of ``make_regularizer``; None is 1/2 |w|^2.
+    ``regularizer``: one of ``make_regularizer``; None is 1/2 |w|^2. ``frozen``: a fixed plane in place of the
+    risk of other examples, which counts in P, in D and in the total mass.
     """
 
-    past: Any = None  # of a stream, whose earlier examples are gone: see ``problem.past``
+    open_stream: Any = None  # where the examples are never in memory all at once: see ``parts``
 
     def __init__(
         self,
@@ -43,6 +45,7 @@ class Problem:
         formulation: Formulation | None = None,
         n_jobs: int = 1,
         regularizer: SquaredNorm | None = None,
+        frozen: FrozenPlane | None = None,
     ):
         self.C = check_weight_of_risk(C)
         self.examples: Examples = examples if formulation is None else examples.under(formulation)
@@ -61,6 +64,10 @@ class Problem:
             self.mass = self.C * check_weights(sample_weight, examples.n)
             self.total = float(self.mass.sum())
         check_total(self.total)
+        self.frozen = frozen
+        if frozen is not None:
+            self.total += frozen.mass
+            check_total(self.total)
         self.active = np.flatnonzero(self.mass > 0)
 
     def check_source(self) -> None:
@@ -108,40 +115,61 @@ class Problem:
         w = np.ascontiguousarray(w, dtype=np.float64)
         return self.examples.relaxed_slacks(w, self.n_jobs)
 
-    def objective(self, w: np.ndarray, slacks: np.ndarray | None = None) -> float:
-        """P(w) by definition; at the ceilings of the slacks where the argmax is a search that has them."""
+    def objective(
+        self, w: np.ndarray, slacks: np.ndarray | None = None, start: float | None = None
+    ) -> float:
+        """P(w) by definition; at the ceilings of the slacks where the argmax is a search that has them.
+
+        ``start`` is that of the parts before this one.
+        """
         if slacks is None:
             found, ceilings = self.slack_bounds(w)
             slacks = ceilings if self.bounded or self.summed else found
+        start = self.regularizer.value(np.asarray(w)) if start is None else start
         # An infinite ceiling of an example without weight does not count.
-        risk = dot(self.mass[self.active], slacks[self.active])
-        return self.regularizer.value(np.asarray(w)) + risk
+        value = start + dot(self.mass[self.active], slacks[self.active])
+        if self.frozen is None:
+            return value
+        return value + self.frozen.offset - float(self.frozen.vector @ np.asarray(w))
+
+    def walk(self, support: Support) -> Iterator[tuple[Problem, Support]]:
+        """The problem part by part, with the multipliers of each: one part where all are in memory."""
+        yield self, support
 
     def certify(self, w: np.ndarray, support: Support, slacks: np.ndarray | None = None) -> Bounds:
-        """Primal and dual of (w, multipliers) from their definitions.
+        """Primal and dual of (w, multipliers) from their definitions, part by part.
+
+            P(w) = R(w) + sum over parts of sum_i mass_i xi_i(w)
+            D(a) = (sum over parts of b) - R*(- sum over parts of v),   b = sum a Delta,   v = sum a psi
 
         ``slacks`` may be given where an exact pass at this w has just been made. Where the argmax may miss
         the best output, the primal is made of the ceilings of the slacks, if these are known.
         """
-        if support.relaxed:  # a labelling says nothing about the relaxation
-            slacks, ceilings = self.relaxed_bounds(w)
-            ceilings = np.maximum(slacks, ceilings)
-            primal = seen = self.objective(w, ceilings)
-        else:
-            slacks, ceilings = self.checked_slacks(w, support, slacks)
-            seen = self.objective(w, slacks)
+        primal: Any = None  # nothing before the first part
+        seen: Any = None
+        first: Any = None
+        offset, vector = 0.0, np.empty(0)
+        for part, own in self.walk(support):
+            found, ceilings = part.checked_slacks(w, own, slacks)
+            seen = part.objective(w, found, seen)
             # A sum without a ceiling is infinite, for all that is known.
-            primal = self.objective(w, ceilings) if self.bounded or self.summed else seen
-        if (
-            not max(w.max(initial=0.0), -w.min(initial=0.0)) < LARGEST
-        ):  # the argmax may find anything
+            proven = part.bounded or part.summed
+            primal = part.objective(w, ceilings if proven else found, primal)
+            b, v = part.plane(own)
+            offset, vector = offset + b, v if first is None else vector + v
+            first = first or (found, ceilings)
+        largest = max(w.max(initial=0.0), -w.min(initial=0.0))
+        if not largest < LARGEST:  # the argmax may find anything
             primal = seen = math.inf
-        return Bounds(primal, self.dual_objective(support), slacks, seen, ceilings)
+        return Bounds(primal, self.dual_of(offset, -vector, support), first[0], seen, first[1])
 
     def checked_slacks(
         self, w: np.ndarray, support: Support, slacks: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Slacks by an exact pass, and what they cannot exceed; held against the kept outputs."""
+        if support.relaxed:  # a labelling says nothing about the relaxation
+            ceilings = np.maximum(*self.relaxed_bounds(w))
+            return ceilings, ceilings
         if slacks is None or not self.exact:
             slacks, ceilings = self.slack_bounds(w)
         else:
@@ -184,13 +212,21 @@ class Problem:
 
         Multipliers that have overflowed are not: nothing is bounded then.
         """
-        if not self.feasible(support):
-            return -np.inf
-        offset, vector = self.examples.combine(support.blocks, support.multipliers, support.outputs)
+        offset, vector = self.plane(support)
         return self.dual_of(offset, -vector, support)
+
+    def plane(self, support: Support) -> tuple[float, np.ndarray]:
+        """sum a Delta and sum a psi; the former is minus infinity where a is not feasible."""
+        if not self.feasible(support):
+            return -np.inf, np.zeros(self.dimension)
+        return self.examples.combine(support.blocks, support.multipliers, support.outputs)
 
     def dual_of(self, offset: float, q: np.ndarray, support: Support) -> float:
         """D(a) from sum a Delta and q = - sum a psi."""
+        if offset == -np.inf:
+            return offset
+        if self.frozen is not None:
+            offset, q = self.frozen.offset + offset, self.frozen.vector + q
         free = getattr(self.regularizer, "free", None)
         if free is not None:  # q_j = 0 is asked for, and met to rounding
             columns = np.flatnonzero(free)

@@ -193,8 +193,8 @@ class DualState:
 
     def dual(self) -> float:
         """D(a) by the running w."""
-        past = self.problem.past
-        return self.core.dual() / self.unit + (0.0 if past is None else past.offset)
+        frozen = self.problem.frozen
+        return self.core.dual() / self.unit + (0.0 if frozen is None else frozen.offset)
 
     @property
     def n_planes(self) -> int:
@@ -313,8 +313,8 @@ def open_state(
     """A state for the problem's model."""
     kind = ExplicitState if problem.examples.core is None else DualState
     state = kind(problem, tol, rng, single, lean)
-    if problem.past is not None and problem.past.vector.any():
-        state.core.freeze(np.ascontiguousarray(problem.past.vector))
+    if problem.frozen is not None and problem.frozen.vector.any():
+        state.core.freeze(np.ascontiguousarray(problem.frozen.vector))
     if warm is not None:
         state.restore(warm)
     return state

@@ -13,21 +13,20 @@ from where it stands, by rounds of ``solvers.Proximal``: the oracle is asked aga
 paper solves the cache to tol after every example, which costs a multiple of the data. Here an explored
 example pays for `revisits` visits to the cache, and all that is left is done at the end of the pass.
 
-Where the examples are at hand anyway, in arrays, the cache holds outputs alone (``WholeState``). Where they
-stay on a disk or come from an iterable, those in the cache are copied into memory, and the multipliers of
-those that find no room go to a file (``StreamState``, ``solvers.window``).
+A pass is a row of windows: the examples in memory, of which some are new. Where all are in memory anyway, in
+arrays, a window is a range of blocks and the cache holds outputs alone (``StreamState``). Where they stay on
+a disk or come from an iterable, the problem opens the state: see ``parts.sequential``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from maxmargin.problem import Problem, Status, Support
-from maxmargin.problem.streamed import StreamedProblem
 from maxmargin.solvers.base import (
     AT_LEAST_1,
     NOT_NEGATIVE,
@@ -41,12 +40,12 @@ from maxmargin.solvers.base import (
 )
 from maxmargin.solvers.dual_state import PRECISIONS
 from maxmargin.solvers.proximal import Proximal, ProximalState
-from maxmargin.solvers.stream_state import CHUNKS, StreamState, open_stream
 
+CHUNKS = 16  # of a pass over arrays; elsewhere new examples take this part of the budget
 FORGET = 0.75  # pruning goes down to this part of the budget, so that it is rare
 LITTLE = 0.1  # a block with less than this part of the wanted gap has nothing to gain
 STALLED = 0.99  # of the estimate of the pass before: no progress with a full cache
-FEWEST = 100  # examples of a chunk, unless it is told
+FEWEST = 100  # examples of a chunk, unless it is given
 
 
 SOME_OR_NONE = Rule(
@@ -72,7 +71,7 @@ class Streaming(Solver):
     revisits : float
         Visits to cached blocks that an explored example pays for.
     rounds : int
-        At most so many rounds of optimisation after a chunk, and at the end of a pass; 0: none, the plain
+        At most this many rounds of optimisation after a chunk, and at the end of a pass; 0: none, the plain
         online ascent.
     share : float
         Optimisation ends when the gap of the cache is at most this part of tol.
@@ -108,11 +107,13 @@ class Streaming(Solver):
 
     def start(
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
-    ) -> StreamState | WholeState:
+    ) -> StreamState:
+        if problem.open_stream is not None:
+            return problem.open_stream(self, tol, rng, warm)
         proximal = Proximal(precision=self.precision)
-        if isinstance(problem, StreamedProblem):
-            return open_stream(problem, proximal, self, tol, rng, warm)
-        inner = proximal.open(problem, self.share * tol, rng, warm, self._lean(problem))
+        # Tables of inner products may take more than the budget.
+        lean = problem.examples.table_bytes() > self.cache_bytes
+        inner = proximal.open(problem, self.share * tol, rng, warm, lean)
         if inner.dual.core.held > self.cache_bytes:
             raise ValueError(
                 f"Streaming: cache_bytes = {self.cache_bytes}, but the multipliers of the warm start "
@@ -120,67 +121,40 @@ class Streaming(Solver):
             )
         inner.most_bytes = self.cache_bytes
         inner.dual.violations[:] = 0.0
-        state = WholeState(proximal, inner, self.share * tol, inner.k)
-        state.cached = np.zeros(problem.n_blocks, dtype=bool)
-        if warm is not None:
-            state.cached |= np.bincount(warm.blocks, minlength=problem.n_blocks) > 1
-        return state
+        found = np.bincount([] if warm is None else warm.blocks)  # outputs of each block
+        window = Window(problem, inner, problem.active, np.flatnonzero(found > 1))
+        return StreamState(proximal, self.share * tol, inner.k, window)
 
-    def _lean(self, problem: Problem) -> bool:
-        """Whether tables of inner products would take more than the budget."""
-        return problem.examples.table_bytes() > self.cache_bytes
-
-    def step(self, problem: Problem, state: Any) -> StepReport:
+    def step(self, problem: Problem, state: StreamState) -> StepReport:
         """Explore all examples once; the steps after that are rounds that end the pass."""
         calls = state.oracle_calls
         if state.rounds_left is None:
-            state.rounds_left, state.refused_before = self.rounds, state.inner_refused
-            gap = (
-                self._explore_stream(state) if state.moves else self._explore_whole(problem, state)
-            )
+            state.rounds_left, state.refused_before = self.rounds, state.refused
+            gap = self._explore_all(state)
         else:
-            gap = self._settle(problem, state)
+            gap = self._settle(state)
         settled = gap <= state.goal or state.rounds_left == 0
-        # Before that an exact pass comes too soon: examples at hand would have to be bound anew for it.
-        estimate, ended = (np.inf if state.moves else gap), None
-        if settled:
-            estimate = state.finish(gap)
-            ended = self._end(state, estimate, state.inner_refused - state.refused_before)
-        calls = state.oracle_calls - calls
-        return StepReport(calls, estimate, state.dual_value(), state.n_planes, ended=ended)
+        estimate = state.gap_of_all(gap, settled)
+        ended = self._end(state, estimate) if settled else None
+        return StepReport(state.oracle_calls - calls, estimate, *state.progress(), ended=ended)
 
-    def _explore_whole(self, problem: Problem, state: WholeState) -> float:
-        """A pass over examples that are at hand."""
-        size = self.chunk or max(FEWEST, -(-len(problem.active) // CHUNKS))
-        parts = list(chunks(problem.active, size))
-        if state.inner.dual.core.proximity > 0:  # of the pass before
-            state.inner.dual.core.recenter(0.0, 0.0)
-        for number, blocks in enumerate(parts, 1):
-            self.explore(problem, state.inner, blocks)
-            state.cached[blocks] = True
-            state.credit += self.revisits * len(blocks)
-            if number < len(parts):
-                self.optimise(problem, state, state.inner, np.flatnonzero(state.cached))
-        return state.proximal.gap(problem, state.inner)
-
-    def _explore_stream(self, state: StreamState) -> float:
-        """A pass over examples that come and go; the last of them stay at hand."""
-        for chunk, last in state.chunks(self.chunk):
-            window = state.admit(chunk)
+    def _explore_all(self, state: StreamState) -> float:
+        """A pass over the examples; the last window stays open. Returns its gap."""
+        for window in state.windows(self.chunk):
             self.explore(window.problem, window.inner, window.new)
             state.credit += self.revisits * len(window.new)
-            if not last:
-                self.optimise(window.problem, state, window.inner, window.problem.active)
+            if not window.last:
+                self._optimise(state, window)
                 state.close()
         return state.proximal.gap(window.problem, window.inner)
 
-    def _settle(self, problem: Problem, state: Any) -> float:
+    def _settle(self, state: StreamState) -> float:
         """One more round over the cache, with the proximal term."""
-        problem, inner, blocks = state.at_hand(problem)
+        window = state.reopened()
         # It pays in the long run only: on the way it would cost D(a).
-        inner.k = state.k
-        gap = self._round(problem, state, inner, blocks)
-        state.k, state.rounds_left = inner.k, state.rounds_left - 1
+        window.inner.k = state.k
+        gap = self._round(state, window)
+        state.k, state.rounds_left = window.inner.k, state.rounds_left - 1  # type: ignore[operator]
         return gap
 
     def explore(self, problem: Problem, inner: ProximalState, blocks: np.ndarray) -> None:
@@ -191,27 +165,24 @@ class Streaming(Solver):
         inner.refused += visit.refused
         self._make_room(inner, visit.refused)
 
-    def optimise(
-        self, problem: Problem, state: Any, inner: ProximalState, blocks: np.ndarray
-    ) -> None:
+    def _optimise(self, state: StreamState, window: Window) -> None:
         """Rounds over cached blocks while the gap is large, as far as they are paid for."""
-        gap, goal = state.proximal.gap(problem, inner), state.goal / self.share
+        inner = window.inner
+        gap, goal = state.proximal.gap(window.problem, inner), state.goal / self.share
         inner.k = 0.0
         for _ in range(self.rounds):
-            due = int((inner.rest[blocks] == 0).sum())
+            due = int((inner.rest[window.cached] == 0).sum())
             if gap <= goal or due > state.credit:
                 break
             goal = state.goal
             state.credit -= due
-            gap = self._round(problem, state, inner, blocks)
+            gap = self._round(state, window)
 
-    def _round(
-        self, problem: Problem, state: Any, inner: ProximalState, blocks: np.ndarray
-    ) -> float:
+    def _round(self, state: StreamState, window: Window) -> float:
         """One round; returns the gap."""
-        refused = inner.refused
-        gap = state.proximal.round(problem, inner, blocks)
-        self._make_room(inner, inner.refused - refused)
+        refused = window.inner.refused
+        gap = state.proximal.round(window.problem, window.inner, window.cached)
+        self._make_room(window.inner, window.inner.refused - refused)
         return gap
 
     def _make_room(self, inner: ProximalState, refused: int) -> None:
@@ -220,78 +191,97 @@ class Streaming(Solver):
         if held > FORGET * inner.most_bytes and (refused > 0 or held > 0.9 * inner.most_bytes):
             inner.dual.core.prune(int(FORGET * inner.most_bytes))
 
-    def _end(self, state: Any, estimate: float, refused: int) -> Status | None:
-        """Why no further pass should be made, or nothing."""
+    def _end(self, state: StreamState, estimate: float) -> Status | None:
+        """End a pass; returns why no further one should be made, or nothing."""
+        state.passes, state.rounds_left = state.passes + 1, None
+        refused = state.refused - state.refused_before
         stalled = refused > 0 and estimate > STALLED * state.estimate
         state.estimate = estimate
         if stalled:
             return Status.CACHE_FULL
         return Status.PASSES_MADE if state.passes == self.passes else None
 
-    def solution(self, problem: Problem, state: Any) -> tuple[np.ndarray, Support]:
+    def solution(self, problem: Problem, state: StreamState) -> tuple[np.ndarray, Support]:
         return state.solution()
 
-    def learn(self, problem: Problem, state: Any, slacks: np.ndarray) -> None:
-        state.learn()
+    def learn(self, problem: Problem, state: StreamState, slacks: np.ndarray) -> None:
+        state.goal *= 0.5
+        if state.window is not None:
+            inner = state.window.inner
+            inner.dual.refresh()
+            inner.rest[:] = 0
+            inner.fine *= 0.5
 
 
 @dataclass
-class WholeState:
-    """The dual state of all examples, which of them were explored (all of these are cached), and the gap."""
+class Window:
+    """Examples in memory: their problem, its dual state, the new blocks, and all that are cached."""
+
+    problem: Problem
+    inner: ProximalState
+    new: np.ndarray
+    cached: np.ndarray
+    last: bool = True  # of the pass
+
+
+@dataclass
+class StreamState:
+    """Where a stream is: the open window and the running gap; of arrays, whose one window is never closed."""
 
     proximal: Proximal
-    inner: ProximalState
     goal: float  # the gap of the cache to be reached
-    k: float  # of the proximal term
+    k: Any = None  # of the proximal term, once it is known
+    window: Any = None
     credit: float = 0.0  # visits to cached blocks that are paid for
     passes: int = 0
     rounds_left: int | None = None  # of the end of a pass; None while examples are explored
-    refused_before: int = 0  # outputs that had found no room when the pass began
     estimate: float = np.inf  # of the gap, after the last pass
-    cached: np.ndarray = field(default_factory=lambda: np.empty(0, bool))
-
-    moves: ClassVar[bool] = False  # examples come and go
-
-    def at_hand(self, problem: Problem) -> tuple[Problem, ProximalState, np.ndarray]:
-        """What a round is made over."""
-        return problem, self.inner, np.flatnonzero(self.cached)
-
-    def finish(self, gap: float) -> float:
-        """End a pass; returns the estimate of the gap of all."""
-        self.passes, self.rounds_left = self.passes + 1, None
-        return gap
-
-    @property
-    def inner_refused(self) -> int:
-        """Outputs that found no room so far."""
-        return self.inner.refused
+    refused_before: int = 0  # outputs that had found no room when the pass began
+    # Of windows that were closed: oracle calls, outputs that found no room, and D(a) and planes of the last.
+    closed_calls: int = 0
+    closed_refused: int = 0
+    closed_at: tuple[float, int] = (0.0, 0)
 
     @property
     def oracle_calls(self) -> int:
         """So far."""
-        return self.inner.dual.oracle_calls
+        return self.closed_calls + (self.window.inner.dual.oracle_calls if self.window else 0)
 
     @property
-    def n_planes(self) -> int:
-        """Outputs kept."""
-        return self.inner.dual.n_planes
+    def refused(self) -> int:
+        """Outputs that found no room so far."""
+        return self.closed_refused + (self.window.inner.refused if self.window else 0)
 
-    def dual_value(self) -> float:
-        """D(a) by the running w."""
-        return self.inner.dual.dual()
+    def progress(self) -> tuple[float, int]:
+        """D(a) by the running w, and how many outputs are kept in memory."""
+        if self.window is None:
+            return self.closed_at
+        return self.window.inner.dual.dual(), self.window.inner.dual.n_planes
+
+    def windows(self, size: int | None) -> Iterator[Window]:
+        """The windows of a pass, with at most `size` new examples each."""
+        window, core = self.window, self.window.inner.dual.core
+        active = window.problem.active
+        size = size or max(FEWEST, -(-len(active) // CHUNKS))
+        if core.proximity > 0:  # of the pass before
+            core.recenter(0.0, 0.0)
+        for first in range(0, len(active), size):
+            window.new = active[first : first + size]
+            window.cached = np.union1d(window.cached, window.new)
+            window.last = first + size >= len(active)
+            yield window
+
+    def close(self) -> None:
+        """Decide what is kept of the open window."""
+
+    def reopened(self) -> Window:
+        """The open window, for one more round."""
+        return self.window
+
+    def gap_of_all(self, gap: float, settled: bool) -> float:
+        """The gap of all examples as far as it is known; `gap` is that of the window."""
+        return gap
 
     def solution(self) -> tuple[np.ndarray, Support]:
         """w and the multipliers."""
-        return self.inner.dual.weights(), self.inner.dual.support()
-
-    def learn(self) -> None:
-        """A smaller gap of the cache was needed."""
-        self.inner.dual.refresh()
-        self.inner.rest[:] = 0
-        self.inner.fine *= 0.5
-        self.goal *= 0.5
-
-
-def chunks(blocks: np.ndarray, size: int) -> Iterator[np.ndarray]:
-    """Blocks in their order, so many at a time."""
-    return (blocks[first : first + size] for first in range(0, len(blocks), size))
+        return self.window.inner.dual.weights(), self.window.inner.dual.support()

@@ -1,0 +1,346 @@
+"""Where parts come from: examples that stay where they are, or chunks of an iterable.
+
+A source hands out its examples once per pass, in their order, about a given number of bytes at a time, each
+time as a ``Part``: a copy in memory, packed closely. Examples in memory already need not be read again, nor
+those without a weight.
+
+    rows        one matrix per block: X of a flat model
+    sequences   the matrices of a block, one below the other: X of a chain
+    objects     whatever they are, in a list
+
+Dense rows with many zeros become CSR; of CSR rows whose values are all one only the indices are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from maxmargin.data.arrays import floats
+from maxmargin.data.labels import CodedLabels, CodedSequences
+from maxmargin.data.mapped import MappedRows, MappedSequences, csr_of
+from maxmargin.data.memory import float_type
+from maxmargin.data.scratch import RUN, ranges
+from maxmargin.models.chain import Chain, table_bytes
+from maxmargin.models.flat import FlatModel
+from maxmargin.models.python import bind_model
+from maxmargin.problem.problem import check_weights
+
+SPARSE = 0.6  # dense rows become sparse where that takes less than this part of their bytes
+# What an example costs besides its features, in the core and in arrays of the solver: for each of its
+# rows, and for itself.
+ROW_BYTES, EXAMPLE_BYTES = 64, 256
+NOTHING = np.empty(0, np.int64)
+
+
+@dataclass
+class Layout:
+    """How examples lie in memory; the first of them decide, and the others must fit."""
+
+    kind: str
+    sparse: bool | None = None
+    dtype: Any = None
+    ones: np.ndarray = field(default_factory=lambda: np.empty(0, np.float32))
+
+    def copy(self, X: Any, Y: Any, which: np.ndarray) -> tuple[Any, Any]:
+        """Some of these examples, packed."""
+        if self.kind == "objects":
+            return [X[int(i)] for i in which], [Y[int(i)] for i in which]
+        labels = labels_of(Y, which)
+        if self.kind == "rows":
+            X = table_of(X) if isinstance(X, MappedRows) else as_matrix(X)
+            rows = self.compact((X.tocsr() if sp.issparse(X) else X)[which])
+            return MappedRows([rows], rows.shape[1]), labels
+        if isinstance(X, MappedSequences):
+            lengths = X.offsets[which + 1] - X.offsets[which]
+            rows = table_of(X)[ranges(X.offsets[which], lengths)]
+        else:
+            matrices = [as_matrix(X[int(i)]) for i in which]
+            lengths = [x.shape[0] for x in matrices]
+            sparse = any(map(sp.issparse, matrices))
+            rows = sp.vstack(matrices, "csr") if sparse else np.vstack(matrices)
+        rows = self.compact(rows)
+        return MappedSequences([rows], rows.shape[1], offsets_of(lengths)), labels
+
+    def compact(self, rows: Any) -> Any:
+        """A matrix as all of them have it."""
+        if self.dtype is None:
+            self.dtype = float_type(rows.dtype)
+        if np.result_type(rows.dtype, self.dtype) != self.dtype:
+            raise ValueError(
+                f"X of this chunk is of {rows.dtype}, that of the first of {np.dtype(self.dtype)}: "
+                "numbers would be rounded; give all chunks the wider type"
+            )
+        if self.sparse is None:
+            self.sparse = sp.issparse(rows) or (
+                np.count_nonzero(rows) * (4 + rows.itemsize) < SPARSE * rows.nbytes
+            )
+        if not self.sparse and sp.issparse(rows):
+            raise ValueError(
+                "X of this chunk is sparse, that of the first is dense: give all chunks of one kind"
+            )
+        if not self.sparse:
+            return np.ascontiguousarray(rows, dtype=self.dtype)
+        rows = sp.csr_matrix(rows, dtype=self.dtype)
+        rows.sum_duplicates()
+        index, starts = (a.astype(np.int32, copy=False) for a in (rows.indices, rows.indptr))
+        if (rows.data != 1).any():
+            return csr_of(rows.data, index, starts, rows.shape)
+        if rows.nnz > len(self.ones) or self.ones.dtype != self.dtype:
+            self.ones = np.ones(rows.nnz, self.dtype)
+        return csr_of(self.ones[: rows.nnz], index, starts, rows.shape)
+
+
+def layout_of(model: Any, X: Any) -> Layout:
+    """How examples like these are kept for a model."""
+    if isinstance(model, FlatModel):
+        return Layout("rows")
+    if not isinstance(model, Chain) or model.vocabulary_ is not None:
+        return Layout("objects")
+    matrices = isinstance(X, MappedSequences) or all(
+        sp.issparse(x) or (isinstance(x, np.ndarray) and x.ndim == 2) for x in X
+    )
+    return Layout("sequences" if matrices else "objects")
+
+
+@dataclass(frozen=True)
+class Part:
+    """Examples that lie together in memory, with their numbers in the stream and their weights."""
+
+    layout: Layout
+    X: Any
+    Y: Any
+    index: np.ndarray
+    weights: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def select(self, which: np.ndarray) -> Part:
+        """Some of the examples, as a copy."""
+        X, Y = self.layout.copy(self.X, self.Y, which)
+        return Part(self.layout, X, Y, self.index[which], self.weights[which])
+
+    @cached_property
+    def bytes_each(self) -> np.ndarray:
+        """What each example takes, with what the core and the solver add to it; no planes yet."""
+        if self.layout.kind == "objects":
+            own = np.array([bytes_of_object(x) for x in self.X], dtype=np.int64)
+            return own + EXAMPLE_BYTES + ROW_BYTES
+        rows = self.X.parts[0]
+        if sp.issparse(rows):
+            shared = rows.data.base is not None and (rows.data[:1] == 1).all()
+            each = 4 * np.diff(rows.indptr) * (1 if shared else 1 + rows.dtype.itemsize // 4)
+        else:
+            each = np.full(rows.shape[0], rows.shape[1] * rows.itemsize)
+        ends = np.concatenate([[0], np.cumsum(each.astype(np.int64) + ROW_BYTES)])
+        if self.layout.kind == "rows":
+            return np.diff(ends) + EXAMPLE_BYTES
+        tables = table_bytes(np.diff(self.X.offsets))
+        return np.diff(ends[self.X.offsets]) + EXAMPLE_BYTES + tables
+
+
+def examples_of(parts: list[Part]) -> tuple[Any, Any]:
+    """X and Y of some parts as a model takes them; features are not copied."""
+    X, Y, kind = [part.X for part in parts], [part.Y for part in parts], parts[0].layout.kind
+    if kind == "objects":
+        return list(chain(*X)), list(chain(*Y))
+    blocks, width = [x.parts[0] for x in X], X[0].n_features
+    if kind == "rows":
+        return MappedRows(blocks, width), joined_labels(Y, None)
+    offsets = offsets_of(np.concatenate([np.diff(x.offsets) for x in X]))
+    return MappedSequences(blocks, width, offsets), joined_labels(Y, offsets)
+
+
+def bytes_of(parts: list[Part]) -> np.ndarray:
+    """What each example of some parts takes."""
+    return np.concatenate([part.bytes_each for part in parts])
+
+
+def keep(parts: list[Part], which: np.ndarray) -> None:
+    """Leave out all examples but these; a part at a time, so that little is in memory twice."""
+    ends = np.cumsum([len(part) for part in parts])
+    for k, own in enumerate(np.split(which, np.searchsorted(which, ends[:-1]))):
+        if len(own) < len(parts[k]):
+            parts[k] = parts[k].select(own - (ends[k] - len(parts[k])))
+    parts[:] = [part for part in parts if len(part)]
+
+
+def table_of(X: Any) -> Any:
+    """All rows of examples, to be indexed; those of one block as they are."""
+    return X.parts[0] if len(X.parts) == 1 else MappedRows(X.parts, X.n_features)
+
+
+def offsets_of(lengths: Any) -> np.ndarray:
+    """Where each example begins, and the end of the last."""
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+def bytes_of_object(x: Any) -> int:
+    """About how many bytes one example takes."""
+    if sp.issparse(x):
+        return 12 * x.nnz + 200
+    if isinstance(x, tuple | dict):  # a graph: features, edges, and what belongs to them
+        parts = x.values() if isinstance(x, dict) else x
+        return 100 + sum(bytes_of_object(part) for part in parts if part is not None)
+    return x.nbytes + 100 if hasattr(x, "nbytes") else 100 * np.size(x)
+
+
+def as_matrix(x: Any) -> Any:
+    """Rows of features: lists and data frames become arrays."""
+    if sp.issparse(x):
+        return x
+    found = np.asarray(x)
+    return found.astype(np.float64) if found.dtype == object else found
+
+
+def labels_of(Y: Any, which: np.ndarray) -> Any:
+    """Some of the labels, as a copy in memory."""
+    if isinstance(Y, CodedLabels | CodedSequences):
+        return Y.copy_of(which)
+    Y = Y.to_numpy() if hasattr(Y, "to_numpy") else Y
+    return Y[which] if isinstance(Y, np.ndarray) else [Y[int(i)] for i in which]
+
+
+def joined_labels(parts: list[Any], offsets: np.ndarray | None) -> Any:
+    """Labels of several blocks."""
+    first = parts[0]
+    if isinstance(first, CodedLabels | CodedSequences):
+        codes = [code for part in parts for code in part.codes]
+        rest = () if offsets is None else (offsets,)
+        return type(first)(first.classes, codes, *rest)
+    return np.concatenate(parts) if isinstance(first, np.ndarray) else list(chain(*parts))
+
+
+class Stored:
+    """Examples in mapped files, which are read by number; the model is made ready."""
+
+    repeatable = True
+
+    def __init__(self, model: Any, X: Any, Y: Any, sample_weight: Any = None):
+        model.initialize(X, Y)
+        self.X, self.Y, self.layout = X, Y, layout_of(model, X)
+        self.n = len(Y)
+        self.weights = None if sample_weight is None else check_weights(sample_weight, self.n)
+        self.weight = float(self.n if self.weights is None else self.weights.sum())
+        features = X.nnz * (4.0 + X.dtype.itemsize) / max(1, int(X.firsts[-1]))
+        self.row_bytes = features if X.sparse else float(X.n_features * X.dtype.itemsize)
+
+    def lengths(self, which: np.ndarray) -> np.ndarray:
+        """Rows of some examples, and labels of an output of each."""
+        if self.layout.kind == "rows":
+            return np.ones(len(which), np.int64)
+        return self.X.offsets[which + 1] - self.X.offsets[which]
+
+    def parts(self, known: np.ndarray, most: float) -> Iterator[Part]:
+        """The examples but the known ones, about `most` bytes at a time."""
+        waiting = NOTHING
+        for first in range(0, self.n, RUN):
+            waiting = np.concatenate([waiting, self._fresh(first, known)])
+            last = first + RUN >= self.n
+            while len(waiting):
+                count = self._count(waiting, most)
+                if count == len(waiting) and not last:
+                    break  # there may be room for more
+                yield self._part(waiting[:count])
+                waiting = waiting[count:]
+
+    def _fresh(self, first: int, known: np.ndarray) -> np.ndarray:
+        index = np.arange(first, min(first + RUN, self.n))
+        fresh = ~np.isin(index, known, assume_unique=True)
+        if self.weights is not None:
+            fresh &= self.weights[index] > 0
+        return index[fresh]
+
+    def _count(self, index: np.ndarray, most: float) -> int:
+        """How many of these examples take that many bytes, on average; at least one."""
+        lengths = self.lengths(index)
+        each = EXAMPLE_BYTES + lengths * (ROW_BYTES + self.row_bytes) + table_bytes(lengths)
+        return max(1, int(np.searchsorted(np.cumsum(each), most, side="right")))
+
+    def _part(self, index: np.ndarray) -> Part:
+        weights = np.ones(len(index)) if self.weights is None else self.weights[index]
+        return Part(self.layout, *self.layout.copy(self.X, self.Y, index), index, weights)
+
+
+class Chunks:
+    """Chunks (X, Y) or (X, Y, weights) of an iterable; the first of them makes the model ready."""
+
+    def __init__(self, model: Any, chunks: Iterable[Any], executor: Any = None):
+        self.model, self.iterable, self.executor = model, chunks, executor
+        self.repeatable = not isinstance(chunks, Iterator)
+        self.running, self.passes = iter(chunks), 0
+        try:
+            self.first = checked(next(self.running), 0)
+        except StopIteration:
+            raise ValueError("X: the iterable of chunks is empty") from None
+        X, Y, weights = self.first
+        self.n, self.weight = len(Y), float(weights.sum())
+        model.initialize(X, Y)
+        self.layout = layout_of(model, X)
+
+    def _all(self) -> Iterator[tuple[Any, Any, np.ndarray]]:
+        """The chunks of a pass."""
+        fresh, self.passes = self.passes == 0, self.passes + 1
+        if fresh:
+            yield self.first
+        running = self.running if fresh else iter(self.iterable)
+        for number, chunk in enumerate(running, int(fresh)):
+            yield checked(chunk, number)
+
+    def parts(self, known: np.ndarray, most: float) -> Iterator[Part]:
+        """The examples but the known ones, about `most` bytes at a time."""
+        counted, first, weight = self.passes == 0, 0, 0.0
+        for X, Y, weights in self._all():
+            weight += float(weights.sum())
+            if counted:
+                self.n, self.weight = first + len(Y), weight
+                check_streams(self.model, bind_model(self.model, X, Y, None, self.executor))
+            index = np.arange(first, first + len(Y))
+            first += len(Y)
+            fresh = np.flatnonzero((weights > 0) & ~np.isin(index, known))
+            while len(fresh):
+                some = fresh[: max(1, int(most / EXAMPLE_BYTES))]
+                copy = self.layout.copy(X, Y, some)
+                part = Part(self.layout, *copy, index[some], weights[some])
+                ends = np.cumsum(part.bytes_each)
+                count = max(1, int(np.searchsorted(ends, most, side="right")))
+                yield part if count >= len(part) else part.select(np.arange(count))
+                fresh = fresh[count:]
+        if first != self.n:
+            raise ValueError(
+                f"X gave {self.n} examples in its first pass and {first} in a later one"
+            )
+
+
+def checked(chunk: Any, number: int) -> tuple[Any, Any, np.ndarray]:
+    """A chunk with weights; refuses what is not one."""
+    if not isinstance(chunk, tuple) or len(chunk) not in (2, 3):
+        raise ValueError(
+            f"chunk {number} of X must be a tuple (X, Y) or (X, Y, sample_weight), got {type(chunk).__name__}"
+        )
+    X, Y = (part.to_numpy() if hasattr(part, "iloc") else part for part in chunk[:2])
+    n = X.shape[0] if hasattr(X, "shape") else len(X)
+    if n == 0 or n != len(Y):
+        raise ValueError(f"chunk {number} of X has {n} examples and {len(Y)} outputs")
+    name = f"chunk {number} of X: sample_weight"
+    weights = np.ones(n) if len(chunk) == 2 else floats(chunk[2], name)
+    if weights.shape != (n,) or not np.isfinite(weights).all() or (weights < 0).any():
+        raise ValueError(f"{name} must be {n} numbers that are not negative")
+    return X, Y, weights
+
+
+def check_streams(model: Any, examples: Any = None) -> None:
+    """Refuse models whose examples cannot be cut up into chunks, or that cannot be told apart."""
+    if not getattr(model, "streams", True):
+        raise ValueError(f"{type(model).__name__} takes no chunks: give fit all examples at once")
+    if examples is not None and examples.kernelised:
+        raise ValueError("a stream: a kernel needs all examples at hand; use fit with arrays")
+    if examples is not None and getattr(model, "joint", False):
+        raise ValueError("a stream: a loss of the whole sample has one slack; use fit with arrays")
