@@ -28,6 +28,16 @@ struct Sparse {
     if (!seen[j]) seen[j] = 1, touched.push_back(j);
     dense[j] += value;
   }
+  double squared_norm() const {
+    double sum = 0;
+    for (size_t j : touched) sum += dense[j] * dense[j];
+    return sum;
+  }
+  // W += c * this
+  template <class Target>
+  void apply(Target W, double c) const {
+    for (size_t j : touched) W[static_cast<int64_t>(j)] += c * dense[j];
+  }
 };
 
 class Gather {

@@ -68,6 +68,27 @@ inline Real sum_of_lanes(vec<Real> v) {
   return sum;
 }
 
+// Calls f<N>(column) for all columns of a table with whole rows of vectors, N of them at a time, at most four.
+template <class Real, class F>
+inline void by_vectors(int stride, F&& f) {
+  constexpr int lanes = Vector<Real>::lanes;
+  for (int column = 0; column < stride; column += 4 * lanes) {
+    switch ((stride - column) / lanes) {
+      case 1:
+        f.template operator()<1>(column);
+        break;
+      case 2:
+        f.template operator()<2>(column);
+        break;
+      case 3:
+        f.template operator()<3>(column);
+        break;
+      default:
+        f.template operator()<4>(column);
+    }
+  }
+}
+
 // A comparison and a blend are not folded into one `max` under IEEE rules, hence the intrinsics.
 #if defined(__AVX2__)
 inline vec<float> maximum(vec<float> a, vec<float> b) {

@@ -37,14 +37,13 @@ static void bind_interrupt(nb::module_& m) {
 }
 
 NB_MODULE(MM_MODULE, m) {
-  nb::set_leak_warnings(false);  // a model kept by the interpreter at exit is no leak
+  nb::set_leak_warnings(false);  // a model kept by the interpreter at exit is not a leak
   m.attr("name") = MM_STRING(MM_MODULE);
   m.attr("vector_bytes") = mm::vector_bytes;
   m.def("runs_v3", &runs_v3, "Whether this machine runs code compiled for x86-64-v3.");
   bind_interrupt(m);
   mm::bind_features(m);
   mm::bind_exact(m);
-  mm::bind_cache(m);
   mm::bind_ascent(m);
   mm::bind_box(m);
   mm::bind_coordinate(m);
@@ -57,7 +56,6 @@ NB_MODULE(MM_MODULE, m) {
   mm::bind_groups(m);
   mm::bind_factor_graph(m);
   mm::bind_gdmm_graph(m);
-  mm::bind_gdmm_labels(m);
   mm::bind_explicit(m);
   mm::bind_simplex_qp(m);
 }

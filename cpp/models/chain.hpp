@@ -320,19 +320,20 @@ class Chain {
   }
 
   // W += c * move
-  template <class Target, class To = number_at<Target>>
+  template <class Target>
   void apply(const Scratch& s, Target W, double c) const {
     for (size_t a = 0; a < s.nodes.size(); ++a) {
       const Node& p = s.nodes[a];
       if (a + 1 < s.nodes.size() && s.nodes[a + 1].t == p.t && s.nodes[a + 1].c == -p.c) {
         const int other = s.nodes[++a].label;
-        data_.features->add_pair(row(s.block, p.t), W, stride_, p.label, other, static_cast<To>(c * p.c));
+        data_.features->add_pair(row(s.block, p.t), W, stride_, p.label, other, c * p.c);
       } else {
-        data_.features->add_column(row(s.block, p.t), W, stride_, p.label, static_cast<To>(c * p.c));
+        data_.features->add_column(row(s.block, p.t), W, stride_, p.label, c * p.c);
       }
     }
     Target A = W + transitions_;
-    for (size_t a = 0; a < s.edges.size(); ++a) A[s.edges[a].key] += static_cast<To>(c * s.edges[a].c);
+    for (size_t a = 0; a < s.edges.size(); ++a)
+      A[s.edges[a].key] += static_cast<number_at<Target>>(c * s.edges[a].c);
   }
 
   // The local scores of the open block after W += c * move; those of transitions are read off W itself.
@@ -461,15 +462,13 @@ class Chain {
     if (s.table.empty()) s.table.assign(weights(), 0);
     apply(s, s.table.data(), 1.0);
     double sum = 0;
-    const auto take = [&](double& x) { sum += x * x, x = 0; };  // each entry counts once
-    for (size_t a = 0; a < s.nodes.size(); ++a) {
-      double* column = s.table.data() + s.nodes[a].label;
-      data_.features->with_row(row(s.block, s.nodes[a].t), [&](const auto& x) {
-        for (int32_t j = 0; j < x.length; ++j) take(column[x.index(j) * stride_]);
-      });
-      if (data_.features->bias != 0) take(column[data_.features->columns * stride_]);
+    for (size_t a = 0; a < s.nodes.size(); ++a)  // each entry counts once
+      data_.features->take_squares(row(s.block, s.nodes[a].t), s.table.data() + s.nodes[a].label, stride_,
+                                   sum);
+    for (size_t a = 0; a < s.edges.size(); ++a) {
+      double& x = s.table[transitions_ + s.edges[a].key];
+      sum += x * x, x = 0;
     }
-    for (size_t a = 0; a < s.edges.size(); ++a) take(s.table[transitions_ + s.edges[a].key]);
     return sum;
   }
 
@@ -530,23 +529,9 @@ class Chain {
   }
 
   void advance(const Real* from, const Real* A, const Real* local, int t, Real* F) const {
-    constexpr int lanes = Vector<Real>::lanes;
     Real* to = F + static_cast<size_t>(t) * stride_;
-    for (int column = 0; column < stride_; column += 4 * lanes) {
-      switch ((stride_ - column) / lanes) {
-        case 1:
-          max_plus<Real, 1>(from, A + column, stride_, K_, to + column);
-          break;
-        case 2:
-          max_plus<Real, 2>(from, A + column, stride_, K_, to + column);
-          break;
-        case 3:
-          max_plus<Real, 3>(from, A + column, stride_, K_, to + column);
-          break;
-        default:
-          max_plus<Real, 4>(from, A + column, stride_, K_, to + column);
-      }
-    }
+    by_vectors<Real>(
+        stride_, [&]<int N>(int column) { max_plus<Real, N>(from, A + column, stride_, K_, to + column); });
     const Real* u = local + static_cast<size_t>(t) * stride_;
     for (int k = 0; k < stride_; ++k) to[k] += u[k];
   }

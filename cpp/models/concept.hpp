@@ -27,10 +27,9 @@ namespace mm {
 
 template <class S>
 concept Structure =
-    requires(const S& structure, S& own, const typename S::Data& data, typename S::Scratch& s, int64_t block,
-             const typename S::Real* W, typename S::Real scale, double c, int n, typename S::Label* y,
-             const typename S::Label* u, const double* multipliers, double* flat, Gather move) {
-      S(data);
+    requires(const S& structure, S& own, typename S::Scratch& s, int64_t block, const typename S::Real* W,
+             typename S::Real scale, double c, int n, typename S::Label* y, const typename S::Label* u,
+             const double* multipliers, double* flat, Gather move) {
       { structure.blocks() } -> std::convertible_to<int64_t>;
       { structure.dimension() } -> std::convertible_to<int64_t>;  // of flat weights
       { structure.weights() } -> std::convertible_to<size_t>;     // of W, which may be padded

@@ -193,12 +193,12 @@ class Tree {
     for (double v : s.springs) sum += v * v;
     return sum;
   }
-  template <class Target, class To = number_at<Target>>
+  template <class Target>
   void apply(const Scratch& s, Target W, double c) const {
     const double* move = s.moved.data();
     for (int p = 0; p < data_.parts; ++p)
-      for (int j = 0; j < data_.width; ++j) W[place_of(p, j)] += static_cast<To>(c * *move++);
-    for (size_t k = 0; k < s.springs.size(); ++k) W[spring_place() + k] += static_cast<To>(c * s.springs[k]);
+      for (int j = 0; j < data_.width; ++j) W[place_of(p, j)] += c * *move++;
+    for (size_t k = 0; k < s.springs.size(); ++k) W[spring_place() + k] += c * s.springs[k];
   }
 
  private:

@@ -1,4 +1,4 @@
-// A dual state with its passes: what a solver of dual ascent has in hand, whatever the structure.
+// A dual state with its passes, whatever the structure: what a solver of dual ascent works with.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,6 @@
 #include "models/concept.hpp"
 #include "runtime/threads.hpp"
 #include "solvers/dual_ascent.hpp"
-#include "solvers/proximal.hpp"
 #include "solvers/subgradient.hpp"
 
 namespace mm {
@@ -52,8 +51,8 @@ class Ascent {
   virtual void clear() = 0;                     // no multiplier is left
   virtual void freeze(const double* flat) = 0;  // w of multipliers that are fixed from now on
   virtual void prune(int64_t most) = 0;
-  virtual int64_t held() const = 0;   // bytes of all outputs, as the allocator counts them
-  virtual int64_t bytes() const = 0;  // without what the allocator adds
+  virtual int64_t bytes_kept() const = 0;  // of all outputs, as the allocator counts them
+  virtual int64_t bytes() const = 0;       // without what the allocator adds
   virtual int64_t planes() const = 0;
 
   virtual void refresh() = 0;
@@ -72,8 +71,8 @@ class AscentOf : public Ascent {
   using Label = typename S::Label;
   DualState<S> state;
 
-  AscentOf(const typename S::Data& data, std::vector<double> mass, bool lean)
-      : state(data, std::move(mass), lean), ascent_(state) {}
+  AscentOf(std::unique_ptr<S> structure, std::vector<double> mass, bool lean)
+      : state(std::move(structure), std::move(mass), lean), ascent_(state) {}
 
   int64_t dimension() const override { return state.structure.dimension(); }
 
@@ -84,18 +83,18 @@ class AscentOf : public Ascent {
     try {
       report = run(order, n, options, violations, slacks, threads);
     } catch (...) {  // an interrupt, between two visits: the state is whole, but for what reports count
-      held_ = state.held();
+      kept_ = state.bytes_kept();
       state.steps += static_cast<double>(n);  // visits that were not made have not moved anything
       throw;
     }
     state.steps += static_cast<double>(n);
-    held_ += report.bytes;
+    kept_ += report.bytes;
     return report;
   }
 
   VisitReport subgradient(const int64_t* order, int64_t n, double active) override {
     const VisitReport report = subgradient_pass(state, order, n, active);
-    held_ = state.held();
+    kept_ = state.bytes_kept();
     return report;
   }
 
@@ -107,8 +106,7 @@ class AscentOf : public Ascent {
     for (int64_t k = 0; k < n; ++k) {
       const int64_t i = blocks[k];
       u.resize(state.structure.output_size(i));
-      y.resize(u.size());
-      state.structure.truth(i, y.data());
+      state.read_truth(i, y);
       state.structure.open(i, state.W.data(), s, true, 1);
       state.structure.best(s, state.W.data(), u.data());
       state.structure.build_pair(s, i, u.data(), y.data());
@@ -131,6 +129,7 @@ class AscentOf : public Ascent {
     double square = 0;
     for (int64_t j = 0; j < dimension(); ++j) square += flat[j] * flat[j];
     state.set_origin(packed(flat, 0), square);
+    state.refresh();
   }
   void set_metric(const double* diagonal, const double* lower, const double* matrix) override {
     if (matrix && lower) throw std::invalid_argument("bounds need a diagonal metric");
@@ -139,6 +138,7 @@ class AscentOf : public Ascent {
     if (lower) metric.lower = packed(lower, -std::numeric_limits<double>::infinity());
     if (matrix) take_matrix(metric, matrix);
     state.set_metric(std::move(metric));
+    state.refresh();
   }
 
   SupportArrays support() const override {
@@ -164,8 +164,7 @@ class AscentOf : public Ascent {
       const auto& planes = state.blocks[i].planes;
       found.bytes[i] = state.cost(static_cast<int64_t>(i));
       if (planes.empty()) continue;
-      truth.resize(state.structure.output_size(i));
-      state.structure.truth(i, truth.data());
+      state.read_truth(static_cast<int64_t>(i), truth);
       found.spread[i] = 0;
       for (size_t j = 0; j < planes.size(); ++j) {
         if (planes[j].multiplier <= 0) continue;
@@ -190,23 +189,23 @@ class AscentOf : public Ascent {
       y += state.structure.output_size(i);
     }
     if (y != end) throw std::invalid_argument("the kept outputs do not fit the examples");
-    for (int64_t p = 0; p < n; ++p) state.take_up(blocks[p]);
-    held_ = state.held();
+    for (int64_t p = 0; p < n; ++p) state.drop_if_truth_only(blocks[p]);
+    kept_ = state.bytes_kept();
     state.refresh();
   }
   void clear() override {
     for (size_t i = 0; i < state.blocks.size(); ++i) {
-      state.lay(static_cast<int64_t>(i));
+      state.materialize_truth(static_cast<int64_t>(i), 0);
       for (auto& plane : state.blocks[i].planes) plane.multiplier = 0;
     }
-    held_ = state.held();
+    kept_ = state.bytes_kept();
   }
   void freeze(const double* flat) override {
     state.base = packed(flat, 0);
     state.refresh();
   }
-  void prune(int64_t most) override { held_ = state.prune(most); }
-  int64_t held() const override { return held_; }
+  void prune(int64_t most) override { kept_ = state.prune(most); }
+  int64_t bytes_kept() const override { return kept_; }
   int64_t bytes() const override {
     int64_t n = 0;
     for (const auto& b : state.blocks)
@@ -218,9 +217,12 @@ class AscentOf : public Ascent {
   void refresh() override { state.refresh(); }
   double dual() const override { return state.dual(); }
   double offset() const override { return state.offset(); }
-  void recenter(double momentum, double proximity) override { mm::recenter(state, momentum, proximity); }
+  void recenter(double momentum, double proximity) override {
+    state.recenter(momentum, proximity);
+    state.watch();
+  }
   double lag() const override { return state.lag(); }
-  double squared_distance() const override { return squared_distance_to_center(state); }
+  double squared_distance() const override { return state.squared_distance(); }
   double proximity() const override { return state.proximity; }
   double steps() const override { return state.steps; }
 
@@ -231,7 +233,7 @@ class AscentOf : public Ascent {
     std::vector<Label> outputs;
   };
   DualAscent<S> ascent_;
-  int64_t held_ = 0;
+  int64_t kept_ = 0;
 
   void list(Listed& to, int64_t i, const Kept& plane, const Label* y) const {
     to.blocks.push_back(i);
@@ -262,16 +264,12 @@ class AscentOf : public Ascent {
   }
 
   void restore_plane(int64_t i, const Label* y, double multiplier) {
-    auto& block = state.blocks[i];
-    if (block.planes.empty()) {
-      state.lay(i);
-      block.planes[0].multiplier = 0;
-    }
+    state.materialize_truth(i, 0);
     const int j = state.find(i, y);
     if (j < 0)
       state.add(i, y, multiplier);
     else
-      block.planes[j].multiplier += multiplier;
+      state.blocks[i].planes[j].multiplier += multiplier;
   }
 
   // Threads on disjoint blocks and one w, without locks: an update of w may be lost, a multiplier never.
@@ -292,7 +290,7 @@ class AscentOf : public Ascent {
                    double* slacks, int threads) {
     std::vector<VisitReport> reports(threads);
     VisitOptions shared = options;
-    if (options.room >= 0) shared.room = options.room / threads;
+    if (options.byte_budget >= 0) shared.byte_budget = options.byte_budget / threads;
     parallel(n, threads, [&](int64_t from, int64_t to, int k) {
       DualAscent<S> own(state);
       double* part = options.slacks ? slacks + from : slacks;

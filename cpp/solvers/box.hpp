@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -52,8 +53,11 @@ class BoxOf : public Box {
   DualState<S> state;
 
   // complete: V_i holds every output from the start
-  BoxOf(const typename S::Data& data, std::vector<double> mass, bool complete)
-      : state(data, std::move(mass)), complete_(complete), ascent_(state, complete), sets_(state, complete) {
+  BoxOf(std::unique_ptr<S> structure, std::vector<double> mass, bool complete)
+      : state(std::move(structure), std::move(mass)),
+        complete_(complete),
+        ascent_(state, complete),
+        sets_(state, complete) {
     if (complete)
       for (size_t i = 0; i < state.blocks.size(); ++i) BoxAscent<S>::fill(state, static_cast<int64_t>(i));
   }
@@ -161,7 +165,7 @@ class BoxOf : public Box {
   void tell_sets() override { sets_.tell(); }
   // A plane that was given joins V_i, whatever is there.
   void keep(int64_t i, Label y) {
-    BoxAscent<S>::lay_truth(state, i);
+    state.materialize_truth(i, 0);
     state.add(i, &y, 0);
   }
 
@@ -192,14 +196,14 @@ class BoxOf : public Box {
   }
 
   void restore_plane(int64_t i, const Label* y, double a) {
-    BoxAscent<S>::lay_truth(state, i);
+    state.materialize_truth(i, 0);
     auto& planes = state.blocks[i].planes;
     for (int j = 0; a > 0 && j < static_cast<int>(planes.size()); ++j) {
       if (!state.structure.same(i, state.output(i, j), y)) continue;
       if (j == 0) return;  // the true output
       const double part = std::min(a, state.mass[i] - planes[j].multiplier);
       planes[j].multiplier += part, a -= part;
-      if (!S::given_planes || a <= 0) return;  // outputs of one plane may stand several times
+      if (!S::given_planes || a <= 0) return;  // outputs of one plane may appear several times
     }
     const int j = state.find(i, y);
     if (j < 0) state.add(i, y, std::min(a, state.mass[i]));

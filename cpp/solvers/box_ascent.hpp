@@ -24,7 +24,7 @@ namespace mm {
 struct BoxOptions {
   bool oracle = true;  // look for a violator first: a loop of type I, else of type II
   bool update = true;  // move multipliers, or only look
-  int keep = 0;        // forget outputs without a multiplier after so many oracle visits; 0: never
+  int keep = 0;        // forget outputs without a multiplier after this many oracle visits; 0: never
 };
 
 struct BoxReport {
@@ -52,18 +52,10 @@ class BoxAscent {
     return report;
   }
 
-  // V_i = { y_i } where nothing is kept yet.
-  static void lay_truth(State& state, int64_t i) {
-    if (!state.blocks[i].planes.empty()) return;
-    std::vector<Label> y(state.structure.output_size(i));
-    state.structure.truth(i, y.data());
-    state.add(i, y.data(), 0);
-  }
-
   // All labels into V_i, where an output is one label.
   static void fill(State& state, int64_t i) {
     if constexpr (OneLabel<Structure>) {
-      lay_truth(state, i);
+      state.materialize_truth(i, 0);
       for (Label k = 0; k < state.structure.labels(); ++k)
         if (state.find(i, &k) < 0) state.add(i, &k, 0);
     }
@@ -73,7 +65,7 @@ class BoxAscent {
   bool open(int64_t i, const Real* W, bool oracle) {
     const Structure& structure = state_.structure;
     const auto& block = state_.blocks[i];
-    lay_truth(state_, i);
+    state_.materialize_truth(i, 0);  // V_i = { y_i }
     if (!oracle) {
       structure.open_where_different(i, W, scratch_, block.outputs.data(), size(i));
       return false;
@@ -177,7 +169,7 @@ int64_t widen(DualState<Structure>& state, const typename Structure::Real* W, in
               typename Structure::Scratch& s, ChainSums& sums) {
   using Label = typename Structure::Label;
   if constexpr (ListsScores<Structure>) {
-    BoxAscent<Structure>::lay_truth(state, i);
+    state.materialize_truth(i, 0);
     const int size = state.structure.output_size(i);
     const int64_t room = most - static_cast<int64_t>(state.blocks[i].planes.size()) + 1;
     if (room <= 0 || !state.structure.can_list()) return 0;

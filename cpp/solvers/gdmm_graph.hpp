@@ -122,8 +122,12 @@ class GraphGdmm {
     }
   }
 
-  const aligned<double>& weights() const { return W_; }
-  const Structure& structure() const { return structure_; }
+  // In the order of coef_.
+  std::vector<double> weights() const {
+    std::vector<double> flat(structure_.dimension());
+    structure_.unpack(W_.data(), flat.data());
+    return flat;
+  }
   int64_t active_nodes() const {
     int64_t n = 0;
     for (const Example& e : examples_) n += static_cast<int64_t>(e.nodes.size());

@@ -73,7 +73,7 @@ class OutputCache:
 
 class Ascent:
     ahead: int
-    held: int
+    bytes_kept: int
     bytes: int
     n_planes: int
     proximity: float

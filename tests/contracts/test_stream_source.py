@@ -114,7 +114,7 @@ def test_every_window_is_within_the_budget(name, seed, tmp_path, monkeypatch):
 
     def watched(self):
         if self.window is not None:
-            used.append(self.window.sizes.sum() + TWICE * self.window.inner.dual.core.held)
+            used.append(self.window.sizes.sum() + TWICE * self.window.inner.dual.core.bytes_kept)
         close(self)
         planes = self.memory.support.multipliers.nbytes
         kept.append(self.store.bytes_each().sum() + planes)
