@@ -1,6 +1,6 @@
 // A move of w as a sparse vector: what structures add to weights, gathered entry by entry instead.
 //
-// `Gather` stands where a structure expects a pointer to weights: `W[j] += v` lands in a Sparse.
+// `Gather` is given where a structure expects a pointer to weights: `W[j] += v` lands in a Sparse.
 #pragma once
 
 #include <cstddef>

@@ -90,8 +90,7 @@ void bind_ascent(nb::module_& m) {
       .def("recenter", &Ascent::recenter, without_lock)
       .def("lag", &Ascent::lag)
       .def("squared_distance", &Ascent::squared_distance)
-      .def_prop_ro("bytes_kept", &Ascent::bytes_kept)
-      .def_prop_ro("bytes", &Ascent::bytes)
+      .def_ro("bytes_kept", &Ascent::bytes_kept)
       .def_prop_ro("n_planes", &Ascent::planes)
       .def_prop_ro("proximity", &Ascent::proximity)
       .def_prop_ro("steps", &Ascent::steps);

@@ -50,8 +50,8 @@ void bind_box(nb::module_& m) {
              check(multipliers.size() == blocks.size(), "a multiplier for each output");
              b.restore(blocks.data(), multipliers.data(), size(blocks), view(outputs));
            })
-      .def("adopt_sets", &Box::adopt_sets)
-      .def("tell_sets", &Box::tell_sets)
+      .def("multipliers_to_sets", &Box::multipliers_to_sets)
+      .def("sets_to_multipliers", &Box::sets_to_multipliers)
       .def("refresh", &Box::refresh, without_lock)
       .def("dual", &Box::dual, without_lock)
       .def_prop_ro("kept", &Box::kept)

@@ -64,7 +64,7 @@ static void add_shape(GraphData& g, Codes types, Array2<int32_t> edges, Codes ed
           "an edge does not fit its type");
   }
   shape.join(edges.data(), edge_types.data(), static_cast<int64_t>(m));
-  shape.make_room([&](int32_t type) { return g.banks[g.edge_types[type].bank].features != nullptr; });
+  shape.place_tables([&](int32_t type) { return g.banks[g.edge_types[type].bank].features != nullptr; });
   shape.finish();
   g.shapes.push_back(std::move(shape));
 }

@@ -76,7 +76,7 @@ void bind_gdmm_graph(nb::module_& m) {
     const JointMove found = JointStep(alpha, beta, rho, mass).solve(target);
     return nb::make_tuple(found.alpha, found.beta, found.c);
   });
-  bind<GraphGdmm, double>(m, "FactorGraphGdmm").def_prop_ro("bytes", &GraphGdmm::bytes);
+  bind<GraphGdmm, double>(m, "FactorGraphGdmm");
   bind<LabelGdmm, double, int64_t>(m, "LabelGdmm")
       .def("dual", &LabelGdmm::dual, nb::call_guard<nb::gil_scoped_release>())
       .def("joint_gains", [](LabelGdmm& g, int64_t block, int wanted, bool exhaustive) {

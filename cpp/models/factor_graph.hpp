@@ -66,7 +66,7 @@ class FactorGraph {
       if (y[v] < 0 || y[v] >= g.count[v]) return false;
     return true;
   }
-  // Whether the argmax is always the best labelling; else `ceiling` tells.
+  // Whether the argmax is always the best labelling; else there is a `ceiling`.
   bool exact() const {
     if (data_.argmax.method != Inference::automatic) return data_.argmax.method == Inference::tree;
     return std::all_of(data_.shapes.begin(), data_.shapes.end(), [](const Shape& g) { return g.forest; });

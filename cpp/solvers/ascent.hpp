@@ -26,7 +26,8 @@ struct Usage {
 // Weights are flat.
 class Ascent {
  public:
-  int64_t ahead = 0;  // blocks of a batch of searches ahead; 0: as many as are worthwhile, or none
+  int64_t ahead = 0;       // blocks of a batch of searches ahead; 0: as many as are worthwhile, or none
+  int64_t bytes_kept = 0;  // of all outputs, as the allocator counts them
 
   virtual ~Ascent() = default;
   virtual int64_t dimension() const = 0;
@@ -51,8 +52,6 @@ class Ascent {
   virtual void clear() = 0;                     // no multiplier is left
   virtual void freeze(const double* flat) = 0;  // w of multipliers that are fixed from now on
   virtual void prune(int64_t most) = 0;
-  virtual int64_t bytes_kept() const = 0;  // of all outputs, as the allocator counts them
-  virtual int64_t bytes() const = 0;       // without what the allocator adds
   virtual int64_t planes() const = 0;
 
   virtual void refresh() = 0;
@@ -83,18 +82,18 @@ class AscentOf : public Ascent {
     try {
       report = run(order, n, options, violations, slacks, threads);
     } catch (...) {  // an interrupt, between two visits: the state is whole, but for what reports count
-      kept_ = state.bytes_kept();
+      bytes_kept = state.bytes_kept();
       state.steps += static_cast<double>(n);  // visits that were not made have not moved anything
       throw;
     }
     state.steps += static_cast<double>(n);
-    kept_ += report.bytes;
+    bytes_kept += report.bytes;
     return report;
   }
 
   VisitReport subgradient(const int64_t* order, int64_t n, double active) override {
     const VisitReport report = subgradient_pass(state, order, n, active);
-    kept_ = state.bytes_kept();
+    bytes_kept = state.bytes_kept();
     return report;
   }
 
@@ -142,19 +141,23 @@ class AscentOf : public Ascent {
   }
 
   SupportArrays support() const override {
-    Listed listed;
-    state.each_support([&](int64_t i, const Kept& plane, const Label* y) { list(listed, i, plane, y); });
-    return taken(std::move(listed));
+    SupportList<Label> found;
+    state.each_support([&](int64_t i, const Kept& plane, const Label* y) {
+      found.add(i, plane.multiplier, y, state.structure.output_size(i));
+    });
+    return found;
   }
   SupportArrays support_of(const int64_t* blocks, int64_t n) const override {
-    Listed listed;
+    SupportList<Label> found;
     for (int64_t k = 0; k < n; ++k) {
-      const auto& planes = state.blocks.at(static_cast<size_t>(blocks[k])).planes;
+      const int64_t i = blocks[k];
+      const auto& planes = state.blocks.at(static_cast<size_t>(i)).planes;
       for (size_t j = 0; j < planes.size(); ++j)
         if (planes[j].multiplier > 0)
-          list(listed, blocks[k], planes[j], state.output(blocks[k], static_cast<int>(j)));
+          found.add(i, planes[j].multiplier, state.output(i, static_cast<int>(j)),
+                    state.structure.output_size(i));
     }
-    return taken(std::move(listed));
+    return found;
   }
   Usage usage() const override {
     const size_t n = state.blocks.size();
@@ -179,18 +182,16 @@ class AscentOf : public Ascent {
   void restore(const int64_t* blocks, const double* multipliers, int64_t n, LabelView outputs) override {
     for (auto& block : state.blocks)
       for (auto& plane : block.planes) plane.multiplier = 0;
-    const Label* y = outputs.as<Label>();
-    const Label* end = y + outputs.size;
-    for (int64_t p = 0; p < n; ++p) {
-      const int64_t i = blocks[p];
-      if (i < 0 || i >= static_cast<int64_t>(state.blocks.size()) || end - y < state.structure.output_size(i))
-        throw std::invalid_argument("the kept outputs do not fit the examples");
-      restore_plane(i, y, multipliers[p]);
-      y += state.structure.output_size(i);
-    }
-    if (y != end) throw std::invalid_argument("the kept outputs do not fit the examples");
+    state.each_given(blocks, n, outputs, [&](int64_t p, int64_t i, const Label* y) {
+      state.materialize_truth(i, 0);
+      const int j = state.find(i, y);
+      if (j < 0)
+        state.add(i, y, multipliers[p]);
+      else
+        state.blocks[i].planes[j].multiplier += multipliers[p];
+    });
     for (int64_t p = 0; p < n; ++p) state.drop_if_truth_only(blocks[p]);
-    kept_ = state.bytes_kept();
+    bytes_kept = state.bytes_kept();
     state.refresh();
   }
   void clear() override {
@@ -198,20 +199,13 @@ class AscentOf : public Ascent {
       state.materialize_truth(static_cast<int64_t>(i), 0);
       for (auto& plane : state.blocks[i].planes) plane.multiplier = 0;
     }
-    kept_ = state.bytes_kept();
+    bytes_kept = state.bytes_kept();
   }
   void freeze(const double* flat) override {
     state.base = packed(flat, 0);
     state.refresh();
   }
-  void prune(int64_t most) override { kept_ = state.prune(most); }
-  int64_t bytes_kept() const override { return kept_; }
-  int64_t bytes() const override {
-    int64_t n = 0;
-    for (const auto& b : state.blocks)
-      n += static_cast<int64_t>(b.planes.size() * sizeof(Kept) + b.outputs.size() * sizeof(Label));
-    return n;
-  }
+  void prune(int64_t most) override { bytes_kept = state.prune(most); }
   int64_t planes() const override { return state.planes(); }
 
   void refresh() override { state.refresh(); }
@@ -227,22 +221,7 @@ class AscentOf : public Ascent {
   double steps() const override { return state.steps; }
 
  private:
-  struct Listed {
-    std::vector<int64_t> blocks;
-    std::vector<double> multipliers;
-    std::vector<Label> outputs;
-  };
   DualAscent<S> ascent_;
-  int64_t kept_ = 0;
-
-  void list(Listed& to, int64_t i, const Kept& plane, const Label* y) const {
-    to.blocks.push_back(i);
-    to.multipliers.push_back(plane.multiplier);
-    to.outputs.insert(to.outputs.end(), y, y + state.structure.output_size(i));
-  }
-  static SupportArrays taken(Listed&& from) {
-    return {std::move(from.blocks), std::move(from.multipliers), std::move(from.outputs)};
-  }
 
   std::vector<double> packed(const double* flat, double padding) const {
     std::vector<double> to(state.structure.weights(), padding);
@@ -261,15 +240,6 @@ class AscentOf : public Ascent {
     for (size_t j = 0; j < place.size(); ++j)
       if (place[j] >= 0)
         metric.outside[j] = static_cast<size_t>(place[j]), metric.inside[metric.outside[j]] = j;
-  }
-
-  void restore_plane(int64_t i, const Label* y, double multiplier) {
-    state.materialize_truth(i, 0);
-    const int j = state.find(i, y);
-    if (j < 0)
-      state.add(i, y, multiplier);
-    else
-      state.blocks[i].planes[j].multiplier += multiplier;
   }
 
   // Threads on disjoint blocks and one w, without locks: an update of w may be lost, a multiplier never.

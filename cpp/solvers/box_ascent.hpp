@@ -126,8 +126,8 @@ class BoxAscent {
   // (IV.6); what ends at a bound is exactly there.
   double clipped(double g, double& a, double mass) {
     const double curvature = state_.structure.squared_norm(scratch_);
-    const double before = a, room = g > 0 ? mass - a : a;
-    if (curvature * room <= std::abs(g))
+    const double before = a, longest = g > 0 ? mass - a : a;
+    if (curvature * longest <= std::abs(g))
       a = g > 0 ? mass : 0;
     else
       a = std::clamp(a + g / curvature, 0.0, mass);
@@ -171,8 +171,8 @@ int64_t widen(DualState<Structure>& state, const typename Structure::Real* W, in
   if constexpr (ListsScores<Structure>) {
     state.materialize_truth(i, 0);
     const int size = state.structure.output_size(i);
-    const int64_t room = most - static_cast<int64_t>(state.blocks[i].planes.size()) + 1;
-    if (room <= 0 || !state.structure.can_list()) return 0;
+    const int64_t wanted = most - static_cast<int64_t>(state.blocks[i].planes.size()) + 1;
+    if (wanted <= 0 || !state.structure.can_list()) return 0;
     state.structure.open(i, W, s, true, 1);
     state.structure.list_scores(s, sums);
     const double top = sums.prepare();
@@ -193,7 +193,7 @@ int64_t widen(DualState<Structure>& state, const typename Structure::Real* W, in
       found.clear();
       if (sums.each(most + 1, least * top, collect)) break;
     }
-    const int64_t n = std::min<int64_t>(room, static_cast<int64_t>(found.size()) / size);
+    const int64_t n = std::min<int64_t>(wanted, static_cast<int64_t>(found.size()) / size);
     for (int64_t k = 0; k < n; ++k) state.add(i, found.data() + k * size, 0);
     return n;
   }

@@ -131,13 +131,9 @@ class CoordinateOf final : public Coordinate {
     structure_.unpack(w.data(), flat);
   }
   SupportArrays support() const override {
-    std::vector<int64_t> blocks;
-    std::vector<double> listed;
-    std::vector<int32_t> numbers;
-    each_support([&](int64_t i, Label y, double a) {
-      blocks.push_back(i), listed.push_back(a), numbers.push_back(y);
-    });
-    return {std::move(blocks), std::move(listed), std::move(numbers)};
+    SupportList<Label> found;
+    each_support([&](int64_t i, Label y, double a) { found.add(i, a, &y, 1); });
+    return found;
   }
   void restore(const int64_t* blocks, const double* c, const int32_t* numbers, int64_t n) override {
     std::fill(multipliers_.begin(), multipliers_.end(), 0.0);

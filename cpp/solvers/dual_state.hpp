@@ -1,15 +1,17 @@
 // The dual state: outputs kept for each block, their multipliers, and w by the law of these (weights.hpp).
 //
-// Multipliers of a block are >= 0 and sum to its mass C v_i. A block that keeps nothing stands for its true output
-// with all of the mass: it takes no memory until something is found.
+// Multipliers of a block are >= 0 and sum to its mass C v_i. A block that keeps nothing has all of the mass on its
+// true output: it takes no memory until something is found.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
+#include "arrays.hpp"
 #include "solvers/weights.hpp"
 
 namespace mm {
@@ -64,7 +66,7 @@ class DualState : public Weights<typename Structure::Real> {
     watch();
   }
 
-  // Some structures keep an index of W: told whenever W changes other than by their own `apply`.
+  // Some structures keep an index of W, which is read again whenever W changes other than by their own `apply`.
   void watch() {
     if constexpr (requires { structure.watch(W.data()); }) structure.watch(W.data());
   }
@@ -151,6 +153,22 @@ class DualState : public Weights<typename Structure::Real> {
       for (size_t j = 0; j < blocks[i].planes.size(); ++j)
         if (blocks[i].planes[j].multiplier > 0) f(i, blocks[i].planes[j], output(i, static_cast<int>(j)));
     }
+  }
+
+  // Calls f(p, block, output) for outputs from outside, which must fit the blocks.
+  template <class F>
+  void each_given(const int64_t* given, int64_t n, const LabelView& outputs, F&& f) const {
+    const Label *y = outputs.as<Label>(), *end = y + outputs.size;
+    const auto fits = [](bool holds) {
+      if (!holds) throw std::invalid_argument("the kept outputs do not fit the examples");
+    };
+    for (int64_t p = 0; p < n; ++p) {
+      const int64_t i = given[p];
+      fits(i >= 0 && i < static_cast<int64_t>(blocks.size()) && end - y >= structure.output_size(i));
+      f(p, i, y);
+      y += structure.output_size(i);
+    }
+    fits(y == end);
   }
 
   // The memory that a block's outputs take now, and with one more.

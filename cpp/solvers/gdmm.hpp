@@ -90,9 +90,7 @@ class ChainGdmm {
 
   // Labellings with multipliers of all blocks: a feasible point near the marginals.
   SupportArrays support() const {
-    std::vector<int64_t> blocks;
-    std::vector<double> multipliers;
-    std::vector<int32_t> outputs;
+    SupportList<int32_t> found;
     PathDecomposition decomposition;
     for (int64_t i = 0; i < data_.blocks(); ++i) {
       const int64_t first = data_.offsets[i];
@@ -101,13 +99,10 @@ class ChainGdmm {
       for (int64_t r = first + 1; r < data_.offsets[i + 1]; ++r)
         decomposition.extend(pairs_[pairs_of_[r][0]].shares, unigrams_[r]);
       decomposition.finish();
-      for (const auto& path : decomposition.paths()) {
-        blocks.push_back(i);
-        multipliers.push_back(path.mass);
-        outputs.insert(outputs.end(), path.labels.begin(), path.labels.end());
-      }
+      for (const auto& path : decomposition.paths())
+        found.add(i, path.mass, path.labels.data(), static_cast<int>(path.labels.size()));
     }
-    return {std::move(blocks), std::move(multipliers), std::move(outputs)};
+    return found;
   }
 
   // One pass over the factors of the blocks of an order (Algorithm 1, step 1).

@@ -95,7 +95,7 @@ class LabelVisit {
       if (o.audit > 0) audit(o, report);
     }
     activate_nodes(o, report);
-    GdmmReport ignored;  // the first step of a factor tells its share of the gap
+    GdmmReport ignored;  // the first step of a factor reports its share of the gap
     for (int round = 0; round < o.inner; ++round) {
       GdmmReport& own = round == 0 ? report : ignored;
       moved_ = 0;
@@ -298,7 +298,7 @@ class LabelVisit {
         if (numbers_(a, b) >= 0) g_[b] -= d;
     moved_ = std::max(moved_, std::abs(d));
   }
-  // How far u_a may go; links that stand in the way become active.
+  // How far u_a may go; links that are in the way become active.
   double limited(int a, double to) {
     double most = to;
     if (!numbers_.places()) return most;

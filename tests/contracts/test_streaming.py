@@ -96,7 +96,7 @@ def test_what_is_held_is_what_a_count_from_scratch_gives(generator):
         state.visit(problem.active, room=10**9, keep=1)
     before = state.core.bytes_kept
     state.core.prune(before)  # counts anew
-    assert state.core.bytes_kept == before >= state.core.bytes
+    assert state.core.bytes_kept == before > 0
     support, dual = state.support(), state.dual()
     state.core.prune(0)
     after = state.support()
