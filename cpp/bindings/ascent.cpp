@@ -34,7 +34,7 @@ static nb::tuple usage(const Ascent& a) {
                         to_numpy(std::move(found.moved)));
 }
 
-void bind_ascent(nb::module_& m) {
+static void bind_ascent(nb::module_& m) {
   const nb::call_guard<nb::gil_scoped_release> without_lock;
   nb::class_<Ascent>(m, "Ascent")
       .def("visit", &visit)
@@ -95,5 +95,7 @@ void bind_ascent(nb::module_& m) {
       .def_prop_ro("proximity", &Ascent::proximity)
       .def_prop_ro("steps", &Ascent::steps);
 }
+
+static const Bindings bindings(&bind_ascent, true);
 
 }  // namespace mm

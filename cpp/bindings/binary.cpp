@@ -9,15 +9,16 @@ static auto any_structure(const BinaryData& data, Rescaling rescaling) {
 }
 static std::unique_ptr<Ascent> make_ascent(const BinaryData& data, Rescaling rescaling, bool single,
                                            std::vector<double> mass, bool lean) {
-  if (rescaling == Rescaling::slack) return any_ascent(any_structure(data, rescaling), std::move(mass), lean);
+  if (rescaling == Rescaling::slack)
+    return any<AscentOf>(any_structure(data, rescaling), std::move(mass), lean);
   if (single) return make<AscentOf, Binary<float>>(data, std::move(mass), lean);
   return make<AscentOf, Binary<double>>(data, std::move(mass), lean);
 }
-static auto make_box(const BinaryData& data, Rescaling rescaling, std::vector<double> mass, bool complete) {
-  return box<Binary<double>>(data, rescaling, std::move(mass), complete);
+static auto box_structure(const BinaryData& data, Rescaling rescaling) {
+  return any_structure(data, rescaling);
 }
 
-void bind_binary(nb::module_& m) {
+static void bind_binary(nb::module_& m) {
   nb::class_<BinaryData> kind(m, "BinaryData");
   kind.def(
       "__init__",
@@ -30,5 +31,7 @@ void bind_binary(nb::module_& m) {
       nb::keep_alive<1, 2>());
   bind_powers(kind);
 }
+
+static const Bindings bindings(&bind_binary);
 
 }  // namespace mm

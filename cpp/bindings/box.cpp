@@ -6,8 +6,12 @@
 #include <optional>
 
 #include "bindings/common.hpp"
+#include "models/any_structure.hpp"
 
 namespace mm {
+
+template class BoxOf<AnyStructure<uint16_t>>;
+template class BoxOf<AnyStructure<int32_t>>;
 
 static nb::tuple visit(Box& b, Array1<int64_t> order, bool oracle, bool update, int keep, int threads) {
   const BoxReport r =
@@ -33,7 +37,7 @@ static int64_t add_violators(Box& b, std::optional<Array1<double>> w, int64_t mo
   return unlocked([&] { return b.widen(w ? w->data() : nullptr, most, threads); });
 }
 
-void bind_box(nb::module_& m) {
+static void bind_box(nb::module_& m) {
   const nb::call_guard<nb::gil_scoped_release> without_lock;
   nb::class_<Box>(m, "Box")
       .def("visit", &visit)
@@ -57,5 +61,7 @@ void bind_box(nb::module_& m) {
       .def_prop_ro("kept", &Box::kept)
       .def_prop_ro("sets", &Box::sets);
 }
+
+static const Bindings bindings(&bind_box, true);
 
 }  // namespace mm

@@ -19,17 +19,17 @@ static std::unique_ptr<Ascent> make_ascent(const ChainData& data, Rescaling resc
                                            std::vector<double> mass, bool lean) {
   if (is_large(data, rescaling)) return large_chain_ascent(data, single, std::move(mass), lean);
   if (data.labels > 256)  // does not fit a byte
-    return any_ascent(erased<Chain<double, uint16_t>>(data, rescaling), std::move(mass), lean);
+    return any<AscentOf>(erased<Chain<double, uint16_t>>(data, rescaling), std::move(mass), lean);
   if (rescaling == Rescaling::slack)
-    return any_ascent<uint8_t>(std::make_unique<Erased<SlackRescaled<Chain<double, uint8_t>>>>(data),
-                               std::move(mass), lean);
+    return any<AscentOf, uint8_t>(std::make_unique<Erased<SlackRescaled<Chain<double, uint8_t>>>>(data),
+                                  std::move(mass), lean);
   return chain_ascent(data, single, std::move(mass), lean);
 }
-static auto make_box(const ChainData& data, Rescaling rescaling, std::vector<double> mass, bool complete) {
-  return box<Chain<double, uint16_t>>(data, rescaling, std::move(mass), complete);
+static auto box_structure(const ChainData& data, Rescaling rescaling) {
+  return erased<Chain<double, uint16_t>>(data, rescaling);
 }
 
-void bind_chain(nb::module_& m) {
+static void bind_chain(nb::module_& m) {
   nb::class_<ChainData> kind(m, "ChainData");
   kind.def(
       "__init__",
@@ -53,5 +53,7 @@ void bind_chain(nb::module_& m) {
   kind.def("best_k", &best_k<Plain>).def_rw("many", &ChainData::many);
   bind_powers(kind);
 }
+
+static const Bindings bindings(&bind_chain);
 
 }  // namespace mm

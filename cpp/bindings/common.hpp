@@ -84,21 +84,19 @@ inline nb::tuple to_numpy(SupportArrays&& support) {
                         to_numpy(std::move(support.outputs)));
 }
 
-void bind_features(nb::module_& m);
-void bind_exact(nb::module_& m);
-void bind_ascent(nb::module_& m);
-void bind_box(nb::module_& m);
-void bind_coordinate(nb::module_& m);
-void bind_binary(nb::module_& m);
-void bind_multiclass(nb::module_& m);
-void bind_chain(nb::module_& m);
-void bind_gdmm(nb::module_& m);
-void bind_grammar(nb::module_& m);
-void bind_tree(nb::module_& m);
-void bind_groups(nb::module_& m);
-void bind_factor_graph(nb::module_& m);
-void bind_gdmm_graph(nb::module_& m);
-void bind_explicit(nb::module_& m);
-void bind_simplex_qp(nb::module_& m);
+// A file of bindings names its function in `static const Bindings bindings(&bind_...)`: the module calls them all,
+// kinds that others derive from first.
+struct Bindings {
+  using Bind = void (*)(nb::module_&);
+  static std::vector<Bind>& kinds() {
+    static std::vector<Bind> all;
+    return all;
+  }
+  static std::vector<Bind>& models() {
+    static std::vector<Bind> all;
+    return all;
+  }
+  explicit Bindings(Bind bind, bool kind = false) { (kind ? kinds() : models()).push_back(bind); }
+};
 
 }  // namespace mm

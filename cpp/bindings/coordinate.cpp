@@ -4,7 +4,7 @@
 
 namespace mm {
 
-void bind_coordinate(nb::module_& m) {
+static void bind_coordinate(nb::module_& m) {
   const nb::call_guard<nb::gil_scoped_release> without_lock;
   nb::class_<Coordinate>(m, "Coordinate")
       .def("epoch",
@@ -28,5 +28,7 @@ void bind_coordinate(nb::module_& m) {
       .def("dual", &Coordinate::dual, without_lock)
       .def_prop_ro("n_planes", &Coordinate::planes);
 }
+
+static const Bindings bindings(&bind_coordinate, true);
 
 }  // namespace mm

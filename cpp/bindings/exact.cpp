@@ -23,7 +23,7 @@ static nb::tuple slack_bounds(const Exact& e, Array1<double> w, int threads) {
 static nb::tuple sums(const Exact& e, Array1<double> w, int threads, int64_t most, int64_t work) {
   check_weights(w, e.dimension());
   std::vector<double> floors(e.blocks()), ceilings(floors.size());
-  unlocked([&] { e.sums(w.data(), threads, {most, work}, floors.data(), ceilings.data()); });
+  unlocked([&] { e.sums(w.data(), threads, most, work, floors.data(), ceilings.data()); });
   return nb::make_tuple(to_numpy(std::move(floors)), to_numpy(std::move(ceilings)));
 }
 
@@ -64,7 +64,7 @@ static Result<double> select(const Exact& e, Array1<int64_t> blocks, Array1<int3
   });
 }
 
-void bind_exact(nb::module_& m) {
+static void bind_exact(nb::module_& m) {
   nb::class_<Exact>(m, "Exact")
       .def_prop_ro("dimension", &Exact::dimension)
       .def_prop_ro("blocks", &Exact::blocks)
@@ -90,5 +90,7 @@ void bind_exact(nb::module_& m) {
         return nb::make_tuple(to_numpy(std::move(xi)), to_numpy(std::move(y)));
       });
 }
+
+static const Bindings bindings(&bind_exact, true);
 
 }  // namespace mm

@@ -51,7 +51,7 @@ static nb::class_<S, Kind> bind_planes(nb::module_& m, const char* name) {
   return bound;
 }
 
-void bind_explicit(nb::module_& m) {
+static void bind_explicit(nb::module_& m) {
   // Where a - b is not zero, its values there, and whether they are finite and at most 1e150; b is sparse.
   m.def("difference", [](Array1<double> a, Array1<int32_t> index, Array1<double> value) {
     std::vector<int32_t> where;
@@ -75,5 +75,7 @@ void bind_explicit(nb::module_& m) {
         b.keep(block, id);
       });
 }
+
+static const Bindings bindings(&bind_explicit);
 
 }  // namespace mm

@@ -184,7 +184,7 @@ static auto any_structure(const GraphData& data, Rescaling rescaling) {
 }
 static auto make_ascent(const GraphData& data, Rescaling rescaling, bool, std::vector<double> mass,
                         bool lean) {
-  return any_ascent(erased<FactorGraph<uint16_t>>(data, rescaling), std::move(mass), lean);
+  return any<AscentOf>(erased<FactorGraph<uint16_t>>(data, rescaling), std::move(mass), lean);
 }
 
 // The pairwise problem of an example, with the loss or without.
@@ -199,7 +199,7 @@ static nb::tuple problem(const GraphData& data, Array1<double> w, int64_t block,
   return as_arrays(structure.view(s));
 }
 
-void bind_factor_graph(nb::module_& m) {
+static void bind_factor_graph(nb::module_& m) {
   nb::class_<GraphData> kind(m, "FactorGraphData");
   kind.def(nb::init<>())
       .def("add_bank", &add_bank, nb::arg("rows").none(), nb::arg("columns"), nb::keep_alive<1, 2>())
@@ -217,5 +217,7 @@ void bind_factor_graph(nb::module_& m) {
   bind_powers(kind);
   m.def("pairwise_argmax", &pairwise_argmax);
 }
+
+static const Bindings bindings(&bind_factor_graph);
 
 }  // namespace mm

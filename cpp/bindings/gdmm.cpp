@@ -10,7 +10,7 @@ static Messages messages_of(const Array1<int32_t>& labels, const Array1<double>&
   return messages;
 }
 
-void bind_gdmm(nb::module_& m) {
+static void bind_gdmm(nb::module_& m) {
   const nb::call_guard<nb::gil_scoped_release> without_lock;
   nb::class_<ChainGdmm>(m, "ChainGdmm")
       .def(
@@ -57,5 +57,7 @@ void bind_gdmm(nb::module_& m) {
            })
       .def_prop_ro("active", &ChainGdmm::active);
 }
+
+static const Bindings bindings(&bind_gdmm);
 
 }  // namespace mm

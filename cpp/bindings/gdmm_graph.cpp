@@ -69,7 +69,7 @@ static nb::class_<Gdmm> bind(nb::module_& m, const char* name) {
   return kind;
 }
 
-void bind_gdmm_graph(nb::module_& m) {
+static void bind_gdmm_graph(nb::module_& m) {
   m.def("marginal_sum", &marginal_sum);
   m.def("are_label_sets", &are_label_sets);
   m.def("joint_move", [](double alpha, double beta, double target, double rho, double mass) {
@@ -86,5 +86,7 @@ void bind_gdmm_graph(nb::module_& m) {
         return nb::make_tuple(pairs, looks);
       });
 }
+
+static const Bindings bindings(&bind_gdmm_graph);
 
 }  // namespace mm

@@ -102,16 +102,18 @@ static void bind_data(nb::class_<GrammarData>& kind) {
 static auto any_structure(const GrammarData& data, Rescaling rescaling) {
   return erased<Grammar>(data, rescaling);
 }
-static auto make_box(const GrammarData& data, Rescaling rescaling, std::vector<double> mass, bool complete) {
-  return box<Grammar>(data, rescaling, std::move(mass), complete);
+static auto box_structure(const GrammarData& data, Rescaling rescaling) {
+  return any_structure(data, rescaling);
 }
 
-void bind_grammar(nb::module_& m) {
+static void bind_grammar(nb::module_& m) {
   bind_rules(m);
   nb::class_<GrammarData> kind(m, "GrammarData");
   bind_data(kind);
   kind.def("best_k", &best_k<Grammar>);
   bind_powers(kind);
 }
+
+static const Bindings bindings(&bind_grammar);
 
 }  // namespace mm

@@ -29,7 +29,7 @@ static std::unique_ptr<AnyStructure<int32_t>> any_structure(const GroupsData& da
 }
 static std::unique_ptr<Ascent> make_ascent(const GroupsData& data, Rescaling rescaling, bool single,
                                            std::vector<double> mass, bool lean) {
-  if (!single) return any_ascent(any_structure(data, rescaling), std::move(mass), lean);
+  if (!single) return any<AscentOf>(any_structure(data, rescaling), std::move(mass), lean);
   check(rescaling == Rescaling::margin, "groups of constraints have no slack rescaling");
   return make<AscentOf, Groups<float>>(data, std::move(mass), lean);
 }
@@ -39,7 +39,7 @@ static std::unique_ptr<Coordinate> make_coordinate(const GroupsData& data, bool 
   return make<CoordinateOf, Groups<double>>(data, std::move(mass));
 }
 
-void bind_groups(nb::module_& m) {
+static void bind_groups(nb::module_& m) {
   nb::class_<GroupsData> kind(m, "GroupsData");
   kind.def(
       "__init__",
@@ -49,5 +49,7 @@ void bind_groups(nb::module_& m) {
       nb::keep_alive<1, 2>());
   bind_powers(kind);
 }
+
+static const Bindings bindings(&bind_groups);
 
 }  // namespace mm

@@ -9,13 +9,13 @@ static auto any_structure(const MulticlassData& data, Rescaling rescaling) {
 }
 static std::unique_ptr<Ascent> make_ascent(const MulticlassData& data, Rescaling rescaling, bool single,
                                            std::vector<double> mass, bool lean) {
-  if (rescaling == Rescaling::slack) return any_ascent(any_structure(data, rescaling), std::move(mass), lean);
+  if (rescaling == Rescaling::slack)
+    return any<AscentOf>(any_structure(data, rescaling), std::move(mass), lean);
   if (single) return make<AscentOf, Multiclass<float>>(data, std::move(mass), lean);
   return make<AscentOf, Multiclass<double>>(data, std::move(mass), lean);
 }
-static auto make_box(const MulticlassData& data, Rescaling rescaling, std::vector<double> mass,
-                     bool complete) {
-  return box<Multiclass<double>>(data, rescaling, std::move(mass), complete);
+static auto box_structure(const MulticlassData& data, Rescaling rescaling) {
+  return any_structure(data, rescaling);
 }
 static std::unique_ptr<Coordinate> make_coordinate(const MulticlassData& data, bool single,
                                                    std::vector<double> mass) {
@@ -39,7 +39,7 @@ static Result<double> scores(const MulticlassData& data, Array1<double> w) {
   });
 }
 
-void bind_multiclass(nb::module_& m) {
+static void bind_multiclass(nb::module_& m) {
   nb::class_<MulticlassData> kind(m, "MulticlassData");
   kind.def(
       "__init__",
@@ -52,5 +52,7 @@ void bind_multiclass(nb::module_& m) {
   kind.def("scores", &scores);
   bind_powers(kind);
 }
+
+static const Bindings bindings(&bind_multiclass);
 
 }  // namespace mm

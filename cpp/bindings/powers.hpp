@@ -4,7 +4,7 @@
 //   any_structure(data, rescaling)                     its structure for a formulation, behind virtual calls
 // and where it has them
 //   make_ascent(data, rescaling, single, mass, lean)   a dual state (hinge "max") that is compiled for its structure
-//   make_box(data, rescaling, mass, complete)          the box of multipliers (hinge "sum")
+//   box_structure(data, rescaling)                     the structure for the box of multipliers (hinge "sum")
 //   make_coordinate(data, single, mass)                dual coordinate ascent over explicit constraints
 #pragma once
 
@@ -21,7 +21,9 @@
 
 namespace mm {
 
-// Compiled in ascent.cpp.
+// Compiled in box.cpp and ascent.cpp.
+extern template class BoxOf<AnyStructure<uint16_t>>;
+extern template class BoxOf<AnyStructure<int32_t>>;
 extern template class AscentOf<AnyStructure<uint8_t>>;
 extern template class AscentOf<AnyStructure<uint16_t>>;
 extern template class AscentOf<AnyStructure<int32_t>>;
@@ -41,22 +43,15 @@ std::unique_ptr<AnyStructure<typename Plain::Label>> erased(const typename Plain
   return std::make_unique<Erased<SlackRescaled<Plain>>>(data);
 }
 
-// AscentOf, BoxOf or CoordinateOf a structure: make<AscentOf, Binary<float>>(data, mass, lean).
+// AscentOf or CoordinateOf a structure: make<AscentOf, Binary<float>>(data, mass, lean).
 template <template <Structure> class Of, class S, class... Options>
 std::unique_ptr<Of<S>> make(const typename S::Data& data, std::vector<double>&& mass, Options... options) {
   return std::make_unique<Of<S>>(std::make_unique<S>(data), std::move(mass), options...);
 }
-// A dual state behind virtual calls.
-template <class Label>
-std::unique_ptr<Ascent> any_ascent(std::unique_ptr<AnyStructure<Label>> structure, std::vector<double>&& mass,
-                                   bool lean) {
-  return std::make_unique<AscentOf<AnyStructure<Label>>>(std::move(structure), std::move(mass), lean);
-}
-template <class Plain>
-std::unique_ptr<Box> box(const typename Plain::Data& data, Rescaling rescaling, std::vector<double>&& mass,
-                         bool complete) {
-  if (rescaling == Rescaling::margin) return make<BoxOf, Plain>(data, std::move(mass), complete);
-  return make<BoxOf, SlackRescaled<Plain>>(data, std::move(mass), complete);
+// AscentOf or BoxOf a structure behind virtual calls: any<AscentOf>(any_structure(data, rescaling), mass, lean).
+template <template <Structure> class Of, class Label>
+auto any(std::unique_ptr<AnyStructure<Label>> structure, std::vector<double>&& mass, bool option) {
+  return std::make_unique<Of<AnyStructure<Label>>>(std::move(structure), std::move(mass), option);
 }
 
 template <class Data>
@@ -85,14 +80,14 @@ void bind_powers(nb::class_<Data>& kind) {
         if constexpr (requires { make_ascent(d, rescaling_of(r), single, masses(d, mass), lean); })
           return make_ascent(d, rescaling_of(r), single, masses(d, mass), lean);
         else
-          return any_ascent(any_structure(d, rescaling_of(r)), masses(d, mass), lean);
+          return any<AscentOf>(any_structure(d, rescaling_of(r)), masses(d, mass), lean);
       },
       with_data);
-  if constexpr (requires(const Data& d) { make_box(d, Rescaling::margin, std::vector<double>(), true); })
+  if constexpr (requires(const Data& d) { box_structure(d, Rescaling::margin); })
     kind.def(
         "box",
-        [](const Data& d, Name r, Array1<double> mass, bool complete) {
-          return make_box(d, rescaling_of(r), masses(d, mass), complete);
+        [](const Data& d, Name r, Array1<double> mass, bool complete) -> std::unique_ptr<Box> {
+          return any<BoxOf>(box_structure(d, rescaling_of(r)), masses(d, mass), complete);
         },
         with_data);
   if constexpr (requires(const Data& d) { make_coordinate(d, true, std::vector<double>()); })

@@ -45,7 +45,7 @@ static auto any_structure(const TreeOwner& data, Rescaling rescaling) {
   return erased<Tree>(data, rescaling);
 }
 
-void bind_tree(nb::module_& m) {
+static void bind_tree(nb::module_& m) {
   nb::class_<TreeOwner> kind(m, "TreeData");
   kind.def("__init__", [](TreeOwner* self, std::vector<Map> maps, int parts, Array2<int32_t> edges,
                           Array2<double> springs, Array1<int32_t> truth) {
@@ -65,5 +65,7 @@ void bind_tree(nb::module_& m) {
   });
   bind_powers(kind);
 }
+
+static const Bindings bindings(&bind_tree);
 
 }  // namespace mm

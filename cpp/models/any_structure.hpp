@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "models/chain_sums.hpp"
 #include "models/concept.hpp"
 #include "models/slack.hpp"
-#include "models/sums.hpp"
 
 namespace mm {
 
@@ -53,8 +53,12 @@ class AnyStructure {
   virtual bool exact() const = 0;                      // `best` never misses the best output;
   virtual void prove(Scratch& s) const = 0;            // else it shall do what it can for a low
   virtual double ceiling(const Scratch& s) const = 0;  // ceiling: no output scores more, or infinity
-  virtual SumBounds sum_of_violations(Scratch& s, int64_t block, const double* W,
-                                      const SumLimits& limits) const = 0;
+
+  virtual int labels() const = 0;                                   // where an output is one label; else 0
+  virtual bool can_list() const = 0;                                // violators can be listed:
+  virtual void list_scores(Scratch& s, ChainSums& sums) const = 0;  // all that scores the open block
+  // The open scores after W += c * move; false where the block must be opened again.
+  virtual bool shifted(Scratch& s, double c) const = 0;
   // Where an argmax needs an index of the weights: the structure with that of W; else null.
   virtual std::unique_ptr<AnyStructure> indexed(const double* W) const = 0;
 };
@@ -117,9 +121,20 @@ class Erased final : public AnyStructure<typename S::Label> {
     if constexpr (requires { in(s).ceiling; }) return in(s).ceiling;
     return std::numeric_limits<double>::infinity();
   }
-  SumBounds sum_of_violations(Scratch& s, int64_t block, const double* W,
-                              const SumLimits& limits) const override {
-    return mm::sum_of_violations(structure_, in(s), block, W, limits);
+  int labels() const override {
+    if constexpr (requires { structure_.labels(); }) return structure_.labels();
+    return 0;
+  }
+  bool can_list() const override {
+    if constexpr (requires { structure_.can_list(); }) return structure_.can_list();
+    return false;
+  }
+  void list_scores([[maybe_unused]] Scratch& s, [[maybe_unused]] ChainSums& sums) const override {
+    if constexpr (requires { structure_.list_scores(in(s), sums); }) structure_.list_scores(in(s), sums);
+  }
+  bool shifted([[maybe_unused]] Scratch& s, [[maybe_unused]] double c) const override {
+    if constexpr (requires { structure_.shift(in(s), c); }) return structure_.shift(in(s), c), true;
+    return false;
   }
   std::unique_ptr<Any> indexed(const double* W) const override {
     if constexpr (requires { structure_.indexed(W); }) return std::make_unique<Erased>(structure_.indexed(W));

@@ -10,7 +10,7 @@
 //   watch(W), changed(W, j), indexed(W)   keep an index of the weights (LargeChain); one_thread: updates one by one
 //   exact(), s.ceiling, s.prove           the argmax is a search: what it proved, and whether it should
 //   best_slack, slack_argmax()            the argmax of slack rescaling
-//   one_label                             an output is one label: all can be tried
+//   labels()                              an output is one of these: all can be tried
 //   list_scores, list_losses, can_list()  violators can be listed (chains)
 //   shift(s, c)                           the open scores after W += c * move, for less than opening again
 //   coefficients()                        under a kernel: how many of the weights are coefficients

@@ -1,6 +1,7 @@
 #include "models/exact.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "runtime/threads.hpp"
 
@@ -54,14 +55,32 @@ void Exact::slacks(const double* flat, int threads, double* xi, Label* outputs, 
   });
 }
 
-void Exact::sums(const double* flat, int threads, const SumLimits& limits, double* floors,
+void Exact::sums(const double* flat, int threads, int64_t most, int64_t work, double* floors,
                  double* ceilings) const {
   const auto W = packed(flat);
   parallel(blocks(), threads, [&](int64_t from, int64_t to, int) {
     auto s = structure_->scratch();
+    ChainSums sums;
+    std::vector<Label> y;
     for (int64_t i = from; i < to; ++i) {
       poll();
-      const SumBounds found = structure_->sum_of_violations(s, i, W.data(), limits);
+      structure_->open(i, W.data(), s, true, 1);
+      SumBounds found;
+      if (structure_->can_list()) {
+        structure_->list_scores(s, sums);
+        found = sums.sum(most, work);
+      } else {
+        read_truth(*structure_, i, y);
+        const double own = structure_->score(s, y.data());
+        if (structure_->labels() > 0) {
+          for (Label k = 0; k < structure_->labels(); ++k)
+            if (k != y[0]) found.floor += std::max(0.0, structure_->score(s, &k) - own);
+          found.ceiling = found.floor;
+        } else {
+          found.floor = std::max(0.0, structure_->best(s, W.data(), y.data()) - own);
+          found.ceiling = std::numeric_limits<double>::infinity();
+        }
+      }
       floors[i] = found.floor, ceilings[i] = found.ceiling;
     }
   });

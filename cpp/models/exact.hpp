@@ -27,7 +27,11 @@ class Exact {
   // argmax is a search the ceilings that it proved, unless `ceilings` is null.
   void slacks(const double* flat, int threads, double* xi, Label* outputs, double* ceilings) const;
   // sum_y max(0, s_i(y)) of every block, from below and from above.
-  void sums(const double* flat, int threads, const SumLimits& limits, double* floors, double* ceilings) const;
+  //   one label per example:  every label is tried
+  //   chains:                 all violators are listed, at most `most`, or bracketed in `work` steps (chain_sums.hpp)
+  //   other structures:       no output violates more than the best one, and nothing bounds their sum
+  void sums(const double* flat, int threads, int64_t most, int64_t work, double* floors,
+            double* ceilings) const;
   void predict(const double* flat, int threads, Label* outputs) const;
   // sum_p c_p psi(y_p) into `flat`, and sum_p c_p Delta(y_p) as the result. Each thread has a sum of its own: for
   // few threads, and weights that are fewer than the labels.

@@ -119,8 +119,8 @@ class Explicit {
   void apply(const Scratch& s, Target W, double c) const {
     s.move.apply(W, c);
   }
-  void shift(Scratch&, double) const {  // scores are read off W itself
-  }
+  bool shifted(Scratch&, double) const { return true; }  // scores are read off W itself
+  int labels() const { return 0; }
 
  private:
   int64_t blocks_, dimension_;

@@ -31,7 +31,6 @@ class Multiclass {
   using Label = int32_t;
   using Data = MulticlassData;
   static constexpr bool given_planes = false;
-  static constexpr bool one_label = true;
 
   struct Term {
     int label;

@@ -15,7 +15,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "models/sums.hpp"
+#include "models/chain_sums.hpp"
 #include "runtime/threads.hpp"
 #include "solvers/dual_state.hpp"
 
@@ -54,11 +54,9 @@ class BoxAscent {
 
   // All labels into V_i, where an output is one label.
   static void fill(State& state, int64_t i) {
-    if constexpr (OneLabel<Structure>) {
-      state.materialize_truth(i, 0);
-      for (Label k = 0; k < state.structure.labels(); ++k)
-        if (state.find(i, &k) < 0) state.add(i, &k, 0);
-    }
+    state.materialize_truth(i, 0);
+    for (Label k = 0; k < state.structure.labels(); ++k)
+      if (state.find(i, &k) < 0) state.add(i, &k, 0);
   }
 
   // Local scores at w; in an oracle visit the worst output joins V_i if it violates.
@@ -82,10 +80,7 @@ class BoxAscent {
   // W += c * (the move that was built), and the local scores of the open block with it.
   void move(int64_t i, double c) {
     state_.structure.apply(scratch_, state_.W.data(), c);
-    if constexpr (requires { state_.structure.shift(scratch_, c); })
-      state_.structure.shift(scratch_, c);
-    else
-      state_.structure.open(i, state_.W.data(), scratch_, true, 1);
+    if (!state_.structure.shifted(scratch_, c)) state_.structure.open(i, state_.W.data(), scratch_, true, 1);
   }
 
  private:
@@ -102,7 +97,8 @@ class BoxAscent {
     report.oracle_calls += options.oracle;
     const double mass = state_.mass[i];
     double own = own_score(i);
-    if constexpr (OneLabel<Structure>) steps_.assign(size(i), 0);
+    const bool one_label = state_.structure.labels() > 0;
+    if (one_label) steps_.assign(size(i), 0);
     for (int j = 1; j < size(i); ++j) {
       double& a = block.planes[j].multiplier;
       const double g = score(i, j) - own;
@@ -111,15 +107,15 @@ class BoxAscent {
       state_.structure.build_pair(scratch_, i, state_.output(i, j), state_.output(i, 0));
       const double step = clipped(g, a, mass);
       report.change += step * step;
-      if constexpr (OneLabel<Structure>) {  // w moves once, when the block is done
-        state_.structure.shift(scratch_, -step);
+      if (one_label) {  // w moves once, when the block is done
+        state_.structure.shifted(scratch_, -step);
         steps_[j] = -step, steps_[0] += step;
       } else {
         move(i, -step);
       }
       own = own_score(i);
     }
-    if constexpr (OneLabel<Structure>) apply_steps(i);
+    if (one_label) apply_steps(i);
     if (options.oracle && options.keep > 0 && !complete_) forget(i, options.keep);
   }
 
@@ -168,7 +164,7 @@ template <class Structure>
 int64_t widen(DualState<Structure>& state, const typename Structure::Real* W, int64_t i, int64_t most,
               typename Structure::Scratch& s, ChainSums& sums) {
   using Label = typename Structure::Label;
-  if constexpr (ListsScores<Structure>) {
+  if constexpr (requires { state.structure.list_scores(s, sums); }) {
     state.materialize_truth(i, 0);
     const int size = state.structure.output_size(i);
     const int64_t wanted = most - static_cast<int64_t>(state.blocks[i].planes.size()) + 1;

@@ -91,7 +91,9 @@ def test_what_is_held_is_what_a_count_from_scratch_gives(generator):
     model.initialize(X, Y)
     problem = Problem(model.bind(X, Y), C=1.0)
     state = open_state(problem, 1e-3, generator, lean=True)
-    assert state.core.bytes_kept == 0 and state.n_planes == 200  # nothing is stored for what was not seen
+    assert (
+        state.core.bytes_kept == 0 and state.n_planes == 200
+    )  # nothing is stored for what was not seen
     for _ in range(4):
         state.visit(problem.active, room=10**9, keep=1)
     before = state.core.bytes_kept
