@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -30,6 +31,21 @@ struct SupportArrays {
   std::vector<int64_t> blocks;
   std::vector<double> multipliers;
   Labels outputs;
+};
+
+// The same while it grows.
+template <class Label>
+struct SupportList {
+  std::vector<int64_t> blocks;
+  std::vector<double> multipliers;
+  std::vector<Label> outputs;
+
+  void add(int64_t block, double multiplier, const Label* y, int size) {
+    blocks.push_back(block);
+    multipliers.push_back(multiplier);
+    outputs.insert(outputs.end(), y, y + size);
+  }
+  operator SupportArrays() && { return {std::move(blocks), std::move(multipliers), std::move(outputs)}; }
 };
 
 }  // namespace mm

@@ -1,6 +1,6 @@
 // A move of w as a sparse vector: what structures add to weights, gathered entry by entry instead.
 //
-// `Gather` stands where a structure expects a pointer to weights: `W[j] += v` lands in a Sparse.
+// `Gather` is given where a structure expects a pointer to weights: `W[j] += v` lands in a Sparse.
 #pragma once
 
 #include <cstddef>
@@ -27,6 +27,16 @@ struct Sparse {
   void add(size_t j, double value) {
     if (!seen[j]) seen[j] = 1, touched.push_back(j);
     dense[j] += value;
+  }
+  double squared_norm() const {
+    double sum = 0;
+    for (size_t j : touched) sum += dense[j] * dense[j];
+    return sum;
+  }
+  // W += c * this
+  template <class Target>
+  void apply(Target W, double c) const {
+    for (size_t j : touched) W[static_cast<int64_t>(j)] += c * dense[j];
   }
 };
 

@@ -1,4 +1,4 @@
-// An order of all numbers. std::sort and its kin may read outside of what they sort where an order is none, and NaN
+// An order of all numbers. std::sort and its kin may read outside of what they sort where an order is not one, and NaN
 // (what overflow leaves behind) is neither above nor below anything.
 #pragma once
 

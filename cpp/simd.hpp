@@ -68,6 +68,27 @@ inline Real sum_of_lanes(vec<Real> v) {
   return sum;
 }
 
+// Calls f<N>(column) for all columns of a table with whole rows of vectors, N of them at a time, at most four.
+template <class Real, class F>
+inline void by_vectors(int stride, F&& f) {
+  constexpr int lanes = Vector<Real>::lanes;
+  for (int column = 0; column < stride; column += 4 * lanes) {
+    switch ((stride - column) / lanes) {
+      case 1:
+        f.template operator()<1>(column);
+        break;
+      case 2:
+        f.template operator()<2>(column);
+        break;
+      case 3:
+        f.template operator()<3>(column);
+        break;
+      default:
+        f.template operator()<4>(column);
+    }
+  }
+}
+
 // A comparison and a blend are not folded into one `max` under IEEE rules, hence the intrinsics.
 #if defined(__AVX2__)
 inline vec<float> maximum(vec<float> a, vec<float> b) {
@@ -86,34 +107,26 @@ inline vec<float> maximum(vec<float> a, vec<float> b) { return a > b ? a : b; }
 inline vec<double> maximum(vec<double> a, vec<double> b) { return a > b ? a : b; }
 #endif
 
-// Which lanes of a are above those of b, or at least as large: a bit for each.
+// Which lanes of a comparison hold: a bit for each.
 #if defined(__AVX2__)
-inline int lanes_above(vec<float> a, vec<float> b) {
-  return _mm256_movemask_ps(_mm256_cmp_ps((__m256)a, (__m256)b, _CMP_GT_OQ));
-}
-inline int lanes_above(vec<double> a, vec<double> b) {
-  return _mm256_movemask_pd(_mm256_cmp_pd((__m256d)a, (__m256d)b, _CMP_GT_OQ));
-}
-inline int lanes_at_least(vec<float> a, vec<float> b) {
-  return _mm256_movemask_ps(_mm256_cmp_ps((__m256)a, (__m256)b, _CMP_GE_OQ));
-}
-inline int lanes_at_least(vec<double> a, vec<double> b) {
-  return _mm256_movemask_pd(_mm256_cmp_pd((__m256d)a, (__m256d)b, _CMP_GE_OQ));
-}
+inline int bits_of(vec<int32_t> holds) { return _mm256_movemask_ps((__m256)holds); }
+inline int bits_of(vec<int64_t> holds) { return _mm256_movemask_pd((__m256d)holds); }
 #else
-template <class V>
-inline int lanes_above(V a, V b) {
+template <class Lanes>
+inline int bits_of(Lanes holds) {
   int bits = 0;
-  for (int n = 0; n < static_cast<int>(sizeof(V) / sizeof(a[0])); ++n) bits |= (a[n] > b[n]) << n;
-  return bits;
-}
-template <class V>
-inline int lanes_at_least(V a, V b) {
-  int bits = 0;
-  for (int n = 0; n < static_cast<int>(sizeof(V) / sizeof(a[0])); ++n) bits |= (a[n] >= b[n]) << n;
+  for (int n = 0; n < static_cast<int>(sizeof(Lanes) / sizeof(holds[0])); ++n) bits |= (holds[n] != 0) << n;
   return bits;
 }
 #endif
+template <class V>
+inline int lanes_above(V a, V b) {
+  return bits_of(a > b);
+}
+template <class V>
+inline int lanes_at_least(V a, V b) {
+  return bits_of(a >= b);
+}
 
 // Memory aligned to cache lines, zeroed by std::vector.
 template <class T>

@@ -2,20 +2,21 @@
 #include "solvers/ascent.hpp"
 
 #include "bindings/common.hpp"
+#include "models/any_structure.hpp"
 
 namespace mm {
 
+template class AscentOf<AnyStructure<uint8_t>>;
+template class AscentOf<AnyStructure<uint16_t>>;
+template class AscentOf<AnyStructure<int32_t>>;
+
 static nb::tuple visit(Ascent& a, Array1<int64_t> order, int rule, bool oracle, bool update, bool slacks,
-                       bool line_search, double tolerance, int keep, int threads, int64_t room) {
+                       bool line_search, double tolerance, int keep, int threads, int64_t byte_budget) {
   const VisitOptions options{
-      static_cast<Rule>(rule), oracle, update, slacks, line_search, tolerance, keep, room};
-  const int64_t n = static_cast<int64_t>(order.size());
-  std::vector<double> violations(n), xi(slacks ? n : 0);
-  VisitReport r;
-  {
-    nb::gil_scoped_release release;
-    r = a.visit(order.data(), n, options, threads, violations.data(), xi.data());
-  }
+      static_cast<Rule>(rule), oracle, update, slacks, line_search, tolerance, keep, byte_budget};
+  std::vector<double> violations(order.size()), xi(slacks ? order.size() : 0);
+  const VisitReport r = unlocked(
+      [&] { return a.visit(order.data(), size(order), options, threads, violations.data(), xi.data()); });
   return nb::make_tuple(to_numpy(std::move(violations)), to_numpy(std::move(xi)), r.oracle_calls, r.updates,
                         r.violation, r.gain, r.refused);
 }
@@ -33,23 +34,19 @@ static nb::tuple usage(const Ascent& a) {
                         to_numpy(std::move(found.moved)));
 }
 
-void bind_ascent(nb::module_& m) {
-  const nb::call_guard<nb::gil_scoped_release> unlocked;
+static void bind_ascent(nb::module_& m) {
+  const nb::call_guard<nb::gil_scoped_release> without_lock;
   nb::class_<Ascent>(m, "Ascent")
       .def("visit", &visit)
       .def_rw("ahead", &Ascent::ahead)
       .def("subgradient",
            [](Ascent& a, Array1<int64_t> order, double active) {
-             VisitReport r;
-             {
-               nb::gil_scoped_release release;
-               r = a.subgradient(order.data(), static_cast<int64_t>(order.size()), active);
-             }
+             const VisitReport r = unlocked([&] { return a.subgradient(order.data(), size(order), active); });
              return nb::make_tuple(r.oracle_calls, r.violation);
            })
       .def("probe",
            [](Ascent& a, Array1<int64_t> blocks) {
-             const auto [square, loss] = a.probe(blocks.data(), static_cast<int64_t>(blocks.size()));
+             const auto [square, loss] = a.probe(blocks.data(), size(blocks));
              return nb::make_tuple(square, loss);
            })
       .def("weights",
@@ -72,13 +69,13 @@ void bind_ascent(nb::module_& m) {
       .def("support", [](const Ascent& a) { return to_numpy(a.support()); })
       .def("support_of",
            [](const Ascent& a, Array1<int64_t> blocks) {
-             return to_numpy(a.support_of(blocks.data(), static_cast<int64_t>(blocks.size())));
+             return to_numpy(a.support_of(blocks.data(), size(blocks)));
            })
       .def("usage", &usage)
       .def("restore",
            [](Ascent& a, Array1<int64_t> blocks, Array1<double> multipliers, LabelArray outputs) {
-             if (multipliers.size() != blocks.size()) throw nb::value_error("a multiplier for each output");
-             a.restore(blocks.data(), multipliers.data(), static_cast<int64_t>(blocks.size()), view(outputs));
+             check(multipliers.size() == blocks.size(), "a multiplier for each output");
+             a.restore(blocks.data(), multipliers.data(), size(blocks), view(outputs));
            })
       .def("clear", &Ascent::clear)
       .def("freeze",
@@ -86,18 +83,19 @@ void bind_ascent(nb::module_& m) {
              check_weights(w, a.dimension());
              a.freeze(w.data());
            })
-      .def("prune", &Ascent::prune, unlocked)
-      .def("refresh", &Ascent::refresh, unlocked)
-      .def("dual", &Ascent::dual, unlocked)
-      .def("offset", &Ascent::offset, unlocked)
-      .def("recenter", &Ascent::recenter, unlocked)
+      .def("prune", &Ascent::prune, without_lock)
+      .def("refresh", &Ascent::refresh, without_lock)
+      .def("dual", &Ascent::dual, without_lock)
+      .def("offset", &Ascent::offset, without_lock)
+      .def("recenter", &Ascent::recenter, without_lock)
       .def("lag", &Ascent::lag)
       .def("squared_distance", &Ascent::squared_distance)
-      .def_prop_ro("held", &Ascent::held)
-      .def_prop_ro("bytes", &Ascent::bytes)
+      .def_ro("bytes_kept", &Ascent::bytes_kept)
       .def_prop_ro("n_planes", &Ascent::planes)
       .def_prop_ro("proximity", &Ascent::proximity)
       .def_prop_ro("steps", &Ascent::steps);
 }
+
+static const Bindings bindings(&bind_ascent, true);
 
 }  // namespace mm

@@ -1,4 +1,4 @@
-// The dual states of chains, each kind in a file of its own: they take the compiler longest.
+// The dual states of chains, in files of their own: they take the compiler longest.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,6 @@
 namespace mm {
 
 std::unique_ptr<Ascent> chain_ascent(const ChainData& data, bool single, std::vector<double> mass, bool lean);
-std::unique_ptr<Ascent> slack_chain_ascent(const ChainData& data, std::vector<double> mass, bool lean);
 std::unique_ptr<Ascent> large_chain_ascent(const ChainData& data, bool single, std::vector<double> mass,
                                            bool lean);
 

@@ -33,22 +33,38 @@ std::vector<T> to_vector(const Array1<T>& a) {
   return std::vector<T>(a.data(), a.data() + a.size());
 }
 
+template <class T>
+int64_t size(const Array1<T>& a) {
+  return static_cast<int64_t>(a.size());
+}
+
+inline void check(bool holds, const char* what) {
+  if (!holds) throw nb::value_error(what);
+}
+template <class Data>
+void check_block(const Data& data, int64_t block) {
+  if (block < 0 || block >= data.blocks()) throw nb::index_error("no such example");
+}
+
+// What f returns, called without the lock of the interpreter.
+template <class F>
+auto unlocked(F&& f) {
+  nb::gil_scoped_release release;
+  return f();
+}
+
 // An array of n numbers that `fill` writes, without the lock of the interpreter.
 template <class Fill>
 Result<double> filled(int64_t n, Fill&& fill) {
   std::vector<double> values(static_cast<size_t>(n));
-  {
-    nb::gil_scoped_release release;
-    fill(values.data());
-  }
+  unlocked([&] { fill(values.data()); });
   return to_numpy(std::move(values));
 }
 
 inline void check_weights(const Array1<double>& w, int64_t size) {
-  if (static_cast<int64_t>(w.size()) == size) return;
   const std::string text =
       "w has " + std::to_string(w.size()) + " weights, the model needs " + std::to_string(size);
-  throw nb::value_error(text.c_str());
+  check(static_cast<int64_t>(w.size()) == size, text.c_str());
 }
 
 // Kept outputs: uint8, uint16 or int32.
@@ -68,23 +84,19 @@ inline nb::tuple to_numpy(SupportArrays&& support) {
                         to_numpy(std::move(support.outputs)));
 }
 
-void bind_features(nb::module_& m);
-void bind_exact(nb::module_& m);
-void bind_cache(nb::module_& m);
-void bind_ascent(nb::module_& m);
-void bind_box(nb::module_& m);
-void bind_coordinate(nb::module_& m);
-void bind_binary(nb::module_& m);
-void bind_multiclass(nb::module_& m);
-void bind_chain(nb::module_& m);
-void bind_gdmm(nb::module_& m);
-void bind_grammar(nb::module_& m);
-void bind_tree(nb::module_& m);
-void bind_groups(nb::module_& m);
-void bind_factor_graph(nb::module_& m);
-void bind_gdmm_graph(nb::module_& m);
-void bind_gdmm_labels(nb::module_& m);
-void bind_explicit(nb::module_& m);
-void bind_simplex_qp(nb::module_& m);
+// A file of bindings names its function in `static const Bindings bindings(&bind_...)`: the module calls them all,
+// kinds that others derive from first.
+struct Bindings {
+  using Bind = void (*)(nb::module_&);
+  static std::vector<Bind>& kinds() {
+    static std::vector<Bind> all;
+    return all;
+  }
+  static std::vector<Bind>& models() {
+    static std::vector<Bind> all;
+    return all;
+  }
+  explicit Bindings(Bind bind, bool kind = false) { (kind ? kinds() : models()).push_back(bind); }
+};
 
 }  // namespace mm

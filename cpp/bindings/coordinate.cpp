@@ -4,16 +4,12 @@
 
 namespace mm {
 
-void bind_coordinate(nb::module_& m) {
-  const nb::call_guard<nb::gil_scoped_release> unlocked;
+static void bind_coordinate(nb::module_& m) {
+  const nb::call_guard<nb::gil_scoped_release> without_lock;
   nb::class_<Coordinate>(m, "Coordinate")
       .def("epoch",
            [](Coordinate& c, uint64_t seed, bool shrinking, double tolerance) {
-             EpochReport r;
-             {
-               nb::gil_scoped_release release;
-               r = c.epoch(seed, shrinking, tolerance);
-             }
+             const EpochReport r = unlocked([&] { return c.epoch(seed, shrinking, tolerance); });
              return nb::make_tuple(r.visits, r.updates, r.active, r.violation);
            })
       .def("weights",
@@ -23,15 +19,16 @@ void bind_coordinate(nb::module_& m) {
       .def("support", [](const Coordinate& c) { return to_numpy(c.support()); })
       .def("restore",
            [](Coordinate& c, Array1<int64_t> blocks, Array1<double> multipliers, Array1<int32_t> outputs) {
-             if (multipliers.size() != blocks.size() || outputs.size() != blocks.size())
-               throw nb::value_error("as many multipliers and outputs as blocks are needed");
-             c.restore(blocks.data(), multipliers.data(), outputs.data(),
-                       static_cast<int64_t>(blocks.size()));
+             check(multipliers.size() == blocks.size() && outputs.size() == blocks.size(),
+                   "as many multipliers and outputs as blocks are needed");
+             c.restore(blocks.data(), multipliers.data(), outputs.data(), size(blocks));
            })
       .def("reopen", &Coordinate::reopen)
-      .def("refresh", &Coordinate::refresh, unlocked)
-      .def("dual", &Coordinate::dual, unlocked)
+      .def("refresh", &Coordinate::refresh, without_lock)
+      .def("dual", &Coordinate::dual, without_lock)
       .def_prop_ro("n_planes", &Coordinate::planes);
 }
+
+static const Bindings bindings(&bind_coordinate, true);
 
 }  // namespace mm

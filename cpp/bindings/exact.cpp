@@ -1,10 +1,7 @@
 // The exact answers of a compiled model and its cache of outputs, as Python sees them: bound once.
 #include "models/exact.hpp"
 
-#include <limits>
-
 #include "bindings/common.hpp"
-#include "solvers/output_cache.hpp"
 
 namespace mm {
 
@@ -12,61 +9,46 @@ static nb::tuple slacks(const Exact& e, Array1<double> w, int threads, bool outp
   check_weights(w, e.dimension());
   std::vector<double> xi(e.blocks());
   std::vector<int32_t> y(outputs ? e.labels() : 0);
-  {
-    nb::gil_scoped_release release;
-    e.slacks(w.data(), threads, xi.data(), outputs ? y.data() : nullptr, nullptr);
-  }
+  unlocked([&] { e.slacks(w.data(), threads, xi.data(), outputs ? y.data() : nullptr, nullptr); });
   return nb::make_tuple(to_numpy(std::move(xi)), to_numpy(std::move(y)));
 }
 
 static nb::tuple slack_bounds(const Exact& e, Array1<double> w, int threads) {
   check_weights(w, e.dimension());
-  std::vector<double> xi(e.blocks());
-  std::vector<double> ceilings(xi.size(), std::numeric_limits<double>::infinity());
-  {
-    nb::gil_scoped_release release;
-    e.slacks(w.data(), threads, xi.data(), nullptr, ceilings.data());
-  }
+  std::vector<double> xi(e.blocks()), ceilings(xi.size());
+  unlocked([&] { e.slacks(w.data(), threads, xi.data(), nullptr, ceilings.data()); });
   return nb::make_tuple(to_numpy(std::move(xi)), to_numpy(std::move(ceilings)));
 }
 
 static nb::tuple sums(const Exact& e, Array1<double> w, int threads, int64_t most, int64_t work) {
   check_weights(w, e.dimension());
   std::vector<double> floors(e.blocks()), ceilings(floors.size());
-  {
-    nb::gil_scoped_release release;
-    e.sums(w.data(), threads, most, work, floors.data(), ceilings.data());
-  }
+  unlocked([&] { e.sums(w.data(), threads, most, work, floors.data(), ceilings.data()); });
   return nb::make_tuple(to_numpy(std::move(floors)), to_numpy(std::move(ceilings)));
 }
 
 static Result<int32_t> predict(const Exact& e, Array1<double> w, int threads) {
   check_weights(w, e.dimension());
   std::vector<int32_t> y(e.labels());
-  {
-    nb::gil_scoped_release release;
-    e.predict(w.data(), threads, y.data());
-  }
+  unlocked([&] { e.predict(w.data(), threads, y.data()); });
   return to_numpy(std::move(y));
 }
 
 static bool knows(const Exact& e, Array1<int64_t> blocks, Array1<int32_t> outputs) {
-  return e.knows(blocks.data(), static_cast<int64_t>(blocks.size()), outputs.data(),
-                 static_cast<int64_t>(outputs.size()));
+  return e.knows(blocks.data(), size(blocks), outputs.data(), size(outputs));
 }
 static void check_outputs(const Exact& e, const Array1<int64_t>& blocks, const Array1<int32_t>& outputs) {
-  if (!knows(e, blocks, outputs))
-    throw nb::value_error("outputs that do not fit the examples, or a label that the model does not have");
+  check(knows(e, blocks, outputs),
+        "outputs that do not fit the examples, or a label that the model does not have");
 }
 
 static nb::tuple combine(const Exact& e, Array1<int64_t> blocks, Array1<double> c, Array1<int32_t> outputs,
                          int threads) {
-  if (c.size() != blocks.size()) throw nb::value_error("as many multipliers as outputs are needed");
+  check(c.size() == blocks.size(), "as many multipliers as outputs are needed");
   check_outputs(e, blocks, outputs);
   double offset = 0;
   auto flat = filled(e.dimension(), [&](double* sum) {
-    offset =
-        e.combine(blocks.data(), c.data(), static_cast<int64_t>(blocks.size()), outputs.data(), threads, sum);
+    offset = e.combine(blocks.data(), c.data(), size(blocks), outputs.data(), threads, sum);
   });
   return nb::make_tuple(offset, std::move(flat));
 }
@@ -77,13 +59,12 @@ static Result<double> select(const Exact& e, Array1<int64_t> blocks, Array1<int3
   check_outputs(e, blocks, outputs);
   for (size_t k = 0; k < columns.size(); ++k)
     if (columns.data()[k] < 0 || columns.data()[k] >= e.dimension()) throw nb::index_error("no such weight");
-  return filled(static_cast<int64_t>(blocks.size() * columns.size()), [&](double* rows) {
-    e.select(blocks.data(), static_cast<int64_t>(blocks.size()), outputs.data(), columns.data(),
-             static_cast<int64_t>(columns.size()), rows);
+  return filled(size(blocks) * size(columns), [&](double* rows) {
+    e.select(blocks.data(), size(blocks), outputs.data(), columns.data(), size(columns), rows);
   });
 }
 
-void bind_exact(nb::module_& m) {
+static void bind_exact(nb::module_& m) {
   nb::class_<Exact>(m, "Exact")
       .def_prop_ro("dimension", &Exact::dimension)
       .def_prop_ro("blocks", &Exact::blocks)
@@ -95,27 +76,21 @@ void bind_exact(nb::module_& m) {
       .def("combine", &combine)
       .def("select", &select)
       .def("knows", &knows);
-}
-
-void bind_cache(nb::module_& m) {
   nb::class_<OutputCache>(m, "OutputCache")
       .def("add",
            [](OutputCache& c, Array1<int32_t> outputs) {
-             if (static_cast<int64_t>(outputs.size()) != c.labels())
-               throw nb::value_error("the outputs do not fit the examples");
-             nb::gil_scoped_release release;
-             c.add(outputs.data());
+             check(size(outputs) == c.labels(), "the outputs do not fit the examples");
+             unlocked([&] { c.add(outputs.data()); });
            })
       .def("best", [](OutputCache& c, Array1<double> w, int threads) {
         check_weights(w, c.dimension());
         std::vector<double> xi(c.blocks());
         std::vector<int32_t> y(c.labels());
-        {
-          nb::gil_scoped_release release;
-          c.best(w.data(), threads, xi.data(), y.data());
-        }
+        unlocked([&] { c.best(w.data(), threads, xi.data(), y.data()); });
         return nb::make_tuple(to_numpy(std::move(xi)), to_numpy(std::move(y)));
       });
 }
+
+static const Bindings bindings(&bind_exact, true);
 
 }  // namespace mm

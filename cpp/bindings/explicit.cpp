@@ -13,23 +13,21 @@ static nb::class_<S, Kind> bind_planes(nb::module_& m, const char* name) {
   bound
       .def("__init__",
            [](S* self, int64_t blocks, int64_t dimension, Array1<double> mass, bool option) {
-             if (static_cast<int64_t>(mass.size()) != blocks)
-               throw nb::value_error("masses do not fit the examples");
-             new (self) S({blocks, dimension}, to_vector(mass), option);
+             check(size(mass) == blocks, "masses do not fit the examples");
+             new (self) S(std::make_unique<Explicit>(blocks, dimension), to_vector(mass), option);
            })
       // Offers a plane to its block; returns by how much a kept output beats it at w.
       .def("offer",
            [](S& a, int64_t block, double offset, Array1<int32_t> index, Array1<double> value,
               Array1<double> w) {
              auto& structure = a.state.structure;
-             if (block < 0 || block >= structure.blocks() || index.size() != value.size() ||
-                 static_cast<int64_t>(w.size()) != structure.dimension())
-               throw nb::value_error("a plane does not fit the problem");
+             check(block >= 0 && block < structure.blocks() && index.size() == value.size() &&
+                       size(w) == structure.dimension(),
+                   "a plane does not fit the problem");
              for (size_t j = 0; j < index.size(); ++j)
-               if (index.data()[j] < 0 || index.data()[j] >= structure.dimension())
-                 throw nb::value_error("a plane has an index outside w");
-             const int32_t id =
-                 structure.add(offset, index.data(), value.data(), static_cast<int64_t>(index.size()));
+               check(index.data()[j] >= 0 && index.data()[j] < structure.dimension(),
+                     "a plane has an index outside w");
+             const int32_t id = structure.add(offset, index.data(), value.data(), size(index));
              structure.offer(block, id);
              const double own = structure.at(id, w.data());
              double top = 0;  // of the true output
@@ -53,7 +51,7 @@ static nb::class_<S, Kind> bind_planes(nb::module_& m, const char* name) {
   return bound;
 }
 
-void bind_explicit(nb::module_& m) {
+static void bind_explicit(nb::module_& m) {
   // Where a - b is not zero, its values there, and whether they are finite and at most 1e150; b is sparse.
   m.def("difference", [](Array1<double> a, Array1<int32_t> index, Array1<double> value) {
     std::vector<int32_t> where;
@@ -73,9 +71,11 @@ void bind_explicit(nb::module_& m) {
   bind_planes<AscentOf<Explicit>, Ascent>(m, "ExplicitAscent");
   bind_planes<BoxOf<Explicit>, Box>(m, "ExplicitBox")
       .def("keep", [](BoxOf<Explicit>& b, int64_t block, int32_t id) {
-        if (block < 0 || block >= b.state.structure.blocks()) throw nb::index_error("no such example");
+        check_block(b.state.structure, block);
         b.keep(block, id);
       });
 }
+
+static const Bindings bindings(&bind_explicit);
 
 }  // namespace mm

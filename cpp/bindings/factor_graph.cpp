@@ -12,9 +12,6 @@ namespace mm {
 
 using Codes = Array1<int32_t>;
 
-static void check(bool fine, const char* what) {
-  if (!fine) throw nb::value_error(what);
-}
 static bool within(const int32_t* codes, size_t n, int64_t from, int64_t end) {
   return std::all_of(codes, codes + n, [&](int32_t c) { return c >= from && c < end; });
 }
@@ -67,7 +64,7 @@ static void add_shape(GraphData& g, Codes types, Array2<int32_t> edges, Codes ed
           "an edge does not fit its type");
   }
   shape.join(edges.data(), edge_types.data(), static_cast<int64_t>(m));
-  shape.make_room([&](int32_t type) { return g.banks[g.edge_types[type].bank].features != nullptr; });
+  shape.place_tables([&](int32_t type) { return g.banks[g.edge_types[type].bank].features != nullptr; });
   shape.finish();
   g.shapes.push_back(std::move(shape));
 }
@@ -176,31 +173,24 @@ static nb::tuple pairwise_argmax(Codes count, Array1<double> unary, Array2<int32
   check(static_cast<Inference>(method) != Inference::cut || g.binary, "more than two labels");
   ArgmaxOptions options{static_cast<Inference>(method), iterations, {}};
   std::vector<int32_t> y(g.nodes());
-  double value = 0, ceiling = 0;
-  {
-    nb::gil_scoped_release release;
-    Argmax argmax;
-    value = argmax.solve({&g, unary.data(), table.data()}, options, true, y.data(), ceiling);
-  }
+  double ceiling = 0;
+  const double value = unlocked(
+      [&] { return Argmax().solve({&g, unary.data(), table.data()}, options, true, y.data(), ceiling); });
   return nb::make_tuple(to_numpy(std::move(y)), value, ceiling);
 }
 
-// In double precision alone.
-static auto make_exact(const GraphData& data, Rescaling rescaling) {
-  return pick<Exact, ExactOf, FactorGraph<int32_t>>(rescaling, data);
-}
-static auto make_cache(const GraphData& data, Rescaling rescaling, int capacity) {
-  return pick<OutputCache, OutputCacheOf, FactorGraph<int32_t>>(rescaling, data, capacity);
+static auto any_structure(const GraphData& data, Rescaling rescaling) {
+  return erased<FactorGraph<int32_t>>(data, rescaling);
 }
 static auto make_ascent(const GraphData& data, Rescaling rescaling, bool, std::vector<double> mass,
                         bool lean) {
-  return pick<Ascent, AscentOf, FactorGraph<uint16_t>>(rescaling, data, std::move(mass), lean);
+  return any<AscentOf>(erased<FactorGraph<uint16_t>>(data, rescaling), std::move(mass), lean);
 }
 
 // The pairwise problem of an example, with the loss or without.
 static nb::tuple problem(const GraphData& data, Array1<double> w, int64_t block, bool augmented) {
   check_weights(w, data.dimension());
-  if (block < 0 || block >= data.blocks()) throw nb::index_error("no such example");
+  check_block(data, block);
   const FactorGraph<int32_t> structure(data);
   aligned<double> W(structure.weights());
   structure.pack(w.data(), W.data());
@@ -209,7 +199,7 @@ static nb::tuple problem(const GraphData& data, Array1<double> w, int64_t block,
   return as_arrays(structure.view(s));
 }
 
-void bind_factor_graph(nb::module_& m) {
+static void bind_factor_graph(nb::module_& m) {
   nb::class_<GraphData> kind(m, "FactorGraphData");
   kind.def(nb::init<>())
       .def("add_bank", &add_bank, nb::arg("rows").none(), nb::arg("columns"), nb::keep_alive<1, 2>())
@@ -227,5 +217,7 @@ void bind_factor_graph(nb::module_& m) {
   bind_powers(kind);
   m.def("pairwise_argmax", &pairwise_argmax);
 }
+
+static const Bindings bindings(&bind_factor_graph);
 
 }  // namespace mm

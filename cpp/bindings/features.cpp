@@ -168,7 +168,7 @@ Checked* kernel_cache(Array1<double> diagonal, int64_t block_rows, int64_t capac
 
 }  // namespace
 
-void bind_features(nb::module_& m) {
+static void bind_features(nb::module_& m) {
   nb::class_<Features>(m, "Rows")
       // X w
       .def("scores",
@@ -223,5 +223,7 @@ void bind_features(nb::module_& m) {
   m.def("sparse32", &sparse<float>, nb::rv_policy::take_ownership);
   m.def("sparse64", &sparse<double>, nb::rv_policy::take_ownership);
 }
+
+static const Bindings bindings(&bind_features, true);
 
 }  // namespace mm

@@ -1,7 +1,8 @@
+// GDMM over marginals of factor graphs, and of sets of labels.
 #include "solvers/gdmm_graph.hpp"
 
 #include "bindings/common.hpp"
-#include "bindings/marginals.hpp"
+#include "solvers/gdmm_labels.hpp"
 
 namespace mm {
 
@@ -9,60 +10,83 @@ using Codes = Array1<int32_t>;
 using Numbers = Array1<int64_t>;
 using Values = Array1<double>;
 
+static Marginals read(const Numbers& node_block, const Codes& node, const Values& node_value,
+                      const Numbers& link_block, const Codes& link, const Values& link_value) {
+  check(node_block.size() == node.size() && link_block.size() == link.size(),
+        "as many blocks as nodes and links are needed");
+  return {to_vector(node_block), to_vector(link_block), to_vector(node),
+          to_vector(link),       to_vector(node_value), to_vector(link_value)};
+}
+static nb::tuple written(Marginals&& m) {
+  return nb::make_tuple(to_numpy(std::move(m.node_block)), to_numpy(std::move(m.node)),
+                        to_numpy(std::move(m.node_value)), to_numpy(std::move(m.link_block)),
+                        to_numpy(std::move(m.link)), to_numpy(std::move(m.link_value)));
+}
+
 // sum_i c_i Delta and sum_i c_i psi of marginals, checked; c of every example.
 static nb::tuple marginal_sum(const GraphData& data, Values c, Numbers node_block, Codes node,
                               Values node_value, Numbers link_block, Codes link, Values link_value) {
-  if (static_cast<int64_t>(c.size()) != data.blocks()) throw nb::value_error("a factor for each example");
+  check(size(c) == data.blocks(), "a factor for each example");
   const Marginals m = read(node_block, node, node_value, link_block, link, link_value);
-  std::vector<double> flat(data.dimension());
   double offset = 0;
-  {
-    nb::gil_scoped_release release;
+  auto flat = filled(data.dimension(), [&](double* sum) {
     const FactorGraph<int32_t> structure(data);
     aligned<double> W(structure.weights());
     offset = MarginalSum(data).run(m, c.data(), W.data());
-    structure.unpack(W.data(), flat.data());
-  }
-  return nb::make_tuple(offset, to_numpy(std::move(flat)));
+    structure.unpack(W.data(), sum);
+  });
+  return nb::make_tuple(offset, std::move(flat));
 }
 
-void bind_gdmm_graph(nb::module_& m) {
-  m.def("marginal_sum", &marginal_sum);
-  nb::class_<GraphGdmm>(m, "FactorGraphGdmm")
-      .def(
+// What both have: a mass and a penalty for each example, marginals in and out. The options of a pass follow its order.
+template <class Gdmm, class... Options>
+static nb::class_<Gdmm> bind(nb::module_& m, const char* name) {
+  nb::class_<Gdmm> kind(m, name);
+  kind.def(
           "__init__",
-          [](GraphGdmm* self, const GraphData& data, Values mass, Values penalty, double eta, int inner,
+          [](Gdmm* self, const GraphData& data, Values mass, Values penalty, double eta, int inner,
              int grow) {
-            if (static_cast<int64_t>(mass.size()) != data.blocks() || penalty.size() != mass.size())
-              throw nb::value_error("a mass and a penalty for each example");
-            new (self) GraphGdmm(data, to_vector(mass), to_vector(penalty), eta, inner, grow);
+            check(size(mass) == data.blocks() && penalty.size() == mass.size(),
+                  "a mass and a penalty for each example");
+            new (self) Gdmm(data, to_vector(mass), to_vector(penalty), eta, inner, grow);
           },
           nb::keep_alive<1, 2>())
       .def("visit",
-           [](GraphGdmm& g, Numbers order, double tolerance) {
-             GdmmReport r;
-             {
-               nb::gil_scoped_release release;
-               r = g.pass(order.data(), static_cast<int64_t>(order.size()), tolerance);
-             }
+           [](Gdmm& g, Numbers order, Options... options) {
+             const GdmmReport r = unlocked([&] { return g.pass(order.data(), size(order), options...); });
              return nb::make_tuple(r.calls, r.updates, r.violation, r.inconsistent);
            })
-      .def("repaired", [](const GraphGdmm& g) { return written(g.repaired()); })
+      .def("repaired", [](const Gdmm& g) { return written(g.repaired()); })
       .def("restore",
-           [](GraphGdmm& g, Numbers node_block, Codes node, Values node_value, Numbers link_block, Codes link,
+           [](Gdmm& g, Numbers node_block, Codes node, Values node_value, Numbers link_block, Codes link,
               Values link_value) {
              g.restore(read(node_block, node, node_value, link_block, link, link_value));
            })
-      .def("refresh", &GraphGdmm::refresh, nb::call_guard<nb::gil_scoped_release>())
-      .def("weights",
-           [](const GraphGdmm& g) {
-             std::vector<double> flat(g.structure().dimension());
-             g.structure().unpack(g.weights().data(), flat.data());
-             return to_numpy(std::move(flat));
-           })
-      .def_prop_ro("active_nodes", &GraphGdmm::active_nodes)
-      .def_prop_ro("active_links", &GraphGdmm::active_links)
-      .def_prop_ro("bytes", &GraphGdmm::bytes);
+      .def("refresh", &Gdmm::refresh, nb::call_guard<nb::gil_scoped_release>())
+      .def("weights", [](const Gdmm& g) { return to_numpy(g.weights()); })
+      .def_prop_ro("active_nodes", &Gdmm::active_nodes)
+      .def_prop_ro("active_links", &Gdmm::active_links);
+  return kind;
 }
+
+static void bind_gdmm_graph(nb::module_& m) {
+  m.def("marginal_sum", &marginal_sum);
+  m.def("are_label_sets", &are_label_sets);
+  m.def("joint_move", [](double alpha, double beta, double target, double rho, double mass) {
+    const JointMove found = JointStep(alpha, beta, rho, mass).solve(target);
+    return nb::make_tuple(found.alpha, found.beta, found.c);
+  });
+  bind<GraphGdmm, double>(m, "FactorGraphGdmm");
+  bind<LabelGdmm, double, int64_t>(m, "LabelGdmm")
+      .def("dual", &LabelGdmm::dual, nb::call_guard<nb::gil_scoped_release>())
+      .def("joint_gains", [](LabelGdmm& g, int64_t block, int wanted, bool exhaustive) {
+        const auto [found, looks] = g.joint_gains(block, wanted, exhaustive);
+        nb::list pairs;
+        for (const JointGain& x : found) pairs.append(nb::make_tuple(x.gain, x.a, x.b));
+        return nb::make_tuple(pairs, looks);
+      });
+}
+
+static const Bindings bindings(&bind_gdmm_graph);
 
 }  // namespace mm

@@ -8,9 +8,6 @@ namespace mm {
 
 using Codes = Array1<int32_t>;
 
-static void check(bool fine, const char* what) {
-  if (!fine) throw nb::value_error(what);
-}
 static bool within(const std::vector<int32_t>& codes, int64_t end) {
   return std::all_of(codes.begin(), codes.end(), [&](int32_t c) { return c >= 0 && c < end; });
 }
@@ -102,42 +99,21 @@ static void bind_data(nb::class_<GrammarData>& kind) {
       nb::keep_alive<1, 2>());
 }
 
-// In double precision alone.
-static auto make_exact(const GrammarData& data, Rescaling rescaling) {
-  return pick<Exact, ExactOf, Grammar>(rescaling, data);
+static auto any_structure(const GrammarData& data, Rescaling rescaling) {
+  return erased<Grammar>(data, rescaling);
 }
-static auto make_cache(const GrammarData& data, Rescaling rescaling, int capacity) {
-  return pick<OutputCache, OutputCacheOf, Grammar>(rescaling, data, capacity);
-}
-static auto make_ascent(const GrammarData& data, Rescaling rescaling, bool, std::vector<double> mass,
-                        bool lean) {
-  return pick<Ascent, AscentOf, Grammar>(rescaling, data, std::move(mass), lean);
-}
-static auto make_box(const GrammarData& data, Rescaling rescaling, std::vector<double> mass, bool complete) {
-  return pick<Box, BoxOf, Grammar>(rescaling, data, std::move(mass), complete);
+static auto box_structure(const GrammarData& data, Rescaling rescaling) {
+  return any_structure(data, rescaling);
 }
 
-static nb::tuple best_k(const GrammarData& data, Array1<double> w, int64_t block, int k) {
-  check_weights(w, data.dimension());
-  if (block < 0 || block >= data.blocks()) throw nb::index_error("no such example");
-  std::vector<int32_t> trees;
-  std::vector<double> scores;
-  {
-    nb::gil_scoped_release release;
-    const Grammar structure(data);
-    auto s = structure.scratch();
-    structure.open(block, w.data(), s, false, 1);
-    structure.best_k(s, k, trees, scores);
-  }
-  return nb::make_tuple(to_numpy(std::move(trees)), to_numpy(std::move(scores)));
-}
-
-void bind_grammar(nb::module_& m) {
+static void bind_grammar(nb::module_& m) {
   bind_rules(m);
   nb::class_<GrammarData> kind(m, "GrammarData");
   bind_data(kind);
-  kind.def("best_k", &best_k);
+  kind.def("best_k", &best_k<Grammar>);
   bind_powers(kind);
 }
+
+static const Bindings bindings(&bind_grammar);
 
 }  // namespace mm

@@ -7,46 +7,39 @@ namespace mm {
 static GroupsData groups_data(const Features& rows, Array1<int64_t> first, Array1<int64_t> row,
                               Array1<double> factor, Array1<double> margin) {
   const size_t n = row.size();
-  if (factor.size() != n || margin.size() != n || first.size() < 1 || first.data()[0] != 0 ||
-      first.data()[first.size() - 1] != static_cast<int64_t>(n))
-    throw nb::value_error("groups, rows, factors and margins do not fit");
+  check(factor.size() == n && margin.size() == n && first.size() >= 1 && first.data()[0] == 0 &&
+            first.data()[first.size() - 1] == static_cast<int64_t>(n),
+        "groups, rows, factors and margins do not fit");
   for (size_t i = 0; i + 1 < first.size(); ++i)
-    if (first.data()[i] > first.data()[i + 1]) throw nb::value_error("groups must not overlap");
+    check(first.data()[i] <= first.data()[i + 1], "groups must not overlap");
   GroupsData data{&rows, {}, to_vector(first)};
   data.constraints.reserve(n);
   for (size_t c = 0; c < n; ++c) {
     const int64_t r = row.data()[c];
-    if (r < 0 || r >= rows.size()) throw nb::value_error("a constraint names a row that is not there");
+    check(r >= 0 && r < rows.size(), "a constraint names a row that is not there");
     const float f = static_cast<float>(factor.data()[c]);
     data.constraints.push_back({margin.data()[c], r, f, f * f * rows.norms[r]});
   }
   return data;
 }
 
-static void check_margin(Rescaling rescaling) {
-  if (rescaling != Rescaling::margin) throw nb::value_error("groups of constraints have no slack rescaling");
-}
-static std::unique_ptr<Exact> make_exact(const GroupsData& data, Rescaling rescaling) {
-  check_margin(rescaling);
-  return std::make_unique<ExactOf<Groups<double>>>(data);
-}
-static std::unique_ptr<OutputCache> make_cache(const GroupsData& data, Rescaling rescaling, int capacity) {
-  check_margin(rescaling);
-  return std::make_unique<OutputCacheOf<Groups<double>>>(data, capacity);
+static std::unique_ptr<AnyStructure<int32_t>> any_structure(const GroupsData& data, Rescaling rescaling) {
+  check(rescaling == Rescaling::margin, "groups of constraints have no slack rescaling");
+  return std::make_unique<Erased<Groups<double>>>(data);
 }
 static std::unique_ptr<Ascent> make_ascent(const GroupsData& data, Rescaling rescaling, bool single,
                                            std::vector<double> mass, bool lean) {
-  check_margin(rescaling);
-  if (single) return std::make_unique<AscentOf<Groups<float>>>(data, std::move(mass), lean);
-  return std::make_unique<AscentOf<Groups<double>>>(data, std::move(mass), lean);
+  if (!single) return any<AscentOf>(any_structure(data, rescaling), std::move(mass), lean);
+  check(rescaling == Rescaling::margin, "groups of constraints have no slack rescaling");
+  return make<AscentOf, Groups<float>>(data, std::move(mass), lean);
 }
 static std::unique_ptr<Coordinate> make_coordinate(const GroupsData& data, bool single,
                                                    std::vector<double> mass) {
-  if (single) return std::make_unique<CoordinateOf<Groups<float>>>(data, std::move(mass));
-  return std::make_unique<CoordinateOf<Groups<double>>>(data, std::move(mass));
+  if (single) return make<CoordinateOf, Groups<float>>(data, std::move(mass));
+  return make<CoordinateOf, Groups<double>>(data, std::move(mass));
 }
 
-void bind_groups(nb::module_& m) {
+static void bind_groups(nb::module_& m) {
   nb::class_<GroupsData> kind(m, "GroupsData");
   kind.def(
       "__init__",
@@ -56,5 +49,7 @@ void bind_groups(nb::module_& m) {
       nb::keep_alive<1, 2>());
   bind_powers(kind);
 }
+
+static const Bindings bindings(&bind_groups);
 
 }  // namespace mm

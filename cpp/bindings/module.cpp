@@ -37,27 +37,11 @@ static void bind_interrupt(nb::module_& m) {
 }
 
 NB_MODULE(MM_MODULE, m) {
-  nb::set_leak_warnings(false);  // a model kept by the interpreter at exit is no leak
+  nb::set_leak_warnings(false);  // a model kept by the interpreter at exit is not a leak
   m.attr("name") = MM_STRING(MM_MODULE);
   m.attr("vector_bytes") = mm::vector_bytes;
   m.def("runs_v3", &runs_v3, "Whether this machine runs code compiled for x86-64-v3.");
   bind_interrupt(m);
-  mm::bind_features(m);
-  mm::bind_exact(m);
-  mm::bind_cache(m);
-  mm::bind_ascent(m);
-  mm::bind_box(m);
-  mm::bind_coordinate(m);
-  mm::bind_binary(m);
-  mm::bind_multiclass(m);
-  mm::bind_chain(m);
-  mm::bind_gdmm(m);
-  mm::bind_grammar(m);
-  mm::bind_tree(m);
-  mm::bind_groups(m);
-  mm::bind_factor_graph(m);
-  mm::bind_gdmm_graph(m);
-  mm::bind_gdmm_labels(m);
-  mm::bind_explicit(m);
-  mm::bind_simplex_qp(m);
+  for (const auto bind : mm::Bindings::kinds()) bind(m);
+  for (const auto bind : mm::Bindings::models()) bind(m);
 }

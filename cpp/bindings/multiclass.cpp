@@ -4,26 +4,23 @@
 
 namespace mm {
 
-static auto make_exact(const MulticlassData& data, Rescaling rescaling) {
-  return pick<Exact, ExactOf, Multiclass<double>>(rescaling, data);
-}
-static auto make_cache(const MulticlassData& data, Rescaling rescaling, int capacity) {
-  return pick<OutputCache, OutputCacheOf, Multiclass<double>>(rescaling, data, capacity);
+static auto any_structure(const MulticlassData& data, Rescaling rescaling) {
+  return erased<Multiclass<double>>(data, rescaling);
 }
 static std::unique_ptr<Ascent> make_ascent(const MulticlassData& data, Rescaling rescaling, bool single,
                                            std::vector<double> mass, bool lean) {
-  if (single && rescaling == Rescaling::margin)
-    return std::make_unique<AscentOf<Multiclass<float>>>(data, std::move(mass), lean);
-  return pick<Ascent, AscentOf, Multiclass<double>>(rescaling, data, std::move(mass), lean);
+  if (rescaling == Rescaling::slack)
+    return any<AscentOf>(any_structure(data, rescaling), std::move(mass), lean);
+  if (single) return make<AscentOf, Multiclass<float>>(data, std::move(mass), lean);
+  return make<AscentOf, Multiclass<double>>(data, std::move(mass), lean);
 }
-static auto make_box(const MulticlassData& data, Rescaling rescaling, std::vector<double> mass,
-                     bool complete) {
-  return pick<Box, BoxOf, Multiclass<double>>(rescaling, data, std::move(mass), complete);
+static auto box_structure(const MulticlassData& data, Rescaling rescaling) {
+  return any_structure(data, rescaling);
 }
 static std::unique_ptr<Coordinate> make_coordinate(const MulticlassData& data, bool single,
                                                    std::vector<double> mass) {
-  if (single) return std::make_unique<CoordinateOf<Multiclass<float>>>(data, std::move(mass));
-  return std::make_unique<CoordinateOf<Multiclass<double>>>(data, std::move(mass));
+  if (single) return make<CoordinateOf, Multiclass<float>>(data, std::move(mass));
+  return make<CoordinateOf, Multiclass<double>>(data, std::move(mass));
 }
 
 // <w_k, x_i>, a row for each example.
@@ -42,19 +39,20 @@ static Result<double> scores(const MulticlassData& data, Array1<double> w) {
   });
 }
 
-void bind_multiclass(nb::module_& m) {
+static void bind_multiclass(nb::module_& m) {
   nb::class_<MulticlassData> kind(m, "MulticlassData");
   kind.def(
       "__init__",
       [](MulticlassData* self, const Features& rows, int labels, Array1<int32_t> truth, Array1<double> cost) {
         Costs costs{labels, to_vector(cost)};
-        if (static_cast<int64_t>(truth.size()) != rows.size() || !costs.fits())
-          throw nb::value_error("labels or costs do not fit the examples");
+        check(size(truth) == rows.size() && costs.fits(), "labels or costs do not fit the examples");
         new (self) MulticlassData{&rows, labels, to_vector(truth), std::move(costs)};
       },
       nb::keep_alive<1, 2>());
   kind.def("scores", &scores);
   bind_powers(kind);
 }
+
+static const Bindings bindings(&bind_multiclass);
 
 }  // namespace mm

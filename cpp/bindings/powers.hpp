@@ -1,10 +1,10 @@
 // What data of a compiled model can be asked for, registered in one line: `bind_powers(kind)`.
 //
-// A model writes one function for each power that it has, which picks the structure for a formulation:
-//   make_exact(data, rescaling)                        exact answers
-//   make_cache(data, rescaling, capacity)              the last outputs of each example
-//   make_ascent(data, rescaling, single, mass, lean)   a dual state (hinge "max")
-//   make_box(data, rescaling, mass, complete)          the box of multipliers (hinge "sum")
+// A model writes
+//   any_structure(data, rescaling)                     its structure for a formulation, behind virtual calls
+// and where it has them
+//   make_ascent(data, rescaling, single, mass, lean)   a dual state (hinge "max") that is compiled for its structure
+//   box_structure(data, rescaling)                     the structure for the box of multipliers (hinge "sum")
 //   make_coordinate(data, single, mass)                dual coordinate ascent over explicit constraints
 #pragma once
 
@@ -15,13 +15,18 @@
 
 #include "bindings/common.hpp"
 #include "models/exact.hpp"
-#include "models/slack.hpp"
 #include "solvers/ascent.hpp"
 #include "solvers/box.hpp"
 #include "solvers/dual_coordinate.hpp"
-#include "solvers/output_cache.hpp"
 
 namespace mm {
+
+// Compiled in box.cpp and ascent.cpp.
+extern template class BoxOf<AnyStructure<uint16_t>>;
+extern template class BoxOf<AnyStructure<int32_t>>;
+extern template class AscentOf<AnyStructure<uint8_t>>;
+extern template class AscentOf<AnyStructure<uint16_t>>;
+extern template class AscentOf<AnyStructure<int32_t>>;
 
 enum class Rescaling { margin, slack };
 
@@ -31,41 +36,58 @@ inline Rescaling rescaling_of(const std::string& name) {
   throw nb::value_error(("no such rescaling: " + name).c_str());
 }
 
-template <class Data>
-std::vector<double> masses(const Data& data, const Array1<double>& mass) {
-  if (static_cast<int64_t>(mass.size()) != data.blocks())
-    throw nb::value_error("masses do not fit the examples");
-  return to_vector(mass);
+template <class Plain>
+std::unique_ptr<AnyStructure<typename Plain::Label>> erased(const typename Plain::Data& data,
+                                                            Rescaling rescaling) {
+  if (rescaling == Rescaling::margin) return std::make_unique<Erased<Plain>>(data);
+  return std::make_unique<Erased<SlackRescaled<Plain>>>(data);
 }
 
-// A power of a plain structure, or of its slack-rescaled twin: pick<Exact, ExactOf, Multiclass<double>>(...).
-template <class Kind, template <Structure> class Of, class Plain, class... Arguments>
-std::unique_ptr<Kind> pick(Rescaling rescaling, Arguments&&... arguments) {
-  if (rescaling == Rescaling::margin)
-    return std::make_unique<Of<Plain>>(std::forward<Arguments>(arguments)...);
-  return std::make_unique<Of<SlackRescaled<Plain>>>(std::forward<Arguments>(arguments)...);
+// AscentOf or CoordinateOf a structure: make<AscentOf, Binary<float>>(data, mass, lean).
+template <template <Structure> class Of, class S, class... Options>
+std::unique_ptr<Of<S>> make(const typename S::Data& data, std::vector<double>&& mass, Options... options) {
+  return std::make_unique<Of<S>>(std::make_unique<S>(data), std::move(mass), options...);
+}
+// AscentOf or BoxOf a structure behind virtual calls: any<AscentOf>(any_structure(data, rescaling), mass, lean).
+template <template <Structure> class Of, class Label>
+auto any(std::unique_ptr<AnyStructure<Label>> structure, std::vector<double>&& mass, bool option) {
+  return std::make_unique<Of<AnyStructure<Label>>>(std::move(structure), std::move(mass), option);
+}
+
+template <class Data>
+std::vector<double> masses(const Data& data, const Array1<double>& mass) {
+  check(size(mass) == data.blocks(), "masses do not fit the examples");
+  return to_vector(mass);
 }
 
 template <class Data>
 void bind_powers(nb::class_<Data>& kind) {
   using Name = const char*;
   const nb::keep_alive<0, 1> with_data;
-  if constexpr (requires(const Data& d) { make_exact(d, Rescaling::margin); }) {
-    kind.def("exact", [](const Data& d, Name r) { return make_exact(d, rescaling_of(r)); }, with_data);
-    kind.def(
-        "cache", [](const Data& d, Name r, int n) { return make_cache(d, rescaling_of(r), n); }, with_data);
-  }
   kind.def(
-      "ascent",
-      [](const Data& d, Name r, bool single, Array1<double> mass, bool lean) {
-        return make_ascent(d, rescaling_of(r), single, masses(d, mass), lean);
+      "exact",
+      [](const Data& d, Name r) { return std::make_unique<Exact>(any_structure(d, rescaling_of(r))); },
+      with_data);
+  kind.def(
+      "cache",
+      [](const Data& d, Name r, int capacity) {
+        return std::make_unique<OutputCache>(any_structure(d, rescaling_of(r)), capacity);
       },
       with_data);
-  if constexpr (requires(const Data& d) { make_box(d, Rescaling::margin, std::vector<double>(), true); })
+  kind.def(
+      "ascent",
+      [](const Data& d, Name r, bool single, Array1<double> mass, bool lean) -> std::unique_ptr<Ascent> {
+        if constexpr (requires { make_ascent(d, rescaling_of(r), single, masses(d, mass), lean); })
+          return make_ascent(d, rescaling_of(r), single, masses(d, mass), lean);
+        else
+          return any<AscentOf>(any_structure(d, rescaling_of(r)), masses(d, mass), lean);
+      },
+      with_data);
+  if constexpr (requires(const Data& d) { box_structure(d, Rescaling::margin); })
     kind.def(
         "box",
-        [](const Data& d, Name r, Array1<double> mass, bool complete) {
-          return make_box(d, rescaling_of(r), masses(d, mass), complete);
+        [](const Data& d, Name r, Array1<double> mass, bool complete) -> std::unique_ptr<Box> {
+          return any<BoxOf>(box_structure(d, rescaling_of(r)), masses(d, mass), complete);
         },
         with_data);
   if constexpr (requires(const Data& d) { make_coordinate(d, true, std::vector<double>()); })
@@ -75,6 +97,24 @@ void bind_powers(nb::class_<Data>& kind) {
           return make_coordinate(d, single, masses(d, mass));
         },
         with_data);
+}
+
+// The k best outputs of an example, or as many as exist: labels one after the other, and scores.
+template <class S>
+nb::tuple best_k(const typename S::Data& data, Array1<double> w, int64_t block, int k) {
+  check_weights(w, data.dimension());
+  check_block(data, block);
+  std::vector<typename S::Label> outputs;
+  std::vector<double> scores;
+  unlocked([&] {
+    const S structure(data);
+    aligned<double> W(structure.weights());
+    structure.pack(w.data(), W.data());
+    auto s = structure.scratch();
+    structure.open(block, W.data(), s, false, 1);
+    structure.best_k(s, W.data(), k, outputs, scores);
+  });
+  return nb::make_tuple(to_numpy(std::move(outputs)), to_numpy(std::move(scores)));
 }
 
 }  // namespace mm

@@ -4,7 +4,7 @@
 
 namespace mm {
 
-void bind_simplex_qp(nb::module_& m) {
+static void bind_simplex_qp(nb::module_& m) {
   using Matrix = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
   using Variable = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
   m.def("simplex_qp", [](Matrix H, Array1<double> b, Variable beta, double tolerance, int64_t most) {
@@ -16,5 +16,7 @@ void bind_simplex_qp(nb::module_& m) {
     return simplex_qp(H.data(), static_cast<int64_t>(H.shape(1)), b.data(), beta.data(), n, tolerance, most);
   });
 }
+
+static const Bindings bindings(&bind_simplex_qp);
 
 }  // namespace mm

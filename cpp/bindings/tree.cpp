@@ -11,10 +11,6 @@ struct TreeOwner : TreeData {
   std::vector<Map> arrays;
 };
 
-static void check(bool fine, const char* what) {
-  if (!fine) throw nb::value_error(what);
-}
-
 static void take_maps(TreeOwner& data, std::vector<Map>&& arrays) {
   data.width = arrays.empty() ? 0 : static_cast<int32_t>(arrays[0].shape(2));
   for (const Map& a : arrays) {
@@ -45,19 +41,11 @@ static void take_edges(TreeOwner& data, const Array2<int32_t>& ends, const Array
   }
 }
 
-// In double precision alone.
-static auto make_exact(const TreeOwner& data, Rescaling rescaling) {
-  return pick<Exact, ExactOf, Tree>(rescaling, data);
-}
-static auto make_cache(const TreeOwner& data, Rescaling rescaling, int capacity) {
-  return pick<OutputCache, OutputCacheOf, Tree>(rescaling, data, capacity);
-}
-static auto make_ascent(const TreeOwner& data, Rescaling rescaling, bool, std::vector<double> mass,
-                        bool lean) {
-  return pick<Ascent, AscentOf, Tree>(rescaling, data, std::move(mass), lean);
+static auto any_structure(const TreeOwner& data, Rescaling rescaling) {
+  return erased<Tree>(data, rescaling);
 }
 
-void bind_tree(nb::module_& m) {
+static void bind_tree(nb::module_& m) {
   nb::class_<TreeOwner> kind(m, "TreeData");
   kind.def("__init__", [](TreeOwner* self, std::vector<Map> maps, int parts, Array2<int32_t> edges,
                           Array2<double> springs, Array1<int32_t> truth) {
@@ -77,5 +65,7 @@ void bind_tree(nb::module_& m) {
   });
   bind_powers(kind);
 }
+
+static const Bindings bindings(&bind_tree);
 
 }  // namespace mm

@@ -3,7 +3,7 @@
 //   Psi(x, y) = y x / 2 with y = -1 for label 0 and +1 for label 1;   s_i(y) = cost[y_i] [y != y_i] + y <w, x_i> / 2
 //   psi_i(other) = - y_i x_i, so that xi_i = max(0, cost[y_i] - y_i <w, x_i>): the hinge
 //
-// One weight a feature, inside as outside: no table, no padding.
+// One weight per feature, inside as outside: no table, no padding.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ struct BinaryData {
 };
 
 template <class Real_>
-class Binary : public OneWeightAFeature<BinaryData> {
-  using Base = OneWeightAFeature<BinaryData>;
+class Binary : public OneWeightPerFeature<BinaryData> {
+  using Base = OneWeightPerFeature<BinaryData>;
   using Base::data_;
 
  public:
@@ -31,7 +31,6 @@ class Binary : public OneWeightAFeature<BinaryData> {
   using Label = int32_t;
   using Data = BinaryData;
   static constexpr bool given_planes = false;
-  static constexpr bool one_label = true;
 
   struct Scratch {
     Real scores[2] = {0, 0};
@@ -90,9 +89,9 @@ class Binary : public OneWeightAFeature<BinaryData> {
     for (int j = 0; j < n; ++j) s.move += c[j] * (outputs[j] - 0.5);
   }
   double squared_norm(const Scratch& s) const { return s.move * s.move * data_.features->norms[s.block]; }
-  template <class Target, class To = number_at<Target>>
+  template <class Target>
   void apply(const Scratch& s, Target W, double c) const {
-    if (s.move != 0) data_.features->axpy(s.block, W, static_cast<To>(c * s.move));
+    if (s.move != 0) data_.features->axpy(s.block, W, c * s.move);
   }
   // The scores of the open block after W += c * move.
   void shift(Scratch& s, double c) const {

@@ -6,7 +6,7 @@
 // A visit computes the local scores U = X_i W once; then a labelling is scored by T look-ups, and a move
 // between labellings is a short list of (position, label, coefficient) and of transitions, from which both
 // its squared norm and the update of W follow. Weights inside: feature-major rows of `stride` reals, then a
-// row a previous label, then the rows `start` and `end`. Weights outside (flat): unary (K, d), transitions
+// row for each previous label, then the rows `start` and `end`. Weights outside (flat): unary (K, d), transitions
 // (K, K), start (K) and end (K) where the model has them.
 #pragma once
 
@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "features.hpp"
+#include "models/chain_search.hpp"
 #include "models/chain_sums.hpp"
 #include "models/costs.hpp"
 
@@ -52,12 +53,12 @@ inline void max_plus(const Real* from, const Real* A, int stride, int rows, Real
   for (int n = 0; n < N; ++n) store(out + n * lanes, top[n]);
 }
 
-// A vector whose pushes do not ask for room: it is made once a move.
+// A vector whose pushes do not check its size: it is made large enough once per move.
 template <class T>
 class Stack {
  public:
-  void clear(size_t room) {
-    if (items_.size() < room) items_.resize(room);
+  void clear(size_t most) {
+    if (items_.size() < most) items_.resize(most);
     size_ = 0;
   }
   void push(const T& item) { items_[size_++] = item; }
@@ -91,8 +92,8 @@ class Chain {
     aligned<Real> local;    // U with the loss, T x stride
     aligned<Real> forward;  // best score of a prefix that ends in a label
     std::vector<int> positions;
-    aligned<Real> counted;      // slack rescaling: the same with the number of mistakes
-    std::vector<double> table;  // a long move as a dense vector; zero between uses
+    std::vector<double> counted;  // slack rescaling: the same with the number of mistakes
+    std::vector<double> table;    // a long move as a dense vector; zero between uses
     Stack<Node> nodes;
     Stack<Edge> edges;
     const Real* weights = nullptr;
@@ -144,7 +145,7 @@ class Chain {
     each_weight([&](size_t inside, size_t outside) { flat[outside] = W[inside]; });
   }
 
-  // Room for inner products of positions, for those who measure many moves.
+  // Space for inner products of positions, for those who measure many moves.
   void prepare() { gram_.assign(pairs_, std::numeric_limits<float>::quiet_NaN()); }
 
   void truth(int64_t block, Label* y) const {
@@ -216,31 +217,13 @@ class Chain {
 
   bool slack_argmax() const { return counts_; }
 
-  // argmax_y Delta(y) (score(y) + shift) for a loss that counts mistakes, each of one cost: Viterbi with the
-  // count n of mistakes in the state, F[t, n, k], then the best n. Needs T times the work of `best`.
+  // argmax_y Delta(y) (score(y) + shift) for a loss that counts mistakes, each of one cost.
   void best_slack(Scratch& s, const Real* W, double shift, const Label* truth, Label* y) const {
     const int T = length(s.block);
-    const Real* A = W + transitions_;
-    const size_t level = static_cast<size_t>(stride_), layer = static_cast<size_t>(T + 1) * level;
-    const Real never = -std::numeric_limits<Real>::infinity();
-    s.counted.assign(static_cast<size_t>(T) * layer, never);
-    for (int k = 0; k < K_; ++k) {
-      const Real start = data_.start ? A[edge(K_, k)] : Real(0);
-      s.counted[(k != truth[0] ? level : 0) + k] = s.local[k] + start;
-    }
-    for (int t = 1; t < T; ++t)
-      for (int n = 0; n <= t + 1; ++n) count_step(s, A, truth[t], t, n, layer, level);
-    const double each = data_.node_weight[row(s.block, 0)];
-    std::copy(truth, truth + T, y);
-    double top = 0;
-    int mistakes = 0, last = 0;
-    for (int n = 1; n <= T; ++n)
-      for (int k = 0; k < K_; ++k) {
-        const double end = data_.end ? static_cast<double>(A[edge(K_ + 1, k)]) : 0.0;
-        const double value = n * each * (s.counted[(T - 1) * layer + n * level + k] + end + shift);
-        if (value > top) top = value, mistakes = n, last = k;
-      }
-    if (mistakes > 0) trace_counted(s, A, truth, mistakes, last, layer, level, y);
+    const std::vector<int32_t> known(truth, truth + T);
+    std::vector<int32_t> found = known;
+    best_by_mistakes(scores(s, W), data_.node_weight[row(s.block, 0)], shift, known, s.counted, found);
+    std::copy(found.begin(), found.end(), y);
   }
 
   bool same(int64_t block, const Label* a, const Label* b) const {
@@ -320,19 +303,20 @@ class Chain {
   }
 
   // W += c * move
-  template <class Target, class To = number_at<Target>>
+  template <class Target>
   void apply(const Scratch& s, Target W, double c) const {
     for (size_t a = 0; a < s.nodes.size(); ++a) {
       const Node& p = s.nodes[a];
       if (a + 1 < s.nodes.size() && s.nodes[a + 1].t == p.t && s.nodes[a + 1].c == -p.c) {
         const int other = s.nodes[++a].label;
-        data_.features->add_pair(row(s.block, p.t), W, stride_, p.label, other, static_cast<To>(c * p.c));
+        data_.features->add_pair(row(s.block, p.t), W, stride_, p.label, other, c * p.c);
       } else {
-        data_.features->add_column(row(s.block, p.t), W, stride_, p.label, static_cast<To>(c * p.c));
+        data_.features->add_column(row(s.block, p.t), W, stride_, p.label, c * p.c);
       }
     }
     Target A = W + transitions_;
-    for (size_t a = 0; a < s.edges.size(); ++a) A[s.edges[a].key] += static_cast<To>(c * s.edges[a].c);
+    for (size_t a = 0; a < s.edges.size(); ++a)
+      A[s.edges[a].key] += static_cast<number_at<Target>>(c * s.edges[a].c);
   }
 
   // The local scores of the open block after W += c * move; those of transitions are read off W itself.
@@ -354,23 +338,9 @@ class Chain {
 
   // Whether a table of all transitions may be copied.
   bool can_list() const { return K_ <= 4096; }
-  // All that scores a labelling of the open block, with the ends in the first and last position.
+  // All that scores a labelling of the open block.
   void list_scores(Scratch& s, ChainSums& sums) const {
-    const int T = length(s.block);
-    sums.resize(T, K_);
-    sums.loss.clear();
-    sums.constant = 0;
-    const Real* A = s.weights + transitions_;
-    for (int t = 0; t < T; ++t) {
-      sums.truth[t] = data_.truth[row(s.block, t)];
-      for (int k = 0; k < K_; ++k)
-        sums.u[static_cast<size_t>(t) * K_ + k] = s.local[static_cast<size_t>(t) * stride_ + k];
-    }
-    for (int k = 0; k < K_; ++k) {
-      for (int n = 0; n < K_; ++n) sums.A[static_cast<size_t>(k) * K_ + n] = A[edge(k, n)];
-      if (data_.start) sums.u[k] += A[edge(K_, k)];
-      if (data_.end) sums.u[static_cast<size_t>(T - 1) * K_ + k] += A[edge(K_ + 1, k)];
-    }
+    sums.read(scores(s, s.weights), data_.truth.data() + row(s.block, 0));
   }
   void list_losses(int64_t block, ChainSums& sums) const {
     sums.loss.resize(static_cast<size_t>(length(block)) * K_);
@@ -381,52 +351,8 @@ class Chain {
       }
   }
 
-  struct Ranked {
-    double score;
-    int label, rank;  // of the predecessor
-  };
-  // The k best labellings, best first, or as many as exist: their labels one after the other, and their scores.
-  void best_k(Scratch& s, const Real* W, int k, std::vector<Label>& y, std::vector<double>& scores) const {
-    const int T = length(s.block);
-    const Real* A = W + transitions_;
-    std::vector<std::vector<Ranked>> table(static_cast<size_t>(T) * K_);
-    for (int label = 0; label < K_; ++label) {
-      const double start = data_.start ? static_cast<double>(A[edge(K_, label)]) : 0.0;
-      table[label] = {{s.local[label] + start, -1, 0}};
-    }
-    std::vector<Ranked> all;
-    for (int t = 1; t < T; ++t)
-      for (int label = 0; label < K_; ++label) {
-        all.clear();
-        for (int from = 0; from < K_; ++from) {
-          const auto& list = table[static_cast<size_t>(t - 1) * K_ + from];
-          for (int rank = 0; rank < static_cast<int>(list.size()); ++rank)
-            all.push_back({list[rank].score + A[edge(from, label)], from, rank});
-        }
-        keep_best(all, k);
-        for (auto& item : all) item.score += s.local[static_cast<size_t>(t) * stride_ + label];
-        table[static_cast<size_t>(t) * K_ + label] = all;
-      }
-    all.clear();
-    for (int label = 0; label < K_; ++label) {
-      const auto& list = table[static_cast<size_t>(T - 1) * K_ + label];
-      const double end = data_.end ? static_cast<double>(A[edge(K_ + 1, label)]) : 0.0;
-      for (int rank = 0; rank < static_cast<int>(list.size()); ++rank)
-        all.push_back({list[rank].score + end, label, rank});
-    }
-    keep_best(all, k);
-    y.resize(all.size() * T);
-    scores.resize(all.size());
-    for (size_t j = 0; j < all.size(); ++j) {
-      scores[j] = all[j].score;
-      int label = all[j].label, rank = all[j].rank;
-      for (int t = T - 1; t >= 0; --t) {
-        y[j * T + t] = static_cast<Label>(label);
-        const Ranked& item = table[static_cast<size_t>(t) * K_ + label][rank];
-        label = item.label;
-        rank = item.rank;
-      }
-    }
+  void best_k(Scratch& s, const Real* W, int k, std::vector<Label>& y, std::vector<double>& values) const {
+    best_labellings(scores(s, W), k, y, values);
   }
 
  protected:
@@ -461,15 +387,13 @@ class Chain {
     if (s.table.empty()) s.table.assign(weights(), 0);
     apply(s, s.table.data(), 1.0);
     double sum = 0;
-    const auto take = [&](double& x) { sum += x * x, x = 0; };  // each entry counts once
-    for (size_t a = 0; a < s.nodes.size(); ++a) {
-      double* column = s.table.data() + s.nodes[a].label;
-      data_.features->with_row(row(s.block, s.nodes[a].t), [&](const auto& x) {
-        for (int32_t j = 0; j < x.length; ++j) take(column[x.index(j) * stride_]);
-      });
-      if (data_.features->bias != 0) take(column[data_.features->columns * stride_]);
+    for (size_t a = 0; a < s.nodes.size(); ++a)  // each entry counts once
+      data_.features->take_squares(row(s.block, s.nodes[a].t), s.table.data() + s.nodes[a].label, stride_,
+                                   sum);
+    for (size_t a = 0; a < s.edges.size(); ++a) {
+      double& x = s.table[transitions_ + s.edges[a].key];
+      sum += x * x, x = 0;
     }
-    for (size_t a = 0; a < s.edges.size(); ++a) take(s.table[transitions_ + s.edges[a].key]);
     return sum;
   }
 
@@ -487,6 +411,16 @@ class Chain {
   int64_t row(int64_t block, int t) const { return data_.offsets[block] + t; }
   int64_t edge(int previous, int next) const { return static_cast<int64_t>(previous) * stride_ + next; }
 
+  SequenceScores scores(const Scratch& s, const Real* W) const {
+    const Real* A = W + transitions_;
+    return {length(s.block),
+            K_,
+            stride_,
+            s.local.data(),
+            A,
+            data_.start ? A + edge(K_, 0) : nullptr,
+            data_.end ? A + edge(K_ + 1, 0) : nullptr};
+  }
   double ends(const Real* A, const Label* y, int T) const {
     double sum = 0;
     if (data_.start) sum += A[edge(K_, y[0])];
@@ -530,47 +464,11 @@ class Chain {
   }
 
   void advance(const Real* from, const Real* A, const Real* local, int t, Real* F) const {
-    constexpr int lanes = Vector<Real>::lanes;
     Real* to = F + static_cast<size_t>(t) * stride_;
-    for (int column = 0; column < stride_; column += 4 * lanes) {
-      switch ((stride_ - column) / lanes) {
-        case 1:
-          max_plus<Real, 1>(from, A + column, stride_, K_, to + column);
-          break;
-        case 2:
-          max_plus<Real, 2>(from, A + column, stride_, K_, to + column);
-          break;
-        case 3:
-          max_plus<Real, 3>(from, A + column, stride_, K_, to + column);
-          break;
-        default:
-          max_plus<Real, 4>(from, A + column, stride_, K_, to + column);
-      }
-    }
+    by_vectors<Real>(
+        stride_, [&]<int N>(int column) { max_plus<Real, N>(from, A + column, stride_, K_, to + column); });
     const Real* u = local + static_cast<size_t>(t) * stride_;
     for (int k = 0; k < stride_; ++k) to[k] += u[k];
-  }
-
-  // F[t, n, k] = U[t, k] + max_j (F[t-1, n - [k wrong], j] + A[j, k])
-  void count_step(Scratch& s, const Real* A, int right, int t, int n, size_t layer, size_t level) const {
-    Real* to = s.counted.data() + t * layer + n * level;
-    const Real* before = s.counted.data() + (t - 1) * layer;
-    const Real* local = s.local.data() + static_cast<size_t>(t) * stride_;
-    for (int k = 0; k < K_; ++k) {
-      const int m = n - (k != right);
-      if (m < 0) continue;
-      const Real* from = before + m * level;
-      const int j = predecessor(from, A + k);
-      to[k] = from[j] + A[edge(j, k)] + local[k];
-    }
-  }
-  void trace_counted(const Scratch& s, const Real* A, const Label* truth, int n, int label, size_t layer,
-                     size_t level, Label* y) const {
-    for (int t = length(s.block) - 1; t >= 0; --t) {
-      y[t] = static_cast<Label>(label);
-      n -= label != truth[t];
-      if (t > 0) label = predecessor(s.counted.data() + (t - 1) * layer + n * level, A + label);
-    }
   }
 
   int predecessor(const Real* from, const Real* column) const {
@@ -593,13 +491,6 @@ class Chain {
       if (s.edges[a].key == key) return void(s.edges[a].c += c);
     s.edges.push({key, c});
   }
-  static void keep_best(std::vector<Ranked>& all, int k) {
-    const size_t n = std::min(all.size(), static_cast<size_t>(k));
-    std::partial_sort(all.begin(), all.begin() + n, all.end(),
-                      [](const Ranked& a, const Ranked& b) { return a.score > b.score; });
-    all.resize(n);
-  }
-
   template <class F>
   void each_weight(F&& f) const {
     const int64_t d = data_.features->width();

@@ -4,7 +4,7 @@
 //   wanted: sum_y max(0, v(y)), or with a loss sum_y Delta(y) max(0, v(y))
 //
 // Counting the y with v(y) > 0 is #P-hard already for two labels and A = 0: with u[t, 1] = -weight_t, u[t, 0] = 0
-// and c the room it counts the solutions of a knapsack. So there are two answers.
+// and c the capacity it counts the solutions of a knapsack. So there are two answers.
 //
 // `each` walks through the violators in depth. With the best completions B[t, k], a prefix is entered only if its
 // best completion violates: every prefix that is entered leads to a violator, O(T K) work for each.
@@ -22,6 +22,8 @@
 #include <limits>
 #include <vector>
 
+#include "models/chain_search.hpp"
+
 namespace mm {
 
 struct SumBounds {
@@ -35,11 +37,20 @@ class ChainSums {
   double constant = 0;
   int T = 0, K = 0;
 
-  void resize(int length, int labels) {
-    T = length, K = labels;
+  // The scores of a sequence, with the ends in its first and last position.
+  void read(const SequenceScores& s, const int32_t* known) {
+    T = s.T, K = s.K;
     u.resize(static_cast<size_t>(T) * K);
     A.resize(static_cast<size_t>(K) * K);
-    truth.resize(T);
+    truth.assign(known, known + T);
+    loss.clear();
+    constant = 0;
+    for (int t = 0; t < T; ++t)
+      for (int k = 0; k < K; ++k)
+        u[static_cast<size_t>(t) * K + k] =
+            s.at(t, k) + (t == 0 ? s.start_of(k) : 0) + (t == T - 1 ? s.end_of(k) : 0);
+    for (int k = 0; k < K; ++k)
+      for (int n = 0; n < K; ++n) A[static_cast<size_t>(k) * K + n] = s.transition(k, n);
   }
 
   // Best completions; returns top.

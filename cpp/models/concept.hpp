@@ -10,7 +10,7 @@
 //   watch(W), changed(W, j), indexed(W)   keep an index of the weights (LargeChain); one_thread: updates one by one
 //   exact(), s.ceiling, s.prove           the argmax is a search: what it proved, and whether it should
 //   best_slack, slack_argmax()            the argmax of slack rescaling
-//   one_label                             an output is one label: all can be tried
+//   labels()                              an output is one of these: all can be tried
 //   list_scores, list_losses, can_list()  violators can be listed (chains)
 //   shift(s, c)                           the open scores after W += c * move, for less than opening again
 //   coefficients()                        under a kernel: how many of the weights are coefficients
@@ -27,10 +27,9 @@ namespace mm {
 
 template <class S>
 concept Structure =
-    requires(const S& structure, S& own, const typename S::Data& data, typename S::Scratch& s, int64_t block,
-             const typename S::Real* W, typename S::Real scale, double c, int n, typename S::Label* y,
-             const typename S::Label* u, const double* multipliers, double* flat, Gather move) {
-      S(data);
+    requires(const S& structure, S& own, typename S::Scratch& s, int64_t block, const typename S::Real* W,
+             typename S::Real scale, double c, int n, typename S::Label* y, const typename S::Label* u,
+             const double* multipliers, double* flat, Gather move) {
       { structure.blocks() } -> std::convertible_to<int64_t>;
       { structure.dimension() } -> std::convertible_to<int64_t>;  // of flat weights
       { structure.weights() } -> std::convertible_to<size_t>;     // of W, which may be padded

@@ -16,7 +16,7 @@ namespace mm {
 
 class Conditioning {
  public:
-  // Whether the nodes cut out have at most so many labellings; if so, a best labelling in y and its value.
+  // Whether the nodes cut out have at most this many labellings; if so, a best labelling in y and its value.
   bool solve(const PairwiseView& p, int64_t most, int32_t* y, double& value) {
     if (!choose(*p.graph, most)) return false;
     set_up(p);

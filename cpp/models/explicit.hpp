@@ -10,20 +10,14 @@
 #include <cstdint>
 #include <vector>
 
-namespace mm {
+#include "gather.hpp"
 
-struct ExplicitData {
-  int64_t count = 0;
-  int64_t size = 0;
-  int64_t blocks() const { return count; }
-  int64_t dimension() const { return size; }
-};
+namespace mm {
 
 class Explicit {
  public:
   using Real = double;
   using Label = int32_t;
-  using Data = ExplicitData;
   static constexpr bool given_planes = true;
 
   struct Plane {
@@ -32,33 +26,31 @@ class Explicit {
     std::vector<double> value;
   };
   struct Scratch {
-    std::vector<double> dense;  // the move, zero outside `touched`
-    std::vector<char> seen;
-    std::vector<int32_t> touched;  // where `seen`
+    Sparse move;
     const double* weights = nullptr;
     double loss_scale = 1;
     int64_t block = 0;
   };
 
-  explicit Explicit(const Data& data) : data_(data), pool_(1), offered_(data.count, 0) {}
+  Explicit(int64_t blocks, int64_t dimension)
+      : blocks_(blocks), dimension_(dimension), pool_(1), offered_(blocks, 0) {}
 
-  int64_t blocks() const { return data_.count; }
-  int64_t dimension() const { return data_.size; }
-  size_t weights() const { return static_cast<size_t>(data_.size); }
+  int64_t blocks() const { return blocks_; }
+  int64_t dimension() const { return dimension_; }
+  size_t weights() const { return static_cast<size_t>(dimension_); }
   int output_size(int64_t) const { return 1; }
   Scratch scratch() const {
     Scratch s;
-    s.dense.assign(data_.size, 0);
-    s.seen.assign(data_.size, 0);
+    s.move.resize(weights());
     return s;
   }
   template <class To>
   void pack(const double* flat, To* W) const {
-    std::copy(flat, flat + data_.size, W);
+    std::copy(flat, flat + dimension_, W);
   }
   template <class From>
   void unpack(const From* W, double* flat) const {
-    std::copy(W, W + data_.size, flat);
+    std::copy(W, W + dimension_, flat);
   }
 
   int32_t add(double offset, const int32_t* index, const double* value, int64_t n) {
@@ -112,43 +104,31 @@ class Explicit {
 
   void build_pair(Scratch& s, int64_t block, const Label* plus, const Label* minus) const {
     s.block = block;
-    clear(s);
+    s.move.clear();
     gather(s, pool_[*plus], 1);
     gather(s, pool_[*minus], -1);
   }
   void build_mixture(Scratch& s, int64_t block, const Label* outputs, const double* c, int n) const {
     s.block = block;
-    clear(s);
+    s.move.clear();
     for (int j = 0; j < n; ++j)
       if (c[j] != 0) gather(s, pool_[outputs[j]], c[j]);
   }
-  double squared_norm(const Scratch& s) const {
-    double sum = 0;
-    for (int32_t j : s.touched) sum += s.dense[j] * s.dense[j];
-    return sum;
-  }
+  double squared_norm(const Scratch& s) const { return s.move.squared_norm(); }
   template <class Target>
   void apply(const Scratch& s, Target W, double c) const {
-    for (int32_t j : s.touched) W[j] += c * s.dense[j];
+    s.move.apply(W, c);
   }
-  void shift(Scratch&, double) const {  // scores are read off W itself
-  }
+  bool shifted(Scratch&, double) const { return true; }  // scores are read off W itself
+  int labels() const { return 0; }
 
  private:
-  const Data data_;
+  int64_t blocks_, dimension_;
   std::vector<Plane> pool_;
   std::vector<int32_t> free_, offered_;
 
-  static void clear(Scratch& s) {
-    for (int32_t j : s.touched) s.dense[j] = 0, s.seen[j] = 0;
-    s.touched.clear();
-  }
   static void gather(Scratch& s, const Plane& p, double c) {
-    for (size_t j = 0; j < p.index.size(); ++j) {
-      const int32_t k = p.index[j];
-      if (!s.seen[k]) s.seen[k] = 1, s.touched.push_back(k);
-      s.dense[k] += c * p.value[j];
-    }
+    for (size_t j = 0; j < p.index.size(); ++j) s.move.add(p.index[j], c * p.value[j]);
   }
 };
 

@@ -66,7 +66,7 @@ class FactorGraph {
       if (y[v] < 0 || y[v] >= g.count[v]) return false;
     return true;
   }
-  // Whether the argmax is always the best labelling; else `ceiling` tells.
+  // Whether the argmax is always the best labelling; else there is a `ceiling`.
   bool exact() const {
     if (data_.argmax.method != Inference::automatic) return data_.argmax.method == Inference::tree;
     return std::all_of(data_.shapes.begin(), data_.shapes.end(), [](const Shape& g) { return g.forest; });
@@ -158,13 +158,7 @@ class FactorGraph {
     const Shape& g = data_.shape_of(block);
     const int rows = g.count[g.a[l]], columns = g.count[g.b[l]];
     for (int p = 0; p < rows; ++p)
-      for (int q = 0; q < columns; ++q) {
-        double sum = 0;
-        each_column(g, block, l, p, q, [&](int bank, int32_t column, int64_t row) {
-          sum += column_score(bank, row, column, W);
-        });
-        out[p * columns + q] = sum;
-      }
+      for (int q = 0; q < columns; ++q) out[p * columns + q] = pair_score(block, l, p, q, W);
   }
   double pair_score(int64_t block, int l, int p, int q, const double* W) const {
     double sum = 0;
@@ -284,22 +278,22 @@ class FactorGraph {
   }
 
   // W += c * move
-  template <class Target, class To = number_at<Target>>
+  template <class Target>
   void apply(const Scratch& s, Target W, double c) const {
     for (size_t p = 0; p < s.move.size(); ++p) {
       const Item& x = s.move[p];
       const Bank& bank = data_.banks[x.bank];
       Target own = W + bank.inside;
       if (!bank.features) {
-        own[x.column] += static_cast<To>(c * x.c);
+        own[x.column] += c * x.c;
         continue;
       }
       const Item* z = p + 1 < s.move.size() ? &s.move[p + 1] : nullptr;
       if (z && z->bank == x.bank && z->row == x.row && z->c == -x.c) {
-        bank.features->add_pair(x.row, own, bank.stride, x.column, z->column, static_cast<To>(c * x.c));
+        bank.features->add_pair(x.row, own, bank.stride, x.column, z->column, c * x.c);
         ++p;
       } else {
-        bank.features->add_column(x.row, own, bank.stride, x.column, static_cast<To>(c * x.c));
+        bank.features->add_column(x.row, own, bank.stride, x.column, c * x.c);
       }
     }
   }
@@ -433,33 +427,21 @@ class FactorGraph {
   double column_score(int number, int64_t row, int32_t column, const double* W) const {
     if (column < 0) return 0;
     const Bank& bank = data_.banks[number];
-    const double* own = W + bank.inside + column;
-    if (!bank.features) return *own;
-    double sum = 0;
-    bank.features->with_row(row, [&](const auto& x) {
-      for (int32_t j = 0; j < x.length; ++j)
-        sum += static_cast<double>(x.value(j)) * own[static_cast<int64_t>(x.index(j)) * bank.stride];
-    });
-    if (bank.features->bias != 0) sum += bank.features->bias * own[bank.features->columns * bank.stride];
-    return sum;
+    const double* own = W + bank.inside;
+    return bank.features ? bank.features->score_of(row, own, bank.stride, column) : own[column];
   }
 
   double squared_norm_by_table(Scratch& s) const {
     if (s.dense.empty()) s.dense.assign(weights(), 0);
     apply(s, s.dense.data(), 1.0);
     double sum = 0;
-    const auto take = [&](double& x) { sum += x * x, x = 0; };  // each entry counts once
-    for (const Item& x : s.move) {
+    for (const Item& x : s.move) {  // each entry counts once
       const Bank& bank = data_.banks[x.bank];
       double* column = s.dense.data() + bank.inside + x.column;
-      if (!bank.features) {
-        take(*column);
-        continue;
-      }
-      bank.features->with_row(x.row, [&](const auto& row) {
-        for (int32_t j = 0; j < row.length; ++j) take(column[row.index(j) * bank.stride]);
-      });
-      if (bank.features->bias != 0) take(column[bank.features->columns * bank.stride]);
+      if (bank.features)
+        bank.features->take_squares(x.row, column, bank.stride, sum);
+      else
+        sum += *column * *column, *column = 0;
     }
     return sum;
   }

@@ -44,9 +44,7 @@ class Grammar {
     std::unique_ptr<Chart<false>> best;  // made when first needed
     std::unique_ptr<Chart<true>> several;
     std::vector<double> chain_scores;
-    std::vector<double> dense;  // the move, zero outside `touched`
-    std::vector<char> seen;
-    std::vector<int32_t> touched;  // where `seen`
+    Sparse move;
     const double* weights = nullptr;
     bool augmented = false;
     double loss_scale = 1;
@@ -62,8 +60,7 @@ class Grammar {
   Scratch scratch() const {
     Scratch s;
     s.chain_scores.resize(data_.rules.chains());
-    s.dense.assign(weights(), 0);
-    s.seen.assign(weights(), 0);
+    s.move.resize(weights());
     return s;
   }
   template <class To>
@@ -130,7 +127,7 @@ class Grammar {
   }
 
   // The k best trees by <w, Psi>, best first, one after the other; fewer where there are fewer.
-  void best_k(Scratch& s, int k, std::vector<Label>& trees, std::vector<double>& scores) const {
+  void best_k(Scratch& s, const Real*, int k, std::vector<Label>& trees, std::vector<double>& scores) const {
     const auto& found = ranked(s, k);
     trees.resize(found.size() * output_size(s.block));
     for (size_t n = 0; n < found.size(); ++n) {
@@ -157,14 +154,10 @@ class Grammar {
     for (int j = 0; j < n; ++j)
       if (c[j] != 0) gather(s, outputs + static_cast<size_t>(j) * output_size(block), c[j]);
   }
-  double squared_norm(const Scratch& s) const {
-    double sum = 0;
-    for (int32_t j : s.touched) sum += s.dense[j] * s.dense[j];
-    return sum;
-  }
-  template <class Target, class To = number_at<Target>>
+  double squared_norm(const Scratch& s) const { return s.move.squared_norm(); }
+  template <class Target>
   void apply(const Scratch& s, Target W, double c) const {
-    for (int32_t j : s.touched) W[j] += static_cast<To>(c * s.dense[j]);
+    s.move.apply(W, c);
   }
 
   // Calls f(i, j, label) for each phrase of an output: binary nodes of real symbols, and uppers of chains.
@@ -268,22 +261,16 @@ class Grammar {
 
   void clear(Scratch& s, int64_t block) const {
     s.block = block;
-    for (int32_t j : s.touched) s.dense[j] = 0, s.seen[j] = 0;
-    s.touched.clear();
+    s.move.clear();
   }
   void gather(Scratch& s, const Label* y, double c) const {
     const RuleTable& rules = data_.rules;
     const int64_t unary = rules.binaries(), lexical = unary + rules.unaries();
-    const auto add = [&](int64_t j) {
-      if (!s.seen[j]) s.touched.push_back(static_cast<int32_t>(j));
-      s.seen[j] = 1;
-      s.dense[j] += c;
-    };
     for (const Label* end = y + output_size(s.block); y < end; y += 3) {
-      add(y[2] ? y[1] : lexical + y[1]);
+      s.move.add(y[2] ? y[1] : lexical + y[1], c);
       if (y[0] > 0)
         for (int32_t r = rules.chain_first[y[0] - 1]; r < rules.chain_first[y[0]]; ++r)
-          add(unary + rules.chain_rules[r]);
+          s.move.add(unary + rules.chain_rules[r], c);
     }
   }
 };

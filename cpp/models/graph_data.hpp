@@ -65,9 +65,9 @@ struct Shape : Topology {
     for (int64_t e = 0; e < n; ++e)
       edges[next[link[e]]++] = {types[e], static_cast<int32_t>(e), ends[2 * e] != a[link[e]]};
   }
-  // Room for the tables of links that no type serves: of several edges, or with features.
+  // Places for the tables of links that no type serves: of several edges, or with features.
   template <class HasFeatures>
-  void make_room(HasFeatures&& has_features) {
+  void place_tables(HasFeatures&& has_features) {
     own.assign(links(), -1);
     for (int l = 0; l < links(); ++l) {
       const Edge& edge = edges[link_first[l]];

@@ -5,7 +5,7 @@
 //   output 0 is "no constraint": psi = 0, Delta = 0;   output j >= 1:  psi_i(j) = -x_ij,  Delta_i(j) = l_ij
 //
 // A constraint is a row of features with a factor, x_ij = factor_ij row_ij, so that the two sides of a
-// regression target need no copy of the row. One weight a feature, inside as outside.
+// regression target need no copy of the row. One weight per feature, inside as outside.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +39,8 @@ inline double product(const Features& features, const Constraint& a, const Const
 }
 
 template <class Real_>
-class Groups : public OneWeightAFeature<GroupsData> {
-  using Base = OneWeightAFeature<GroupsData>;
+class Groups : public OneWeightPerFeature<GroupsData> {
+  using Base = OneWeightPerFeature<GroupsData>;
   using Base::data_;
 
  public:
@@ -126,9 +126,9 @@ class Groups : public OneWeightAFeature<GroupsData> {
             (a == b ? 1 : 2) * s.move[a].c * s.move[b].c * product(*data_.features, s.move[a].x, s.move[b].x);
     return sum > 0 ? sum : 0;
   }
-  template <class Target, class To = number_at<Target>>
+  template <class Target>
   void apply(const Scratch& s, Target W, double c) const {
-    for (const Term& t : s.move) data_.features->axpy(t.x.row, W, static_cast<To>(-c * t.c * t.x.factor));
+    for (const Term& t : s.move) data_.features->axpy(t.x.row, W, -c * t.c * t.x.factor);
   }
 
  private:

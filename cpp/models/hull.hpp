@@ -5,7 +5,7 @@
 //
 // The oracle walks the upper hull of the points (Delta, m): no output is above a line that it has answered.
 // Segments between two points are split, most promising first, until none promises more than the best point
-// found, or the calls are spent. What lies under the hull can be missed, so that the search tells a ceiling
+// found, or the calls are spent. What lies under the hull can be missed, so that the search has a ceiling
 // too: no output is better than that.
 #pragma once
 

@@ -1,6 +1,6 @@
 // A chain with many labels: the same model and the same weights as `Chain`, an argmax that is exact for less.
 //
-// Viterbi asks for F'[k] = U[k] + max_j (F[j] + A[j, k]), K^2 work a position. Most A[j, k] are exactly zero: no
+// Viterbi asks for F'[k] = U[k] + max_j (F[j] + A[j, k]), K^2 work per position. Most A[j, k] are exactly zero: no
 // update ever touched them. So all K labels k begin at U[k] + f, f = F[i] the largest of F, and differ from that
 // only by what is stored. And few labels matter: what is kept of the others is a ceiling, F'[k] at most.
 //   1. losses(i): k with A[i, k] < 0 falls to U[k] + f + A[i, k], or to the ceiling that the second best label and the
@@ -62,7 +62,6 @@ class LargeChain : public Chain<Real_, Label_> {
     watched_ = W;
     index_.read(W + this->transitions_, this->K_, this->stride_);
   }
-  int64_t stored() const { return index_.entries(); }
   // Scores of a sequence, on average.
   int64_t work() const {
     return this->data_.offsets.back() * this->stride_ / std::max<int64_t>(1, this->blocks());
@@ -113,7 +112,7 @@ class LargeChain : public Chain<Real_, Label_> {
   void open(int64_t block, const Real* W, Scratch& s, bool augmented, Real loss_scale) const {
     Base::open(block, W, s, augmented, loss_scale);
     const Real never = -std::numeric_limits<Real>::infinity();
-    for (int t = 0; t < this->length(block); ++t) {  // no label stands in the padding
+    for (int t = 0; t < this->length(block); ++t) {  // no label is in the padding
       Real* u = s.local.data() + static_cast<size_t>(t) * this->stride_;
       std::fill(u + this->K_, u + this->stride_, never);
     }
@@ -202,7 +201,8 @@ class LargeChain : public Chain<Real_, Label_> {
   }
 
   static constexpr int group = 8 * lanes;
-  static constexpr int settled = 128;  // after so many positions no label stays unsure: evaluations end there
+  static constexpr int settled =
+      128;  // after this many positions no label stays unsure: evaluations end there
 
   Real* forward(Scratch& s, int t) const { return s.forward.data() + static_cast<size_t>(t) * this->stride_; }
   char* unsure(Scratch& s, int t) const { return s.unsure.data() + static_cast<size_t>(t) * this->stride_; }
@@ -329,7 +329,7 @@ class LargeChain : public Chain<Real_, Label_> {
     unsure(s, t)[k] = 0;
     return from;
   }
-  // The labels that are no leaders: by their gains into k, and all of them if the leaders do not like k.
+  // The labels that are not leaders: by their gains into k, and all of them if the leaders do not like k.
   void among_rest(Scratch& s, const Real* A, int t, int k, Real& reach, int& from) const {
     const Real *F = forward(s, t - 1), rest = s.leaders[t - 1].rest;
     const auto offer = [&](int j, Real weight) {

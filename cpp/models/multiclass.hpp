@@ -31,7 +31,6 @@ class Multiclass {
   using Label = int32_t;
   using Data = MulticlassData;
   static constexpr bool given_planes = false;
-  static constexpr bool one_label = true;
 
   struct Term {
     int label;
@@ -120,14 +119,11 @@ class Multiclass {
     for (const Term& t : s.move) sum += t.c * t.c;
     return sum * data_.features->norms[s.block];
   }
-  template <class Target, class To = number_at<Target>>
+  template <class Target>
   void apply(const Scratch& s, Target W, double c) const {
-    if (s.move.size() == 2 && s.move[0].c == -s.move[1].c) {
-      const To step = static_cast<To>(c * s.move[0].c);
-      return data_.features->add_pair(s.block, W, stride_, s.move[0].label, s.move[1].label, step);
-    }
-    for (const Term& t : s.move)
-      data_.features->add_column(s.block, W, stride_, t.label, static_cast<To>(c * t.c));
+    if (s.move.size() == 2 && s.move[0].c == -s.move[1].c)
+      return data_.features->add_pair(s.block, W, stride_, s.move[0].label, s.move[1].label, c * s.move[0].c);
+    for (const Term& t : s.move) data_.features->add_column(s.block, W, stride_, t.label, c * t.c);
   }
 
   // The scores of the open block after W += c * move.
@@ -138,12 +134,9 @@ class Multiclass {
 
   // W[:, label] += c x for all terms of the move in one walk over the row (not under a kernel).
   void scatter(const Scratch& s, Real* W) const {
-    const size_t n = s.move.size();
-    if (n == 2)
-      return data_.features->add_pair(s.block, W, stride_, s.move[0].label, s.move[1].label,
-                                      static_cast<Real>(s.move[0].c));
-    for (const Term& t : s.move)
-      data_.features->add_column(s.block, W, stride_, t.label, static_cast<Real>(t.c));
+    if (s.move.size() == 2)
+      return data_.features->add_pair(s.block, W, stride_, s.move[0].label, s.move[1].label, s.move[0].c);
+    for (const Term& t : s.move) data_.features->add_column(s.block, W, stride_, t.label, t.c);
   }
 
  private:

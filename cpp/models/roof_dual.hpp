@@ -1,9 +1,9 @@
 // The linear relaxation of a binary problem, exactly, as a cut of twice the size (roof duality).
 //
 // Every node v gets a second one, v', for its opposite label. Links that attract join (a, b) and (a', b'), those that
-// repel (a, b') and (a', b), each with half of the table, its rows or columns exchanged where a second node stands.
+// repel (a, b') and (a', b), each with half of the table, its rows or columns exchanged at a second node.
 // So all links attract. The best labelling of the two copies has the value of the relaxation over the local polytope:
-// v = 1 - v' is a label, v = v' stands for one half.
+// v = 1 - v' is a label, v = v' means one half.
 #pragma once
 
 #include <cstdint>

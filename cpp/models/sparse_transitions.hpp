@@ -74,13 +74,6 @@ class SparseTransitions {
     settle_column(k);
   }
 
-  int64_t entries() const {
-    int64_t n = 0;
-    for (size_t j = 0; j < gains_.size(); ++j)
-      n += static_cast<int64_t>(gains_[j].size() + losses_[j].size());
-    return n;
-  }
-
  private:
   std::vector<Row> gains_, losses_, into_;
   aligned<Real> most_, most_into_;

@@ -29,7 +29,7 @@ struct PlaceMap {
   int32_t places() const { return rows * columns; }
 };
 
-struct Edge {
+struct Spring {
   int32_t parent, child;
   double anchor[2], spread[2];  // of rows, of columns
 };
@@ -37,7 +37,7 @@ struct Edge {
 struct TreeData {
   std::vector<PlaceMap> maps;
   int32_t parts = 0, width = 0;
-  std::vector<Edge> edges;     // a part is a child before it is a parent, but for the root
+  std::vector<Spring> edges;   // a part is a child before it is a parent, but for the root
   std::vector<int32_t> truth;  // places of the parts of all examples; empty where not given
   int64_t blocks() const { return static_cast<int64_t>(maps.size()); }
   int64_t dimension() const {
@@ -136,7 +136,7 @@ class Tree {
     }
     double z[4];
     const double* v = s.weights + spring_place();
-    for (const Edge& edge : data_.edges) {
+    for (const Spring& edge : data_.edges) {
       stretch(s.block, edge, y, z);
       for (int k = 0; k < 4; ++k) sum += *v++ * z[k];
     }
@@ -193,12 +193,12 @@ class Tree {
     for (double v : s.springs) sum += v * v;
     return sum;
   }
-  template <class Target, class To = number_at<Target>>
+  template <class Target>
   void apply(const Scratch& s, Target W, double c) const {
     const double* move = s.moved.data();
     for (int p = 0; p < data_.parts; ++p)
-      for (int j = 0; j < data_.width; ++j) W[place_of(p, j)] += static_cast<To>(c * *move++);
-    for (size_t k = 0; k < s.springs.size(); ++k) W[spring_place() + k] += static_cast<To>(c * s.springs[k]);
+      for (int j = 0; j < data_.width; ++j) W[place_of(p, j)] += c * *move++;
+    for (size_t k = 0; k < s.springs.size(); ++k) W[spring_place() + k] += c * s.springs[k];
   }
 
  private:
@@ -247,7 +247,7 @@ class Tree {
     const double r = a / columns - b / columns, c = a % columns - b % columns;
     return std::sqrt(r * r + c * c);
   }
-  void stretch(int64_t block, const Edge& edge, const Label* y, double* z) const {
+  void stretch(int64_t block, const Spring& edge, const Label* y, double* z) const {
     const int columns = data_.maps[block].columns;
     const Label child = y[edge.child], parent = y[edge.parent];
     const double r = (child / columns - parent / columns - edge.anchor[0]) / edge.spread[0];
@@ -257,7 +257,7 @@ class Tree {
 
   // message(parent) = max_child belief(child) + springs, and the places that attain it
   void send(const PlaceMap& map, int e, Scratch& s) const {
-    const Edge& edge = data_.edges[e];
+    const Spring& edge = data_.edges[e];
     const double* v = s.weights + spring_place() + 4 * e;
     const size_t places = static_cast<size_t>(map.places());
     const double* child = s.belief.data() + edge.child * places;
@@ -286,7 +286,7 @@ class Tree {
   void gather_springs(Scratch& s, const Label* y, double c) const {
     double z[4];
     double* spring = s.springs.data();
-    for (const Edge& edge : data_.edges) {
+    for (const Spring& edge : data_.edges) {
       stretch(s.block, edge, y, z);
       for (int k = 0; k < 4; ++k) *spring++ += c * z[k];
     }

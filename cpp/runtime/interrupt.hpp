@@ -8,9 +8,7 @@
 // them fails the others leave at their next poll.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <exception>
 #include <limits>
 
@@ -42,9 +40,7 @@ class Interrupt {
     left_ = calls_ = 1;  // what comes may be slower than what was
     return before;
   }
-  static double now() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-  }
+  static double now();
 
   // A thread of `parallel`, for as long as this object lives.
   class Follower {
@@ -74,19 +70,7 @@ class Interrupt {
   Interrupt* leader_ = nullptr;
   std::atomic<bool> abandoned_ = false;
 
-  void look() {
-    const double time = now(), took = time - looked_;
-    looked_ = time;
-    calls_ = took < often / 2 ? std::min(2 * calls_, most_calls)
-             : took > often   ? std::max(calls_ / 4, 1)
-                              : calls_;
-    left_ = calls_;
-    if (leader().abandoned_) throw Abandoned();
-    if (time >= leader().deadline_) throw TimeUp();
-    if (leader_ || !on_signals || time - asked_ < seldom) return;
-    asked_ = time;
-    on_signals();
-  }
+  void look();
 };
 
 inline void poll() { Interrupt::here().poll(); }

@@ -1,4 +1,4 @@
-// A dual state with its passes: what a solver of dual ascent has in hand, whatever the structure.
+// A dual state with its passes, whatever the structure: what a solver of dual ascent works with.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,6 @@
 #include "models/concept.hpp"
 #include "runtime/threads.hpp"
 #include "solvers/dual_ascent.hpp"
-#include "solvers/proximal.hpp"
 #include "solvers/subgradient.hpp"
 
 namespace mm {
@@ -27,7 +26,8 @@ struct Usage {
 // Weights are flat.
 class Ascent {
  public:
-  int64_t ahead = 0;  // blocks of a batch of searches ahead; 0: as many as are worthwhile, or none
+  int64_t ahead = 0;       // blocks of a batch of searches ahead; 0: as many as are worthwhile, or none
+  int64_t bytes_kept = 0;  // of all outputs, as the allocator counts them
 
   virtual ~Ascent() = default;
   virtual int64_t dimension() const = 0;
@@ -52,8 +52,6 @@ class Ascent {
   virtual void clear() = 0;                     // no multiplier is left
   virtual void freeze(const double* flat) = 0;  // w of multipliers that are fixed from now on
   virtual void prune(int64_t most) = 0;
-  virtual int64_t held() const = 0;   // bytes of all outputs, as the allocator counts them
-  virtual int64_t bytes() const = 0;  // without what the allocator adds
   virtual int64_t planes() const = 0;
 
   virtual void refresh() = 0;
@@ -72,8 +70,8 @@ class AscentOf : public Ascent {
   using Label = typename S::Label;
   DualState<S> state;
 
-  AscentOf(const typename S::Data& data, std::vector<double> mass, bool lean)
-      : state(data, std::move(mass), lean), ascent_(state) {}
+  AscentOf(std::unique_ptr<S> structure, std::vector<double> mass, bool lean)
+      : state(std::move(structure), std::move(mass), lean), ascent_(state) {}
 
   int64_t dimension() const override { return state.structure.dimension(); }
 
@@ -84,18 +82,18 @@ class AscentOf : public Ascent {
     try {
       report = run(order, n, options, violations, slacks, threads);
     } catch (...) {  // an interrupt, between two visits: the state is whole, but for what reports count
-      held_ = state.held();
+      bytes_kept = state.bytes_kept();
       state.steps += static_cast<double>(n);  // visits that were not made have not moved anything
       throw;
     }
     state.steps += static_cast<double>(n);
-    held_ += report.bytes;
+    bytes_kept += report.bytes;
     return report;
   }
 
   VisitReport subgradient(const int64_t* order, int64_t n, double active) override {
     const VisitReport report = subgradient_pass(state, order, n, active);
-    held_ = state.held();
+    bytes_kept = state.bytes_kept();
     return report;
   }
 
@@ -107,8 +105,7 @@ class AscentOf : public Ascent {
     for (int64_t k = 0; k < n; ++k) {
       const int64_t i = blocks[k];
       u.resize(state.structure.output_size(i));
-      y.resize(u.size());
-      state.structure.truth(i, y.data());
+      state.read_truth(i, y);
       state.structure.open(i, state.W.data(), s, true, 1);
       state.structure.best(s, state.W.data(), u.data());
       state.structure.build_pair(s, i, u.data(), y.data());
@@ -131,6 +128,7 @@ class AscentOf : public Ascent {
     double square = 0;
     for (int64_t j = 0; j < dimension(); ++j) square += flat[j] * flat[j];
     state.set_origin(packed(flat, 0), square);
+    state.refresh();
   }
   void set_metric(const double* diagonal, const double* lower, const double* matrix) override {
     if (matrix && lower) throw std::invalid_argument("bounds need a diagonal metric");
@@ -139,22 +137,27 @@ class AscentOf : public Ascent {
     if (lower) metric.lower = packed(lower, -std::numeric_limits<double>::infinity());
     if (matrix) take_matrix(metric, matrix);
     state.set_metric(std::move(metric));
+    state.refresh();
   }
 
   SupportArrays support() const override {
-    Listed listed;
-    state.each_support([&](int64_t i, const Kept& plane, const Label* y) { list(listed, i, plane, y); });
-    return taken(std::move(listed));
+    SupportList<Label> found;
+    state.each_support([&](int64_t i, const Kept& plane, const Label* y) {
+      found.add(i, plane.multiplier, y, state.structure.output_size(i));
+    });
+    return found;
   }
   SupportArrays support_of(const int64_t* blocks, int64_t n) const override {
-    Listed listed;
+    SupportList<Label> found;
     for (int64_t k = 0; k < n; ++k) {
-      const auto& planes = state.blocks.at(static_cast<size_t>(blocks[k])).planes;
+      const int64_t i = blocks[k];
+      const auto& planes = state.blocks.at(static_cast<size_t>(i)).planes;
       for (size_t j = 0; j < planes.size(); ++j)
         if (planes[j].multiplier > 0)
-          list(listed, blocks[k], planes[j], state.output(blocks[k], static_cast<int>(j)));
+          found.add(i, planes[j].multiplier, state.output(i, static_cast<int>(j)),
+                    state.structure.output_size(i));
     }
-    return taken(std::move(listed));
+    return found;
   }
   Usage usage() const override {
     const size_t n = state.blocks.size();
@@ -164,8 +167,7 @@ class AscentOf : public Ascent {
       const auto& planes = state.blocks[i].planes;
       found.bytes[i] = state.cost(static_cast<int64_t>(i));
       if (planes.empty()) continue;
-      truth.resize(state.structure.output_size(i));
-      state.structure.truth(i, truth.data());
+      state.read_truth(static_cast<int64_t>(i), truth);
       found.spread[i] = 0;
       for (size_t j = 0; j < planes.size(); ++j) {
         if (planes[j].multiplier <= 0) continue;
@@ -180,67 +182,46 @@ class AscentOf : public Ascent {
   void restore(const int64_t* blocks, const double* multipliers, int64_t n, LabelView outputs) override {
     for (auto& block : state.blocks)
       for (auto& plane : block.planes) plane.multiplier = 0;
-    const Label* y = outputs.as<Label>();
-    const Label* end = y + outputs.size;
-    for (int64_t p = 0; p < n; ++p) {
-      const int64_t i = blocks[p];
-      if (i < 0 || i >= static_cast<int64_t>(state.blocks.size()) || end - y < state.structure.output_size(i))
-        throw std::invalid_argument("the kept outputs do not fit the examples");
-      restore_plane(i, y, multipliers[p]);
-      y += state.structure.output_size(i);
-    }
-    if (y != end) throw std::invalid_argument("the kept outputs do not fit the examples");
-    for (int64_t p = 0; p < n; ++p) state.take_up(blocks[p]);
-    held_ = state.held();
+    state.each_given(blocks, n, outputs, [&](int64_t p, int64_t i, const Label* y) {
+      state.materialize_truth(i, 0);
+      const int j = state.find(i, y);
+      if (j < 0)
+        state.add(i, y, multipliers[p]);
+      else
+        state.blocks[i].planes[j].multiplier += multipliers[p];
+    });
+    for (int64_t p = 0; p < n; ++p) state.drop_if_truth_only(blocks[p]);
+    bytes_kept = state.bytes_kept();
     state.refresh();
   }
   void clear() override {
     for (size_t i = 0; i < state.blocks.size(); ++i) {
-      state.lay(static_cast<int64_t>(i));
+      state.materialize_truth(static_cast<int64_t>(i), 0);
       for (auto& plane : state.blocks[i].planes) plane.multiplier = 0;
     }
-    held_ = state.held();
+    bytes_kept = state.bytes_kept();
   }
   void freeze(const double* flat) override {
     state.base = packed(flat, 0);
     state.refresh();
   }
-  void prune(int64_t most) override { held_ = state.prune(most); }
-  int64_t held() const override { return held_; }
-  int64_t bytes() const override {
-    int64_t n = 0;
-    for (const auto& b : state.blocks)
-      n += static_cast<int64_t>(b.planes.size() * sizeof(Kept) + b.outputs.size() * sizeof(Label));
-    return n;
-  }
+  void prune(int64_t most) override { bytes_kept = state.prune(most); }
   int64_t planes() const override { return state.planes(); }
 
   void refresh() override { state.refresh(); }
   double dual() const override { return state.dual(); }
   double offset() const override { return state.offset(); }
-  void recenter(double momentum, double proximity) override { mm::recenter(state, momentum, proximity); }
+  void recenter(double momentum, double proximity) override {
+    state.recenter(momentum, proximity);
+    state.watch();
+  }
   double lag() const override { return state.lag(); }
-  double squared_distance() const override { return squared_distance_to_center(state); }
+  double squared_distance() const override { return state.squared_distance(); }
   double proximity() const override { return state.proximity; }
   double steps() const override { return state.steps; }
 
  private:
-  struct Listed {
-    std::vector<int64_t> blocks;
-    std::vector<double> multipliers;
-    std::vector<Label> outputs;
-  };
   DualAscent<S> ascent_;
-  int64_t held_ = 0;
-
-  void list(Listed& to, int64_t i, const Kept& plane, const Label* y) const {
-    to.blocks.push_back(i);
-    to.multipliers.push_back(plane.multiplier);
-    to.outputs.insert(to.outputs.end(), y, y + state.structure.output_size(i));
-  }
-  static SupportArrays taken(Listed&& from) {
-    return {std::move(from.blocks), std::move(from.multipliers), std::move(from.outputs)};
-  }
 
   std::vector<double> packed(const double* flat, double padding) const {
     std::vector<double> to(state.structure.weights(), padding);
@@ -261,19 +242,6 @@ class AscentOf : public Ascent {
         metric.outside[j] = static_cast<size_t>(place[j]), metric.inside[metric.outside[j]] = j;
   }
 
-  void restore_plane(int64_t i, const Label* y, double multiplier) {
-    auto& block = state.blocks[i];
-    if (block.planes.empty()) {
-      state.lay(i);
-      block.planes[0].multiplier = 0;
-    }
-    const int j = state.find(i, y);
-    if (j < 0)
-      state.add(i, y, multiplier);
-    else
-      block.planes[j].multiplier += multiplier;
-  }
-
   // Threads on disjoint blocks and one w, without locks: an update of w may be lost, a multiplier never.
   // w is recomputed from the multipliers after each oracle pass, so the law holds to what the cached passes
   // of one round may lose; the result is not reproducible.
@@ -292,7 +260,7 @@ class AscentOf : public Ascent {
                    double* slacks, int threads) {
     std::vector<VisitReport> reports(threads);
     VisitOptions shared = options;
-    if (options.room >= 0) shared.room = options.room / threads;
+    if (options.byte_budget >= 0) shared.byte_budget = options.byte_budget / threads;
     parallel(n, threads, [&](int64_t from, int64_t to, int k) {
       DualAscent<S> own(state);
       double* part = options.slacks ? slacks + from : slacks;

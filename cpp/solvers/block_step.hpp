@@ -62,12 +62,8 @@ class BlockStep<Groups<Real>> {
   void prefetch(int64_t block, const double* a) const {
     const GroupsData& data = structure_.data();
     if (data.size(block) == 0) return;
-    const RowView& row = data.features->rows[data.group(block)->row];
     __builtin_prefetch(a);
-    for (int32_t b = 0; b < 4; ++b) {
-      __builtin_prefetch(static_cast<const char*>(row.value) + 64 * b);
-      if (row.index) __builtin_prefetch(reinterpret_cast<const char*>(row.index) + 64 * b);
-    }
+    data.features->prefetch(data.group(block)->row);
   }
 
   Look look(int64_t i, const Real* W, const double* a, double mass) {
@@ -176,12 +172,8 @@ class BlockStep<Multiclass<Real>> {
   int outputs(int64_t) const { return structure_.labels(); }
 
   void prefetch(int64_t block, const double* a) const {
-    const RowView& row = structure_.data().features->rows[block];
     __builtin_prefetch(a);
-    for (int32_t b = 0; b < 4; ++b) {
-      __builtin_prefetch(static_cast<const char*>(row.value) + 64 * b);
-      if (row.index) __builtin_prefetch(reinterpret_cast<const char*>(row.index) + 64 * b);
-    }
+    structure_.data().features->prefetch(block);
   }
 
   Look look(int64_t i, const Real* W, const double* a, double mass) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -36,8 +37,9 @@ class Box {
   virtual void weights(double* flat) const = 0;
   virtual SupportArrays support() const = 0;
   virtual void restore(const int64_t* blocks, const double* multipliers, int64_t n, LabelView outputs) = 0;
-  virtual void adopt_sets() = 0;
-  virtual void tell_sets() = 0;
+  // Multipliers of sets from those of outputs, and back.
+  virtual void multipliers_to_sets() = 0;
+  virtual void sets_to_multipliers() = 0;
   virtual void refresh() = 0;
   virtual double dual() const = 0;
   virtual int64_t kept() const = 0;
@@ -52,8 +54,11 @@ class BoxOf : public Box {
   DualState<S> state;
 
   // complete: V_i holds every output from the start
-  BoxOf(const typename S::Data& data, std::vector<double> mass, bool complete)
-      : state(data, std::move(mass)), complete_(complete), ascent_(state, complete), sets_(state, complete) {
+  BoxOf(std::unique_ptr<S> structure, std::vector<double> mass, bool complete)
+      : state(std::move(structure), std::move(mass)),
+        complete_(complete),
+        ascent_(state, complete),
+        sets_(state, complete) {
     if (complete)
       for (size_t i = 0; i < state.blocks.size(); ++i) BoxAscent<S>::fill(state, static_cast<int64_t>(i));
   }
@@ -121,31 +126,21 @@ class BoxOf : public Box {
   }
 
   SupportArrays support() const override {
-    std::vector<int64_t> blocks;
-    std::vector<double> multipliers;
-    std::vector<Label> outputs;
+    SupportList<Label> found;
     for (size_t i = 0; i < state.blocks.size(); ++i)
       for (size_t j = 1; j < state.blocks[i].planes.size(); ++j) {
         const double a = state.blocks[i].planes[j].multiplier;
-        if (a <= 0) continue;
         const Label* y = state.output(static_cast<int64_t>(i), static_cast<int>(j));
-        blocks.push_back(static_cast<int64_t>(i)), multipliers.push_back(a);
-        outputs.insert(outputs.end(), y, y + state.structure.output_size(i));
+        if (a > 0) found.add(static_cast<int64_t>(i), a, y, state.structure.output_size(i));
       }
-    return {std::move(blocks), std::move(multipliers), std::move(outputs)};
+    return found;
   }
 
   // Multipliers from outside, no more of each than its block's mass.
   void restore(const int64_t* blocks, const double* multipliers, int64_t n, LabelView outputs) override {
-    const Label *y = outputs.as<Label>(), *end = y + outputs.size;
-    for (int64_t p = 0; p < n; ++p) {
-      const int64_t i = blocks[p];
-      if (i < 0 || i >= static_cast<int64_t>(state.blocks.size()) || end - y < state.structure.output_size(i))
-        throw std::invalid_argument("the kept outputs do not fit the examples");
+    state.each_given(blocks, n, outputs, [&](int64_t p, int64_t i, const Label* y) {
       restore_plane(i, y, std::max(0.0, multipliers[p]));
-      y += state.structure.output_size(i);
-    }
-    if (y != end) throw std::invalid_argument("the kept outputs do not fit the examples");
+    });
     state.refresh();
   }
 
@@ -157,11 +152,11 @@ class BoxOf : public Box {
     return n;
   }
   int64_t sets() const override { return sets_.sets(); }
-  void adopt_sets() override { sets_.adopt(); }
-  void tell_sets() override { sets_.tell(); }
+  void multipliers_to_sets() override { sets_.from_multipliers(); }
+  void sets_to_multipliers() override { sets_.to_multipliers(); }
   // A plane that was given joins V_i, whatever is there.
   void keep(int64_t i, Label y) {
-    BoxAscent<S>::lay_truth(state, i);
+    state.materialize_truth(i, 0);
     state.add(i, &y, 0);
   }
 
@@ -192,14 +187,14 @@ class BoxOf : public Box {
   }
 
   void restore_plane(int64_t i, const Label* y, double a) {
-    BoxAscent<S>::lay_truth(state, i);
+    state.materialize_truth(i, 0);
     auto& planes = state.blocks[i].planes;
     for (int j = 0; a > 0 && j < static_cast<int>(planes.size()); ++j) {
       if (!state.structure.same(i, state.output(i, j), y)) continue;
       if (j == 0) return;  // the true output
       const double part = std::min(a, state.mass[i] - planes[j].multiplier);
       planes[j].multiplier += part, a -= part;
-      if (!S::given_planes || a <= 0) return;  // outputs of one plane may stand several times
+      if (!S::given_planes || a <= 0) return;  // outputs of one plane may appear several times
     }
     const int j = state.find(i, y);
     if (j < 0) state.add(i, y, std::min(a, state.mass[i]));

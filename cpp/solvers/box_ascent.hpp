@@ -15,7 +15,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "models/sums.hpp"
+#include "models/chain_sums.hpp"
 #include "runtime/threads.hpp"
 #include "solvers/dual_state.hpp"
 
@@ -24,7 +24,7 @@ namespace mm {
 struct BoxOptions {
   bool oracle = true;  // look for a violator first: a loop of type I, else of type II
   bool update = true;  // move multipliers, or only look
-  int keep = 0;        // forget outputs without a multiplier after so many oracle visits; 0: never
+  int keep = 0;        // forget outputs without a multiplier after this many oracle visits; 0: never
 };
 
 struct BoxReport {
@@ -52,28 +52,18 @@ class BoxAscent {
     return report;
   }
 
-  // V_i = { y_i } where nothing is kept yet.
-  static void lay_truth(State& state, int64_t i) {
-    if (!state.blocks[i].planes.empty()) return;
-    std::vector<Label> y(state.structure.output_size(i));
-    state.structure.truth(i, y.data());
-    state.add(i, y.data(), 0);
-  }
-
   // All labels into V_i, where an output is one label.
   static void fill(State& state, int64_t i) {
-    if constexpr (OneLabel<Structure>) {
-      lay_truth(state, i);
-      for (Label k = 0; k < state.structure.labels(); ++k)
-        if (state.find(i, &k) < 0) state.add(i, &k, 0);
-    }
+    state.materialize_truth(i, 0);
+    for (Label k = 0; k < state.structure.labels(); ++k)
+      if (state.find(i, &k) < 0) state.add(i, &k, 0);
   }
 
   // Local scores at w; in an oracle visit the worst output joins V_i if it violates.
   bool open(int64_t i, const Real* W, bool oracle) {
     const Structure& structure = state_.structure;
     const auto& block = state_.blocks[i];
-    lay_truth(state_, i);
+    state_.materialize_truth(i, 0);  // V_i = { y_i }
     if (!oracle) {
       structure.open_where_different(i, W, scratch_, block.outputs.data(), size(i));
       return false;
@@ -90,10 +80,7 @@ class BoxAscent {
   // W += c * (the move that was built), and the local scores of the open block with it.
   void move(int64_t i, double c) {
     state_.structure.apply(scratch_, state_.W.data(), c);
-    if constexpr (requires { state_.structure.shift(scratch_, c); })
-      state_.structure.shift(scratch_, c);
-    else
-      state_.structure.open(i, state_.W.data(), scratch_, true, 1);
+    if (!state_.structure.shifted(scratch_, c)) state_.structure.open(i, state_.W.data(), scratch_, true, 1);
   }
 
  private:
@@ -110,7 +97,8 @@ class BoxAscent {
     report.oracle_calls += options.oracle;
     const double mass = state_.mass[i];
     double own = own_score(i);
-    if constexpr (OneLabel<Structure>) steps_.assign(size(i), 0);
+    const bool one_label = state_.structure.labels() > 0;
+    if (one_label) steps_.assign(size(i), 0);
     for (int j = 1; j < size(i); ++j) {
       double& a = block.planes[j].multiplier;
       const double g = score(i, j) - own;
@@ -119,23 +107,23 @@ class BoxAscent {
       state_.structure.build_pair(scratch_, i, state_.output(i, j), state_.output(i, 0));
       const double step = clipped(g, a, mass);
       report.change += step * step;
-      if constexpr (OneLabel<Structure>) {  // w moves once, when the block is done
-        state_.structure.shift(scratch_, -step);
+      if (one_label) {  // w moves once, when the block is done
+        state_.structure.shifted(scratch_, -step);
         steps_[j] = -step, steps_[0] += step;
       } else {
         move(i, -step);
       }
       own = own_score(i);
     }
-    if constexpr (OneLabel<Structure>) apply_steps(i);
+    if (one_label) apply_steps(i);
     if (options.oracle && options.keep > 0 && !complete_) forget(i, options.keep);
   }
 
   // (IV.6); what ends at a bound is exactly there.
   double clipped(double g, double& a, double mass) {
     const double curvature = state_.structure.squared_norm(scratch_);
-    const double before = a, room = g > 0 ? mass - a : a;
-    if (curvature * room <= std::abs(g))
+    const double before = a, longest = g > 0 ? mass - a : a;
+    if (curvature * longest <= std::abs(g))
       a = g > 0 ? mass : 0;
     else
       a = std::clamp(a + g / curvature, 0.0, mass);
@@ -176,11 +164,11 @@ template <class Structure>
 int64_t widen(DualState<Structure>& state, const typename Structure::Real* W, int64_t i, int64_t most,
               typename Structure::Scratch& s, ChainSums& sums) {
   using Label = typename Structure::Label;
-  if constexpr (ListsScores<Structure>) {
-    BoxAscent<Structure>::lay_truth(state, i);
+  if constexpr (requires { state.structure.list_scores(s, sums); }) {
+    state.materialize_truth(i, 0);
     const int size = state.structure.output_size(i);
-    const int64_t room = most - static_cast<int64_t>(state.blocks[i].planes.size()) + 1;
-    if (room <= 0 || !state.structure.can_list()) return 0;
+    const int64_t wanted = most - static_cast<int64_t>(state.blocks[i].planes.size()) + 1;
+    if (wanted <= 0 || !state.structure.can_list()) return 0;
     state.structure.open(i, W, s, true, 1);
     state.structure.list_scores(s, sums);
     const double top = sums.prepare();
@@ -201,7 +189,7 @@ int64_t widen(DualState<Structure>& state, const typename Structure::Real* W, in
       found.clear();
       if (sums.each(most + 1, least * top, collect)) break;
     }
-    const int64_t n = std::min<int64_t>(room, static_cast<int64_t>(found.size()) / size);
+    const int64_t n = std::min<int64_t>(wanted, static_cast<int64_t>(found.size()) / size);
     for (int64_t k = 0; k < n; ++k) state.add(i, found.data() + k * size, 0);
     return n;
   }

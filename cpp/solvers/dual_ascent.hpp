@@ -29,19 +29,19 @@ struct VisitOptions {
   Rule rule = Rule::wss2;
   bool oracle = true;       // call the argmax, or compare kept outputs only
   bool update = true;       // move multipliers, or only keep the output found
-  bool slacks = false;      // oracle: tell each block's slack max_y s(y) - s(y_i), too
+  bool slacks = false;      // oracle: report each block's slack max_y s(y) - s(y_i), too
   bool line_search = true;  // frank_wolfe: the exact step, or 2n / (visits + 2n)
   double tolerance = 0;
-  int keep = 0;       // forget outputs without a multiplier after so many oracle visits; 0: never
-  int64_t room = -1;  // bytes that the outputs found may take in this pass; what finds none is not kept
+  int keep = 0;              // forget outputs without a multiplier after this many oracle visits; 0: never
+  int64_t byte_budget = -1;  // for the outputs found in this pass; what exceeds it is not kept; -1: none
 };
 
 struct VisitReport {
   int64_t oracle_calls = 0, updates = 0;
   double violation = 0;  // sum_i mass_i g_i, each g_i at the w of its visit
   double gain = 0;       // increase of the (proximal) dual
-  int64_t bytes = 0;     // more than were held before
-  int64_t refused = 0;   // outputs that found no room
+  int64_t bytes = 0;     // more than were kept before
+  int64_t refused = 0;   // outputs beyond the byte budget
 
   void operator+=(const VisitReport& r) {
     oracle_calls += r.oracle_calls, updates += r.updates, violation += r.violation, gain += r.gain;
@@ -113,7 +113,7 @@ class DualAscent {
   double step_ = 0;   // number of this visit, over all passes
   double slack_ = 0;  // of the visited block
   std::vector<Label> found_, truth_, outputs_;
-  std::vector<typename Structure::Scratch> seekers_;  // one a thread
+  std::vector<typename Structure::Scratch> seekers_;  // one per thread
   const Label* ahead_ = nullptr;                      // what a search ahead has found for the visited block
 
   double visit(int64_t i, const VisitOptions& options, VisitReport& report) {
@@ -122,10 +122,7 @@ class DualAscent {
     const bool bare = block.planes.empty();  // the true output alone
     const int kept = bare ? 1 : static_cast<int>(block.planes.size());
     if (!options.oracle && kept < 2) return 0;
-    if (bare || options.slacks) {
-      truth_.resize(structure.output_size(i));
-      structure.truth(i, truth_.data());
-    }
+    if (bare || options.slacks) state_.read_truth(i, truth_);
     const int64_t before = state_.cost(i);
     if (ahead_)
       open_ahead(i, kept, bare);
@@ -150,8 +147,8 @@ class DualAscent {
     report.violation += state_.mass[i] * violation;
 
     const bool enough = violation > options.tolerance;
-    if (enough && bare) state_.lay(i);
-    if (fresh && enough && !has_room(i, before, options, report)) {
+    if (enough && bare) state_.materialize_truth(i, state_.mass[i]);
+    if (fresh && enough && !fits_budget(i, before, options, report)) {
       fresh = false;
       ++report.refused;
     }
@@ -168,7 +165,7 @@ class DualAscent {
           options.rule == Rule::frank_wolfe ? towards(i, u, violation, options) : pair(i, u, options);
     }
     if (options.oracle && options.keep > 0) forget(i, u, options.keep);
-    if (options.room >= 0) state_.take_up(i);
+    if (options.byte_budget >= 0) state_.drop_if_truth_only(i);
     report.bytes += state_.cost(i) - before;
     return violation;
   }
@@ -183,11 +180,11 @@ class DualAscent {
   }
 
   // Whether one more output of the block fits into what the pass may still take.
-  bool has_room(int64_t i, int64_t before, const VisitOptions& options, const VisitReport& report) const {
-    if (options.room < 0) return true;
+  bool fits_budget(int64_t i, int64_t before, const VisitOptions& options, const VisitReport& report) const {
+    if (options.byte_budget < 0) return true;
     int64_t more = state_.cost(i, 1) - before;
     if constexpr (Structure::given_planes) more += state_.structure.bytes_of(found_[0]);
-    return report.bytes + more <= options.room;
+    return report.bytes + more <= options.byte_budget;
   }
 
   // The loss-augmented argmax into found_; true if it is better than all that is kept.

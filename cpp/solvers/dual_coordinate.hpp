@@ -16,7 +16,7 @@
 
 #include <cstdint>
 #include <limits>
-#include <numeric>
+#include <memory>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -57,8 +57,12 @@ class CoordinateOf final : public Coordinate {
   using Real = typename S::Real;
   using Label = typename S::Label;
 
-  CoordinateOf(const typename S::Data& data, std::vector<double> block_mass)
-      : structure_(data), mass_(std::move(block_mass)), W_(structure_.weights()), step_(structure_) {
+  CoordinateOf(std::unique_ptr<S> structure, std::vector<double> block_mass)
+      : own_(std::move(structure)),
+        structure_(*own_),
+        mass_(std::move(block_mass)),
+        W_(structure_.weights()),
+        step_(structure_) {
     first_.push_back(0);
     for (size_t i = 0; i < mass_.size(); ++i) {
       first_.push_back(first_.back() + step_.outputs(i));
@@ -127,13 +131,9 @@ class CoordinateOf final : public Coordinate {
     structure_.unpack(w.data(), flat);
   }
   SupportArrays support() const override {
-    std::vector<int64_t> blocks;
-    std::vector<double> listed;
-    std::vector<int32_t> numbers;
-    each_support([&](int64_t i, Label y, double a) {
-      blocks.push_back(i), listed.push_back(a), numbers.push_back(y);
-    });
-    return {std::move(blocks), std::move(listed), std::move(numbers)};
+    SupportList<Label> found;
+    each_support([&](int64_t i, Label y, double a) { found.add(i, a, &y, 1); });
+    return found;
   }
   void restore(const int64_t* blocks, const double* c, const int32_t* numbers, int64_t n) override {
     std::fill(multipliers_.begin(), multipliers_.end(), 0.0);
@@ -153,7 +153,8 @@ class CoordinateOf final : public Coordinate {
   }
 
  private:
-  S structure_;
+  std::unique_ptr<S> own_;
+  const S& structure_;
   std::vector<double> mass_;
   std::vector<double> multipliers_;  // a_i(y) of all outputs of all blocks
   aligned<Real> W_;
@@ -164,7 +165,7 @@ class CoordinateOf final : public Coordinate {
 
   int outputs(int64_t block) const { return static_cast<int>(first_[block + 1] - first_[block]); }
 
-  // All multipliers_ at the true outputs: w = 0.
+  // All multipliers at the true outputs: w = 0.
   void clear() {
     std::fill(multipliers_.begin(), multipliers_.end(), 0.0);
     for (size_t i = 0; i < mass_.size(); ++i) {
@@ -182,7 +183,7 @@ class CoordinateOf final : public Coordinate {
         if (multipliers_[first_[i] + y] > 0) f(static_cast<int64_t>(i), y, multipliers_[first_[i] + y]);
   }
 
-  // w from the multipliers_ alone, in double precision.
+  // w from the multipliers alone, in double precision.
   void law(std::vector<double>& w) const {
     w.assign(structure_.weights(), 0);
     auto s = structure_.scratch();

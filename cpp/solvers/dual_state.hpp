@@ -1,25 +1,18 @@
-// The dual state: outputs kept for each block, their multipliers, and w.
+// The dual state: outputs kept for each block, their multipliers, and w by the law of these (weights.hpp).
 //
-//   q = - sum_i sum_y a_i(y) psi_i(y)          the weighted sum of vectors
-//   w = (q + k z) / (1 + k)                    the law that ties w to the multipliers
-//
-// With an origin m, for a prior around m, q stands for m - sum a psi throughout:
-//   R(w) = 1/2 |w - m|^2,   D(a) = sum a Delta - 1/2 |q|^2 + 1/2 |m|^2
-// With a metric (metric.hpp) q stands for m - Sigma sum a psi, and the proximal term is k/2 |w - z|^2 in it;
-// with bounds w = max(lower, v), and the unclipped v = (q + k z) / (1 + k) is kept behind it.
-//
-// z is the centre of a proximal term k/2 |w - z|^2; k = 0 is the plain problem. W below is w in the
-// structure's own layout. Multipliers of a block are >= 0 and sum to its mass C v_i. A block that keeps
-// nothing stands for its true output with all of the mass: it takes no memory until something is found.
+// Multipliers of a block are >= 0 and sum to its mass C v_i. A block that keeps nothing has all of the mass on its
+// true output: it takes no memory until something is found.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
-#include "simd.hpp"
-#include "solvers/metric.hpp"
+#include "arrays.hpp"
+#include "solvers/weights.hpp"
 
 namespace mm {
 
@@ -29,77 +22,72 @@ struct Kept {
   int32_t stamp = 0;  // the pass that found the output, or last moved a multiplier to it
 };
 
-// What the allocator takes for so many bytes (glibc: a header, multiples of 16, at least 32).
+// What the allocator takes for this many bytes (glibc: a header, multiples of 16, at least 32).
 inline int64_t heap_bytes(size_t bytes) {
   return bytes == 0 ? 0 : std::max<int64_t>(32, static_cast<int64_t>((bytes + 8 + 15) / 16 * 16));
 }
 
 template <class Structure>
-class DualState {
+class DualState : public Weights<typename Structure::Real> {
  public:
   using Real = typename Structure::Real;
   using Label = typename Structure::Label;
+  using Base = Weights<Real>;
+  using Base::metric;
+  using Base::origin;
+  using Base::unclipped;
+  using Base::W;
+  using Base::weighted;
 
   struct Block {
     std::vector<Kept> planes;
     std::vector<Label> outputs;  // planes.size() outputs, one after the other
   };
 
-  Structure structure;
+ private:
+  std::unique_ptr<Structure> own_;
+
+ public:
+  Structure& structure;
   std::vector<double> mass;
   std::vector<Block> blocks;
-  aligned<Real> W;
-  aligned<Real> center, previous;  // of the proximal term; empty while it was never used
-  std::vector<double> origin;      // m in the structure's layout; empty: zero
-  double origin_square = 0;        // |m|^2
-  Metric metric;                   // of a prior with several scales, and bounds; else plain
-  aligned<Real> behind;            // v, where there are bounds; else empty
-  std::vector<double> weighted;    // sum_j c_j d_j of an averaged iterate; empty unless asked for
-  double proximity = 0;            // k
-  double steps = 0;                // visits so far
-  std::vector<double> base;        // a part of q whose multipliers are fixed and forgotten; else empty
-  int32_t clock = 0;               // passes so far
+  double steps = 0;          // visits so far
+  std::vector<double> base;  // a part of q whose multipliers are fixed and forgotten; else empty
+  int32_t clock = 0;         // passes so far
 
   // lean: without the structure's tables of inner products, which are as long as the data.
-  DualState(const typename Structure::Data& data, std::vector<double> block_mass, bool lean = false)
-      : structure(data), mass(std::move(block_mass)), blocks(mass.size()), W(structure.weights()) {
+  DualState(std::unique_ptr<Structure> given, std::vector<double> block_mass, bool lean = false)
+      : Base(given->weights(), coefficients(*given)),
+        own_(std::move(given)),
+        structure(*own_),
+        mass(std::move(block_mass)),
+        blocks(mass.size()) {
     if (!lean) structure.prepare();
     watch();
   }
 
-  // Some structures keep an index of W: to be told whenever W changes other than by their own `apply`.
+  // Some structures keep an index of W, which is read again whenever W changes other than by their own `apply`.
   void watch() {
     if constexpr (requires { structure.watch(W.data()); }) structure.watch(W.data());
   }
 
-  // Lays the true output down where a block keeps nothing.
-  void lay(int64_t block) {
-    if (!blocks[block].planes.empty()) return;
-    std::vector<Label> y(structure.output_size(block));
+  void read_truth(int64_t block, std::vector<Label>& y) const {
+    y.resize(structure.output_size(block));
     structure.truth(block, y.data());
-    add(block, y.data(), mass[block]);
   }
-  // Takes it up again where there is nothing else.
-  void take_up(int64_t block) {
+  // The true output with this multiplier, where a block keeps nothing.
+  void materialize_truth(int64_t block, double multiplier) {
+    if (!blocks[block].planes.empty()) return;
+    std::vector<Label> y;
+    read_truth(block, y);
+    add(block, y.data(), multiplier);
+  }
+  void drop_if_truth_only(int64_t block) {
     Block& b = blocks[block];
     if (b.planes.size() != 1) return;
-    std::vector<Label> y(structure.output_size(block));
-    structure.truth(block, y.data());
+    std::vector<Label> y;
+    read_truth(block, y);
     if (structure.same(block, b.outputs.data(), y.data())) b = Block();
-  }
-
-  // Starts at w = m; `square` is what |m|^2 adds to the dual.
-  void set_origin(std::vector<double> packed, double square) {
-    origin = std::move(packed);
-    origin_square = square;
-    refresh();
-  }
-
-  // Takes the metric of a prior; set_origin follows where its mean is not zero.
-  void set_metric(Metric given) {
-    metric = std::move(given);
-    behind.assign(metric.bounded() ? W.size() : 0, 0);
-    refresh();
   }
 
   // w += c Sigma (the move that was built)
@@ -110,8 +98,8 @@ class DualState {
       if (!bounds) {
         W[j] += static_cast<Real>(change);
       } else {
-        behind[j] += static_cast<Real>(change);
-        W[j] = static_cast<Real>(metric.clipped(j, behind[j]));
+        unclipped[j] += static_cast<Real>(change);
+        W[j] = static_cast<Real>(metric.clipped(j, unclipped[j]));
       }
       if constexpr (requires { structure.changed(W.data(), j); }) structure.changed(W.data(), j);
     });
@@ -125,13 +113,6 @@ class DualState {
     return move.squared_norm(metric, structure, s, W.size());
   }
 
-  // v_j without the proximal term: m + Sigma q.
-  double unclipped(size_t j) const {
-    const double v = behind.empty() ? W[j] : behind[j];
-    return proximity == 0 ? v : (1 + proximity) * v - proximity * center[j];
-  }
-
-  double shrink() const { return 1 / (1 + proximity); }
   const Label* output(int64_t block, int j) const {
     return blocks[block].outputs.data() + static_cast<size_t>(j) * structure.output_size(block);
   }
@@ -166,13 +147,28 @@ class DualState {
     std::vector<Label> y;
     for (size_t i = 0; i < blocks.size(); ++i) {
       if (blocks[i].planes.empty() && mass[i] > 0) {
-        y.resize(structure.output_size(i));
-        structure.truth(i, y.data());
+        read_truth(static_cast<int64_t>(i), y);
         f(i, Kept{mass[i], 0}, y.data());
       }
       for (size_t j = 0; j < blocks[i].planes.size(); ++j)
         if (blocks[i].planes[j].multiplier > 0) f(i, blocks[i].planes[j], output(i, static_cast<int>(j)));
     }
+  }
+
+  // Calls f(p, block, output) for outputs from outside, which must fit the blocks.
+  template <class F>
+  void each_given(const int64_t* given, int64_t n, const LabelView& outputs, F&& f) const {
+    const Label *y = outputs.as<Label>(), *end = y + outputs.size;
+    const auto fits = [](bool holds) {
+      if (!holds) throw std::invalid_argument("the kept outputs do not fit the examples");
+    };
+    for (int64_t p = 0; p < n; ++p) {
+      const int64_t i = given[p];
+      fits(i >= 0 && i < static_cast<int64_t>(blocks.size()) && end - y >= structure.output_size(i));
+      f(p, i, y);
+      y += structure.output_size(i);
+    }
+    fits(y == end);
   }
 
   // The memory that a block's outputs take now, and with one more.
@@ -187,16 +183,16 @@ class DualState {
       for (const Label y : b.outputs) bytes += structure.bytes_of(y);
     return bytes;
   }
-  int64_t held() const {
+  int64_t bytes_kept() const {
     int64_t bytes = 0;
     for (size_t i = 0; i < blocks.size(); ++i) bytes += cost(static_cast<int64_t>(i));
     return bytes;
   }
 
-  // Removes outputs without a multiplier, the oldest first, until no more than `most` bytes are held (or none
-  // is left to remove); returns what is held then.
+  // Removes outputs without a multiplier, the oldest first, until no more than `most` bytes are kept (or none
+  // is left to remove); returns what is kept then.
   int64_t prune(int64_t most) {
-    int64_t now = held();
+    int64_t now = bytes_kept();
     if (now <= most) return now;
     std::vector<std::pair<int32_t, int64_t>> idle;  // stamp, block
     for (size_t i = 0; i < blocks.size(); ++i)
@@ -214,7 +210,7 @@ class DualState {
         }
       b.planes.shrink_to_fit();
       b.outputs.shrink_to_fit();
-      take_up(i);
+      drop_if_truth_only(i);
       now += cost(i) - before;
     }
     return now;
@@ -231,8 +227,7 @@ class DualState {
     std::vector<Label> y;
     double offset = 0;
     each_support([&](int64_t i, const Kept& plane, const Label* u) {
-      y.resize(structure.output_size(i));
-      structure.truth(i, y.data());
+      read_truth(i, y);
       if (structure.same(i, u, y.data())) return;
       structure.build_pair(s, i, u, y.data());
       structure.apply(s, q.data(), -plane.multiplier);
@@ -241,34 +236,19 @@ class DualState {
     return offset;
   }
 
-  // v by the law, in double precision.
-  void unclipped_law(std::vector<double>& v) const {
-    recompute(v);
-    if (!metric.plain()) {
-      metric.multiply(v);
-      for (size_t j = 0; j < origin.size(); ++j) v[j] += origin[j];
-    }
-    if (proximity == 0) return;
-    for (size_t j = 0; j < v.size(); ++j) v[j] = (v[j] + proximity * center[j]) * shrink();
-  }
   // w by the law, in double precision.
   void law(std::vector<double>& w) const {
-    unclipped_law(w);
-    for (size_t j = 0; j < metric.lower.size(); ++j) w[j] = metric.clipped(j, w[j]);
+    recompute(w);
+    this->apply_law(w);
+    this->clip(w);
   }
-
-  // |v|^2 for v_j = at(j). Under a kernel the first `coefficients` entries are A, the next K A; else none are.
-  template <class F>
-  double squared_length(F&& at) const {
-    size_t half = 0;
-    if constexpr (requires { structure.coefficients(); }) half = structure.coefficients();
-    double sum = 0;
-    for (size_t j = 0; j < half; ++j) sum += at(j) * at(half + j);
-    for (size_t j = 2 * half; j < W.size(); ++j) {
-      const double v = at(j);
-      sum += v * v;
-    }
-    return sum;
+  // Removes the rounding that the updates of w have gathered.
+  void refresh() {
+    std::vector<double> v;
+    recompute(v);
+    this->apply_law(v);
+    this->write(v);
+    watch();
   }
 
   // sum a Delta
@@ -279,58 +259,25 @@ class DualState {
     });
     return sum;
   }
-
   // D(a) = sum a Delta - R*(q) with q read off the running w.
   double dual() const {
     const double offset = this->offset();
-    if (!metric.plain()) return offset - conjugate();
-    const double square = squared_length([&](size_t j) -> double {
-      return proximity == 0 ? W[j] : (1 + proximity) * W[j] - proximity * center[j];
-    });
-    return offset - (square - origin_square) / 2;
-  }
-
-  // R*(q) in the metric.
-  double conjugate() const {
-    double sum = 0;
-    if (!metric.matrix.empty()) {  // <m, q> + 1/2 q' Sigma q
-      std::vector<double> q, image;
-      recompute(q);
-      image = q;
-      metric.multiply(image);
-      for (size_t j = 0; j < q.size(); ++j) sum += q[j] * ((origin.empty() ? 0 : origin[j]) + image[j] / 2);
-      return sum;
-    }
-    for (size_t j = 0; j < W.size(); ++j) {
-      const double m = origin.empty() ? 0 : origin[j], v = unclipped(j), w = metric.clipped(j, v);
-      sum += ((v - m) * w - (w - m) * (w - m) / 2) / metric.scale(j);
-    }
-    return sum;
-  }
-
-  // R(w) + R*(q) - <q, w> in the metric: by how much the proximal term keeps w from the law of q.
-  double lag() const {
-    double sum = 0;
-    for (size_t j = 0; j < W.size(); ++j) {
-      const double w = W[j], v = unclipped(j), own = metric.clipped(j, v);
-      sum += (w - own) * ((w + own) / 2 - v) / metric.scale(j);
-    }
-    return std::max(sum, 0.0);
-  }
-
-  // Removes the rounding that the updates of w have gathered.
-  void refresh() {
-    std::vector<double> w;
-    unclipped_law(w);
-    for (size_t j = 0; j < behind.size(); ++j) behind[j] = static_cast<Real>(w[j]);
-    for (size_t j = 0; j < w.size(); ++j) W[j] = static_cast<Real>(metric.clipped(j, w[j]));
-    watch();
+    if (metric.matrix.empty()) return offset + this->negative_conjugate();
+    std::vector<double> q;
+    recompute(q);
+    return offset - this->conjugate_of(q);
   }
 
   int64_t planes() const {
     int64_t n = 0;
     for (const Block& b : blocks) n += std::max<int64_t>(1, static_cast<int64_t>(b.planes.size()));
     return n;
+  }
+
+ private:
+  static size_t coefficients(const Structure& of) {
+    if constexpr (requires { of.coefficients(); }) return of.coefficients();
+    return 0;
   }
 };
 

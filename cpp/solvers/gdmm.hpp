@@ -29,57 +29,54 @@
 #include <cstdint>
 #include <vector>
 
+#include "arrays.hpp"
 #include "models/large_chain.hpp"
 #include "runtime/interrupt.hpp"
 #include "solvers/pair_search.hpp"
+#include "solvers/path_decomposition.hpp"
 
 namespace mm {
 
 enum class Direction : int { pairwise, away, frank_wolfe };
 
-struct GdmmOptions {
+struct ChainGdmmOptions {
   double rho = 1;
   int inner = 4;
-  int partitions = 1;       // labels of a unigram factor are searched in one of so many parts
+  int partitions = 1;       // labels of a unigram factor are searched in one of this many parts
   bool exhaustive = false;  // look at every pair of labels
   Direction direction = Direction::pairwise;
 };
 
-struct GdmmReport {
+struct ChainGdmmReport {
   int64_t searches = 0, updates = 0;
   double violation = 0;  // sum_f of mass (s(best) - mean s): the gap of the factors, each at its own visit
 };
 
-struct Share {
-  int32_t first, second;  // labels; second is -1 in a unigram factor
-  double mass;
-};
-
-template <class Real>
-class Gdmm {
+class ChainGdmm {
  public:
-  using Structure = LargeChain<Real, int32_t>;
-  Structure structure;
-  aligned<Real> W;
+  LargeChain<double, int32_t> structure;
+  aligned<double> W;
 
   // Variables are the positions of all sequences, pairs are neighbours; nothing below knows more of a chain.
-  Gdmm(const ChainData& data, std::vector<double> block_mass)
-      : structure(data), W(structure.weights()), data_(data), search_(data.labels) {
+  ChainGdmm(const ChainData& data, std::vector<double> block_mass)
+      : structure(data),
+        W(structure.weights()),
+        data_(data),
+        block_mass_(std::move(block_mass)),
+        search_(data.labels) {
     structure.index().order_rows();
     const int64_t n = data.offsets.back();
     mass_.resize(n);
     unigrams_.resize(n);
     pairs_of_.resize(n, {-1, -1});
-    for (int64_t i = 0; i < data.blocks(); ++i) {
-      block_mass_.push_back(block_mass[i]);
+    for (int64_t i = 0; i < data.blocks(); ++i)
       for (int64_t r = data.offsets[i]; r < data.offsets[i + 1]; ++r) {
-        mass_[r] = block_mass[i];
+        mass_[r] = block_mass_[i];
         unigrams_[r] = {{data.truth[r], -1, mass_[r]}};
         if (r == data.offsets[i]) continue;
         pairs_of_[r - 1][1] = pairs_of_[r][0] = static_cast<int64_t>(pairs_.size());
         pairs_.push_back({{r - 1, r}, {{data.truth[r - 1], data.truth[r], mass_[r]}}, {}});
       }
-    }
     scores_.resize(structure.row_length());
     structure.watch(W.data());
   }
@@ -90,13 +87,27 @@ class Gdmm {
     for (const auto& pair : pairs_) n += static_cast<int64_t>(pair.shares.size());
     return n;
   }
-  const std::vector<Share>& unigram(int64_t variable) const { return unigrams_[variable]; }
-  const std::vector<Share>& bigram(int64_t pair) const { return pairs_[pair].shares; }
-  int64_t first_pair(int64_t block) const { return pairs_of_[data_.offsets[block]][1]; }
+
+  // Labellings with multipliers of all blocks: a feasible point near the marginals.
+  SupportArrays support() const {
+    SupportList<int32_t> found;
+    PathDecomposition decomposition;
+    for (int64_t i = 0; i < data_.blocks(); ++i) {
+      const int64_t first = data_.offsets[i];
+      if (block_mass_[i] <= 0) continue;
+      decomposition.start(unigrams_[first], block_mass_[i]);
+      for (int64_t r = first + 1; r < data_.offsets[i + 1]; ++r)
+        decomposition.extend(pairs_[pairs_of_[r][0]].shares, unigrams_[r]);
+      decomposition.finish();
+      for (const auto& path : decomposition.paths())
+        found.add(i, path.mass, path.labels.data(), static_cast<int>(path.labels.size()));
+    }
+    return found;
+  }
 
   // One pass over the factors of the blocks of an order (Algorithm 1, step 1).
-  GdmmReport pass(const int64_t* order, int64_t n, const GdmmOptions& options, uint64_t seed) {
-    GdmmReport report;
+  ChainGdmmReport pass(const int64_t* order, int64_t n, const ChainGdmmOptions& options, uint64_t seed) {
+    ChainGdmmReport report;
     random_ = seed | 1;
     for (int64_t k = 0; k < n; ++k) {
       const int64_t first = data_.offsets[order[k]], last = data_.offsets[order[k] + 1];
@@ -134,9 +145,8 @@ class Gdmm {
     return sum;
   }
 
-  // Takes the marginals of labellings with multipliers; w, messages and active sets are made anew.
-  template <class Label>
-  void restore(const int64_t* blocks, const double* multipliers, int64_t n, const Label* outputs) {
+  // Takes the marginals of labellings with multipliers; w, messages and active sets are rebuilt.
+  void restore(const int64_t* blocks, const double* multipliers, int64_t n, const int32_t* outputs) {
     for (auto& shares : unigrams_) shares.clear();
     for (Pair& pair : pairs_) pair.shares.clear(), pair.messages[0].clear(), pair.messages[1].clear();
     for (int64_t p = 0; p < n; ++p) {
@@ -154,9 +164,9 @@ class Gdmm {
     rebuild();
   }
 
-  // w of the marginals, which need not be consistent, in double precision.
-  void law(std::vector<double>& w) const {
-    w.assign(structure.weights(), 0);
+  // w of the marginals, which need not be consistent.
+  std::vector<double> law() const {
+    std::vector<double> w(structure.weights(), 0);
     for (size_t r = 0; r < unigrams_.size(); ++r) {
       add_node(static_cast<int64_t>(r), data_.truth[r], mass_[r], w.data());
       for (const Share& s : unigrams_[r]) add_node(static_cast<int64_t>(r), s.first, -s.mass, w.data());
@@ -165,11 +175,11 @@ class Gdmm {
       structure.add_edge(data_.truth[pair.ends[0]], data_.truth[pair.ends[1]], mass_[pair.ends[0]], w.data());
       for (const Share& s : pair.shares) structure.add_edge(s.first, s.second, -s.mass, w.data());
     }
+    return w;
   }
   void rebuild() {
-    std::vector<double> w;
-    law(w);
-    for (size_t j = 0; j < w.size(); ++j) W[j] = static_cast<Real>(w[j]);
+    const std::vector<double> w = law();
+    std::copy(w.begin(), w.end(), W.begin());
     structure.watch(W.data());
   }
 
@@ -186,8 +196,8 @@ class Gdmm {
 
   // max_{y, z} A[y, z] - rho m_a(y) - rho m_b(z) at these messages, by the four cases or by looking at all pairs.
   Scored best_pair(const Messages& left, const Messages& right, double rho, bool exhaustive) {
-    const PairTable<Real> table{W.data() + structure.first_transition(), structure.row_length(),
-                                &structure.index()};
+    const PairTable table{W.data() + structure.first_transition(), structure.row_length(),
+                          &structure.index()};
     return exhaustive ? search_.every(table, left, right, rho) : search_.ordered(table, left, right, rho);
   }
 
@@ -198,19 +208,18 @@ class Gdmm {
     std::array<Messages, 2> messages;
   };
   const ChainData& data_;
-  std::vector<double> mass_, block_mass_;
+  std::vector<double> block_mass_, mass_;  // mass_: of each position
   std::vector<std::vector<Share>> unigrams_;
   std::vector<std::array<int64_t, 2>> pairs_of_;  // the pairs in which a variable is the second, the first
   std::vector<Pair> pairs_;
-  PairSearch<Real> search_;
-  aligned<Real> scores_;
+  PairSearch search_;
+  aligned<double> scores_;
   std::vector<double> active_scores_, direction_;
   uint64_t random_ = 1;
 
   bool is_first(int64_t r) const { return pairs_of_[r][0] < 0; }
   bool is_last(int64_t r) const { return pairs_of_[r][1] < 0; }
-  template <class To>
-  void add_node(int64_t r, int label, double c, To* to) const {
+  void add_node(int64_t r, int label, double c, double* to) const {
     structure.add_node(r, is_first(r), is_last(r), label, c, to);
   }
 
@@ -225,7 +234,7 @@ class Gdmm {
     return random_;
   }
 
-  void visit_variable(int64_t r, const GdmmOptions& options, GdmmReport& report) {
+  void visit_variable(int64_t r, const ChainGdmmOptions& options, ChainGdmmReport& report) {
     if (mass_[r] <= 0) return;
     auto& shares = unigrams_[r];
     const int degree = (pairs_of_[r][0] >= 0) + (pairs_of_[r][1] >= 0);
@@ -234,16 +243,16 @@ class Gdmm {
       const int64_t f = pairs_of_[r][side];
       if (f < 0) continue;
       for (const Message& m : pairs_[f].messages[1 - side])  // r is the second end of the pair before it
-        scores_[m.label] += static_cast<Real>(options.rho * (m.residual + m.multiplier));
+        scores_[m.label] += options.rho * (m.residual + m.multiplier);
     }
     put(shares, best_label(options.partitions), -1);
     ++report.searches;
     const double norm = structure.node_norm(r, is_first(r), is_last(r)) + options.rho * degree;
-    const auto score = [&](const Share& s) { return static_cast<double>(scores_[s.first]); };
+    const auto score = [&](const Share& s) { return scores_[s.first]; };
     const auto bend = [&] { return norm * squares(); };
     const auto moved = [&](const Share& s, double more) {
       add_node(r, s.first, -more, W.data());
-      scores_[s.first] -= static_cast<Real>(norm * more);
+      scores_[s.first] -= norm * more;
       for (int side = 0; side < 2; ++side)
         if (const int64_t f = pairs_of_[r][side]; f >= 0)
           message(pairs_[f].messages[1 - side], s.first).residual -= more;
@@ -259,7 +268,7 @@ class Gdmm {
                                 scores_.begin());
   }
 
-  void visit_pair(int64_t f, const GdmmOptions& options, GdmmReport& report) {
+  void visit_pair(int64_t f, const ChainGdmmOptions& options, ChainGdmmReport& report) {
     Pair& pair = pairs_[f];
     const double mass = mass_[pair.ends[0]], rho = options.rho;
     if (mass <= 0) return;
@@ -285,7 +294,7 @@ class Gdmm {
   // Moves the marginals of an active set, each time by the exact step.
   template <class Score, class Bend, class Moved>
   void improve(std::vector<Share>& shares, double mass, Score&& score, Bend&& bend, Moved&& moved,
-               const GdmmOptions& options, GdmmReport& report) {
+               const ChainGdmmOptions& options, ChainGdmmReport& report) {
     for (int turn = 0; turn < options.inner; ++turn) {
       active_scores_.clear();
       for (const Share& s : shares) active_scores_.push_back(score(s));

@@ -122,8 +122,12 @@ class GraphGdmm {
     }
   }
 
-  const aligned<double>& weights() const { return W_; }
-  const Structure& structure() const { return structure_; }
+  // In the order of coef_.
+  std::vector<double> weights() const {
+    std::vector<double> flat(structure_.dimension());
+    structure_.unpack(W_.data(), flat.data());
+    return flat;
+  }
   int64_t active_nodes() const {
     int64_t n = 0;
     for (const Example& e : examples_) n += static_cast<int64_t>(e.nodes.size());
@@ -132,15 +136,6 @@ class GraphGdmm {
   int64_t active_links() const {
     int64_t n = 0;
     for (const Example& e : examples_) n += static_cast<int64_t>(e.links.size());
-    return n;
-  }
-  int64_t bytes() const {
-    int64_t n = static_cast<int64_t>(examples_.size() * sizeof(Example));
-    for (const Example& e : examples_) {
-      for (const Node& x : e.nodes) n += static_cast<int64_t>(sizeof(Node) + 8 * x.p.size());
-      for (const Link& x : e.links)
-        n += static_cast<int64_t>(sizeof(Link) + 8 * (x.q.size() + x.za.size() + x.zb.size()));
-    }
     return n;
   }
 
@@ -215,7 +210,7 @@ class GraphGdmm {
       around_[e_->links[k].a].push_back(static_cast<int32_t>(k));
       around_[e_->links[k].b].push_back(static_cast<int32_t>(k));
     }
-    GdmmReport ignored;  // the first step of a factor tells its share of the gap
+    GdmmReport ignored;  // the first step of a factor reports its share of the gap
     for (size_t k = 0; k < e_->nodes.size(); ++k)
       for (int step = 0; step < inner_; ++step)
         if (!step_node(k, step == 0 ? report : ignored)) break;
@@ -330,14 +325,19 @@ class GraphGdmm {
     structure_.apply(s_, W_.data(), -1.0);
   }
 
-  void sums(const Link& link) {
-    const size_t columns = link.zb.size();
-    rows_.assign(link.za.size(), 0);
-    columns_.assign(columns, 0);
-    for (size_t k = 0; k < link.q.size(); ++k) {
-      rows_[k / columns] += link.q[k];
-      columns_[k % columns] += link.q[k];
+  // Sums over the columns and over the rows of a table.
+  static void sum_up(const std::vector<double>& q, std::vector<double>& rows, std::vector<double>& columns) {
+    std::fill(rows.begin(), rows.end(), 0.0);
+    std::fill(columns.begin(), columns.end(), 0.0);
+    for (size_t k = 0; k < q.size(); ++k) {
+      rows[k / columns.size()] += q[k];
+      columns[k % columns.size()] += q[k];
     }
+  }
+  void sums(const Link& link) {
+    rows_.resize(link.za.size());
+    columns_.resize(link.zb.size());
+    sum_up(link.q, rows_, columns_);
   }
 
   // The best pair of a slope over a simplex: to `best` from `worst` among those with mass; adds to the report.
@@ -429,35 +429,19 @@ class GraphGdmm {
   // q with the sums pa and pb: rows and columns that are too large are scaled down, and what is missing is
   // spread as the product of what is missing in rows and in columns.
   static void repair(std::vector<double>& q, const std::vector<double>& pa, const std::vector<double>& pb) {
-    const size_t rows = pa.size(), columns = pb.size();
-    std::vector<double> a(rows, 0), b(columns, 0);
-    for (size_t y = 0; y < rows; ++y) {
-      double sum = 0;
-      for (size_t z = 0; z < columns; ++z) sum += q[y * columns + z];
-      const double f = sum > pa[y] ? pa[y] / sum : 1;
-      for (size_t z = 0; z < columns; ++z) q[y * columns + z] *= f;
-    }
-    for (size_t z = 0; z < columns; ++z) {
-      double sum = 0;
-      for (size_t y = 0; y < rows; ++y) sum += q[y * columns + z];
-      const double f = sum > pb[z] ? pb[z] / sum : 1;
-      for (size_t y = 0; y < rows; ++y) q[y * columns + z] *= f;
-    }
+    const size_t columns = pb.size();
+    std::vector<double> a(pa.size()), b(columns);
+    sum_up(q, a, b);
+    for (size_t k = 0; k < q.size(); ++k)
+      if (const size_t y = k / columns; a[y] > pa[y]) q[k] *= pa[y] / a[y];
+    sum_up(q, a, b);
+    for (size_t k = 0; k < q.size(); ++k)
+      if (const size_t z = k % columns; b[z] > pb[z]) q[k] *= pb[z] / b[z];
+    sum_up(q, a, b);
     double missing = 0;
-    for (size_t y = 0; y < rows; ++y) {
-      a[y] = pa[y];
-      for (size_t z = 0; z < columns; ++z) a[y] -= q[y * columns + z];
-      a[y] = std::max(0.0, a[y]);
-    }
-    for (size_t z = 0; z < columns; ++z) {
-      b[z] = pb[z];
-      for (size_t y = 0; y < rows; ++y) b[z] -= q[y * columns + z];
-      b[z] = std::max(0.0, b[z]);
-      missing += b[z];
-    }
-    if (missing <= 0) return;
-    for (size_t y = 0; y < rows; ++y)
-      for (size_t z = 0; z < columns; ++z) q[y * columns + z] += a[y] * b[z] / missing;
+    for (size_t y = 0; y < a.size(); ++y) a[y] = std::max(0.0, pa[y] - a[y]);
+    for (size_t z = 0; z < columns; ++z) missing += b[z] = std::max(0.0, pb[z] - b[z]);
+    for (size_t k = 0; k < q.size() && missing > 0; ++k) q[k] += a[k / columns] * b[k % columns] / missing;
   }
 };
 

@@ -28,6 +28,7 @@
 #pragma once
 
 #include <cstdint>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -40,14 +41,14 @@ namespace mm {
 
 class LabelGdmm {
  public:
-  LabelGdmm(const GraphData& data, std::vector<double> mass, std::vector<double> penalty,
-            LabelOptions options)
+  LabelGdmm(const GraphData& data, std::vector<double> mass, std::vector<double> penalty, double eta,
+            int inner, int grow)
       : data_(data),
         structure_(data),
-        shape_(data.shapes[0]),
+        shape_(only_shape(data)),
         mass_(std::move(mass)),
         penalty_(std::move(penalty)),
-        options_(options),
+        options_{eta, inner, grow},
         points_(mass_.size()),
         W_(structure_.weights()),
         pairs_(shape_.links() ? shape_.nodes() : 0),
@@ -56,6 +57,7 @@ class LabelGdmm {
 
   // One visit to each; pairs are audited in one of `period` passes, in each pass for other examples.
   GdmmReport pass(const int64_t* order, int64_t n, double tolerance, int64_t period) {
+    if (period < 1) throw std::invalid_argument("period must be 1 or more");
     GdmmReport report;
     options_.tolerance = tolerance;
     ++passes_;
@@ -182,12 +184,16 @@ class LabelGdmm {
   std::vector<double> mass_, penalty_;
   LabelOptions options_;
   std::vector<LabelPoint> points_;
-  aligned<double> W_;  // of labels; those of pairs stand in pairs_
+  aligned<double> W_;  // of labels; those of pairs are in pairs_
   JointOracle pairs_;
   LinkNumbers numbers_;
   LabelVisit visit_;
   int64_t passes_ = 0;
 
+  static const Shape& only_shape(const GraphData& data) {
+    if (!are_label_sets(data)) throw std::invalid_argument("these graphs are not sets of labels");
+    return data.shapes[0];
+  }
   const int32_t* truth(size_t i) const { return data_.truth.data() + data_.node_first[i]; }
   void enter(int64_t block) { visit_.enter(block, points_[block], mass_[block], penalty_[block]); }
 

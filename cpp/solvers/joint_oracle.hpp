@@ -11,7 +11,7 @@
 // Two labels with e = 0 would be found late from either end; there are few, and all pairs of them are looked at.
 //
 // The weights change all the time. An order is that of earlier weights, with a bound on how far any of them has moved
-// since (`drift`), which is added to the bound of the visit: the answer is exact at any time. A row is sorted anew
+// since (`drift`), which is added to the bound of the visit: the answer is exact at any time. A row is sorted again
 // when the looks that its age has wasted would have paid for it.
 #pragma once
 
@@ -62,7 +62,7 @@ class JointOracle {
     put(b, a, value);
   }
 
-  // The best pairs that are worth more than `least`, at most `wanted`, best first; active(a, b) tells which do not
+  // The best pairs that are worth more than `least`, at most `wanted`, best first; active(a, b) says which do not
   // count. Labels with e = -infinity take no part.
   template <class Active>
   const std::vector<JointGain>& best(const double* e, const int32_t* truth, double least, int wanted,

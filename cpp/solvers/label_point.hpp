@@ -9,7 +9,7 @@
 
 namespace mm {
 
-// Whether every example is a row with the same labels, and weights stand on (on, on) alone.
+// Whether every example is a row with the same labels, and only (on, on) has weights.
 inline bool are_label_sets(const GraphData& data) {
   if (data.shapes.size() != 1 || data.banks.empty() || !data.banks[0].features) return false;
   const Shape& g = data.shapes[0];

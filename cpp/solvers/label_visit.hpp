@@ -95,7 +95,7 @@ class LabelVisit {
       if (o.audit > 0) audit(o, report);
     }
     activate_nodes(o, report);
-    GdmmReport ignored;  // the first step of a factor tells its share of the gap
+    GdmmReport ignored;  // the first step of a factor reports its share of the gap
     for (int round = 0; round < o.inner; ++round) {
       GdmmReport& own = round == 0 ? report : ignored;
       moved_ = 0;
@@ -298,7 +298,7 @@ class LabelVisit {
         if (numbers_(a, b) >= 0) g_[b] -= d;
     moved_ = std::max(moved_, std::abs(d));
   }
-  // How far u_a may go; links that stand in the way become active.
+  // How far u_a may go; links that are in the way become active.
   double limited(int a, double to) {
     double most = to;
     if (!numbers_.places()) return most;
@@ -345,15 +345,7 @@ class LabelVisit {
   void write_rows(double* W, Change&& change) const {
     std::fill(coefficients_.begin(), coefficients_.end(), 0.0);
     for (const int32_t a : list_) coefficients_[a] = truth_[a] ? change(a) : -change(a);
-    double* own = W + bank_.inside;
-    const auto add = [&](int64_t j, double x) {
-      double* w = own + j * bank_.stride;
-      for (int a = 0; a < bank_.stride; ++a) w[a] += x * coefficients_[a];
-    };
-    x_.with_row(row_, [&](const auto& x) {
-      for (int32_t j = 0; j < x.length; ++j) add(x.index(j), static_cast<double>(x.value(j)));
-    });
-    if (x_.bias != 0) add(x_.columns, x_.bias);
+    x_.add_outer(row_, W + bank_.inside, bank_.stride, coefficients_.data());
   }
 };
 

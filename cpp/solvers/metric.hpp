@@ -9,9 +9,6 @@
 #pragma once
 
 #include <algorithm>
-#include <limits>
-#include <stdexcept>
-#include <utility>
 #include <vector>
 
 #include "gather.hpp"
@@ -58,9 +55,6 @@ template <class Structure>
 class Move {
  public:
   using Scratch = typename Structure::Scratch;
-  static constexpr bool possible =
-      requires(const Structure& structure, const Scratch& s, Gather to) { structure.apply(s, to, 1.0); };
-
   void renew() { gathered_ = false; }
 
   double squared_norm(const Metric& metric, const Structure& structure, Scratch& s, size_t size) {
@@ -96,7 +90,7 @@ class Move {
     if (gathered_) return;
     move_.resize(size);
     move_.clear();
-    if constexpr (possible) structure.apply(s, Gather(move_), 1.0);
+    structure.apply(s, Gather(move_), 1.0);
     if (!metric.matrix.empty()) metric.multiply(move_, image_);
     gathered_ = true;
   }

@@ -7,7 +7,7 @@
 //   (ii)  m(y) = 0 /= n(z):  for each such z its column in order, until an entry whose y has no message
 //   (iii) m(y) /= 0 = n(z):  for each such y its row in order
 //   (iv)  both not zero:     all such pairs
-// Entries that are not stored are zero: in (i) to (iii) one of them stands for all, found by trying labels one after
+// Entries that are not stored are zero: in (i) to (iii) one of them represents all, found by trying labels one after
 // the other from where the last one was found. Where every entry is stored, all of them are looked at.
 #pragma once
 
@@ -43,20 +43,18 @@ struct Scored {
   int32_t first, second;
 };
 
-template <class Real>
 struct PairTable {
-  const Real* A;
+  const double* A;
   int stride;
-  const SparseTransitions<Real>* index;
-  Real at(int y, int z) const { return A[static_cast<int64_t>(y) * stride + z]; }
+  const SparseTransitions<double>* index;
+  double at(int y, int z) const { return A[static_cast<int64_t>(y) * stride + z]; }
 };
 
-template <class Real>
 class PairSearch {
  public:
   explicit PairSearch(int labels) : K_(labels), left_(labels), right_(labels) {}
 
-  Scored every(const PairTable<Real>& table, const Messages& left, const Messages& right, double rho) const {
+  Scored every(const PairTable& table, const Messages& left, const Messages& right, double rho) const {
     std::vector<double> m(K_, 0), n(K_, 0);
     for (const Message& e : left) m[e.label] += rho * (e.residual + e.multiplier);
     for (const Message& e : right) n[e.label] += rho * (e.residual + e.multiplier);
@@ -66,7 +64,7 @@ class PairSearch {
     return best;
   }
 
-  Scored ordered(const PairTable<Real>& table, const Messages& left, const Messages& right, double rho) {
+  Scored ordered(const PairTable& table, const Messages& left, const Messages& right, double rho) {
     Scored best{-HUGE_VAL, 0, 0};
     mark(left_, left, 1);
     mark(right_, right, 1);
@@ -141,7 +139,7 @@ class PairSearch {
   }
 
   // A pair of labels without messages and without a weight.
-  bool free_pair(const PairTable<Real>& table, Scored& best) {
+  bool free_pair(const PairTable& table, Scored& best) {
     for (int n = 0; n < K_; ++n) {
       const int y = next_ + n < K_ ? next_ + n : next_ + n - K_;
       if (left_[y]) continue;

@@ -13,12 +13,8 @@
 
 namespace mm {
 
-struct PairMass {
-  int32_t first, second;
-  double mass;
-};
-struct NodeMass {
-  int32_t label;
+struct Share {
+  int32_t first, second;  // labels; second is -1 for a single position
   double mass;
 };
 
@@ -31,20 +27,20 @@ class PathDecomposition {
   const std::vector<Path>& paths() const { return paths_; }
 
   // Begins at the first position of a sequence with this mass.
-  void start(const std::vector<NodeMass>& nodes, double mass) {
+  void start(const std::vector<Share>& nodes, double mass) {
     mass_ = mass;
     paths_.clear();
     nodes_ = normed(nodes);
-    for (const NodeMass& n : nodes_) paths_.push_back({{n.label}, n.mass});
+    for (const Share& n : nodes_) paths_.push_back({{n.first}, n.mass});
   }
 
   // The next position.
-  void extend(const std::vector<PairMass>& pairs, const std::vector<NodeMass>& nodes) {
-    const std::vector<NodeMass> next = normed(nodes);
+  void extend(const std::vector<Share>& pairs, const std::vector<Share>& nodes) {
+    const std::vector<Share> next = normed(nodes);
     coupling(pairs, next);
     std::vector<Path> longer;
     for (Path& path : paths_) {
-      for (PairMass& p : flow_) {
+      for (Share& p : flow_) {
         if (p.first != path.labels.back() || p.mass <= 0 || path.mass <= 0) continue;
         const double part = std::min(p.mass, path.mass);
         p.mass -= part;
@@ -54,7 +50,7 @@ class PathDecomposition {
       }
       if (path.mass > dust()) {  // rounding has left it without a pair
         longer.push_back({path.labels, path.mass});
-        longer.back().labels.push_back(next[0].label);
+        longer.back().labels.push_back(next[0].first);
       }
     }
     paths_.swap(longer);
@@ -72,50 +68,50 @@ class PathDecomposition {
  private:
   double mass_ = 0;
   std::vector<Path> paths_;
-  std::vector<NodeMass> nodes_;
-  std::vector<PairMass> flow_;
+  std::vector<Share> nodes_;
+  std::vector<Share> flow_;
 
   double dust() const { return 1e-14 * mass_; }
 
-  std::vector<NodeMass> normed(std::vector<NodeMass> nodes) const {
+  std::vector<Share> normed(std::vector<Share> nodes) const {
     double sum = 0;
-    for (const NodeMass& n : nodes) sum += n.mass;
-    for (NodeMass& n : nodes) n.mass *= mass_ / sum;
+    for (const Share& n : nodes) sum += n.mass;
+    for (Share& n : nodes) n.mass *= mass_ / sum;
     return nodes;
   }
-  static NodeMass* find(std::vector<NodeMass>& nodes, int32_t label) {
-    for (NodeMass& n : nodes)
-      if (n.label == label) return &n;
+  static Share* find(std::vector<Share>& nodes, int32_t label) {
+    for (Share& n : nodes)
+      if (n.first == label) return &n;
     return nullptr;
   }
 
   // Scales entries down where their sum over one end is more than its node allows; returns what is left to give.
   template <class End>
-  std::vector<NodeMass> trim(const std::vector<NodeMass>& nodes, End&& end) {
-    std::vector<NodeMass> left = nodes, sums = nodes;
-    for (NodeMass& n : sums) n.mass = 0;
-    for (const PairMass& p : flow_)
-      if (NodeMass* n = find(sums, end(p))) n->mass += p.mass;
-    for (PairMass& p : flow_) {
-      const NodeMass *sum = find(sums, end(p)), *node = find(left, end(p));
+  std::vector<Share> trim(const std::vector<Share>& nodes, End&& end) {
+    std::vector<Share> left = nodes, sums = nodes;
+    for (Share& n : sums) n.mass = 0;
+    for (const Share& p : flow_)
+      if (Share* n = find(sums, end(p))) n->mass += p.mass;
+    for (Share& p : flow_) {
+      const Share *sum = find(sums, end(p)), *node = find(left, end(p));
       p.mass = !sum ? 0 : sum->mass > node->mass ? p.mass * (node->mass / sum->mass) : p.mass;
     }
     return left;
   }
 
-  void coupling(const std::vector<PairMass>& pairs, const std::vector<NodeMass>& next) {
+  void coupling(const std::vector<Share>& pairs, const std::vector<Share>& next) {
     flow_ = pairs;
-    const auto first = [](const PairMass& p) { return p.first; };
-    const auto second = [](const PairMass& p) { return p.second; };
-    std::vector<NodeMass> rows = trim(nodes_, first), columns = trim(next, second);
-    for (const PairMass& p : flow_) {
-      if (NodeMass* n = find(rows, p.first)) n->mass -= p.mass;
-      if (NodeMass* n = find(columns, p.second)) n->mass -= p.mass;
+    const auto first = [](const Share& p) { return p.first; };
+    const auto second = [](const Share& p) { return p.second; };
+    std::vector<Share> rows = trim(nodes_, first), columns = trim(next, second);
+    for (const Share& p : flow_) {
+      if (Share* n = find(rows, p.first)) n->mass -= p.mass;
+      if (Share* n = find(columns, p.second)) n->mass -= p.mass;
     }
     size_t a = 0, b = 0;
     while (a < rows.size() && b < columns.size()) {
       const double part = std::min(rows[a].mass, columns[b].mass);
-      if (part > dust()) flow_.push_back({rows[a].label, columns[b].label, part});
+      if (part > dust()) flow_.push_back({rows[a].first, columns[b].first, part});
       rows[a].mass -= std::max(part, 0.0);
       columns[b].mass -= std::max(part, 0.0);
       if (rows[a].mass <= columns[b].mass)

@@ -89,7 +89,7 @@ class SetAscent {
   }
 
   // Starts at the multipliers a of the state: layers of them are sets, the largest a in the fewest layers.
-  void adopt() {
+  void from_multipliers() {
     std::vector<double> levels;
     for (size_t i = 0; i < sets_.size(); ++i) {
       const auto& planes = state_.blocks[i].planes;
@@ -108,7 +108,7 @@ class SetAscent {
   }
 
   // a_i(y) of the kept outputs, never above the mass.
-  void tell() {
+  void to_multipliers() {
     for (size_t i = 0; i < sets_.size(); ++i) {
       auto& planes = state_.blocks[i].planes;
       for (size_t j = 0; j < planes.size(); ++j) {
@@ -184,10 +184,10 @@ class SetAscent {
     left = std::max(0.0, left);
     report.violation += state_.mass[i] * top - mean;
     for (int k = -1; k < static_cast<int>(own.size()); ++k) {
-      const double room = k < 0 ? left : own[k].beta, g = top - (k < 0 ? 0 : values_[k]);
-      if (k == u || room * g <= best) continue;
+      const double beta = k < 0 ? left : own[k].beta, g = top - (k < 0 ? 0 : values_[k]);
+      if (k == u || beta * g <= best) continue;
       const double curvature = build(i, u, k);
-      const double t = curvature * room <= g ? room : g / curvature, gain = t * (g - t * curvature / 2);
+      const double t = curvature * beta <= g ? beta : g / curvature, gain = t * (g - t * curvature / 2);
       if (gain > best) best = gain, v = k, step = t;
     }
     if (v == -2) return;

@@ -2,7 +2,7 @@
 //
 //   max_beta <b, beta> - 1/2 beta' H beta,   beta >= 0, sum beta kept as it is given
 //
-// Pair steps with the second-order choice, from where beta stands, until the gap
+// Pair steps with the second-order choice, from the given beta, until the gap
 // sum_c beta_c (max slope - slope_c), slope = b - H beta, is at most `tolerance`.
 #pragma once
 

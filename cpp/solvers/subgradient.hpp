@@ -5,7 +5,7 @@
 // Hence w_t = (n/t) S_t with S_t = - sum_{j <= t} mass psi(u_j). W holds S; instead of w the loss is scaled,
 // since argmax [Delta + (n/t) <S, psi>] = argmax [(t/n) Delta + <S, psi>]. After p full passes the counts
 // of the chosen outputs, divided by p, are feasible multipliers that give w: a certificate for free.
-// With an origin m, W holds S_t + (t/n) m, which takes one sweep over w a step.
+// With an origin m, W holds S_t + (t/n) m, which takes one sweep over w per step.
 // The average 2/(T(T+1)) sum_t t w_t = 2n/(T(T+1)) sum_t S_t needs sum_j j delta_j only.
 #pragma once
 
@@ -26,8 +26,7 @@ VisitReport subgradient_pass(DualState<Structure>& state, const int64_t* order, 
     const int64_t i = order[k];
     const double scale = state.steps > 0 ? state.steps / active : 1;
     found.resize(structure.output_size(i));
-    truth.resize(found.size());
-    structure.truth(i, truth.data());
+    state.read_truth(i, truth);
     structure.open(i, state.W.data(), scratch, true, static_cast<typename Structure::Real>(scale));
     const double value = structure.best(scratch, state.W.data(), found.data());
     report.violation += state.mass[i] * (value - structure.score(scratch, truth.data())) / scale;

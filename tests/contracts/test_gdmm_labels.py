@@ -272,7 +272,7 @@ def test_too_many_labels_are_taken_as_a_graph(seed, monkeypatch):
     assert isinstance(state, GraphState)
 
 
-def test_other_graphs_are_no_label_sets(seed):
+def test_other_graphs_are_not_label_sets(seed):
     g = fresh(seed, 64)
     X = [(g.normal(size=(3, 2)), np.array([(0, 1), (1, 2)])) for _ in range(4)]
     Y = [g.integers(2, size=3).tolist() for _ in range(4)]
@@ -281,7 +281,7 @@ def test_other_graphs_are_no_label_sets(seed):
     model.initialize(X, Y)
     examples = model.bind(X, Y)
     assert not core.are_label_sets(examples.core)
-    with pytest.raises(ValueError, match="no sets of labels"):
+    with pytest.raises(ValueError, match="not sets of labels"):
         core.LabelGdmm(examples.core, np.ones(4), np.ones(4), 1.0, 4, 8)
 
 

@@ -115,7 +115,7 @@ def test_every_window_is_within_the_budget(name, seed, tmp_path, monkeypatch):
 
     def watched(self):
         if self.window is not None:
-            used.append(bytes_of(self.parts).sum() + TWICE * self.window.inner.dual.core.held)
+            used.append(bytes_of(self.parts).sum() + TWICE * self.window.inner.dual.core.bytes_kept)
         close(self)
         planes = self.past.support.multipliers.nbytes
         kept.append(bytes_of(self.past.parts).sum() + planes)

@@ -95,8 +95,9 @@ def test_kept_outputs_cost_their_labels():
         state.visit(problem.active)
     blocks = np.array([len(y) for y in Y])
     longest = int(blocks.max())
-    # a byte a label, and sixteen for the multiplier and its age; a vector would take 8 * 2000
-    assert state.core.bytes <= state.n_planes * (16 + longest)
+    # A byte per label, and sixteen for the multiplier and its age; a vector would take 8 * 2000.
+    allocator = 2 * 32 * len(Y)
+    assert state.core.bytes_kept <= state.n_planes * (16 + longest) + allocator
 
 
 def test_other_threads_run_while_the_core_trains():

@@ -1,6 +1,5 @@
-"""The import-direction linter on the package and on planted violations; the stub of the core."""
+"""The import-direction linter on the package and on planted violations."""
 
-import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +10,6 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
 from check_imports import INSIDE_FUNCTIONS, MAY_IMPORT, check, main  # noqa: E402
-
-from maxmargin import _core  # noqa: E402
 
 
 def planted(tmp_path, file, text):
@@ -112,32 +109,3 @@ def test_a_folder_without_python_and_a_missing_argument_are_refused(tmp_path, ca
     assert main([str(tmp_path)]) == 1
     assert "no Python files" in capsys.readouterr().out
     assert main([]) == 2
-
-
-def public(owner):
-    """Names that do not begin with an underscore."""
-    return {name for name in dir(owner) if not name.startswith("_")}
-
-
-def stubbed_classes():
-    """Members of each class of the stub, inherited ones included."""
-    stub = ast.parse((ROOT / "src" / "maxmargin" / "_core_baseline.pyi").read_text())
-    members = {}
-    for node in stub.body:
-        if isinstance(node, ast.ClassDef):
-            own = {item.name for item in node.body if isinstance(item, ast.FunctionDef)}
-            own |= {item.target.id for item in node.body if isinstance(item, ast.AnnAssign)}
-            inherited = [members.get(base.id) or public(Exception) for base in node.bases]
-            members[node.name] = own.union(*inherited) - {"__init__"}
-    functions = {node.name for node in stub.body if isinstance(node, ast.FunctionDef)}
-    return members, functions
-
-
-@pytest.mark.parametrize("level", _core.available())
-def test_the_stub_names_what_the_core_has(level):
-    core = _core.load(level)
-    classes, functions = stubbed_classes()
-    classes = {name: members for name, members in classes.items() if not name.startswith("_")}
-    assert public(core) == set(classes) | functions | {"name", "vector_bytes"}
-    for name, members in classes.items():
-        assert public(getattr(core, name)) == members, name

@@ -246,7 +246,7 @@ class NSlack(Solver):
         if not problem.summed:
             return open_state(problem, tol, rng, warm=warm)
         state = open_box(problem, tol, rng, warm)
-        state.core.adopt_sets()
+        state.core.multipliers_to_sets()
         return state
 
     def step(self, problem: Problem, state: DualState | BoxState) -> StepReport:
@@ -278,7 +278,7 @@ class NSlack(Solver):
                 _, _, left, gain = state.visit_sets(order, False)
                 if left <= enough * problem.total or gain <= 0:
                     break
-        state.core.tell_sets()
+        state.core.sets_to_multipliers()
         return StepReport(calls, seen / problem.total, state.dual(), state.core.sets)
 
     def learn(self, problem: Problem, state: DualState | BoxState, slacks: np.ndarray) -> None:

@@ -47,7 +47,7 @@ class Visit:
 class DualState:
     """Multipliers and w of a compiled model.
 
-    ``lean`` does without tables that are as long as the data; what is kept takes ``core.held`` bytes.
+    ``lean`` does without tables that are as long as the data; what is kept takes ``core.bytes_kept`` bytes.
     """
 
     def __init__(
@@ -244,13 +244,13 @@ class ExplicitState(DualState):
         options["threads"] = 1
         if not oracle:
             return super().visit(order, oracle=False, **options)
-        limit = self.core.held + options["room"] if options.get("room", -1) >= 0 else None
+        limit = self.core.bytes_kept + options["room"] if options.get("room", -1) >= 0 else None
         parts = []
         moves = options.get("update", True)  # else w stays, and all can be asked at once
         for blocks in self.batches(order, self.batch if moves else max(1, len(order))):
             self.ask(blocks, self.running())
             if limit is not None:
-                options["room"] = max(0, limit - self.core.held)
+                options["room"] = max(0, limit - self.core.bytes_kept)
             parts.append(super().visit(blocks, oracle=True, **options))
         return Visit(
             np.concatenate([part.violations for part in parts]) if parts else np.empty(0),

@@ -206,4 +206,4 @@ class ProximalState:
     @property
     def room(self) -> int:
         """Bytes that outputs may still take."""
-        return -1 if self.most_bytes < 0 else max(0, self.most_bytes - self.dual.core.held)
+        return -1 if self.most_bytes < 0 else max(0, self.most_bytes - self.dual.core.bytes_kept)

@@ -114,10 +114,10 @@ class Streaming(Solver):
         # Tables of inner products may take more than the budget.
         lean = problem.examples.table_bytes() > self.cache_bytes
         inner = proximal.open(problem, self.share * tol, rng, warm, lean)
-        if inner.dual.core.held > self.cache_bytes:
+        if inner.dual.core.bytes_kept > self.cache_bytes:
             raise ValueError(
                 f"Streaming: cache_bytes = {self.cache_bytes}, but the multipliers of the warm start "
-                f"take {inner.dual.core.held} bytes"
+                f"take {inner.dual.core.bytes_kept} bytes"
             )
         inner.most_bytes = self.cache_bytes
         inner.dual.violations[:] = 0.0
@@ -187,7 +187,7 @@ class Streaming(Solver):
 
     def _make_room(self, inner: ProximalState, refused: int) -> None:
         """Forget outputs without a multiplier where room is scarce."""
-        held = inner.dual.core.held
+        held = inner.dual.core.bytes_kept
         if held > FORGET * inner.most_bytes and (refused > 0 or held > 0.9 * inner.most_bytes):
             inner.dual.core.prune(int(FORGET * inner.most_bytes))
 

@@ -1,0 +1,273 @@
+// The inner loops over rows of features: compiled here, once for each type of weights.
+#include "features.hpp"
+
+#include <type_traits>
+
+namespace mm {
+namespace {
+
+template <class T>
+struct DenseRow {
+  const T* values;
+  int32_t length;
+  int64_t index(int32_t j) const { return j; }
+  T value(int32_t j) const { return values[j]; }
+};
+template <class T>
+struct SparseRow {
+  const int32_t* indices;
+  const T* values;
+  int32_t length;
+  int64_t index(int32_t j) const { return indices[j]; }
+  T value(int32_t j) const { return values[j]; }
+};
+struct BinaryRow {
+  const int32_t* indices;
+  int32_t length;
+  int64_t index(int32_t j) const { return indices[j]; }
+  static constexpr float value(int32_t) { return 1.0f; }
+};
+
+// Calls f with the row in its own type: one branch per row, none inside.
+template <class F>
+decltype(auto) with_row(const Features& features, int64_t r, F&& f) {
+  const RowView& v = features.rows[r];
+  switch (features.kind) {
+    case Kind::dense32:
+      return f(DenseRow<float>{static_cast<const float*>(v.value), v.length});
+    case Kind::dense64:
+      return f(DenseRow<double>{static_cast<const double*>(v.value), v.length});
+    case Kind::sparse32:
+      return f(SparseRow<float>{v.index, static_cast<const float*>(v.value), v.length});
+    case Kind::sparse64:
+      return f(SparseRow<double>{v.index, static_cast<const double*>(v.value), v.length});
+    default:
+      return f(BinaryRow{v.index, v.length});
+  }
+}
+// The same for each feature, with that of the bias: f(index, value).
+template <class F>
+void each_feature(const Features& features, int64_t r, F&& f) {
+  with_row(features, r, [&](const auto& row) {
+    for (int32_t j = 0; j < row.length; ++j) f(row.index(j), row.value(j));
+  });
+  if (features.bias != 0) f(features.columns, features.bias);
+}
+
+// out[0 : N vectors] += sum_j x_j W[index_j, 0 : N vectors], the sums held in registers.
+template <class Real, int N, class Row>
+void accumulate(const Row& row, const Real* W, int stride, Real* out) {
+  constexpr int lanes = Vector<Real>::lanes;
+  vec<Real> even[N], odd[N];
+  for (int n = 0; n < N; ++n) even[n] = load(out + n * lanes), odd[n] = vec<Real>{};
+  int32_t j = 0;
+  for (; j + 1 < row.length; j += 2) {  // two chains of sums hide the latency of the addition
+    const Real* a = W + row.index(j) * stride;
+    const Real* b = W + row.index(j + 1) * stride;
+    const vec<Real> x = broadcast(static_cast<Real>(row.value(j)));
+    const vec<Real> y = broadcast(static_cast<Real>(row.value(j + 1)));
+    for (int n = 0; n < N; ++n) even[n] += x * load(a + n * lanes);
+    for (int n = 0; n < N; ++n) odd[n] += y * load(b + n * lanes);
+  }
+  if (j < row.length) {
+    const Real* a = W + row.index(j) * stride;
+    const vec<Real> x = broadcast(static_cast<Real>(row.value(j)));
+    for (int n = 0; n < N; ++n) even[n] += x * load(a + n * lanes);
+  }
+  for (int n = 0; n < N; ++n) store(out + n * lanes, even[n] + odd[n]);
+}
+
+// <x, w>, in four chains of sums: one would wait for its own addition each time.
+template <class Real, class T>
+Real dot_of(const DenseRow<T>& row, const Real* w) {
+  constexpr int lanes = Vector<Real>::lanes;
+  vec<Real> sums[4] = {};
+  int32_t j = 0;
+  for (; j + 4 * lanes <= row.length; j += 4 * lanes)
+    for (int n = 0; n < 4; ++n)
+      sums[n] += load_as<Real>(row.values + j + n * lanes) * load(w + j + n * lanes);
+  for (; j + lanes <= row.length; j += lanes) sums[0] += load_as<Real>(row.values + j) * load(w + j);
+  Real sum = sum_of_lanes<Real>((sums[0] + sums[1]) + (sums[2] + sums[3]));
+  for (; j < row.length; ++j) sum += static_cast<Real>(row.values[j]) * w[j];
+  return sum;
+}
+template <class Real, class Row>
+Real dot_of(const Row& row, const Real* w) {
+  Real sums[4] = {0, 0, 0, 0};
+  int32_t j = 0;
+  for (; j + 4 <= row.length; j += 4)
+    for (int n = 0; n < 4; ++n) sums[n] += static_cast<Real>(row.value(j + n)) * w[row.index(j + n)];
+  for (; j < row.length; ++j) sums[0] += static_cast<Real>(row.value(j)) * w[row.index(j)];
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+// w += c x
+template <class Real, class T>
+void axpy_of(const DenseRow<T>& row, Real* w, Real c) {
+  constexpr int lanes = Vector<Real>::lanes;
+  const vec<Real> factor = broadcast(c);
+  int32_t j = 0;
+  for (; j + lanes <= row.length; j += lanes)
+    store(w + j, load(w + j) + factor * load_as<Real>(row.values + j));
+  for (; j < row.length; ++j) w[j] += c * static_cast<Real>(row.values[j]);
+}
+template <class Real, class Row, class Target>
+void axpy_of(const Row& row, Target w, Real c) {
+  for (int32_t j = 0; j < row.length; ++j) w[row.index(j)] += c * static_cast<Real>(row.value(j));
+}
+
+// <a, b>
+template <class T>
+double product(const DenseRow<T>& a, const DenseRow<T>& b) {
+  double lane[4] = {0, 0, 0, 0};
+  int32_t j = 0;
+  for (; j + 3 < a.length; j += 4)
+    for (int k = 0; k < 4; ++k) lane[k] += static_cast<double>(a.values[j + k]) * b.values[j + k];
+  for (; j < a.length; ++j) lane[0] += static_cast<double>(a.values[j]) * b.values[j];
+  return lane[0] + lane[1] + lane[2] + lane[3];
+}
+template <class Row>
+double product(const Row& a, const Row& b) {  // merge of sorted index lists
+  double sum = 0;
+  int32_t i = 0, j = 0;
+  while (i < a.length && j < b.length) {
+    const int64_t p = a.index(i), q = b.index(j);
+    if (p == q) sum += static_cast<double>(a.value(i)) * b.value(j);
+    i += p <= q;
+    j += q <= p;
+  }
+  return sum;
+}
+
+}  // namespace
+
+void Features::measure() {
+  norms.resize(rows.size());
+  for (int64_t r = 0; r < size(); ++r) {
+    const double sum = with_row(*this, r, [&](const auto& row) {
+      double s = 0;
+      for (int32_t j = 0; j < row.length; ++j) s += static_cast<double>(row.value(j)) * row.value(j);
+      return s;
+    });
+    norms[r] = static_cast<float>(sum + bias * bias);
+  }
+}
+
+template <class Real>
+void Features::add_scores(int64_t r, const Real* W, int stride, Real* out) const {
+  if (gram) {
+    const Real* u = W + (columns + r) * stride;
+    for (int k = 0; k < stride; ++k) out[k] += u[k];
+    return;
+  }
+  with_row(*this, r, [&](const auto& row) {
+    by_vectors<Real>(stride,
+                     [&]<int N>(int column) { accumulate<Real, N>(row, W + column, stride, out + column); });
+  });
+  if (bias != 0) {
+    const Real* last = W + columns * stride;
+    for (int k = 0; k < stride; ++k) out[k] += static_cast<Real>(bias) * last[k];
+  }
+}
+
+template <class Real>
+Real Features::score_of(int64_t r, const Real* W, int stride, int column) const {
+  if (gram) return W[(columns + r) * stride + column];
+  const Real sum = with_row(*this, r, [&](const auto& row) {
+    Real s = 0;
+    for (int32_t j = 0; j < row.length; ++j)
+      s += static_cast<Real>(row.value(j)) * W[row.index(j) * stride + column];
+    return s;
+  });
+  return bias == 0 ? sum : sum + static_cast<Real>(bias) * W[columns * stride + column];
+}
+
+template <class Real>
+Real Features::dot_weights(int64_t r, const Real* w) const {
+  if (gram) return w[columns + r];
+  const Real sum = with_row(*this, r, [&](const auto& row) { return dot_of<Real>(row, w); });
+  return bias == 0 ? sum : sum + static_cast<Real>(bias) * w[columns];
+}
+
+double Features::dot(int64_t r, int64_t q) const {
+  if (gram) return gram->row(r)[q];
+  const double sum = with_row(*this, r, [&](const auto& a) {
+    using Row = std::decay_t<decltype(a)>;
+    return with_row(*this, q, [&](const auto& b) {
+      if constexpr (std::is_same_v<Row, std::decay_t<decltype(b)>>)
+        return product(a, b);
+      else
+        return 0.0;  // one set of rows has one kind
+    });
+  });
+  return sum + bias * bias;
+}
+
+template <class Target>
+void Features::add_pair(int64_t r, Target W, int stride, int plus, int minus, number_at<Target> c) const {
+  using Real = number_at<Target>;
+  const auto add = [&](Target w, Real d) {
+    w[plus] += d;
+    w[minus] -= d;
+  };
+  if (gram) {
+    add(W + r * stride, c);
+    const double* row = gram->row(r);
+    Target u = W + columns * stride;
+    for (int64_t j = 0; j < columns; ++j, u += stride) add(u, c * static_cast<Real>(row[j]));
+    return;
+  }
+  each_feature(*this, r, [&](int64_t j, auto x) { add(W + j * stride, c * static_cast<Real>(x)); });
+}
+
+template <class Target>
+void Features::add_column(int64_t r, Target W, int stride, int column, number_at<Target> c) const {
+  using Real = number_at<Target>;
+  if (gram) {
+    W[r * stride + column] += c;
+    const double* row = gram->row(r);
+    Target u = W + columns * stride + column;
+    for (int64_t j = 0; j < columns; ++j, u += stride) *u += c * static_cast<Real>(row[j]);
+    return;
+  }
+  each_feature(*this, r, [&](int64_t j, auto x) { W[j * stride + column] += c * static_cast<Real>(x); });
+}
+
+template <class Target>
+void Features::axpy(int64_t r, Target w, number_at<Target> c) const {
+  if (gram) return add_column(r, w, 1, 0, c);
+  with_row(*this, r, [&](const auto& row) { axpy_of(row, w, c); });
+  if (bias != 0) w[columns] += c * static_cast<number_at<Target>>(bias);
+}
+
+void Features::add_outer(int64_t r, double* W, int stride, const double* c) const {
+  each_feature(*this, r, [&](int64_t j, double x) {
+    double* w = W + j * stride;
+    for (int k = 0; k < stride; ++k) w[k] += x * c[k];
+  });
+}
+
+void Features::take_squares(int64_t r, double* W, int stride, double& sum) const {
+  each_feature(*this, r, [&](int64_t j, double) {
+    double& w = W[j * stride];
+    sum += w * w, w = 0;
+  });
+}
+
+template void Features::add_scores(int64_t, const float*, int, float*) const;
+template void Features::add_scores(int64_t, const double*, int, double*) const;
+template float Features::score_of(int64_t, const float*, int, int) const;
+template double Features::score_of(int64_t, const double*, int, int) const;
+template float Features::dot_weights(int64_t, const float*) const;
+template double Features::dot_weights(int64_t, const double*) const;
+template void Features::add_pair(int64_t, float*, int, int, int, float) const;
+template void Features::add_pair(int64_t, double*, int, int, int, double) const;
+template void Features::add_pair(int64_t, Gather, int, int, int, double) const;
+template void Features::add_column(int64_t, float*, int, int, float) const;
+template void Features::add_column(int64_t, double*, int, int, double) const;
+template void Features::add_column(int64_t, Gather, int, int, double) const;
+template void Features::axpy(int64_t, float*, float) const;
+template void Features::axpy(int64_t, double*, double) const;
+template void Features::axpy(int64_t, Gather, double) const;
+
+}  // namespace mm

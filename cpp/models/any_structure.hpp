@@ -1,0 +1,154 @@
+// Any structure behind virtual calls, in double precision: for what need not be compiled for each of them. That is
+// all exact answers, and the dual states of structures whose visits take long beside a call.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "models/chain_sums.hpp"
+#include "models/concept.hpp"
+#include "models/slack.hpp"
+
+namespace mm {
+
+template <class Label_>
+class AnyStructure {
+ public:
+  using Real = double;
+  using Label = Label_;
+  static constexpr bool given_planes = false;
+  struct State {
+    virtual ~State() = default;
+  };
+  using Scratch = std::unique_ptr<State>;
+
+  virtual ~AnyStructure() = default;
+  virtual int64_t blocks() const = 0;
+  virtual int64_t dimension() const = 0;
+  virtual size_t weights() const = 0;
+  virtual size_t coefficients() const = 0;
+  virtual int output_size(int64_t block) const = 0;
+  virtual void pack(const double* flat, double* W) const = 0;
+  virtual void unpack(const double* W, double* flat) const = 0;
+  virtual Scratch scratch() const = 0;
+  virtual void prepare() = 0;
+  virtual void truth(int64_t block, Label* y) const = 0;
+  virtual double loss(int64_t block, const Label* y) const = 0;
+  virtual bool same(int64_t block, const Label* a, const Label* b) const = 0;
+  virtual bool valid(int64_t block, const Label* y) const = 0;
+  virtual void open(int64_t block, const double* W, Scratch& s, bool augmented, double scale) const = 0;
+  virtual void open_where_different(int64_t block, const double* W, Scratch& s, const Label* y,
+                                    int n) const = 0;
+  virtual double best(Scratch& s, const double* W, Label* y) const = 0;
+  virtual double score(const Scratch& s, const Label* y) const = 0;
+  virtual void build_pair(Scratch& s, int64_t block, const Label* plus, const Label* minus) const = 0;
+  virtual void build_mixture(Scratch& s, int64_t block, const Label* y, const double* c, int n) const = 0;
+  virtual double squared_norm(Scratch& s) const = 0;
+  virtual void apply(const Scratch& s, double* W, double c) const = 0;
+  virtual void apply(const Scratch& s, Gather W, double c) const = 0;
+
+  virtual bool exact() const = 0;                      // `best` never misses the best output;
+  virtual void prove(Scratch& s) const = 0;            // else it shall do what it can for a low
+  virtual double ceiling(const Scratch& s) const = 0;  // ceiling: no output scores more, or infinity
+
+  virtual int labels() const = 0;                                   // where an output is one label; else 0
+  virtual bool can_list() const = 0;                                // violators can be listed:
+  virtual void list_scores(Scratch& s, ChainSums& sums) const = 0;  // all that scores the open block
+  // The open scores after W += c * move; false where the block must be opened again.
+  virtual bool shifted(Scratch& s, double c) const = 0;
+  // Where an argmax needs an index of the weights: the structure with that of W; else null.
+  virtual std::unique_ptr<AnyStructure> indexed(const double* W) const = 0;
+};
+
+template <Structure S>
+class Erased final : public AnyStructure<typename S::Label> {
+ public:
+  using Any = AnyStructure<typename S::Label>;
+  using typename Any::Label;
+  using typename Any::Scratch;
+
+  explicit Erased(const typename S::Data& data) : structure_(data) {}
+  explicit Erased(S structure) : structure_(std::move(structure)) {}
+
+  int64_t blocks() const override { return structure_.blocks(); }
+  int64_t dimension() const override { return structure_.dimension(); }
+  size_t weights() const override { return structure_.weights(); }
+  size_t coefficients() const override {
+    if constexpr (requires { structure_.coefficients(); }) return structure_.coefficients();
+    return 0;
+  }
+  int output_size(int64_t block) const override { return structure_.output_size(block); }
+  void pack(const double* flat, double* W) const override { structure_.pack(flat, W); }
+  void unpack(const double* W, double* flat) const override { structure_.unpack(W, flat); }
+  Scratch scratch() const override { return std::make_unique<Own>(structure_.scratch()); }
+  void prepare() override { structure_.prepare(); }
+  void truth(int64_t block, Label* y) const override { structure_.truth(block, y); }
+  double loss(int64_t block, const Label* y) const override { return structure_.loss(block, y); }
+  bool same(int64_t block, const Label* a, const Label* b) const override {
+    return structure_.same(block, a, b);
+  }
+  bool valid(int64_t block, const Label* y) const override { return structure_.valid(block, y); }
+  void open(int64_t block, const double* W, Scratch& s, bool augmented, double scale) const override {
+    structure_.open(block, W, in(s), augmented, scale);
+  }
+  void open_where_different(int64_t block, const double* W, Scratch& s, const Label* y,
+                            int n) const override {
+    structure_.open_where_different(block, W, in(s), y, n);
+  }
+  double best(Scratch& s, const double* W, Label* y) const override { return structure_.best(in(s), W, y); }
+  double score(const Scratch& s, const Label* y) const override { return structure_.score(in(s), y); }
+  void build_pair(Scratch& s, int64_t block, const Label* plus, const Label* minus) const override {
+    structure_.build_pair(in(s), block, plus, minus);
+  }
+  void build_mixture(Scratch& s, int64_t block, const Label* y, const double* c, int n) const override {
+    structure_.build_mixture(in(s), block, y, c, n);
+  }
+  double squared_norm(Scratch& s) const override { return structure_.squared_norm(in(s)); }
+  void apply(const Scratch& s, double* W, double c) const override { structure_.apply(in(s), W, c); }
+  void apply(const Scratch& s, Gather W, double c) const override { structure_.apply(in(s), W, c); }
+
+  bool exact() const override {
+    if constexpr (requires { structure_.exact(); }) return structure_.exact();
+    return true;
+  }
+  void prove(Scratch& s) const override {
+    if constexpr (requires { in(s).prove; }) in(s).prove = true;
+  }
+  double ceiling(const Scratch& s) const override {
+    if constexpr (requires { in(s).ceiling; }) return in(s).ceiling;
+    return std::numeric_limits<double>::infinity();
+  }
+  int labels() const override {
+    if constexpr (requires { structure_.labels(); }) return structure_.labels();
+    return 0;
+  }
+  bool can_list() const override {
+    if constexpr (requires { structure_.can_list(); }) return structure_.can_list();
+    return false;
+  }
+  void list_scores([[maybe_unused]] Scratch& s, [[maybe_unused]] ChainSums& sums) const override {
+    if constexpr (requires { structure_.list_scores(in(s), sums); }) structure_.list_scores(in(s), sums);
+  }
+  bool shifted([[maybe_unused]] Scratch& s, [[maybe_unused]] double c) const override {
+    if constexpr (requires { structure_.shift(in(s), c); }) return structure_.shift(in(s), c), true;
+    return false;
+  }
+  std::unique_ptr<Any> indexed(const double* W) const override {
+    if constexpr (requires { structure_.indexed(W); }) return std::make_unique<Erased>(structure_.indexed(W));
+    return nullptr;
+  }
+
+ private:
+  struct Own : Any::State {
+    typename S::Scratch s;
+    explicit Own(typename S::Scratch&& own) : s(std::move(own)) {}
+  };
+  S structure_;
+
+  static typename S::Scratch& in(const Scratch& s) { return static_cast<Own&>(*s).s; }
+};
+
+}  // namespace mm

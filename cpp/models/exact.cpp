@@ -1,0 +1,218 @@
+#include "models/exact.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "runtime/threads.hpp"
+
+namespace mm {
+namespace {
+
+using Label = int32_t;
+using Any = AnyStructure<Label>;
+
+std::vector<int64_t> places(const Any& structure) {
+  std::vector<int64_t> first(1, 0);
+  for (int64_t i = 0; i < structure.blocks(); ++i) first.push_back(first.back() + structure.output_size(i));
+  return first;
+}
+
+void read_truth(const Any& structure, int64_t i, std::vector<Label>& y) {
+  y.resize(structure.output_size(i));
+  structure.truth(i, y.data());
+}
+
+}  // namespace
+
+Exact::Exact(std::unique_ptr<Any> structure)
+    : structure_(std::move(structure)), first_(places(*structure_)) {}
+
+aligned<double> Exact::packed(const double* flat) const {
+  aligned<double> W(structure_->weights());
+  structure_->pack(flat, W.data());
+  return W;
+}
+
+void Exact::slacks(const double* flat, int threads, double* xi, Label* outputs, double* ceilings) const {
+  const auto W = packed(flat);
+  const auto index = structure_->indexed(W.data());
+  const Any& structure = index ? *index : *structure_;
+  parallel(blocks(), threads, [&](int64_t from, int64_t to, int) {
+    auto s = structure.scratch();
+    if (ceilings) structure.prove(s);
+    std::vector<Label> y, truth;
+    for (int64_t i = from; i < to; ++i) {
+      poll();
+      y.resize(structure.output_size(i));
+      read_truth(structure, i, truth);
+      structure.open(i, W.data(), s, true, 1);
+      const double top = structure.best(s, W.data(), y.data());
+      const double own = structure.score(s, truth.data());
+      xi[i] = top - own;
+      if (ceilings) ceilings[i] = structure.ceiling(s) - own;
+      if (outputs) std::copy(y.begin(), y.end(), outputs + first_[i]);
+    }
+  });
+}
+
+void Exact::sums(const double* flat, int threads, int64_t most, int64_t work, double* floors,
+                 double* ceilings) const {
+  const auto W = packed(flat);
+  parallel(blocks(), threads, [&](int64_t from, int64_t to, int) {
+    auto s = structure_->scratch();
+    ChainSums sums;
+    std::vector<Label> y;
+    for (int64_t i = from; i < to; ++i) {
+      poll();
+      structure_->open(i, W.data(), s, true, 1);
+      SumBounds found;
+      if (structure_->can_list()) {
+        structure_->list_scores(s, sums);
+        found = sums.sum(most, work);
+      } else {
+        read_truth(*structure_, i, y);
+        const double own = structure_->score(s, y.data());
+        if (structure_->labels() > 0) {
+          for (Label k = 0; k < structure_->labels(); ++k)
+            if (k != y[0]) found.floor += std::max(0.0, structure_->score(s, &k) - own);
+          found.ceiling = found.floor;
+        } else {
+          found.floor = std::max(0.0, structure_->best(s, W.data(), y.data()) - own);
+          found.ceiling = std::numeric_limits<double>::infinity();
+        }
+      }
+      floors[i] = found.floor, ceilings[i] = found.ceiling;
+    }
+  });
+}
+
+void Exact::predict(const double* flat, int threads, Label* outputs) const {
+  const auto W = packed(flat);
+  const auto index = structure_->indexed(W.data());
+  const Any& structure = index ? *index : *structure_;
+  parallel(blocks(), threads, [&](int64_t from, int64_t to, int) {
+    auto s = structure.scratch();
+    for (int64_t i = from; i < to; ++i) {
+      poll();
+      structure.open(i, W.data(), s, false, 1);
+      structure.best(s, W.data(), outputs + first_[i]);
+    }
+  });
+}
+
+double Exact::combine(const int64_t* blocks, const double* c, int64_t n, const Label* outputs, int threads,
+                      double* flat) const {
+  std::vector<int64_t> first(1, 0);
+  for (int64_t p = 0; p < n; ++p) first.push_back(first.back() + structure_->output_size(blocks[p]));
+  if (static_cast<int64_t>(structure_->weights()) > first.back()) threads = 1;
+  threads = static_cast<int>(std::clamp<int64_t>(threads, 1, most_threads));
+  std::vector<aligned<double>> sums(threads);
+  std::vector<double> offsets(threads, 0);
+  parallel(n, threads, [&](int64_t from, int64_t to, int k) {
+    sums[k].assign(structure_->weights(), 0);
+    auto s = structure_->scratch();
+    std::vector<Label> truth;
+    for (int64_t p = from; p < to; ++p) {
+      poll();
+      const int64_t i = blocks[p];
+      const Label* y = outputs + first[p];
+      read_truth(*structure_, i, truth);
+      structure_->build_pair(s, i, y, truth.data());
+      if (!structure_->same(i, y, truth.data())) structure_->apply(s, sums[k].data(), c[p]);
+      offsets[k] += c[p] * structure_->loss(i, y);
+    }
+  });
+  for (int k = 1; k < threads; ++k) {
+    offsets[0] += offsets[k];
+    for (size_t j = 0; j < sums[k].size(); ++j) sums[0][j] += sums[k][j];
+  }
+  structure_->unpack(sums[0].data(), flat);
+  return offsets[0];
+}
+
+void Exact::select(const int64_t* blocks, int64_t n, const Label* outputs, const int64_t* columns,
+                   int64_t width, double* rows) const {
+  std::vector<double> numbers(structure_->dimension(), -1), places(structure_->weights(), -1);
+  for (int64_t k = 0; k < width; ++k) numbers[columns[k]] = static_cast<double>(k);
+  structure_->pack(numbers.data(), places.data());
+  auto s = structure_->scratch();
+  Sparse move;
+  move.resize(structure_->weights());
+  std::vector<Label> truth;
+  for (int64_t p = 0; p < n; outputs += structure_->output_size(blocks[p]), ++p) {
+    read_truth(*structure_, blocks[p], truth);
+    structure_->build_pair(s, blocks[p], outputs, truth.data());
+    move.clear();
+    structure_->apply(s, Gather(move), 1.0);
+    for (size_t j : move.touched)
+      if (places[j] >= 0) rows[p * width + static_cast<int64_t>(places[j])] = move.dense[j];
+  }
+}
+
+bool Exact::knows(const int64_t* blocks, int64_t n, const Label* outputs, int64_t size) const {
+  const Label* end = outputs + size;
+  for (int64_t p = 0; p < n; ++p) {
+    const int64_t i = blocks[p];
+    if (i < 0 || i >= structure_->blocks() || end - outputs < structure_->output_size(i)) return false;
+    if (!structure_->valid(i, outputs)) return false;
+    outputs += structure_->output_size(i);
+  }
+  return outputs == end;
+}
+
+OutputCache::OutputCache(std::unique_ptr<Any> structure, int capacity)
+    : structure_(std::move(structure)),
+      capacity_(capacity),
+      first_(places(*structure_)),
+      kept_(structure_->blocks()) {
+  for (int64_t i = 0; i < blocks(); ++i) read_truth(*structure_, i, kept_[i]);
+}
+
+void OutputCache::add(const Label* outputs) {
+  for (int64_t i = 0; i < blocks(); ++i) touch(i, outputs + first_[i]);
+}
+
+void OutputCache::best(const double* flat, int threads, double* xi, Label* outputs) {
+  aligned<double> W(structure_->weights());
+  structure_->pack(flat, W.data());
+  parallel(blocks(), threads, [&](int64_t from, int64_t to, int) {
+    auto s = structure_->scratch();
+    for (int64_t i = from; i < to; ++i) {
+      poll();
+      const int n = count(i);
+      const size_t size = structure_->output_size(i);
+      structure_->open_where_different(i, W.data(), s, kept_[i].data(), n);
+      const double truth = structure_->score(s, kept_[i].data());
+      double top = truth;
+      int u = 0;
+      for (int j = 1; j < n; ++j) {
+        const double value = structure_->score(s, kept_[i].data() + j * size);
+        if (value > top) top = value, u = j;
+      }
+      xi[i] = top - truth;
+      std::copy_n(kept_[i].begin() + u * size, size, outputs + first_[i]);
+      touch(i, outputs + first_[i]);
+    }
+  });
+}
+
+int OutputCache::count(int64_t i) const {
+  return static_cast<int>(kept_[i].size() / static_cast<size_t>(structure_->output_size(i)));
+}
+
+void OutputCache::touch(int64_t i, const Label* y) {
+  const size_t size = structure_->output_size(i);
+  auto& kept = kept_[i];
+  int j = 0;
+  while (j < count(i) && !structure_->same(i, kept.data() + j * size, y)) ++j;
+  if (j == 0) return;  // the true output stays where it is
+  if (j == count(i)) {
+    if (j <= capacity_)
+      kept.insert(kept.end(), y, y + size);
+    else
+      std::copy(y, y + size, kept.begin() + --j * size);
+  }
+  std::rotate(kept.begin() + size, kept.begin() + j * size, kept.begin() + (j + 1) * size);
+}
+
+}  // namespace mm

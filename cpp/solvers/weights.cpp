@@ -1,0 +1,121 @@
+#include "solvers/weights.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace mm {
+
+template <class Real>
+void Weights<Real>::set_origin(std::vector<double> m, double square) {
+  origin = std::move(m);
+  origin_square_ = square;
+}
+
+template <class Real>
+void Weights<Real>::set_metric(Metric given) {
+  metric = std::move(given);
+  unclipped.assign(metric.bounded() ? W.size() : 0, 0);
+}
+
+template <class Real>
+void Weights<Real>::apply_law(std::vector<double>& q) const {
+  if (!metric.plain()) {
+    metric.multiply(q);
+    for (size_t j = 0; j < origin.size(); ++j) q[j] += origin[j];
+  }
+  if (proximity == 0) return;
+  for (size_t j = 0; j < q.size(); ++j) q[j] = (q[j] + proximity * center_[j]) * shrink();
+}
+
+template <class Real>
+void Weights<Real>::clip(std::vector<double>& v) const {
+  for (size_t j = 0; j < metric.lower.size(); ++j) v[j] = metric.clipped(j, v[j]);
+}
+
+template <class Real>
+void Weights<Real>::write(const std::vector<double>& v) {
+  for (size_t j = 0; j < unclipped.size(); ++j) unclipped[j] = static_cast<Real>(v[j]);
+  for (size_t j = 0; j < v.size(); ++j) W[j] = static_cast<Real>(metric.clipped(j, v[j]));
+}
+
+template <class Real>
+double Weights<Real>::without_proximal(size_t j) const {
+  const double v = unclipped.empty() ? W[j] : unclipped[j];
+  return proximity == 0 ? v : (1 + proximity) * v - proximity * center_[j];
+}
+
+// |v|^2 for v_j = at(j)
+template <class Real>
+template <class F>
+double Weights<Real>::squared_length(F&& at) const {
+  double sum = 0;
+  for (size_t j = 0; j < coefficients_; ++j) sum += at(j) * at(coefficients_ + j);
+  for (size_t j = 2 * coefficients_; j < W.size(); ++j) {
+    const double v = at(j);
+    sum += v * v;
+  }
+  return sum;
+}
+
+template <class Real>
+double Weights<Real>::negative_conjugate() const {
+  if (metric.plain()) {
+    const double square = squared_length([&](size_t j) -> double {
+      return proximity == 0 ? W[j] : (1 + proximity) * W[j] - proximity * center_[j];
+    });
+    return -(square - origin_square_) / 2;
+  }
+  double sum = 0;
+  for (size_t j = 0; j < W.size(); ++j) {
+    const double m = origin.empty() ? 0 : origin[j], v = without_proximal(j), w = metric.clipped(j, v);
+    sum += ((v - m) * w - (w - m) * (w - m) / 2) / metric.scale(j);
+  }
+  return -sum;
+}
+
+template <class Real>
+double Weights<Real>::conjugate_of(const std::vector<double>& q) const {
+  std::vector<double> image = q;
+  metric.multiply(image);
+  double sum = 0;
+  for (size_t j = 0; j < q.size(); ++j) sum += q[j] * ((origin.empty() ? 0 : origin[j]) + image[j] / 2);
+  return sum;
+}
+
+template <class Real>
+double Weights<Real>::lag() const {
+  double sum = 0;
+  for (size_t j = 0; j < W.size(); ++j) {
+    const double w = W[j], v = without_proximal(j), own = metric.clipped(j, v);
+    sum += (w - own) * ((w + own) / 2 - v) / metric.scale(j);
+  }
+  return std::max(sum, 0.0);
+}
+
+template <class Real>
+double Weights<Real>::squared_distance() const {
+  if (center_.empty()) return 0;
+  return squared_length([&](size_t j) { return static_cast<double>(W[j]) - center_[j]; });
+}
+
+template <class Real>
+void Weights<Real>::recenter(double momentum, double new_proximity) {
+  if (center_.empty()) center_ = previous_ = W;
+  const Real k = static_cast<Real>(proximity), beta = static_cast<Real>(momentum);
+  const Real next = static_cast<Real>(new_proximity), h = static_cast<Real>(1 / (1 + new_proximity));
+  Real *z = center_.data(), *p = previous_.data();
+  Real* v = unclipped.empty() ? W.data() : unclipped.data();
+  for (size_t j = 0; j < W.size(); ++j) {
+    const Real w = W[j], q = (1 + k) * v[j] - k * z[j], center = w + beta * (w - p[j]);
+    p[j] = w;
+    z[j] = center;
+    v[j] = (q + next * center) * h;
+  }
+  for (size_t j = 0; j < unclipped.size(); ++j) W[j] = static_cast<Real>(metric.clipped(j, v[j]));
+  proximity = new_proximity;
+}
+
+template class Weights<float>;
+template class Weights<double>;
+
+}  // namespace mm

@@ -1,0 +1,70 @@
+// w, and the law that ties it to q = - sum_i sum_y a_i(y) psi_i(y), the weighted sum of vectors.
+//
+//   w = (q + k z) / (1 + k)
+//
+// z is the centre of a proximal term k/2 |w - z|^2; k = 0 is the plain problem.
+// With an origin m, for a prior around m, q stands for m - sum a psi throughout:
+//   R(w) = 1/2 |w - m|^2,   D(a) = sum a Delta - 1/2 |q|^2 + 1/2 |m|^2
+// With a metric (metric.hpp) q stands for m - Sigma sum a psi, and the proximal term is k/2 |w - z|^2 in it;
+// with bounds w = max(lower, v), and v = (q + k z) / (1 + k) is kept unclipped besides.
+//
+// All vectors are in the layout of a structure.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "simd.hpp"
+#include "solvers/metric.hpp"
+
+namespace mm {
+
+template <class Real>
+class Weights {
+ public:
+  aligned<Real> W;
+  std::vector<double> origin;    // m; empty: zero
+  Metric metric;                 // of a prior with several scales, and bounds; else plain
+  aligned<Real> unclipped;       // v, where there are bounds; else empty
+  std::vector<double> weighted;  // sum_j c_j d_j of an averaged iterate; empty unless asked for
+  double proximity = 0;          // k
+
+  // Under a kernel the first `coefficients` weights are A, the next K A; else none are.
+  Weights(size_t size, size_t coefficients) : W(size), coefficients_(coefficients) {}
+
+  double shrink() const { return 1 / (1 + proximity); }
+  void set_origin(std::vector<double> m, double square);  // `square`: |m|^2
+  void set_metric(Metric given);
+
+  // From m - sum a psi (under a metric without m), in double precision: v by the law.
+  void apply_law(std::vector<double>& q) const;
+  void clip(std::vector<double>& v) const;  // w
+  void write(const std::vector<double>& v);
+
+  // -R*(q) with q read off the running w; without a matrix.
+  double negative_conjugate() const;
+  // R*(q) = <m, q> + 1/2 q' Sigma q with a matrix.
+  double conjugate_of(const std::vector<double>& q) const;
+  // R(w) + R*(q) - <q, w> in the metric: by how much the proximal term keeps w from the law of q.
+  double lag() const;
+  double squared_distance() const;  // to the centre
+
+  // The outer step of accelerated proximal dual ascent: a new centre, with momentum.
+  //   z' = w + beta (w - w_previous);   w' = (q + k' z') / (1 + k')   with q = (1 + k) w - k z unchanged
+  // With bounds it is the unclipped v that follows the law.
+  void recenter(double momentum, double new_proximity);
+
+ private:
+  size_t coefficients_;
+  double origin_square_ = 0;
+  aligned<Real> center_, previous_;  // of the proximal term; empty while it was never used
+
+  double without_proximal(size_t j) const;  // v_j for k = 0: m + Sigma q
+  template <class F>
+  double squared_length(F&& at) const;
+};
+
+extern template class Weights<float>;
+extern template class Weights<double>;
+
+}  // namespace mm
