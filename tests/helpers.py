@@ -61,6 +61,8 @@ def built_in(case: Case) -> Any:
     options = case.options
     if case.kind == "grammar":
         return models.Grammar(rare=0, **options)
+    if case.kind == "ranking":
+        return models.Ranking()
     if case.kind == "tree":
         return models.Tree(**options)
     if case.kind in FLAT:

@@ -25,6 +25,7 @@ KINDS = {
     "Tree": "tree-three-parts",
     "FactorGraph": "graph-potts-mean",
     "MultiLabel": "",  # as a matrix
+    "Ranking": "ranking-three-grades",
 }
 OPTIONS = {
     "rho": 2.0,
@@ -110,7 +111,7 @@ def test_a_model_derived_from_one_of_these_is_not_one_of_these(generator, tmp_pa
 @pytest.mark.parametrize("name", KINDS)
 def test_a_problem_without_what_a_solver_needs_is_refused(solver, name, seed):
     hinge = solver.formulations[0].hinge
-    if hinge == "sum" and name in ("Tree", "FactorGraph", "MultiLabel"):
+    if hinge == "sum" and name in ("Tree", "FactorGraph", "MultiLabel", "Ranking"):
         pytest.skip("the model has no sum hinge")
     problem = problem_of(name, seed, hinge)
     if set(solver.needs) <= set(problem.examples.powers):

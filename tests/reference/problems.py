@@ -16,6 +16,7 @@ from .dense_qp import Optimum, solve
 from .enumerate import BinaryTruth, Block, ChainTruth, MulticlassTruth, enumerate_blocks
 from .graphs import GraphTruth, MultiLabelTruth, random_links
 from .parts import TreeTruth
+from .ranking import RankingTruth
 from .trees import GrammarTruth, TooManyTreesError
 
 
@@ -265,6 +266,25 @@ def multilabel_case(
     return Case("multilabel", X, Y, truth, C, None, {"pairs": pairs, "bias": bias})
 
 
+def ranking_case(
+    generator: np.random.Generator,
+    n: int = 5,
+    sizes: tuple[int, ...] = (3, 1, 4, 2),
+    n_features: int = 3,
+    grades: int = 3,
+    layout: str = "dense",
+    dtype: Any = np.float64,
+    weighted: bool = False,
+    C: float = 1.0,
+) -> Case:
+    """Random grades of a few candidates; some queries may have one grade only."""
+    lengths = [sizes[i % len(sizes)] for i in range(n)]
+    X = [_features(generator, (m, n_features), layout, dtype) for m in lengths]
+    Y = [generator.integers(grades, size=m).tolist() for m in lengths]
+    truth = RankingTruth(Y, n_features)
+    return Case("ranking", X, Y, truth, C, _weights(generator, n, weighted), {})
+
+
 def fresh(seed: int, salt: int = 0) -> np.random.Generator:
     """A generator of its own for one case."""
     return np.random.default_rng([seed, salt])
@@ -328,8 +348,16 @@ GRAPHS = {
     ),
 }
 
+RANKINGS = {
+    "ranking-three-grades": ranking_case,
+    "ranking-two-grades-csr": lambda g: ranking_case(g, n=6, grades=2, layout="csr", C=3.0),
+    "ranking-float32-weights": lambda g: ranking_case(
+        g, grades=9, dtype=np.float32, weighted=True, C=0.5
+    ),
+}
+
 
 def make_case(name: str, seed: int) -> Case:
     """The case of this name for this seed."""
-    makers = {**CASES, **TREES, **GRAPHS, **PARTS}
+    makers = {**CASES, **TREES, **GRAPHS, **PARTS, **RANKINGS}
     return makers[name](fresh(seed, salt=list(makers).index(name)))

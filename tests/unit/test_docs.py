@@ -114,6 +114,7 @@ def test_every_solver_is_in_the_tables():
 
 
 MODELS = [getattr(models, name) for name in models.__all__ if name != "Model"]
+MODELS = [kind for kind in MODELS if inspect.signature(kind).parameters]  # Ranking has none
 
 
 @pytest.mark.parametrize("kind", MODELS)

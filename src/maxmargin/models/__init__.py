@@ -12,10 +12,11 @@ from maxmargin.models.latent import Latent
 from maxmargin.models.multiclass import Multiclass
 from maxmargin.models.multilabel import MultiLabel
 from maxmargin.models.protocol import Model
+from maxmargin.models.ranking import Ranking
 from maxmargin.models.registry import register
 from maxmargin.models.tree import Tree
 
-register(Binary, Multiclass, Chain, Grammar, Tree, FactorGraph, MultiLabel, Kernel)
+register(Binary, Multiclass, Chain, Grammar, Tree, FactorGraph, MultiLabel, Ranking, Kernel)
 register(Latent, Bags, Groups, Regression, structural=False)
 
 __all__ = [
@@ -30,5 +31,6 @@ __all__ = [
     "Model",
     "MultiLabel",
     "Multiclass",
+    "Ranking",
     "Tree",
 ]
