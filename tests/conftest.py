@@ -8,6 +8,9 @@ import os
 import sys
 from pathlib import Path
 
+# Every worker of the suite has a core: threads of BLAS and OpenMP would only wait for each other.
+os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
