@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 import maxmargin as mm
@@ -109,13 +108,6 @@ def quietly(call: Callable[[], Any]) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return call()
-
-
-def densified(X: Any) -> Any:
-    """The same examples without CSR."""
-    if isinstance(X, list):
-        return [x.toarray() if sparse.issparse(x) else x for x in X]
-    return X.toarray() if sparse.issparse(X) else X
 
 
 def multipliers_of(case: Case, support: Any) -> list[np.ndarray]:

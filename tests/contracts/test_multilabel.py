@@ -8,7 +8,6 @@ import maxmargin as mm
 from helpers import assert_optimal, built_in, fit, quietly, refusal
 from maxmargin import losses, models
 from maxmargin.models.constraints import AtMost, Fixed, Forbidden
-from reference import enumerate as truths
 from reference.dense_qp import primal_objective
 from reference.problems import multilabel_case
 
@@ -22,32 +21,6 @@ PAIRS = {
 
 def as_key(output):
     return tuple(np.asarray(output).tolist())
-
-
-@pytest.mark.parametrize("pairs", PAIRS)
-@pytest.mark.parametrize("layout", ["dense", "csr"])
-def test_features_and_argmax_are_those_of_brute_force(generator, pairs, layout):
-    case = multilabel_case(generator, pairs=PAIRS[pairs], layout=layout, bias=1.0)
-    if pairs == "path":  # a pair has the earlier label first
-        case.truth.pairs[:] = [(0, 1), (1, 2), (2, 3)]
-    if pairs == "cycle":
-        case.truth.pairs[:] = sorted(case.truth.pairs)
-    model = built_in(case)
-    model.initialize(case.X, case.Y)
-    assert model.size_joint_feature == case.truth.size_joint_feature
-    w = generator.normal(size=model.size_joint_feature)
-    for i, (row, y) in enumerate(zip(case.truth.examples(case.X), case.Y, strict=True)):
-        expected = case.truth.joint_feature(row, y)
-        np.testing.assert_allclose(model.joint_feature(case.X[i], y), expected, atol=1e-12)
-        found = as_key(model.loss_augmented_inference(case.X[i], y, w))
-        best = truths.augmented_scores(case.truth, row, as_key(y), w).max()
-        value = case.truth.joint_feature(row, found) @ w + case.truth.loss(y, found)
-        assert value == pytest.approx(best, abs=1e-9)
-        found = as_key(model.inference(case.X[i], w))
-        assert case.truth.joint_feature(row, found) @ w == pytest.approx(
-            truths.scores(case.truth, row, w).max(), abs=1e-9
-        )
-    mm.check_model(built_in(case), case.X, case.Y)
 
 
 @pytest.mark.parametrize("pairs", ["all", "none"])

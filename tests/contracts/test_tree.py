@@ -35,19 +35,6 @@ def as_places(y):
 # The oracle
 
 
-def test_features_have_the_documented_order(case):
-    model = prepared(case)
-    assert model.size_joint_feature == case.truth.size_joint_feature
-    for x, y in zip(case.truth.examples(case.X), case.Y, strict=True):
-        for output in [y, *case.truth.outputs(x)[::37]]:
-            found, expected = model.joint_feature(x, output), case.truth.joint_feature(x, output)
-            np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
-    parts = model.unpack(np.arange(model.size_joint_feature))
-    assert np.concatenate([part.ravel() for part in parts.values()]).tolist() == list(
-        range(model.size_joint_feature)
-    )
-
-
 # Springs that push are as exact as springs that pull, and slack ones too.
 @pytest.mark.parametrize("spring", [-2.0, -1e-9, 0.0, 1e-9, 2.0, None])
 def test_inference_is_brute_force(case, generator, spring):
@@ -105,10 +92,6 @@ def test_combine_is_the_definition(case):
             np.testing.assert_allclose(vector, psi, rtol=1e-10, atol=1e-12)
     assert not examples.knows(np.full(model.n_parts_, 99, np.int32), np.array([0]))
     assert not examples.knows(np.zeros(model.n_parts_ + 1, np.int32), np.array([0]))
-
-
-def test_check_model_has_nothing_to_say(case):
-    mm.check_model(built_in(case), case.X, case.Y)
 
 
 # Solvers and what belongs to a fit
