@@ -30,12 +30,10 @@ settings.load_profile("maxmargin")
 # What takes longest: `make check` leaves these out (-m "not slow"), `make test` runs all.
 SLOW = (
     "contracts/test_estimators.py::test_flat_front_ends_pass_every_check_of_scikit_learn",
-    "contracts/test_every_solver.py",
     "contracts/test_gdmm_labels.py::test_optimum_of_the_linear_relaxation",
     "contracts/test_kernels.py::test_linear_kernel_equals_the_linear_machine",
     "contracts/test_many_classes.py::test_twenty_thousand_classes_in_two_gigabytes",
     "contracts/test_stream_source.py::test_one_pass_over_a_tagger_ends_near_the_batch_optimum",
-    "contracts/test_summed.py::test_solvers_meet_the_dense_program",
     "laws/",
     "unit/test_benchmarks.py",
     "unit/test_examples.py",

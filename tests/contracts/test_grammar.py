@@ -8,13 +8,10 @@ from sklearn.model_selection import GridSearchCV
 
 import maxmargin as mm
 from helpers import (
-    EXACT,
     assert_optimal,
-    assert_truthful,
     built_in,
     fit,
     loss_units,
-    quietly,
     refusal,
 )
 from maxmargin import models
@@ -101,22 +98,6 @@ def test_only_derivations_are_known(case):
 
 
 # Solvers and what belongs to a fit
-
-
-@pytest.mark.parametrize("solver", EXACT)
-def test_slack_rescaling_of_zero_one(seed, solver):
-    case = make_case("grammar-zero-one", seed).replace(rescaling="slack")
-    svm = fit(case, EXACT[solver]())
-    assert_optimal(case, svm)
-    assert_truthful(case, svm)
-
-
-def test_slack_rescaling_of_spans_is_searched_and_bounded(seed, generator):
-    case = make_case("grammar-spans", seed).replace(rescaling="slack")
-    svm = quietly(lambda: fit(case, relative=1e-3))
-    assert svm.certificate_.exact
-    assert svm.certificate_.dual <= case.optimum.primal * (1 + 1e-9)
-    assert svm.certificate_.primal >= case.optimum.dual * (1 - 1e-9)
 
 
 @pytest.mark.parametrize("name", TREES)
