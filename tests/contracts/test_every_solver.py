@@ -78,7 +78,7 @@ def test_the_walk_leaves_no_solver_out():
     assert {kind_of(solver) for solver in WALKED} - {None} == set(solvers.SOLVERS.values())
 
 
-@pytest.mark.parametrize(("solver", "hinge", "rescaling", "name"), walk())
+@pytest.mark.parametrize(("solver", "hinge", "rescaling", "name"), list(walk()))
 def test_every_solver_solves_what_it_declares(seed, solver, hinge, rescaling, name):
     case = make_case(name, seed).replace(rescaling=rescaling)
     for reason in {hinge, solver} & set(REFUSED):
