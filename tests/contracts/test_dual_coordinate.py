@@ -1,12 +1,10 @@
 """Dual coordinate ascent over written constraints; groups that share a slack; regression."""
 
-import pickle
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import scale
@@ -285,18 +283,6 @@ def test_the_seed_decides_everything(generator):
 
 
 # Manners
-
-
-def test_both_are_cloned_pickled_and_saved(generator, tmp_path):
-    X, y = generator.normal(size=(20, 3)), generator.normal(size=20)
-    for svm in (mm.RegressionSVR(epsilon=0.3), mm.GeneralizedSVM(C=2.0)):
-        svm = clone(svm).fit(X, y)
-        name = "predict" if hasattr(svm, "predict") else "decision_function"
-        svm.save(tmp_path / "model")
-        for again in (pickle.loads(pickle.dumps(svm)), mm.load(tmp_path / "model")):
-            assert again.get_params() == svm.get_params()
-            assert (getattr(again, name)(X) == getattr(svm, name)(X)).all()
-            assert again.certificate_ == svm.certificate_
 
 
 def test_regression_in_a_grid_search(generator):

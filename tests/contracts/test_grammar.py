@@ -8,7 +8,6 @@ from sklearn.model_selection import GridSearchCV
 
 import maxmargin as mm
 from helpers import (
-    assert_optimal,
     built_in,
     fit,
     loss_units,
@@ -98,23 +97,6 @@ def test_only_derivations_are_known(case):
 
 
 # Solvers and what belongs to a fit
-
-
-@pytest.mark.parametrize("name", TREES)
-def test_threads_certify_and_objective(seed, name, generator):
-    case = make_case(name, seed)
-    svm = fit(case, n_jobs=2)
-    assert_optimal(case, svm)
-    again = mm.certify(svm, case.X, case.Y, sample_weight=case.sample_weight)
-    assert again.primal == pytest.approx(svm.certificate_.primal, rel=1e-9)
-    assert again.dual == pytest.approx(svm.certificate_.dual, rel=1e-9)
-    w = generator.normal(size=len(svm.coef_))
-    expected = 0.5 * w @ w + sum(
-        mass * (block.offsets + block.vectors @ w).max()
-        for mass, block in zip(case.budgets, case.blocks, strict=True)
-    )
-    found = mm.objective(svm, w, case.X, case.Y, sample_weight=case.sample_weight)
-    assert found == pytest.approx(expected, rel=1e-10)
 
 
 @pytest.mark.parametrize("solver", ["proximal", "one-slack", "n-slack"])

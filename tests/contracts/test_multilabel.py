@@ -116,13 +116,6 @@ def test_files_bring_the_model_back(generator, tmp_path, sets):
     assert loaded.loss(case.X, Y) == svm.loss(case.X, Y)
 
 
-def test_threads_and_warm_starts(generator):
-    case = multilabel_case(generator, n=20)
-    svm = mm.StructuralSVM(models.MultiLabel(), tol=1e-5, n_jobs=2, warm_start=True)
-    svm.fit(case.X, case.Y).set_params(C=2.0).fit(case.X, case.Y)
-    assert svm.certificate_.converged
-
-
 BAD = {
     "numbers": (np.eye(2), np.array([[0, 2], [1, 0]]), (r"Y\[0, 1\]", "0 or 1")),
     "length": (np.eye(2), np.array([[0, 1]]), ("X has 2 examples", "Y has 1")),
