@@ -11,7 +11,7 @@ from sklearn.preprocessing import scale
 from sklearn.svm import LinearSVC, LinearSVR
 
 import maxmargin as mm
-from helpers import EXACT, fit, quietly, refusal
+from helpers import EXACT, RATED, fit, quietly, refusal
 from maxmargin import models, solvers
 from maxmargin._core import core
 from maxmargin.models.groups import Groups, Regression
@@ -71,6 +71,17 @@ def test_every_solver_solves_groups(generator, solver):
     assert svm.certificate_.primal == pytest.approx(by_hand, rel=1e-9)
     again = mm.certify(svm, X, margins, sample_weight=weights)
     assert again.dual == pytest.approx(svm.certificate_.dual, rel=1e-9)
+
+
+@pytest.mark.parametrize("solver", RATED)
+def test_rated_solvers_bracket_the_optimum_of_groups(generator, solver):
+    X, margins, offsets, blocks = random_groups(generator, [1, 3, 0, 2, 5, 1, 4])
+    best = solve(blocks, 0.7)
+    svm = mm.GeneralizedSVM(C=0.7, solver=RATED[solver](), tol=1e-12, max_passes=100)
+    bounds = quietly(lambda: svm.fit(X, margins, offsets)).certificate_
+    assert bounds.primal == pytest.approx(primal_objective(blocks, np.full(7, 0.7), svm.coef_))
+    assert bounds.dual <= best.primal * (1 + 1e-9) and best.dual * (1 - 1e-9) <= bounds.primal
+    assert bounds.primal <= 1.2 * best.value
 
 
 @pytest.mark.parametrize("shrinking", [True, False])
