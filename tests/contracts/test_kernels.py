@@ -746,7 +746,7 @@ def test_variants_of_one_slack_under_a_kernel(case, options):
 
 
 def test_more_labels_than_a_byte_counts(generator):
-    """Kernels keep no index of transitions: labels of two bytes in double precision."""
+    """Labels of two bytes, whose transitions are kept by an index."""
     X = [np.eye(3)[[i % 3, (i + 1) % 3]] for i in range(6)]
     Y = [[7 * i, 299 - i] for i in range(6)]
     settings = {"C": 10.0, "tol": 1e-5, "max_passes": 5000, "random_state": 0}

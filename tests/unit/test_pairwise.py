@@ -239,12 +239,13 @@ def test_the_concave_ceiling_is_below_that_of_messages(generator):
 def test_sparse_binary_graphs_of_many_nodes_are_bracketed(seed, number):
     """Neither attracting, nor dense, nor few: messages, and a ceiling above the integer program."""
     generator = np.random.default_rng([seed, 60 + number])
-    n, side = 49, 7
+    n, side = 64, 8
     links = [(v, v + 1) for v in range(n) if (v + 1) % side] + [
         (v, v + side) for v in range(n - side)
     ]
     counts, links = np.full(n, 2, dtype=np.int32), np.array(links, dtype=np.int32)
-    problem = counts, generator.normal(size=2 * n), links, 2 * generator.normal(size=4 * len(links))
+    tables = generator.normal(size=4 * len(links))
+    problem = counts, 0.1 * generator.normal(size=2 * n), links, tables
     _, value, ceiling = ask(problem, "auto")
     labels, bound = solve_milp(*problem)
     best = value_of(problem, labels)
