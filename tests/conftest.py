@@ -30,6 +30,9 @@ settings.load_profile("maxmargin")
 # What takes longest: `make check` leaves these out (-m "not slow"), `make test` runs all.
 SLOW = (
     "contracts/test_estimators.py::test_flat_front_ends_pass_every_check_of_scikit_learn",
+    "contracts/test_every_solver.py::test_float32_input_meets_the_optimum_of_its_own_values",
+    "contracts/test_every_solver.py::test_pair_steps_reach",
+    "contracts/test_every_solver.py::test_rated_solvers_get_somewhere",
     "contracts/test_gdmm_labels.py::test_optimum_of_the_linear_relaxation",
     "contracts/test_kernels.py::test_linear_kernel_equals_the_linear_machine",
     "contracts/test_many_classes.py::test_twenty_thousand_classes_in_two_gigabytes",

@@ -29,8 +29,8 @@ NOT_IN_CHUNKS = {
     "grammar": ("does not occur in the training data", "rules are those of the first chunk"),
     "whole-sample": ("one slack", "examples are one block"),
     "kernel": ("needs all examples at hand", "w is a sum over all of them"),
-    "latent": ("hidden parts", "completions are of all examples"),
-    "bags": ("hidden parts", "as for latent"),
+    "latent": ("takes no chunks", "completions are of all examples"),
+    "bags": ("takes no chunks", "as for latent"),
 }
 NO_CHUNKS = {
     "groups": "has no partial_fit: groups are given at once",
