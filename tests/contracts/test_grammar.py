@@ -102,12 +102,10 @@ def test_only_derivations_are_known(case):
 @pytest.mark.parametrize("solver", ["proximal", "one-slack", "n-slack"])
 def test_warm_start_goes_on_and_refuses_other_trees(seed, solver):
     case = make_case("grammar-spans", seed)
-    tol = loss_units(case, 1e-7)
-    svm = mm.StructuralSVM(built_in(case), C=1.0, solver=solver, tol=tol, warm_start=True)
-    svm.set_params(max_passes=50_000).fit(case.X, case.Y)
+    svm = fit(case, solver, relative=1e-3, warm_start=True)
     first = svm.certificate_
     svm.fit(case.X, case.Y)
-    assert svm.certificate_.primal == pytest.approx(first.primal, rel=1e-6)
+    assert svm.certificate_.primal == pytest.approx(first.primal, rel=1e-3)
     assert svm.certificate_.oracle_calls < first.oracle_calls
     others = [
         as_tree(str(y).replace("(A", "(Q").replace("(B", "(A").replace("(x", "(R")) for y in case.Y

@@ -16,7 +16,6 @@ from maxmargin import models, solvers
 from maxmargin.formulation import Formulation
 from reference.box_qp import solve_summed, summed_primal
 from reference.problems import (
-    TREES,
     binary_case,
     chain_case,
     fresh,
@@ -224,7 +223,7 @@ def test_the_reduced_problem_ends_training_and_says_so(seed, solver):
 
 @pytest.mark.parametrize("solver", MAIN)
 def test_trees_have_a_lower_bound_only(seed, solver):
-    case = make_case(next(iter(TREES)), seed)
+    case = make_case("grammar-spans-weights", seed)
     optimum = optimum_of(case)
     svm = quietly(lambda: fit(case, solver, relative=1e-5))
     certificate = svm.certificate_
