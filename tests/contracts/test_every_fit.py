@@ -36,6 +36,11 @@ NO_CHUNKS = {
     "groups": "has no partial_fit: groups are given at once",
     "regression": "has no partial_fit",
 }
+NO_INFERENCE = {
+    "groups": "a row has no outputs",
+    "regression": "numbers are not searched",
+    "whole-sample": "the input of the protocol is the whole sample: test_multivariate.py",
+}
 NO_PREDICTION = {"groups": "constraints have no output: decision_function alone"}
 
 every = pytest.mark.parametrize("name", FITS)
@@ -139,6 +144,14 @@ def test_an_example_is_predicted_as_among_others(name, seed):
             assert np.all(
                 np.isclose(alone, together[i]) if name == "regression" else alone == together[i]
             )
+
+
+@pytest.mark.parametrize("name", [name for name in FITS if name not in NO_INFERENCE])
+def test_inference_of_one_input_is_its_prediction(name, seed):
+    svm, X, _ = once(name, seed)
+    for x, y in zip(X, predicted(svm, X), strict=True):
+        found = svm.model_.inference(x, weights_of(svm))
+        assert (found.tolist() if hasattr(found, "tolist") else found) == y
 
 
 @every
