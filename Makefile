@@ -37,10 +37,10 @@ format: $(VENV)/.tools
 
 # The inner loop: without what is slow.
 check: $(STAMP)
-	$(BIN)/python -m pytest -n $(JOBS) -m "not slow"
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
 
 test: $(STAMP) lint
-	$(BIN)/python -m pytest -n $(JOBS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 docs: $(STAMP)
 	$(BIN)/python tools/write_compatibility.py

@@ -1,63 +1,91 @@
-"""Every built-in model against brute force over all outputs."""
+"""Every model with outputs that can be listed against brute force over all of them.
+
+What a fit of every model must do, kernels, hidden parts and own models included, is in test_every_fit.py.
+"""
 
 import numpy as np
 import pytest
 from scipy import sparse
 
 import maxmargin as mm
-from helpers import FLAT, as_python, built_in, densified
+from helpers import FLAT, as_python, built_in
 from maxmargin import losses, models
+from maxmargin.data.trees import Tree
+from maxmargin.problem import Formulation
 from reference import enumerate as truths
-from reference.problems import CASES, chain_case, make_case, multiclass_case
+from reference.problems import CASES, EVERY, chain_case, make_case, multiclass_case
 
-CHAINS = [name for name in CASES if name.startswith("chain")]
+# Where a contract does not hold, and why.
+NO_K_BEST = {
+    "graph": "the second best labelling of a graph is a search of its own",
+    "multilabel": "as a graph",
+    "tree": "the distance transform keeps the best place alone",
+}
+ONE_LAYOUT = {"grammar": "words have no features", "tree": "grids are dense"}
+FIXED_LABELS = {
+    "grammar": "labels are strings, which rules and words are told apart by",
+    "tree": "an output is a place on a grid",
+    "multilabel": "names of labels are columns: test_multilabel.py",
+}
+
+
+def without(table):
+    """The cases of all kinds but those of a table."""
+    return [name for name in EVERY if not name.startswith(tuple(table))]
 
 
 def prepared(case):
-    """The initialised built-in model and its examples in the form the protocol takes."""
+    """The initialised built-in model, its examples in the form the protocol takes, and the truth's."""
     model = built_in(case)
     model.initialize(case.X, case.Y)
-    examples = case.X if case.kind == "chain" else [case.X[i] for i in range(len(case.Y))]
-    return model, examples, case.truth.examples(case.X)
+    return model, [case.X[i] for i in range(len(case.Y))], case.truth.examples(case.X)
 
 
 def as_key(output):
     """An output as a hashable value of plain Python."""
-    return tuple(np.asarray(output).tolist()) if np.ndim(output) else output
+    return output if isinstance(output, Tree) else frozen(np.asarray(output).tolist())
+
+
+def frozen(value):
+    return tuple(map(frozen, value)) if isinstance(value, list) else value
 
 
 def score_tolerance(case):
     """Scores of float32 inputs may be summed in float32."""
-    X = case.X[0] if case.kind == "chain" else case.X
-    return 1e-5 if X.dtype == np.float32 else 1e-10
+    rows = case.X[0] if isinstance(case.X, list) else case.X
+    rows = rows[0] if case.kind == "graph" else rows
+    return 1e-5 if getattr(rows, "dtype", None) == np.float32 else 1e-10
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", EVERY)
 def test_joint_feature_has_the_documented_order(seed, name):
     case = make_case(name, seed)
     model, examples, rows = prepared(case)
-    assert list(model.classes_) == case.truth.classes
+    if hasattr(case.truth, "classes"):
+        assert list(model.classes_) == case.truth.classes
     assert model.size_joint_feature == case.truth.size_joint_feature
     for x, row, y in zip(examples, rows, case.Y, strict=True):
-        for output in [y, *case.truth.outputs(row)[::5]]:
+        for output in [y, *case.truth.outputs(row)[::5][:100]]:
             vector = np.asarray(model.joint_feature(x, output), dtype=float)
             np.testing.assert_allclose(vector, case.truth.joint_feature(row, output), atol=1e-6)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", EVERY)
 def test_inference_is_the_brute_force_argmax(seed, generator, name):
     case = make_case(name, seed)
     model, examples, rows = prepared(case)
     for scale in (0.1, 1.0, 10.0):
         w = scale * generator.normal(size=model.size_joint_feature)
-        for x, row in zip(examples, rows, strict=True):
-            found = as_key(model.inference(x, w))
+        together = model.bind(case.X).predict(w, 2)
+        for i, (x, row) in enumerate(zip(examples, rows, strict=True)):
             best = truths.scores(case.truth, row, w).max()
-            value = case.truth.joint_feature(row, found) @ w
-            assert value == pytest.approx(best, abs=score_tolerance(case) * scale)
+            for found in (as_key(model.inference(x, w)), as_key(together[i])):
+                assert found in case.truth.outputs(row)
+                value = case.truth.joint_feature(row, found) @ w
+                assert value == pytest.approx(best, abs=score_tolerance(case) * scale)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", EVERY)
 def test_loss_augmented_inference_is_the_brute_force_argmax(seed, generator, name):
     case = make_case(name, seed)
     model, examples, rows = prepared(case)
@@ -65,22 +93,44 @@ def test_loss_augmented_inference_is_the_brute_force_argmax(seed, generator, nam
         w = scale * generator.normal(size=model.size_joint_feature)
         for x, row, y in zip(examples, rows, case.Y, strict=True):
             found = as_key(model.loss_augmented_inference(x, y, w))
-            best = truths.augmented_scores(case.truth, row, y, w).max()
+            best = truths.augmented_scores(case.truth, row, as_key(y), w).max()
             value = case.truth.joint_feature(row, found) @ w + case.truth.loss(y, found)
             assert value == pytest.approx(best, abs=score_tolerance(case))
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("rescaling", ["margin", "slack"])
+@pytest.mark.parametrize("name", EVERY)
+def test_slacks_are_bracketed_and_their_planes_attain_them(seed, generator, name, rescaling):
+    """Where the argmax is exact the bracket is a point; everywhere worst outputs are real ones."""
+    case = make_case(name, seed).replace(rescaling=rescaling)
+    model = prepared(case)[0]
+    examples = model.bind(case.X, case.Y).under(Formulation("max", rescaling))
+    blocks, near = np.arange(len(case.Y)), {"rel": 1e-6, "abs": 10 * score_tolerance(case)}
+    for scale in (0.0, 0.3, 3.0):
+        w = scale * generator.normal(size=model.size_joint_feature)
+        best = np.array([np.max(block.offsets + block.vectors @ w) for block in case.blocks])
+        found, ceilings = examples.slacks(w, 2)
+        margin = near["abs"] + near["rel"] * np.abs(best)
+        assert (found <= best + margin).all() and (best <= ceilings + margin).all()
+        if examples.exact:
+            np.testing.assert_allclose(found, best, rtol=near["rel"], atol=near["abs"])
+        worst, outputs = examples.worst(w)
+        np.testing.assert_allclose(worst, found, rtol=near["rel"], atol=near["abs"])
+        offset, vector = examples.combine(blocks, np.ones(len(blocks)), outputs)
+        assert offset + vector @ w == pytest.approx(worst.sum(), **near)
+
+
+@pytest.mark.parametrize("name", EVERY)
 def test_loss_is_the_definition(seed, name):
     case = make_case(name, seed)
     model, _, rows = prepared(case)
     for row, y in zip(rows, case.Y, strict=True):
         assert model.loss(y, y) == 0.0
-        for output in case.truth.outputs(row)[::3]:
+        for output in case.truth.outputs(row)[::3][:200]:
             assert model.loss(y, output) == pytest.approx(case.truth.loss(y, output), rel=1e-12)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", without(NO_K_BEST))
 @pytest.mark.parametrize("k", [1, 3, 1000])
 def test_k_best_is_brute_force(seed, generator, name, k):
     case = make_case(name, seed)
@@ -98,34 +148,51 @@ def test_k_best_is_brute_force(seed, generator, name, k):
             assert value == pytest.approx(direct, abs=score_tolerance(case))
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("kind", NO_K_BEST)
+def test_models_without_k_best_say_so(seed, kind):
+    case = make_case(next(name for name in EVERY if name.startswith(kind)), seed)
+    svm = mm.StructuralSVM(built_in(case), tol=0.1).fit(case.X, case.Y)
+    with pytest.raises(ValueError, match="inference_k_best"):
+        svm.predict_k_best(case.X, 2)
+
+
+@pytest.mark.parametrize("name", EVERY)
 def test_unpack_names_every_weight_once(seed, name):
     case = make_case(name, seed)
     model, _, _ = prepared(case)
     parts = model.unpack(np.arange(model.size_joint_feature, dtype=float))
     together = np.concatenate([np.ravel(part) for part in parts.values()])
     assert sorted(together.tolist()) == list(range(model.size_joint_feature))
-    K = len(case.truth.classes)
     if case.kind == "chain":
+        K = len(case.truth.classes)
         assert parts["transitions"].shape == (K, K)
         start = K * (case.truth.n_features + (case.truth.bias is not None))
         assert parts["transitions"][0, 1] == start + 1  # [previous, next]
         assert ("start" in parts, "end" in parts) == (case.truth.start, case.truth.end)
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if "csr" in name])
+@pytest.mark.parametrize("name", without(ONE_LAYOUT))
 def test_csr_and_dense_are_the_same_model(seed, generator, name):
     case = make_case(name, seed)
     model, examples, _ = prepared(case)
-    dense, dense_examples, _ = prepared(case.replace(X=densified(case.X)))
+    other, other_examples, _ = prepared(case.replace(X=in_other_layout(case.X)))
     w = generator.normal(size=model.size_joint_feature)
-    for x, row, y in zip(examples, dense_examples, case.Y, strict=True):
-        assert as_key(model.inference(x, w)) == as_key(dense.inference(row, w))
-        left, right = model.joint_feature(x, y), dense.joint_feature(row, y)
+    for x, row, y in zip(examples, other_examples, case.Y, strict=True):
+        assert as_key(model.inference(x, w)) == as_key(other.inference(row, w))
+        left, right = model.joint_feature(x, y), other.joint_feature(row, y)
         np.testing.assert_allclose(left, right, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", CASES)
+def in_other_layout(X):
+    """Dense features of CSR ones, and the other way; indices of edges stay."""
+    if isinstance(X, list | tuple):
+        return type(X)(map(in_other_layout, X))
+    if sparse.issparse(X):
+        return X.toarray()
+    return X if X.dtype.kind in "iu" else sparse.csr_matrix(X)
+
+
+@pytest.mark.parametrize("name", without(FIXED_LABELS))
 def test_labels_may_be_anything_hashable(seed, generator, name):
     # Names whose sorted order is not the order of the integers they stand for.
     case = make_case(name, seed)
@@ -206,7 +273,7 @@ def test_attributes_unseen_in_training_are_ignored_at_prediction():
     assert [list(y) for y in svm.predict([[{"a": 1.0, "never": 7.0}]])] == [list(known[0])]
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", EVERY)
 def test_prediction_is_inference_with_coef(seed, name):
     case = make_case(name, seed)
     svm = mm.StructuralSVM(built_in(case), C=case.C, tol=1e-4, random_state=0, n_jobs=2)
@@ -220,11 +287,12 @@ def test_prediction_is_inference_with_coef(seed, name):
     pairs = list(zip(case.Y, predicted, strict=True))
     mean_loss = np.mean([case.truth.loss(y, as_key(output)) for y, output in pairs])
     assert svm.loss(case.X, case.Y) == pytest.approx(mean_loss, rel=1e-12)
-    right = [np.equal(np.ravel(y), np.ravel(output)) for y, output in pairs]
-    assert svm.score(case.X, case.Y) == pytest.approx(np.concatenate(right).mean(), rel=1e-12)
+    if case.kind not in ("grammar", "tree"):  # which score brackets, and distances
+        right = [np.equal(np.ravel(y), np.ravel(output)) for y, output in pairs]
+        assert svm.score(case.X, case.Y) == pytest.approx(np.concatenate(right).mean(), rel=1e-12)
 
 
-@pytest.mark.parametrize("name", CHAINS)
+@pytest.mark.parametrize("name", [name for name in CASES if name.startswith("chain")])
 def test_predicted_k_best_starts_with_the_prediction(seed, name):
     case = make_case(name, seed)
     svm = mm.StructuralSVM(built_in(case), C=case.C, tol=1e-4, random_state=0)
@@ -236,7 +304,7 @@ def test_predicted_k_best_starts_with_the_prediction(seed, name):
         np.testing.assert_allclose(values, [v for _, v in expected], atol=1e-4)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", EVERY)
 def test_check_model_has_nothing_to_say_about_the_built_in_models(seed, name):
     case = make_case(name, seed)
     mm.check_model(built_in(case), case.X, case.Y)

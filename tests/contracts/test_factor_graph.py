@@ -4,7 +4,6 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
-from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
@@ -14,7 +13,7 @@ from maxmargin import losses, models
 from maxmargin.models.constraints import AtLeast, AtMost, Fixed, Forbidden
 from reference import enumerate as truths
 from reference.dense_qp import primal_objective
-from reference.problems import GRAPHS, chain_case, graph_case, make_case
+from reference.problems import chain_case, graph_case
 
 KINDS = ("full", "symmetric", "diagonal", "potts")
 METHODS = ("auto", "lp", "milp")
@@ -92,23 +91,6 @@ def test_edges_between_the_same_nodes_add_up(generator):
         found = as_key(model.inference(x, w))
         best = truths.scores(case.truth, row, w).max()
         assert case.truth.joint_feature(row, found) @ w == pytest.approx(best, abs=1e-9)
-
-
-@pytest.mark.parametrize("name", GRAPHS)
-def test_check_model_csr_and_dense(seed, generator, name):
-    case = make_case(name, seed)
-    mm.check_model(built_in(case), case.X, case.Y)
-    sparse_X = [tuple(as_csr(part) for part in x) for x in case.X]
-    model, _ = prepared(case)
-    w = generator.normal(size=model.size_joint_feature)
-    left = model.bind(case.X).predict(w, 1)
-    right = model.bind(sparse_X).predict(w, 2)
-    assert [as_key(y) for y in left] == [as_key(y) for y in right]
-
-
-def as_csr(part):
-    integer = not sparse.issparse(part) and np.asarray(part).dtype.kind in "iu"
-    return part if integer else sparse.csr_matrix(part)
 
 
 def test_a_chain_is_a_factor_graph(seed, generator):

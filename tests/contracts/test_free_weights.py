@@ -61,7 +61,12 @@ def test_every_solver_meets_the_optimum(seed, solver):
 
 
 @pytest.mark.parametrize(
-    "rescaling, python", [("margin", False), ("slack", False), ("margin", True)]
+    "rescaling, python",
+    [
+        ("margin", False),
+        ("slack", False),
+        pytest.param("margin", True, marks=pytest.mark.slow),
+    ],
 )
 @pytest.mark.parametrize("name", CASES)
 def test_every_model_meets_the_optimum(seed, name, rescaling, python):

@@ -165,14 +165,6 @@ def test_equal_outputs_are_found():
     assert position(outputs, (3, 3)) is None
 
 
-def test_pickle_and_parameters(seed):
-    case = multiclass_case(fresh(seed, 97), n=7)
-    svm = fitted(models.JointKernel(Labels(), rank=10), case.X, case.Y, tol=1e-2)
-    assert svm.get_params()["model__rank"] == 10
-    restored = pickle.loads(pickle.dumps(svm))
-    assert list(restored.predict(case.X)) == list(svm.predict(case.X))
-
-
 def test_what_is_refused(seed, tmp_path):
     case = multiclass_case(fresh(seed, 98), n=7)
 

@@ -743,3 +743,20 @@ def test_variants_of_one_slack_under_a_kernel(case, options):
     linear = models.Kernel(built_in(case), "linear")
     svm = fitted(case, linear, 1e-6, solver=solvers.OneSlack(**options))
     assert svm.certificate_.primal == pytest.approx(case.optimum.value, rel=2e-6)
+
+
+def test_more_labels_than_a_byte_counts(generator):
+    """Labels of two bytes, whose transitions are kept by an index."""
+    X = [np.eye(3)[[i % 3, (i + 1) % 3]] for i in range(6)]
+    Y = [[7 * i, 299 - i] for i in range(6)]
+    settings = {"C": 10.0, "tol": 1e-5, "max_passes": 5000, "random_state": 0}
+    svm, linear = (
+        mm.StructuralSVM(model, **settings).fit(X, Y)
+        for model in (
+            models.Kernel(models.Chain(classes=range(300)), "linear"),
+            models.Chain(classes=range(300)),
+        )
+    )
+    assert svm.certificate_.converged
+    assert svm.certificate_.primal == pytest.approx(linear.certificate_.primal, rel=1e-3)
+    assert mm.certify(svm, X, Y).dual == pytest.approx(svm.certificate_.dual, rel=1e-9)

@@ -5,10 +5,9 @@ import pytest
 from scipy import sparse
 
 import maxmargin as mm
-from helpers import assert_optimal, built_in, fit, quietly, refusal
+from helpers import built_in, fit, quietly, refusal
 from maxmargin import losses, models
 from maxmargin.models.constraints import AtMost, Fixed, Forbidden
-from reference import enumerate as truths
 from reference.dense_qp import primal_objective
 from reference.problems import multilabel_case
 
@@ -22,52 +21,6 @@ PAIRS = {
 
 def as_key(output):
     return tuple(np.asarray(output).tolist())
-
-
-@pytest.mark.parametrize("pairs", PAIRS)
-@pytest.mark.parametrize("layout", ["dense", "csr"])
-def test_features_and_argmax_are_those_of_brute_force(generator, pairs, layout):
-    case = multilabel_case(generator, pairs=PAIRS[pairs], layout=layout, bias=1.0)
-    if pairs == "path":  # a pair has the earlier label first
-        case.truth.pairs[:] = [(0, 1), (1, 2), (2, 3)]
-    if pairs == "cycle":
-        case.truth.pairs[:] = sorted(case.truth.pairs)
-    model = built_in(case)
-    model.initialize(case.X, case.Y)
-    assert model.size_joint_feature == case.truth.size_joint_feature
-    w = generator.normal(size=model.size_joint_feature)
-    for i, (row, y) in enumerate(zip(case.truth.examples(case.X), case.Y, strict=True)):
-        expected = case.truth.joint_feature(row, y)
-        np.testing.assert_allclose(model.joint_feature(case.X[i], y), expected, atol=1e-12)
-        found = as_key(model.loss_augmented_inference(case.X[i], y, w))
-        best = truths.augmented_scores(case.truth, row, as_key(y), w).max()
-        value = case.truth.joint_feature(row, found) @ w + case.truth.loss(y, found)
-        assert value == pytest.approx(best, abs=1e-9)
-        found = as_key(model.inference(case.X[i], w))
-        assert case.truth.joint_feature(row, found) @ w == pytest.approx(
-            truths.scores(case.truth, row, w).max(), abs=1e-9
-        )
-    mm.check_model(built_in(case), case.X, case.Y)
-
-
-@pytest.mark.parametrize("pairs", ["all", "none"])
-@pytest.mark.parametrize("solver", ["auto", "fasole", "sda", "one-slack", "n-slack", "bcfw"])
-def test_solvers_meet_the_dense_optimum(generator, pairs, solver):
-    case = multilabel_case(generator, pairs=pairs)
-    relative = 1e-2 if solver == "bcfw" else 1e-7
-    svm = fit(case, solver, relative=relative, max_passes=20_000)
-    assert svm.certificate_.converged
-    assert svm.certificate_.primal == pytest.approx(case.optimum.value, rel=max(relative, 1e-6))
-    assert svm.certificate_.dual <= case.optimum.primal * (1 + 1e-9)
-    if solver != "bcfw":
-        assert_optimal(case, svm)
-    if pairs == "none":
-        assert_truthful_rows(case, svm)
-
-
-def assert_truthful_rows(case, svm):
-    primal = primal_objective(case.blocks, case.budgets, svm.coef_)
-    assert svm.certificate_.primal == pytest.approx(primal, rel=1e-8)
 
 
 @pytest.mark.parametrize("inference", ["lp", "milp"])
@@ -161,13 +114,6 @@ def test_files_bring_the_model_back(generator, tmp_path, sets):
     assert [as_key(y) for y in loaded.predict(case.X)] == [as_key(y) for y in svm.predict(case.X)]
     assert loaded.model_.pairs_ == svm.model_.pairs_
     assert loaded.loss(case.X, Y) == svm.loss(case.X, Y)
-
-
-def test_threads_and_warm_starts(generator):
-    case = multilabel_case(generator, n=20)
-    svm = mm.StructuralSVM(models.MultiLabel(), tol=1e-5, n_jobs=2, warm_start=True)
-    svm.fit(case.X, case.Y).set_params(C=2.0).fit(case.X, case.Y)
-    assert svm.certificate_.converged
 
 
 BAD = {

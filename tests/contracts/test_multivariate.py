@@ -93,7 +93,11 @@ def tiny(generator, n=7):
     return X + 0.5 * y[:, None], y
 
 
-@pytest.mark.parametrize("solver", ["auto", "one-slack", "n-slack", "fasole", "proximal"])
+@pytest.mark.parametrize(
+    "solver",
+    ["auto", "proximal"]
+    + [pytest.param(name, marks=pytest.mark.slow) for name in ("one-slack", "n-slack", "fasole")],
+)
 @pytest.mark.parametrize("rescaling", RESCALINGS)
 @pytest.mark.parametrize("name", LOSSES)
 def test_the_solution_is_that_of_the_dense_program(name, rescaling, solver, generator):

@@ -16,6 +16,7 @@ import numpy as np
 
 from .dense_qp import Optimum, dual_objective, weights_of
 from .enumerate import Block
+from .memo import remembered
 
 
 def summed_primal(blocks: Sequence[Block], budgets: np.ndarray, w: np.ndarray) -> float:
@@ -87,6 +88,7 @@ class _InteriorPoint:
         return a
 
 
+@remembered
 def solve_summed(
     blocks: Sequence[Block],
     C: float = 1.0,

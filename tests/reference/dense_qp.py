@@ -23,6 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .enumerate import Block
+from .memo import remembered
 
 
 @dataclass(frozen=True)
@@ -169,6 +170,7 @@ def _proven(blocks: Sequence[Block], budgets: np.ndarray, flat: np.ndarray) -> O
     return Optimum(w, primal, dual_objective(blocks, multipliers), multipliers)
 
 
+@remembered
 def solve(
     blocks: Sequence[Block],
     C: float = 1.0,

@@ -20,6 +20,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from .memo import remembered
+
 Label = Hashable
 
 
@@ -172,6 +174,7 @@ def enumerate_block(truth: Any, x: Any, y: Any, node_weight: Any = None) -> Bloc
     return Block(outputs, offsets, vectors)
 
 
+@remembered
 def enumerate_blocks(truth: Any, X: Any, Y: Any, node_weight: Any = None) -> list[Block]:
     """All planes of all examples."""
     weights = [None] * len(Y) if node_weight is None else node_weight

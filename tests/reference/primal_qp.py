@@ -11,7 +11,10 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import minimize
 
+from .memo import remembered
 
+
+@remembered
 def solve_primal(blocks, budgets, mean, covariance, bound=None):
     """The optimal value and w; refuses an answer that is not stationary to rounding."""
     d, n = len(mean), len(blocks)

@@ -20,6 +20,7 @@ class RankingTruth:
 
     def __init__(self, Y: list, n_features: int) -> None:
         self.Y, self.size_joint_feature = Y, n_features
+        self.classes = range(max(map(len, Y)))  # numbers of candidates
 
     def examples(self, X: Any) -> list[tuple[np.ndarray, np.ndarray]]:
         """Rows in double precision, with their grades."""
@@ -28,6 +29,10 @@ class RankingTruth:
     def outputs(self, x: tuple) -> list[Order]:
         """Every order."""
         return list(permutations(range(len(x[1]))))
+
+    def true_output(self, y: list) -> Order:
+        """The candidates by their grades, equals in their order."""
+        return tuple(sorted(range(len(y)), key=lambda j: (-y[j], j)))
 
     def wrong(self, grades: np.ndarray, y: Any) -> list[tuple[int, int]]:
         """Pairs (a, b) with the grade of a above that of b, which y has the wrong way round."""

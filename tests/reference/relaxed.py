@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import cvxpy
 import numpy as np
 
 from maxmargin.losses import cost_of
@@ -46,6 +45,8 @@ def local_features(factors: Any, i: int) -> tuple[list, list, list]:
 
 def relaxed_optimum(factors: Any, mass: np.ndarray) -> float:
     """The optimum, which is at least that over labellings, and the same where all graphs are forests."""
+    import cvxpy  # slow to import, and few workers need it
+
     w, gain, limits = np.zeros(factors.dimension), 0.0, []
     for i, m in enumerate(mass):
         if m == 0:

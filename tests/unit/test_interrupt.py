@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 
 import numpy as np
 import pytest
@@ -37,6 +38,7 @@ def test_the_projection_onto_the_simplex_ends(seed):
     subprocess.run([sys.executable, "-c", code], check=True, timeout=600)
 
 
+@cache
 def long_chains(n=400):
     """Chains whose passes take much longer than a look at the clock."""
     return random_chains(n, 20, 60, min_length=40, max_length=60, random_state=0)
@@ -142,9 +144,9 @@ def test_the_time_limit_holds_between_two_calls_of_an_own_oracle(solver, n_jobs,
         """Without a pause the exact pass is short; told before the first step."""
 
         def on_start(self, progress):
-            threading.Timer(0.4, lambda: setattr(Slow, "pause", 0.0)).start()
+            threading.Timer(0.12, lambda: setattr(Slow, "pause", 0.0)).start()
 
-    svm = mm.StructuralSVM(Slow(1.0 - np.eye(3)), solver=solver, max_seconds=0.1, n_jobs=n_jobs)
+    svm = mm.StructuralSVM(Slow(1.0 - np.eye(3)), solver=solver, max_seconds=0.03, n_jobs=n_jobs)
     quietly(lambda: svm.fit(X, y, callbacks=[Quick()]))
     assert svm.certificate_.status == "time limit"
     assert svm.certificate_.oracle_calls < 500  # of the exact pass, and of the trial at the start

@@ -15,12 +15,19 @@ from reference.python_chain import PythonChain
 DAMAGE = (ValueError, OSError)
 
 
-@pytest.fixture
-def saved(generator, tmp_path):
-    """A fitted chain and its file."""
+@pytest.fixture(scope="module")
+def chain(seed):
+    """A fitted chain and its inputs."""
+    generator = np.random.default_rng(seed)
     X = [generator.normal(size=(3, 2)) for _ in range(5)]
     Y = [["a", "b", "c"], ["b", "a", "c"], ["c", "c", "b"], ["a", "a", "a"], ["b", "c", "a"]]
-    svm = mm.StructuralSVM(models.Chain(start=True, bias=1.0), tol=1e-4).fit(X, Y)
+    return mm.StructuralSVM(models.Chain(start=True, bias=1.0), tol=1e-4).fit(X, Y), X
+
+
+@pytest.fixture
+def saved(chain, tmp_path):
+    """A fitted chain and its file."""
+    svm, X = chain
     path = tmp_path / "chain.safetensors"
     svm.save(path)
     return svm, X, path
@@ -273,12 +280,19 @@ def at(header, place, value):
     header[last] = value
 
 
-@pytest.fixture
-def latent(generator, tmp_path):
-    """The file of a small model with hidden parts."""
+@pytest.fixture(scope="module")
+def hidden(seed):
+    """A small model with hidden parts."""
+    generator = np.random.default_rng(seed)
     X, y = generator.normal(size=(12, 2)), [0, 1, 2] * 4
     svm = mm.LatentSVM(models.Latent(models.Multiclass(), parts=2), max_rounds=1, tol=0.5)
-    quietly(lambda: svm.fit(X, y)).save(tmp_path / "latent")
+    return quietly(lambda: svm.fit(X, y))
+
+
+@pytest.fixture
+def latent(hidden, tmp_path):
+    """Its file."""
+    hidden.save(tmp_path / "latent")
     return tmp_path / "latent"
 
 

@@ -233,3 +233,22 @@ def test_the_concave_ceiling_is_below_that_of_messages(generator):
     _, other, loose = ask(problem, "lp")
     assert other <= ceiling + 1e-9 and value <= ceiling <= loose + 1e-9
     assert ceiling - value < 0.5 * (loose - value)
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_sparse_binary_graphs_of_many_nodes_are_bracketed(seed, number):
+    """Neither attracting, nor dense, nor few: messages, and a ceiling above the integer program."""
+    generator = np.random.default_rng([seed, 60 + number])
+    n, side = 64, 8
+    links = [(v, v + 1) for v in range(n) if (v + 1) % side] + [
+        (v, v + side) for v in range(n - side)
+    ]
+    counts, links = np.full(n, 2, dtype=np.int32), np.array(links, dtype=np.int32)
+    tables = generator.normal(size=4 * len(links))
+    problem = counts, 0.1 * generator.normal(size=2 * n), links, tables
+    _, value, ceiling = ask(problem, "auto")
+    labels, bound = solve_milp(*problem)
+    best = value_of(problem, labels)
+    assert bound == pytest.approx(best, abs=1e-6)
+    assert value <= best + 1e-9 and best <= ceiling + 1e-9
+    assert value >= best - 0.1 * abs(best)

@@ -274,6 +274,9 @@ def test_changed_types_and_counts_are_refused(written):
         lambda m: m.update(version=2, generation=-1),
         lambda m: m.update(attributes={"names": ["a", "a", "b", "c"]}),
         lambda m: m["shards"][0].update(rows=2**60),
+        lambda m: m["shards"][0].update(examples=m["shards"][0]["rows"] + 1),
+        lambda m: next(iter(m["shards"][0]["files"].values())).update(sha256="of the file"),
+        lambda m: m["labels"].update(classes=[0.5, 1e999, 2.5], dtype="<f8"),
     ],
 )
 def test_a_manifest_that_no_writer_wrote_is_refused(written, change):
