@@ -12,7 +12,7 @@ from types import ModuleType
 LEVELS = ("baseline", "v3")
 
 
-def load(level: str) -> ModuleType:
+def load_core(level: str) -> ModuleType:
     """The core compiled for one instruction set."""
     if level not in LEVELS:
         raise ValueError(f"MAXMARGIN_SIMD must be one of {LEVELS}, got {level!r}")
@@ -25,7 +25,7 @@ def available() -> list[str]:
     if not built:
         raise ImportError("the compiled core of maxmargin is missing: install the package again")
     # Where only one was built, it was built for this machine.
-    return built if len(built) == 1 or load("baseline").runs_v3() else built[:1]
+    return built if len(built) == 1 or load_core("baseline").runs_v3() else built[:1]
 
 
-core = load(os.environ.get("MAXMARGIN_SIMD") or available()[-1])
+core = load_core(os.environ.get("MAXMARGIN_SIMD") or available()[-1])

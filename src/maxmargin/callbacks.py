@@ -23,7 +23,7 @@ logger = logging.getLogger("maxmargin")
 
 @dataclass(frozen=True)
 class Progress:
-    """Where training stands after a step.
+    """The state of training after a step.
 
     ``primal`` and ``gap`` are certified, and infinite until a first exact pass; ``dual`` is the
     solver's running dual and ``estimate`` its running estimate of the gap. ``gap``,
@@ -176,7 +176,7 @@ class ProgressLine(Callback):
         if self._on_terminal():
             # A line longer than the terminal would wrap, and \r only returns to its last row.
             text = text if last else text[: shutil.get_terminal_size().columns - 1]
-            # Spaces wipe what a longer line before this one left behind.
+            # Spaces wipe what is left of a longer line before this one.
             out.write("\r" + text.ljust(self._width) + ("\n" if last else ""))
             self._width = len(text)
         else:
@@ -208,7 +208,7 @@ class Forecast:
             self._seen.append((info.seconds, math.log(distance)))
 
     def time_left(self, info: Progress) -> TimeLeft | None:
-        """Time left to ``info.tol`` or to a budget; None where it cannot be told."""
+        """Time left to ``info.tol`` or to a budget; None where it is not known."""
         to_tol = self._seconds_to(info.tol)
         to_limit = _seconds_to_limit(info)
         if to_tol is None:
@@ -256,7 +256,7 @@ def _counters(info: Progress) -> str:
 
 
 def _distance(info: Progress) -> float:
-    """The freshest word on the gap: the estimate unless the certificate is better (or alone)."""
+    """The newest value of the gap: the estimate unless the certificate is better (or alone)."""
     return min(info.gap, info.estimate) if not math.isnan(info.estimate) else info.gap
 
 

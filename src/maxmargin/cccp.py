@@ -1,4 +1,4 @@
-"""The concave-convex procedure: an objective with hidden parts, minimised by a row of convex problems.
+"""The concave-convex procedure: an objective with hidden parts, minimised by a sequence of convex problems.
 
     F(w) = R(w) + C sum_i v_i ( max_{y, h} [ Delta(y_i, y) + <w, Psi(x_i, y, h)> ]
                                 - max_h <w, Psi(x_i, y_i, h)> )
@@ -111,7 +111,7 @@ def alternate(
         moved = changed(before, outputs)
         again = pose(outputs)
         rounds.note(result, again.objective(result.w), problem)
-        # The user had enough, or numbers overflowed.
+        # The user stopped it, or numbers overflowed.
         ended = result.status in (Status.INTERRUPTED, Status.STOPPED, Status.NUMERICAL)
         rounds.enough = ended or not moved.any() or rounds.fall <= rounds.least
         if result.resumable:

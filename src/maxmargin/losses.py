@@ -65,7 +65,7 @@ def cost_of(cost: np.ndarray, true: Any, other: Any) -> np.ndarray:
 
 
 def saved_costs(cost: np.ndarray) -> np.ndarray | None:
-    """Costs read from a file, (K,) or (K, K); None where every mistake costs 1; refuses what are none."""
+    """Costs from a file, (K,) or (K, K); None where every mistake costs 1; refuses what cannot be costs."""
     if (cost < 0).any() or (cost.ndim == 2 and np.diagonal(cost).any()):
         raise ValueError("the costs must not be negative, and that of the true label must be 0")
     unit = 1.0 if cost.ndim == 1 else 1.0 - np.eye(len(cost))
@@ -91,7 +91,7 @@ class Hamming:
     Parameters
     ----------
     costs : None, dict, array of shape (K,) or (K, K)
-        1 for every mistake; or a cost a true label; or a cost [true, predicted].
+        1 for every mistake; or a cost per true label; or a cost [true, predicted].
     mean : bool
         Divide by the length of the sequence.
     """
@@ -101,7 +101,7 @@ class Hamming:
 
 
 class SampleLoss:
-    """A loss of the predictions of a whole sample: it is no sum over examples."""
+    """A loss of the predictions of a whole sample: it is not a sum over examples."""
 
 
 class TableLoss(SampleLoss):
@@ -138,7 +138,7 @@ class F1(TableLoss):
 
     def delta(self, hits: np.ndarray, alarms: np.ndarray, positives: int, n: int) -> np.ndarray:
         square = float(self.beta) ** 2
-        # The misses and alarms stand above, not a difference of near ones.
+        # The numerator has misses and alarms, not a difference of nearly equal numbers.
         return (square * (positives - hits) + alarms) / (hits + alarms + square * positives)
 
 

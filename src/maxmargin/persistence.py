@@ -67,7 +67,7 @@ OWN = {
 }
 HEADER = ("estimator", "params", "solver", "certificate", "model")
 REGULARIZERS = ("prior.mean", "prior.scale", "nonnegative")
-# What decoding a value can raise that nobody foresaw: the file is to blame, and the cause is kept.
+# What decoding a value can raise that nobody foresaw: the file is at fault, and the cause is kept.
 UNFORESEEN = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
 
 
@@ -185,7 +185,7 @@ def check_params(svm: Any, params: dict[str, Any]) -> None:
 
 
 def certificate_of(fields: dict[str, Any]) -> Certificate:
-    """The bounds that a file tells; they may be infinite, or NaN where nothing was asked for."""
+    """The bounds in a file; they may be infinite, or NaN where nothing was asked for."""
     texts = {"status"}
     flags = {field.name for field in dataclasses.fields(Certificate) if field.type == "bool"}
     for name, value in fields.items():

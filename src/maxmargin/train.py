@@ -177,7 +177,7 @@ class Run:
         }
 
     def record(self, report: StepReport | None = None) -> None:
-        """Add a step to the history; without a report, where the certified point stands."""
+        """Add a step to the history; without a report, the certified point."""
         if report is None:
             report = StepReport(0, self.gap, self.dual, len(self.support or ()))
         self.history.append(
@@ -261,7 +261,7 @@ def train(
         conclude(run, state)
     if run.ceilings is not None and run.status is not Status.INTERRUPTED:
         assert run.w is not None
-        problem.hold(run.w, run.ceilings)
+        problem.check_ceilings(run.w, run.ceilings)
     if run.proven:
         run.settle(run.tol)
     result = finish(run, run.solver.reduced_gap(problem, state))
@@ -284,7 +284,7 @@ def advance(run: Run, state: Any, callbacks: Sequence[Callback], certify_every: 
     # On the way from tol to the polished solution an exact pass marks the moment when tol is reached.
     passed = run.aim < run.tol < run.gap and report.estimate <= run.tol
     free = report.slacks is not None and report.estimate <= run.aim
-    # A solver that is satisfied everywhere stands still: its estimate never falls to a low threshold.
+    # A solver that is satisfied everywhere makes no more moves: its estimate never falls to a low threshold.
     late = report.estimate <= run.aim and run.steps - run.certified >= PATIENCE
     # A step whose numbers are not finite is looked at: what it left may have overflowed.
     lost = not math.isfinite(report.dual) or math.isnan(report.estimate)

@@ -267,7 +267,7 @@ def test_soft_constraints_are_another_problem(seed):
 
 def test_too_many_labels_are_taken_as_a_graph(seed, monkeypatch):
     problem = problem_of(*independent(fresh(seed, 67)), 0.5)
-    monkeypatch.setattr("maxmargin.solvers.gdmm_labels.MOST_LABELS", 4)
+    monkeypatch.setattr("maxmargin.solvers.gdmm_labels.MOST_TABLE_LABELS", 4)
     _, state = trained(problem, 2, seed)
     assert isinstance(state, GraphState)
 

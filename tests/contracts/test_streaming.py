@@ -96,7 +96,7 @@ def test_what_is_held_is_what_a_count_from_scratch_gives(generator):
         state.core.bytes_kept == 0 and state.n_planes == 200
     )  # nothing is stored for what was not seen
     for _ in range(4):
-        state.visit(problem.active, room=10**9, keep=1)
+        state.visit(problem.active, byte_budget=10**9, keep=1)
     before = state.core.bytes_kept
     state.core.prune(before)  # counts anew
     assert state.core.bytes_kept == before > 0
@@ -116,7 +116,7 @@ def test_the_oldest_go_first(generator):
     state = open_state(problem, 1e-3, generator, lean=True)
     halves = problem.active[:20], problem.active[20:]
     for half in halves:  # found, and left without a multiplier
-        state.visit(half, update=False, room=10**9)
+        state.visit(half, update=False, byte_budget=10**9)
     whole = state.n_planes
     state.core.prune(state.core.bytes_kept // 2)
     removed = whole - state.n_planes

@@ -50,7 +50,7 @@ def test_instruction_sets_agree():
 
 def test_unknown_instruction_set_is_refused():
     with pytest.raises(ValueError, match="MAXMARGIN_SIMD"):
-        _core.load("v99")
+        _core.load_core("v99")
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

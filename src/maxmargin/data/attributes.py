@@ -16,7 +16,7 @@ def are_attributes(X: Sequence[Any]) -> bool:
             return False
         for token in x:
             if isinstance(token, list | tuple):
-                if len(token) == 0:  # a token without attributes: the next one tells
+                if len(token) == 0:  # a token without attributes: look at the next one
                     continue
                 return isinstance(token[0], str)
             return isinstance(token, str | Mapping | set | frozenset)

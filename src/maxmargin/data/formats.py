@@ -17,7 +17,7 @@ from maxmargin.data.shard_writer import SHARD_BYTES, ShardWriter
 from maxmargin.data.text import numbered_lines, readable
 from maxmargin.io.fields import MOST_FEATURES
 
-CHUNK_BYTES = 8 * 2**20  # of text parsed at a time
+TEXT_BYTES = 8 * 2**20  # of text parsed at a time
 Describe = Callable[[Sequence[Sequence[str]]], Sequence[Sequence[str]]]
 
 
@@ -70,7 +70,7 @@ def first_bad_line(
     lines: Sequence[bytes], options: tuple, error: ValueError | OverflowError
 ) -> tuple[int, str]:
     """Place of the first line that cannot be read, by halving, and what is wrong with it."""
-    first, last = 0, len(lines)  # lines before `first` are fine, one of first..last is not
+    first, last = 0, len(lines)  # lines before `first` can be read, one of first..last cannot
     while last - first > 1:
         middle = (first + last) // 2
         try:
@@ -96,7 +96,7 @@ def line_chunks(path: Path) -> Iterator[tuple[int, list[bytes]]]:
         for line in file:
             lines.append(line)
             size += len(line)
-            if size >= CHUNK_BYTES:
+            if size >= TEXT_BYTES:
                 yield number, lines
                 number, lines, size = number + len(lines), [], 0
     if lines:
@@ -159,7 +159,7 @@ def columns_to_shards(
     shard_bytes: int = SHARD_BYTES,
     overwrite: bool = False,
 ) -> Path:
-    """Tokens a line, columns apart by blanks, an empty line after each sequence (CoNLL) into chain shards.
+    """Tokens, one per line in columns, an empty line after each sequence (CoNLL), into chain shards.
 
     Parameters
     ----------

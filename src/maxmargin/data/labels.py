@@ -224,7 +224,7 @@ class LabelSet:
 
 
 DTYPE = re.compile(r"[<>|=]?(b1|[iu][1248]|f[248]|U\d{1,8}|O8?)")
-# Texts may take so many bytes in all, and above that so many times what they would need.
+# Texts may take this many bytes in all, and beyond that this many times what they would need.
 WIDE, TIMES = 2**24, 16
 
 

@@ -159,7 +159,7 @@ def read_manifest(folder: Path) -> Manifest:
         return parse_manifest(parse_json(path.read_bytes().decode("utf-8"), finite=True))
     except FileNotFoundError:
         raise ShardError(
-            f"{path} is missing: this is no folder of shards, or writing it did not come to its end"
+            f"{path} is missing: this is not a folder of shards, or writing it did not finish"
         ) from None
     except (UnicodeDecodeError, FieldError) as error:
         raise ShardError(f"{path} is not readable: {error}") from error
@@ -210,7 +210,7 @@ def parse_shard(entry: Any, k: int) -> Shard:
         values = entries_of(file, f"shards[{k}].files.{short(part)}")
         digest = values.get("sha256")
         if not isinstance(digest, str) or not re.fullmatch("[0-9a-f]{64}", digest):
-            raise ShardError(f"shards[{k}].files.{short(part)}.sha256 is no SHA-256 checksum")
+            raise ShardError(f"shards[{k}].files.{short(part)}.sha256 is not a SHA-256 checksum")
         files[part] = FileEntry(count(values, "bytes"), digest)
     entries = count(fields, "entries", 0, 2**31 - 1)
     return Shard(count(fields, "examples", 1), count(fields, "rows", 1), entries, files)

@@ -1,9 +1,9 @@
 """Mapped files as arrays, looked at before each use.
 
-The system ends a process (SIGBUS) that reads a page of a map behind the end of its file. A file has its size
+The system ends a process (SIGBUS) that reads a page of a map past the end of its file. A file has its size
 when it is mapped; whether somebody made it shorter since is asked (one ``fstat`` each) whenever a part is
 handed out: before each pass of training over mapped rows, each chunk of a stream and each read from Python.
-A file that is cut while a pass runs over it cannot be found out in time, nor can a disk that fails. A file
+A file that is cut while a pass runs over it cannot be noticed in time, nor can a disk that fails. A file
 that is replaced or removed does no harm: its map shows the old one.
 """
 
@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 
 class ShardError(ValueError):
-    """A folder of shards that is damaged, incomplete or none at all, or that cannot be written."""
+    """A folder of shards that is damaged, incomplete or not such a folder, or that cannot be written."""
 
 
 def map_file(path: Path, dtype: Any, shape: tuple[int, ...]) -> np.ndarray:
@@ -50,7 +50,7 @@ def check_file(array: np.ndarray) -> None:
     if size < found.offset + found.nbytes:
         raise ShardError(
             f"{found.filename} has {size} bytes, but had {found.offset + found.nbytes} when it was opened: "
-            "it was cut while in use; write the data set again and open it anew"
+            "it was cut while in use; write the data set again and open it again"
         )
 
 

@@ -1,7 +1,7 @@
 """The folder of a writer of shards: locked, and cleared of what killed writers left.
 
 A data set that is to be replaced stays whole until the new manifest takes the place of the old one, in one
-step; a kill at any moment leaves the old or the new one. The disk must have room for both.
+step; a kill at any moment leaves the old or the new one. The disk must have space for both.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ShardFolder:
         self.path, self.generation, self.over = path, 0, False
         self.made: list[Path] = []  # folders
         self.written: list[Path] = []
-        self.handle: int | None = None  # whose lock is held
+        self.handle: int | None = None  # whose lock this writer has
         try:
             self._make()
             self.handle, locked = lock_folder(path)

@@ -41,7 +41,7 @@ class ShardWriter:
     folder : path; made if it is not there
     kind : "rows" (an example is a row with a label), "sequences" (a matrix with a label for each row) or
         "trees" (a sentence with a tree)
-    shard_bytes : int, about so many bytes of features a shard
+    shard_bytes : int, about this many bytes of features per shard
     overwrite : bool, replace a data set that is there; it stays until the new one is whole
     dtype : float32, float64 or None, which takes the type of the first examples
     grow : bool, sparse rows may have more columns than those before them
@@ -119,15 +119,15 @@ class ShardWriter:
 
     def _pieces(self, matrix: Any) -> Iterator[tuple[int, int]]:
         """Runs of rows that fit into a shard."""
-        size = max(1, bytes_of(matrix) // matrix.shape[0])
+        size = max(1, stored_bytes(matrix) // matrix.shape[0])
         rows = max(1, self.shard_bytes // size)
         return ((a, min(a + rows, matrix.shape[0])) for a in range(0, matrix.shape[0], rows))
 
     def _take(self, matrix: Any, labels: np.ndarray | None) -> None:
-        if self.buffer and self.buffered + bytes_of(matrix) > self.shard_bytes:
+        if self.buffer and self.buffered + stored_bytes(matrix) > self.shard_bytes:
             self._flush()
         self.buffer.append(matrix)
-        self.buffered += bytes_of(matrix)
+        self.buffered += stored_bytes(matrix)
         self.lengths.append(matrix.shape[0])
         if labels is not None:
             self.labels.append(labels)
@@ -174,14 +174,14 @@ class ShardWriter:
             raise ValueError(f"X[{self.examples}] has {rows} rows, but Y has {len(labels)} labels")
         for label in labels:
             self._check_label(label)
-        numbered = (self.codes.setdefault(key_of(label), len(self.codes)) for label in labels)
+        numbered = (self.codes.setdefault(label_key(label), len(self.codes)) for label in labels)
         return np.fromiter(numbered, np.int32, rows)
 
     def _check_label(self, label: Any) -> None:
         if isinstance(label, np.generic):
             label = label.item()
-        fine = label is None or isinstance(label, str | int | float | bool)
-        if not fine or label != label or label in (np.inf, -np.inf):
+        allowed = label is None or isinstance(label, str | int | float | bool)
+        if not allowed or label != label or label in (np.inf, -np.inf):
             raise ValueError(f"Y: labels must be texts, finite numbers or None, got {label!r}")
         if isinstance(label, int) and not -(2**63) <= label < 2**63:
             raise ValueError(f"Y: whole numbers must be from -2^63 to 2^63 - 1, got {short(label)}")
@@ -271,7 +271,7 @@ class ShardWriter:
         return {"classes": array.tolist(), "dtype": array.dtype.str}
 
 
-def key_of(label: Any) -> tuple[type, Any]:
+def label_key(label: Any) -> tuple[type, Any]:
     """Labels that differ in type differ: 1 is not True."""
     label = label.item() if isinstance(label, np.generic) else label
     return type(label), label
@@ -282,14 +282,14 @@ def write_all(file: Any, content: Any) -> None:
     file.write(content)
 
 
-def bytes_of(matrix: Any) -> int:
+def stored_bytes(matrix: Any) -> int:
     """Bytes of the features in a file."""
     if sp.issparse(matrix):
         return matrix.data.nbytes + matrix.indices.nbytes + matrix.indptr.nbytes
     return matrix.nbytes
 
 
-def kind_of(X: Any) -> str:
+def shard_kind(X: Any) -> str:
     """ "rows" for a matrix, "sequences" for a list of matrices."""
     if sp.issparse(X) or isinstance(X, MappedRows) or (isinstance(X, np.ndarray) and X.ndim == 2):
         return "rows"
@@ -344,7 +344,7 @@ def write_shards(
     given = not (hasattr(X, "__len__") or hasattr(X, "shape"))
     if given and kind is None:
         raise ValueError('kind must be "rows", "sequences" or "trees" where X is an iterator')
-    kind = kind or kind_of(X)
+    kind = kind or shard_kind(X)
     pairs = X if given else chunks_of(X, Y, kind)
     with ShardWriter(folder, kind, shard_bytes, overwrite, dtype) as writer:
         for item in pairs:

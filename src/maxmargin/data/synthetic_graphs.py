@@ -1,8 +1,8 @@
 """Graphs and sets of labels made from nothing.
 
 A snake is a walk on a grid that does not cross itself. Its cells are coloured by where the next one is;
-the label of a cell is its place in the snake, 0 off it. Colours alone tell a cell of the snake from the
-ground, but only the neighbours tell the places apart.
+the label of a cell is its place in the snake, 0 off it. Colours alone distinguish a cell of the snake from
+the ground, but only the neighbours distinguish the places.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ STEPS = ((0, 1), (1, 0), (0, -1), (-1, 0))
 
 
 def grid_edges(height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Edges of a grid, to the right and down, and features that tell the two apart; nodes row by row."""
+    """Edges of a grid, to the right and down, and features that distinguish the two; nodes row by row."""
     nodes = np.arange(height * width).reshape(height, width)
     right = np.stack([nodes[:, :-1].ravel(), nodes[:, 1:].ravel()], axis=1)
     down = np.stack([nodes[:-1].ravel(), nodes[1:].ravel()], axis=1)
@@ -56,7 +56,7 @@ def random_snakes(
     """Images with one snake each: X as (nodes, edges, edge features), Y the places in the snake.
 
     The features of a node are the colours of its cell and of the four around it, one-hot; ``noise`` is the
-    share of cells whose colour is drawn anew.
+    share of cells whose colour is replaced by a random one.
     """
     most = max(
         1, height * width // 2

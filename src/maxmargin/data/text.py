@@ -21,7 +21,7 @@ def readable(path: Any) -> Path:
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a file in UTF-8, from 1 on; refuses one that is no such text."""
+    """The lines of a file in UTF-8, from 1 on; refuses one that is not such text."""
     with open(path, encoding="utf-8", errors="surrogateescape") as lines:
         for number, line in enumerate(lines, 1):
             if "\0" in line:

@@ -82,7 +82,7 @@ class TreeShardWriter(ShardWriter):
 
 
 def words_of(X: Any, tree: Tree | None) -> list[str]:
-    """The words of a sentence; refuses what is none, or not that of the tree."""
+    """The words of a sentence; refuses what is not one, or not that of the tree."""
     if X is None and tree is None:
         raise ValueError("a sentence, a tree or both are needed, got neither")
     words = tree.leaves() if X is None and tree is not None else X

@@ -32,13 +32,13 @@ BRACKETS = {"(": "-LRB-", ")": "-RRB-"}
 
 
 class TreeError(ValueError):
-    """Text or an object that is no tree."""
+    """Text or an object that is not a tree."""
 
 
 class Tree(Sequence):
     """A label over children, each a ``Tree`` or a word; immutable, hashable, equal by content.
 
-    It has the manners of ``nltk.Tree``: ``label()``, children by index and in turn, ``leaves()``,
+    It works like ``nltk.Tree``: ``label()``, children by index and by iteration, ``leaves()``,
     ``pos()``, ``Tree.fromstring(text)``; ``str`` writes Penn brackets on one line.
     """
 
@@ -230,7 +230,7 @@ def read_trees(source: Any, top: str | None = None) -> list[Tree]:
 
 
 def next_token(text: str, position: int, outside: bool) -> re.Match | None:
-    """The next bracket or word; comments are for the room between trees (# and % are words inside)."""
+    """The next bracket or word; comments stand between trees only (inside, # and % are words)."""
     token = TOKEN.search(text, position)
     while outside and token is not None and token.group()[0] in "#%;":
         comment = COMMENT.match(text, token.start())
@@ -260,7 +260,7 @@ def wrong(text: str, position: int, expected: str, came: re.Match | None) -> Tre
 
 
 def write_trees(trees: Iterable[Tree], target: Any = None) -> str:
-    """Trees in brackets, one a line, as text; into an open text file too, if one is given.
+    """Trees in brackets, one per line, as text; into an open text file too, if one is given.
 
     ``(`` and ``)`` as words become -LRB- and -RRB-. Refuses labels and words that brackets cannot hold.
     """
@@ -289,7 +289,7 @@ def as_tree(value: Any) -> Tree:
         return value
     if isinstance(value, str):
         return Tree.fromstring(value)
-    pending: list[tuple[str, list, list, Any]] = [(*opened(value), [], value)]
+    pending: list[tuple[str, list, list, Any]] = [(*node_parts(value), [], value)]
     inside = {id(value)}
     while True:
         label, rest, done, origin = pending[-1]
@@ -301,7 +301,7 @@ def as_tree(value: Any) -> Tree:
             if id(child) in inside:
                 raise TreeError(f"a tree contains itself, under {label!r}")
             inside.add(id(child))
-            pending.append((*opened(child), [], child))
+            pending.append((*node_parts(child), [], child))
             continue
         pending.pop()
         inside.discard(id(origin))
@@ -311,7 +311,7 @@ def as_tree(value: Any) -> Tree:
         pending[-1][2].append(tree)
 
 
-def opened(value: Any) -> tuple[str, list]:
+def node_parts(value: Any) -> tuple[str, list]:
     """Label and children (last first) of a node in any form."""
     if callable(getattr(value, "label", None)) and hasattr(value, "__iter__"):
         return value.label(), list(value)[::-1]
@@ -327,7 +327,7 @@ def opened(value: Any) -> tuple[str, list]:
 
 
 def rebuilt(tree: Tree, build: Callable[[str, list], Tree | None]) -> Tree | None:
-    """The tree with every node made anew from its label and its remaining children."""
+    """The tree with every node rebuilt from its label and its remaining children."""
     order = list(tree.subtrees())
     made: dict[int, Tree | None] = {}
     for node in reversed(order):
@@ -353,7 +353,7 @@ def strip_functions(tree: Tree) -> Tree:
 
 
 def drop_loops(tree: Tree) -> Tree:
-    """Chains of only children in which no label comes twice: (NP (NP x)) becomes (NP x).
+    """Chains of only children in which no label appears twice: (NP (NP x)) becomes (NP x).
 
     Of a chain A B A C the upper A goes, and all down to the lower one.
     """

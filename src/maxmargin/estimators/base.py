@@ -29,7 +29,7 @@ from maxmargin.models.examples import Examples
 from maxmargin.models.protocol import Model
 from maxmargin.models.python import bind_model
 from maxmargin.problem import Formulation, Problem, Support, make_regularizer
-from maxmargin.problem.regularizer import needs_of
+from maxmargin.problem.regularizer import given_parameters
 from maxmargin.runtime.executor import Workers, count_jobs, opened
 from maxmargin.solvers import make_solver
 from maxmargin.train import Result, train
@@ -147,7 +147,7 @@ class BaseSVM(BaseEstimator):
         for name, value in self.get_params(deep=False).items():
             if name in self.checks:
                 self.checks[name](name, value)
-        make_solver(self.solver, self._formulation(), needs=self._needs())
+        make_solver(self.solver, self._formulation(), asks_for=self._asks_for())
 
     def _workers(self, model: Any) -> AbstractContextManager[Workers | None]:
         """Workers for a model written in Python, closed at the end if they were opened here."""
@@ -192,7 +192,7 @@ class BaseSVM(BaseEstimator):
         budget: dict[str, Any] | None = None,
     ) -> Result:
         """Train on a problem from some multipliers; warn if not converged. ``budget``: what is left of it."""
-        solver = make_solver(self.solver, problem.formulation, problem, self._needs())
+        solver = make_solver(self.solver, problem.formulation, problem, self._asks_for())
         options = self._options(callbacks) | (budget or {})
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             # What overflows is not a point of a finite objective, which training reports.
@@ -246,9 +246,9 @@ class BaseSVM(BaseEstimator):
         """(mean, scale) of the weights, or None."""
         return self.prior
 
-    def _needs(self) -> tuple[str, ...]:
+    def _asks_for(self) -> tuple[str, ...]:
         """Names of the parameters of the regulariser that are given."""
-        return needs_of(self._prior(), self.nonnegative)
+        return given_parameters(self._prior(), self.nonnegative)
 
     def _regularizer(self, examples: Examples) -> Any:
         """That of the parameters, for these examples."""

@@ -24,7 +24,7 @@ class ChunkSVM(BaseSVM):
         """Train on one more chunk."""
         self.check_parameters()
         check_streams(getattr(self, "model", None))
-        for name in self._needs():
+        for name in self._asks_for():
             raise ValueError(f"partial_fit: {name} must be None; fit takes it")
         if self.hinge != "max":
             raise ValueError(

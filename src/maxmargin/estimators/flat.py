@@ -22,8 +22,8 @@ from maxmargin.models.multiclass import Multiclass
 from maxmargin.problem import make_regularizer
 from maxmargin.problem.problem import check_weights
 
-SMALL = 10_000  # numbers in a problem
-ROUNDING = 1e-13
+SMALL = 10_000  # examples x features, and x classes where there are some
+POLISHED = 1e-13  # gap, in units of the loss
 
 
 class RowSVM(BaseSVM):
@@ -69,9 +69,9 @@ class RowSVM(BaseSVM):
         if isinstance(given.model, FlatModel):
             size *= len(given.model.classes_)
         else:  # losses are in units of the numbers to be met
-            with np.errstate(over="ignore"):  # to infinity: then there is no polish
+            with np.errstate(over="ignore"):  # to infinity: then training ends at tol
                 unit = max(1.0, float(np.abs(given.Y).mean()))
-        return ROUNDING * unit if size <= SMALL else None
+        return POLISHED * unit if size <= SMALL else None
 
     def weights(self) -> np.ndarray:
         return self.w_

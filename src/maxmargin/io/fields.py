@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-MOST = 2**53  # no count is larger
+MOST_COUNT = 2**53  # no count is larger
 MOST_FEATURES = 2**31 - 1  # column numbers have 32 bits
 
 
@@ -22,7 +22,7 @@ class FieldError(ValueError):
 
 
 def parse_json(text: str, finite: bool = False) -> Any:
-    """The value of a JSON text; refuses names that come twice and, if told so, NaN and infinity."""
+    """The value of a JSON text; refuses names that appear twice and, with ``finite``, NaN and infinity."""
     try:
         constant = _refuse_constant if finite else None
         return json.loads(text, object_pairs_hook=_distinct, parse_constant=constant)
@@ -39,7 +39,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise FieldError(f"the name {short(twice)} comes twice in one object")
+        raise FieldError(f"the name {short(twice)} appears twice in one object")
     return found
 
 
@@ -49,7 +49,7 @@ def _refuse_constant(name: str) -> float:
 
 def short(value: Any) -> str:
     """A value for an error message."""
-    if isinstance(value, int) and abs(value) > MOST:
+    if isinstance(value, int) and abs(value) > MOST_COUNT:
         return f"a whole number of {value.bit_length()} bits"
     text = repr(value[:60] if isinstance(value, str | list) else value)
     return text if len(text) <= 60 else text[:57] + "..."
@@ -112,7 +112,7 @@ def is_whole(value: Any, least: int, most: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
-def count(fields: Mapping[str, Any], name: str, least: int = 0, most: int = MOST) -> int:
+def count(fields: Mapping[str, Any], name: str, least: int = 0, most: int = MOST_COUNT) -> int:
     """A whole number."""
     value = field_of(fields, name)
     if not is_whole(value, least, most):

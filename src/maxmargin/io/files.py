@@ -1,9 +1,9 @@
-"""Files that are written whole or not at all, and what a writer that was killed leaves behind.
+"""Files that are written whole or not at all, and what a killed writer leaves.
 
 A file is written under a name of its own beside the target, which it then replaces in one step. Whoever
 writes holds the system's lock (``flock``) of that file, or of the folder, for as long as it lives. A file
-that nobody has locked was left by a writer that is no more: the next writer removes it. Where the system
-has no such lock nothing is removed, since nobody can tell.
+that nobody has locked was left by a writer that has ended: the next writer removes it. Where the system
+has no such lock nothing is removed, since its writer may still be at work.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ZEROS = bytes(2**20)
 
 
 def lock(handle: int) -> bool | None:
-    """Take the lock of an open file or folder; False where another has it, None where there are none."""
+    """Lock an open file or folder; False where another has the lock, None where the system has none."""
     if fcntl is None:
         return None
     try:
@@ -57,7 +57,7 @@ def write_whole(target: Path, content: Any) -> None:
             os.fsync(stream.fileno())
             os.umask(mask := os.umask(0))
             os.chmod(temporary, 0o666 & ~mask)
-            if os.name == "posix":  # while the lock is held
+            if os.name == "posix":  # while it is locked
                 os.replace(temporary, target)
         if os.name != "posix":  # an open file cannot be renamed there
             os.replace(temporary, target)
@@ -100,7 +100,7 @@ def remove_left_over(target: Path) -> None:
 
 
 def listed(folder: Path) -> Iterable[Path]:
-    """What is in a folder; nothing where it cannot be told."""
+    """What is in a folder; nothing where it cannot be read."""
     try:
         return list(folder.iterdir())
     except OSError:
@@ -120,9 +120,9 @@ def sync_folder(folder: Path) -> None:
 
 
 def reserve(handle: int, first: int, last: int) -> None:
-    """Give a file the bytes first..last on its disk; OSError where there is no room.
+    """Give a file the bytes first..last on its disk; OSError where it has no space.
 
-    Without this a file that is mapped may have no blocks behind its pages, and a full disk ends the process
+    Without this a file that is mapped may have no blocks for its pages, and a full disk ends the process
     (SIGBUS) at the first write into them.
     """
     try:

@@ -21,7 +21,7 @@ from maxmargin.io.files import write_whole
 
 FORMAT = "maxmargin-model"
 VERSION = 1
-# What the reader of safetensors raises for bytes that are none, or for types that NumPy does not have.
+# What the reader of safetensors raises for other bytes, or for types that NumPy does not have.
 DAMAGE = (
     SafetensorError,
     OSError,
@@ -47,7 +47,7 @@ def plain_number(value: Any) -> Any:
 
 
 def digest(arrays: dict[str, np.ndarray], header: str) -> str:
-    """Checksum of all that the file says."""
+    """Checksum of all that the file holds."""
     total = hashlib.sha256(header.encode())
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
@@ -69,12 +69,12 @@ def write(path: Any, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> N
     content = encode(arrays, metadata=metadata)
     target = Path(path).resolve()
     if target.exists() and not target.is_file():
-        raise ValueError(f"save: {path} exists and is no regular file")
+        raise ValueError(f"save: {path} exists and is not a regular file")
     try:
         write_whole(target, content)
     except OSError as error:
-        told = f"save: cannot write {len(content)} bytes: {error.strerror or error}"
-        raise OSError(error.errno, told, str(target)) from error
+        message = f"save: cannot write {len(content)} bytes: {error.strerror or error}"
+        raise OSError(error.errno, message, str(target)) from error
 
 
 def read(path: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

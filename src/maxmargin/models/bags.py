@@ -1,4 +1,4 @@
-"""Bags: two classes of examples, each a bag of candidates, of which the best one speaks (latent detectors).
+"""Bags: two classes of examples, each a bag of candidates, of which the best one decides (latent detectors).
 
     f(x) = max_z <w, x_z>                   the second class where f(x) > 0; z is hidden
     positive:   xi_i(w) = max(0, 1 - f(x_i))        negative:   xi_i(w) = max(0, 1 + f(x_i))
@@ -31,7 +31,7 @@ STARTS = ("means", "first", "random")
 
 
 class BagExamples(GroupExamples):
-    """Bags whose positives have chosen; complete outputs are (label number, candidate), -1 for none."""
+    """Bags with a candidate for each positive; complete outputs are (label number, candidate), -1 for none."""
 
     def __init__(self, rows: FeatureRows, chosen: Sequence[tuple[int, int]]):
         starts, ends = rows.offsets[:-1], rows.offsets[1:]

@@ -39,7 +39,7 @@ from maxmargin.models.examples import CompiledExamples
 from maxmargin.models.protocol import Model, as_weights
 from maxmargin.models.registry import FACTORS, LABELS, ROWS
 
-MOST_LABELS = 65_535  # a kept labelling has at most two bytes per position
+MOST_LABELS = 65_535  # a kept labelling has at most two bytes per position or node
 # Above this the argmax follows the transitions that are not zero; below, all K^2 of them are as fast.
 MANY_LABELS = 256
 MOST_KEPT = 2**28  # labels of the k best labellings of a sequence
@@ -182,7 +182,7 @@ class Chain(Model):
 
     def encode(self, Y: Sequence, lengths: np.ndarray) -> np.ndarray:
         """Codes of all labels; refuses wrong lengths and labels that are not in ``classes_``."""
-        found = lengths_of(Y)
+        found = label_counts(Y)
         if (found != lengths).any():
             i = int(np.argmax(found != lengths))
             raise ValueError(f"X[{i}] has {lengths[i]} positions, but Y[{i}] has {found[i]} labels")
@@ -310,7 +310,7 @@ def check_node_weight(node_weight: Sequence, lengths: np.ndarray) -> list[np.nda
     return checked
 
 
-def lengths_of(Y: Sequence) -> np.ndarray:
+def label_counts(Y: Sequence) -> np.ndarray:
     """How many labels each sequence has."""
     if isinstance(Y, CodedSequences):
         return np.diff(Y.offsets)

@@ -1,4 +1,4 @@
-"""Tell the author of a model what is wrong with it."""
+"""Show the author of a model what is wrong with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model is held to: its data, its argmax in training, and w, which it may read only.
+"""What a model must keep to: its data, its argmax in training, and w, which it may only read.
 
 A trial of an argmax: what one of the model's methods finds, another must not have missed.
 
@@ -6,8 +6,8 @@ A trial of an argmax: what one of the model's methods finds, another must not ha
     max_y Delta(y) (1 + <w, psi(y)>)  >=  Delta(y') (1 + <w, psi(y')>)     slack rescaling
 
 for every output y', so for that of ``inference`` too. An oracle that answers with the true output, or with
-the least where the largest is asked for, breaks this at almost every w. Left alone it would end training at
-once: no slack, w = 0, a gap of 0.
+the least where the largest is asked for, breaks this at almost every w. Without the trial it would end
+training at once: no slack, w = 0, a gap of 0.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 NOISE = 1e-6  # relative: scores of two outputs that differ by less are equal
 FIRST = 5  # examples tried before training
-LAST = 10  # examples whose slack is held against inference when training ends
+LAST = 10  # examples whose slack is compared with inference when training ends
 SCALES = (0.0, 0.1, 10.0)  # of the scores at the w that are tried, in units of the loss
 
 
@@ -107,7 +107,7 @@ def spread(n: int, most: int) -> list[int]:
 
 
 def value(plane: tuple[float, Vector], w: np.ndarray) -> float:
-    """What an output adds up to at w: no more than the slack."""
+    """Offset + <w, vector> of an output: at most the slack."""
     offset, (index, values) = plane
     return offset + float(w[index] @ values)
 
@@ -128,7 +128,7 @@ def check_not_beaten(examples: PythonExamples, i: int, known: float, found: floa
 
 
 def try_argmax(examples: PythonExamples) -> int:
-    """Hold the oracle's answers at w = 0, a small and a large w against inference and each other.
+    """Compare the oracle's answers at w = 0, a small and a large w with inference and each other.
 
     Returns how many answers were asked for. w is not negative: some argmaxes ask for that.
     """
@@ -149,7 +149,7 @@ def try_argmax(examples: PythonExamples) -> int:
 
 
 def check_ceilings(examples: PythonExamples, w: np.ndarray, ceilings: np.ndarray) -> None:
-    """Hold the slacks of an exact pass at w against inference at the same w."""
+    """Compare the slacks of an exact pass at w with inference at the same w."""
     chosen = spread(examples.n, LAST)
     for i, plane in zip(chosen, inferred_planes(examples, chosen, w), strict=True):
         check_not_beaten(examples, i, value(plane, w), float(ceilings[i]))

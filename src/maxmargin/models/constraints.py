@@ -2,7 +2,7 @@
 
     svm.predict(X, constraints=[AtMost(2, "person"), Forbidden("sky", "road")])
 
-A constraint speaks of nodes (by number; by label for ``MultiLabel``) and of labels as the model knows them.
+A constraint names nodes (by number; by label for ``MultiLabel``) and labels as the model knows them.
 The best output that keeps all of them is found exactly, by an integer program.
 """
 
@@ -29,7 +29,7 @@ class Graph(ABC):
         """The code of a label of a node; None where the node does not have it."""
 
     def node(self, name: Any) -> int:
-        """The number of a node; refuses what is none."""
+        """The number of a node; refuses what is not one."""
         whole = isinstance(name, int | np.integer) and not isinstance(name, bool)
         if not whole or not 0 <= name < self.n_nodes:
             raise ValueError(f"constraints: there is no node {name!r} among {self.n_nodes}")
@@ -142,5 +142,5 @@ def of_each(constraints: Any, n: int) -> list[list[Constraint]]:
     for i, own in enumerate(given):
         wrong = [c for c in own if not isinstance(c, Constraint)]
         if wrong:
-            raise ValueError(f"constraints[{i}] holds {wrong[0]!r}, which is no constraint")
+            raise ValueError(f"constraints[{i}] holds {wrong[0]!r}, which is not a constraint")
     return [list(own) for own in given]

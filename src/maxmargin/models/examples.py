@@ -44,8 +44,8 @@ class ExplicitConstraints:
 class Examples(ABC):
     """A model on data.
 
-    Ensures: ``slacks`` and ``combine`` follow the definition in double precision; an output is the
-    model's own affair, kept by solvers and handed back in ``combine``.
+    Ensures: ``slacks`` and ``combine`` follow the definition in double precision; solvers
+    never look inside an output: they keep it and hand it back in ``combine``.
     """
 
     n: int
@@ -53,7 +53,7 @@ class Examples(ABC):
     formulation: Formulation = Formulation()
     argmax_exact: bool = True  # the argmax is always the best output
     exact: bool = True  # ``slacks`` finds every slack; a sum needs all outputs, not the best one
-    # ``slacks`` has proven ceilings; those of a sum may be infinite for want of room.
+    # ``slacks`` has proven ceilings; those of a sum may be infinite where it is too large to bracket.
     bounded: bool = True
     # The argmax tries every output, which costs no more than a few of them.
     enumerates: bool = False
@@ -154,11 +154,11 @@ class Examples(ABC):
     def check_slacks(
         self, w: np.ndarray, slacks: np.ndarray, blocks: np.ndarray, outputs: Any
     ) -> None:
-        """Hold the slacks of an exact pass against kept outputs."""
+        """Compare the slacks of an exact pass with kept outputs."""
         return
 
     def check_ceilings(self, w: np.ndarray, ceilings: np.ndarray) -> None:
-        """Hold what slacks cannot exceed against predictions at w."""
+        """Compare what slacks cannot exceed with predictions at w."""
         return
 
     def try_argmax(self) -> int:

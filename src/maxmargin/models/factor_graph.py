@@ -40,6 +40,7 @@ from maxmargin.io.fields import (
     short,
 )
 from maxmargin.losses import Hamming, cost_of, mistake_costs, saved_costs, sequence_loss
+from maxmargin.models.chain import MOST_LABELS
 from maxmargin.models.checks import check_bias, check_classes, check_lengths, no_cost
 from maxmargin.models.constraints import Graph, of_each
 from maxmargin.models.factors import METHODS, Factors, GraphExamples
@@ -57,7 +58,6 @@ from maxmargin.models.registry import FACTORS
 from maxmargin.models.saved_graph import saved_method, saved_pairs, saved_types
 
 KINDS = ("full", "symmetric", "diagonal", "potts")
-MOST_LABELS = 65_535  # a kept labelling has two bytes a node
 
 
 def columns_of(kind: str, K: int, other: int) -> np.ndarray:
@@ -88,7 +88,7 @@ class GraphModel(Model):
         return self.inference_method == "tree" or forests
 
     def check_inference(self) -> None:
-        """Refuse a method that there is not, and a budget that is no number."""
+        """Refuse a method that does not exist, and a budget that is not a number."""
         check_choice("inference", self.inference_method, METHODS)
         whole = isinstance(self.iterations, int | np.integer)
         if not whole or isinstance(self.iterations, bool) or not 1 <= self.iterations < 2**31:
@@ -205,7 +205,7 @@ class FactorGraph(GraphModel):
         self._measure()
 
     def _learn_labels(self, items: list[Item], types: list[np.ndarray], Y: Sequence) -> None:
-        """One set of labels a type of nodes."""
+        """One set of labels per type of nodes."""
         given = self.classes
         if given is not None and len(self.types_) == 1 and not isinstance(given, Mapping):
             given = {self.types_.classes[0]: given}
@@ -301,7 +301,7 @@ class FactorGraph(GraphModel):
         return float(total / len(y) if self.hamming_.mean else total)
 
     def _cost(self, true: Any, other: Any) -> float:
-        """The cost of one mistake, for labels that tell their type."""
+        """The cost of one mistake, where the labels alone determine the type."""
         if self.hamming_.costs is None:
             return float(true != other)
         pairs = [(own.code.get(true), own.code.get(other)) for own in self.label_sets_]

@@ -42,7 +42,7 @@ class Bank:
 
     @property
     def width(self) -> int:
-        """Weights a column."""
+        """Weights per column."""
         return 1 if self.rows is None else self.rows.n_features + (self.bias is not None)
 
     def row(self, r: int) -> np.ndarray:
@@ -113,7 +113,7 @@ class Factors:
 
     @property
     def edge_offsets(self) -> np.ndarray:
-        """Edges of example i, likewise."""
+        """Edges of example i: edge_offsets[i] .. edge_offsets[i + 1]."""
         sizes = np.array([len(s.edge_types) for s in self.shapes], dtype=np.int64)
         return np.concatenate([[0], np.cumsum(sizes[self.shape])])
 

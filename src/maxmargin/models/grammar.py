@@ -105,7 +105,7 @@ class Grammar(Model):
         How many of the children so far a symbol of the binarised grammar remembers; None: all of them, so
         that exactly the phrases seen in training can be derived.
     rare : int
-        Words seen at most so often in training, and unknown ones, are known by their looks only.
+        Words seen at most this often in training, and unknown ones, are known by their form only.
     top : str or None
         The label that the root of every tree has; None: any that training has seen.
     """
@@ -303,7 +303,7 @@ def example(i: int) -> Iterator[None]:
 
 
 def read_sentences(X: Sequence) -> list[list[str]]:
-    """Sentences as lists of words; refuses what is none."""
+    """Sentences as lists of words; refuses what is not one."""
     sentences = []
     for i, sentence in enumerate(X):
         if isinstance(sentence, str):

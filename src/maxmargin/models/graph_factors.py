@@ -15,7 +15,7 @@ from maxmargin.models.graph_input import Item, check_output, without_gaps
 
 
 def where_nodes(types: LabelSet, t: int) -> str:
-    """Where the features of nodes of a type stand, for messages."""
+    """The place of the features of nodes of a type, for messages."""
     name = f"[{types.classes[t]!r}]".replace("{", "{{").replace("}", "}}")
     return "X[{}][0]" + ("" if len(types) == 1 else name)
 
@@ -91,7 +91,7 @@ class FactorBuilder:
             matrices = [x.edge_features if len(x.edges) else None for x in self.items]
             rows = feature_rows(without_gaps(matrices, width), width, None, "X[{}][2]")
         banks += [Bank(rows, int(table.max()) + 1) for table in self.model.tables_]
-        return np.arange(count_of(rows), dtype=np.int64)
+        return np.arange(row_count(rows), dtype=np.int64)
 
     def _shapes(self) -> tuple[list[Shape], np.ndarray]:
         """The different graphs, and which one each example has."""
@@ -138,6 +138,6 @@ class FactorBuilder:
         return np.array(found, dtype=np.int32)
 
 
-def count_of(rows: FeatureRows | None) -> int:
+def row_count(rows: FeatureRows | None) -> int:
     """How many rows there are."""
     return 0 if rows is None else int(rows.offsets[-1])

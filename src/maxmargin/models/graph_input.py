@@ -78,7 +78,7 @@ def read_item(x: Any, i: int) -> Item:
     if n == 0:
         raise ValueError(f"X[{i}] has no nodes")
     item = Item(nodes, read_edges(edges, n, i), edge_features, types, n)
-    check_rows(item, i)
+    check_counts(item, i)
     return item
 
 
@@ -102,7 +102,7 @@ def read_edges(edges: Any, n: int, i: int) -> np.ndarray:
     return np.ascontiguousarray(array, dtype=np.int32)
 
 
-def check_rows(item: Item, i: int) -> None:
+def check_counts(item: Item, i: int) -> None:
     """Refuse features that are not as many as the nodes and edges."""
     if isinstance(item.nodes, Mapping):
         names = item.types.tolist()
@@ -173,7 +173,7 @@ def is_forest(n: int, edges: np.ndarray) -> bool:
 
 
 def check_output(y: Any, n: int, i: int) -> None:
-    """Refuse an output that has not one label for each node."""
+    """Refuse an output without exactly one label for each node."""
     unmasked(y, f"Y[{i}]")
     if isinstance(y, str) or not hasattr(y, "__len__") or getattr(y, "shape", None) == ():
         raise ValueError(f"Y[{i}] must hold a label for each node, got {y!r}")

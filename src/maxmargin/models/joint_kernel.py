@@ -169,7 +169,7 @@ class PairKernel:
 
 
 class FeatureCache:
-    """Features of inputs seen before, the oldest forgotten first; a copy of it starts empty."""
+    """Features of inputs seen before, the oldest evicted first; a copy of it starts empty."""
 
     def __init__(self, most_bytes: int):
         self.most_bytes, self.bytes = most_bytes, 0
@@ -181,17 +181,21 @@ class FeatureCache:
 
     def find(self, x: Any) -> tuple[list, np.ndarray] | None:
         """Outputs and features of an input, where they are kept."""
-        known = self.known.get(key_of(x))
+        known = self.known.get(input_key(x))
         return None if known is None else known[1:]
 
     def keep(self, x: Any, outputs: list, psi: np.ndarray) -> tuple[list, np.ndarray]:
-        """Keep them, if there is room or room can be made."""
+        """Keep them, if they fit after older ones are evicted."""
         with self.lock:
-            key = key_of(x)
+            key = input_key(x)
             if key not in self.known and psi.nbytes <= self.most_bytes:
                 while self.bytes + psi.nbytes > self.most_bytes:
                     self.bytes -= self.known.popitem(last=False)[1][2].nbytes
-                self.known[key] = x, outputs, psi  # x, too: what lives keeps its identity
+                self.known[key] = (
+                    x,
+                    outputs,
+                    psi,
+                )  # x too: while it is kept, no other object has its id
                 self.bytes += psi.nbytes
         return outputs, psi
 
@@ -204,8 +208,8 @@ def as_pairs(pairs: Sequence[tuple[Any, Any]]) -> np.ndarray:
     return column
 
 
-def key_of(x: Any) -> Any:
-    """What tells inputs apart: arrays by their content, which a slice has afresh; others by identity."""
+def input_key(x: Any) -> Any:
+    """What distinguishes inputs: arrays by content, since each slice is a new object; others by identity."""
     if sp.issparse(x):
         x = x.tocsr(copy=True)
         x.sum_duplicates()
@@ -217,7 +221,7 @@ def key_of(x: Any) -> Any:
 
 
 def position(outputs: list, y: Any) -> int | None:
-    """Where y stands among the outputs."""
+    """The place of y among the outputs."""
     places = (
         j for test in (operator.is_, np.array_equal) for j, o in enumerate(outputs) if test(o, y)
     )

@@ -20,7 +20,7 @@ from sklearn.base import BaseEstimator, clone
 from maxmargin.data.arrays import check_choice, check_whole, generator_of, is_number
 from maxmargin.data.memory import matrix_rows
 from maxmargin.io.fields import (
-    MOST,
+    MOST_COUNT,
     FieldError,
     check_names,
     choice,
@@ -293,7 +293,7 @@ class Kernel(Model):
 
 
 def saved_rows(arrays: dict[str, np.ndarray], shape: tuple[int, ...]) -> Any:
-    """Centres read from a file; refuses what is no matrix of finite numbers of this shape."""
+    """Centres read from a file; refuses what is not a matrix of finite numbers of this shape."""
     if "centres" in arrays:
         return table(arrays, "centres", np.float64, *shape)
     values, parts = table(arrays, "centres.data", np.float64, -1), []
@@ -328,6 +328,6 @@ def saved_options(state: dict[str, Any]) -> list[Any]:
 def saved_shape(state: dict[str, Any], n_features: int) -> tuple[int, int]:
     """Rows and columns of the centres, from a file."""
     shape = list_of(state, "shape")
-    if len(shape) != 2 or not is_whole(shape[0], 1, MOST) or shape[1] != n_features:
+    if len(shape) != 2 or not is_whole(shape[0], 1, MOST_COUNT) or shape[1] != n_features:
         raise FieldError(f"shape must be rows and {n_features} columns, got {short(shape)}")
     return shape[0], shape[1]

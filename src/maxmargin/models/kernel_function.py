@@ -22,7 +22,7 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from maxmargin.data.arrays import is_number
 
 KERNELS = ("linear", "poly", "rbf", "laplacian", "sigmoid", "cosine")
-CHUNK_BYTES = 1 << 24  # of a block that is made and used up at once
+BLOCK_BYTES = 1 << 24  # of a block that is made and used up at once
 CHECKED = 200  # rows whose kernel matrix is looked at before training
 NEGATIVE = 1e-8  # share of the largest eigenvalue below which a negative one is rounding
 DROP = 1e-10  # share of the largest k(x, x) below which a residual adds no direction
@@ -64,7 +64,7 @@ class KernelFunction:
         return values + self.constant if self.constant else values
 
     def _named(self, A: Any, B: Any, squares_of_B: np.ndarray | None) -> np.ndarray:
-        """The kernels that are functions of <a, b>, without the checks that scikit-learn makes a call."""
+        """The kernels that are functions of <a, b>, without scikit-learn's checks in every call."""
         if self.kernel in ("laplacian", "cosine"):
             return pairwise_kernels(A, B, metric=self.kernel, filter_params=True, gamma=self.gamma)
         products = A @ B.T
@@ -100,7 +100,7 @@ class KernelFunction:
         """coefficients k(centres, rows), without the whole kernel matrix in memory."""
         found = np.zeros((len(coefficients), rows.shape[0]))
         if centres.shape[0]:
-            for a, b in spans(rows.shape[0], CHUNK_BYTES // (8 * centres.shape[0])):
+            for a, b in spans(rows.shape[0], BLOCK_BYTES // (8 * centres.shape[0])):
                 found[:, a:b] = coefficients @ self(centres, rows[a:b])
         return found
 
@@ -119,7 +119,7 @@ def spans(n: int, size: int) -> Iterator[tuple[int, int]]:
 
 
 def indefinite(kernel: KernelFunction, what: str) -> ValueError:
-    """The error for a kernel that is no inner product."""
+    """The error for a kernel that is not an inner product."""
     return ValueError(
         f"the kernel {kernel.name} is not positive semidefinite on these data ({what}): the problem "
         "would not be convex. Use 'rbf', 'laplacian', 'linear' or 'poly' with coef0 >= 0, or other "
@@ -150,7 +150,7 @@ def resolve_gamma(gamma: Any, rows: Any) -> float:
 
 
 def check_kernel(kernel: KernelFunction, rows: Any) -> None:
-    """Refuse a kernel whose matrix over some of the rows is no matrix of inner products."""
+    """Refuse a kernel whose matrix over some of the rows is not a matrix of inner products."""
     n = rows.shape[0]
     some = np.sort(np.random.default_rng(0).permutation(n)[:CHECKED])
     block = kernel(rows[some], rows[some])
@@ -177,7 +177,7 @@ class Basis:
     def features(self, kernel: KernelFunction, rows: Any) -> np.ndarray:
         """phi(x) = L^-1 k(b, x), one row for each x."""
         phi = np.empty((rows.shape[0], len(self.factor)))
-        for a, b in spans(rows.shape[0], CHUNK_BYTES // (8 * len(self.factor))):
+        for a, b in spans(rows.shape[0], BLOCK_BYTES // (8 * len(self.factor))):
             values = kernel(self.rows, rows[a:b])
             phi[a:b] = solve_triangular(self.factor, values, lower=True, overwrite_b=True).T
         return phi

@@ -84,8 +84,8 @@ class Latent(Model):
                 )
         elif type(self.model) is not Multiclass:
             raise TypeError(
-                f"Latent: parts is for Multiclass, got {type(self.model).__name__}; an own model says its "
-                "hidden parts itself"
+                f"Latent: parts is for Multiclass, got {type(self.model).__name__}; a model of your own "
+                "defines its hidden parts itself"
             )
         check_choice("Latent: start", self.start, STARTS)
 
@@ -173,7 +173,7 @@ class Latent(Model):
         weights, width = arrays["w"].size, base.n_features_ + (base.bias is not None)
         fits = len(counts) == len(base.classes_) and all(is_whole(c, 1, weights) for c in counts)
         rows = sum(counts) if fits else 0
-        # The matrix of costs is not in the file: no more of it than memory for the weights explains.
+        # The matrix of costs is not in the file: it may not take far more memory than the weights.
         if not fits or rows * width != weights or rows > max(MOST_PARTS, 64 * width):
             raise FieldError(
                 f"the parts do not fit {len(base.classes_)} classes, {weights} weights"
@@ -190,7 +190,9 @@ def count_parts(parts: Any, classes: np.ndarray) -> list[int]:
         labels = classes.tolist()
         unknown = [label for label in parts if label not in labels]
         if unknown:
-            raise ValueError(f"Latent: parts names {unknown[0]!r}, which is no class of the data")
+            raise ValueError(
+                f"Latent: parts names {unknown[0]!r}, which is not a class of the data"
+            )
         counts = [parts.get(label, 1) for label in labels]
     else:
         counts = [parts] * len(classes)

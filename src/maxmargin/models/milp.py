@@ -42,7 +42,7 @@ def solve_milp(
     tables: np.ndarray,
     constraints: Sequence[Linear] = (),
 ) -> tuple[np.ndarray, float]:
-    """A best labelling as far as HiGHS can tell, and what none exceeds: its bound and its tolerance."""
+    """A best labelling within the tolerance of HiGHS, and what none exceeds: its bound and its tolerance."""
     links = np.asarray(links).reshape(-1, 2)
     scores, exponent = scaled(np.concatenate([unary, tables]))
     first = np.concatenate([[0], np.cumsum(counts)])
@@ -77,7 +77,7 @@ def scaled(scores: np.ndarray) -> tuple[np.ndarray, int]:
 def consistency(
     counts: np.ndarray, links: np.ndarray, first: np.ndarray
 ) -> tuple[sp.csr_matrix, np.ndarray]:
-    """Rows of the equations: one label a node, and the margins of every link."""
+    """Rows of the equations: one label per node, and the margins of every link."""
     nodes = np.repeat(np.arange(len(counts)), counts)
     parts = [(nodes, np.arange(first[-1]), np.ones(first[-1]))]
     row, column = len(counts), int(first[-1])

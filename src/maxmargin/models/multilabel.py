@@ -101,7 +101,7 @@ class MultiLabel(GraphModel):
 
     powers = (LABELS, FACTORS)
     flat: ClassVar[bool] = False
-    streams: ClassVar[bool] = False  # one row of Y cannot be told from a set of labels
+    streams: ClassVar[bool] = False  # one row of Y cannot be distinguished from a set of labels
 
     def __init__(
         self,
@@ -305,7 +305,7 @@ class MultiLabel(GraphModel):
         if not len(labels) or not inside or (codes >= len(labels)).any():
             raise FieldError("the pairs are not those of the labels")
         if len(np.unique(codes, axis=0)) != len(codes):
-            raise FieldError("a pair comes twice")
+            raise FieldError("a pair appears twice")
         pairs = [tuple(pair) for pair in labels.classes[codes].tolist()]
         model = cls(
             pairs, Hamming(costs, flag(state, "mean")), bias_of(state), *saved_method(state)

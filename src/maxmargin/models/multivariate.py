@@ -234,7 +234,7 @@ class MultivariateExamples(PlaneExamples):
         self.rows, self.labels, self.codes, self.loss = rows, labels, codes, loss
         self.n_rows, self.dimension = rows.core.n_rows, rows.core.width
         if isinstance(loss, TableLoss):
-            loss.predicted(self.n_rows)  # a k that is too large is told now
+            loss.predicted(self.n_rows)  # refuses a k that is too large
         if codes is not None and len(set(codes.tolist())) < 2:
             only = labels.decode(codes[:1]).tolist()[0]
             raise ValueError(f"Y holds the class {only!r} only: {loss!r} needs examples of both")
@@ -250,7 +250,7 @@ class MultivariateExamples(PlaneExamples):
         self.exact = self.bounded = not self.summed
 
     def fingerprint(self) -> str:
-        """Kept planes hold vectors: they are worth nothing for other examples, losses or rescalings."""
+        """Kept planes hold vectors: they mean nothing for other examples, losses or rescalings."""
         total = hashlib.sha256(
             f"{self.formulation.rescaling} {sample_loss_state(self.loss)}".encode()
         )

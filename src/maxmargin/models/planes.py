@@ -16,8 +16,8 @@ from maxmargin.models.examples import Examples
 Vector = tuple[np.ndarray, np.ndarray]  # sorted indices (int32) and values of a sparse vector
 
 
-def key_of(plane: tuple[float, Vector]) -> tuple[float, bytes, bytes]:
-    """What tells a plane from others."""
+def plane_key(plane: tuple[float, Vector]) -> tuple[float, bytes, bytes]:
+    """What distinguishes a plane from others."""
     offset, (index, value) = plane
     return offset, index.tobytes(), value.tobytes()
 
@@ -41,11 +41,11 @@ class PlaneExamples(Examples):
 
     def distinct(self, blocks: np.ndarray, outputs: Any) -> bool:
         """Whether no plane of a block appears more often than outputs have it: once, unless all are known."""
-        seen = Counter(zip(blocks.tolist(), map(key_of, outputs), strict=True))
+        seen = Counter(zip(blocks.tolist(), map(plane_key, outputs), strict=True))
         again = {block for (block, _), times in seen.items() if times > 1}
         if again and not self.exact:
             return False
-        known = Counter((i, key_of(p)) for i in again for p in self.every_plane(i))
+        known = Counter((i, plane_key(p)) for i in again for p in self.every_plane(i))
         return all(seen[k] <= known[k] for k in seen if k[0] in again)
 
     def worst(

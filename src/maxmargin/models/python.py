@@ -161,7 +161,7 @@ class PythonExamples(PlaneExamples):
         return [p for p in planes if p[0] != 0 or p[1][1].any()]
 
     def fingerprint(self) -> str:
-        """Kept planes hold vectors: they are worth nothing for other examples or another rescaling."""
+        """Kept planes hold vectors: they mean nothing for other examples or another rescaling."""
         total = hashlib.sha256(f"{self.formulation.rescaling} {self.dimension}".encode())
         for i in range(self.n if self.Y is not None else 0):
             index, value = self.truth(i)

@@ -4,10 +4,10 @@ Binarisation is to the left. A phrase A -> c1 c2 ... cn with n > 2 becomes
 
     A -> @(n-1) cn,   @(i) -> @(i-1) ci,   @(2) -> c1 c2
 
-where @(i) is the symbol "@A c1 ... ci", of which ``horizontal`` keeps the last so many children (None: all,
-so that exactly the phrases seen can be derived). A run of only children A -> B -> C over a word or a phrase
-of several children is one *chain*; the chains that were seen are admissible, no others. A tree has exactly
-one derivation, and a derivation gives one tree.
+where @(i) is the symbol "@A c1 ... ci", of which ``horizontal`` says how many of the last
+children are kept (None: all, so that exactly the phrases seen can be derived). A run of only children
+A -> B -> C over a word or a phrase of several children is one *chain*; the chains that were seen are
+admissible, no others. A tree has exactly one derivation, and a derivation gives one tree.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def derive(tree: Tree, horizontal: int | None) -> list[Step]:
     """The derivation of a tree, in preorder."""
     width = widths(tree)
     steps: list[Step] = []
-    stack: list[tuple[Tree, int | None]] = [(tree, None)]  # a node, or its first so many children
+    stack: list[tuple[Tree, int | None]] = [(tree, None)]  # a node, or its first children
     while stack:
         node, first = stack.pop()
         chain: tuple[str, ...] = ()
@@ -144,7 +144,7 @@ class Rules:
         self.unary_code = unary
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """The core's table cannot be pickled: it is made anew."""
+        """The core's table cannot be pickled: it is rebuilt."""
         given = [f.name for f in fields(self) if f.init]
         return type(self), tuple(getattr(self, name) for name in given)
 
@@ -194,29 +194,29 @@ class Rules:
         for chain, rule, split in steps:
             above = 0
             if chain:
-                told = f"the unary chain {' -> '.join(chain)}"
-                above = 1 + find(self.chain_code, self.numbers(chain, told), told)
+                place = f"the unary chain {' -> '.join(chain)}"
+                above = 1 + find(self.chain_code, self.numbers(chain, place), place)
             if split:
-                told = f"the rule {rule_name(rule)}"
-                parent, left, right = self.numbers(rule, told)
-                number = find(self.binary_code, (left, right, parent), told)
+                place = f"the rule {rule_name(rule)}"
+                parent, left, right = self.numbers(rule, place)
+                number = find(self.binary_code, (left, right, parent), place)
             else:
-                told = f"the rule {rule[0]} -> {words[position]!r}"
-                pair = (terminals[position], self.number(rule[0], told))
-                number = find(self.lexical_code, pair, told)
+                place = f"the rule {rule[0]} -> {words[position]!r}"
+                pair = (terminals[position], self.number(rule[0], place))
+                number = find(self.lexical_code, pair, place)
                 position += 1
             codes += (above, number, split)
         return codes
 
-    def number(self, symbol: str, told: str) -> int:
-        """The number of a symbol; one that was not seen is told with where it stands."""
+    def number(self, symbol: str, place: str) -> int:
+        """The number of a symbol; an unseen one is refused with its ``place``."""
         if symbol not in self.code:
-            raise unseen(told)
+            raise unseen(place)
         return self.code[symbol]
 
-    def numbers(self, symbols: Sequence[str], told: str) -> tuple[int, ...]:
+    def numbers(self, symbols: Sequence[str], place: str) -> tuple[int, ...]:
         """The numbers of several symbols."""
-        return tuple(self.number(symbol, told) for symbol in symbols)
+        return tuple(self.number(symbol, place) for symbol in symbols)
 
     def decode(self, codes: Sequence[int], words: Sequence[str]) -> Tree:
         """The tree of a derivation in numbers."""
@@ -246,14 +246,14 @@ def columns(rows: Sequence[tuple[int, ...]], n: int) -> list[np.ndarray]:
     return [np.ascontiguousarray(table[:, j]) for j in range(n)]
 
 
-def find(table: dict, key: Any, told: str) -> int:
-    """The number of a rule; one that was not seen is told."""
+def find(table: dict, key: Any, place: str) -> int:
+    """The number of a rule; an unseen one is refused."""
     number = table.get(key)
     if number is None:
-        raise unseen(told)
+        raise unseen(place)
     return number
 
 
-def unseen(told: str) -> TreeError:
+def unseen(place: str) -> TreeError:
     """The error for what training has not seen."""
-    return TreeError(f"{told} does not occur in the training data")
+    return TreeError(f"{place} does not occur in the training data")

@@ -5,8 +5,8 @@
 
 The oracle walks the upper hull of the points (Delta, m): no output is above a line that it has answered.
 Segments between two points are split, most promising first, until none promises more than the best point
-found, or the calls are spent. What lies under the hull can be missed, so that the search tells a ceiling
-too: no output is better than that. The compiled twin is cpp/models/hull.hpp.
+found, or the calls are spent. What lies under the hull can be missed, so that the search also returns a
+ceiling: no output is better than that. The compiled twin is cpp/models/hull.hpp.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CALLS = 16  # of the margin oracle, at most
 
 
 @dataclass(frozen=True)
-class Point:
+class HullPoint:
     """An output as the search sees it; no output is above the line of slope -multiplier through it."""
 
     output: Any
@@ -43,14 +43,14 @@ class Point:
         return self.margin - self.multiplier * (loss - self.loss)
 
 
-def edge(left: Point, right: Point, multiplier: float) -> float:
+def edge(left: HullPoint, right: HullPoint, multiplier: float) -> float:
     """The largest Delta (1 + m) on the line of slope -multiplier through two points, between them."""
     peak = (1 + left.margin + multiplier * left.loss) / (2 * multiplier)
     tops = (left.loss, right.loss, min(max(peak, left.loss), right.loss))
     return max(t * (1 + left.margin - multiplier * (t - left.loss)) for t in tops)
 
 
-def promise(left: Point, right: Point) -> float:
+def promise(left: HullPoint, right: HullPoint) -> float:
     """The largest Delta (1 + m) that an output between two points can have."""
     if right.loss <= left.loss:
         return max(left.value, right.value)
@@ -76,13 +76,13 @@ def search_slack(model: Any, x: Any, y: Any, w: np.ndarray) -> tuple[Any, float]
     """The best output found for slack rescaling, and what no output exceeds if the oracle is exact."""
     truth = dense(model.joint_feature(x, y)) @ w
 
-    def point(output: Any, multiplier: float) -> Point:
+    def point(output: Any, multiplier: float) -> HullPoint:
         margin = float(dense(model.joint_feature(x, output)) @ w - truth)
-        return Point(output, float(model.loss(y, output)), margin, multiplier)
+        return HullPoint(output, float(model.loss(y, output)), margin, multiplier)
 
     left = point(model.inference(x, w), 0.0)
     right = point(model.loss_augmented_inference(x, y, read_only(0.0 * w)), np.inf)
-    best = max(Point(y, 0.0, 0.0, 0.0), left, right, key=lambda p: p.value)
+    best = max(HullPoint(y, 0.0, 0.0, 0.0), left, right, key=lambda p: p.value)
     open_segments, closed = [(left, right)], 0.0
     for _ in range(CALLS):
         promises = [promise(*s) for s in open_segments]

@@ -25,8 +25,8 @@ from maxmargin.models.checks import check_lengths
 from maxmargin.models.examples import CompiledExamples
 from maxmargin.models.protocol import Model
 
-# Spreads are so many standard deviations, so that the springs' features are no larger than those of parts:
-# with one, training on faces took several times the passes for a worse fit.
+# Standard deviations in a spread. With 3 the springs' features are no larger than those of parts; with 1
+# training on faces took several times the passes for a worse fit.
 LOOSE = 3.0
 
 
@@ -150,7 +150,7 @@ class Tree(Model):
 
 
 def read_maps(X: Sequence, n_features: int | None = None) -> list[np.ndarray]:
-    """Maps of features as arrays of float32 or float64 that lie row by row; refuses what is none."""
+    """Maps of features as arrays of float32 or float64 in row-major order; refuses what is not a map."""
     maps: list[np.ndarray] = []
     for i, item in enumerate(X):
         x = array_of(item, f"X[{i}]")

@@ -103,9 +103,9 @@ class StreamedProblem(Problem):
     def try_oracle(self) -> int:
         return 0  # no examples are in memory
 
-    def hold(self, w: np.ndarray, ceilings: np.ndarray) -> None:
+    def check_ceilings(self, w: np.ndarray, ceilings: np.ndarray) -> None:
         """One part is enough of a check: the first, of which the ceilings are."""
-        self.bind([next(self.read(NOTHING))]).hold(w, ceilings)
+        self.bind([next(self.read(NOTHING))]).check_ceilings(w, ceilings)
 
     def dual_objective(self, support: Support) -> float:
         """D(a) as the solver found it: the source need not be there any more."""

@@ -81,7 +81,7 @@ class Bounds:
 
     @property
     def overflowed(self) -> bool:
-        """Whether w or the multipliers, or what they give, cannot be told in double precision."""
+        """Whether w or the multipliers, or what they give, is not finite in double precision."""
         return not bounded_by(self.seen, self.dual)
 
 
@@ -99,7 +99,7 @@ def gap_between(primal: float, dual: float, total: float) -> float:
 
 
 def loss_units(difference: float, total: float) -> float:
-    """A difference of bounds over C sum v; infinite where that cannot be told."""
+    """A difference of bounds over C sum v; infinite where that is not known."""
     if not (bounded_by(difference, total) and total > 0):
         return math.inf
     return max(0.0, difference) / total

@@ -22,7 +22,7 @@ from maxmargin.problem.plane import Cut, FrozenPlane, Plane, Support
 from maxmargin.problem.regularizer import SquaredNorm, dot
 
 ROUNDING = 1e-10  # of sum a |psi_j|: a sum of a psi_j below this is zero
-LARGEST = 1e150  # of a weight: beyond, its products with large features are not finite
+LARGEST_WEIGHT = 1e150  # beyond, its products with large features are not finite
 SMALLEST = 1e-300  # of C sum v: below, a multiplier has too few digits
 SUBNORMAL = 1e-318  # what rounding may do to the sum of the smallest multipliers
 
@@ -30,7 +30,7 @@ SUBNORMAL = 1e-318  # what rounding may do to the sum of the smallest multiplier
 class Problem:
     """A model on data, with C, example weights, a formulation and a regulariser.
 
-    A block owns one slack; a block is an example, or the whole sample where the loss is one of that.
+    A block has one slack: it is an example, or the whole sample where the loss is one of that.
     ``regularizer``: one of ``make_regularizer``; None is 1/2 |w|^2. ``frozen``: a fixed plane in place of the
     risk of other examples, which counts in P, in D and in the total mass.
     """
@@ -71,7 +71,7 @@ class Problem:
         self.active = np.flatnonzero(self.mass > 0)
 
     def check_source(self) -> None:
-        """Refuse mapped data whose files were cut: the core would read behind their end."""
+        """Refuse mapped data whose files were cut: the core would read past their end."""
         rows = getattr(self.examples, "rows", None)
         if isinstance(rows, FeatureRows):
             rows.check()
@@ -80,8 +80,8 @@ class Problem:
         """Try the argmax before training; returns how often it was asked."""
         return self.examples.try_argmax()
 
-    def hold(self, w: np.ndarray, ceilings: np.ndarray) -> None:
-        """Hold the ceilings of an exact pass at w against what the model predicts there."""
+    def check_ceilings(self, w: np.ndarray, ceilings: np.ndarray) -> None:
+        """Compare the ceilings of an exact pass at w with what the model predicts there."""
         self.examples.check_ceilings(w, ceilings)
 
     def oracle(self, blocks: np.ndarray, w: np.ndarray) -> list[Plane]:
@@ -111,7 +111,7 @@ class Problem:
         return self.examples.slacks(np.ascontiguousarray(w, dtype=np.float64), self.n_jobs)
 
     def relaxed_bounds(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The same for the slacks of the linear relaxation, which are no smaller."""
+        """The same for the slacks of the linear relaxation, which are at least as large."""
         w = np.ascontiguousarray(w, dtype=np.float64)
         return self.examples.relaxed_slacks(w, self.n_jobs)
 
@@ -159,14 +159,14 @@ class Problem:
             offset, vector = offset + b, v if first is None else vector + v
             first = first or (found, ceilings)
         largest = max(w.max(initial=0.0), -w.min(initial=0.0))
-        if not largest < LARGEST:  # the argmax may find anything
+        if not largest < LARGEST_WEIGHT:  # the argmax may find anything
             primal = seen = math.inf
         return Bounds(primal, self.dual_of(offset, -vector, support), first[0], seen, first[1])
 
     def checked_slacks(
         self, w: np.ndarray, support: Support, slacks: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Slacks by an exact pass, and what they cannot exceed; held against the kept outputs."""
+        """Slacks by an exact pass, and what they cannot exceed; compared with the kept outputs."""
         if support.relaxed:  # a labelling says nothing about the relaxation
             ceilings = np.maximum(*self.relaxed_bounds(w))
             return ceilings, ceilings
@@ -178,7 +178,7 @@ class Problem:
         return slacks, np.maximum(slacks, ceilings)
 
     def check_feasible(self, support: Support) -> None:
-        """Refuse multipliers that are no dual point of this problem."""
+        """Refuse multipliers that are not a dual point of this problem."""
         if not self.feasible(support):
             raise ValueError("the multipliers are not feasible for this problem")
 

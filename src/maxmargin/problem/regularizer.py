@@ -37,7 +37,7 @@ class SquaredNorm:
     |w|^2 = <w, metric(w)>, where the metric is that of the examples: Euclidean, or of a kernel.
     """
 
-    needs: tuple[str, ...] = ()
+    asks_for: tuple[str, ...] = ()  # parameters of it that a solver must honour
     mean: np.ndarray | None = None
 
     def __init__(self, metric: Callable[[np.ndarray], np.ndarray]):
@@ -77,10 +77,10 @@ class Prior(SquaredNorm):
         scale: float | np.ndarray = 1.0,
         bound: np.ndarray | None = None,
         metric: Callable[[np.ndarray], np.ndarray] = np.asarray,
-        needs: tuple[str, ...] = (PRIOR,),
+        asks_for: tuple[str, ...] = (PRIOR,),
     ):
         super().__init__(metric)
-        self.mean, self.scale, self.bound, self.needs = mean, scale, bound, needs
+        self.mean, self.scale, self.bound, self.asks_for = mean, scale, bound, asks_for
         loose = np.isinf(scale)
         self.free: np.ndarray | None = loose if np.ndim(scale) == 1 and loose.any() else None
 
@@ -134,13 +134,13 @@ class Prior(SquaredNorm):
 
 def make_regularizer(prior: Any, nonnegative: Any, examples: Examples) -> Prior | None:
     """The regulariser of the parameters ``prior`` and ``nonnegative``; None for the squared norm."""
-    needs = needs_of(prior, nonnegative)
-    if not needs:
+    asks_for = given_parameters(prior, nonnegative)
+    if not asks_for:
         return None
     d = examples.dimension
     mean, scale = (None, 1.0) if prior is None else check_prior(prior, d)
     bound = None if nonnegative is None else check_bound(nonnegative, d)
-    made = Prior(mean, scale, bound, examples.metric, needs)
+    made = Prior(mean, scale, bound, examples.metric, asks_for)
     if bound is not None and made.full:
         raise ValueError(
             "nonnegative with a covariance matrix is not solved; it works with a prior whose scale is one "
@@ -159,8 +159,8 @@ def make_regularizer(prior: Any, nonnegative: Any, examples: Examples) -> Prior 
     return made
 
 
-def needs_of(prior: Any, nonnegative: Any) -> tuple[str, ...]:
-    """What a solver must honour."""
+def given_parameters(prior: Any, nonnegative: Any) -> tuple[str, ...]:
+    """Names of those that are given, which a solver must honour."""
     given = ((PRIOR, prior), (NONNEGATIVE, nonnegative))
     return tuple(name for name, value in given if value is not None)
 

@@ -15,7 +15,7 @@ from maxmargin.runtime.threads import OFTEN, Threads
 
 Workers = Executor | Threads
 
-MOST_JOBS = 65_536  # threads: more is a slip of the pen
+MOST_JOBS = 65_536  # threads: more is a typing mistake
 
 
 def count_jobs(n_jobs: Any) -> int:

@@ -55,5 +55,5 @@ def serve(work: SimpleQueue) -> None:
         answers, number, call, piece = task
         try:
             answers.put((number, call(*piece), None))
-        except BaseException as error:  # told to the thread that asked
+        except BaseException as error:  # raised in the thread that asked
             answers.put((number, None, error))

@@ -40,22 +40,24 @@ SOLVERS: dict[str, type[Solver]] = {
 RANKED: tuple[type[Solver], ...] = (OneSlack, Gdmm, SDCD, Proximal)
 
 
-def compatible(formulation: Formulation, needs: tuple[str, ...] = ()) -> list[str]:
+def compatible(formulation: Formulation, asks_for: tuple[str, ...] = ()) -> list[str]:
     """Names of the solvers that can solve a formulation with these regularisers."""
     return [
         name
         for name, kind in SOLVERS.items()
-        if formulation in kind.formulations and set(needs) <= set(kind.honours)
+        if formulation in kind.formulations and set(asks_for) <= set(kind.honours)
     ]
 
 
-def automatic(formulation: Formulation, problem: Problem | None, needs: tuple[str, ...]) -> Solver:
+def automatic(
+    formulation: Formulation, problem: Problem | None, asks_for: tuple[str, ...]
+) -> Solver:
     """The choice of ``solver="auto"``."""
     able = [kind for kind in RANKED if formulation in kind.formulations]
     if problem is not None:
         for kind in able:
             powers = set(kind.needs) <= set(problem.examples.powers)
-            if powers and set(needs) <= set(kind.honours) and kind.suits(problem):
+            if powers and set(asks_for) <= set(kind.honours) and kind.suits(problem):
                 return kind()
     return able[-1]()
 
@@ -64,19 +66,19 @@ def make_solver(
     solver: Any,
     formulation: Formulation,
     problem: Problem | None = None,
-    needs: tuple[str, ...] = (),
+    asks_for: tuple[str, ...] = (),
 ) -> Solver:
     """The solver from a name or an instance; refuses early what it cannot solve.
 
-    ``problem``, where it is known already, is what "auto" looks at; ``needs`` names the parameters of
-    the regulariser that must be honoured.
+    ``problem``, where it is known already, is what "auto" looks at; ``asks_for`` names the parameters of
+    the regulariser that the solver must honour.
     """
     if isinstance(solver, type) and issubclass(solver, Solver):
         raise TypeError(f"solver: give an instance, {solver.__name__}(), not the class")
     if isinstance(solver, Solver):
         made = solver
     elif isinstance(solver, str) and solver == "auto":
-        made = automatic(formulation, problem, needs)
+        made = automatic(formulation, problem, asks_for)
     elif isinstance(solver, str) and solver in SOLVERS:
         made = SOLVERS[solver]()
     else:
@@ -87,15 +89,15 @@ def make_solver(
         able = "; ".join(str(f) for f in made.formulations)
         advice = f"solvers that can: {others}" if others else f"this version solves {able}"
         raise ValueError(f"solver {made.name!r} does not solve {formulation}; {advice}")
-    if formulation.hinge == "sum" and needs:
+    if formulation.hinge == "sum" and asks_for:
         raise ValueError(
-            f"hinge='sum' is solved for 1/2 |w|^2 alone: {' and '.join(needs)} must be None"
+            f"hinge='sum' is solved for 1/2 |w|^2 alone: {' and '.join(asks_for)} must be None"
         )
-    missing = [name for name in needs if name not in made.honoured()]
+    missing = [name for name in asks_for if name not in made.honoured()]
     if missing:
         raise ValueError(
             f"{made!r} does not honour {' and '.join(missing)}; solvers that can: "
-            f"{compatible(formulation, needs)}"
+            f"{compatible(formulation, asks_for)}"
         )
     return made
 
@@ -107,14 +109,14 @@ def compatibility_table() -> str:
         "solver",
         "models",
         *(f"{f.hinge} hinge, {f.rescaling} rescaling" for f in forms),
-        *(f"`{need}`" for need in (PRIOR, NONNEGATIVE)),
+        *(f"`{name}`" for name in (PRIOR, NONNEGATIVE)),
         "reaches any tol",
     ]
     rows = [head, ["---"] * len(head)]
     for name, kind in SOLVERS.items():
         able = [n for n in STRUCTURAL if set(kind.needs) <= set(MODELS[n].powers)]
         marks = [f in kind.formulations for f in forms]
-        marks += [need in kind.honours for need in (PRIOR, NONNEGATIVE)]
+        marks += [parameter in kind.honours for parameter in (PRIOR, NONNEGATIVE)]
         marks += [kind.pairwise_optimum]
         own = [] if kind.needs else ["own model in Python"]
         rows.append([f'`"{name}"`', ", ".join(able + own), *("yes" if m else "-" for m in marks)])

@@ -24,7 +24,7 @@ class StepReport:
     """What a step did.
 
     ``estimate`` is the gap as the solver saw it while w moved, in loss units. ``slacks`` are those of
-    every block where the step was one exact pass at the w it ended with, and so need not be made again.
+    every block where the step was one exact pass at the w it ended with, which need not be repeated.
     ``ended`` says that the solver makes no further step, and why.
     """
 
@@ -77,7 +77,7 @@ class Solver(ABC):
 
     def check(self, problem: Problem, warm: Support | None = None) -> None:
         """Refuse a problem, or a warm start, that it declares not to take."""
-        missing = [name for name in problem.regularizer.needs if name not in self.honoured()]
+        missing = [name for name in problem.regularizer.asks_for if name not in self.honoured()]
         if missing:
             raise ValueError(f"solver {self.name!r} does not honour {' and '.join(missing)}")
         for power in self.needs:

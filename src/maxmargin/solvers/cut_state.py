@@ -25,7 +25,7 @@ from maxmargin.problem.regularizer import Prior, SquaredNorm
 from maxmargin.solvers.dual_state import open_state
 
 QP_STEPS = 100_000  # of the inner quadratic program, at most: budgets are looked at between rounds
-TOGETHER = 20  # cuts of the line search that are kept apart
+TOGETHER = 20  # cuts of the line search that are not yet merged into one
 
 
 def thin(vector: np.ndarray) -> np.ndarray | sp.csr_matrix:
@@ -52,7 +52,7 @@ def solve_program(
 
 
 @dataclass(frozen=True)
-class Point:
+class PrimalPoint:
     """A w with its exact slacks and objective."""
 
     primal: float
@@ -121,14 +121,14 @@ class CutState:
     w: np.ndarray
     everything: np.ndarray  # the numbers of all blocks, shared by the cuts
     cache: Any = None  # the last outputs of each block, where they are kept
-    best: Point | None = None
+    best: PrimalPoint | None = None
     gap: float = np.inf  # P(best) - D(beta), after the last exact cut
     rounds: int = 0  # cuts so far, cached ones included
     cuts: Cuts = field(default_factory=Cuts.none)
     proximity: float = 0.0  # k of the proximal term k/2 |w - center|^2
     center: np.ndarray | None = None
     settled: bool = False  # no further cut would help
-    lasting: bool = True  # what was seen of the primal at an earlier w still holds
+    lasting: bool = True  # the primal that was seen at an earlier w is still valid
 
     @property
     def beta(self) -> np.ndarray:
@@ -187,7 +187,7 @@ class CutState:
         return total
 
     def solve(self, problem: Problem, tolerance: float) -> bool:
-        """The program over the cuts, from where beta stands; then w by the law. Whether it was solved."""
+        """The program over the cuts, from the current beta; then w by the law. Whether it was solved."""
         cuts = self.cuts
         beta, solved = solve_program(cuts.hessian, cuts.offsets, cuts.beta, tolerance)
         if self.proximity == 0:
@@ -238,7 +238,7 @@ class CutState:
             self.center, self.cuts = center, replace(self.cuts, pulls=pulls)
 
     def take_prior(self, before: Prior, prior: Prior) -> bool:
-        """Continue with another mean; False where the scales are others: nothing kept is of use then."""
+        """Continue with another mean; False where the scales differ: then nothing kept is of use."""
         if not np.array_equal(before.scale, prior.scale):
             return False
         shift = prior.centred(np.zeros_like(self.w)) - before.centred(np.zeros_like(self.w))
@@ -267,7 +267,7 @@ class CutState:
         self.cuts = whole.cuts
 
     def mixture(self, problem: Problem) -> Any:
-        """The point that beta stands for, as one."""
+        """The dual point of beta, as one."""
         return self.merged(problem)
 
     def support(self) -> Support:

@@ -11,7 +11,7 @@ A cut may also be made of outputs that the oracle answered before (the cache): w
 enough, the oracle is not asked.
 
 NSlack, Algorithms 1 and 2. Every block has its own working set of outputs; after each batch of blocks the
-quadratic program over all working sets is solved from where it stands.
+quadratic program over all working sets is solved, starting from its current point.
 
 With hinge="sum" (Balamurugan, Shevade and Babu, Section III) the slack of a block is a maximum over sets of
 outputs, attained by all violators: the same two methods, with sets of kept violators for outputs.
@@ -39,8 +39,8 @@ from maxmargin.solvers.base import (
     flag,
     option,
 )
-from maxmargin.solvers.box_state import MOST, BoxState, open_box
-from maxmargin.solvers.cut_state import CutState, Point, unpriored, unslim
+from maxmargin.solvers.box_state import MOST_VIOLATORS, BoxState, open_box
+from maxmargin.solvers.cut_state import CutState, PrimalPoint, unpriored, unslim
 from maxmargin.solvers.dual_state import DualState, open_state
 from maxmargin.solvers.set_cuts import SetCuts, open_set_cuts, warm_point
 
@@ -83,7 +83,7 @@ class OneSlack(Solver):
     cache: int | None = option(None, Rule("at least 0 or None", lambda x: x is None or x >= 0))
     inner: str = choice("qp", ("qp", "line-search"))
     proximal: bool = flag(False)
-    violators: int = option(MOST, NOT_NEGATIVE)
+    violators: int = option(MOST_VIOLATORS, NOT_NEGATIVE)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -166,7 +166,7 @@ class OneSlack(Solver):
         primal = problem.regularizer.value(state.w) + cut.risk
         last = state.best
         if last is None or primal < last.primal or not state.lasting:
-            state.best = Point(primal, state.w, cut.slacks)
+            state.best = PrimalPoint(primal, state.w, cut.slacks)
         assert state.best is not None
         state.gap = state.best.primal - state.dual()
         if self.proximal and last is not None:
@@ -238,7 +238,7 @@ class NSlack(Solver):
     batch: int = option(100, AT_LEAST_1)
     accuracy: float = option(0.5, INSIDE)
     max_sweeps: int = option(1000, AT_LEAST_1)
-    violators: int = option(MOST, NOT_NEGATIVE)
+    violators: int = option(MOST_VIOLATORS, NOT_NEGATIVE)
 
     def start(
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
@@ -294,7 +294,7 @@ class NSlack(Solver):
         return state.reduced_gap()
 
     def _solve(self, problem: Problem, state: DualState) -> None:
-        """The quadratic program over all working sets, from where it stands."""
+        """The quadratic program over all working sets, from its current point."""
         for _ in range(self.max_sweeps):
             order = state.rng.permutation(problem.active)
             visit = state.visit(order, oracle=False, tolerance=0.0, threads=problem.n_jobs)

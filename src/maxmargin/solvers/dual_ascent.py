@@ -22,12 +22,12 @@ from maxmargin.solvers.base import Solver, StepReport, choice, flag, slow
 from maxmargin.solvers.dual_state import PRECISIONS, DualState, open_state
 
 ORDERS = ("random", "cyclic")
-REFRESH = 10  # gap sampling: every so many passes visit all blocks
+REFRESH = 10  # gap sampling: passes from one that visits all blocks to the next
 
 
 @dataclass(frozen=True)
 class DualAscent(Solver):
-    """One oracle visit to every block a step.
+    """One oracle visit to every block per step.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class BCFW(DualAscent):
     line_search : bool
         The exact step, or 2n / (visits + 2n).
     gap_sampling : bool
-        Draw blocks in proportion to their last known gap, all of them anew every ten passes.
+        Draw blocks in proportion to their last known gap, all of them every ten passes.
     averaging : bool
         Return the average of the iterates, the later the heavier.
     """
@@ -138,7 +138,7 @@ class BCFW(DualAscent):
             threads=problem.n_jobs if whole and not self.averaging else 1,
         )
         state.passes += 1
-        if whole:  # between whole passes most gaps are stale: the last estimate stands
+        if whole:  # between whole passes most gaps are stale: the last estimate is kept
             state.estimate = visit.violation / problem.total
         return state.report(visit.oracle_calls, state.estimate)
 
@@ -148,7 +148,7 @@ class BCFW(DualAscent):
 
     def learn(self, problem: Problem, state: DualState, slacks: np.ndarray) -> None:
         super().learn(problem, state, slacks)
-        state.passes = 0  # gaps that were too small are seen anew
+        state.passes = 0  # gaps that were too small are measured again
 
     def solution(self, problem: Problem, state: DualState) -> tuple[np.ndarray, Support]:
         w, support = super().solution(problem, state)

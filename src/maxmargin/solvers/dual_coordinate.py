@@ -7,9 +7,9 @@
 With v the true output this is the paper's update of a single variable (12), else that of a pair (15); the
 printed clips are misprints, see ``docs/solvers.md``. The lower bound is D(a) by the running w. The running
 upper bound adds sum_i mass_i g_i, each g_i as its own visit saw it (23): an exact pass is made once that
-is close to tol. Started from multipliers, it goes on from there.
+is close to tol.
 
-Two ways, one method. Where all constraints are explicit down (two classes, K classes, regression, explicit
+Two ways, one method. Where all constraints are explicit (two classes, K classes, regression, explicit
 groups) a step is one compiled epoch, ``cpp/solvers/dual_coordinate.hpp``, with shrinking: blocks that
 cannot move are put aside, and all of them are seen again after an exact pass that did not end training.
 Where outputs must be searched for, a step is one pass of the oracle, which gives every violated block a
@@ -27,10 +27,9 @@ from maxmargin.models.examples import ExplicitConstraints
 from maxmargin.problem import Problem, Support
 from maxmargin.problem.regularizer import Prior
 from maxmargin.solvers.base import BELOW_1, NOT_NEGATIVE, Solver, StepReport, choice, flag, option
-from maxmargin.solvers.dual_state import PRECISIONS, DualState, open_state, shift_of
+from maxmargin.solvers.dual_state import PRECISIONS, SINGLE_ENOUGH, DualState, open_state, shift_of
 
 CARE = 0.1  # a block whose share of the gap is this part of tol has nothing to gain
-SINGLE_ENOUGH = 1e-5  # single precision carries a tolerance of this part of the mean loss
 
 
 @dataclass(frozen=True)
@@ -42,11 +41,11 @@ class DualCoordinate(Solver):
     shrinking : bool
         Put blocks aside that cannot move; without it every pass visits every block.
     sweeps : int
-        With an oracle: at most so many sweeps over kept outputs after each of its passes.
+        With an oracle: at most this many sweeps over kept outputs after each of its passes.
     inner : float
         They end when the gap they see is this part of what the oracle pass saw.
     keep : int
-        Oracle visits that an output without a multiplier is kept; 0: for ever.
+        Oracle visits that an output without a multiplier is kept; 0: never dropped.
     precision : "auto", "single" or "double"
         Of w while it is updated. "auto": single for K classes where tol allows it, else double.
     """
@@ -108,7 +107,7 @@ class DualCoordinate(Solver):
     def learn(
         self, problem: Problem, state: CoordinateState | SearchState, slacks: np.ndarray
     ) -> None:
-        state.satisfied_below *= 0.5  # what was passed over adds up to more than was hoped
+        state.satisfied_below *= 0.5  # what was skipped adds up to more than expected
         state.reopen()
 
     def solution(
@@ -160,7 +159,7 @@ class CoordinateState:
         return StepReport(visits, estimate, self.core.dual() / self.unit, self.core.n_planes)
 
     def weights(self) -> np.ndarray:
-        """The running w; by the law where it is held in single precision."""
+        """The running w; by the law where it is kept in single precision."""
         return self.core.weights(self.single)
 
     def support(self) -> Support:

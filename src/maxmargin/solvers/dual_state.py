@@ -4,11 +4,11 @@ A state belongs to one problem. ``visit`` is one pass over the blocks of an orde
 compiled models and for models written in Python, whose oracle is asked here.
 
 The core has the metric of a prior and its bounds in it (``cpp/solvers/metric.hpp``). A prior of one scale s
-and a mean m is no more than a shift and another C: the core then works on
+and a mean m is only a shift and another C: the core then works on
 
     s^2 P(w) = 1/2 |w - m|^2 + sum_i s^2 mass_i xi_i(w)
 
-with multipliers s^2 a, and what it says of objectives is divided by ``unit`` = s^2.
+with multipliers s^2 a, and the objectives that it reports are divided by ``unit`` = s^2.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from maxmargin.solvers.base import StepReport
 RULES = {"wss2": 0, "mvp": 1, "frank-wolfe": 2}
 PAIRS = ("wss2", "mvp")  # rules that choose a pair
 PRECISIONS = ("auto", "single", "double")
+SINGLE_ENOUGH = 1e-5  # single precision reaches a tolerance of this share of the mean loss
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Visit:
     updates: int
     violation: float  # sum of mass_i g_i
     gain: float
-    refused: int = 0  # outputs that found no room
+    refused: int = 0  # outputs for which no bytes were left
 
 
 class DualState:
@@ -108,13 +109,22 @@ class DualState:
         tolerance: float = 0.0,
         keep: int = 0,
         threads: int = 1,
-        room: int = -1,
+        byte_budget: int = -1,
     ) -> Visit:
-        """One pass over the blocks of `order`; what it finds may take `room` bytes (-1: any)."""
+        """One pass over the blocks of `order`; what it finds may take `byte_budget` bytes (-1: any)."""
         if self.problem.examples.kernelised:
             threads = 1
         report = self.core.visit(
-            order, RULES[rule], oracle, update, slacks, line_search, tolerance, keep, threads, room
+            order,
+            RULES[rule],
+            oracle,
+            update,
+            slacks,
+            line_search,
+            tolerance,
+            keep,
+            threads,
+            byte_budget,
         )
         violations, xi, calls, updates, violation, gain, refused = report
         if oracle:
@@ -222,7 +232,7 @@ class ExplicitState(DualState):
         return w
 
     def batches(self, order: np.ndarray, size: int) -> Iterator[np.ndarray]:
-        """Parts of an order in which no block stands twice: an offer is for one visit."""
+        """Parts of an order in which no block appears twice: an offer is for one visit."""
         for start in range(0, len(order), size):
             blocks = order[start : start + size]
             while len(blocks) > 1:
@@ -244,13 +254,14 @@ class ExplicitState(DualState):
         options["threads"] = 1
         if not oracle:
             return super().visit(order, oracle=False, **options)
-        limit = self.core.bytes_kept + options["room"] if options.get("room", -1) >= 0 else None
+        budget = options.get("byte_budget", -1)
+        limit = self.core.bytes_kept + budget if budget >= 0 else None
         parts = []
         moves = options.get("update", True)  # else w stays, and all can be asked at once
         for blocks in self.batches(order, self.batch if moves else max(1, len(order))):
             self.ask(blocks, self.running())
             if limit is not None:
-                options["room"] = max(0, limit - self.core.bytes_kept)
+                options["byte_budget"] = max(0, limit - self.core.bytes_kept)
             parts.append(super().visit(blocks, oracle=True, **options))
         return Visit(
             np.concatenate([part.violations for part in parts]) if parts else np.empty(0),

@@ -23,7 +23,7 @@ from maxmargin.solvers.base import AT_LEAST_1, SHARE, Solver, StepReport, choice
 from maxmargin.solvers.dual_ascent import ORDERS
 from maxmargin.solvers.dual_state import PAIRS, PRECISIONS, DualState, open_state
 
-ROUNDING = 1e-16  # a sweep that gains less than this share of the total mass gains nothing
+NO_GAIN = 1e-16  # a sweep that gains less than this share of the total mass gains nothing
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Fasole(Solver):
     order : "cyclic" or "random"
         As printed, or a fresh permutation for every pass.
     max_sweeps : int
-        At most so many sweeps of the reduced problem a step; the next step goes on.
+        At most this many sweeps of the reduced problem per step; the next step continues.
     """
 
     name: ClassVar[str] = "fasole"
@@ -73,11 +73,11 @@ class Fasole(Solver):
             tolerance=state.tol,
             threads=1 if exact else problem.n_jobs,
         )
-        fine = state.dual.violations <= state.tol
-        state.satisfied[todo] = fine[todo]
+        satisfied = state.dual.violations[todo] <= state.tol
+        state.satisfied[todo] = satisfied
         whole = len(todo) == len(problem.active) and not state.online
         estimate = visit.violation / problem.total if whole else np.inf
-        if fine[todo].sum() >= self.switch * len(problem.active):
+        if satisfied.sum() >= self.switch * len(problem.active):
             state.online = False
         if state.satisfied[problem.active].all():
             state.satisfied[:] = False
@@ -90,10 +90,10 @@ class Fasole(Solver):
         return state.dual.report(visit.oracle_calls, estimate, slacks)
 
     def _solve_reduced(self, problem: Problem, state: FasoleState) -> None:
-        """Algorithm 2 on the kept outputs, from where they stand."""
+        """Algorithm 2 on the kept outputs, from the current multipliers."""
         active = problem.active
         for _ in range(self.max_sweeps):
-            order = state.dual.rng.permutation(active)  # of (12): the inner solver's own affair
+            order = state.dual.rng.permutation(active)  # any order will do for (12)
             visit = state.dual.visit(
                 order,
                 rule=self.rule,
@@ -101,7 +101,7 @@ class Fasole(Solver):
                 tolerance=state.tol,
                 threads=problem.n_jobs,
             )
-            if visit.updates == 0 or visit.gain <= ROUNDING * problem.total:
+            if visit.updates == 0 or visit.gain <= NO_GAIN * problem.total:
                 return
             if self.reduced == "sweeps" and visit.violation / problem.total <= state.tol:
                 return

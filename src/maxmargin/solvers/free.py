@@ -7,12 +7,12 @@ By proximal points, each of them a problem with an ordinary prior, which any sol
     repeat:   w = argmin P(w) + 1/(2 s^2) |w_F - c|^2;     c <- c - s^2 sum a psi_F,  which is w_F
 
 The certificate needs multipliers that meet the condition. Those of the last w miss it by r = sum a psi_F;
-they are mended, with the true output taking what the others give up:
+they are repaired, and the true output takes what the others give up:
 
     a_p <- kappa a_p (1 - <lambda, psi_p,F>),     (sum_p a_p psi_p,F psi_p,F') lambda = r
 
-kappa <= 1 keeps every block within its mass. Where a multiplier would become negative it is put to zero and
-lambda is found anew; where nothing helps, all mass on the true output meets the condition always.
+kappa <= 1 keeps every block within its mass. A multiplier that would become negative is set to zero, and
+lambda is found again; if that fails, all mass goes to the true output, which always meets the condition.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from maxmargin.problem.regularizer import Prior
 from maxmargin.solvers.base import Solver, StepReport
 from maxmargin.solvers.dual_state import DualState, open_state
 
-ROUNDS = 30  # of mending
-GROWTH, MOST = 4.0, 1e4  # of s^2, when the condition is met too slowly
+ROUNDS = 30  # of one repair
+GROWTH, MOST_SPREAD = 4.0, 1e4  # of s^2, when the condition is met too slowly
 SLOW = 0.3  # of the last residual, still left
-SURE = 0.1  # of the price of mending: a gap of the proximal problem that does not blur the residual
+SURE = 0.1  # of the price of a repair: below, the gap of the proximal problem does not hide the residual
 INNER = 0.3  # of tol, for the proximal problems
 EXACT = 1e-13  # of sum a |psi_F| that may be left of r
-LEAST = 1e-9  # factor on a multiplier: below, it is what rounding left of zero
+LEAST_FACTOR = 1e-9  # on a multiplier: below, it is what rounding left of zero
 
 
-class Mender:
+class FeasibleMultipliers:
     """Multipliers that meet sum a psi_F = 0, from some that nearly do."""
 
     def __init__(self, problem: Problem, truth: Support, columns: np.ndarray):
@@ -49,7 +49,7 @@ class Mender:
         self.place = np.full(problem.n_blocks, -1)
         self.place[truth.blocks] = np.arange(len(truth))
 
-    def mend(self, support: Support) -> Support:
+    def repair(self, support: Support) -> Support:
         """A dual point of the problem with free weights."""
         rows = self.problem.examples.select(support.blocks, support.outputs, self.columns)
         self.missed = support.multipliers @ rows
@@ -97,20 +97,20 @@ def balance(rows: np.ndarray, a: np.ndarray) -> np.ndarray | None:
             return None
         step = np.linalg.lstsq(gram, left, rcond=None)[0]
         factors[used] -= part @ step
-        wrong = factors < LEAST
+        wrong = factors < LEAST_FACTOR
         factors[wrong], used[wrong] = 0.0, False
     return None
 
 
 @dataclass
 class FreeState:
-    """The proximal problem, the solver's state on it, and the last mended point."""
+    """The proximal problem, the solver's state on it, and the last repaired point."""
 
     problem: Problem
     inner: Any
     rng: np.random.Generator
     tol: float
-    mender: Mender
+    feasible: FeasibleMultipliers
     spread: float = 1.0  # s^2
     residual: float = np.inf
     point: tuple[np.ndarray, Support] | None = None
@@ -130,27 +130,27 @@ class FreeSolver(Solver):
         inner = copy.copy(problem)
         inner.regularizer = near(prior, np.zeros(problem.dimension), 1.0)
         truth = open_state(inner, tol, rng).support()
-        mender = Mender(problem, truth, np.flatnonzero(prior.free))
-        state = FreeState(inner, None, rng, INNER * tol, mender)
+        feasible = FeasibleMultipliers(problem, truth, np.flatnonzero(prior.free))
+        state = FreeState(inner, None, rng, INNER * tol, feasible)
         state.inner = self.solver.start(inner, state.tol, rng, warm)
         return state
 
     def step(self, problem: Problem, state: FreeState) -> StepReport:
         report = self.solver.step(state.problem, state.inner)
         w, support = self.solver.solution(state.problem, state.inner)
-        mended = state.mender.mend(support)
-        state.point, dual = (w, mended), problem.dual_objective(mended)
+        repaired = state.feasible.repair(support)
+        state.point, dual = (w, repaired), problem.dual_objective(repaired)
         prior: Any = state.problem.regularizer
-        away = (w - prior.mean)[state.mender.columns]
+        away = (w - prior.mean)[state.feasible.columns]
         apart = float(away @ away) / (2 * state.spread)
         seen = report.estimate * problem.total  # the gap of the proximal problem
-        price = report.dual - apart - dual  # of mending
+        price = report.dual - apart - dual  # of the repair
         if seen <= price:
             center = prior.mean.copy()
-            center[state.mender.columns] -= state.spread * state.mender.missed
+            center[state.feasible.columns] -= state.spread * state.feasible.missed
             if seen <= SURE * price:
-                residual = float(np.abs(state.mender.missed).max())
-                slow = residual > SLOW * state.residual and state.spread < MOST
+                residual = float(np.abs(state.feasible.missed).max())
+                slow = residual > SLOW * state.residual and state.spread < MOST_SPREAD
                 state.spread *= GROWTH if slow else 1.0
                 state.residual = residual
             self.recenter(problem, state, center, support)
@@ -174,7 +174,7 @@ class FreeSolver(Solver):
         if state.point is not None:
             return state.point
         w, support = self.solver.solution(state.problem, state.inner)
-        return w, state.mender.mend(support)
+        return w, state.feasible.repair(support)
 
     def learn(self, problem: Problem, state: FreeState, slacks: np.ndarray) -> None:
         self.solver.learn(state.problem, state.inner, slacks)
@@ -191,9 +191,9 @@ def fitted_to(problem: Problem, solver: Solver) -> Solver:
 
 
 def near(prior: Prior, w: np.ndarray, spread: float) -> Prior:
-    """The prior with its free weights held near those of w."""
+    """The prior with its free weights kept near those of w."""
     assert prior.free is not None
     mean = np.zeros(len(w)) if prior.mean is None else prior.mean
     mean = np.where(prior.free, w, mean)
     scale = np.where(prior.free, np.sqrt(spread), prior.scale)
-    return Prior(mean, scale, prior.bound, prior.metric, prior.needs)
+    return Prior(mean, scale, prior.bound, prior.metric, prior.asks_for)

@@ -25,17 +25,17 @@ from maxmargin.solvers.gdmm_labels import OnLabelSets
 
 Form = OnChains | OnGraphs
 FORMS: tuple[type[Form], ...] = (OnChains, OnLabelSets, OnGraphs)  # the first that fits
-LARGEST = 2**31 - 1  # number that the core can hold
-MANY_LABELS = 100  # of a set: above, with many pairs, "auto" solves the linear relaxation
+LARGEST_COUNT = 2**31 - 1  # number that the core can hold
+MANY_SET_LABELS = 100  # of a set: above, with many pairs, "auto" solves the linear relaxation
 
 
 def is_count(value: Any) -> bool:
     """Whether a value is a whole number of at least 1 that the core can hold."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    return bool(whole and 1 <= value <= LARGEST)
+    return bool(whole and 1 <= value <= LARGEST_COUNT)
 
 
-COUNT = Rule(f"a whole number from 1 to {LARGEST}", is_count)
+COUNT = Rule(f"a whole number from 1 to {LARGEST_COUNT}", is_count)
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Gdmm(Solver):
             return False
         shape = examples.factors.shapes[0]
         labels, pairs = len(shape.node_types), len(shape.edges)
-        return labels > MANY_LABELS and pairs > DENSE * labels
+        return labels > MANY_SET_LABELS and pairs > DENSE * labels
 
     def form(self, problem: Problem) -> Form:
         """The form for these examples, with the options that it has; refuses those of other forms."""

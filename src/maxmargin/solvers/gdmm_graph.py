@@ -10,9 +10,9 @@
 On forests the marginals are those of labellings, and the optimum is that of the structural SVM. On graphs
 with cycles it is that of the linear relaxation (5), an upper bound; the certificate says so.
 
-The iterates are consistent in the limit only. A certificate takes the nodes as they are and mends the links:
-what rows and columns have too much is scaled down, what they lack is filled up. That point is feasible, so
-its D is a bound, and w is taken from it.
+The iterates are consistent in the limit only. A certificate takes the nodes as they are and repairs the
+links: what rows and columns have too much is scaled down, what they lack is filled up. That point is
+feasible, so its D is a bound, and w is taken from it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ from maxmargin.problem.plane import MARGINALS
 from maxmargin.solvers.base import StepReport
 
 DENSE = 4  # links per node, from which a graph is dense: then one node becomes active at a visit
-LITTLE = 0.1  # nodes of an example that have less than this part of tol to gain, together, stay as they are
+LITTLE_GAIN = (
+    0.1  # part of tol: nodes of an example with less than this to gain, together, stay as they are
+)
 
 
 @dataclass
@@ -39,32 +41,32 @@ class GraphState:
     core: Any
     rng: np.random.Generator
     tolerance: float
-    mended: tuple[float, np.ndarray, Support] | None = None  # after the last pass
+    repaired: tuple[float, np.ndarray, Support] | None = None  # after the last pass
 
     def step(self, problem: Problem) -> StepReport:
         """One pass."""
         order = self.rng.permutation(problem.active)
-        self.mended = None
+        self.repaired = None
         calls, _, violation, inconsistent = self.core.visit(order, self.tolerance)
         estimate = (violation + inconsistent) / problem.total
-        dual, _, _ = self.mend(problem)
+        dual, _, _ = self.repair(problem)
         planes = self.core.active_nodes + self.core.active_links
         return StepReport(calls, estimate, dual, planes)
 
     def solution(self, problem: Problem) -> tuple[np.ndarray, Support]:
-        """The mended marginals, and their w."""
-        return self.mend(problem)[1:]
+        """The repaired marginals, and their w."""
+        return self.repair(problem)[1:]
 
-    def mend(self, problem: Problem) -> tuple[float, np.ndarray, Support]:
+    def repair(self, problem: Problem) -> tuple[float, np.ndarray, Support]:
         """D, w and the multipliers of a consistent point, one plane per block: made once after a pass."""
-        if self.mended is None:
+        if self.repaired is None:
             support = trimmed(problem, self.core)
             offset, vector = problem.examples.combine(
                 support.blocks, support.multipliers, support.outputs
             )
             dual = offset - problem.regularizer.conjugate(-vector)
-            self.mended = dual, -vector, support
-        return self.mended
+            self.repaired = dual, -vector, support
+        return self.repaired
 
     def refresh(self) -> None:
         """Remove the rounding of w."""
@@ -94,14 +96,14 @@ class OnGraphs:
         """All nodes at their true labels, or at the marginals of the last fit."""
         examples: Any = problem.examples
         mass = problem.mass
-        unit = loss_units(examples)
+        unit = node_losses(examples)
         most = max(len(shape.node_types) for shape in examples.factors.shapes)
         penalty = np.divide(self.rho * unit, mass, out=np.zeros_like(mass), where=mass > 0)
         grow = int(self.grow or growth(examples))
         made = core.FactorGraphGdmm(examples.core, mass, penalty, self.eta, int(self.inner), grow)
         if warm is not None:
             restore(problem, made, warm)
-        return GraphState(made, rng, LITTLE * tol / most)
+        return GraphState(made, rng, LITTLE_GAIN * tol / most)
 
 
 def trimmed(problem: Problem, core: Any) -> Support:
@@ -118,7 +120,7 @@ def restore(problem: Problem, core: Any, warm: Support) -> None:
     core.restore(*point.outputs.arrays)
 
 
-def loss_units(examples: Any) -> np.ndarray:
+def node_losses(examples: Any) -> np.ndarray:
     """The loss of a node that is wrong, on average over the nodes of each example."""
     factors = examples.factors
     largest = [float(t.cost.max()) for t in factors.node_types]

@@ -28,13 +28,12 @@ import numpy as np
 from maxmargin._core import core
 from maxmargin.problem import Problem, Support
 from maxmargin.solvers.base import StepReport
-from maxmargin.solvers.gdmm_graph import LITTLE, OnGraphs, loss_units, restore, trimmed
+from maxmargin.solvers.gdmm_graph import LITTLE_GAIN, OnGraphs, node_losses, restore, trimmed
 
-GROW = 8  # labels, and pairs, that may become active in a visit, or a share of the labels if that is more
-# Passes between audits of an example, or a share of the labels: an audit looks at many pairs.
-AUDIT = 4
-SHARE = 16
-MOST_LABELS = 4096  # above, tables of all pairs take too much memory
+ONE_IN = 16  # the next two are at least one in this many labels
+GROW = 8  # labels, and pairs, that may become active in a visit
+AUDIT = 4  # passes between audits of an example, which look at many pairs
+MOST_TABLE_LABELS = 4096  # above, tables of all pairs take too much memory
 
 
 @dataclass
@@ -76,7 +75,7 @@ class OnLabelSets(OnGraphs):
         """Whether the examples are sets of labels, not too many."""
         if not OnGraphs.fits(examples):
             return False
-        few = len(examples.factors.shapes[0].node_types) <= MOST_LABELS
+        few = len(examples.factors.shapes[0].node_types) <= MOST_TABLE_LABELS
         return few and core.are_label_sets(examples.core)
 
     def start(  # type: ignore[override]
@@ -85,12 +84,12 @@ class OnLabelSets(OnGraphs):
         """All labels as they are in the truth, or at the marginals of the last fit."""
         examples: Any = problem.examples
         mass = problem.mass
-        scale = self.rho * loss_units(examples)
+        scale = self.rho * node_losses(examples)
         penalty = np.divide(scale, mass, out=np.ones_like(mass), where=(mass > 0) & (scale > 0))
         labels = len(examples.factors.shapes[0].node_types)
-        grow = max(GROW, labels // SHARE) if self.grow is None else int(self.grow)
+        grow = max(GROW, labels // ONE_IN) if self.grow is None else int(self.grow)
         made = core.LabelGdmm(examples.core, mass, penalty, self.eta, int(self.inner), grow)
         if warm is not None:
             restore(problem, made, warm)
         # What stays as it is may add up over the labels of an example.
-        return LabelState(made, rng, LITTLE * tol / labels, max(AUDIT, labels // SHARE))
+        return LabelState(made, rng, LITTLE_GAIN * tol / labels, max(AUDIT, labels // ONE_IN))

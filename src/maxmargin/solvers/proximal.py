@@ -9,8 +9,8 @@ gap of the problem itself stays known,
 
 k starts at C mean|psi|^2 / mean(Delta) over the outputs that the oracle gives at w = 0. It is divided by
 `decay` whenever the second term is more than half of the first, and halved when the gap has not fallen
-for `PATIENCE` rounds. Satisfied blocks, those with g_i <= care * tol, leave the cached passes of the round
-and are passed over for `skip` oracle passes.
+for `STALLED_ROUNDS` rounds. Satisfied blocks, those with g_i <= care * tol, leave the cached passes of the
+round and are skipped in the next `skip` oracle passes.
 """
 
 from __future__ import annotations
@@ -31,13 +31,12 @@ from maxmargin.solvers.base import (
     choice,
     option,
 )
-from maxmargin.solvers.dual_state import PAIRS, PRECISIONS, DualState, open_state
+from maxmargin.solvers.dual_state import PAIRS, PRECISIONS, SINGLE_ENOUGH, DualState, open_state
 
 PROBED = 200  # blocks from which k is estimated
 LARGE = 100_000_000  # weights from which the two extra copies of w are not affordable
 STIFFEST = 1000.0  # k at most: a round shrinks what is left by no more than k / (1 + k)
-PATIENCE = 10  # rounds without a fall of the estimate by a tenth
-SINGLE_ENOUGH = 1e-5  # single precision carries a tolerance of this share of the mean loss
+STALLED_ROUNDS = 10  # rounds without a fall of the estimate by a tenth
 SINGLE_MOST = 1e30  # squares of weights and of features whose products it can hold
 
 
@@ -48,7 +47,7 @@ class Proximal(Solver):
     Parameters
     ----------
     cached_passes : int
-        At most so many passes over the kept outputs after each oracle pass.
+        At most this many passes over the kept outputs after each oracle pass.
     inner : float
         They end when the gap they see is this part of what the oracle pass saw.
     momentum : float
@@ -56,7 +55,7 @@ class Proximal(Solver):
     proximity : float
         Factor on the first k; 0 turns the proximal term off.
     decay : float
-        k is divided by this when the centre lags behind.
+        k is divided by this when the centre is too far from w.
     care : float
         A block is satisfied once its share of the gap is this part of tol.
     skip : int
@@ -137,7 +136,7 @@ class Proximal(Solver):
         due = blocks[state.rest[blocks] == 0]
         todo, seen = self._visit(problem, state, due, oracle=True)
         state.rest[blocks] -= state.rest[blocks] > 0
-        state.rest[due] = np.where(dual.violations[due] <= state.fine, self.skip, 0)
+        state.rest[due] = np.where(dual.violations[due] <= state.satisfied_below, self.skip, 0)
         for _ in range(self.cached_passes):
             todo, left = self._visit(problem, state, todo, oracle=False)
             if left <= self.inner * seen:
@@ -153,20 +152,20 @@ class Proximal(Solver):
             order,
             rule=self.rule,
             oracle=oracle,
-            tolerance=state.fine,
+            tolerance=state.satisfied_below,
             keep=self.keep,
             threads=problem.n_jobs,
-            room=state.room,
+            byte_budget=state.byte_budget,
         )
         state.refused += visit.refused
-        return order[visit.violations > state.fine], visit.violation
+        return order[visit.violations > state.satisfied_below], visit.violation
 
     def gap(self, problem: Problem, state: ProximalState) -> float:
         """The gap as the visits saw it, in loss units."""
         return sum(state.dual.gap_terms()) / problem.total
 
     def _balance(self, problem: Problem, state: ProximalState) -> float:
-        """Lower k where the centre lags; returns the estimate of the gap, in loss units."""
+        """Lower k where the centre is too far from w; returns the estimate of the gap, in loss units."""
         ascent, lag = state.dual.gap_terms()
         estimate = (ascent + lag) / problem.total
         if state.k == 0:
@@ -176,7 +175,7 @@ class Proximal(Solver):
             state.best, state.stalled = estimate, 0
         if lag > 0.5 * ascent:
             state.k /= self.decay
-        elif state.stalled >= PATIENCE:
+        elif state.stalled >= STALLED_ROUNDS:
             state.k, state.stalled = state.k / 2, 0
         return estimate
 
@@ -186,7 +185,7 @@ class Proximal(Solver):
     def learn(self, problem: Problem, state: ProximalState, slacks: np.ndarray) -> None:
         state.dual.refresh()
         state.rest[:] = 0
-        state.fine *= 0.5  # what was passed over adds up to more than was hoped
+        state.satisfied_below *= 0.5  # what was skipped adds up to more than expected
 
 
 @dataclass
@@ -194,16 +193,16 @@ class ProximalState:
     """The dual state, when a block is satisfied, k, and the oracle passes each block may still miss."""
 
     dual: DualState
-    fine: float
+    satisfied_below: float
     k: float
     rest: np.ndarray = field(repr=False)
     best: float = np.inf
     stalled: int = 0
-    reported: int = 0  # oracle calls that a step has told of
+    reported: int = 0  # oracle calls that steps have reported
     most_bytes: int = -1  # of the kept outputs; -1: any
-    refused: int = 0  # outputs that found no room
+    refused: int = 0  # outputs for which no bytes were left
 
     @property
-    def room(self) -> int:
+    def byte_budget(self) -> int:
         """Bytes that outputs may still take."""
         return -1 if self.most_bytes < 0 else max(0, self.most_bytes - self.dual.core.bytes_kept)

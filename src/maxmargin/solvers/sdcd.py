@@ -13,8 +13,8 @@ all outputs can be tried, V_i holds them from the start, nothing is searched for
 
 A multiplier moves by itself: no sum ties those of an example together. The dual of the problem reduced to the
 V_i bounds the whole problem's optimum; see docs/objective.md for what is known of the primal. After an exact
-pass that did not end training, violators that can be listed join the V_i. When the reduced problem is solved
-to tol even so, there is no more to do.
+pass that did not end training, violators that can be listed join the V_i. If the reduced problem is
+solved to tol even then, nothing is left to do.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from maxmargin.solvers.base import (
     choice,
     option,
 )
-from maxmargin.solvers.box_state import MOST, BoxState, open_box
+from maxmargin.solvers.box_state import MOST_VIOLATORS, BoxState, open_box
 from maxmargin.solvers.dual_ascent import ORDERS
 
 
@@ -47,13 +47,13 @@ class SDCD(Solver):
     searches : int
         Passes of type I before the first of type II (kappa_1 of the paper).
     sweeps : int
-        After that, a pass of type I is followed by this less one of type II (kappa_2).
+        After that, a pass of type I is followed by this number less one of type II (kappa_2).
     inner : float
         These end early when the gap they see is this part of what the pass of type I saw; 0: never.
     order : "random" or "cyclic"
         A fresh permutation for every pass, or the order of the examples (as printed).
     keep : int
-        Searches that an output without a multiplier is kept; 0: for ever (as printed).
+        Searches that an output without a multiplier is kept; 0: never dropped (as printed).
     violators : int
         Outputs of an example, at most, when the violators that an exact pass lists join; 0: none do (as
         printed).
@@ -70,7 +70,7 @@ class SDCD(Solver):
     inner: float = option(0.1, BELOW_1)
     order: str = choice("random", ORDERS)
     keep: int = option(10, NOT_NEGATIVE)
-    violators: int = option(MOST, NOT_NEGATIVE)
+    violators: int = option(MOST_VIOLATORS, NOT_NEGATIVE)
 
     @classmethod
     def suits(cls, problem: Problem) -> bool:
@@ -112,7 +112,7 @@ class SDCD(Solver):
         state.refresh()
         if state.complete:
             return
-        # All that can be listed joins; if the gap is small even so, there is no more to do.
+        # All that can be listed joins; if the gap is small even then, nothing is left to do.
         state.widen(self.violators)
         state.settled = state.reduced_gap() <= state.tol
 

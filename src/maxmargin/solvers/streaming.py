@@ -160,7 +160,10 @@ class Streaming(Solver):
     def explore(self, problem: Problem, inner: ProximalState, blocks: np.ndarray) -> None:
         """Ask the oracle for some blocks in their order, make their steps, and keep what it found."""
         visit = inner.dual.visit(
-            blocks, tolerance=LITTLE * inner.dual.tol, threads=problem.n_jobs, room=inner.room
+            blocks,
+            tolerance=LITTLE * inner.dual.tol,
+            threads=problem.n_jobs,
+            byte_budget=inner.byte_budget,
         )
         inner.refused += visit.refused
         self._make_room(inner, visit.refused)
@@ -210,7 +213,7 @@ class Streaming(Solver):
             inner = state.window.inner
             inner.dual.refresh()
             inner.rest[:] = 0
-            inner.fine *= 0.5
+            inner.satisfied_below *= 0.5
 
 
 @dataclass

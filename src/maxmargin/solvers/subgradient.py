@@ -82,4 +82,4 @@ class Subgradient(Solver):
         return u if state.mean is None else u + state.mean
 
     def learn(self, problem: Problem, state: DualState, slacks: np.ndarray) -> None:
-        """Nothing to mend: S is a plain sum."""
+        """Nothing to correct: S is a plain sum."""
