@@ -15,7 +15,7 @@ from maxmargin.data.synthetic import words_of_letters
 small = "--small" in sys.argv
 X, Y = words_of_letters(40 if small else 300, random_state=0)
 
-# "auto" is the one to use; solver_ tells what it picked. Names stand for default settings, an
+# "auto" is the one to use; solver_ names what it picked. Names stand for default settings, an
 # instance carries its own.
 candidates = {
     "auto": "auto",

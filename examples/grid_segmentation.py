@@ -1,4 +1,4 @@
-"""Label the cells of a grid: snakes, whose parts look alike and are told apart by their neighbours.
+"""Label the cells of a grid: snakes, whose parts look alike and are distinguished by their neighbours.
 
 The graph has cycles, so that the argmax is message passing with a proven ceiling; the certificate is made of
 ceilings, and says how good the weights are all the same.

@@ -15,7 +15,7 @@ small = "--small" in sys.argv
 
 
 def sample(n, seed):
-    """3 % positives, shifted by less than their spread, among 20 features of which 5 tell."""
+    """3 % positives, shifted by less than their spread, among 20 features of which 5 are informative."""
     rng = np.random.default_rng(seed)
     y = (rng.random(n) < 0.03).astype(int)
     X = rng.normal(size=(n, 20))

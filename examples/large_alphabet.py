@@ -1,4 +1,4 @@
-"""Typing by ear: 2,000 characters share 100 syllables, and only the neighbours tell them apart.
+"""Typing by ear: 2,000 characters share 100 syllables, and only the neighbours distinguish them.
 
 The exact argmax follows the transitions that training has touched, instead of all 2,000 x 2,000 of them at
 every position; nothing is to be set for that. Run: python examples/large_alphabet.py
@@ -22,7 +22,7 @@ def texts(n: int, rng: np.random.Generator, words: list[np.ndarray]) -> list[np.
 
 
 def typed(text: np.ndarray) -> sparse.csr_matrix:
-    """One syllable a character."""
+    """One syllable per character."""
     ones = np.ones(len(text), dtype=np.float32)
     starts = np.arange(len(text) + 1)
     return sparse.csr_matrix((ones, text % SYLLABLES, starts), shape=(len(text), SYLLABLES))

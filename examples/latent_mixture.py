@@ -27,7 +27,7 @@ X, y = sample(270 if small else 1800, seed=0)
 X_test, y_test = sample(900, seed=1)
 
 flat = mm.StructuralSVM(models.Multiclass(bias=1.0), C=0.1).fit(X, y)
-print(f"one row of weights a class: {flat.score(X_test, y_test):.3f}")
+print(f"one row of weights per class: {flat.score(X_test, y_test):.3f}")
 
 for parts in (2, 3, 4):
     model = models.Latent(models.Multiclass(bias=1.0), parts=parts)

@@ -162,7 +162,7 @@ def full_shards(folder: Path, rng: Generator) -> None:
 
 
 def full_scratch(folder: Path, rng: Generator) -> None:
-    """As long as the disk has room."""
+    """As long as the disk has space."""
     array = ScratchArray(pick(rng, [np.uint8, np.float64, PlaneFile.PLANE]), folder)
     for _ in range(40):
         array.append(np.ones(int(rng.integers(1, 4000)), array.dtype))
@@ -183,7 +183,7 @@ FULL = {"model": full_model, "shards": full_shards, "scratch": full_scratch, "st
 
 
 def full(rng: Generator) -> str:
-    """Write onto a disk with little room."""
+    """Write onto a disk with little space."""
     folder = small_disk()
     if folder is None:
         return "full disk: skipped, since no tmpfs can be mounted here"
@@ -199,7 +199,7 @@ def full(rng: Generator) -> str:
         FULL[name](folder, rng)
     except (OSError, ShardError) as error:
         if "No space left" not in str(error) or str(folder) not in str(error):
-            raise Find(f"{name}: the error tells too little: {error!r}") from error
+            raise Find(f"{name}: the error says too little: {error!r}") from error
         outcome = "refused"
     check_model(folder)
     check_rows(folder / "set")
@@ -210,9 +210,9 @@ def full(rng: Generator) -> str:
 
 
 def free_bytes(folder: Path) -> int:
-    """Room on the disk of a folder."""
-    told = os.statvfs(folder)
-    return max(0, told.f_bavail * told.f_frsize)
+    """Free bytes on the disk of a folder."""
+    disk = os.statvfs(folder)
+    return max(0, disk.f_bavail * disk.f_frsize)
 
 
 def attempt(rng: Generator) -> str:

@@ -105,9 +105,9 @@ def check(problem: Hostile, svm: object, warned: bool) -> str:
 def attempt(rng: np.random.Generator) -> str:
     """One problem."""
     problem = extreme(rng, random_problem(rng, tuple(FEATURES)))
-    told = f"{problem.name}, C={problem.case.C:.3g}, tol={problem.tol:.3g}"
+    where = f"{problem.name}, C={problem.case.C:.3g}, tol={problem.tol:.3g}"
     if problem.python and not all(np.isfinite(x).all() for x in as_python(problem.case)[1]):
-        return "not finite: the affair of an own model"
+        return "not finite: left to an own model"
     try:
         svm, warned = fitted(problem)
         status = check(problem, svm, warned)
@@ -115,7 +115,7 @@ def attempt(rng: np.random.Generator) -> str:
         check_refusal(error)
         return "refused: " + str(error).split(" ")[0].rstrip(":[0123456789]")
     except Exception as error:
-        raise Find(f"{told}: {type(error).__name__}: {error}") from error
+        raise Find(f"{where}: {type(error).__name__}: {error}") from error
     return f"{problem.solver}: {status}"
 
 

@@ -66,15 +66,15 @@ def estimator(rng: np.random.Generator) -> tuple[str, Any, Any, Any]:
 
 def check(svm: Any, X: Any, Y: Any) -> None:
     """The certificate is true, whatever ended training."""
-    told, again = svm.certificate_, mm.certify(svm, X, Y)
+    reported, again = svm.certificate_, mm.certify(svm, X, Y)
     if not np.isfinite(svm.coef_).all():
         raise Find("weights that are not finite")
     for name in ("primal", "dual"):
-        a, b = getattr(told, name), getattr(again, name)
+        a, b = getattr(reported, name), getattr(again, name)
         if a != b and not abs(a - b) <= 1e-7 * (1 + abs(b)):
-            raise Find(f"{name} {a!r}, recomputed {b!r}, status {told.status!r}")
-    if told.dual > told.primal + 1e-9 * (1 + abs(told.primal)):
-        raise Find(f"dual {told.dual!r} above primal {told.primal!r}")
+            raise Find(f"{name} {a!r}, recomputed {b!r}, status {reported.status!r}")
+    if reported.dual > reported.primal + 1e-9 * (1 + abs(reported.primal)):
+        raise Find(f"dual {reported.dual!r} above primal {reported.primal!r}")
 
 
 def attempt(rng: np.random.Generator) -> str:

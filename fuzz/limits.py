@@ -17,7 +17,7 @@ GIGABYTE = 2**30
 
 
 def address_space() -> int:
-    """Bytes of addresses that this process has, or none where the system does not tell."""
+    """Bytes of addresses that this process has, or none where the system does not say."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
     except OSError:
@@ -27,7 +27,7 @@ def address_space() -> int:
 
 @contextmanager
 def bounded(extra: int = GIGABYTE) -> Iterator[None]:
-    """At most so much more memory; what needs more gets a MemoryError. Warnings are not the matter here."""
+    """At most this much more memory; what needs more gets a MemoryError. Warnings are ignored."""
     present = address_space()
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     with warnings.catch_warnings():

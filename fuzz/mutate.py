@@ -83,7 +83,7 @@ def places(value: Any, path: tuple = ()) -> list[tuple]:
 
 
 def at(value: Any, path: tuple) -> Any:
-    """What stands at a place."""
+    """The value at a place."""
     for key in path:
         value = value[key]
     return value
@@ -117,7 +117,7 @@ def damaged_value(rng: Generator, value: Any, others: Any = ()) -> Any:
 
 
 def damaged_json(rng: Generator, text: str) -> str:
-    """JSON text that parsers trip over: depth, names that come twice, huge numbers, cuts."""
+    """JSON text that is hard to parse: depth, names that appear twice, huge numbers, cuts."""
     cut = int(rng.integers(len(text) + 1))
     kind = int(rng.integers(6))
     if kind == 0:

@@ -4,7 +4,7 @@ Promise: a truthful result, or an OracleError, a ValueError, a TypeError, or the
 unchanged. A result is truthful if its primal is no less than P(w) by brute force over all outputs, and its
 dual no more than the optimum.
 
-Lies that cannot be caught are counted apart ("believed"): a wrong answer is told from a right one only by a
+Lies that cannot be caught are counted apart ("believed"): a wrong answer differs from a right one only by a
 better output that the library has seen, and it sees few. An oracle that is wrong at some examples, for some
 outputs or at some w only may go unseen; so may one whose ``inference`` lies along with it. Of the lies below
 these are "sometimes", "later", "random" and "loss alone" (right wherever the loss is larger than the scores);

@@ -1,6 +1,6 @@
 """Random tiny problems of every model, solver, formulation and regulariser, with degenerate data.
 
-Promises, held against the enumeration of all outputs:
+Promises, compared with the enumeration of all outputs:
 
     primal = P(coef_) by definition, or above it where the argmax is a search
     the multipliers are feasible, and dual = D(a) by definition: no optimum is below it
@@ -237,8 +237,8 @@ def attempt(rng: np.random.Generator) -> str:
             check_optimum(problem, svm)
             check_again(problem, svm)
     except Exception as error:
-        told = f"{problem.name}, C={problem.case.C:.3g}, tol={problem.tol:.3g}"
-        raise Find(f"{told}: {type(error).__name__}: {error}") from error
+        where = f"{problem.name}, C={problem.case.C:.3g}, tol={problem.tol:.3g}"
+        raise Find(f"{where}: {type(error).__name__}: {error}") from error
     return problem.name.split()[0] + " " + problem.name.split()[-1]
 
 

@@ -137,7 +137,7 @@ def cut_attempt(rng: Generator) -> str:
     except ShardError as error:
         if key not in str(error):
             raise Find(f"{name}: the error does not name {key}: {error}") from error
-        return "cut, told"
+        return "cut, reported"
     if key.split(".")[1] not in ("offsets", "starts"):  # which are copied when it is opened
         raise Find(f"{name}: {key} was cut, and nobody said so")
     return "cut, copied before"
@@ -218,13 +218,13 @@ def text_attempt(rng: Generator) -> str:
         try:
             read_all(mm.data.open_shards(convert(kind, path, folder, rng)))
         except ValueError as error:
-            told = str(error)
-            empty = "no examples" in told
-            if (not empty and str(path) not in told) or (folder / "x").exists():
+            message = str(error)
+            empty = "no examples" in message
+            if (not empty and str(path) not in message) or (folder / "x").exists():
                 raise Find(
                     f"{kind}: the error does not name the file: {error!r} in {data!r}"
                 ) from error
-            if not empty and not re.search(r"line \d+|plain text", told):
+            if not empty and not re.search(r"line \d+|plain text", message):
                 raise Find(f"{kind}: the error names no line: {error!r} in {data!r}") from error
             return f"{kind}, refused"
         except Exception as error:

@@ -44,7 +44,7 @@ def multiclass_primal(W: np.ndarray, X: np.ndarray, y: np.ndarray, C: float) -> 
 
 
 def liblinear(data: Dataset, setting: Setting) -> Row:
-    """Crammer-Singer by LIBLINEAR, at the loosest tolerance whose primal is no worse than asked."""
+    """Crammer-Singer by LIBLINEAR, at the loosest tolerance whose primal is as good as asked."""
     from sklearn.svm import LinearSVC
 
     C = 1.0 / (setting.regularization * data.size)
@@ -88,7 +88,7 @@ KINDS = {"liblinear": "multiclass", "crfsuite-lbfgs": "chain", "crfsuite-ap": "c
 
 
 def available(name: str) -> bool:
-    """Whether the package behind a peer is installed."""
+    """Whether the package of a peer is installed."""
     from importlib.util import find_spec
 
     return find_spec("sklearn" if name == "liblinear" else "pycrfsuite") is not None
@@ -130,6 +130,6 @@ def _active(row: np.ndarray) -> dict[str, float]:
 
 
 def _as_labels(predicted: list[list[str]], data: Dataset) -> list[list[Any]]:
-    # CRFsuite speaks strings only; give the labels back the type they had.
+    # CRFsuite takes strings only; give the labels back the type they had.
     kind = type(data.Y_train[0][0])
     return [[kind(label) for label in labels] for labels in predicted]

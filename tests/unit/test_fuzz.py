@@ -1,4 +1,4 @@
-"""A short run of every fuzzer: none rots, and what it found before stays mended."""
+"""A short run of every fuzzer: none rots, and what it found before stays fixed."""
 
 from __future__ import annotations
 

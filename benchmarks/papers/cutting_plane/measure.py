@@ -19,7 +19,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class WatchedOneSlack(solvers.OneSlack):
-    """1-slack that leaves its state behind, to count its cuts."""
+    """1-slack that keeps its last state, to count its cuts."""
 
     states: list = field(default_factory=list, compare=False)
 

@@ -67,7 +67,7 @@ def rcv1() -> tuple[Any, Any]:
 
 
 def rarest_topics(X: Any, topics: Any, least: int = 30) -> tuple[Any, np.ndarray]:
-    """One class a document: its rarest topic; documents whose topic has fewer than `least` are left out."""
+    """One class per document: its rarest topic; documents whose topic has fewer than `least` are left out."""
     order = np.argsort(np.asarray(topics.sum(axis=0)).ravel(), kind="stable")
     labels = np.asarray(topics[:, order].argmax(axis=1)).ravel()
     counts = np.bincount(labels)

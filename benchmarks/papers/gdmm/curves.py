@@ -19,7 +19,7 @@ Row = dict[str, Any]
 
 
 def curves(data: Dataset, C: float, methods: Mapping[str, Any], seconds: float) -> list[Row]:
-    """Rows of all methods on one task; a method ends after so many CPU seconds of its own."""
+    """Rows of all methods on one task; a method ends after this many CPU seconds of its own."""
     rows: list[Row] = []
     for name, entry in methods.items():
         solver = getattr(solvers, entry["solver"])(**entry.get("settings", {}))
@@ -42,7 +42,7 @@ def curve(data: Dataset, C: float, solver: Any, seconds: float) -> Iterator[Row]
         solver.step(problem, state)
         step += 1
         spent = time.process_time() - began - looked
-        if spent < 2 * looked and spent < seconds:  # looks are dear: one for as much work
+        if spent < 2 * looked and spent < seconds:  # looks are expensive: one for as much work
             continue
         look = time.process_time()
         w, support = solver.solution(problem, state)

@@ -24,7 +24,7 @@ FULL_WORK = 2e9  # transitions that full Viterbi may look at
 
 
 def cost_of_domains(small: bool, most: int = 20_000) -> list[Row]:
-    """One row a number of labels, at the weights that three passes of dual ascent leave."""
+    """One row per number of labels, at the weights that three passes of dual ascent leave."""
     rows = []
     for labels in (20, 60) if small else SIZES:
         data, classes = stand_in("small", labels, 40), None
@@ -42,7 +42,7 @@ def searching(data: Any, many: bool) -> Any:
 
 
 def cost_of(data: Dataset, classes: list[str] | None, C: float) -> Row:
-    """Microseconds a position of a whole pass, and of full Viterbi on the first sequences."""
+    """Microseconds per position of a whole pass, and of full Viterbi on the first sequences."""
     model = models.Chain(classes=classes)
     model.initialize(data.X_train, data.Y_train)
     examples = model.bind(data.X_train, data.Y_train)
@@ -81,7 +81,7 @@ def cost_of(data: Dataset, classes: list[str] | None, C: float) -> Row:
 
 
 def cost_of_pairs(problem: Problem, most: float) -> tuple[float, float]:
-    """Microseconds a search for the best pair of labels after three passes of GDMM: ordered, exhaustive."""
+    """Microseconds per search for the best pair of labels after three passes of GDMM: ordered, exhaustive."""
     solver = solvers.Gdmm()
     state = solver.start(problem, 1e-3, np.random.default_rng(0))
     for _ in range(3):
@@ -106,5 +106,5 @@ def timed(call: Callable[[], Any]) -> float:
 
 
 def first_sequences(offsets: np.ndarray, positions: float) -> int:
-    """How many sequences have no more positions than this; at least one."""
+    """How many sequences have at most this many positions; at least one."""
     return max(1, int(np.searchsorted(offsets, positions, side="right")) - 1)

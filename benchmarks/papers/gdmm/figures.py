@@ -11,7 +11,7 @@ Row = dict[str, Any]
 
 
 def domain(rows: list[Row], path: Path) -> None:
-    """Microseconds a search against the number of labels."""
+    """Microseconds per search against the number of labels."""
     figure = Figure(figsize=(9, 4))
     left, right = figure.subplots(1, 2)
     labels = [row["labels"] for row in rows]
@@ -40,7 +40,7 @@ def domain(rows: list[Row], path: Path) -> None:
 
 
 def curves(rows: list[Row], path: Path) -> None:
-    """Objective above the best known, and test error, against CPU seconds; a column a task."""
+    """Objective above the best known, and test error, against CPU seconds; a column per task."""
     tasks = list(dict.fromkeys(row["task"] for row in rows))
     colours = {name: f"C{n}" for n, name in enumerate(dict.fromkeys(r["method"] for r in rows))}
     figure = Figure(figsize=(4.5 * len(tasks), 7))
@@ -65,7 +65,7 @@ def curves(rows: list[Row], path: Path) -> None:
 
 
 def labels(rows: list[Row], path: Path) -> None:
-    """Relaxed objective above the best dual of the relaxation, against CPU seconds; a column a task."""
+    """Relaxed objective above the best dual of the relaxation, against CPU seconds; a column per task."""
     tasks = list(dict.fromkeys(row["task"] for row in rows))
     figure = Figure(figsize=(4.5 * len(tasks), 4))
     grid = figure.subplots(1, len(tasks), squeeze=False)[0]

@@ -25,7 +25,7 @@ def distances(rows: list[Row]) -> list[Row]:
 
 
 def draw(rows: list[Row], columns: dict[str, str], path: Path) -> None:
-    """One column of pictures a task, one row a quantity."""
+    """One column of pictures per task, one row per quantity."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -31,7 +31,7 @@ STARTS = ("means", "first", "random")
 
 
 class BagExamples(GroupExamples):
-    """Bags with a candidate for each positive; complete outputs are (label number, candidate), -1 for none."""
+    """Bags with a candidate of each positive; complete outputs are (label code, candidate), -1 for none."""
 
     def __init__(self, rows: FeatureRows, chosen: Sequence[tuple[int, int]]):
         starts, ends = rows.offsets[:-1], rows.offsets[1:]
