@@ -21,7 +21,7 @@ CROSS[WINDOW // 2, :] = CROSS[:, WINDOW // 2] = 1.0
 
 
 def images(n, seed):
-    """Noise and parts of crosses; in every other image a whole cross, at a place that is returned for tests only."""
+    """Noise and parts of crosses; in every other image a whole cross; its place is for tests only."""
     rng = np.random.default_rng(seed)
     places, pictures = [], []
     for i in range(n):

@@ -167,7 +167,7 @@ class Run:
             self.status = Status.INEXACT
 
     def known(self) -> dict[str, Any]:
-        """What a row of the history says whoever took the step."""
+        """What every row of the history has."""
         return {
             "seconds": self.seconds,
             "passes": self.passes,

@@ -4,7 +4,7 @@ Soft-BCFW (Meshi, Srebro and Hazan) is GDMM without the step of the multipliers:
 the factors together; its solution comes the nearer, and the slower, the larger rho is.
 
 The relaxation's objective is proven for all methods alike, by roof duality. BCFW, Proximal and Subgradient
-minimise that of labellings, which is never higher: `labellings` is its ceiling at the same w, where a proof of
+minimise that of labellings, which is not higher: `labellings` is its ceiling at the same w, where a proof of
 every argmax is not too expensive (`labellings` of a task: "always", at the "last" look, or "never").
 
 The RCV1 subset is as its source has it. Rows and labels belong together (a document shares four times as

@@ -17,7 +17,7 @@ from maxmargin.data.shard_writer import SHARD_BYTES, ShardWriter
 from maxmargin.data.text import numbered_lines, readable
 from maxmargin.io.fields import MOST_FEATURES
 
-TEXT_BYTES = 8 * 2**20  # of text parsed at a time
+CHUNK_BYTES = 8 * 2**20  # of text parsed at a time
 Describe = Callable[[Sequence[Sequence[str]]], Sequence[Sequence[str]]]
 
 
@@ -96,7 +96,7 @@ def line_chunks(path: Path) -> Iterator[tuple[int, list[bytes]]]:
         for line in file:
             lines.append(line)
             size += len(line)
-            if size >= TEXT_BYTES:
+            if size >= CHUNK_BYTES:
                 yield number, lines
                 number, lines, size = number + len(lines), [], 0
     if lines:

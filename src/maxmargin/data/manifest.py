@@ -125,7 +125,7 @@ def file_name(shard: int, part: str, generation: int = 0) -> str:
 
 
 def remove_others(folder: Path, kept: set[str]) -> None:
-    """Remove files that only a writer of shards can have made, but for the kept ones."""
+    """Remove files that only a writer of shards can have made, except the kept ones."""
     for path in folder.iterdir():
         if FILES.fullmatch(path.name) and path.name not in kept:
             path.unlink(missing_ok=True)

@@ -1,7 +1,7 @@
 """Slack rescaling through a margin oracle: a search over the loss multiplier.
 
     wanted:    max_y Delta(y) (1 + m(y)),   m(y) = <w, psi(y)>
-    at hand:   max_y lambda Delta(y) + m(y), the margin oracle at w / lambda
+    given:     max_y lambda Delta(y) + m(y), the margin oracle at w / lambda
 
 The oracle walks the upper hull of the points (Delta, m): no output is above a line that it has answered.
 Segments between two points are split, most promising first, until none promises more than the best point

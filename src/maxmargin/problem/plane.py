@@ -51,7 +51,7 @@ class FrozenPlane:
 
 @dataclass(frozen=True)
 class Support:
-    """Planes with positive multipliers: the dual point, apart from any solver.
+    """Planes with positive multipliers: the dual point, independent of any solver.
 
     ``outputs`` holds what the model keeps of a plane: labels one after the other for the compiled
     models, (loss, vector) pairs for models written in Python. With ``partial``, blocks that are not

@@ -243,7 +243,7 @@ def check_weight_of_risk(C: Any) -> float:
 
 
 def check_total(total: float) -> None:
-    """Refuse a mass of all examples that has no digits, or none that are finite."""
+    """Refuse a mass of all examples that is not finite, or too small for multipliers to have digits."""
     if not SMALLEST <= total < np.inf:
         raise ValueError(
             f"C times sample_weight must have a finite sum, of at least {SMALLEST:g}, got {total}: change C"

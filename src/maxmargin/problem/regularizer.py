@@ -187,7 +187,7 @@ def check_scale(scale: np.ndarray, d: int) -> float | np.ndarray:
         )
     if np.isposinf(scale).any() and scale.ndim != 1:
         raise ValueError(
-            "prior: an infinite scale, for weights without any regulariser, must stand in a vector of "
+            "prior: an infinite scale, for weights without any regulariser, must be in a vector of "
             f"shape ({d},), beside the scales of the others"
         )
     if np.isnan(scale).any() or np.isneginf(scale).any():

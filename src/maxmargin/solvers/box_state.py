@@ -22,7 +22,7 @@ from maxmargin.problem.plane import Cut
 from maxmargin.problem.regularizer import dot
 from maxmargin.runtime.executor import workers
 
-MOST_VIOLATORS = 1000  # outputs that a list of violators may fill a block up to
+MOST_VIOLATORS = 1000  # kept outputs of a block, at most, when listed violators are added
 
 
 @dataclass(frozen=True)

@@ -71,8 +71,8 @@ class OneSlack(Solver):
     proximal : bool
         Stay near the best w with a term k/2 |w - z|^2, its weight k adapted to what a round brings.
     violators : int
-        hinge="sum": outputs of an example, at most, when the violators that an exact pass lists join; 0: none
-        do.
+        hinge="sum": kept outputs per example, at most, when those that an exact pass lists are added; 0: none
+        are added.
     """
 
     name: ClassVar[str] = "one-slack"

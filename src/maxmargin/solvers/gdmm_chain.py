@@ -4,7 +4,7 @@ The dual over the marginals q of the factors of each example (unigrams: a positi
 
     min_q 1/2 |w(q)|^2 - sum_j <delta_j, q_j>     subject to  M_jf q_f = q_j                     (10)
 
-is a multiclass problem for each factor, but for the constraints, which tie the two marginals of a bigram
+is a multiclass problem for each factor, except for the constraints, which tie the two marginals of a bigram
 f to those of its positions j. They go into an augmented Lagrangian,
 
     L(q, lambda) = (10) + rho/2 sum_jf |M_jf q_f - q_j + lambda_jf|^2                             (12)

@@ -13,7 +13,7 @@ all outputs can be tried, V_i holds them from the start, nothing is searched for
 
 A multiplier moves by itself: no sum ties those of an example together. The dual of the problem reduced to the
 V_i bounds the whole problem's optimum; see docs/objective.md for what is known of the primal. After an exact
-pass that did not end training, violators that can be listed join the V_i. If the reduced problem is
+pass that did not end training, violators that can be listed are added to the V_i. If the reduced problem is
 solved to tol even then, nothing is left to do.
 """
 
@@ -55,8 +55,8 @@ class SDCD(Solver):
     keep : int
         Searches that an output without a multiplier is kept; 0: never dropped (as printed).
     violators : int
-        Outputs of an example, at most, when the violators that an exact pass lists join; 0: none do (as
-        printed).
+        Kept outputs per example, at most, when violators that an exact pass lists are added; 0: none are
+        (as printed).
     """
 
     name: ClassVar[str] = "sdcd"
