@@ -7,7 +7,7 @@ import scipy.sparse as sp
 import maxmargin as mm
 from helpers import quietly, refusal
 from maxmargin import models, solvers
-from maxmargin.parts.source import examples_of
+from maxmargin.parts.source import stacked_examples
 from maxmargin.problem import Problem
 from maxmargin.solvers.dual_state import open_state
 from reference.python_chain import PythonMulticlass
@@ -220,7 +220,7 @@ def test_frozen_examples_keep_their_part(generator):
     assert all(np.diff(duals) > 0) and duals[-1] <= best.primal
     assert mm.objective(svm, svm.coef_, X, y) <= 1.1 * best.primal
     # w is the sum of the frozen part and of what the kept multipliers give
-    problem = Problem(svm.model_.bind(*examples_of(held.parts)), svm.C)
+    problem = Problem(svm.model_.bind(*stacked_examples(held.parts)), svm.C)
     kept = held.support
     _, vector = problem.examples.combine(kept.blocks, kept.multipliers, kept.outputs)
     value = held.plane.offset + kept.multipliers @ (kept.outputs != y[held.index][kept.blocks])

@@ -16,9 +16,9 @@ from maxmargin.parts.source import (
     Part,
     Stored,
     bytes_of,
-    examples_of,
     keep,
     layout_of,
+    stacked_examples,
 )
 from maxmargin.problem import Support
 
@@ -114,7 +114,7 @@ def test_rows_are_kept_closely(kind, generator):
     kept = np.concatenate([np.arange(20), [30, 25, 49]])
     which = np.flatnonzero(generator.random(23) < 0.6)
     for rows in (kept, kept[which]):
-        X_kept, y_kept = examples_of(parts)
+        X_kept, y_kept = stacked_examples(parts)
         np.testing.assert_array_equal(np.vstack([dense(p) for p in X_kept.parts]), X[rows])
         np.testing.assert_array_equal(y_kept, y[rows])
         np.testing.assert_array_equal(np.concatenate([part.index for part in parts]), rows)
@@ -149,7 +149,7 @@ def test_sequences_are_kept(kind, generator):
     np.testing.assert_array_equal(index, np.setdiff1d(np.arange(30), known))
     which = np.flatnonzero(generator.random(len(index)) < 0.5)
     keep(found, which)
-    X_kept, Y_kept = examples_of(found)
+    X_kept, Y_kept = stacked_examples(found)
     assert len(X_kept) == len(Y_kept) == len(which)
     for k, i in enumerate(index[which]):
         np.testing.assert_array_equal(X_kept[k], X[i])

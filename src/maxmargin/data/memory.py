@@ -92,7 +92,7 @@ def mapped_rows(X: Any, n_features: int | None, bias: float, names: str) -> Feat
     return FeatureRows(built, X.offsets, X.n_features, X.parts)
 
 
-def offsets_of(lengths: list[int]) -> np.ndarray:
+def offsets_of(lengths: Any) -> np.ndarray:
     """Where the rows of each example begin."""
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 

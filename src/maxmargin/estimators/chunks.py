@@ -5,9 +5,9 @@ from __future__ import annotations
 from maxmargin.estimators.base import BaseSVM, Given, warn_not_converged
 from maxmargin.parts.part import (
     Settings,
-    advance,
     first_model,
     next_model,
+    optimise_chunk,
     streaming_of,
 )
 from maxmargin.parts.sequential import streamed_problem
@@ -40,7 +40,9 @@ class ChunkSVM(BaseSVM):
         else:
             model = next_model(past, self, given.classes)
         chunk = (X, Y, check_weights(given.sample_weight, len(Y)))
-        past, result, examples = advance(past, float(self.C), model, chunk, self._settings(given))
+        past, result, examples = optimise_chunk(
+            past, float(self.C), model, chunk, self._settings(given)
+        )
         self._keep(result)
         self.fingerprint_ = examples.fingerprint()
         self.memory_, self.support_ = past, past.whole_support()

@@ -10,9 +10,9 @@ are, these are one plane below the risk of those examples, whatever w is:
 
 When the examples in memory were optimised, each is one of
 
-    kept      example and multipliers stay in memory, and move on
-    dropped   it found no room, and its multipliers are all on its true output: it gives nothing to b and q
-    frozen    it found no room, but has other multipliers: they join the plane
+    kept      example and multipliers stay in memory, and are optimised further
+    dropped   it did not fit, and its multipliers are all on its true output: it gives nothing to b and q
+    frozen    it did not fit, but has other multipliers: they join the plane
 
 The next examples are optimised together with the kept ones, above the plane of the frozen ones. A call of
 ``partial_fit`` is a stream of one part: nothing is met again, so what is frozen stays so, and its multipliers
@@ -35,9 +35,9 @@ from maxmargin.parts.source import (
     Part,
     bytes_of,
     check_streams,
-    examples_of,
     keep,
     layout_of,
+    stacked_examples,
 )
 from maxmargin.problem import Certificate, Formulation, Problem, Support
 from maxmargin.problem.plane import FrozenPlane
@@ -46,7 +46,7 @@ from maxmargin.solvers.dual_state import DualState, open_state
 from maxmargin.train import Result, train
 
 KEPT = 0.7  # of the budget, at most, for what is kept: the rest is for new examples and new outputs
-TWICE = 2  # planes are in memory once more while they are taken over
+TWICE = 2  # planes are in memory twice while they are copied
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Past:
     n_seen: int = 0
     n_frozen: int = 0
     mass: float = 0.0  # of all examples seen
-    # Examples that were met, those of all that were frozen, and where: news for the file of planes.
+    # Examples that were met, those of all that were frozen, and where: for the file of planes.
     records: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
     @property
@@ -89,7 +89,7 @@ def empty_past(C: float, layout: Layout, dimension: int) -> Past:
 def bind(model: Any, parts: list[Part], C: float, settings: Settings, frozen: Any) -> Problem:
     """The problem of the examples in memory; above the plane of those that are gone, where it is given."""
     try:
-        examples = bind_model(model, *examples_of(parts), None, settings.executor)
+        examples = bind_model(model, *stacked_examples(parts), None, settings.executor)
     except ValueError as error:
         raise ValueError(f"{error} (counted from the first of the examples in memory)") from None
     weights = np.concatenate([part.weights for part in parts])
@@ -97,7 +97,7 @@ def bind(model: Any, parts: list[Part], C: float, settings: Settings, frozen: An
 
 
 def moved(plane: FrozenPlane, problem: Problem, support: Support, sign: float) -> FrozenPlane:
-    """The plane with some multipliers of a problem besides (sign = 1), or without them (sign = -1)."""
+    """The plane with some multipliers of a problem added (sign = 1), or without them (sign = -1)."""
     if not len(support.blocks):
         return plane
     b, v = problem.examples.combine(support.blocks, support.multipliers, support.outputs)
@@ -109,7 +109,7 @@ def sort_out(
 ) -> tuple[np.ndarray, ...]:
     """Keep as many of the examples as fit, the most useful first; returns kept, frozen and gone ones.
 
-    Useful are those whose multipliers are on several outputs: they lie on the margin and will move. Then
+    Useful are those whose multipliers are on several outputs: they are on the margin and will move. Then
     those with all of their mass on a wrong one, then the others; among these those with the larger share
     of the gap, and the newer.
     """
@@ -220,7 +220,7 @@ def next_model(past: Past, svm: Any, classes: Any) -> Any:
     return svm.model_
 
 
-def advance(
+def optimise_chunk(
     past: Past | None, C: float, model: Any, chunk: tuple[Any, Any, np.ndarray], settings: Settings
 ) -> tuple[Past, Result, Examples]:
     """Optimise a chunk together with what is kept of those before it."""
@@ -248,7 +248,7 @@ def as_reported(certificate: Certificate, past: Past) -> Certificate:
     if past.n_gone == 0:
         return certificate
     status = (
-        f"{certificate.status} for the examples at hand; {past.n_gone} seen before are gone, "
+        f"{certificate.status} for the examples in memory; {past.n_gone} seen before are gone, "
         f"{past.n_frozen} of them frozen"
     )
     return replace(certificate, exact=False, converged=False, status=status)

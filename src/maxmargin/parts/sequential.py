@@ -34,7 +34,7 @@ from maxmargin.problem.regularizer import SquaredNorm
 from maxmargin.solvers.proximal import Proximal, ProximalState
 from maxmargin.solvers.streaming import CHUNKS, Streaming, StreamState, Window
 
-LARGEST = 0.125  # of the budget, for one example, or for the new ones together
+MOST_NEW = 0.125  # of the budget, for one example, or for the new ones together
 
 
 class StreamedProblem(Problem):
@@ -56,7 +56,7 @@ class StreamedProblem(Problem):
         self.n_blocks, self.total = self.source.n, self.C * self.source.weight
 
     def read(self, known: np.ndarray) -> Iterator[Part]:
-        """The examples but the known ones, a part of the budget at a time."""
+        """The examples except the known ones, a part of the budget at a time."""
         for part in self.source.parts(known, self.settings.solver.cache_bytes / CHUNKS):
             self._count()
             yield part
@@ -104,11 +104,11 @@ class StreamedProblem(Problem):
         return 0  # no examples are in memory
 
     def check_ceilings(self, w: np.ndarray, ceilings: np.ndarray) -> None:
-        """One part is enough of a check: the first, of which the ceilings are."""
+        """Checks the first part alone, to which these ceilings belong."""
         self.bind([next(self.read(NOTHING))]).check_ceilings(w, ceilings)
 
     def dual_objective(self, support: Support) -> float:
-        """D(a) as the solver found it: the source need not be there any more."""
+        """D(a) as the solver found it: the source may be gone by now."""
         return self.dual_found
 
     def open_stream(self, *args: Any) -> PartState:
@@ -146,7 +146,7 @@ class PartState(StreamState):
     def _pieces(self, part: Part, most: int) -> Iterator[Part]:
         """A part in pieces of at most this many examples that fit beside the kept ones."""
         ends = np.cumsum(part.bytes_each)
-        if len(ends) <= most and ends[-1] <= LARGEST * self.budget:
+        if len(ends) <= most and ends[-1] <= MOST_NEW * self.budget:
             yield part
         elif len(ends) == 1:
             raise ValueError(
@@ -170,7 +170,7 @@ class PartState(StreamState):
         gone = past.mass - self.problem.C * float(weights.sum())
         plane = replace(past.plane, mass=gone)
         problem = self.problem.bind(parts, plane)
-        # Those that were met before take up their multipliers again, which leave the plane.
+        # Those that were met before get their multipliers back, which leave the plane.
         index = np.concatenate([part.index for part in new] or [past.index[:0]])
         blocks, multipliers, outputs = self.file.read(index)
         back = Support(blocks + kept, multipliers, outputs, partial=True)
@@ -178,14 +178,14 @@ class PartState(StreamState):
         inner = self._open(problem, joined(past.support, back), past.gaps)
         self.past, self.parts = past, parts
         # The next examples are read while these are optimised.
-        room = (1 - 1 / CHUNKS) * self.budget - bytes_of(parts).sum()
-        inner.most_bytes = int(max(0, room) / TWICE)
+        budget = (1 - 1 / CHUNKS) * self.budget - bytes_of(parts).sum()
+        inner.most_bytes = int(max(0, budget) / TWICE)
         new_blocks = np.arange(kept, problem.n_blocks)
         self.window = Window(problem, inner, new_blocks, problem.active, last)
         return self.window
 
     def _open(self, problem: Problem, warm: Support, gaps: np.ndarray) -> ProximalState:
-        """The dual state of a window, where its multipliers were."""
+        """The dual state of a window, with these multipliers."""
         known = warm if len(warm.blocks) else None
         inner = self.proximal.open(problem, self.goal, self.rng, known, k=self.k)
         self.k, inner.k = inner.k, 0.0

@@ -25,7 +25,7 @@ import scipy.sparse as sp
 from maxmargin.data.arrays import floats
 from maxmargin.data.labels import CodedLabels, CodedSequences
 from maxmargin.data.mapped import MappedRows, MappedSequences, csr_of
-from maxmargin.data.memory import float_type
+from maxmargin.data.memory import float_type, offsets_of
 from maxmargin.data.scratch import RUN, ranges
 from maxmargin.models.chain import Chain, table_bytes
 from maxmargin.models.flat import FlatModel
@@ -41,7 +41,7 @@ NOTHING = np.empty(0, np.int64)
 
 @dataclass
 class Layout:
-    """How examples lie in memory; the first of them decide, and the others must fit."""
+    """How examples are laid out in memory; the first of them decide, and the others must fit."""
 
     kind: str
     sparse: bool | None = None
@@ -111,7 +111,7 @@ def layout_of(model: Any, X: Any) -> Layout:
 
 @dataclass(frozen=True)
 class Part:
-    """Examples that lie together in memory, with their numbers in the stream and their weights."""
+    """Examples stored together in memory, with their numbers in the stream and their weights."""
 
     layout: Layout
     X: Any
@@ -146,7 +146,7 @@ class Part:
         return np.diff(ends[self.X.offsets]) + EXAMPLE_BYTES + tables
 
 
-def examples_of(parts: list[Part]) -> tuple[Any, Any]:
+def stacked_examples(parts: list[Part]) -> tuple[Any, Any]:
     """X and Y of some parts as a model takes them; features are not copied."""
     X, Y, kind = [part.X for part in parts], [part.Y for part in parts], parts[0].layout.kind
     if kind == "objects":
@@ -164,7 +164,7 @@ def bytes_of(parts: list[Part]) -> np.ndarray:
 
 
 def keep(parts: list[Part], which: np.ndarray) -> None:
-    """Leave out all examples but these; a part at a time, so that little is in memory twice."""
+    """Remove all examples except these; a part at a time, so that little is in memory twice."""
     ends = np.cumsum([len(part) for part in parts])
     for k, own in enumerate(np.split(which, np.searchsorted(which, ends[:-1]))):
         if len(own) < len(parts[k]):
@@ -175,11 +175,6 @@ def keep(parts: list[Part], which: np.ndarray) -> None:
 def table_of(X: Any) -> Any:
     """All rows of examples, to be indexed; those of one block as they are."""
     return X.parts[0] if len(X.parts) == 1 else MappedRows(X.parts, X.n_features)
-
-
-def offsets_of(lengths: Any) -> np.ndarray:
-    """Where each example begins, and the end of the last."""
-    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
 def bytes_of_object(x: Any) -> int:
@@ -239,7 +234,7 @@ class Stored:
         return self.X.offsets[which + 1] - self.X.offsets[which]
 
     def parts(self, known: np.ndarray, most: float) -> Iterator[Part]:
-        """The examples but the known ones, about `most` bytes at a time."""
+        """The examples except the known ones, about `most` bytes at a time."""
         waiting = NOTHING
         for first in range(0, self.n, RUN):
             waiting = np.concatenate([waiting, self._fresh(first, known)])
@@ -247,7 +242,7 @@ class Stored:
             while len(waiting):
                 count = self._count(waiting, most)
                 if count == len(waiting) and not last:
-                    break  # there may be room for more
+                    break  # more may fit
                 yield self._part(waiting[:count])
                 waiting = waiting[count:]
 
@@ -295,7 +290,7 @@ class Chunks:
             yield checked(chunk, number)
 
     def parts(self, known: np.ndarray, most: float) -> Iterator[Part]:
-        """The examples but the known ones, about `most` bytes at a time."""
+        """The examples except the known ones, about `most` bytes at a time."""
         counted, first, weight = self.passes == 0, 0, 0.0
         for X, Y, weights in self._all():
             weight += float(weights.sum())
@@ -337,10 +332,10 @@ def checked(chunk: Any, number: int) -> tuple[Any, Any, np.ndarray]:
 
 
 def check_streams(model: Any, examples: Any = None) -> None:
-    """Refuse models whose examples cannot be cut up into chunks, or that cannot be told apart."""
+    """Refuse models whose examples cannot be cut up into chunks, or need all of them."""
     if not getattr(model, "streams", True):
         raise ValueError(f"{type(model).__name__} takes no chunks: give fit all examples at once")
     if examples is not None and examples.kernelised:
-        raise ValueError("a stream: a kernel needs all examples at hand; use fit with arrays")
+        raise ValueError("a stream: a kernel needs all examples in memory; use fit with arrays")
     if examples is not None and getattr(model, "joint", False):
         raise ValueError("a stream: a loss of the whole sample has one slack; use fit with arrays")

@@ -146,11 +146,11 @@ def option(default: Any, rule: Rule) -> Any:
     return field(default=default, metadata={"rule": rule})
 
 
-def choice(default: Any, allowed: tuple) -> Any:
+def one_of(default: Any, allowed: tuple) -> Any:
     """An option that is one of a few values."""
     return option(default, Rule(f"one of {list(allowed)}", lambda x: x in allowed))
 
 
-def flag(default: bool) -> Any:
+def on_or_off(default: bool) -> Any:
     """An option that is on or off."""
-    return choice(default, (False, True))
+    return one_of(default, (False, True))

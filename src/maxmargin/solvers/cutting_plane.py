@@ -35,8 +35,8 @@ from maxmargin.solvers.base import (
     Rule,
     Solver,
     StepReport,
-    choice,
-    flag,
+    on_or_off,
+    one_of,
     option,
 )
 from maxmargin.solvers.box_state import MOST_VIOLATORS, BoxState, open_box
@@ -81,8 +81,8 @@ class OneSlack(Solver):
     keep: int = option(50, AT_LEAST_1)
     accuracy: float = option(0.1, INSIDE)
     cache: int | None = option(None, Rule("at least 0 or None", lambda x: x is None or x >= 0))
-    inner: str = choice("qp", ("qp", "line-search"))
-    proximal: bool = flag(False)
+    inner: str = one_of("qp", ("qp", "line-search"))
+    proximal: bool = on_or_off(False)
     violators: int = option(MOST_VIOLATORS, NOT_NEGATIVE)
 
     def __post_init__(self) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from maxmargin.problem import Problem, Support
 from maxmargin.problem.regularizer import PRIOR
-from maxmargin.solvers.base import Solver, StepReport, choice, flag, slow
+from maxmargin.solvers.base import Solver, StepReport, on_or_off, one_of, slow
 from maxmargin.solvers.dual_state import PRECISIONS, DualState, open_state
 
 ORDERS = ("random", "cyclic")
@@ -38,8 +38,8 @@ class DualAscent(Solver):
     """
 
     rule: ClassVar[str] = "wss2"
-    order: str = choice("random", ORDERS)
-    precision: str = choice("double", PRECISIONS[1:])
+    order: str = one_of("random", ORDERS)
+    precision: str = one_of("double", PRECISIONS[1:])
 
     def start(
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
@@ -96,10 +96,10 @@ class BCFW(DualAscent):
     name: ClassVar[str] = "bcfw"
     pairwise_optimum: ClassVar[bool] = False
     advice: ClassVar[str] = slow("bcfw")
-    pairwise: bool = flag(False)
-    line_search: bool = flag(True)
-    gap_sampling: bool = flag(False)
-    averaging: bool = flag(False)
+    pairwise: bool = on_or_off(False)
+    line_search: bool = on_or_off(True)
+    gap_sampling: bool = on_or_off(False)
+    averaging: bool = on_or_off(False)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -26,7 +26,15 @@ import numpy as np
 from maxmargin.models.examples import ExplicitConstraints
 from maxmargin.problem import Problem, Support
 from maxmargin.problem.regularizer import Prior
-from maxmargin.solvers.base import BELOW_1, NOT_NEGATIVE, Solver, StepReport, choice, flag, option
+from maxmargin.solvers.base import (
+    BELOW_1,
+    NOT_NEGATIVE,
+    Solver,
+    StepReport,
+    on_or_off,
+    one_of,
+    option,
+)
 from maxmargin.solvers.dual_state import PRECISIONS, SINGLE_ENOUGH, DualState, open_state, shift_of
 
 CARE = 0.1  # a block whose share of the gap is this part of tol has nothing to gain
@@ -51,11 +59,11 @@ class DualCoordinate(Solver):
     """
 
     name: ClassVar[str] = "dual-coordinate"
-    shrinking: bool = flag(True)
+    shrinking: bool = on_or_off(True)
     sweeps: int = option(30, NOT_NEGATIVE)
     inner: float = option(0.3, BELOW_1)
     keep: int = option(10, NOT_NEGATIVE)
-    precision: str = choice("auto", PRECISIONS)
+    precision: str = one_of("auto", PRECISIONS)
 
     def start(
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None

@@ -19,7 +19,7 @@ from typing import ClassVar
 import numpy as np
 
 from maxmargin.problem import Problem, Support
-from maxmargin.solvers.base import AT_LEAST_1, SHARE, Solver, StepReport, choice, option
+from maxmargin.solvers.base import AT_LEAST_1, SHARE, Solver, StepReport, one_of, option
 from maxmargin.solvers.dual_ascent import ORDERS
 from maxmargin.solvers.dual_state import PAIRS, PRECISIONS, DualState, open_state
 
@@ -46,11 +46,11 @@ class Fasole(Solver):
 
     name: ClassVar[str] = "fasole"
     switch: float = option(0.9, SHARE)
-    reduced: str = choice("printed", ("printed", "sweeps"))
-    rule: str = choice("wss2", PAIRS)
-    order: str = choice("cyclic", ORDERS)
+    reduced: str = one_of("printed", ("printed", "sweeps"))
+    rule: str = one_of("wss2", PAIRS)
+    order: str = one_of("cyclic", ORDERS)
     max_sweeps: int = option(1000, AT_LEAST_1)
-    precision: str = choice("double", PRECISIONS[1:])
+    precision: str = one_of("double", PRECISIONS[1:])
 
     def start(
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None

@@ -18,7 +18,7 @@ import numpy as np
 from maxmargin.models.registry import FACTORS
 from maxmargin.problem import Formulation, Problem, Support
 from maxmargin.problem.plane import MARGINALS, PLANES
-from maxmargin.solvers.base import Rule, Solver, StepReport, choice, option
+from maxmargin.solvers.base import Rule, Solver, StepReport, one_of, option
 from maxmargin.solvers.gdmm_chain import DIRECTIONS, SEARCHES, OnChains
 from maxmargin.solvers.gdmm_graph import DENSE, OnGraphs
 from maxmargin.solvers.gdmm_labels import OnLabelSets
@@ -77,8 +77,8 @@ class Gdmm(Solver):
     eta: float | None = option(None, Rule("in [0, 1] or None", lambda x: x is None or 0 <= x <= 1))
     inner: int = option(4, COUNT)
     partitions: int = option(1, COUNT)
-    search: str = choice("ordered", SEARCHES)
-    direction: str = choice("pairwise", DIRECTIONS)
+    search: str = one_of("ordered", SEARCHES)
+    direction: str = one_of("pairwise", DIRECTIONS)
     grow: int | None = option(
         None, Rule(f"{COUNT.says}, or None", lambda x: x is None or is_count(x))
     )

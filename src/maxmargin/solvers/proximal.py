@@ -28,7 +28,7 @@ from maxmargin.solvers.base import (
     Rule,
     Solver,
     StepReport,
-    choice,
+    one_of,
     option,
 )
 from maxmargin.solvers.dual_state import PAIRS, PRECISIONS, SINGLE_ENOUGH, DualState, open_state
@@ -76,8 +76,8 @@ class Proximal(Solver):
     care: float = option(0.3, SHARE)
     skip: int = option(1, NOT_NEGATIVE)
     keep: int = option(10, NOT_NEGATIVE)
-    rule: str = choice("wss2", PAIRS)
-    precision: str = choice("auto", PRECISIONS)
+    rule: str = one_of("wss2", PAIRS)
+    precision: str = one_of("auto", PRECISIONS)
 
     @classmethod
     def suits(cls, problem: Problem) -> bool:

@@ -31,7 +31,7 @@ from maxmargin.solvers.base import (
     NOT_NEGATIVE,
     Solver,
     StepReport,
-    choice,
+    one_of,
     option,
 )
 from maxmargin.solvers.box_state import MOST_VIOLATORS, BoxState, open_box
@@ -68,7 +68,7 @@ class SDCD(Solver):
     searches: int = option(10, NOT_NEGATIVE)
     sweeps: int = option(5, AT_LEAST_1)
     inner: float = option(0.1, BELOW_1)
-    order: str = choice("random", ORDERS)
+    order: str = one_of("random", ORDERS)
     keep: int = option(10, NOT_NEGATIVE)
     violators: int = option(MOST_VIOLATORS, NOT_NEGATIVE)
 

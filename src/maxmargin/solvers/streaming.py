@@ -9,13 +9,13 @@ g_i = s_i(u) - sum_y a_i(y) s_i(y) / mass_i is the block's share of UB - LB, the
 cache. LB = D(a) bounds the optimum of the whole problem; UB does not, until an exact pass has been made.
 
 The cache holds examples with their outputs. To optimise it is to solve the problem of the examples in it
-from where it stands, by rounds of ``solvers.Proximal``: the oracle is asked again for cached examples. The
-paper solves the cache to tol after every example, which costs a multiple of the data. Here an explored
-example pays for `revisits` visits to the cache, and all that is left is done at the end of the pass.
+from its current multipliers, by rounds of ``solvers.Proximal``: the oracle is asked again for cached
+examples. The paper solves the cache to tol after every example, which costs a multiple of the data. Here an
+explored example pays for `revisits` visits to the cache; all that is left is done at the end of the pass.
 
-A pass is a row of windows: the examples in memory, of which some are new. Where all are in memory anyway, in
-arrays, a window is a range of blocks and the cache holds outputs alone (``StreamState``). Where they stay on
-a disk or come from an iterable, the problem opens the state: see ``parts.sequential``.
+A pass is a sequence of windows: the examples in memory, of which some are new. Where all are in memory
+anyway, in arrays, a window is a range of blocks and the cache holds outputs alone (``StreamState``). Where
+they stay on a disk or come from an iterable, the problem opens the state: see ``parts.sequential``.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from maxmargin.solvers.base import (
     Rule,
     Solver,
     StepReport,
-    choice,
-    flag,
+    on_or_off,
+    one_of,
     option,
 )
 from maxmargin.solvers.dual_state import PRECISIONS
@@ -92,8 +92,8 @@ class Streaming(Solver):
     revisits: float = option(5, NOT_NEGATIVE)
     rounds: int = option(100, NOT_NEGATIVE)
     share: float = option(0.5, SHARE)
-    verify: bool = flag(True)
-    precision: str = choice("auto", PRECISIONS)
+    verify: bool = on_or_off(True)
+    precision: str = one_of("auto", PRECISIONS)
     scratch: Any = None
 
     def __post_init__(self) -> None:
@@ -166,7 +166,7 @@ class Streaming(Solver):
             byte_budget=inner.byte_budget,
         )
         inner.refused += visit.refused
-        self._make_room(inner, visit.refused)
+        self._evict(inner, visit.refused)
 
     def _optimise(self, state: StreamState, window: Window) -> None:
         """Rounds over cached blocks while the gap is large, as far as they are paid for."""
@@ -185,13 +185,13 @@ class Streaming(Solver):
         """One round; returns the gap."""
         refused = window.inner.refused
         gap = state.proximal.round(window.problem, window.inner, window.cached)
-        self._make_room(window.inner, window.inner.refused - refused)
+        self._evict(window.inner, window.inner.refused - refused)
         return gap
 
-    def _make_room(self, inner: ProximalState, refused: int) -> None:
-        """Forget outputs without a multiplier where room is scarce."""
-        held = inner.dual.core.bytes_kept
-        if held > FORGET * inner.most_bytes and (refused > 0 or held > 0.9 * inner.most_bytes):
+    def _evict(self, inner: ProximalState, refused: int) -> None:
+        """Evict outputs without a multiplier where the budget is nearly used."""
+        kept = inner.dual.core.bytes_kept
+        if kept > FORGET * inner.most_bytes and (refused > 0 or kept > 0.9 * inner.most_bytes):
             inner.dual.core.prune(int(FORGET * inner.most_bytes))
 
     def _end(self, state: StreamState, estimate: float) -> Status | None:
@@ -239,8 +239,8 @@ class StreamState:
     passes: int = 0
     rounds_left: int | None = None  # of the end of a pass; None while examples are explored
     estimate: float = np.inf  # of the gap, after the last pass
-    refused_before: int = 0  # outputs that had found no room when the pass began
-    # Of windows that were closed: oracle calls, outputs that found no room, and D(a) and planes of the last.
+    refused_before: int = 0  # outputs that had not fitted when the pass began
+    # Of windows that were closed: oracle calls, outputs that did not fit, and D(a) and planes of the last.
     closed_calls: int = 0
     closed_refused: int = 0
     closed_at: tuple[float, int] = (0.0, 0)
@@ -252,7 +252,7 @@ class StreamState:
 
     @property
     def refused(self) -> int:
-        """Outputs that found no room so far."""
+        """Outputs that did not fit so far."""
         return self.closed_refused + (self.window.inner.refused if self.window else 0)
 
     def progress(self) -> tuple[float, int]:

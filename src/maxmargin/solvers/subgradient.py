@@ -15,7 +15,7 @@ import numpy as np
 
 from maxmargin.problem import Problem, Support, gap_between
 from maxmargin.problem.regularizer import PRIOR
-from maxmargin.solvers.base import Solver, StepReport, flag, slow
+from maxmargin.solvers.base import Solver, StepReport, on_or_off, slow
 from maxmargin.solvers.dual_state import DualState, open_state
 
 
@@ -36,7 +36,7 @@ class Subgradient(Solver):
         tuple[str, ...]
     ] = ()  # counts of visits from w = 0 on are its multipliers
     advice: ClassVar[str] = slow("subgradient")
-    averaging: bool = flag(True)
+    averaging: bool = on_or_off(True)
 
     def start(
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
