@@ -45,7 +45,7 @@ BISECTIONS = 100  # halves of an interval of floats: at most about 70 change it
 
 
 @dataclass(frozen=True)
-class Ranking:
+class SortedScores:
     """Scores of the positives and of the negatives, highest first, and the rows they belong to."""
 
     positive: np.ndarray
@@ -54,7 +54,7 @@ class Ranking:
     negative_rows: np.ndarray
 
     @classmethod
-    def of(cls, scores: np.ndarray, codes: np.ndarray) -> Ranking:
+    def of(cls, scores: np.ndarray, codes: np.ndarray) -> SortedScores:
         """Rows of equal scores keep their order."""
         up, down = np.flatnonzero(codes == 1), np.flatnonzero(codes == 0)
         up = up[np.argsort(-scores[up], kind="stable")]
@@ -78,7 +78,7 @@ def prefix_sums(values: np.ndarray) -> np.ndarray:
 class Tables:
     """Margins of the worst labelling of every contingency table."""
 
-    def __init__(self, loss: TableLoss, ranking: Ranking):
+    def __init__(self, loss: TableLoss, ranking: SortedScores):
         self.loss, self.ranking = loss, ranking
         self.missed = prefix_sums(ranking.positive[::-1])[::-1]  # [a]: the P - a lowest positives
         self.raised = prefix_sums(ranking.negative)  # [b]: the b highest negatives
@@ -132,7 +132,9 @@ class Tables:
         return (int(hits[top]), int(alarms[top])) if value[top] > 0 else None
 
 
-def worst_labelling(loss: TableLoss, ranking: Ranking, rescaling: str) -> tuple[float, np.ndarray]:
+def worst_labelling(
+    loss: TableLoss, ranking: SortedScores, rescaling: str
+) -> tuple[float, np.ndarray]:
     """Delta of the worst labelling, and c with psi = X' c."""
     c = np.zeros(ranking.n)
     tables = Tables(loss, ranking)
@@ -151,7 +153,7 @@ def worst_labelling(loss: TableLoss, ranking: Ranking, rescaling: str) -> tuple[
 class Pairs:
     """Counts and sums of the pairs d_ij = s_j - s_i above a threshold."""
 
-    def __init__(self, ranking: Ranking):
+    def __init__(self, ranking: SortedScores):
         self.ranking = ranking
         self.ascending = ranking.negative[::-1]
         self.sums = prefix_sums(ranking.negative)
@@ -211,7 +213,7 @@ class Pairs:
         return few + np.clip(int(taken) - before, 0, extra)
 
 
-def worst_order(ranking: Ranking, rescaling: str) -> tuple[float, np.ndarray]:
+def worst_order(ranking: SortedScores, rescaling: str) -> tuple[float, np.ndarray]:
     """Delta of the worst order of all pairs, and c with psi = X' c."""
     pairs = Pairs(ranking)
     counts = pairs.worst(rescaling)
@@ -281,7 +283,7 @@ class MultivariateExamples(PlaneExamples):
     def answer(self, w: np.ndarray, n_jobs: int, rescaling: str) -> tuple[float, np.ndarray]:
         """Delta of the worst output, and c with psi = X' c."""
         assert self.codes is not None
-        ranking = Ranking.of(self.scores(w, n_jobs), self.codes)
+        ranking = SortedScores.of(self.scores(w, n_jobs), self.codes)
         if isinstance(self.loss, TableLoss):
             return worst_labelling(self.loss, ranking, rescaling)
         return worst_order(ranking, rescaling)
@@ -343,7 +345,7 @@ class MultivariateExamples(PlaneExamples):
         if isinstance(self.loss, TableLoss):
             return self.loss_of(self.best_codes(w))
         assert self.codes is not None
-        pairs = Pairs(Ranking.of(self.scores(w), self.codes))
+        pairs = Pairs(SortedScores.of(self.scores(w), self.codes))
         below = np.searchsorted(pairs.ascending, pairs.ranking.positive, side="left")
         wrong = pairs.above(0.0) + len(pairs.ascending) - below  # equal scores are half right
         return float(wrong.sum()) / 2 / pairs.total
