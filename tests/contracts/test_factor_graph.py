@@ -335,7 +335,7 @@ def test_constraints_that_cannot_be_kept_or_are_none(generator):
         svm.predict(case.X, constraints=[Fixed({0: "x"})])
     with refusal("one list for each of 2 examples"):
         svm.predict(case.X, constraints=[[AtMost(1, 0)]] * 3)
-    with refusal(r"constraints\[0\]", "no constraint"):
+    with refusal(r"constraints\[0\]", "not a constraint"):
         svm.predict(case.X, constraints=[[3], []])
     other = mm.StructuralSVM(models.Multiclass(), tol=1e-1).fit(np.eye(3), [0, 1, 2])
     with refusal("Multiclass takes none"):
