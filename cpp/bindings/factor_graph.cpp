@@ -191,7 +191,7 @@ static auto make_ascent(const GraphData& data, Rescaling rescaling, bool, std::v
 static nb::tuple problem(const GraphData& data, Array1<double> w, int64_t block, bool augmented) {
   check_weights(w, data.dimension());
   check_block(data, block);
-  const FactorGraph<int32_t> structure(data);
+  const GraphFactors structure(data);
   aligned<double> W(structure.weights());
   structure.pack(w.data(), W.data());
   auto s = structure.scratch();

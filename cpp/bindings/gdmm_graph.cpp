@@ -30,7 +30,7 @@ static nb::tuple marginal_sum(const GraphData& data, Values c, Numbers node_bloc
   const Marginals m = read(node_block, node, node_value, link_block, link, link_value);
   double offset = 0;
   auto flat = filled(data.dimension(), [&](double* sum) {
-    const FactorGraph<int32_t> structure(data);
+    const GraphFactors structure(data);
     aligned<double> W(structure.weights());
     offset = MarginalSum(data).run(m, c.data(), W.data());
     structure.unpack(W.data(), sum);

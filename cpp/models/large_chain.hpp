@@ -210,9 +210,6 @@ class LargeChain : public Chain<Real_, Label_> {
   const Real* end_scores(const Scratch& s, const Real* A, int t) const {
     return this->data_.end && t + 1 == this->length(s.block) ? A + this->edge(this->K_ + 1, 0) : nullptr;
   }
-  const Real* local(const Scratch& s, int t) const {
-    return s.local.data() + static_cast<size_t>(t) * this->stride_;
-  }
 
   // The leaders of position t: the labels above a bar; where there is none, one that reaches it.
   void rank(Scratch& s, const Real* A, int t) const {
@@ -269,7 +266,7 @@ class LargeChain : public Chain<Real_, Label_> {
 
   // Ceilings of position t, all of them sure but those that steps 1 and 2 name.
   void advance(Scratch& s, int t) const {
-    const Real* U = local(s, t);
+    const Real* U = this->local(s, t);
     Real* G = forward(s, t);
     const vec<Real> f = broadcast(s.leaders[t - 1].best[0].value);
     for (int k = 0; k < this->stride_; k += lanes) store(G + k, load(U + k) + f);
@@ -281,7 +278,7 @@ class LargeChain : public Chain<Real_, Label_> {
   void lower(Scratch& s, int t) const {
     const Leaders& L = s.leaders[t - 1];
     const Real f = L.best[0].value, second = L.count > 1 ? L.best[1].value : L.rest;
-    const Real* U = local(s, t);
+    const Real* U = this->local(s, t);
     Real* G = forward(s, t);
     char* doubt = unsure(s, t);
     for (const auto& e : index_.losses(L.best[0].label)) {
@@ -300,7 +297,7 @@ class LargeChain : public Chain<Real_, Label_> {
         s.rising.push_back(k + __builtin_ctz(found));
         __builtin_prefetch(index_.gains(s.rising.back()).data());
       }
-    const Real* U = local(s, t);
+    const Real* U = this->local(s, t);
     Real* G = forward(s, t);
     char* doubt = unsure(s, t);
     for (const int32_t j : s.rising) {
@@ -325,7 +322,7 @@ class LargeChain : public Chain<Real_, Label_> {
     }
     if (L.rest + most > reach) among_rest(s, A, t, k, reach, from);
     const Real* end = end_scores(s, A, t);
-    forward(s, t)[k] = local(s, t)[k] + reach + (end ? end[k] : Real(0));
+    forward(s, t)[k] = this->local(s, t)[k] + reach + (end ? end[k] : Real(0));
     unsure(s, t)[k] = 0;
     return from;
   }

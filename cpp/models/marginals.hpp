@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "models/factor_graph.hpp"
+#include "models/graph_factors.hpp"
 
 namespace mm {
 
@@ -28,7 +28,7 @@ struct Marginals {
 
 class MarginalSum {
  public:
-  using Structure = FactorGraph<int32_t>;
+  using Structure = GraphFactors;
   explicit MarginalSum(const GraphData& data)
       : data_(data), structure_(data), s_(structure_.scratch()), loud_(loud_labels(data)) {}
 

@@ -26,7 +26,7 @@
 #include <utility>
 #include <vector>
 
-#include "models/factor_graph.hpp"
+#include "models/graph_factors.hpp"
 #include "models/marginals.hpp"
 #include "runtime/interrupt.hpp"
 
@@ -40,7 +40,7 @@ struct GdmmReport {
 
 class GraphGdmm {
  public:
-  using Structure = FactorGraph<int32_t>;
+  using Structure = GraphFactors;
 
   GraphGdmm(const GraphData& data, std::vector<double> mass, std::vector<double> penalty, double eta,
             int inner, int grow)

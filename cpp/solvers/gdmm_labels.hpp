@@ -32,7 +32,7 @@
 #include <utility>
 #include <vector>
 
-#include "models/factor_graph.hpp"
+#include "models/graph_factors.hpp"
 #include "models/marginals.hpp"
 #include "runtime/interrupt.hpp"
 #include "solvers/label_visit.hpp"
@@ -179,7 +179,7 @@ class LabelGdmm {
 
  private:
   const GraphData& data_;
-  FactorGraph<int32_t> structure_;
+  GraphFactors structure_;
   const Shape& shape_;
   std::vector<double> mass_, penalty_;
   LabelOptions options_;

@@ -1,0 +1,261 @@
+#include "models/chain_base.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+namespace mm {
+namespace {
+
+// out = max_j (from[j] + A[j, :]) for N vectors of columns.
+template <class Real, int N>
+void max_plus(const Real* from, const Real* A, int stride, int rows, Real* out) {
+  constexpr int lanes = Vector<Real>::lanes;
+  vec<Real> top[N];
+  for (int n = 0; n < N; ++n) top[n] = broadcast(from[0]) + load(A + n * lanes);
+  for (int j = 1; j < rows; ++j) {
+    const vec<Real> f = broadcast(from[j]);
+    const Real* a = A + static_cast<int64_t>(j) * stride;
+    for (int n = 0; n < N; ++n) top[n] = maximum(top[n], f + load(a + n * lanes));
+  }
+  for (int n = 0; n < N; ++n) store(out + n * lanes, top[n]);
+}
+
+}  // namespace
+
+template <class Real>
+ChainBase<Real>::ChainBase(const Data& data)
+    : data_(data),
+      K_(data.labels),
+      stride_(padded<Real>(data.labels)),
+      transitions_(data.features->stored() * stride_) {
+  size_t pairs = 0;
+  for (int64_t i = 0; i < data.blocks(); ++i) {
+    longest_ = std::max(longest_, length(i));
+    first_pair_.push_back(pairs);
+    if (length(i) <= longest_gram) pairs += static_cast<size_t>(length(i)) * (length(i) - 1) / 2;
+  }
+  pairs_ = pairs;
+  cost_.assign(data.cost.uniform() ? 0 : static_cast<size_t>(K_) * stride_, 0);
+  for (int a = 0; a < K_ && !data.cost.uniform(); ++a)
+    for (int b = 0; b < K_; ++b)
+      cost_[static_cast<size_t>(a) * stride_ + b] = static_cast<Real>(data.cost.of(a, b));
+  counts_ = counts_mistakes();
+}
+
+template <class Real>
+typename ChainBase<Real>::Scratch ChainBase<Real>::scratch() const {
+  const size_t table = static_cast<size_t>(longest_) * stride_;
+  Scratch s;
+  s.local.resize(table);
+  s.forward.resize(table);
+  return s;
+}
+
+template <class Real>
+template <class F>
+void ChainBase<Real>::each_weight(F&& f) const {
+  const int64_t d = data_.features->width();
+  const int64_t K = K_;
+  for (int64_t j = 0; j < d; ++j)
+    for (int64_t k = 0; k < K; ++k) f(j * stride_ + k, k * d + j);
+  size_t outside = static_cast<size_t>(d * K);
+  for (int64_t previous = 0; previous < K; ++previous)
+    for (int64_t next = 0; next < K; ++next) f(transitions_ + previous * stride_ + next, outside++);
+  for (int64_t k = 0; data_.start && k < K; ++k) f(transitions_ + K * stride_ + k, outside++);
+  for (int64_t k = 0; data_.end && k < K; ++k) f(transitions_ + (K + 1) * stride_ + k, outside++);
+}
+template <class Real>
+template <class To>
+void ChainBase<Real>::pack(const double* flat, To* W) const {
+  each_weight([&](size_t inside, size_t outside) { W[inside] = static_cast<To>(flat[outside]); });
+}
+template <class Real>
+template <class From>
+void ChainBase<Real>::unpack(const From* W, double* flat) const {
+  each_weight([&](size_t inside, size_t outside) { flat[outside] = W[inside]; });
+}
+
+template <class Real>
+void ChainBase<Real>::prepare() {
+  gram_.assign(pairs_, std::numeric_limits<float>::quiet_NaN());
+}
+
+// Whether the loss of every sequence is a number of mistakes times one cost.
+template <class Real>
+bool ChainBase<Real>::counts_mistakes() const {
+  for (int a = 0; a < K_; ++a)
+    for (int b = 0; b < (data_.cost.uniform() ? 1 : K_); ++b)
+      if (data_.cost.uniform() ? data_.cost.mistake(a) != 1 : data_.cost.of(a, b) != (a == b ? 0 : 1))
+        return false;
+  for (int64_t i = 0; i < blocks(); ++i)
+    for (int t = 1; t < length(i); ++t)
+      if (data_.node_weight[row(i, t)] != data_.node_weight[row(i, 0)]) return false;
+  return true;
+}
+
+template <class Real>
+void ChainBase<Real>::open(int64_t block, const Real* W, Scratch& s, bool augmented, Real loss_scale) const {
+  s.block = block;
+  s.partial = false;
+  for (int t = 0; t < length(block); ++t) row_scores(row(block, t), W, local(s, t), augmented, loss_scale);
+  s.weights = W;
+}
+
+template <class Real>
+void ChainBase<Real>::row_scores(int64_t r, const Real* W, Real* u, bool augmented, Real scale) const {
+  if (augmented && data_.cost.uniform()) {
+    const double cost = data_.node_weight[r] * data_.cost.mistake(data_.truth[r]);
+    std::fill(u, u + stride_, scale * static_cast<Real>(cost));
+    u[data_.truth[r]] = 0;
+  } else if (augmented) {
+    const Real weight = scale * static_cast<Real>(data_.node_weight[r]);
+    const Real* cost = &cost_[static_cast<size_t>(data_.truth[r]) * stride_];
+    for (int k = 0; k < stride_; ++k) u[k] = weight * cost[k];
+  } else {
+    std::memset(u, 0, sizeof(Real) * stride_);
+  }
+  data_.features->add_scores(r, W, stride_, u);
+}
+
+template <class Real>
+const std::vector<int>& ChainBase<Real>::best_path(Scratch& s, const Real* W) const {
+  const int T = length(s.block);
+  const Real* A = W + transitions_;
+  Real* F = s.forward.data();
+  std::memcpy(F, s.local.data(), sizeof(Real) * stride_);
+  if (data_.start)
+    for (int k = 0; k < stride_; ++k) F[k] += A[edge(K_, k)];
+  for (int t = 1; t < T; ++t) {
+    const Real *from = F, *u = local(s, t);
+    F += stride_;
+    by_vectors<Real>(
+        stride_, [&]<int N>(int column) { max_plus<Real, N>(from, A + column, stride_, K_, F + column); });
+    for (int k = 0; k < stride_; ++k) F[k] += u[k];
+  }
+  if (data_.end)
+    for (int k = 0; k < stride_; ++k) F[k] += A[edge(K_ + 1, k)];
+  s.path.resize(T);
+  s.path[T - 1] = static_cast<int>(std::max_element(F, F + K_) - F);
+  for (int t = T - 1; t > 0; --t) {
+    F -= stride_;
+    s.path[t - 1] = predecessor(F, A + s.path[t]);
+  }
+  return s.path;
+}
+
+template <class Real>
+int ChainBase<Real>::predecessor(const Real* from, const Real* column) const {
+  int top = 0;
+  Real value = from[0] + column[0];
+  for (int j = 1; j < K_; ++j) {
+    const Real x = from[j] + column[static_cast<int64_t>(j) * stride_];
+    if (x > value) value = x, top = j;
+  }
+  return top;
+}
+
+template <class Real>
+double ChainBase<Real>::squared_norm(Scratch& s) const {
+  if (s.nodes.size() > many_nodes && !data_.features->gram) return squared_norm_by_table(s);
+  double sum = 0;
+  for (size_t a = 0; a < s.nodes.size(); ++a) {
+    const Node& p = s.nodes[a];
+    const int64_t r = row(s.block, p.t);
+    double inner = 0;
+    for (size_t b = 0; b < a; ++b) {
+      const Node& q = s.nodes[b];
+      if (p.label == q.label && p.t != q.t) inner += q.c * dot(s.block, q.t, p.t);
+    }
+    sum += p.c * (p.c * data_.features->norms[r] + 2 * inner);
+  }
+  for (size_t a = 0; a < s.edges.size(); ++a) {
+    const Edge& p = s.edges[a];
+    double inner = 0;
+    for (size_t b = 0; b < a; ++b) inner += p.key == s.edges[b].key ? s.edges[b].c : 0.0;
+    sum += p.c * (p.c + 2 * inner);
+  }
+  return sum;
+}
+
+template <class Real>
+double ChainBase<Real>::squared_norm_by_table(Scratch& s) const {
+  if (s.table.empty()) s.table.assign(weights(), 0);
+  apply(s, s.table.data(), 1.0);
+  double sum = 0;
+  for (size_t a = 0; a < s.nodes.size(); ++a)  // each entry counts once
+    data_.features->take_squares(row(s.block, s.nodes[a].t), s.table.data() + s.nodes[a].label, stride_, sum);
+  for (size_t a = 0; a < s.edges.size(); ++a) {
+    double& x = s.table[transitions_ + s.edges[a].key];
+    sum += x * x, x = 0;
+  }
+  return sum;
+}
+
+template <class Real>
+double ChainBase<Real>::dot(int64_t block, int t, int q) const {
+  if (gram_.empty() || length(block) > longest_gram) return data_.features->dot(row(block, t), row(block, q));
+  float& known = gram_[first_pair_[block] + static_cast<size_t>(q) * (q - 1) / 2 + t];
+  if (known != known) known = static_cast<float>(data_.features->dot(row(block, t), row(block, q)));
+  return known;
+}
+
+template <class Real>
+template <class Target>
+void ChainBase<Real>::apply(const Scratch& s, Target W, double c) const {
+  for (size_t a = 0; a < s.nodes.size(); ++a) {
+    const Node& p = s.nodes[a];
+    if (a + 1 < s.nodes.size() && s.nodes[a + 1].t == p.t && s.nodes[a + 1].c == -p.c) {
+      const int other = s.nodes[++a].label;
+      data_.features->add_pair(row(s.block, p.t), W, stride_, p.label, other, c * p.c);
+    } else {
+      data_.features->add_column(row(s.block, p.t), W, stride_, p.label, c * p.c);
+    }
+  }
+  Target A = W + transitions_;
+  for (size_t a = 0; a < s.edges.size(); ++a)
+    A[s.edges[a].key] += static_cast<number_at<Target>>(c * s.edges[a].c);
+}
+
+template <class Real>
+void ChainBase<Real>::shift(Scratch& s, double c) const {
+  const auto at = [&](int t) {
+    Real* u = local(s, t);
+    for (size_t a = 0; a < s.nodes.size(); ++a) {
+      const Node& p = s.nodes[a];
+      const double inner = p.t == t ? static_cast<double>(data_.features->norms[row(s.block, t)])
+                                    : dot(s.block, std::min(p.t, t), std::max(p.t, t));
+      u[p.label] += static_cast<Real>(c * p.c * inner);
+    }
+  };
+  if (s.partial)
+    for (int t : s.positions) at(t);
+  else
+    for (int t = 0; t < length(s.block); ++t) at(t);
+}
+
+template <class Real>
+void ChainBase<Real>::list_losses(int64_t block, ChainSums& sums) const {
+  sums.loss.resize(static_cast<size_t>(length(block)) * K_);
+  for (int t = 0; t < length(block); ++t)
+    for (int k = 0; k < K_; ++k) {
+      const int64_t r = row(block, t);
+      sums.loss[static_cast<size_t>(t) * K_ + k] = data_.node_weight[r] * data_.cost.of(data_.truth[r], k);
+    }
+}
+
+template class ChainBase<float>;
+template class ChainBase<double>;
+template void ChainBase<float>::pack(const double*, float*) const;
+template void ChainBase<float>::pack(const double*, double*) const;
+template void ChainBase<double>::pack(const double*, double*) const;
+template void ChainBase<float>::unpack(const float*, double*) const;
+template void ChainBase<float>::unpack(const double*, double*) const;
+template void ChainBase<double>::unpack(const double*, double*) const;
+template void ChainBase<float>::apply(const Scratch&, float*, double) const;
+template void ChainBase<float>::apply(const Scratch&, double*, double) const;
+template void ChainBase<float>::apply(const Scratch&, Gather, double) const;
+template void ChainBase<double>::apply(const Scratch&, double*, double) const;
+template void ChainBase<double>::apply(const Scratch&, Gather, double) const;
+
+}  // namespace mm

@@ -1,0 +1,142 @@
+// What chains share whatever their labels are kept in: data, weights, local scores, moves (chain.hpp).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "features.hpp"
+#include "models/chain_sums.hpp"
+#include "models/costs.hpp"
+
+namespace mm {
+
+struct ChainData {
+  const Features* features = nullptr;
+  int labels = 0;
+  bool start = false, end = false;
+  std::vector<int64_t> offsets;     // rows of sequence i: offsets[i] .. offsets[i + 1]
+  std::vector<int32_t> truth;       // a label for each row
+  std::vector<double> node_weight;  // for each row; 1 / T where the loss is a mean
+  Costs cost;
+  bool many = false;  // labels: the argmax follows the transitions that are not zero (LargeChain)
+  int64_t blocks() const { return static_cast<int64_t>(offsets.size()) - 1; }
+  int64_t dimension() const {
+    const int64_t K = labels;
+    return features->width() * K + K * K + (start ? K : 0) + (end ? K : 0);
+  }
+};
+
+// A vector whose pushes do not check its size: it is made large enough once per move.
+template <class T>
+class Stack {
+ public:
+  void clear(size_t most) {
+    if (items_.size() < most) items_.resize(most);
+    size_ = 0;
+  }
+  void push(const T& item) { items_[size_++] = item; }
+  void drop_to(size_t size) { size_ = size; }
+  size_t size() const { return size_; }
+  T& operator[](size_t k) { return items_[k]; }
+  const T& operator[](size_t k) const { return items_[k]; }
+
+ private:
+  std::vector<T> items_;
+  size_t size_ = 0;
+};
+
+template <class Real_>
+class ChainBase {
+ public:
+  using Real = Real_;
+  using Data = ChainData;
+  static constexpr bool given_planes = false;
+
+  struct Node {
+    int t, label;
+    double c;
+  };
+  struct Edge {
+    int64_t key;  // previous * stride + next
+    double c;
+  };
+  struct Scratch {
+    aligned<Real> local;    // U with the loss, T x stride
+    aligned<Real> forward;  // best score of a prefix that ends in a label
+    std::vector<int> positions;
+    std::vector<int> path;        // of the best labelling
+    std::vector<double> counted;  // slack rescaling: the same with the number of mistakes
+    std::vector<double> table;    // a long move as a dense vector; zero between uses
+    Stack<Node> nodes;
+    Stack<Edge> edges;
+    const Real* weights = nullptr;
+    int64_t block = 0;
+    bool partial = false;
+  };
+
+  explicit ChainBase(const Data& data);
+
+  int64_t blocks() const { return data_.blocks(); }
+  int64_t dimension() const { return data_.dimension(); }
+  size_t weights() const { return static_cast<size_t>(transitions_) + static_cast<size_t>(K_ + 2) * stride_; }
+  size_t coefficients() const { return data_.features->gram ? static_cast<size_t>(transitions_) / 2 : 0; }
+  int output_size(int64_t block) const { return length(block); }
+  Scratch scratch() const;
+  template <class To>
+  void pack(const double* flat, To* W) const;
+  template <class From>
+  void unpack(const From* W, double* flat) const;
+  void prepare();  // space for inner products of positions, for those who measure many moves
+
+  void open(int64_t block, const Real* W, Scratch& s, bool augmented, Real loss_scale) const;
+  double squared_norm(Scratch& s) const;
+  // W += c * move
+  template <class Target>
+  void apply(const Scratch& s, Target W, double c) const;
+  // The local scores of the open block after W += c * move; those of transitions are read off W itself.
+  void shift(Scratch& s, double c) const;
+
+  bool slack_argmax() const { return counts_; }
+  bool can_list() const { return K_ <= 4096; }  // whether a table of all transitions may be copied
+  void list_losses(int64_t block, ChainSums& sums) const;
+
+ protected:
+  const Data& data_;
+  int K_, stride_;
+  int64_t transitions_;  // where the transition rows begin
+  int longest_ = 0;
+  bool counts_ = false;
+  aligned<Real> cost_;
+  // <x_t, x_q> of pairs of positions of a sequence, each computed when first asked for.
+  static constexpr int longest_gram = 128;
+  size_t pairs_ = 0;
+  mutable std::vector<float> gram_;
+  std::vector<size_t> first_pair_;
+
+  // The pairs of a move of n nodes are n^2 / 2; a table costs n rows, but lies far from the cache.
+  static constexpr size_t many_nodes = 48;
+
+  // Viterbi: additions and maxima only; the labels are found again on the way back.
+  const std::vector<int>& best_path(Scratch& s, const Real* W) const;
+  void row_scores(int64_t r, const Real* W, Real* u, bool augmented, Real scale) const;
+  double dot(int64_t block, int t, int q) const;  // t < q
+
+  int length(int64_t block) const {
+    return static_cast<int>(data_.offsets[block + 1] - data_.offsets[block]);
+  }
+  int64_t row(int64_t block, int t) const { return data_.offsets[block] + t; }
+  int64_t edge(int previous, int next) const { return static_cast<int64_t>(previous) * stride_ + next; }
+  Real* local(Scratch& s, int t) const { return s.local.data() + static_cast<size_t>(t) * stride_; }
+
+ private:
+  bool counts_mistakes() const;
+  double squared_norm_by_table(Scratch& s) const;
+  int predecessor(const Real* from, const Real* column) const;
+  template <class F>
+  void each_weight(F&& f) const;
+};
+
+extern template class ChainBase<float>;
+extern template class ChainBase<double>;
+
+}  // namespace mm

@@ -1,0 +1,112 @@
+// What factor graphs share whatever their labels are kept in: weights, scores, the argmax, moves (factor_graph.hpp).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "gather.hpp"
+#include "models/argmax.hpp"
+#include "models/graph_data.hpp"
+
+namespace mm {
+
+class GraphFactors {
+ public:
+  using Real = double;
+  using Data = GraphData;
+  static constexpr bool given_planes = false;
+
+  struct Item {
+    int32_t bank, column;
+    int64_t row;
+    double c;
+  };
+  struct Scratch {
+    std::vector<double> unary, own, shared;
+    std::vector<const double*> tables;  // of each link
+    std::vector<int64_t> shared_place;  // where the table of a type of edges begins
+    std::vector<int64_t> stamp;         // the opening that computed it
+    aligned<double> row_scores;         // of all columns of a bank
+    std::vector<int32_t> nodes, links;  // after a partial opening: where outputs differ
+    std::vector<char> differs, changes;
+    std::vector<int32_t> labels, changed;
+    std::vector<Item> move;
+    std::vector<double> dense;  // a long move as a vector; zero between uses
+    Argmax argmax;
+    int64_t opened = 0, block = 0;
+    uint64_t chance = 1;
+    bool partial = false, augmented = false;
+    bool prove = false;  // whether `best` shall do what it can for a low ceiling
+    double ceiling = 0;  // no output scores more, after `best`; infinity where it is not known
+  };
+
+  explicit GraphFactors(const Data& data) : data_(data) {}
+
+  int64_t blocks() const { return data_.blocks(); }
+  int64_t dimension() const { return data_.size; }
+  size_t weights() const { return static_cast<size_t>(data_.stored); }
+  int output_size(int64_t block) const { return data_.shape_of(block).nodes(); }
+  bool exact() const;  // whether the argmax is always the best labelling; else there is a `ceiling`
+  bool slack_argmax() const { return false; }
+  void prepare() {}
+  Scratch scratch() const;
+  void pack(const double* flat, double* W) const;
+  void unpack(const double* W, double* flat) const;
+
+  void open(int64_t block, const double* W, Scratch& s, bool augmented, double loss_scale) const;
+  double squared_norm(Scratch& s) const;
+  // W += c * move
+  template <class Target>
+  void apply(const Scratch& s, Target W, double c) const;
+  PairwiseView view(const Scratch& s) const {
+    return {&data_.shape_of(s.block), s.unary.data(), s.tables.data()};
+  }
+
+  // Parts of a visit, for methods that move one factor at a time.
+  void open_nodes(int64_t block, const double* W, Scratch& s) const;
+  // Loss and score of each label of one node.
+  void node_scores(int64_t block, int v, const double* W, double* out) const;
+  // Scores of all pairs of labels of one link, row-major by its end a.
+  void link_scores(int64_t block, int l, const double* W, double* out) const;
+  double pair_score(int64_t block, int l, int p, int q, const double* W) const;
+  void push_node(Scratch& s, const Shape& g, int v, int label, double c) const;
+  void push_pair(Scratch& s, const Shape& g, int l, int p, int q, double c) const;
+  double node_loss(int64_t block, int v, int label) const;
+
+ protected:
+  const Data& data_;
+
+  double find_best(Scratch& s) const;  // into s.labels
+  // A partial opening: the nodes that differ are marked in s.differs.
+  void open_marked(int64_t block, const double* W, Scratch& s) const;
+  // Links of a node that is marked; one between two marked nodes is met once.
+  template <class F>
+  static void each_link_once(const Shape& g, const std::vector<char>& marked, int v, F&& f) {
+    for (int32_t e = g.first[v]; e < g.first[v + 1]; ++e) {
+      const int l = g.around[e];
+      if (g.a[l] == v || !marked[g.a[l]]) f(l);
+    }
+  }
+
+ private:
+  struct NodeScores;
+  static constexpr size_t many = 24;  // items of a move, from which a table is cheaper than all pairs
+
+  int truth_of(int64_t block, int v) const { return data_.truth[data_.node_first[block] + v]; }
+  double node_weight(int64_t block, int v) const { return data_.weight[data_.node_first[block] + v]; }
+  int64_t edge_row(int64_t block, int32_t number) const {
+    return data_.edge_row[data_.edge_first[block] + number];
+  }
+  const Shape& begin(int64_t block, Scratch& s, bool augmented, bool partial) const;
+  void bank_scores(int number, int64_t row, const double* W, Scratch& s) const;
+  void open_link(const Shape& g, int l, const double* W, Scratch& s) const;
+  const double* shared_table(int number, const double* W, Scratch& s) const;
+  template <class F>
+  void each_column(const Shape& g, int64_t block, int l, int p, int q, F&& f) const;
+  double column_score(int number, int64_t row, int32_t column, const double* W) const;
+  double squared_norm_by_table(Scratch& s) const;
+  template <class F>
+  void each_weight(F&& f) const;
+};
+
+}  // namespace mm
