@@ -76,11 +76,11 @@ def test_weights_and_multipliers_that_are_not_finite_prove_nothing(generator, ba
     X, y = rows(generator)
     svm = mm.BinarySVC().fit(X, y)
     assert mm.certify(svm, X, y).converged
-    kept = svm.w_
-    svm.w_ = np.where(np.arange(len(kept)) == 1, bad, kept)
+    kept = svm.coef_
+    svm.coef_ = np.where(np.arange(kept.size) == 1, bad, kept)
     certificate = mm.certify(svm, X, y)
     assert certificate.primal == np.inf and not certificate.converged
-    svm.w_, a = kept, svm.support_.multipliers.copy()
+    svm.coef_, a = kept, svm.support_.multipliers.copy()
     a[0] = bad
     svm.support_ = replace(svm.support_, multipliers=a)
     certificate = mm.certify(svm, X, y)

@@ -1,5 +1,7 @@
 """Odd values of any parameter are refused with its name; a masked entry is never read."""
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -242,3 +244,80 @@ def test_masked_weights_of_the_objective_are_refused(flat):
     svm = mm.MulticlassSVC().fit(X, y)
     with refusal(r"\bw\b", "masked"):
         mm.objective(svm, np.ma.array(svm.weights(), mask=np.arange(12) == 1), X, y)
+
+
+# --- one sentence, no sentence -------------------------------------------------------------------
+
+SENTENCES = [[{"w": "a"}, {"w": "b"}], [{"w": "c"}]]
+TAGS = [["x", "y"], ["y"]]
+
+
+def test_a_sentence_without_its_list_is_refused():
+    svm = mm.StructuralSVM(models.Chain()).fit(SENTENCES, TAGS)
+    for call in (lambda: svm.predict(SENTENCES[0]), lambda: svm.fit(SENTENCES[0], TAGS[0])):
+        with refusal(r"X\[0\] is a dict", r"give \[X\]"):
+            call()
+    with refusal(r"X\[1\] is a set"):
+        svm.predict([SENTENCES[0], {"a", "b"}])
+
+
+@pytest.mark.parametrize("described", [True, False])
+def test_the_prediction_of_no_positions_is_no_labels(described, generator):
+    X = SENTENCES if described else [generator.normal(size=(m, 3)) for m in (2, 1)]
+    none = [] if described else np.empty((0, 3))
+    svm = mm.StructuralSVM(models.Chain()).fit(X, TAGS)
+    assert [y.tolist() for y in svm.predict([none])] == [[]]
+    found = svm.predict([none, X[0], none, X[1], none])
+    assert [len(y) for y in found] == [0, 2, 0, 1, 0]
+    for a, b in zip(found[1::2], svm.predict(X), strict=True):
+        np.testing.assert_array_equal(a, b)
+    ((best, score),) = svm.predict_k_best([none], 3)[0]
+    assert best.tolist() == [] and score == 0
+    with refusal(r"X\[1\] is an empty sequence"):
+        svm.fit([X[0], none], [TAGS[0], []])
+
+
+@pytest.mark.parametrize("given", ["chain", "Chain", models.Chain, "nothing"])
+def test_a_name_or_a_class_is_not_a_model(given):
+    with refusal("instance", r"Chain\(\)"):
+        mm.StructuralSVM(given).fit(SENTENCES, TAGS)
+
+
+class Runs:
+    """An own model: x is how many zeros the output has."""
+
+    outputs = staticmethod(lambda x: [(0,) * k for k in range(1, 4)])
+
+    def initialize(self, X, Y):
+        self.size_joint_feature = 1
+
+    def joint_feature(self, x, y):
+        return np.array([float(len(y) == x)])
+
+    def loss(self, y, y_hat):
+        return float(y != y_hat)
+
+    def inference(self, x, w):
+        return max(self.outputs(x), key=lambda y: self.joint_feature(x, y) @ w)
+
+    def loss_augmented_inference(self, x, y, w):
+        return max(self.outputs(x), key=lambda z: self.loss(y, z) + self.joint_feature(x, z) @ w)
+
+
+def test_outputs_of_different_lengths_have_a_score():
+    svm = mm.StructuralSVM(Runs()).fit([1, 2, 3], [(0,), (0, 0), (0, 0, 0)])
+    assert svm.score([1, 2, 3], [(0,), (0, 0), (0, 0, 0)]) == 1.0
+    assert svm.score([1, 3], [(0, 0), (0, 0)]) == pytest.approx((1 + 2) / (2 + 3))
+
+
+def test_a_pickle_has_the_weights_once(generator):
+    X, y = generator.normal(size=(60, 400)), np.arange(60) % 20
+    for svm in (
+        mm.MulticlassSVC(max_passes=1),
+        mm.MulticlassSVC(fit_intercept=False, max_passes=1),
+    ):
+        quietly(lambda svm=svm: svm.fit(X, y))
+        assert len(pickle.dumps(svm.coef_)) < len(pickle.dumps(svm)) < 1.5 * svm.coef_.nbytes
+        again = pickle.loads(pickle.dumps(svm))
+        np.testing.assert_array_equal(again.weights(), svm.weights())
+        assert mm.objective(again, again.w_, X, y) == pytest.approx(svm.certificate_.primal)

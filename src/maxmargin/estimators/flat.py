@@ -32,7 +32,7 @@ class RowSVM(BaseSVM):
     fit_intercept: bool = False
     penalized_intercept: bool = True
 
-    w_: np.ndarray
+    intercept_: Any = 0.0
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -74,10 +74,20 @@ class RowSVM(BaseSVM):
         return POLISHED * unit if size <= SMALL else None
 
     def weights(self) -> np.ndarray:
-        return self.w_
+        """w as the model packs it: the weights of each row, and the intercept as one more."""
+        bias = getattr(self.model_, "bias", None)
+        if bias is None:
+            return np.ravel(self.coef_)
+        last = np.reshape(self.intercept_, (-1, 1)) / bias
+        return np.hstack([np.atleast_2d(self.coef_), last]).ravel()
+
+    @property
+    def w_(self) -> np.ndarray:
+        """The same, as the functions of a fitted estimator take it: ``mm.objective(svm, svm.w_, X, y)``."""
+        return self.weights()
 
     def adopt(self, model: Any, w: np.ndarray) -> None:
-        self.model_, self.w_, self.n_features_in_ = model, w, model.n_features_
+        self.model_, self.n_features_in_ = model, model.n_features_
         self.coef_ = w
 
     def _rows(self, X: Any) -> Any:

@@ -9,7 +9,7 @@ next], then start (K,) and end (K,) where the model has them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from itertools import chain as concatenate
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -75,6 +75,8 @@ class ChainExamples(CompiledExamples):
     def best_k(self, w: np.ndarray, i: int, k: int) -> list[tuple[np.ndarray, float]]:
         """The k best labellings of sequence i with their scores."""
         length = int(np.diff(self.rows.offsets)[i])
+        if length == 0:
+            return [(self.labels.decode(np.empty(0, np.int32)), 0.0)]
         k = min(k, len(self.labels) ** min(length, 64))  # no more exist
         if k * length > MOST_KEPT:
             raise ValueError(
@@ -155,24 +157,22 @@ class Chain(Model):
     def read(self, X: Sequence) -> FeatureRows:
         if self.vocabulary_ is not None:
             check_sequences("X", X)
-            if not are_attributes(X):
+            if not are_attributes(X) and any(len(x) for x in X):
                 raise ValueError("X: the model was trained on attributes, but got arrays")
             X = self.vocabulary_.transform(X)
-        rows = feature_rows(X, self.n_features_, self.bias)
-        lengths = np.diff(rows.offsets)
-        if (lengths == 0).any():
-            raise ValueError(f"X[{int(np.argmin(lengths))}] is an empty sequence")
-        return rows
+        return feature_rows(X, self.n_features_, self.bias)
 
     def bind_rows(self, rows: FeatureRows, Y: Any = None, node_weight: Any = None) -> ChainExamples:
         lengths = np.diff(rows.offsets)
+        if Y is not None and (lengths == 0).any():
+            raise ValueError(f"X[{int(np.argmin(lengths))}] is an empty sequence")
         codes = np.zeros(int(rows.offsets[-1]), np.int32) if Y is None else self.encode(Y, lengths)
         data = core.ChainData(
             rows.core.rows,
             len(self.labels_),
             bool(self.start),
             bool(self.end),
-            rows.offsets,
+            np.unique(rows.offsets),  # a prediction of no positions is no labels, without the core
             codes,
             self._node_weight(node_weight, lengths),
             self.cost_.ravel(),
@@ -292,6 +292,11 @@ def check_sequences(name: str, items: Sequence) -> None:
     if isinstance(items, Mapped | CodedSequences):
         return
     for i, item in enumerate(items):
+        if isinstance(item, Mapping | Set):
+            raise ValueError(
+                f"{name}[{i}] is a {type(item).__name__}, not a sequence of positions: {name} must be a list "
+                f"of sequences; for a single one give [{name}]"
+            )
         if not hasattr(item, "__len__") or getattr(item, "shape", None) == ():
             raise ValueError(f"{name}[{i}] must be a sequence of positions, got {item!r}")
 

@@ -25,6 +25,7 @@ from sklearn.base import BaseEstimator
 from maxmargin.data.labels import LabelSet
 from maxmargin.data.memory import FeatureRows
 from maxmargin.models.examples import Examples
+from maxmargin.models.registry import MODELS
 
 if TYPE_CHECKING:
     from maxmargin.models.factors import Factors
@@ -40,6 +41,9 @@ PROTOCOL = (
 
 def check_protocol(model: Any) -> None:
     """Refuse an object that is not a model, naming what it lacks."""
+    if isinstance(model, str):
+        found = [kind for kind in MODELS if kind.lower() == model.lower()] or ["Chain"]
+        raise TypeError(f"model must be an instance, such as models.{found[0]}(), got {model!r}")
     missing = [name for name in PROTOCOL if not callable(getattr(model, name, None))]
     if missing:
         raise TypeError(
