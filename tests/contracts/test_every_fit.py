@@ -28,7 +28,7 @@ NOT_IN_CHUNKS = {
     "multilabel": ("takes no chunks", "sets are compiled as one graph"),
     "grammar": ("does not occur in the training data", "rules are those of the first chunk"),
     "whole-sample": ("one slack", "examples are one block"),
-    "kernel": ("needs all examples at hand", "w is a sum over all of them"),
+    "kernel": ("needs all examples in memory", "w is a sum over all of them"),
     "latent": ("takes no chunks", "completions are of all examples"),
     "bags": ("takes no chunks", "as for latent"),
 }
