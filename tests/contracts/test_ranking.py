@@ -99,7 +99,8 @@ def test_a_constant_feature_and_a_shift_of_grades_change_nothing(generator):
     svm = mm.StructuralSVM(models.Ranking(), tol=1e-9, max_passes=10_000).fit(X, Y)
     moved = [np.column_stack([x, np.full(4, 7.0)]) for x in X]
     other = clone(svm).fit(moved, [y + 5 for y in Y])
-    np.testing.assert_allclose(other.coef_, [*svm.coef_, 0.0], atol=1e-4)
+    # |w - w*|^2 <= 2 (P - D), which tol bounds by 1e-8 for each.
+    np.testing.assert_allclose(other.coef_, [*svm.coef_, 0.0], atol=3e-4)
 
 
 def test_layouts_files_and_warm_starts_agree(generator, tmp_path):
