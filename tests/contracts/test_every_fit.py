@@ -29,6 +29,7 @@ NOT_IN_CHUNKS = {
     "grammar": ("does not occur in the training data", "rules are those of the first chunk"),
     "whole-sample": ("one slack", "examples are one block"),
     "kernel": ("needs all examples in memory", "w is a sum over all of them"),
+    "joint-kernel": ("takes no chunks", "the basis spans all pairs"),
     "latent": ("takes no chunks", "completions are of all examples"),
     "bags": ("takes no chunks", "as for latent"),
 }

@@ -62,6 +62,11 @@ class JointKernel(BaseEstimator):
         self.cache_bytes = cache_bytes
         self.random_state = random_state
 
+    @property
+    def streams(self) -> bool:
+        """Whether chunks can be taken: a basis that spans all pairs needs all of them at once."""
+        return self.rank is not None
+
     def initialize(self, X: Any, Y: Any) -> None:
         """Choose the basis among the pairs of the training inputs and their outputs."""
         self._check()
