@@ -27,11 +27,18 @@ static nb::tuple sums(const Exact& e, Array1<double> w, int threads, int64_t mos
   return nb::make_tuple(to_numpy(std::move(floors)), to_numpy(std::move(ceilings)));
 }
 
-static Result<int32_t> predict(const Exact& e, Array1<double> w, int threads) {
+static PackedWeights pack(const Exact& e, Array1<double> w) {
   check_weights(w, e.dimension());
+  return unlocked([&] { return e.pack(w.data()); });
+}
+static Result<int32_t> predict_packed(const Exact& e, const PackedWeights& w, int threads) {
+  check(e.fits(w), "weights that were packed for another model");
   std::vector<int32_t> y(e.labels());
-  unlocked([&] { e.predict(w.data(), threads, y.data()); });
+  unlocked([&] { e.predict(w, threads, y.data()); });
   return to_numpy(std::move(y));
+}
+static Result<int32_t> predict(const Exact& e, Array1<double> w, int threads) {
+  return predict_packed(e, pack(e, w), threads);
 }
 
 static bool knows(const Exact& e, Array1<int64_t> blocks, Array1<int32_t> outputs) {
@@ -65,6 +72,7 @@ static Result<double> select(const Exact& e, Array1<int64_t> blocks, Array1<int3
 }
 
 static void bind_exact(nb::module_& m) {
+  nb::class_<PackedWeights>(m, "PackedWeights");
   nb::class_<Exact>(m, "Exact")
       .def_prop_ro("dimension", &Exact::dimension)
       .def_prop_ro("blocks", &Exact::blocks)
@@ -72,7 +80,9 @@ static void bind_exact(nb::module_& m) {
       .def("slacks", &slacks)
       .def("slack_bounds", &slack_bounds)
       .def("sums", &sums)
+      .def("pack", &pack)
       .def("predict", &predict)
+      .def("predict", &predict_packed)
       .def("combine", &combine)
       .def("select", &select)
       .def("knows", &knows);

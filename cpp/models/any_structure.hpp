@@ -59,8 +59,10 @@ class AnyStructure {
   virtual void list_scores(Scratch& s, ChainSums& sums) const = 0;  // all that scores the open block
   // The open scores after W += c * move; false where the block must be opened again.
   virtual bool shifted(Scratch& s, double c) const = 0;
-  // Where an argmax needs an index of the weights: the structure with that of W; else null.
-  virtual std::unique_ptr<AnyStructure> indexed(const double* W) const = 0;
+  // Where an argmax needs an index of the weights W: that index, and the structure that reads it; else null.
+  virtual std::shared_ptr<const void> index_of(const double* W) const = 0;
+  virtual std::unique_ptr<AnyStructure> indexed(const double* W,
+                                                const std::shared_ptr<const void>& index) const = 0;
 };
 
 template <Structure S>
@@ -136,8 +138,14 @@ class Erased final : public AnyStructure<typename S::Label> {
     if constexpr (requires { structure_.shift(in(s), c); }) return structure_.shift(in(s), c), true;
     return false;
   }
-  std::unique_ptr<Any> indexed(const double* W) const override {
-    if constexpr (requires { structure_.indexed(W); }) return std::make_unique<Erased>(structure_.indexed(W));
+  std::shared_ptr<const void> index_of([[maybe_unused]] const double* W) const override {
+    if constexpr (requires { structure_.index_of(W); }) return structure_.index_of(W);
+    return nullptr;
+  }
+  std::unique_ptr<Any> indexed([[maybe_unused]] const double* W,
+                               [[maybe_unused]] const std::shared_ptr<const void>& index) const override {
+    if constexpr (requires { structure_.indexed(W, index); })
+      return std::make_unique<Erased>(structure_.indexed(W, index));
     return nullptr;
   }
 

@@ -7,7 +7,8 @@
 //   build_pair / build_mixture -> squared_norm, apply         a move sum_j c_j Psi(x, y_j)
 //
 // Optional powers, found by `requires` where they are used:
-//   watch(W), changed(W, j), indexed(W)   keep an index of the weights (LargeChain); one_thread: updates one by one
+//   watch(W), changed(W, j)               keep an index of the weights (LargeChain); one_thread: updates one by one
+//   index_of(W), indexed(W, index)        the same for weights that do not change
 //   exact(), s.ceiling, s.prove           the argmax is a search: what it proved, and whether it should
 //   best_slack, slack_argmax()            the argmax of slack rescaling
 //   labels()                              an output is one of these: all can be tried

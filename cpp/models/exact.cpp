@@ -27,16 +27,18 @@ void read_truth(const Any& structure, int64_t i, std::vector<Label>& y) {
 Exact::Exact(std::unique_ptr<Any> structure)
     : structure_(std::move(structure)), first_(places(*structure_)) {}
 
-aligned<double> Exact::packed(const double* flat) const {
-  aligned<double> W(structure_->weights());
-  structure_->pack(flat, W.data());
-  return W;
+PackedWeights Exact::pack(const double* flat) const {
+  PackedWeights w{dimension(), aligned<double>(structure_->weights()), nullptr};
+  structure_->pack(flat, w.W.data());
+  w.index = structure_->index_of(w.W.data());
+  return w;
 }
 
 void Exact::slacks(const double* flat, int threads, double* xi, Label* outputs, double* ceilings) const {
-  const auto W = packed(flat);
-  const auto index = structure_->indexed(W.data());
-  const Any& structure = index ? *index : *structure_;
+  const PackedWeights packed = pack(flat);
+  const aligned<double>& W = packed.W;
+  const auto reading = structure_->indexed(W.data(), packed.index);
+  const Any& structure = reading ? *reading : *structure_;
   parallel(blocks(), threads, [&](int64_t from, int64_t to, int) {
     auto s = structure.scratch();
     if (ceilings) structure.prove(s);
@@ -57,7 +59,7 @@ void Exact::slacks(const double* flat, int threads, double* xi, Label* outputs, 
 
 void Exact::sums(const double* flat, int threads, int64_t most, int64_t work, double* floors,
                  double* ceilings) const {
-  const auto W = packed(flat);
+  const auto W = pack(flat).W;
   parallel(blocks(), threads, [&](int64_t from, int64_t to, int) {
     auto s = structure_->scratch();
     ChainSums sums;
@@ -86,16 +88,15 @@ void Exact::sums(const double* flat, int threads, int64_t most, int64_t work, do
   });
 }
 
-void Exact::predict(const double* flat, int threads, Label* outputs) const {
-  const auto W = packed(flat);
-  const auto index = structure_->indexed(W.data());
-  const Any& structure = index ? *index : *structure_;
+void Exact::predict(const PackedWeights& w, int threads, Label* outputs) const {
+  const auto reading = structure_->indexed(w.W.data(), w.index);
+  const Any& structure = reading ? *reading : *structure_;
   parallel(blocks(), threads, [&](int64_t from, int64_t to, int) {
     auto s = structure.scratch();
     for (int64_t i = from; i < to; ++i) {
       poll();
-      structure.open(i, W.data(), s, false, 1);
-      structure.best(s, W.data(), outputs + first_[i]);
+      structure.open(i, w.W.data(), s, false, 1);
+      structure.best(s, w.W.data(), outputs + first_[i]);
     }
   });
 }

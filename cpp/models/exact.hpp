@@ -11,6 +11,13 @@
 
 namespace mm {
 
+// Weights in the layout of a model's structures, with the index that its argmax needs: for any data of that model.
+struct PackedWeights {
+  int64_t dimension;  // of the flat weights
+  aligned<double> W;
+  std::shared_ptr<const void> index;
+};
+
 // Weights are flat, outputs follow one another, a label in four bytes.
 class Exact {
  public:
@@ -32,7 +39,11 @@ class Exact {
   //   other structures:       no output violates more than the best one, and nothing bounds their sum
   void sums(const double* flat, int threads, int64_t most, int64_t work, double* floors,
             double* ceilings) const;
-  void predict(const double* flat, int threads, Label* outputs) const;
+  PackedWeights pack(const double* flat) const;
+  bool fits(const PackedWeights& w) const {
+    return w.dimension == dimension() && w.W.size() == structure_->weights();
+  }
+  void predict(const PackedWeights& w, int threads, Label* outputs) const;
   // sum_p c_p psi(y_p) into `flat`, and sum_p c_p Delta(y_p) as the result. Each thread has a sum of its own: for
   // few threads, and weights that are fewer than the labels.
   double combine(const int64_t* blocks, const double* c, int64_t n, const Label* outputs, int threads,
@@ -46,8 +57,6 @@ class Exact {
  private:
   std::unique_ptr<Any> structure_;
   std::vector<int64_t> first_;  // where the output of each block begins
-
-  aligned<double> packed(const double* flat) const;
 };
 
 // The last outputs of each block, most recently used first, and the best of them at a w.

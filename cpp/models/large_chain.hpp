@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <vector>
 
 #include "models/chain.hpp"
@@ -51,10 +52,16 @@ class LargeChain : public Chain<Real_, Label_> {
 
   using Base::Base;
 
-  // The structure with an index of its own for the weights W.
-  LargeChain indexed(const Real* W) const {
+  // An index of the weights W, and the structure that reads it: one index serves many data sets.
+  std::shared_ptr<const void> index_of(const Real* W) const {
+    auto index = std::make_shared<Index>();
+    index->read(W + this->transitions_, this->K_, this->stride_);
+    return index;
+  }
+  LargeChain indexed(const Real* W, const std::shared_ptr<const void>& index) const {
     LargeChain copy(*this);
-    copy.watch(W);
+    copy.watched_ = W;
+    copy.given_ = std::static_pointer_cast<const Index>(index);
     return copy;
   }
   // Reads the transitions of W; `apply` to this W keeps the index up to date, any other change asks for `watch`.
@@ -187,6 +194,8 @@ class LargeChain : public Chain<Real_, Label_> {
  private:
   const Real* watched_ = nullptr;
   mutable Index index_;
+  std::shared_ptr<const Index> given_;  // in place of index_, where W does not change
+  const Index& known() const { return given_ ? *given_ : index_; }
   static constexpr int lanes = Vector<Real>::lanes;
 
   void add(const Real* x, Real* to) const {
@@ -281,27 +290,27 @@ class LargeChain : public Chain<Real_, Label_> {
     const Real* U = this->local(s, t);
     Real* G = forward(s, t);
     char* doubt = unsure(s, t);
-    for (const auto& e : index_.losses(L.best[0].label)) {
-      const Real kept = f + e.value, other = std::min(f, second + index_.most_into()[e.other]);
+    for (const auto& e : known().losses(L.best[0].label)) {
+      const Real kept = f + e.value, other = std::min(f, second + known().most_into()[e.other]);
       G[e.other] = U[e.other] + std::max(kept, other);
       doubt[e.other] = other > kept;
     }
   }
   // 2: what is liked by labels that can do more than the best one
   void raise(Scratch& s, int t) const {
-    const Real *F = forward(s, t - 1), *most = index_.most(), f = s.leaders[t - 1].best[0].value;
+    const Real *F = forward(s, t - 1), *most = known().most(), f = s.leaders[t - 1].best[0].value;
     const vec<Real> bar = broadcast(f);
     s.rising.clear();
     for (int k = 0; k < this->stride_; k += lanes)
       for (int found = lanes_above(load(F + k) + load(most + k), bar); found; found &= found - 1) {
         s.rising.push_back(k + __builtin_ctz(found));
-        __builtin_prefetch(index_.gains(s.rising.back()).data());
+        __builtin_prefetch(known().gains(s.rising.back()).data());
       }
     const Real* U = this->local(s, t);
     Real* G = forward(s, t);
     char* doubt = unsure(s, t);
     for (const int32_t j : s.rising) {
-      for (const auto& e : index_.gains(j)) {
+      for (const auto& e : known().gains(j)) {
         const Real value = F[j] + e.value;
         if (value <= f) break;
         if (U[e.other] + value <= G[e.other]) continue;
@@ -313,7 +322,7 @@ class LargeChain : public Chain<Real_, Label_> {
   // 3: F[k] of position t, which is then sure; returns the predecessor.
   int evaluate(Scratch& s, const Real* A, int t, int k) const {
     const Leaders& L = s.leaders[t - 1];
-    const Real most = index_.most_into()[k];
+    const Real most = known().most_into()[k];
     Real reach = -std::numeric_limits<Real>::infinity();
     int from = 0;
     for (int n = 0; n < L.count && L.best[n].value + most > reach; ++n) {
@@ -334,7 +343,7 @@ class LargeChain : public Chain<Real_, Label_> {
       if (unsure(s, t - 1)[j]) evaluate(s, A, t - 1, j);
       if (F[j] + weight > reach) reach = F[j] + weight, from = j;
     };
-    for (const auto& e : index_.gains_into(k)) {
+    for (const auto& e : known().gains_into(k)) {
       if (rest + e.value <= reach) break;
       offer(e.other, e.value);
     }

@@ -269,8 +269,8 @@ class BaseSVM(BaseEstimator):
         return clone(copy.copy(self)).set_params(n_jobs=self.n_jobs)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without workers, in copies and in pickles."""
-        state = super().__getstate__()
+        """Without workers and packed weights, in copies and in pickles."""
+        state = {k: v for k, v in super().__getstate__().items() if k != "_packed"}
         return dict(state, n_jobs=None) if isinstance(state.get("n_jobs"), Executor) else state
 
 

@@ -18,6 +18,7 @@ from maxmargin.estimators.base import CHECKS, Given
 from maxmargin.estimators.chunks import ChunkSVM
 from maxmargin.estimators.inputs import examples_of, plain_sequence
 from maxmargin.models.checks import lent
+from maxmargin.models.examples import Examples
 from maxmargin.models.protocol import Model, check_protocol
 from maxmargin.parts.sequential import streams
 from maxmargin.problem.problem import check_weights
@@ -165,13 +166,27 @@ class StructuralSVM(ChunkSVM):
             given = Given(plain_sequence(X), model=self.model_)
             examples: Any = self._bind(given, executor)
             if constraints is None:
-                return examples.predict(self.coef_, count_jobs(self.n_jobs))
+                return examples.predict(self._ready(examples), count_jobs(self.n_jobs))
             if not hasattr(examples, "constrained"):
                 raise ValueError(
                     f"constraints: model {type(self.model_).__name__} takes none; FactorGraph and "
                     "MultiLabel do"
                 )
             return examples.constrained(self.coef_, constraints)
+
+    def _ready(self, examples: Examples) -> Any:
+        """coef_ as predictions take it: packed once, and again where it is another array.
+
+        It is read-only from then on: a change in place would not be seen.
+        """
+        known = self.__dict__.get("_packed", (None, None, None))
+        if known[0] is not self.coef_ or known[1] is not self.model_ or self.coef_.flags.writeable:
+            packed = examples.ready(self.coef_)
+            if packed is self.coef_:
+                return packed
+            self.coef_.flags.writeable = False
+            known = self._packed = self.coef_, self.model_, packed
+        return known[2]
 
     def predict_k_best(self, X: Any, k: int) -> list[list[tuple[Any, float]]]:
         """For every example the k best outputs with their scores, best first."""

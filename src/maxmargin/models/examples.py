@@ -106,8 +106,12 @@ class Examples(ABC):
         """The last outputs of each example: ``add`` takes one of each, ``best`` finds the worst kept ones."""
 
     @abstractmethod
-    def predict(self, w: np.ndarray, n_jobs: int = 1) -> Any:
-        """argmax_y <w, Psi(x_i, y)> for every example."""
+    def predict(self, w: Any, n_jobs: int = 1) -> Any:
+        """argmax_y <w, Psi(x_i, y)> for every example; w as it is, or what ``ready`` made of it."""
+
+    def ready(self, w: np.ndarray) -> Any:
+        """w made ready for many predictions, on any data of the model: their cost then follows the data."""
+        return w
 
     # powers and properties of some
 
@@ -221,8 +225,11 @@ class CompiledExamples(Examples):
         """Outputs of all examples, as the user knows them, from the numbers of the core."""
         raise NotImplementedError
 
-    def predict(self, w: np.ndarray, n_jobs: int = 1) -> Any:
+    def predict(self, w: Any, n_jobs: int = 1) -> Any:
         return self.decode(self.answers.predict(w, n_jobs))
+
+    def ready(self, w: np.ndarray) -> Any:
+        return self.answers.pack(w)
 
     def augmented(self, w: np.ndarray) -> Any:
         """The loss-augmented argmax of every example."""

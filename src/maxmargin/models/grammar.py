@@ -62,6 +62,9 @@ class GrammarExamples(CompiledExamples):
         """The tree of sentence i from the numbers of its derivation."""
         return self.model.rule_table_.decode(codes.tolist(), self.sentences[i])
 
+    def ready(self, w: np.ndarray) -> np.ndarray:
+        return w  # rules for sentences without a parse are read off w itself
+
     def predict(self, w: np.ndarray, n_jobs: int = 1) -> list[Tree]:
         codes = self.answers.predict(w, n_jobs)
         trees, lost = [], []

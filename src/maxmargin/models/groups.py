@@ -49,6 +49,9 @@ class GroupExamples(CompiledExamples):
     def explicit(self) -> ExplicitConstraints:
         return ExplicitConstraints(self.core)
 
+    def ready(self, w: np.ndarray) -> np.ndarray:
+        return w  # rows are multiplied with w itself
+
     def predict(self, w: np.ndarray, n_jobs: int = 1) -> np.ndarray:
         """<w, x> of every row."""
         return self.rows.core.rows.scores(w, n_jobs)
