@@ -21,8 +21,7 @@ static std::unique_ptr<Ascent> make_ascent(const ChainData& data, Rescaling resc
   if (data.labels > 256)  // does not fit a byte
     return any<AscentOf>(erased<Chain<double, uint16_t>>(data, rescaling), std::move(mass), lean);
   if (rescaling == Rescaling::slack)
-    return any<AscentOf, uint8_t>(std::make_unique<Erased<SlackRescaled<Chain<double, uint8_t>>>>(data),
-                                  std::move(mass), lean);
+    return any<AscentOf>(erased<Chain<double, uint8_t>>(data, rescaling), std::move(mass), lean);
   return chain_ascent(data, single, std::move(mass), lean);
 }
 static auto box_structure(const ChainData& data, Rescaling rescaling) {

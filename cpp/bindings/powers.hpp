@@ -15,6 +15,7 @@
 
 #include "bindings/common.hpp"
 #include "models/exact.hpp"
+#include "models/slack.hpp"
 #include "solvers/ascent.hpp"
 #include "solvers/box.hpp"
 #include "solvers/dual_coordinate.hpp"
@@ -39,8 +40,9 @@ inline Rescaling rescaling_of(const std::string& name) {
 template <class Plain>
 std::unique_ptr<AnyStructure<typename Plain::Label>> erased(const typename Plain::Data& data,
                                                             Rescaling rescaling) {
-  if (rescaling == Rescaling::margin) return std::make_unique<Erased<Plain>>(data);
-  return std::make_unique<Erased<SlackRescaled<Plain>>>(data);
+  auto plain = std::make_unique<Erased<Plain>>(data);
+  if (rescaling == Rescaling::margin) return plain;
+  return std::make_unique<SlackRescaled<typename Plain::Label>>(std::move(plain));
 }
 
 // AscentOf or CoordinateOf a structure: make<AscentOf, Binary<float>>(data, mass, lean).

@@ -10,7 +10,6 @@
 
 #include "models/chain_sums.hpp"
 #include "models/concept.hpp"
-#include "models/slack.hpp"
 
 namespace mm {
 
@@ -50,19 +49,23 @@ class AnyStructure {
   virtual void apply(const Scratch& s, double* W, double c) const = 0;
   virtual void apply(const Scratch& s, Gather W, double c) const = 0;
 
-  virtual bool exact() const = 0;                      // `best` never misses the best output;
-  virtual void prove(Scratch& s) const = 0;            // else it shall do what it can for a low
-  virtual double ceiling(const Scratch& s) const = 0;  // ceiling: no output scores more, or infinity
-
-  virtual int labels() const = 0;                                   // where an output is one label; else 0
-  virtual bool can_list() const = 0;                                // violators can be listed:
-  virtual void list_scores(Scratch& s, ChainSums& sums) const = 0;  // all that scores the open block
+  // Optional powers
+  virtual bool exact() const { return true; }  // `best` never misses the best output;
+  virtual void prove(Scratch&) const {}        // else it shall do what it can for a low ceiling:
+  virtual double ceiling(const Scratch&) const { return std::numeric_limits<double>::infinity(); }
+  virtual bool slack_argmax() const { return false; }  // whether `best_slack` answers
+  virtual void best_slack(Scratch&, const double*, double, const Label*, Label*) const {}
+  virtual int labels() const { return 0; }                 // where an output is one label
+  virtual bool can_list() const { return false; }          // violators can be listed:
+  virtual void list_scores(Scratch&, ChainSums&) const {}  // all that scores the open block
+  virtual void list_losses(int64_t, ChainSums&) const {}
   // The open scores after W += c * move; false where the block must be opened again.
-  virtual bool shifted(Scratch& s, double c) const = 0;
+  virtual bool shifted(Scratch&, double) const { return false; }
   // Where an argmax needs an index of the weights W: that index, and the structure that reads it; else null.
-  virtual std::shared_ptr<const void> index_of(const double* W) const = 0;
-  virtual std::unique_ptr<AnyStructure> indexed(const double* W,
-                                                const std::shared_ptr<const void>& index) const = 0;
+  virtual std::shared_ptr<const void> index_of(const double*) const { return nullptr; }
+  virtual std::unique_ptr<AnyStructure> indexed(const double*, const std::shared_ptr<const void>&) const {
+    return nullptr;
+  }
 };
 
 template <Structure S>
@@ -123,6 +126,16 @@ class Erased final : public AnyStructure<typename S::Label> {
     if constexpr (requires { in(s).ceiling; }) return in(s).ceiling;
     return std::numeric_limits<double>::infinity();
   }
+  bool slack_argmax() const override {
+    if constexpr (requires { structure_.slack_argmax(); }) return structure_.slack_argmax();
+    return true;
+  }
+  void best_slack(Scratch& s, const double* W, double shift, const Label* truth, Label* y) const override {
+    if constexpr (requires { structure_.best_slack(in(s), W, shift, truth, y); })
+      structure_.best_slack(in(s), W, shift, truth, y);
+    else
+      Any::best_slack(s, W, shift, truth, y);
+  }
   int labels() const override {
     if constexpr (requires { structure_.labels(); }) return structure_.labels();
     return 0;
@@ -131,12 +144,21 @@ class Erased final : public AnyStructure<typename S::Label> {
     if constexpr (requires { structure_.can_list(); }) return structure_.can_list();
     return false;
   }
-  void list_scores([[maybe_unused]] Scratch& s, [[maybe_unused]] ChainSums& sums) const override {
-    if constexpr (requires { structure_.list_scores(in(s), sums); }) structure_.list_scores(in(s), sums);
+  void list_scores(Scratch& s, ChainSums& sums) const override {
+    if constexpr (requires { structure_.can_list(); })
+      structure_.list_scores(in(s), sums);
+    else
+      Any::list_scores(s, sums);
   }
-  bool shifted([[maybe_unused]] Scratch& s, [[maybe_unused]] double c) const override {
+  void list_losses(int64_t block, ChainSums& sums) const override {
+    if constexpr (requires { structure_.can_list(); })
+      structure_.list_losses(block, sums);
+    else
+      Any::list_losses(block, sums);
+  }
+  bool shifted(Scratch& s, double c) const override {
     if constexpr (requires { structure_.shift(in(s), c); }) return structure_.shift(in(s), c), true;
-    return false;
+    return Any::shifted(s, c);
   }
   std::shared_ptr<const void> index_of([[maybe_unused]] const double* W) const override {
     if constexpr (requires { structure_.index_of(W); }) return structure_.index_of(W);

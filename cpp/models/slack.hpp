@@ -8,150 +8,73 @@
 // visit opens the whole block.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
-#include <limits>
+#include <memory>
+#include <utility>
 #include <vector>
 
-#include "models/chain_sums.hpp"
+#include "models/any_structure.hpp"
 #include "models/hull.hpp"
 #include "simd.hpp"
 
 namespace mm {
 
-template <class Base>
-class SlackRescaled : public Base {
+template <class Label_>
+class SlackRescaled final : public AnyStructure<Label_> {
  public:
-  using Real = typename Base::Real;
-  using Label = typename Base::Label;
-  using Base::Base;
+  using Any = AnyStructure<Label_>;
+  using typename Any::Label;
+  using typename Any::Scratch;
+  explicit SlackRescaled(std::unique_ptr<Any> base) : base_(std::move(base)) {}
 
-  struct Scratch : Base::Scratch {
-    std::vector<Label> truth, outputs;
-    std::vector<double> coefficients;
-    double margin_of_truth = 0;
-    double scale = 1;
-    double ceiling = 0;   // no output of the block scores more, after `best`
-    aligned<Real> zeros;  // weights of no margin, for the search
-    std::vector<Label> candidate;
-    HullSearch search;
-  };
-  Scratch scratch() const {
-    Scratch s;
-    static_cast<typename Base::Scratch&>(s) = Base::scratch();
-    if constexpr (requires { s.prove; }) s.prove = true;  // the search is steered by what the oracle may miss
-    return s;
-  }
+  int64_t blocks() const override { return base_->blocks(); }
+  int64_t dimension() const override { return base_->dimension(); }
+  size_t weights() const override { return base_->weights(); }
+  size_t coefficients() const override { return base_->coefficients(); }
+  int output_size(int64_t block) const override { return base_->output_size(block); }
+  void pack(const double* flat, double* W) const override { base_->pack(flat, W); }
+  void unpack(const double* W, double* flat) const override { base_->unpack(W, flat); }
+  void prepare() override { base_->prepare(); }
+  void truth(int64_t block, Label* y) const override { base_->truth(block, y); }
+  double loss(int64_t block, const Label* y) const override { return base_->loss(block, y); }
+  bool same(int64_t block, const Label* a, const Label* b) const override { return base_->same(block, a, b); }
+  bool valid(int64_t block, const Label* y) const override { return base_->valid(block, y); }
+  double squared_norm(Scratch& s) const override { return base_->squared_norm(in(s).base); }
+  void apply(const Scratch& s, double* W, double c) const override { base_->apply(in(s).base, W, c); }
+  void apply(const Scratch& s, Gather W, double c) const override { base_->apply(in(s).base, W, c); }
+  int labels() const override { return base_->labels(); }
+  bool can_list() const override { return base_->can_list(); }
 
-  void open(int64_t block, const Real* W, Scratch& s, bool, Real loss_scale) const {
-    Base::open(block, W, s, false, 1);
-    s.scale = loss_scale;
-    s.truth.resize(Base::output_size(block));
-    Base::truth(block, s.truth.data());
-    s.margin_of_truth = Base::score(s, s.truth.data());
-  }
-  void open_where_different(int64_t block, const Real* W, Scratch& s, const Label*, int) const {
+  Scratch scratch() const override;
+  void open(int64_t block, const double* W, Scratch& s, bool augmented, double scale) const override;
+  void open_where_different(int64_t block, const double* W, Scratch& s, const Label*, int) const override {
     open(block, W, s, true, 1);
   }
-  double score(const Scratch& s, const Label* y) const {
-    const double loss = Base::loss(s.block, y);
-    return loss == 0 ? 0 : loss * (s.scale + Base::score(s, y) - s.margin_of_truth);
-  }
-  bool exact() const {
-    if constexpr (requires(const Base& b) { b.slack_argmax(); })
-      return Base::slack_argmax();
-    else
-      return true;
-  }
-  double best(Scratch& s, const Real* W, Label* y) const {
-    if (!exact()) return search(s, W, y);
-    if constexpr (requires(const Base& b) { b.best_slack(s, W, 0.0, y, y); })
-      Base::best_slack(s, W, s.scale - s.margin_of_truth, s.truth.data(), y);
-    s.ceiling = score(s, y);
-    return s.ceiling;
-  }
-
-  void build_pair(Scratch& s, int64_t block, const Label* plus, const Label* minus) const {
-    const int size = Base::output_size(block);
-    const double c[2] = {1, -1};
-    std::vector<Label>& pair = s.outputs;
-    pair.assign(plus, plus + size);
-    pair.insert(pair.end(), minus, minus + size);
-    gather(s, block, c, 2);
-  }
-  void build_mixture(Scratch& s, int64_t block, const Label* outputs, const double* c, int n) const {
-    s.outputs.assign(outputs, outputs + static_cast<size_t>(n) * Base::output_size(block));
-    gather(s, block, c, n);
-  }
-
-  // The scores of the open block after W += c * move.
-  void shift(Scratch& s, double c) const
-    requires requires(const Base& b, typename Base::Scratch& own) { b.shift(own, 1.0); }
-  {
-    Base::shift(s, c);
-    s.margin_of_truth = Base::score(s, s.truth.data());
-  }
-  void list_scores(Scratch& s, ChainSums& sums) const
-    requires requires(const Base& b, typename Base::Scratch& own, ChainSums& all) { b.list_scores(own, all); }
-  {
-    Base::list_scores(s, sums);
-    Base::list_losses(s.block, sums);
-    sums.constant = s.scale;
-  }
+  double score(const Scratch& s, const Label* y) const override;
+  double best(Scratch& s, const double* W, Label* y) const override;
+  bool exact() const override { return base_->slack_argmax(); }
+  double ceiling(const Scratch& s) const override { return in(s).ceiling; }
+  void build_pair(Scratch& s, int64_t block, const Label* plus, const Label* minus) const override;
+  void build_mixture(Scratch& s, int64_t block, const Label* y, const double* c, int n) const override;
+  void list_scores(Scratch& s, ChainSums& sums) const override;
+  bool shifted(Scratch& s, double c) const override;
 
  private:
-  // What the margin oracle may have missed, if it is a search itself.
-  static double missed(const typename Base::Scratch& s, double score) {
-    if constexpr (requires { s.ceiling; }) return std::max(0.0, s.ceiling - score);
-    return 0;
-  }
+  struct Own : Any::State {
+    Scratch base;
+    int64_t block = 0;
+    std::vector<Label> truth, outputs, candidate;
+    std::vector<double> coefficients;
+    double margin_of_truth = 0, scale = 1;
+    double ceiling = 0;     // no output of the block scores more, after `best`
+    aligned<double> zeros;  // weights of no margin, for the search
+    HullSearch search;
+  };
+  std::unique_ptr<Any> base_;
 
-  // The best output that the margin oracle shows at some multiplier of the loss, and the true one.
-  double search(Scratch& s, const Real* W, Label* y) const {
-    const int64_t block = s.block;
-    const int size = Base::output_size(block);
-    const auto point = [&](const Label* u, double lambda, double multiplier) {
-      const double loss = Base::loss(block, u), score = Base::score(s, u);
-      return HullPoint{loss, score - lambda * loss - s.margin_of_truth, multiplier, missed(s, score)};
-    };
-    std::vector<Label>& found = s.candidate;
-    found.resize(size);
-    s.zeros.resize(Base::weights());
-    Base::open(block, s.zeros.data(), s, true, 1);
-    Base::best(s, s.zeros.data(), y);  // the largest loss
-    Base::open(block, W, s, false, 1);
-    Base::best(s, W, found.data());
-    const HullPoint left = point(found.data(), 0, 0);
-    HullPoint right = point(y, 0, std::numeric_limits<double>::infinity());
-    right.missed = 0;
-    s.search.scale(s.scale);
-    double top = s.search.value(right);
-    if (s.search.value(left) > top) top = s.search.value(left), std::copy(found.begin(), found.end(), y);
-    if (!(top > 0)) top = 0, std::copy(s.truth.begin(), s.truth.end(), y);
-    const auto ask = [&](double lambda) {
-      Base::open(block, W, s, true, static_cast<Real>(lambda));
-      Base::best(s, W, found.data());
-      return point(found.data(), lambda, lambda);
-    };
-    s.ceiling =
-        s.search.run(left, right, s.scale, top, ask, [&] { std::copy(found.begin(), found.end(), y); });
-    Base::open(block, W, s, false, 1);
-    return score(s, y);
-  }
-
-  void gather(Scratch& s, int64_t block, const double* c, int n) const {
-    const int size = Base::output_size(block);
-    double total = 0;
-    s.coefficients.resize(n + 1);
-    for (int j = 0; j < n; ++j) {
-      s.coefficients[j] = c[j] * Base::loss(block, s.outputs.data() + static_cast<size_t>(j) * size);
-      total += s.coefficients[j];
-    }
-    s.coefficients[n] = -total;
-    s.outputs.resize(static_cast<size_t>(n + 1) * size);
-    Base::truth(block, s.outputs.data() + static_cast<size_t>(n) * size);
-    Base::build_mixture(s, block, s.outputs.data(), s.coefficients.data(), n + 1);
-  }
+  static Own& in(const Scratch& s) { return static_cast<Own&>(*s); }
+  double search(Own& s, const double* W, Label* y) const;
+  void gather(Own& s, int64_t block, const double* c, int n) const;
 };
 
 }  // namespace mm

@@ -1,0 +1,137 @@
+#include "models/slack.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace mm {
+
+template <class Label>
+typename SlackRescaled<Label>::Scratch SlackRescaled<Label>::scratch() const {
+  auto own = std::make_unique<Own>();
+  own->base = base_->scratch();
+  base_->prove(own->base);  // the search is steered by what the oracle may miss
+  return own;
+}
+
+template <class Label>
+void SlackRescaled<Label>::open(int64_t block, const double* W, Scratch& scratch, bool, double scale) const {
+  Own& s = in(scratch);
+  base_->open(block, W, s.base, false, 1);
+  s.block = block;
+  s.scale = scale;
+  s.truth.resize(base_->output_size(block));
+  base_->truth(block, s.truth.data());
+  s.margin_of_truth = base_->score(s.base, s.truth.data());
+}
+
+template <class Label>
+double SlackRescaled<Label>::score(const Scratch& scratch, const Label* y) const {
+  const Own& s = in(scratch);
+  const double loss = base_->loss(s.block, y);
+  return loss == 0 ? 0 : loss * (s.scale + base_->score(s.base, y) - s.margin_of_truth);
+}
+
+template <class Label>
+double SlackRescaled<Label>::best(Scratch& scratch, const double* W, Label* y) const {
+  Own& s = in(scratch);
+  if (!exact()) {
+    s.ceiling = search(s, W, y);
+    return score(scratch, y);
+  }
+  base_->best_slack(s.base, W, s.scale - s.margin_of_truth, s.truth.data(), y);
+  return s.ceiling = score(scratch, y);
+}
+
+// The best output that the margin oracle shows at some multiplier of the loss, and the true one; returns the ceiling.
+template <class Label>
+double SlackRescaled<Label>::search(Own& s, const double* W, Label* y) const {
+  std::vector<Label>& found = s.candidate;
+  found.resize(base_->output_size(s.block));
+  // What the margin oracle may have missed, if it is a search itself.
+  const auto missed = [&](double score) {
+    const double top = base_->ceiling(s.base);
+    return std::isinf(top) && base_->exact() ? 0 : std::max(0.0, top - score);
+  };
+  const auto point = [&](const Label* u, double lambda, double multiplier) {
+    const double loss = base_->loss(s.block, u), score = base_->score(s.base, u);
+    return HullPoint{loss, score - lambda * loss - s.margin_of_truth, multiplier, missed(score)};
+  };
+  s.zeros.resize(base_->weights());
+  base_->open(s.block, s.zeros.data(), s.base, true, 1);
+  base_->best(s.base, s.zeros.data(), y);  // the largest loss
+  base_->open(s.block, W, s.base, false, 1);
+  base_->best(s.base, W, found.data());
+  const HullPoint left = point(found.data(), 0, 0);
+  HullPoint right = point(y, 0, std::numeric_limits<double>::infinity());
+  right.missed = 0;
+  s.search.scale(s.scale);
+  double top = s.search.value(right);
+  if (s.search.value(left) > top) top = s.search.value(left), std::copy(found.begin(), found.end(), y);
+  if (!(top > 0)) top = 0, std::copy(s.truth.begin(), s.truth.end(), y);
+  const auto ask = [&](double lambda) {
+    base_->open(s.block, W, s.base, true, lambda);
+    base_->best(s.base, W, found.data());
+    return point(found.data(), lambda, lambda);
+  };
+  const auto keep = [&] { std::copy(found.begin(), found.end(), y); };
+  const double ceiling = s.search.run(left, right, s.scale, top, ask, keep);
+  base_->open(s.block, W, s.base, false, 1);
+  return ceiling;
+}
+
+template <class Label>
+void SlackRescaled<Label>::build_pair(Scratch& scratch, int64_t block, const Label* plus,
+                                      const Label* minus) const {
+  Own& s = in(scratch);
+  const int size = base_->output_size(block);
+  const double c[2] = {1, -1};
+  s.outputs.assign(plus, plus + size);
+  s.outputs.insert(s.outputs.end(), minus, minus + size);
+  gather(s, block, c, 2);
+}
+
+template <class Label>
+void SlackRescaled<Label>::build_mixture(Scratch& scratch, int64_t block, const Label* y, const double* c,
+                                         int n) const {
+  Own& s = in(scratch);
+  s.outputs.assign(y, y + static_cast<size_t>(n) * base_->output_size(block));
+  gather(s, block, c, n);
+}
+
+template <class Label>
+void SlackRescaled<Label>::gather(Own& s, int64_t block, const double* c, int n) const {
+  const int size = base_->output_size(block);
+  double total = 0;
+  s.coefficients.resize(n + 1);
+  for (int j = 0; j < n; ++j) {
+    s.coefficients[j] = c[j] * base_->loss(block, s.outputs.data() + static_cast<size_t>(j) * size);
+    total += s.coefficients[j];
+  }
+  s.coefficients[n] = -total;
+  s.outputs.resize(static_cast<size_t>(n + 1) * size);
+  base_->truth(block, s.outputs.data() + static_cast<size_t>(n) * size);
+  base_->build_mixture(s.base, block, s.outputs.data(), s.coefficients.data(), n + 1);
+}
+
+template <class Label>
+void SlackRescaled<Label>::list_scores(Scratch& scratch, ChainSums& sums) const {
+  Own& s = in(scratch);
+  base_->list_scores(s.base, sums);
+  base_->list_losses(s.block, sums);
+  sums.constant = s.scale;
+}
+
+template <class Label>
+bool SlackRescaled<Label>::shifted(Scratch& scratch, double c) const {
+  Own& s = in(scratch);
+  if (!base_->shifted(s.base, c)) return false;
+  s.margin_of_truth = base_->score(s.base, s.truth.data());
+  return true;
+}
+
+template class SlackRescaled<uint8_t>;
+template class SlackRescaled<uint16_t>;
+template class SlackRescaled<int32_t>;
+
+}  // namespace mm
