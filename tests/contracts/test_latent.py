@@ -304,3 +304,11 @@ def test_bad_use_is_refused(seed):
     for name, value in (("max_rounds", 0), ("max_rounds", 1.5), ("round_tol", -1.0)):
         with refusal(name, str(value)):
             latent(**{name: value}).fit(X, y)
+
+
+@pytest.mark.parametrize("hinge", ["sum", None, np.array([]), ["max"]])
+def test_another_hinge_is_refused_by_name(hinge):
+    with refusal("hinge must be 'max'"):
+        mm.LatentSVM(models.Latent(models.Multiclass(), parts=2), hinge=hinge).fit(
+            [[0.0], [1.0]], [0, 1]
+        )

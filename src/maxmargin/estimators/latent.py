@@ -32,7 +32,7 @@ def check_hidden_model(name: str, model: Any) -> None:
 
 def check_max(name: str, hinge: Any) -> None:
     """Refuse sums over outputs: that of all completions of the true one is not known."""
-    if hinge != "max":
+    if not isinstance(hinge, str) or hinge != "max":
         raise ValueError(
             f"LatentSVM: {name} must be 'max', got {hinge!r}; StructuralSVM takes 'sum'"
         )
