@@ -32,7 +32,7 @@ def free_prior(d, free, mean=0.0):
 
 def train(case, tol=1e-9, python=False, **settings):
     model, X = as_python(case) if python else (built_in(case), case.X)
-    defaults = {"tol": tol, "max_passes": 100_000, "max_seconds": 10.0, "random_state": 0}
+    defaults = {"tol": tol, "max_passes": 100_000, "max_seconds": 120.0, "random_state": 0}
     defaults |= {"rescaling": case.rescaling, "C": case.C}
     return mm.StructuralSVM(model, **(defaults | settings)).fit(
         X, case.Y, sample_weight=case.sample_weight
