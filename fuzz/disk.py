@@ -39,7 +39,7 @@ def fitted(width: int) -> Any:
     """A classifier with that many features, all of its weights equal to the width."""
     X = np.random.default_rng(0).normal(size=(6, width))
     svm = mm.MulticlassSVC(tol=0.5).fit(X, [0, 1, 2] * 2)
-    svm.w_ = np.full_like(svm.w_, width)
+    svm.adopt(svm.model_, np.full_like(svm.w_, width))
     return svm
 
 
