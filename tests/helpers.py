@@ -87,6 +87,13 @@ def built_in(case: Case) -> Any:
     return models.Chain(loss=loss, bias=options["bias"], **ends)
 
 
+def prepared(case: Case) -> Any:
+    """The same, initialised with the data of the case."""
+    model = built_in(case)
+    model.initialize(case.X, case.Y)
+    return model
+
+
 def as_python(case: Case) -> tuple[Any, list]:
     """The same problem for a model written in Python: a bias becomes a constant feature."""
     options = case.options

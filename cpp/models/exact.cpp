@@ -59,7 +59,8 @@ void Exact::slacks(const double* flat, int threads, double* xi, Label* outputs, 
 
 void Exact::sums(const double* flat, int threads, int64_t most, int64_t work, double* floors,
                  double* ceilings) const {
-  const auto W = pack(flat).W;
+  aligned<double> W(structure_->weights());
+  structure_->pack(flat, W.data());
   parallel(blocks(), threads, [&](int64_t from, int64_t to, int) {
     auto s = structure_->scratch();
     ChainSums sums;

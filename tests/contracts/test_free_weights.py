@@ -1,5 +1,7 @@
 """Weights without a regulariser: every solver meets an independent optimum, and proves it."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -9,6 +11,8 @@ import maxmargin as mm
 from helpers import EXACT, as_python, built_in, quietly
 from maxmargin import models, solvers
 from maxmargin.problem import make_regularizer
+from maxmargin.problem.regularizer import Prior
+from maxmargin.solvers.cut_state import CutState
 from maxmargin.solvers.free import balance
 from reference.primal_qp import primal_value, solve_primal
 from reference.problems import binary_case, chain_case, fresh, multiclass_case
@@ -211,3 +215,18 @@ def test_penalized_intercept_is_checked(generator):
             kind(penalized_intercept="no").fit(X, y)
     nothing = mm.BinarySVC(penalized_intercept=False, fit_intercept=False).fit(X, y)
     assert nothing.intercept_ == 0
+
+
+def test_cuts_under_another_mean_keep_what_they_say(generator):
+    """Offsets and pulls are those from the new mean: b + <g, m> and <g, center - m>."""
+    d = 4
+    before, after = (Prior(generator.normal(size=d), np.ones(d)) for _ in range(2))
+    cuts, center = generator.normal(size=(3, d)), generator.normal(size=d)
+    state = CutState(1e-3, np.zeros(d), np.arange(2), center=center)
+    plane = SimpleNamespace(regularizer=before)
+    for b, g in enumerate(cuts):
+        state.add(plane, float(b), g, None)
+    assert state.take_prior(before, after)
+    np.testing.assert_allclose(state.cuts.offsets, np.arange(3) + cuts @ after.mean)
+    np.testing.assert_allclose(state.cuts.pulls, cuts @ (center - after.mean))
+    assert not state.take_prior(after, Prior(after.mean, 2 * np.ones(d)))

@@ -11,6 +11,7 @@ from helpers import (
     built_in,
     fit,
     loss_units,
+    prepared,
     refusal,
 )
 from maxmargin import models
@@ -27,12 +28,6 @@ from reference.trees import GrammarTruth, spans_of
 @pytest.fixture(params=SHAPES)
 def case(request, seed):
     return make_case(request.param, seed)
-
-
-def prepared(case):
-    model = built_in(case)
-    model.initialize(case.X, case.Y)
-    return model
 
 
 # The oracle

@@ -7,7 +7,7 @@ from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 
 import maxmargin as mm
-from helpers import built_in, quietly, refusal
+from helpers import prepared, quietly, refusal
 from maxmargin import models
 from maxmargin.formulation import Formulation
 from maxmargin.models.ranking import heights
@@ -17,12 +17,6 @@ from reference.problems import RANKINGS, make_case
 @pytest.fixture(params=RANKINGS)
 def case(request, seed):
     return make_case(request.param, seed)
-
-
-def prepared(case):
-    model = built_in(case)
-    model.initialize(case.X, case.Y)
-    return model
 
 
 def best_of(block, w):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import maxmargin as mm
-from helpers import built_in, quietly, refusal
+from helpers import built_in, prepared, quietly, refusal
 from maxmargin import models
 from maxmargin.models.tree import spanning_tree
 from reference import enumerate as truths
@@ -18,12 +18,6 @@ from reference.problems import PARTS, make_case
 @pytest.fixture(params=PARTS)
 def case(request, seed):
     return make_case(request.param, seed)
-
-
-def prepared(case):
-    model = built_in(case)
-    model.initialize(case.X, case.Y)
-    return model
 
 
 def as_places(y):

@@ -33,6 +33,12 @@ class FeatureRows:
         if isinstance(self.keep, MappedParts):
             self.keep.check()
 
+    def check_filled(self, lack: str) -> None:
+        """Refuse an example without rows, saying what it lacks."""
+        lengths = np.diff(self.offsets)
+        if (lengths == 0).any():
+            raise ValueError(f"X[{int(np.argmin(lengths))}] {lack}")
+
     def stacked(self) -> Any:
         """A copy of all rows as one float64 array, or one CSR matrix."""
         if sp.issparse(self.keep[0]):

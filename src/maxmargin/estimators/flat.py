@@ -32,7 +32,7 @@ class RowSVM(BaseSVM):
     fit_intercept: bool = False
     penalized_intercept: bool = True
 
-    intercept_: Any = 0.0
+    intercept_: Any
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -101,9 +101,7 @@ class Bags(Latent):
         """The candidates of all bags, in the core."""
         check_lengths(X, None)
         rows = feature_rows(X, self.n_features_, self.bias, names="X[{}]")
-        empty = np.flatnonzero(np.diff(rows.offsets) == 0)
-        if len(empty):
-            raise ValueError(f"X[{empty[0]}] is an empty bag: at least one candidate is needed")
+        rows.check_filled("is an empty bag: at least one candidate is needed")
         return rows
 
     def encode(self, Y: Any) -> np.ndarray:

@@ -164,8 +164,8 @@ class Chain(Model):
 
     def bind_rows(self, rows: FeatureRows, Y: Any = None, node_weight: Any = None) -> ChainExamples:
         lengths = np.diff(rows.offsets)
-        if Y is not None and (lengths == 0).any():
-            raise ValueError(f"X[{int(np.argmin(lengths))}] is an empty sequence")
+        if Y is not None:
+            rows.check_filled("is an empty sequence")
         codes = np.zeros(int(rows.offsets[-1]), np.int32) if Y is None else self.encode(Y, lengths)
         data = core.ChainData(
             rows.core.rows,

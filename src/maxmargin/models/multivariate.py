@@ -40,6 +40,7 @@ from maxmargin.data.labels import LabelSet
 from maxmargin.data.memory import FeatureRows
 from maxmargin.losses import ROCArea, SampleLoss, TableLoss, sample_loss_state
 from maxmargin.models.planes import PlaneExamples, Vector
+from maxmargin.models.protocol import as_weights
 
 BISECTIONS = 100  # halves of an interval of floats: at most about 70 change it
 
@@ -262,7 +263,7 @@ class MultivariateExamples(PlaneExamples):
 
     def scores(self, w: np.ndarray, n_jobs: int = 1) -> np.ndarray:
         """<w, x_i> of every row."""
-        return self.rows.core.rows.scores(np.ascontiguousarray(w, dtype=np.float64), n_jobs)
+        return self.rows.core.rows.scores(as_weights(w), n_jobs)
 
     def joint_feature(self, codes: np.ndarray) -> np.ndarray:
         """Psi(X, Y') of any labelling."""

@@ -74,9 +74,7 @@ class Ranking(Model):
     def read(self, X: Any) -> FeatureRows:
         """The candidates of all queries, in the core."""
         rows = feature_rows(X, self.n_features_, None, names="X[{}]")
-        empty = np.flatnonzero(np.diff(rows.offsets) == 0)
-        if len(empty):
-            raise ValueError(f"X[{empty[0]}] has no candidates: at least one is needed")
+        rows.check_filled("has no candidates: at least one is needed")
         return rows
 
     def bind(self, X: Any, Y: Any = None, node_weight: Any = None) -> RankingExamples:

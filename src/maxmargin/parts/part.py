@@ -162,10 +162,7 @@ def remember(
 def support_of(dual: DualState, blocks: np.ndarray) -> Support:
     """The multipliers of some blocks."""
     found, multipliers, outputs = dual.core.support_of(blocks)
-    if dual.problem.examples.core is None:
-        planes = map(dual.core.plane, outputs.tolist())
-        outputs = [(offset, (index, value)) for offset, index, value in planes]
-    return Support(found, multipliers, outputs, partial=True)
+    return Support(found, multipliers, dual.readable(outputs), partial=True)
 
 
 def renumbered(support: Support, blocks: np.ndarray) -> Support:

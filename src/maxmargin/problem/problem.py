@@ -17,6 +17,7 @@ from maxmargin.data.arrays import check_positive, floats
 from maxmargin.data.memory import FeatureRows
 from maxmargin.formulation import Formulation
 from maxmargin.models.examples import Examples
+from maxmargin.models.protocol import as_weights
 from maxmargin.problem.certificate import Bounds
 from maxmargin.problem.plane import Cut, FrozenPlane, Plane, Support
 from maxmargin.problem.regularizer import SquaredNorm, dot
@@ -49,10 +50,8 @@ class Problem:
     ):
         self.C = check_weight_of_risk(C)
         self.examples: Examples = examples if formulation is None else examples.under(formulation)
-        self.formulation, self.rescaling = (
-            self.examples.formulation,
-            self.examples.formulation.rescaling,
-        )
+        self.formulation = self.examples.formulation
+        self.rescaling = self.formulation.rescaling
         self.n_blocks, self.dimension = examples.n, examples.dimension
         self.summed = self.formulation.hinge == "sum"
         # Whether an exact pass finds every slack, and whether it has a proven ceiling for each.
@@ -108,12 +107,11 @@ class Problem:
 
     def slack_bounds(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """xi_i(w) as far as the argmax found it, and what it cannot exceed."""
-        return self.examples.slacks(np.ascontiguousarray(w, dtype=np.float64), self.n_jobs)
+        return self.examples.slacks(as_weights(w), self.n_jobs)
 
     def relaxed_bounds(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The same for the slacks of the linear relaxation, which are at least as large."""
-        w = np.ascontiguousarray(w, dtype=np.float64)
-        return self.examples.relaxed_slacks(w, self.n_jobs)
+        return self.examples.relaxed_slacks(as_weights(w), self.n_jobs)
 
     def objective(
         self, w: np.ndarray, slacks: np.ndarray | None = None, start: float | None = None
@@ -145,10 +143,8 @@ class Problem:
         ``slacks`` may be given where an exact pass at this w has just been made. Where the argmax may miss
         the best output, the primal is made of the ceilings of the slacks, if these are known.
         """
-        primal: Any = None  # nothing before the first part
-        seen: Any = None
-        first: Any = None
-        offset, vector = 0.0, np.empty(0)
+        primal = seen = self.regularizer.value(w)
+        offset, vector, first = 0.0, None, None
         for part, own in self.walk(support):
             found, ceilings = part.checked_slacks(w, own, slacks)
             seen = part.objective(w, found, seen)
@@ -156,8 +152,9 @@ class Problem:
             proven = part.bounded or part.summed
             primal = part.objective(w, ceilings if proven else found, primal)
             b, v = part.plane(own)
-            offset, vector = offset + b, v if first is None else vector + v
+            offset, vector = offset + b, v if vector is None else vector + v
             first = first or (found, ceilings)
+        assert first is not None and vector is not None
         largest = max(w.max(initial=0.0), -w.min(initial=0.0))
         if not largest < LARGEST_WEIGHT:  # the argmax may find anything
             primal = seen = math.inf

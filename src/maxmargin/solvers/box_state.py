@@ -21,6 +21,7 @@ from maxmargin.problem import Problem, Support, loss_units
 from maxmargin.problem.plane import Cut
 from maxmargin.problem.regularizer import dot
 from maxmargin.runtime.executor import workers
+from maxmargin.solvers.dual_state import kept_planes, known_outputs, offer_planes
 
 MOST_VIOLATORS = 1000  # kept outputs of a block, at most, when listed violators are added
 
@@ -103,11 +104,7 @@ class BoxState:
 
     def restore(self, support: Support) -> None:
         """Start from these multipliers, each cut off at the mass of its block."""
-        examples: Any = self.problem.examples
-        if not examples.knows(support.outputs, support.blocks):
-            raise ValueError("warm_start: the last fit had other labels; set warm_start=False")
-        kind = self.core.support()[2].dtype
-        outputs = np.ascontiguousarray(support.outputs, dtype=kind)
+        outputs = known_outputs(self.problem, support, self.core.support()[2].dtype)
         self.core.restore(support.blocks, support.multipliers, outputs)
 
     def refresh(self) -> None:
@@ -186,18 +183,11 @@ class ExplicitBoxState(BoxState):
 
     def support(self) -> Support:
         blocks, multipliers, numbers = self.core.support()
-        outputs = [
-            (offset, (index, value))
-            for offset, index, value in map(self.core.plane, numbers.tolist())
-        ]
-        return Support(blocks, multipliers, outputs)
+        return Support(blocks, multipliers, kept_planes(self.core, numbers))
 
     def restore(self, support: Support) -> None:
-        numbers = [
-            self.core.offer(int(i), offset, index, value, self.running())[0]
-            for i, (offset, (index, value)) in zip(support.blocks, support.outputs, strict=True)
-        ]
-        self.core.restore(support.blocks, support.multipliers, np.array(numbers, dtype=np.int32))
+        numbers = offer_planes(self.core, support, self.running())
+        self.core.restore(support.blocks, support.multipliers, numbers)
 
 
 def open_box(

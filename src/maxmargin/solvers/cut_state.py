@@ -241,9 +241,11 @@ class CutState:
         """Continue with another mean; False where the scales differ: then nothing kept is of use."""
         if not np.array_equal(before.scale, prior.scale):
             return False
-        shift = prior.centred(np.zeros_like(self.w)) - before.centred(np.zeros_like(self.w))
-        rises = np.array([inner(g, -shift) for g in self.cuts.vectors])
-        self.cuts = replace(self.cuts, offsets=self.cuts.offsets + rises)
+        assert before.mean is not None and prior.mean is not None
+        shift, cuts = prior.mean - before.mean, self.cuts
+        rises = np.array([inner(g, shift) for g in cuts.vectors])
+        # pulls are those of the centre as seen from the mean
+        self.cuts = replace(cuts, offsets=cuts.offsets + rises, pulls=cuts.pulls - rises)
         self.best, self.gap = None, np.inf
         return True
 

@@ -35,7 +35,14 @@ from maxmargin.solvers.base import (
     one_of,
     option,
 )
-from maxmargin.solvers.dual_state import PRECISIONS, SINGLE_ENOUGH, DualState, open_state, shift_of
+from maxmargin.solvers.dual_state import (
+    PRECISIONS,
+    SINGLE_ENOUGH,
+    DualState,
+    known_outputs,
+    open_state,
+    shift_of,
+)
 
 CARE = 0.1  # a block whose share of the gap is this part of tol has nothing to gain
 
@@ -179,13 +186,8 @@ class CoordinateState:
     def restore(self, support: Support) -> None:
         """Start from these multipliers."""
         point = support.rescaled(self.unit * self.problem.mass)
-        examples: Any = self.problem.examples
-        if not examples.knows(point.outputs, point.blocks):
-            raise ValueError("warm_start: the last fit had other labels; set warm_start=False")
-        outputs = np.ascontiguousarray(point.outputs, dtype=np.int32)
-        self.core.restore(
-            point.blocks, point.multipliers, self.explicit.translate(point.blocks, outputs)
-        )
+        outputs = self.explicit.translate(point.blocks, known_outputs(self.problem, point))
+        self.core.restore(point.blocks, point.multipliers, outputs)
 
     def reopen(self) -> None:
         """See all blocks again, with the rounding removed from w."""

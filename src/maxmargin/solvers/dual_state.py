@@ -179,9 +179,9 @@ class DualState:
     def support(self) -> Support:
         """The planes with positive multipliers."""
         blocks, multipliers, outputs = self.core.support()
-        return Support(blocks, multipliers / self.unit, self._outputs(outputs))
+        return Support(blocks, multipliers / self.unit, self.readable(outputs))
 
-    def _outputs(self, kept: np.ndarray) -> Any:
+    def readable(self, kept: np.ndarray) -> Any:
         """Kept outputs as the model knows them."""
         return kept
 
@@ -192,10 +192,7 @@ class DualState:
 
     def _offered(self, point: Support) -> np.ndarray:
         """The outputs of a dual point as the core keeps them."""
-        examples: Any = self.problem.examples
-        if not examples.knows(point.outputs, point.blocks):
-            raise ValueError("warm_start: the last fit had other labels; set warm_start=False")
-        return np.ascontiguousarray(point.outputs, dtype=self.core.support()[2].dtype)
+        return known_outputs(self.problem, point, self.core.support()[2].dtype)
 
     def refresh(self) -> None:
         """Remove the rounding that updates of w have gathered."""
@@ -287,16 +284,34 @@ class ExplicitState(DualState):
         self.ask(blocks, self.running())
         return super().probe(blocks)
 
-    def _outputs(self, kept: np.ndarray) -> list:
-        planes = map(self.core.plane, kept.tolist())
-        return [(offset, (index, value)) for offset, index, value in planes]
+    def readable(self, kept: np.ndarray) -> list:
+        return kept_planes(self.core, kept)
 
     def _offered(self, point: Support) -> np.ndarray:
-        numbers = [
-            self.core.offer(int(i), loss, index, value, self.running())[0]
-            for i, (loss, (index, value)) in zip(point.blocks, point.outputs, strict=True)
-        ]
-        return np.array(numbers, dtype=np.int32)
+        return offer_planes(self.core, point, self.running())
+
+
+def kept_planes(core: Any, numbers: np.ndarray) -> list:
+    """Planes that the core keeps, by their numbers, as models written in Python have them."""
+    planes = map(core.plane, numbers.tolist())
+    return [(offset, (index, value)) for offset, index, value in planes]
+
+
+def offer_planes(core: Any, point: Support, w: np.ndarray) -> np.ndarray:
+    """The numbers under which the core keeps the planes of a dual point from now on."""
+    numbers = [
+        core.offer(int(i), offset, index, value, w)[0]
+        for i, (offset, (index, value)) in zip(point.blocks, point.outputs, strict=True)
+    ]
+    return np.array(numbers, dtype=np.int32)
+
+
+def known_outputs(problem: Problem, point: Support, dtype: Any = np.int32) -> np.ndarray:
+    """The outputs of an earlier fit as the core takes them; refuses those of other labels."""
+    examples: Any = problem.examples
+    if not examples.knows(point.outputs, point.blocks):
+        raise ValueError("warm_start: the last fit had other labels; set warm_start=False")
+    return np.ascontiguousarray(point.outputs, dtype=dtype)
 
 
 def shift_of(problem: Problem) -> tuple[float, np.ndarray | None]:

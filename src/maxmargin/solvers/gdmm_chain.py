@@ -39,6 +39,7 @@ from maxmargin.problem import Problem, Support
 from maxmargin.problem.plane import PLANES
 from maxmargin.problem.regularizer import dot
 from maxmargin.solvers.base import StepReport
+from maxmargin.solvers.dual_state import known_outputs
 
 SEARCHES = ("ordered", "exhaustive")
 DIRECTIONS = ("pairwise", "away", "frank-wolfe")  # numbered as in the core
@@ -114,8 +115,4 @@ class ChainState:
     def restore(self, support: Support) -> None:
         """Start from these multipliers."""
         point = support.rescaled(self.problem.mass)
-        examples: Any = self.problem.examples
-        if not examples.knows(point.outputs, point.blocks):
-            raise ValueError("warm_start: the last fit had other labels; set warm_start=False")
-        outputs = np.ascontiguousarray(point.outputs, dtype=np.int32)
-        self.core.restore(point.blocks, point.multipliers, outputs)
+        self.core.restore(point.blocks, point.multipliers, known_outputs(self.problem, point))
