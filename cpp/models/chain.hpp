@@ -26,6 +26,7 @@ class Chain : public ChainBase<Real_> {
   using Real = Real_;
   using Label = Label_;
   using Base::Base;
+  using typename Base::Edge;
   using typename Base::Scratch;
 
   bool valid(int64_t block, const Label* y) const {
@@ -73,18 +74,14 @@ class Chain : public ChainBase<Real_> {
   }
 
   double best(Scratch& s, const Real* W, Label* y) const {
-    const std::vector<int>& path = this->best_path(s, W);
+    const std::vector<int>& path = this->best_path(s, W, W + transitions_, 0);
     std::copy(path.begin(), path.end(), y);
     return score(s, y);
   }
 
   // argmax_y Delta(y) (score(y) + shift) for a loss that counts mistakes, each of one cost.
   void best_slack(Scratch& s, const Real* W, double shift, const Label* truth, Label* y) const {
-    const int T = length(s.block);
-    const std::vector<int32_t> known(truth, truth + T);
-    std::vector<int32_t> found = known;
-    best_by_mistakes(scores(s, W), data_.node_weight[row(s.block, 0)], shift, known, s.counted, found);
-    std::copy(found.begin(), found.end(), y);
+    best_slack_of(scores(s, W), s, shift, truth, y);
   }
 
   bool same(int64_t block, const Label* a, const Label* b) const {
@@ -132,9 +129,9 @@ class Chain : public ChainBase<Real_> {
         if (c[j] == 0) continue;
         const Label* y = outputs + static_cast<size_t>(j) * T;
         gather_node(s, nodes, t, y[t], c[j]);
-        if (t > 0) gather_edge(s, edges, edge(y[t - 1], y[t]), c[j]);
-        if (data_.start && t == 0) gather_edge(s, edges, edge(K_, y[t]), c[j]);
-        if (data_.end && t == T - 1) gather_edge(s, edges, edge(K_ + 1, y[t]), c[j]);
+        if (t > 0) gather(s.edges, edges, Edge{edge(y[t - 1], y[t]), c[j]});
+        if (data_.start && t == 0) gather(s.edges, edges, Edge{edge(K_, y[t]), c[j]});
+        if (data_.end && t == T - 1) gather(s.edges, edges, Edge{edge(K_ + 1, y[t]), c[j]});
       }
       if (s.nodes.size() == nodes + 1) s.nodes.drop_to(nodes);
       if (s.edges.size() == edges + 1) s.edges.drop_to(edges);
@@ -158,6 +155,13 @@ class Chain : public ChainBase<Real_> {
   using Base::stride_;
   using Base::transitions_;
 
+  void best_slack_of(const SequenceScores& all, Scratch& s, double shift, const Label* truth,
+                     Label* y) const {
+    const std::vector<int32_t> known(truth, truth + all.T);
+    std::vector<int32_t> found = known;
+    best_by_mistakes(all, data_.node_weight[row(s.block, 0)], shift, known, s.counted, found);
+    std::copy(found.begin(), found.end(), y);
+  }
   SequenceScores scores(const Scratch& s, const Real* W) const {
     const Real* A = W + transitions_;
     return {length(s.block),
@@ -166,7 +170,8 @@ class Chain : public ChainBase<Real_> {
             s.local.data(),
             A,
             data_.start ? A + edge(K_, 0) : nullptr,
-            data_.end ? A + edge(K_ + 1, 0) : nullptr};
+            data_.end ? A + edge(K_ + 1, 0) : nullptr,
+            0};
   }
   double ends(const Real* A, const Label* y, int T) const {
     double sum = 0;
@@ -197,10 +202,12 @@ class Chain : public ChainBase<Real_> {
       if (s.nodes[a].label == label) return void(s.nodes[a].c += c);
     s.nodes.push({t, label, c});
   }
-  static void gather_edge(Scratch& s, size_t first, int64_t key, double c) {
-    for (size_t a = first; a < s.edges.size(); ++a)
-      if (s.edges[a].key == key) return void(s.edges[a].c += c);
-    s.edges.push({key, c});
+  // Adds a coefficient to the item of the same key, of those from `first` on.
+  template <class Item>
+  static void gather(Stack<Item>& items, size_t first, const Item& item) {
+    for (size_t a = first; a < items.size(); ++a)
+      if (items[a].key == item.key) return void(items[a].c += item.c);
+    items.push(item);
   }
 };
 

@@ -4,25 +4,9 @@
 #include <cstring>
 #include <limits>
 
+#include "models/max_plus.hpp"
+
 namespace mm {
-namespace {
-
-// out = max_j (from[j] + A[j, :]) for N vectors of columns.
-template <class Real, int N>
-void max_plus(const Real* from, const Real* A, int stride, int rows, Real* out) {
-  constexpr int lanes = Vector<Real>::lanes;
-  vec<Real> top[N];
-  for (int n = 0; n < N; ++n) top[n] = broadcast(from[0]) + load(A + n * lanes);
-  for (int j = 1; j < rows; ++j) {
-    const vec<Real> f = broadcast(from[j]);
-    const Real* a = A + static_cast<int64_t>(j) * stride;
-    for (int n = 0; n < N; ++n) top[n] = maximum(top[n], f + load(a + n * lanes));
-  }
-  for (int n = 0; n < N; ++n) store(out + n * lanes, top[n]);
-}
-
-}  // namespace
-
 template <class Real>
 ChainBase<Real>::ChainBase(const Data& data)
     : data_(data),
@@ -119,7 +103,8 @@ void ChainBase<Real>::row_scores(int64_t r, const Real* W, Real* u, bool augment
 }
 
 template <class Real>
-const std::vector<int>& ChainBase<Real>::best_path(Scratch& s, const Real* W) const {
+const std::vector<int>& ChainBase<Real>::best_path(Scratch& s, const Real* W, const Real* pairs,
+                                                   size_t step) const {
   const int T = length(s.block);
   const Real* A = W + transitions_;
   Real* F = s.forward.data();
@@ -127,10 +112,10 @@ const std::vector<int>& ChainBase<Real>::best_path(Scratch& s, const Real* W) co
   if (data_.start)
     for (int k = 0; k < stride_; ++k) F[k] += A[edge(K_, k)];
   for (int t = 1; t < T; ++t) {
-    const Real *from = F, *u = local(s, t);
+    const Real *from = F, *u = local(s, t), *P = pairs + t * step;
     F += stride_;
     by_vectors<Real>(
-        stride_, [&]<int N>(int column) { max_plus<Real, N>(from, A + column, stride_, K_, F + column); });
+        stride_, [&]<int N>(int column) { max_plus<Real, N>(from, P + column, stride_, K_, F + column); });
     for (int k = 0; k < stride_; ++k) F[k] += u[k];
   }
   if (data_.end)
@@ -139,7 +124,7 @@ const std::vector<int>& ChainBase<Real>::best_path(Scratch& s, const Real* W) co
   s.path[T - 1] = static_cast<int>(std::max_element(F, F + K_) - F);
   for (int t = T - 1; t > 0; --t) {
     F -= stride_;
-    s.path[t - 1] = predecessor(F, A + s.path[t]);
+    s.path[t - 1] = predecessor(F, pairs + t * step + s.path[t]);
   }
   return s.path;
 }

@@ -117,7 +117,8 @@ class ChainBase {
   static constexpr size_t many_nodes = 48;
 
   // Viterbi: additions and maxima only; the labels are found again on the way back.
-  const std::vector<int>& best_path(Scratch& s, const Real* W) const;
+  // Neighbouring labels of positions t - 1 and t are scored by the table at `pairs + t * step`.
+  const std::vector<int>& best_path(Scratch& s, const Real* W, const Real* pairs, size_t step) const;
   void row_scores(int64_t r, const Real* W, Real* u, bool augmented, Real scale) const;
   double dot(int64_t block, int t, int q) const;  // t < q
 

@@ -18,12 +18,12 @@ void keep_best(std::vector<Ranked>& all, int k) {
   all.resize(n);
 }
 
-// argmax_j from[j] + A[j, k]
-int predecessor(const SequenceScores& s, const double* from, int k) {
+// argmax_j from[j] + A_t[j, k]
+int predecessor(const SequenceScores& s, int t, const double* from, int k) {
   int top = 0;
-  double value = from[0] + s.transition(0, k);
+  double value = from[0] + s.transition(t, 0, k);
   for (int j = 1; j < s.K; ++j)
-    if (const double x = from[j] + s.transition(j, k); x > value) value = x, top = j;
+    if (const double x = from[j] + s.transition(t, j, k); x > value) value = x, top = j;
   return top;
 }
 
@@ -40,7 +40,7 @@ void best_labellings(const SequenceScores& s, int k, std::vector<int32_t>& y, st
       for (int from = 0; from < s.K; ++from)
         for (size_t rank = 0; rank < ranks(t - 1, from).size(); ++rank)
           all.push_back(
-              {ranks(t - 1, from)[rank].score + s.transition(from, label), from, static_cast<int>(rank)});
+              {ranks(t - 1, from)[rank].score + s.transition(t, from, label), from, static_cast<int>(rank)});
       keep_best(all, k);
       for (auto& item : all) item.score += s.at(t, label);
       ranks(t, label) = all;
@@ -67,15 +67,15 @@ bool best_by_mistakes(const SequenceScores& s, double each, double shift, const 
   table.assign(static_cast<size_t>(s.T) * (s.T + 1) * s.K, -std::numeric_limits<double>::infinity());
   const auto F = [&](int t, int n) { return table.data() + (static_cast<size_t>(t) * (s.T + 1) + n) * s.K; };
   for (int k = 0; k < s.K; ++k) F(0, k != truth[0])[k] = s.at(0, k) + s.start_of(k);
-  // F[t, n, k] = U[t, k] + max_j (F[t-1, n - [k wrong], j] + A[j, k])
+  // F[t, n, k] = U[t, k] + max_j (F[t-1, n - [k wrong], j] + A_t[j, k])
   for (int t = 1; t < s.T; ++t)
     for (int n = 0; n <= t + 1; ++n)
       for (int k = 0; k < s.K; ++k) {
         const int before = n - (k != truth[t]);
         if (before < 0) continue;
         const double* from = F(t - 1, before);
-        const int j = predecessor(s, from, k);
-        F(t, n)[k] = from[j] + s.transition(j, k) + s.at(t, k);
+        const int j = predecessor(s, t, from, k);
+        F(t, n)[k] = from[j] + s.transition(t, j, k) + s.at(t, k);
       }
   double top = 0;
   int mistakes = 0, label = 0;
@@ -87,7 +87,7 @@ bool best_by_mistakes(const SequenceScores& s, double each, double shift, const 
   for (int t = s.T - 1; mistakes > 0 && t >= 0; --t) {
     y[t] = label;
     mistakes -= label != truth[t];
-    if (t > 0) label = predecessor(s, F(t - 1, mistakes), label);
+    if (t > 0) label = predecessor(s, t, F(t - 1, mistakes), label);
   }
   return top > 0;
 }

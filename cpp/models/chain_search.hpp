@@ -6,14 +6,16 @@
 
 namespace mm {
 
-// All that scores a labelling: local scores of T positions, transitions, and what the ends add, or null.
+// All that scores a labelling: local scores of T positions, transitions, and what the ends add, or null. The table of the
+// transitions into position t is `t * step` from A: one table for all where step is 0.
 struct SequenceScores {
   int T, K;
   int64_t stride;  // of the rows of `local` and `A`
   const double *local, *A, *start, *end;
+  int64_t step;
 
   double at(int t, int label) const { return local[t * stride + label]; }
-  double transition(int from, int to) const { return A[from * stride + to]; }
+  double transition(int t, int from, int to) const { return A[t * step + from * stride + to]; }
   double start_of(int label) const { return start ? start[label] : 0; }
   double end_of(int label) const { return end ? end[label] : 0; }
 };

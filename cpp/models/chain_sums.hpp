@@ -50,7 +50,7 @@ class ChainSums {
         u[static_cast<size_t>(t) * K + k] =
             s.at(t, k) + (t == 0 ? s.start_of(k) : 0) + (t == T - 1 ? s.end_of(k) : 0);
     for (int k = 0; k < K; ++k)
-      for (int n = 0; n < K; ++n) A[static_cast<size_t>(k) * K + n] = s.transition(k, n);
+      for (int n = 0; n < K; ++n) A[static_cast<size_t>(k) * K + n] = s.transition(0, k, n);
   }
 
   // Best completions; returns top.

@@ -1,0 +1,33 @@
+#include "models/edge_chain.hpp"
+
+#include "bindings/powers.hpp"
+
+namespace mm {
+
+static auto any_structure(const EdgeChainData& data, Rescaling rescaling) {
+  return erased<EdgeChain<int32_t>>(data, rescaling);
+}
+static std::unique_ptr<Ascent> make_ascent(const EdgeChainData& data, Rescaling rescaling, bool,
+                                           std::vector<double> mass, bool lean) {
+  return any<AscentOf>(erased<EdgeChain<uint8_t>>(data, rescaling), std::move(mass), lean);
+}
+
+static void bind_edge_chain(nb::module_& m) {
+  nb::class_<EdgeChainData> kind(m, "EdgeChainData");
+  kind.def(
+      "__init__",
+      [](EdgeChainData* self, const ChainData& chain, const Features* edges, bool triples) {
+        check(chain.labels <= 256, "labels must fit a byte");
+        check(!edges || edges->size() == chain.offsets.back() - chain.blocks(),
+              "edges do not fit the examples");
+        new (self) EdgeChainData{&chain, edges, triples};
+      },
+      nb::arg("chain"), nb::arg("edges").none(), nb::arg("triples"), nb::keep_alive<1, 2>(),
+      nb::keep_alive<1, 3>());
+  kind.def("best_k", &best_k<EdgeChain<int32_t>>);
+  bind_powers(kind);
+}
+
+static const Bindings bindings(&bind_edge_chain);
+
+}  // namespace mm

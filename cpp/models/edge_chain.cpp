@@ -1,0 +1,305 @@
+#include "models/edge_chain.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "models/max_plus.hpp"
+
+namespace mm {
+namespace {
+
+enum : char { local_scores = 1, pair_table = 2 };
+
+}  // namespace
+
+template <class Label>
+EdgeChain<Label>::EdgeChain(const Data& data)
+    : Base(*data.chain),
+      all_(data),
+      pair_size_(static_cast<size_t>(K_) * stride_),
+      edges_at_(Base::weights()),
+      triples_at_(edges_at_ + (data.edges ? static_cast<size_t>(data.edges->stored()) * pair_size_ : 0)) {}
+
+template <class Label>
+typename EdgeChain<Label>::Scratch EdgeChain<Label>::scratch() const {
+  const size_t tables = static_cast<size_t>(this->longest_) * pair_size_;
+  Scratch s{Base::scratch()};
+  s.open.resize(this->longest_);
+  if (all_.edges) s.tables.resize(tables);
+  if (all_.triples) s.states.resize(tables), s.from.resize(stride_);
+  return s;
+}
+
+template <class Label>
+template <class F>
+void EdgeChain<Label>::each_weight(F&& f) const {
+  size_t outside = static_cast<size_t>(Base::dimension());
+  const int64_t m = all_.edges ? all_.edges->width() : 0;
+  for (int j = 0; j < K_; ++j)
+    for (int k = 0; k < K_; ++k)
+      for (int64_t e = 0; e < m; ++e) f(edges_at_ + e * pair_size_ + pair(j, k), outside++);
+  for (int i = 0; all_.triples && i < K_; ++i)
+    for (int j = 0; j < K_; ++j)
+      for (int k = 0; k < K_; ++k) f(triples_at_ + triple(i, j, k), outside++);
+}
+template <class Label>
+void EdgeChain<Label>::pack(const double* flat, double* W) const {
+  Base::pack(flat, W);
+  each_weight([&](size_t inside, size_t outside) { W[inside] = flat[outside]; });
+}
+template <class Label>
+void EdgeChain<Label>::unpack(const double* W, double* flat) const {
+  Base::unpack(W, flat);
+  each_weight([&](size_t inside, size_t outside) { flat[outside] = W[inside]; });
+}
+
+template <class Label>
+void EdgeChain<Label>::open_table(Scratch& s, int t) const {
+  if (!all_.edges) return;
+  const double* A = s.weights + transitions_;
+  double* P = table(s, t);
+  std::copy(A, A + pair_size_, P);
+  all_.edges->add_scores(edge_row(s.block, t), s.weights + edges_at_, static_cast<int>(pair_size_), P);
+}
+
+template <class Label>
+void EdgeChain<Label>::open(int64_t block, const double* W, Scratch& s, bool augmented,
+                            double loss_scale) const {
+  Base::open(block, W, s, augmented, loss_scale);
+  const int T = length(block);
+  for (int t = 1; t < T; ++t) open_table(s, t);
+  std::fill_n(s.open.begin(), T, local_scores | pair_table);
+}
+
+// Scores that are the same for all outputs are left out: those of positions and edges where they agree.
+template <class Label>
+void EdgeChain<Label>::open_where_different(int64_t block, const double* W, Scratch& s, const Label* outputs,
+                                            int n) const {
+  Base::open_where_different(block, W, s, outputs, n);
+  s.partial = false;
+  const int T = length(block);
+  std::fill_n(s.open.begin(), T, 0);
+  for (int t : s.positions) {
+    s.open[t] |= local_scores | pair_table;
+    if (t + 1 < T) s.open[t + 1] |= pair_table;
+  }
+  for (int t = 1; t < T; ++t)
+    if (s.open[t] & pair_table) open_table(s, t);
+}
+
+template <class Label>
+double EdgeChain<Label>::score(const Scratch& s, const Label* y) const {
+  const int T = length(s.block);
+  double sum = this->ends(s.weights + transitions_, y, T);
+  for (int t = 0; t < T; ++t) {
+    if (s.open[t] & local_scores) sum += s.local[static_cast<size_t>(t) * stride_ + y[t]];
+    if (t > 0 && (s.open[t] & pair_table)) sum += table(s, t)[pair(y[t - 1], y[t])];
+  }
+  if (all_.triples)
+    for (int t = 2; t < T; ++t) sum += triples(s.weights)[triple(y[t - 2], y[t - 1], y[t])];
+  return sum;
+}
+
+template <class Label>
+double EdgeChain<Label>::best(Scratch& s, const double* W, Label* y) const {
+  if (all_.triples && length(s.block) > 1)
+    best_pairs(s, W);
+  else
+    this->best_path(s, W, table(std::as_const(s), 0), all_.edges ? pair_size_ : 0);
+  std::copy(s.path.begin(), s.path.end(), y);
+  return score(s, y);
+}
+
+// F_1[j, k] = start[j] + u_0[j] + P_1[j, k] + u_1[k]
+template <class Label>
+void EdgeChain<Label>::first_states(Scratch& s, const double* W, double* F) const {
+  const double *start = W + transitions_ + this->edge(K_, 0), *P = table(std::as_const(s), 1);
+  const double *before = this->local(s, 0), *here = this->local(s, 1);
+  for (int j = 0; j < K_; ++j) {
+    const double value = before[j] + (data_.start ? start[j] : 0);
+    for (int k = 0; k < K_; ++k) F[pair(j, k)] = value + P[pair(j, k)] + here[k];
+  }
+}
+
+template <class Label>
+void EdgeChain<Label>::best_pairs(Scratch& s, const double* W) const {
+  const int T = length(s.block);
+  const auto states = [&](int t) { return s.states.data() + static_cast<size_t>(t) * pair_size_; };
+  const double* D = triples(W);
+  first_states(s, W, states(1));
+  for (int t = 2; t < T; ++t) {
+    const double *last = states(t - 1), *P = table(std::as_const(s), t), *u = this->local(s, t);
+    for (int j = 0; j < K_; ++j) {
+      for (int i = 0; i < K_; ++i) s.from[i] = last[pair(i, j)];
+      double* F = states(t) + pair(j, 0);
+      by_vectors<double>(stride_, [&]<int N>(int column) {
+        max_plus<double, N>(s.from.data(), D + pair(j, column), pair_size_, K_, F + column);
+      });
+      for (int k = 0; k < K_; ++k) F[k] += P[pair(j, k)] + u[k];
+    }
+  }
+  const double *F = states(T - 1), *end = W + transitions_ + this->edge(K_ + 1, 0);
+  double top = -std::numeric_limits<double>::infinity();
+  s.path.assign(T, 0);
+  for (int j = 0; j < K_; ++j)
+    for (int k = 0; k < K_; ++k)
+      if (const double value = F[pair(j, k)] + (data_.end ? end[k] : 0); value > top)
+        top = value, s.path[T - 2] = j, s.path[T - 1] = k;
+  for (int t = T - 1; t > 1; --t) {
+    top = -std::numeric_limits<double>::infinity();
+    for (int i = 0; i < K_; ++i)
+      if (const double value = states(t - 1)[pair(i, s.path[t - 1])] + D[triple(i, s.path[t - 1], s.path[t])];
+          value > top)
+        top = value, s.path[t - 2] = i;
+  }
+}
+
+template <class Label>
+SequenceScores EdgeChain<Label>::sequence(const Scratch& s, const double* W) const {
+  SequenceScores all = this->scores(s, W);
+  if (all_.edges) all.A = s.tables.data(), all.step = static_cast<int64_t>(pair_size_);
+  return all;
+}
+
+template <class Label>
+void EdgeChain<Label>::best_slack(Scratch& s, const double* W, double shift, const Label* truth,
+                                  Label* y) const {
+  this->best_slack_of(sequence(s, W), s, shift, truth, y);
+}
+
+template <class Label>
+void EdgeChain<Label>::best_k(Scratch& s, const double* W, int k, std::vector<Label>& y,
+                              std::vector<double>& values) const {
+  const int T = length(s.block);
+  std::vector<int32_t> found;
+  if (!all_.triples || T == 1) {
+    best_labellings(sequence(s, W), k, found, values);
+    y.assign(found.begin(), found.end());
+    return;
+  }
+  const PairStates pairs = pair_states(s, W);
+  best_labellings(pairs.scores, k, found, values);
+  for (size_t n = 0; n < values.size(); ++n)
+    for (int t = 0; t < T; ++t) {
+      const int32_t state = found[n * (T - 1) + std::max(t - 1, 0)];
+      y.push_back(static_cast<Label>(t == 0 ? state / K_ : state % K_));
+    }
+}
+
+template <class Label>
+PairStates EdgeChain<Label>::pair_states(Scratch& s, const double* W) const {
+  const int T = length(s.block), states = K_ * K_;
+  PairStates pairs;
+  pairs.local.resize(static_cast<size_t>(T - 1) * states);
+  pairs.transitions.assign(static_cast<size_t>(states) * states, -std::numeric_limits<double>::infinity());
+  const SequenceScores all = sequence(s, W);
+  for (int t = 1; t < T; ++t)
+    for (int j = 0; j < K_; ++j)
+      for (int k = 0; k < K_; ++k)
+        pairs.local[static_cast<size_t>(t - 1) * states + j * K_ + k] =
+            all.transition(t, j, k) + all.at(t, k) + (t == 1 ? all.at(0, j) + all.start_of(j) : 0) +
+            (t == T - 1 ? all.end_of(k) : 0);
+  for (int i = 0; i < K_; ++i)
+    for (int j = 0; j < K_; ++j)
+      for (int k = 0; k < K_; ++k)
+        pairs.transitions[static_cast<size_t>(i * K_ + j) * states + j * K_ + k] =
+            triples(W)[triple(i, j, k)];
+  pairs.scores = {T - 1, states, states, pairs.local.data(), pairs.transitions.data(), nullptr, nullptr, 0};
+  return pairs;
+}
+
+template <class Label>
+void EdgeChain<Label>::build_pair(Scratch& s, int64_t block, const Label* plus, const Label* minus) const {
+  Base::build_pair(s, block, plus, minus);
+  const int T = length(block);
+  s.pairs.clear(2 * static_cast<size_t>(T));
+  s.triples.clear(2 * static_cast<size_t>(T));
+  const auto differ = [&](int t) { return plus[t] != minus[t]; };
+  for (int t = 1; t < T; ++t) {
+    const bool pairs_differ = differ(t - 1) || differ(t);
+    if (all_.edges && pairs_differ) {
+      s.pairs.push({t, pair(plus[t - 1], plus[t]), 1.0});
+      s.pairs.push({t, pair(minus[t - 1], minus[t]), -1.0});
+    }
+    if (all_.triples && t > 1 && (pairs_differ || differ(t - 2))) {
+      s.triples.push({triple(plus[t - 2], plus[t - 1], plus[t]), 1.0});
+      s.triples.push({triple(minus[t - 2], minus[t - 1], minus[t]), -1.0});
+    }
+  }
+}
+
+template <class Label>
+void EdgeChain<Label>::build_mixture(Scratch& s, int64_t block, const Label* outputs, const double* c,
+                                     int n) const {
+  Base::build_mixture(s, block, outputs, c, n);
+  const int T = length(block);
+  s.pairs.clear(static_cast<size_t>(T) * n);
+  s.triples.clear(static_cast<size_t>(T) * n);
+  for (int t = 1; t < T; ++t) {
+    const size_t pairs = s.pairs.size(), triples = s.triples.size();
+    for (int j = 0; j < n; ++j) {
+      if (c[j] == 0) continue;
+      const Label* y = outputs + static_cast<size_t>(j) * T;
+      if (all_.edges) this->gather(s.pairs, pairs, Pair{t, pair(y[t - 1], y[t]), c[j]});
+      if (all_.triples && t > 1) this->gather(s.triples, triples, Edge{triple(y[t - 2], y[t - 1], y[t]), c[j]});
+    }
+    if (s.pairs.size() == pairs + 1) s.pairs.drop_to(pairs);  // all agree
+    if (s.triples.size() == triples + 1) s.triples.drop_to(triples);
+  }
+}
+
+template <class Label>
+double EdgeChain<Label>::squared_norm(Scratch& s) const {
+  double sum = Base::squared_norm(s);
+  for (size_t a = 0; a < s.pairs.size(); ++a) {
+    const Pair& p = s.pairs[a];
+    double inner = 0;
+    for (size_t b = 0; b < a; ++b)
+      if (s.pairs[b].key == p.key) inner += s.pairs[b].c * edge_dot(s.block, p.t, s.pairs[b].t);
+    sum += p.c * (p.c * edge_dot(s.block, p.t, p.t) + 2 * inner);
+  }
+  for (size_t a = 0; a < s.triples.size(); ++a) {
+    const Edge& p = s.triples[a];
+    double inner = 0;
+    for (size_t b = 0; b < a; ++b) inner += p.key == s.triples[b].key ? s.triples[b].c : 0.0;
+    sum += p.c * (p.c + 2 * inner);
+  }
+  return sum;
+}
+
+template <class Label>
+template <class Target>
+void EdgeChain<Label>::apply(const Scratch& s, Target W, double c) const {
+  Base::apply(s, W, c);
+  for (size_t a = 0; a < s.pairs.size(); ++a) {
+    const Pair& p = s.pairs[a];
+    all_.edges->add_column(edge_row(s.block, p.t), W + edges_at_, static_cast<int>(pair_size_), p.key,
+                           c * p.c);
+  }
+  for (size_t a = 0; a < s.triples.size(); ++a) W[triples_at_ + s.triples[a].key] += c * s.triples[a].c;
+}
+
+template <class Label>
+void EdgeChain<Label>::shift(Scratch& s, double c) const {
+  Base::shift(s, c);
+  if (!all_.edges) return;  // tables are read off W itself
+  for (int t = 1; t < length(s.block); ++t) {
+    if (!(s.open[t] & pair_table)) continue;
+    double* P = table(s, t);
+    for (size_t a = 0; a < s.edges.size(); ++a)
+      if (s.edges[a].key < static_cast<int64_t>(pair_size_))
+        P[s.edges[a].key] += c * s.edges[a].c;  // not an end
+    for (size_t a = 0; a < s.pairs.size(); ++a)
+      P[s.pairs[a].key] += c * s.pairs[a].c * edge_dot(s.block, t, s.pairs[a].t);
+  }
+}
+
+template class EdgeChain<uint8_t>;
+template class EdgeChain<int32_t>;
+template void EdgeChain<uint8_t>::apply(const Scratch&, double*, double) const;
+template void EdgeChain<uint8_t>::apply(const Scratch&, Gather, double) const;
+template void EdgeChain<int32_t>::apply(const Scratch&, double*, double) const;
+template void EdgeChain<int32_t>::apply(const Scratch&, Gather, double) const;
+
+}  // namespace mm

@@ -1,0 +1,122 @@
+// EdgeChain: a chain that scores neighbouring labels by features of their edge, and three labels in a row.
+//
+//   <w, Psi(x, y)> = (that of Chain) + sum_{t>0} <B[y_{t-1}, y_t], e_t> + sum_{t>1} D[y_{t-2}, y_{t-1}, y_t]
+//
+// e_t are the features of the edge into position t; without them B is absent, and D unless the chain is of second order.
+// An opened block has besides its local scores a table for each edge,
+//   P_t[j, k] = A[j, k] + <B[j, k], e_t>,
+// and the argmax is Viterbi's over labels, or over pairs of neighbouring labels:
+//   F_t[k]    = u_t[k] + max_j F_{t-1}[j] + P_t[j, k]
+//   F_t[j, k] = u_t[k] + P_t[j, k] + max_i F_{t-1}[i, j] + D[i, j, k]
+// Weights inside: those of Chain, a table like A for each edge feature, then a row D[i, j, :] for each pair. Weights
+// outside: those of Chain, B (K, K, m), D (K, K, K).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "models/chain.hpp"
+
+namespace mm {
+
+struct EdgeChainData {
+  const ChainData* chain = nullptr;
+  const Features* edges = nullptr;  // a row for each position but the first of its sequence; or null
+  bool triples = false;
+  int64_t blocks() const { return chain->blocks(); }
+  int64_t dimension() const {
+    const int64_t K = chain->labels;
+    return chain->dimension() + K * K * ((edges ? edges->width() : 0) + (triples ? K : 0));
+  }
+};
+
+// A chain of second order as one of first order, whose labels are pairs of neighbouring labels.
+struct PairStates {
+  std::vector<double> local, transitions;
+  SequenceScores scores;
+};
+
+template <class Label_>
+class EdgeChain : public Chain<double, Label_> {
+ public:
+  using Base = Chain<double, Label_>;
+  using Label = Label_;
+  using Data = EdgeChainData;
+  using typename Base::Edge;
+  struct Pair {
+    int t;
+    int key;  // previous * stride + next
+    double c;
+  };
+  struct Scratch : Base::Scratch {
+    aligned<double> tables;  // P_t, T x K x stride, where edges have features
+    aligned<double> states;  // F_t over pairs, T x K x stride
+    aligned<double> from;    // F_{t-1}[:, j]
+    std::vector<char> open;  // at t: local scores 1, table 2
+    Stack<Pair> pairs;
+    Stack<Edge> triples;
+  };
+
+  explicit EdgeChain(const Data& data);
+
+  int64_t dimension() const { return all_.dimension(); }
+  size_t weights() const { return triples_at_ + (all_.triples ? static_cast<size_t>(K_) * pair_size_ : 0); }
+  Scratch scratch() const;
+  void pack(const double* flat, double* W) const;
+  void unpack(const double* W, double* flat) const;
+
+  void open(int64_t block, const double* W, Scratch& s, bool augmented, double loss_scale) const;
+  void open_where_different(int64_t block, const double* W, Scratch& s, const Label* outputs, int n) const;
+  double score(const Scratch& s, const Label* y) const;
+  double best(Scratch& s, const double* W, Label* y) const;
+  bool slack_argmax() const { return !all_.triples && Base::slack_argmax(); }
+  void best_slack(Scratch& s, const double* W, double shift, const Label* truth, Label* y) const;
+  // Of second order: by a table of all pairs of pairs of labels.
+  void best_k(Scratch& s, const double* W, int k, std::vector<Label>& y, std::vector<double>& values) const;
+
+  void build_pair(Scratch& s, int64_t block, const Label* plus, const Label* minus) const;
+  void build_mixture(Scratch& s, int64_t block, const Label* outputs, const double* c, int n) const;
+  double squared_norm(Scratch& s) const;
+  template <class Target>
+  void apply(const Scratch& s, Target W, double c) const;
+  void shift(Scratch& s, double c) const;
+
+  bool can_list() const { return false; }
+
+ private:
+  using Base::data_;
+  using Base::K_;
+  using Base::length;
+  using Base::stride_;
+  using Base::transitions_;
+  const Data& all_;
+  size_t pair_size_;  // of a table over pairs of labels
+  size_t edges_at_, triples_at_;
+
+  int64_t edge_row(int64_t block, int t) const { return data_.offsets[block] - block + t - 1; }
+  int pair(int previous, int next) const { return previous * stride_ + next; }
+  int64_t triple(int first, int second, int third) const {
+    return static_cast<int64_t>(first) * static_cast<int64_t>(pair_size_) + pair(second, third);
+  }
+  double* table(Scratch& s, int t) const { return s.tables.data() + static_cast<size_t>(t) * pair_size_; }
+  // P_t
+  const double* table(const Scratch& s, int t) const {
+    return all_.edges ? s.tables.data() + static_cast<size_t>(t) * pair_size_ : s.weights + transitions_;
+  }
+  const double* triples(const double* W) const { return W + triples_at_; }
+  double edge_dot(int64_t block, int t, int q) const {
+    return all_.edges->dot(edge_row(block, t), edge_row(block, q));
+  }
+  SequenceScores sequence(const Scratch& s, const double* W) const;
+  PairStates pair_states(Scratch& s, const double* W) const;
+  void open_table(Scratch& s, int t) const;
+  void best_pairs(Scratch& s, const double* W) const;
+  void first_states(Scratch& s, const double* W, double* F) const;
+  template <class F>
+  void each_weight(F&& f) const;
+};
+
+extern template class EdgeChain<uint8_t>;
+extern template class EdgeChain<int32_t>;
+
+}  // namespace mm
