@@ -84,7 +84,8 @@ def built_in(case: Case) -> Any:
     if case.kind == "graph":
         return models.FactorGraph(options["pairwise"], loss=loss, bias=options["bias"])
     ends = {"start": options["start"], "end": options["end"]}
-    return models.Chain(loss=loss, bias=options["bias"], **ends)
+    more = {name: options[name] for name in ("edges", "order") if name in options}
+    return models.Chain(loss=loss, bias=options["bias"], **ends, **more)
 
 
 def prepared(case: Case) -> Any:

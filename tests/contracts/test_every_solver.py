@@ -27,12 +27,12 @@ from helpers import (
 from maxmargin import solvers
 from maxmargin.formulation import HINGES, RESCALINGS, Formulation
 from reference.dense_qp import primal_objective
-from reference.problems import CASES, GRAPHS, PARTS, RANKINGS, SETS, TREES, make_case
+from reference.problems import CASES, EDGES, GRAPHS, PARTS, RANKINGS, SETS, TREES, make_case
 from reference.python_chain import BatchPythonChain, PythonChain
 from reference.relaxed import relaxed_optimum
 
 WALKED = {**EXACT, **RATED, **SUMMED, "gdmm": lambda: "gdmm"}
-MODELS = [*CASES, *TREES, *GRAPHS, *PARTS, *SETS, *RANKINGS]
+MODELS = [*CASES, *TREES, *GRAPHS, *PARTS, *SETS, *RANKINGS, *EDGES]
 # The rest of the walk is slow.
 FAST = ("multiclass-cost-csr-weights", "chain-1to4-csr-ends", "graph-forest-symmetric")
 FORMULATIONS = [Formulation(hinge, rescaling) for hinge in HINGES for rescaling in RESCALINGS]
@@ -48,15 +48,20 @@ SEARCHED = {
         "multilabel": "as for spans",
         "tree": "distances: as for spans",
         "ranking": "sums over pairs: as for spans",
+        "edges-dense": "costs of pairs of labels: as for spans",
+        "second-order": "not counted by mistakes: as for spans",
     },
     ("sum", "margin"): {"grammar": "violated trees are too many to list: a lower bound alone"},
     ("sum", "slack"): {"grammar": "as for margin rescaling"},
 }
 # What is refused, with the words that say so.
 REFUSED = {
-    "sum": (("graph", "multilabel", "tree", "ranking"), "hinge='sum' is not solved for models"),
+    "sum": (
+        ("graph", "multilabel", "tree", "ranking", "edges", "second"),
+        "hinge='sum' is not solved for models",
+    ),
     "gdmm": (
-        ("multiclass", "binary", "grammar", "tree", "ranking"),
+        ("multiclass", "binary", "grammar", "tree", "ranking", "edges", "second"),
         "needs a model of nodes and edges",
     ),
 }

@@ -155,6 +155,44 @@ class ChainTruth:
         return float(total / len(y) if self.mean else total)
 
 
+class EdgeChainTruth(ChainTruth):
+    """A chain whose examples are pairs (nodes, edges), or whose label triples count, or both.
+
+    After the weights of a chain: edges (K, K, m) ravelled, then triples (K, K, K) ravelled.
+    """
+
+    def __init__(
+        self, classes: Sequence[Label], n_features: int, n_edges: int, triples: bool, **options: Any
+    ) -> None:
+        super().__init__(classes, n_features, **options)
+        self.n_edges, self.triples = n_edges, triples
+        K = len(self.classes)
+        self.size_joint_feature += K * K * n_edges + K**3 * triples
+
+    def examples(self, X: Any) -> list[Any]:
+        """Dense arrays of nodes, and of edges where there are any."""
+        if not self.n_edges:
+            return super().examples(X)
+        return [tuple(dense_rows(part) for part in x) for x in X]
+
+    def outputs(self, x: Any) -> list[tuple[Label, ...]]:
+        """Every sequence of labels of the length of x."""
+        return super().outputs(x[0] if self.n_edges else x)
+
+    def joint_feature(self, x: Any, y: Sequence[Label]) -> np.ndarray:
+        """That of a chain, sums of edge features for each pair of labels, counts of triples."""
+        nodes, edges = x if self.n_edges else (x, None)
+        K, codes = len(self.classes), [self.classes.index(label) for label in y]
+        pairs, triples = np.zeros((K, K, self.n_edges)), np.zeros((K, K, K))
+        for t in range(1, len(codes)):
+            if edges is not None:
+                pairs[codes[t - 1], codes[t]] += edges[t - 1]
+            if t > 1:
+                triples[codes[t - 2], codes[t - 1], codes[t]] += 1.0
+        parts = [super().joint_feature(nodes, y), pairs.ravel()]
+        return np.concatenate(parts + [triples.ravel()] * self.triples)
+
+
 @dataclass(frozen=True)
 class Block:
     """Every plane of one example: row j of `vectors` is psi(y_j), `offsets[j]` its loss."""

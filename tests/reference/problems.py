@@ -13,7 +13,14 @@ from scipy import sparse
 from maxmargin.data.trees import Tree
 
 from .dense_qp import Optimum, solve
-from .enumerate import BinaryTruth, Block, ChainTruth, MulticlassTruth, enumerate_blocks
+from .enumerate import (
+    BinaryTruth,
+    Block,
+    ChainTruth,
+    EdgeChainTruth,
+    MulticlassTruth,
+    enumerate_blocks,
+)
 from .graphs import GraphTruth, MultiLabelTruth, random_links
 from .parts import TreeTruth
 from .ranking import RankingTruth
@@ -143,6 +150,31 @@ def chain_case(
     truth = ChainTruth(range(n_classes), n_features, table, mean, bias, start, end)
     options = {"costs": table, "mean": mean, "bias": bias, "start": start, "end": end}
     return Case("chain", X, Y, truth, C, _weights(generator, n, weighted), options)
+
+
+def edge_chain_case(
+    generator: np.random.Generator, n_edges: int = 2, order: int = 1, **options: Any
+) -> Case:
+    """A random chain with features on its edges, or of second order, or both."""
+    plain = chain_case(generator, **options)
+    X, layout = plain.X, options.get("layout", "dense")
+    dtype = options.get("dtype", np.float64)
+    if n_edges:
+        X = [(x, _features(generator, (x.shape[0] - 1, n_edges), layout, dtype)) for x in X]
+    known = plain.truth
+    truth = EdgeChainTruth(
+        known.classes,
+        known.n_features,
+        n_edges,
+        order == 2,
+        costs=known.costs,
+        mean=known.mean,
+        bias=known.bias,
+        start=known.start,
+        end=known.end,
+    )
+    more = {"edges": n_edges > 0, "order": order}
+    return plain.replace(kind="edge-chain", X=X, truth=truth, options={**plain.options, **more})
 
 
 def random_tree(
@@ -322,6 +354,18 @@ CASES = {
 }
 
 
+# Chains with features on edges and of second order.
+EDGES = {
+    "edges-dense": lambda g: edge_chain_case(g, lengths=(1, 2, 3, 4), costs=True, start=True),
+    "edges-csr32": lambda g: edge_chain_case(
+        g, lengths=(3, 2, 1), layout="csr", dtype=np.float32, end=True, bias=1.0, C=0.4
+    ),
+    "second-order": lambda g: edge_chain_case(
+        g, 0, 2, n=6, lengths=(1, 4, 3, 2), n_classes=2, start=True, end=True, weighted=True
+    ),
+    "second-order-edges": lambda g: edge_chain_case(g, 1, 2, lengths=(4, 3), mean=True, C=2.0),
+}
+
 # Parses of short sentences.
 TREES = {
     "grammar-spans": lambda g: grammar_case(g, n=6, lengths=(2, 3, 1, 4), horizontal=1),
@@ -389,5 +433,5 @@ EVERY = {**CASES, **TREES, **GRAPHS, **PARTS, **SETS, **SHAPES}
 @cache  # nobody changes a case; what is enumerated and solved of it is kept
 def make_case(name: str, seed: int) -> Case:
     """The case of this name for this seed."""
-    makers = {**EVERY, **RANKINGS}
+    makers = {**EVERY, **RANKINGS, **EDGES}
     return makers[name](fresh(seed, salt=list(makers).index(name)))

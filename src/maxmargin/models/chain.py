@@ -4,7 +4,7 @@
     Delta(y, y')   = sum_t weight_t * cost[y_t, y'_t]
 
 ``coef_``: unary weights (K, d) ravelled (d + 1 with a bias), transitions (K, K) ravelled as [previous,
-next], then start (K,) and end (K,) where the model has them.
+next], then start (K,) and end (K,) where the model has them, then those of chain_edges.py.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from maxmargin.io.fields import (
     texts,
 )
 from maxmargin.losses import Hamming, cost_of, mistake_costs, saved_costs, sequence_loss
+from maxmargin.models.chain_edges import MOST_LISTED, ChainEdges, check_options
 from maxmargin.models.checks import check_bias, check_classes, check_lengths, no_cost
 from maxmargin.models.examples import CompiledExamples
 from maxmargin.models.protocol import Model, as_weights
@@ -54,7 +55,7 @@ def table_bytes(lengths: np.ndarray) -> np.ndarray:
 class ChainExamples(CompiledExamples):
     """Sequences in the core."""
 
-    powers = (FACTORS,)
+    powers: ClassVar[tuple[str, ...]] = (FACTORS,)
     brackets_sums = True
 
     def __init__(self, rows: FeatureRows, labels: LabelSet, data: Any):
@@ -87,6 +88,25 @@ class ChainExamples(CompiledExamples):
         return [(y, float(s)) for y, s in zip(labels, scores, strict=True)]
 
 
+class EdgeChainExamples(ChainExamples):
+    """The same, where edges have features or three labels in a row a weight."""
+
+    powers = ()
+    brackets_sums = False
+
+    def __init__(self, rows: FeatureRows, labels: LabelSet, data: Any, between: Any):
+        super().__init__(rows, labels, data)
+        self.between = between  # rows of the edges, which the core reads
+
+    def best_k(self, w: np.ndarray, i: int, k: int) -> list[tuple[np.ndarray, float]]:
+        if len(self.labels) > MOST_LISTED:
+            raise ValueError(
+                f"the k best labellings of a chain with edges or order=2 are listed for at most "
+                f"{MOST_LISTED} labels, got {len(self.labels)}"
+            )
+        return super().best_k(w, i, k)
+
+
 class Chain(Model):
     """Linear chain.
 
@@ -100,6 +120,11 @@ class Chain(Model):
         Weights for the first and for the last label of a sequence.
     classes : sequence or None
         All labels, where the data may miss some.
+    edges : bool
+        Score neighbouring labels by features of their edge: each example is a pair (nodes, edges), features
+        of its T positions and of the T - 1 edges between them; arrays, sparse matrices or attributes.
+    order : 1 or 2
+        2: a weight for every three labels in a row as well.
     """
 
     powers = (LABELS, ROWS, FACTORS)
@@ -112,12 +137,16 @@ class Chain(Model):
         start: bool = False,
         end: bool = False,
         classes: Any = None,
+        edges: bool = False,
+        order: int = 1,
     ):
         self.task_loss = loss
         self.bias = bias
         self.start = start
         self.end = end
         self.classes = classes
+        self.edges = edges
+        self.order = order
 
     def initialize(self, X: Sequence, Y: Sequence) -> None:
         """Learn the classes, and the features or the attribute names."""
@@ -125,6 +154,9 @@ class Chain(Model):
         check_bias(self.bias)
         check_flag("start", self.start)
         check_flag("end", self.end)
+        check_options(self.edges, self.order)
+        self.edges_ = ChainEdges(self.edges, self.order == 2)
+        X, edges = self.edges_.split(X)
         check_sequences("X", X)
         check_sequences("Y", Y)
         given = self.classes
@@ -147,12 +179,19 @@ class Chain(Model):
                     f"X[0] must have two dimensions (positions, features), got shape {shape}"
                 )
             self.n_features_ = int(shape[1])
+        self.edges_.learn(edges, len(self.classes_))
         self._measure()
 
     def bind(self, X: Sequence, Y: Any = None, node_weight: Any = None) -> ChainExamples:
         """The model on these data; without Y for prediction only."""
         check_lengths(X, Y)
-        return self.bind_rows(self.read(X), Y, node_weight)
+        X, edges = self.edges_.split(X)
+        rows = self.read(X)
+        if not self.edges_:
+            return self.bind_rows(rows, Y, node_weight)
+        between = self.edges_.read(edges, np.diff(rows.offsets))
+        data = self.edges_.data(self._data(rows, Y, node_weight), between)
+        return EdgeChainExamples(rows, self.labels_, data, between)
 
     def read(self, X: Sequence) -> FeatureRows:
         if self.vocabulary_ is not None:
@@ -163,11 +202,16 @@ class Chain(Model):
         return feature_rows(X, self.n_features_, self.bias)
 
     def bind_rows(self, rows: FeatureRows, Y: Any = None, node_weight: Any = None) -> ChainExamples:
+        if self.edges_:
+            raise ValueError("kernels are on features of positions: not with edges=True or order=2")
+        return ChainExamples(rows, self.labels_, self._data(rows, Y, node_weight))
+
+    def _data(self, rows: FeatureRows, Y: Any, node_weight: Any) -> Any:
         lengths = np.diff(rows.offsets)
         if Y is not None:
             rows.check_filled("is an empty sequence")
         codes = np.zeros(int(rows.offsets[-1]), np.int32) if Y is None else self.encode(Y, lengths)
-        data = core.ChainData(
+        return core.ChainData(
             rows.core.rows,
             len(self.labels_),
             bool(self.start),
@@ -178,7 +222,6 @@ class Chain(Model):
             self.cost_.ravel(),
             len(self.labels_) > MANY_LABELS,
         )
-        return ChainExamples(rows, self.labels_, data)
 
     def encode(self, Y: Sequence, lengths: np.ndarray) -> np.ndarray:
         """Codes of all labels; refuses wrong lengths and labels that are not in ``classes_``."""
@@ -204,6 +247,7 @@ class Chain(Model):
 
     def joint_feature(self, x: Any, y: Any) -> np.ndarray:
         """Psi(x, y), in the order of ``coef_``."""
+        (x,), edges = self.edges_.split([x])
         if self.vocabulary_ is not None:
             x = self.vocabulary_.transform([x])[0]
         x = x.toarray() if sp.issparse(x) else np.asarray(x, dtype=np.float64)
@@ -215,7 +259,8 @@ class Chain(Model):
         np.add.at(unary, codes, x)
         np.add.at(pairs, (codes[:-1], codes[1:]), 1.0)
         ends = [np.eye(K)[codes[0]]] * bool(self.start) + [np.eye(K)[codes[-1]]] * bool(self.end)
-        return np.concatenate([unary.ravel(), pairs.ravel(), *ends])
+        more = self.edges_.joint_feature(edges and edges[0], codes, K)
+        return np.concatenate([unary.ravel(), pairs.ravel(), *ends, *more])
 
     def loss(self, y: Any, y_hat: Any) -> float:
         """Delta(y, y_hat); a true label that the model does not know is a mistake."""
@@ -233,7 +278,7 @@ class Chain(Model):
         return self.bind([x]).best_k(as_weights(w), 0, k)
 
     def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
-        """Named parts of w: unary (K, d), bias (K,), transitions (K, K), start (K,), end (K,)."""
+        """Parts of w: unary (K, d), bias (K,), transitions (K, K), start (K,), end (K,), edges, triples."""
         K, d = len(self.classes_), self.n_features_ + (self.bias is not None)
         unary, rest = np.split(np.asarray(w), [K * d])
         unary = unary.reshape(K, d)
@@ -244,8 +289,8 @@ class Chain(Model):
         if self.start:
             parts["start"], rest = rest[:K], rest[K:]
         if self.end:
-            parts["end"] = rest[:K]
-        return parts
+            parts["end"], rest = rest[:K], rest[K:]
+        return {**parts, **self.edges_.unpack(rest, K)}
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         names = None if self.vocabulary_ is None else list(self.vocabulary_.index)
@@ -258,6 +303,7 @@ class Chain(Model):
             "mean": self.hamming_.mean,
             "n_features": self.n_features_,
             "attributes": names,
+            **self.edges_.state(),
         }
         return {**state, **self.labels_.state()}, {"cost": self.cost_}
 
@@ -268,7 +314,9 @@ class Chain(Model):
         if len(labels) > MOST_LABELS:
             raise FieldError(f"a chain has at most {MOST_LABELS} labels, got {len(labels)}")
         loss = Hamming(saved_costs(costs_of(arrays, "cost", len(labels))), flag(state, "mean"))
+        edges = ChainEdges.from_state(state, len(labels))
         model = cls(loss, bias_of(state), flag(state, "start"), flag(state, "end"))
+        model.edges, model.order, model.edges_ = edges.featured, 1 + edges.triples, edges
         model.labels_, model.classes_, model.cost_ = labels, labels.classes, arrays["cost"]
         model.hamming_ = loss
         model.vocabulary_ = None
@@ -285,6 +333,7 @@ class Chain(Model):
     def _measure(self) -> None:
         K, d = len(self.classes_), self.n_features_ + (self.bias is not None)
         self.size_joint_feature = K * d + K * K + K * bool(self.start) + K * bool(self.end)
+        self.size_joint_feature += self.edges_.size(K)
 
 
 def check_sequences(name: str, items: Sequence) -> None:
