@@ -112,7 +112,8 @@ class Run:
     seen_gap: float = math.inf  # the same at the primal that was seen
 
     def __post_init__(self) -> None:
-        self.solver = fitted_to(self.problem, self.chosen)
+        free = self.problem.regularizer.free is not None
+        self.solver = fitted_to(self.problem, self.chosen) if free else self.chosen
 
     @property
     def seconds(self) -> float:
@@ -242,7 +243,7 @@ def train(
         callback.on_start(run.progress())
     state = None
     try:
-        if warm is None:
+        if warm is None and problem.checked:
             run.oracle_calls += problem.try_oracle()
         state = run.solver.start(problem, aim, rng, warm)
         if warm is not None:
@@ -259,12 +260,12 @@ def train(
         estimate(run, state)
     elif run.certified != run.steps:
         conclude(run, state)
-    if run.ceilings is not None and run.status is not Status.INTERRUPTED:
+    if problem.checked and run.ceilings is not None and run.status is not Status.INTERRUPTED:
         assert run.w is not None
         problem.check_ceilings(run.w, run.ceilings)
     if run.proven:
         run.settle(run.tol)
-    result = finish(run, run.solver.reduced_gap(problem, state))
+    result = finish(run, run.solver.reduced_gap(problem, state) if problem.summed else None)
     for callback in callbacks:
         callback.on_end(run.progress())
     return result
@@ -272,7 +273,8 @@ def train(
 
 def advance(run: Run, state: Any, callbacks: Sequence[Callback], certify_every: int | None) -> None:
     """One step, an exact pass where it is due, and the decision to go on."""
-    run.problem.check_source()
+    if run.problem.files is not None:
+        run.problem.files.check()
     with deadline(run.max_seconds - run.seconds):
         report = run.solver.step(run.problem, state)
     if report.ended and report.oracle_calls == 0 and run.certified == run.steps:
@@ -343,7 +345,7 @@ def finish(run: Run, reduced_gap: float | None) -> Result:
         exact=exact,
         passes=run.passes,
         oracle_calls=run.oracle_calls,
-        support=len(run.support),
+        support=len(run.support.blocks),
         seconds=run.seconds,
         status=run.status.value,
         relaxed=run.support.relaxed,

@@ -16,7 +16,6 @@ import scipy.sparse as sp
 from maxmargin._core import core
 from maxmargin.data.arrays import array_of, reals
 from maxmargin.data.mapped import Mapped
-from maxmargin.data.mapping import MappedParts
 
 
 @dataclass
@@ -27,11 +26,6 @@ class FeatureRows:
     offsets: np.ndarray  # rows of example i: offsets[i] .. offsets[i + 1]
     n_features: int
     keep: Sequence  # the arrays that the core reads
-
-    def check(self) -> None:
-        """Refuse mapped files that were cut since, before the core reads them again."""
-        if isinstance(self.keep, MappedParts):
-            self.keep.check()
 
     def check_filled(self, lack: str) -> None:
         """Refuse an example without rows, saying what it lacks."""

@@ -173,7 +173,7 @@ class BaseSVM(BaseEstimator):
         weights = self.example_weights(given.Y, given.sample_weight)
         examples = self._bind(given, executor)
         problem = self.problem_of(examples, weights, count_jobs(self.n_jobs))
-        return problem, problem.examples.fingerprint()
+        return problem, problem.examples.fingerprint
 
     def _bind(self, given: Given, executor: Workers | None = None) -> Examples:
         """The model on data; without Y for prediction only."""

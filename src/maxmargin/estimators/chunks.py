@@ -44,7 +44,7 @@ class ChunkSVM(BaseSVM):
             past, float(self.C), model, chunk, self._settings(given)
         )
         self._keep(result)
-        self.fingerprint_ = examples.fingerprint()
+        self.fingerprint_ = examples.fingerprint
         self.memory_, self.support_ = past, past.whole_support()
         self.adopt(model, result.w)
         self.weighted_nodes_ = False

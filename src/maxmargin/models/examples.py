@@ -58,6 +58,12 @@ class Examples(ABC):
     # The argmax tries every output, which costs no more than a few of them.
     enumerates: bool = False
     kernelised: bool = False  # a step changes all of w: in double precision and by one thread
+    checked: bool = (
+        False  # planes are made in Python, and an argmax there is held against what is known
+    )
+    fingerprint: str = (
+        ""  # what kept planes depend on besides the model, where they are not rebuilt
+    )
     core: Any = None  # the compiled data set, where there is one
     # M v, where <u, M v> is the inner product of weights: v itself unless there is a kernel
     metric: Any = staticmethod(np.asarray)
@@ -123,10 +129,6 @@ class Examples(ABC):
         """Slacks of the linear relaxation as far as they were found, and what they cannot exceed."""
         return self.slacks(w, n_jobs)
 
-    def fingerprint(self) -> str:
-        """What kept planes depend on besides the model; empty where they are rebuilt from outputs."""
-        return ""
-
     def output_sizes(self, blocks: np.ndarray) -> np.ndarray:
         """How many entries of ``Support.outputs`` an output of each of these blocks takes."""
         return np.ones(len(blocks), dtype=np.int64)
@@ -145,7 +147,7 @@ class Examples(ABC):
         """What the core's tables of inner products take, where it builds some."""
         return 0
 
-    # checks; a compiled argmax needs none
+    # checks
 
     def check_dual(self) -> None:
         """Refuse data on which multipliers mean nothing."""
@@ -154,20 +156,6 @@ class Examples(ABC):
     def check_weights(self, sample_weight: Any) -> None:
         """Refuse weights of examples where the loss has none."""
         return
-
-    def check_slacks(
-        self, w: np.ndarray, slacks: np.ndarray, blocks: np.ndarray, outputs: Any
-    ) -> None:
-        """Compare the slacks of an exact pass with kept outputs."""
-        return
-
-    def check_ceilings(self, w: np.ndarray, ceilings: np.ndarray) -> None:
-        """Compare what slacks cannot exceed with predictions at w."""
-        return
-
-    def try_argmax(self) -> int:
-        """Try the argmax before training; returns how often it was asked."""
-        return 0
 
 
 class CompiledExamples(Examples):

@@ -27,9 +27,8 @@ class Marginals:
     link_blocks: np.ndarray
     links: np.ndarray
     link_values: np.ndarray
-    relaxed: bool = False  # some graph has cycles
 
     @property
     def arrays(self) -> tuple[np.ndarray, ...]:
         """As the core takes them."""
-        return astuple(self)[:-1]
+        return astuple(self)

@@ -252,7 +252,8 @@ class MultivariateExamples(PlaneExamples):
     def rebind(self) -> None:
         self.exact = self.bounded = not self.summed
 
-    def fingerprint(self) -> str:
+    @property
+    def fingerprint(self) -> str:  # type: ignore[override]
         """Kept planes hold vectors: they mean nothing for other examples, losses or rescalings."""
         total = hashlib.sha256(
             f"{self.formulation.rescaling} {sample_loss_state(self.loss)}".encode()

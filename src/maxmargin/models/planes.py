@@ -25,6 +25,7 @@ def plane_key(plane: tuple[float, Vector]) -> tuple[float, bytes, bytes]:
 class PlaneExamples(Examples):
     """Examples whose planes are made in Python; an output is kept as (offset, (index, value))."""
 
+    checked = True
     batched: bool = False  # several blocks are answered together for less
 
     @abstractmethod
@@ -65,9 +66,17 @@ class PlaneExamples(Examples):
     def cache(self, capacity: int) -> PlaneCache:
         return PlaneCache(self.n, capacity)
 
+    def try_argmax(self) -> int:
+        """Try the argmax before training; returns how often it was asked."""
+        return 0
+
+    def check_ceilings(self, w: np.ndarray, ceilings: np.ndarray) -> None:
+        """Compare what slacks cannot exceed with predictions at w."""
+
     def check_slacks(
         self, w: np.ndarray, slacks: np.ndarray, blocks: np.ndarray, outputs: Any
     ) -> None:
+        """Compare the slacks of an exact pass with kept outputs."""
         for i, (loss, (index, value)) in zip(blocks, outputs, strict=True):
             kept = loss + float(w[index] @ value)
             if self.exact and slacks[i] < kept - NOISE * (1 + abs(kept)):

@@ -160,7 +160,8 @@ class PythonExamples(PlaneExamples):
             raise OracleError(f"outputs of example {i} does not list the true output")
         return [p for p in planes if p[0] != 0 or p[1][1].any()]
 
-    def fingerprint(self) -> str:
+    @property
+    def fingerprint(self) -> str:  # type: ignore[override]
         """Kept planes hold vectors: they mean nothing for other examples or another rescaling."""
         total = hashlib.sha256(f"{self.formulation.rescaling} {self.dimension}".encode())
         for i in range(self.n if self.Y is not None else 0):

@@ -18,6 +18,7 @@ from maxmargin.data.mapped import Mapped
 from maxmargin.data.scratch import RUN, PlaneFile, ranges
 from maxmargin.models.chain import Chain
 from maxmargin.models.flat import FlatModel
+from maxmargin.models.protocol import Model
 from maxmargin.parts.part import TWICE, Settings, bind, empty_past, moved, remember
 from maxmargin.parts.source import (
     NOTHING,
@@ -47,7 +48,8 @@ class StreamedProblem(Problem):
         self.formulation, self.n_jobs = settings.formulation, settings.n_jobs
         self.dimension, self.summed = int(model.size_joint_feature), False
         self.examples: Any = None  # not in memory
-        self.frozen = None
+        self.frozen = self.files = None
+        self.checked = not isinstance(model, Model)
         self.exact = self.bounded = True  # of the parts that were bound so far
         self.dual_found = -np.inf  # by the solver, for its last solution
         self._count()

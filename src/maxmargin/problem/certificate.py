@@ -11,8 +11,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
 
 @dataclass(frozen=True)
 class Certificate:
@@ -57,32 +55,6 @@ class Certificate:
             f"gap {self.gap:.3g} ({proof}; tol {self.tol:.3g}), {self.passes:.1f} passes, "
             f"{self.oracle_calls} oracle calls, {self.support} support planes, {self.seconds:.2f} s"
         )
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """What one exact pass found; ``seen`` is the primal at the slacks found, below or at ``primal``.
-
-    ``slacks``, and ``ceilings``, what these cannot exceed: of the first part, which is all where the examples
-    are in memory. A value that overflowed bounds nothing: NaN becomes an infinite bound.
-    """
-
-    primal: float
-    dual: float
-    slacks: np.ndarray
-    seen: float
-    ceilings: np.ndarray
-
-    def __post_init__(self) -> None:
-        for name, nothing in (("primal", math.inf), ("dual", -math.inf), ("seen", math.inf)):
-            value = getattr(self, name)
-            known = not math.isnan(value) and value != -nothing
-            object.__setattr__(self, name, value if known else nothing)
-
-    @property
-    def overflowed(self) -> bool:
-        """Whether w or the multipliers, or what they give, is not finite in double precision."""
-        return not bounded_by(self.seen, self.dual)
 
 
 def bounded_by(*values: float) -> bool:

@@ -5,7 +5,7 @@ xi_block(w) >= offset + <w, vector>      for every w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -55,26 +55,20 @@ class Support:
 
     ``outputs`` holds what the model keeps of a plane: labels one after the other for the compiled
     models, (loss, vector) pairs for models written in Python. With ``partial``, blocks that are not
-    mentioned have all of their mass on the true output.
+    mentioned have all of their mass on the true output. ``kind``: the multipliers are those of planes of
+    outputs, or marginals of factors. ``relaxed``: the point is one of a linear relaxation, whose optimum
+    may be higher.
     """
 
     blocks: np.ndarray
     multipliers: np.ndarray
     outputs: Any
     partial: bool = False
+    kind: str = PLANES
+    relaxed: bool = False
 
     def __len__(self) -> int:
         return len(self.blocks)
-
-    @property
-    def kind(self) -> str:
-        """What the multipliers are those of: planes of outputs, or marginals of factors."""
-        return MARGINALS if hasattr(self.outputs, "relaxed") else PLANES
-
-    @property
-    def relaxed(self) -> bool:
-        """Whether the point is one of a linear relaxation, whose optimum may be higher."""
-        return bool(getattr(self.outputs, "relaxed", False))
 
     def rescaled(self, mass: np.ndarray) -> Support:
         """The same point for other masses: each block's multipliers scaled to its new sum."""
@@ -88,4 +82,4 @@ class Support:
                 "the same examples"
             )
         factor = np.divide(mass, total, out=np.zeros_like(total), where=total > 0)[self.blocks]
-        return Support(self.blocks, self.multipliers * factor, self.outputs, self.partial)
+        return replace(self, multipliers=self.multipliers * factor)

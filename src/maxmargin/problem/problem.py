@@ -9,23 +9,47 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from maxmargin.data.arrays import check_positive, floats
-from maxmargin.data.memory import FeatureRows
+from maxmargin.data.mapping import MappedParts
 from maxmargin.formulation import Formulation
 from maxmargin.models.examples import Examples
-from maxmargin.models.protocol import as_weights
-from maxmargin.problem.certificate import Bounds
 from maxmargin.problem.plane import Cut, FrozenPlane, Plane, Support
-from maxmargin.problem.regularizer import SquaredNorm, dot
+from maxmargin.problem.regularizer import SquaredNorm
 
 ROUNDING = 1e-10  # of sum a |psi_j|: a sum of a psi_j below this is zero
 LARGEST_WEIGHT = 1e150  # beyond, its products with large features are not finite
 SMALLEST = 1e-300  # of C sum v: below, a multiplier has too few digits
 SUBNORMAL = 1e-318  # what rounding may do to the sum of the smallest multipliers
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What one exact pass found; ``seen`` is the primal at the slacks found, below or at ``primal``.
+
+    ``slacks``, and ``ceilings``, what these cannot exceed: of the first part, which is all where the examples
+    are in memory. A value that overflowed bounds nothing: NaN becomes an infinite bound. ``overflowed``: w or
+    the multipliers, or what they give, is not finite in double precision.
+    """
+
+    primal: float
+    dual: float
+    slacks: np.ndarray
+    seen: float
+    ceilings: np.ndarray
+    overflowed: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        for name, nothing in (("primal", math.inf), ("dual", -math.inf), ("seen", math.inf)):
+            value = getattr(self, name)
+            known = not math.isnan(value) and value != -nothing
+            object.__setattr__(self, name, value if known else nothing)
+        finite = math.isfinite(self.seen) and math.isfinite(self.dual)
+        object.__setattr__(self, "overflowed", not finite)
 
 
 class Problem:
@@ -49,14 +73,18 @@ class Problem:
         frozen: FrozenPlane | None = None,
     ):
         self.C = check_weight_of_risk(C)
-        self.examples: Examples = examples if formulation is None else examples.under(formulation)
+        self.examples: Examples = examples
+        if formulation is not None and formulation != examples.formulation:
+            self.examples = examples.under(formulation)
         self.formulation = self.examples.formulation
         self.rescaling = self.formulation.rescaling
         self.n_blocks, self.dimension = examples.n, examples.dimension
         self.summed = self.formulation.hinge == "sum"
         # Whether an exact pass finds every slack, and whether it has a proven ceiling for each.
         self.exact, self.bounded = self.examples.exact, self.examples.bounded
-        examples.check_weights(sample_weight)
+        self.checked = examples.checked
+        if sample_weight is not None:
+            examples.check_weights(sample_weight)
         self.regularizer = regularizer or SquaredNorm(examples.metric)
         self.n_jobs = n_jobs
         with np.errstate(over="ignore"):  # what overflows is refused
@@ -68,20 +96,17 @@ class Problem:
             self.total += frozen.mass
             check_total(self.total)
         self.active = np.flatnonzero(self.mass > 0)
-
-    def check_source(self) -> None:
-        """Refuse mapped data whose files were cut: the core would read past their end."""
-        rows = getattr(self.examples, "rows", None)
-        if isinstance(rows, FeatureRows):
-            rows.check()
+        # Mapped data, looked at before each pass: the core would read past the end of a file that was cut.
+        arrays = getattr(getattr(examples, "rows", None), "keep", None)
+        self.files = arrays if isinstance(arrays, MappedParts) else None
 
     def try_oracle(self) -> int:
-        """Try the argmax before training; returns how often it was asked."""
-        return self.examples.try_argmax()
+        """Try an argmax in Python before training; returns how often it was asked."""
+        return self.examples.try_argmax()  # type: ignore[attr-defined]
 
     def check_ceilings(self, w: np.ndarray, ceilings: np.ndarray) -> None:
-        """Compare the ceilings of an exact pass at w with what the model predicts there."""
-        self.examples.check_ceilings(w, ceilings)
+        """Compare the ceilings of an exact pass at w with what a model in Python predicts there."""
+        self.examples.check_ceilings(w, ceilings)  # type: ignore[attr-defined]
 
     def oracle(self, blocks: np.ndarray, w: np.ndarray) -> list[Plane]:
         """The worst plane of each block at w (for models written in Python)."""
@@ -99,7 +124,8 @@ class Problem:
             slacks, outputs = cache.best(w, self.n_jobs)
         everything = np.arange(self.n_blocks)
         offset, vector = self.examples.combine(everything, self.mass, outputs, self.n_jobs)
-        return Cut(offset, vector, outputs, slacks, dot(self.mass, slacks))
+        risk = float(np.einsum("i,i->", self.mass, slacks))
+        return Cut(offset, vector, outputs, slacks, risk)
 
     def slacks(self, w: np.ndarray) -> np.ndarray:
         """xi_i(w) of every block, by an exact pass."""
@@ -107,11 +133,11 @@ class Problem:
 
     def slack_bounds(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """xi_i(w) as far as the argmax found it, and what it cannot exceed."""
-        return self.examples.slacks(as_weights(w), self.n_jobs)
+        return self.examples.slacks(np.ascontiguousarray(w, np.float64), self.n_jobs)
 
     def relaxed_bounds(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The same for the slacks of the linear relaxation, which are at least as large."""
-        return self.examples.relaxed_slacks(as_weights(w), self.n_jobs)
+        return self.examples.relaxed_slacks(np.ascontiguousarray(w, np.float64), self.n_jobs)
 
     def objective(
         self, w: np.ndarray, slacks: np.ndarray | None = None, start: float | None = None
@@ -125,7 +151,7 @@ class Problem:
             slacks = ceilings if self.bounded or self.summed else found
         start = self.regularizer.value(np.asarray(w)) if start is None else start
         # An infinite ceiling of an example without weight does not count.
-        value = start + dot(self.mass[self.active], slacks[self.active])
+        value = start + float(np.einsum("i,i->", self.mass[self.active], slacks[self.active]))
         if self.frozen is None:
             return value
         return value + self.frozen.offset - float(self.frozen.vector @ np.asarray(w))
@@ -171,7 +197,8 @@ class Problem:
             slacks, ceilings = self.slack_bounds(w)
         else:
             ceilings = slacks
-        self.examples.check_slacks(w, slacks, support.blocks, support.outputs)
+        if self.checked:
+            self.examples.check_slacks(w, slacks, support.blocks, support.outputs)  # type: ignore[attr-defined]
         return slacks, np.maximum(slacks, ceilings)
 
     def check_feasible(self, support: Support) -> None:
@@ -224,7 +251,7 @@ class Problem:
             return offset
         if self.frozen is not None:
             offset, q = self.frozen.offset + offset, self.frozen.vector + q
-        free = getattr(self.regularizer, "free", None)
+        free = self.regularizer.free
         if free is not None:  # q_j = 0 is asked for, and met to rounding
             columns = np.flatnonzero(free)
             rows = self.examples.select(support.blocks, support.outputs, columns)

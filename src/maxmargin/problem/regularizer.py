@@ -39,6 +39,7 @@ class SquaredNorm:
 
     asks_for: tuple[str, ...] = ()  # parameters of it that a solver must honour
     mean: np.ndarray | None = None
+    free: np.ndarray | None = None  # a mask of the weights that R does not depend on
 
     def __init__(self, metric: Callable[[np.ndarray], np.ndarray]):
         self.metric = metric
@@ -82,7 +83,7 @@ class Prior(SquaredNorm):
         super().__init__(metric)
         self.mean, self.scale, self.bound, self.asks_for = mean, scale, bound, asks_for
         loose = np.isinf(scale)
-        self.free: np.ndarray | None = loose if np.ndim(scale) == 1 and loose.any() else None
+        self.free = loose if np.ndim(scale) == 1 and loose.any() else None
 
     @property
     def full(self) -> bool:

@@ -36,7 +36,10 @@ SOLVERS: dict[str, type[Solver]] = {
         SDCD,
     )
 }
-# "auto" takes the first that suits; the last that solves a formulation is the choice before data are known.
+# "auto" takes the first that suits, or the last that solves the formulation: that is also the choice before
+# data are known. Proximal was measured on OCR letters, USPS and CoNLL-2000, for strong and weak
+# regularisation, cheap and expensive oracles: the fewest oracle calls and the least time of all solvers
+# here. SDCD is ten times faster than cutting planes on OCR letters, covertype and a treebank.
 RANKED: tuple[type[Solver], ...] = (OneSlack, Gdmm, SDCD, Proximal)
 
 
@@ -55,7 +58,7 @@ def automatic(
     """The choice of ``solver="auto"``."""
     able = [kind for kind in RANKED if formulation in kind.formulations]
     if problem is not None:
-        for kind in able:
+        for kind in able[:-1]:
             powers = set(kind.needs) <= set(problem.examples.powers)
             if powers and set(asks_for) <= set(kind.honours) and kind.suits(problem):
                 return kind()

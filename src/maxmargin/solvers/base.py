@@ -136,6 +136,7 @@ class Rule:
 
 AT_LEAST_1 = Rule("at least 1", lambda x: x >= 1)
 NOT_NEGATIVE = Rule("0 or more", lambda x: x >= 0)
+ABOVE_1 = Rule("above 1", lambda x: x > 1)
 BELOW_1 = Rule("in [0, 1)", lambda x: 0 <= x < 1)
 INSIDE = Rule("in (0, 1)", lambda x: 0 < x < 1)
 SHARE = Rule("in (0, 1]", lambda x: 0 < x <= 1)

@@ -181,10 +181,7 @@ class FreeSolver(Solver):
 
 
 def fitted_to(problem: Problem, solver: Solver) -> Solver:
-    """The solver for this problem: itself, or inside the proximal points of free weights."""
-    prior = problem.regularizer
-    if not isinstance(prior, Prior) or prior.free is None:
-        return solver
+    """The solver for a problem with free weights: inside their proximal points."""
     if not solver.continues_from:  # each proximal point begins at the multipliers of the last
         raise ValueError(f"solver {solver.name!r} does not take infinite scales of a prior")
     return FreeSolver(solver)

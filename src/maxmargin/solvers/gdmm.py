@@ -87,7 +87,7 @@ class Gdmm(Solver):
     def suits(cls, problem: Problem) -> bool:
         """Sets of many labels with many pairs, whose argmax is neither cheap nor exact (measured on RCV1)."""
         examples: Any = problem.examples
-        if not OnLabelSets.fits(examples):
+        if not isinstance(examples.core, OnLabelSets.data) or not OnLabelSets.fits(examples):
             return False
         shape = examples.factors.shapes[0]
         labels, pairs = len(shape.node_types), len(shape.edges)
@@ -95,7 +95,9 @@ class Gdmm(Solver):
 
     def form(self, problem: Problem) -> Form:
         """The form for these examples, with the options that it has; refuses those of other forms."""
-        kind = next(form for form in FORMS if form.fits(problem.examples))
+        examples = problem.examples
+        own_kind = (form for form in FORMS if isinstance(examples.core, form.data))
+        kind = next(form for form in own_kind if form.fits(examples))
         own = [field.name for field in fields(kind)]
         changed = [f.name for f in fields(self) if getattr(self, f.name) != f.default]
         others = [name for name in changed if name not in own]

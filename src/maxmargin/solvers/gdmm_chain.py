@@ -50,6 +50,7 @@ class OnChains:
     """The options of this form of ``Gdmm``, and its start."""
 
     examples: ClassVar[str] = "chains"
+    data: ClassVar[Any] = core.ChainData
     continues_from: ClassVar[tuple[str, ...]] = (PLANES,)
     rho: float = 1.0
     eta: float = 1.0
@@ -60,8 +61,8 @@ class OnChains:
 
     @staticmethod
     def fits(examples: Any) -> bool:
-        """Whether the examples are chains."""
-        return isinstance(examples.core, core.ChainData)
+        """Whether it takes these examples, which are of its kind of data."""
+        return True
 
     def start(
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None

@@ -78,6 +78,7 @@ class OnGraphs:
     """The options of this form of ``Gdmm``, and its start."""
 
     examples: ClassVar[str] = "graphs"
+    data: ClassVar[Any] = core.FactorGraphData
     continues_from: ClassVar[tuple[str, ...]] = (MARGINALS,)
     # With these every small graph that was tried converged; a step of 1 did not where many links meet.
     rho: float = 3.0
@@ -87,8 +88,8 @@ class OnGraphs:
 
     @staticmethod
     def fits(examples: Any) -> bool:
-        """Whether the examples are graphs."""
-        return isinstance(examples.core, core.FactorGraphData)
+        """Whether it takes these examples, which are of its kind of data."""
+        return True
 
     def start(
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None
@@ -109,8 +110,8 @@ class OnGraphs:
 def trimmed(problem: Problem, core: Any) -> Support:
     """The multipliers of a consistent point, one plane per block."""
     relaxed = problem.examples.relaxed  # type: ignore[attr-defined]
-    arrays = (*core.repaired(), relaxed)
-    return Support(problem.active, problem.mass[problem.active], Marginals(*arrays))
+    mass, outputs = problem.mass[problem.active], Marginals(*core.repaired())
+    return Support(problem.active, mass, outputs, kind=MARGINALS, relaxed=relaxed)
 
 
 def restore(problem: Problem, core: Any, warm: Support) -> None:

@@ -73,8 +73,6 @@ class OnLabelSets(OnGraphs):
     @staticmethod
     def fits(examples: Any) -> bool:
         """Whether the examples are sets of labels, not too many."""
-        if not OnGraphs.fits(examples):
-            return False
         few = len(examples.factors.shapes[0].node_types) <= MOST_TABLE_LABELS
         return few and core.are_label_sets(examples.core)
 

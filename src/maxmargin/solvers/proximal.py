@@ -22,10 +22,10 @@ import numpy as np
 
 from maxmargin.problem import Problem, Support
 from maxmargin.solvers.base import (
+    ABOVE_1,
     BELOW_1,
     NOT_NEGATIVE,
     SHARE,
-    Rule,
     Solver,
     StepReport,
     one_of,
@@ -72,19 +72,12 @@ class Proximal(Solver):
     inner: float = option(0.4, BELOW_1)
     momentum: float = option(0.4, BELOW_1)
     proximity: float = option(1.0, NOT_NEGATIVE)
-    decay: float = option(1.3, Rule("above 1", lambda x: x > 1))
+    decay: float = option(1.3, ABOVE_1)
     care: float = option(0.3, SHARE)
     skip: int = option(1, NOT_NEGATIVE)
     keep: int = option(10, NOT_NEGATIVE)
     rule: str = one_of("wss2", PAIRS)
     precision: str = one_of("auto", PRECISIONS)
-
-    @classmethod
-    def suits(cls, problem: Problem) -> bool:
-        """Measured on OCR letters, USPS and CoNLL-2000, for strong and weak regularisation, cheap and
-        expensive oracles: the fewest oracle calls and the least time of all solvers here.
-        """
-        return True
 
     def start(
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None

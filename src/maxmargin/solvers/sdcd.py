@@ -72,11 +72,6 @@ class SDCD(Solver):
     keep: int = option(10, NOT_NEGATIVE)
     violators: int = option(MOST_VIOLATORS, NOT_NEGATIVE)
 
-    @classmethod
-    def suits(cls, problem: Problem) -> bool:
-        """Always: ten times faster than cutting planes on OCR letters, covertype and a treebank."""
-        return True
-
     def start(
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
     ) -> BoxState:
