@@ -236,6 +236,12 @@ def flat_loss(loss: Any) -> ZeroOne | Costs:
     return Costs(loss)
 
 
+def sequence_costs(loss: Any, classes: np.ndarray) -> tuple[Hamming, np.ndarray]:
+    """The loss of a sequence model, and its costs of these classes."""
+    made = sequence_loss(loss)
+    return made, mistake_costs(made.costs, classes)
+
+
 def sequence_loss(loss: Any) -> Hamming:
     """The loss of a sequence model from what the user gave."""
     if isinstance(loss, Hamming):

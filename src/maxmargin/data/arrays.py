@@ -125,3 +125,21 @@ def count_of(data: Any, name: str) -> int:
         kind = "a single value" if isinstance(shape, tuple) else type(data).__name__
         raise ValueError(f"{name} must be a sequence of examples, got {kind}")
     return len(data)
+
+
+def check_lengths(X: Any, Y: Any) -> None:
+    """Refuse data of different length, or none."""
+    n = count_of(X, "X")
+    if n == 0:
+        raise ValueError("X is empty: at least one example is needed")
+    if Y is not None and n != count_of(Y, "Y"):
+        raise ValueError(f"X has {n} examples, but Y has {count_of(Y, 'Y')}")
+
+
+def check_start(X: Any, Y: Any, bias: Any, **flags: Any) -> None:
+    """What a model is about to learn from, and its parameters: a bias that could never act is refused."""
+    check_lengths(X, Y)
+    if bias is not None and (not is_number(bias) or bias == 0):
+        raise ValueError(f"bias must be None or a number other than 0, got {bias!r}")
+    for name, value in flags.items():
+        check_flag(name, value)

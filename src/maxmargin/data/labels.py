@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Iterable, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,25 @@ def as_array(labels: Sequence[Any]) -> np.ndarray:
 def plain(labels: Any) -> bool:
     """Whether the labels are an array that NumPy can sort and compare."""
     return isinstance(labels, np.ndarray) and labels.dtype.kind in "biufUS"
+
+
+def flatten(Y: Sequence) -> Any:
+    """All labels of all sequences, one after the other."""
+    if isinstance(Y, CodedSequences):
+        return Y
+    if any(map(is_masked, Y)):
+        Y = [unmasked(y, f"Y[{i}]") for i, y in enumerate(Y)]
+    if all(map(plain, Y)) and len({y.dtype.kind for y in Y}) == 1:
+        return np.concatenate(Y)
+    return list(chain.from_iterable(y.tolist() if isinstance(y, np.ndarray) else y for y in Y))
+
+
+def check_classes(classes: np.ndarray) -> None:
+    """Refuse a single class: there would be nothing to learn."""
+    if len(classes) < 2:
+        raise ValueError(
+            f"at least 2 classes are needed, but Y holds one class only: {classes.tolist()}"
+        )
 
 
 class CodedLabels(np.lib.mixins.NDArrayOperatorsMixin):
@@ -150,7 +170,7 @@ class LabelSet:
     def __init__(self, classes: Iterable[Hashable], name: str = "Y"):
         if isinstance(classes, CodedLabels | CodedSequences):
             classes = classes.used()
-        classes = unmasked(classes, name)
+        classes = unmasked(classes, name) if is_masked(classes) else classes
         single = isinstance(classes, str | bytes) or getattr(classes, "shape", None) == ()
         if single or not isinstance(classes, Iterable):
             raise ValueError(f"{name} must be a sequence of labels, got {classes!r}")
@@ -171,15 +191,26 @@ class LabelSet:
         named = self.classes.tolist() if plain(self.classes) else self.classes
         self.code = {label: k for k, label in enumerate(named)}
 
+    @classmethod
+    def learn(cls, Y: Any, classes: Any = None, nested: bool = False) -> LabelSet:
+        """The given classes, or those of the labels (of sequences, where ``nested``): at least two."""
+        labels = cls(flatten(Y) if nested else Y) if classes is None else cls(classes, "classes")
+        check_classes(labels.classes)
+        return labels
+
     def __len__(self) -> int:
         return len(self.classes)
+
+    def encode_sequences(self, Y: Sequence) -> np.ndarray:
+        """Codes of all labels of all sequences, one after the other, as ``encode``."""
+        return self.encode(flatten(Y))
 
     def encode(self, labels: Any, where: str = "Y") -> np.ndarray:
         """Codes (int32) of a flat sequence of labels; -1 marks a label that is not in the set."""
         if isinstance(labels, CodedLabels | CodedSequences):
             table = self.encode(labels.classes, where)
             return np.concatenate([table[part] for part in labels.codes])
-        labels = unmasked(labels, where)
+        labels = unmasked(labels, where) if is_masked(labels) else labels
         if plain(labels) and self.classes.dtype.kind == labels.dtype.kind:
             place = np.searchsorted(self.classes, labels)
             place[place == len(self.classes)] = 0

@@ -11,11 +11,10 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import validate_data
 
-from maxmargin.data.arrays import unmasked
+from maxmargin.data.arrays import check_lengths, unmasked
 from maxmargin.data.labels import CodedLabels, CodedSequences, plain
 from maxmargin.data.memory import check_columns
 from maxmargin.data.tree_shards import MappedTrees
-from maxmargin.models.checks import check_lengths
 
 
 def plain_sequence(data: Any) -> Any:

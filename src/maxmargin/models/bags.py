@@ -18,11 +18,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from maxmargin.data.arrays import check_choice
+from maxmargin.data.arrays import check_choice, check_lengths, check_start
 from maxmargin.data.labels import LabelSet
 from maxmargin.data.memory import FeatureRows, feature_rows
 from maxmargin.io.fields import MOST_FEATURES, FieldError, bias_of, choice, count
-from maxmargin.models.checks import check_bias, check_lengths
 from maxmargin.models.groups import GroupExamples
 from maxmargin.models.latent import Latent
 from maxmargin.models.protocol import as_weights, encode_all, weights_and_bias
@@ -83,9 +82,8 @@ class Bags(Latent):
 
     def initialize(self, X: Any, Y: Any) -> None:
         """Learn the two classes and the number of features."""
-        check_bias(self.bias)
+        check_start(X, Y, self.bias)
         check_choice("Bags: start", self.start, STARTS)
-        check_lengths(X, Y)
         labels = LabelSet(Y)
         if len(labels) != 2:
             raise ValueError(f"Bags: Y must hold 2 classes, got {labels.classes.tolist()}")

@@ -10,7 +10,6 @@ next], then start (K,) and end (K,) where the model has them, then those of chai
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from itertools import chain as concatenate
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -18,9 +17,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin._core import core
-from maxmargin.data.arrays import check_flag, count_of, floats, unmasked
+from maxmargin.data.arrays import check_lengths, check_start, count_of, floats
 from maxmargin.data.attributes import Vocabulary, are_attributes
-from maxmargin.data.labels import CodedSequences, LabelSet, is_masked, plain
+from maxmargin.data.labels import CodedSequences, LabelSet, check_classes
 from maxmargin.data.mapped import Mapped
 from maxmargin.data.memory import FeatureRows, feature_rows, shape_of
 from maxmargin.io.fields import (
@@ -33,9 +32,9 @@ from maxmargin.io.fields import (
     flag,
     texts,
 )
-from maxmargin.losses import Hamming, cost_of, mistake_costs, saved_costs, sequence_loss
-from maxmargin.models.chain_edges import MOST_LISTED, ChainEdges, check_options
-from maxmargin.models.checks import check_bias, check_classes, check_lengths, no_cost
+from maxmargin.losses import Hamming, cost_of, saved_costs, sequence_costs
+from maxmargin.models.chain_edges import MOST_LISTED, ChainEdges
+from maxmargin.models.checks import no_cost
 from maxmargin.models.examples import CompiledExamples
 from maxmargin.models.protocol import Model, as_weights
 from maxmargin.models.registry import FACTORS, LABELS, ROWS
@@ -150,23 +149,20 @@ class Chain(Model):
 
     def initialize(self, X: Sequence, Y: Sequence) -> None:
         """Learn the classes, and the features or the attribute names."""
-        check_lengths(X, Y)
-        check_bias(self.bias)
-        check_flag("start", self.start)
-        check_flag("end", self.end)
-        check_options(self.edges, self.order)
-        self.edges_ = ChainEdges(self.edges, self.order == 2)
-        X, edges = self.edges_.split(X)
+        check_start(X, Y, self.bias, start=self.start, end=self.end, edges=self.edges)
+        if isinstance(self.order, bool) or self.order not in (1, 2):
+            raise ValueError(f"order must be 1 or 2, got {self.order!r}")
+        self.edges_, edges = None, None
+        if self.edges or self.order == 2:
+            self.edges_ = ChainEdges(self.edges, self.order == 2)
+            X, edges = self.edges_.split(X)
         check_sequences("X", X)
         check_sequences("Y", Y)
-        given = self.classes
-        self.labels_ = LabelSet(flatten(Y)) if given is None else LabelSet(given, "classes")
+        self.labels_ = LabelSet.learn(Y, self.classes, nested=True)
         self.classes_ = self.labels_.classes
-        check_classes(self.classes_)
         if len(self.classes_) > MOST_LABELS:
             raise ValueError(f"Chain takes at most {MOST_LABELS} labels, got {len(self.classes_)}")
-        self.hamming_ = sequence_loss(self.task_loss)
-        self.cost_ = mistake_costs(self.hamming_.costs, self.classes_)
+        self.hamming_, self.cost_ = sequence_costs(self.task_loss, self.classes_)
         self.vocabulary_ = None
         if are_attributes(X):
             self.vocabulary_ = Vocabulary()
@@ -179,16 +175,17 @@ class Chain(Model):
                     f"X[0] must have two dimensions (positions, features), got shape {shape}"
                 )
             self.n_features_ = int(shape[1])
-        self.edges_.learn(edges, len(self.classes_))
+        if self.edges_ is not None:
+            self.edges_.learn(edges, len(self.classes_))
         self._measure()
 
     def bind(self, X: Sequence, Y: Any = None, node_weight: Any = None) -> ChainExamples:
         """The model on these data; without Y for prediction only."""
         check_lengths(X, Y)
+        if self.edges_ is None:
+            return self.bind_rows(self.read(X), Y, node_weight)
         X, edges = self.edges_.split(X)
         rows = self.read(X)
-        if not self.edges_:
-            return self.bind_rows(rows, Y, node_weight)
         between = self.edges_.read(edges, np.diff(rows.offsets))
         data = self.edges_.data(self._data(rows, Y, node_weight), between)
         return EdgeChainExamples(rows, self.labels_, data, between)
@@ -202,25 +199,25 @@ class Chain(Model):
         return feature_rows(X, self.n_features_, self.bias)
 
     def bind_rows(self, rows: FeatureRows, Y: Any = None, node_weight: Any = None) -> ChainExamples:
-        if self.edges_:
+        if self.edges_ is not None:
             raise ValueError("kernels are on features of positions: not with edges=True or order=2")
         return ChainExamples(rows, self.labels_, self._data(rows, Y, node_weight))
 
     def _data(self, rows: FeatureRows, Y: Any, node_weight: Any) -> Any:
-        lengths = np.diff(rows.offsets)
+        lengths, K = np.diff(rows.offsets), len(self.classes_)
         if Y is not None:
             rows.check_filled("is an empty sequence")
         codes = np.zeros(int(rows.offsets[-1]), np.int32) if Y is None else self.encode(Y, lengths)
         return core.ChainData(
             rows.core.rows,
-            len(self.labels_),
+            K,
             bool(self.start),
             bool(self.end),
             np.unique(rows.offsets),  # a prediction of no positions is no labels, without the core
             codes,
             self._node_weight(node_weight, lengths),
             self.cost_.ravel(),
-            len(self.labels_) > MANY_LABELS,
+            K > MANY_LABELS,
         )
 
     def encode(self, Y: Sequence, lengths: np.ndarray) -> np.ndarray:
@@ -229,7 +226,7 @@ class Chain(Model):
         if (found != lengths).any():
             i = int(np.argmax(found != lengths))
             raise ValueError(f"X[{i}] has {lengths[i]} positions, but Y[{i}] has {found[i]} labels")
-        codes = self.labels_.encode(flatten(Y))
+        codes = self.labels_.encode_sequences(Y)
         if (codes < 0).any():
             position = int(np.argmin(codes))
             i = int(np.searchsorted(np.cumsum(lengths), position, side="right"))
@@ -247,7 +244,9 @@ class Chain(Model):
 
     def joint_feature(self, x: Any, y: Any) -> np.ndarray:
         """Psi(x, y), in the order of ``coef_``."""
-        (x,), edges = self.edges_.split([x])
+        between = None
+        if self.edges_ is not None:
+            (x,), between = self.edges_.split([x])
         if self.vocabulary_ is not None:
             x = self.vocabulary_.transform([x])[0]
         x = x.toarray() if sp.issparse(x) else np.asarray(x, dtype=np.float64)
@@ -259,15 +258,17 @@ class Chain(Model):
         np.add.at(unary, codes, x)
         np.add.at(pairs, (codes[:-1], codes[1:]), 1.0)
         ends = [np.eye(K)[codes[0]]] * bool(self.start) + [np.eye(K)[codes[-1]]] * bool(self.end)
-        more = self.edges_.joint_feature(edges and edges[0], codes, K)
-        return np.concatenate([unary.ravel(), pairs.ravel(), *ends, *more])
+        parts = [unary.ravel(), pairs.ravel(), *ends]
+        if self.edges_ is not None:
+            parts += self.edges_.joint_feature(between and between[0], codes, K)
+        return np.concatenate(parts)
 
     def loss(self, y: Any, y_hat: Any) -> float:
         """Delta(y, y_hat); a true label that the model does not know is a mistake."""
         lengths = np.array([len(y)])
         if len(y_hat) != len(y):
             raise ValueError(f"outputs of {len(y)} and {len(y_hat)} labels have no loss")
-        true, other = self.labels_.encode(flatten([y])), self.encode([y_hat], lengths)
+        true, other = self.labels_.encode_sequences([y]), self.encode([y_hat], lengths)
         if (true < 0).any() and self.hamming_.costs is not None:
             raise no_cost(y[int(np.argmin(true))])
         costs = np.where(true < 0, 1.0, cost_of(self.cost_, true, other))
@@ -290,7 +291,7 @@ class Chain(Model):
             parts["start"], rest = rest[:K], rest[K:]
         if self.end:
             parts["end"], rest = rest[:K], rest[K:]
-        return {**parts, **self.edges_.unpack(rest, K)}
+        return parts if self.edges_ is None else {**parts, **self.edges_.unpack(rest, K)}
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         names = None if self.vocabulary_ is None else list(self.vocabulary_.index)
@@ -303,8 +304,9 @@ class Chain(Model):
             "mean": self.hamming_.mean,
             "n_features": self.n_features_,
             "attributes": names,
-            **self.edges_.state(),
         }
+        if self.edges_ is not None:
+            state |= self.edges_.state()
         return {**state, **self.labels_.state()}, {"cost": self.cost_}
 
     @classmethod
@@ -316,7 +318,9 @@ class Chain(Model):
         loss = Hamming(saved_costs(costs_of(arrays, "cost", len(labels))), flag(state, "mean"))
         edges = ChainEdges.from_state(state, len(labels))
         model = cls(loss, bias_of(state), flag(state, "start"), flag(state, "end"))
-        model.edges, model.order, model.edges_ = edges.featured, 1 + edges.triples, edges
+        model.edges_ = edges
+        if edges is not None:
+            model.edges, model.order = edges.featured, 1 + edges.triples
         model.labels_, model.classes_, model.cost_ = labels, labels.classes, arrays["cost"]
         model.hamming_ = loss
         model.vocabulary_ = None
@@ -333,7 +337,8 @@ class Chain(Model):
     def _measure(self) -> None:
         K, d = len(self.classes_), self.n_features_ + (self.bias is not None)
         self.size_joint_feature = K * d + K * K + K * bool(self.start) + K * bool(self.end)
-        self.size_joint_feature += self.edges_.size(K)
+        if self.edges_ is not None:
+            self.size_joint_feature += self.edges_.size(K)
 
 
 def check_sequences(name: str, items: Sequence) -> None:
@@ -369,16 +374,3 @@ def label_counts(Y: Sequence) -> np.ndarray:
     if isinstance(Y, CodedSequences):
         return np.diff(Y.offsets)
     return np.fromiter(map(len, Y), np.int64, len(Y))
-
-
-def flatten(Y: Sequence) -> Any:
-    """All labels of all sequences, one after the other."""
-    if isinstance(Y, CodedSequences):
-        return Y
-    if any(map(is_masked, Y)):
-        Y = [unmasked(y, f"Y[{i}]") for i, y in enumerate(Y)]
-    if all(map(plain, Y)) and len({y.dtype.kind for y in Y}) == 1:
-        return np.concatenate(Y)
-    return list(
-        concatenate.from_iterable(y.tolist() if isinstance(y, np.ndarray) else y for y in Y)
-    )

@@ -15,20 +15,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin._core import core
-from maxmargin.data.arrays import check_flag
 from maxmargin.data.attributes import Vocabulary, are_attributes
 from maxmargin.data.memory import FeatureRows, feature_rows, shape_of
 from maxmargin.io.fields import MOST_FEATURES, FieldError, count, field_of, flag, texts
 
 MOST_LABELS = 256  # of an edge's table, and of a kept labelling in the core
 MOST_LISTED = 48  # labels of a chain of second order whose k best are listed: K^4 numbers
-
-
-def check_options(edges: Any, order: Any) -> None:
-    """Refuse what no chain has."""
-    check_flag("edges", edges)
-    if isinstance(order, bool) or order not in (1, 2):
-        raise ValueError(f"order must be 1 or 2, got {order!r}")
 
 
 def count_rows(e: Any) -> int:
@@ -52,9 +44,6 @@ class ChainEdges:
         self.n_features = 0
         self.vocabulary: Vocabulary | None = None
 
-    def __bool__(self) -> bool:
-        return self.featured or self.triples
-
     def split(self, X: Sequence) -> tuple[Sequence, Sequence | None]:
         """What is given for nodes and for edges, each a list over examples."""
         if not self.featured:
@@ -69,7 +58,7 @@ class ChainEdges:
 
     def learn(self, edges: Sequence | None, n_labels: int) -> None:
         """Learn the features or the attribute names of edges."""
-        if n_labels > MOST_LABELS and self:
+        if n_labels > MOST_LABELS:
             raise ValueError(
                 f"features of edges and order=2 take at most {MOST_LABELS} labels, got {n_labels}"
             )
@@ -148,12 +137,12 @@ class ChainEdges:
         }
 
     @classmethod
-    def from_state(cls, state: dict[str, Any], n_labels: int) -> ChainEdges:
-        """Read what a model file says; files without a word of edges have none."""
+    def from_state(cls, state: dict[str, Any], n_labels: int) -> ChainEdges | None:
+        """Read what a model file says; None: edges have neither."""
         if "edges" not in state:
-            return cls(False, False)
+            return None
         made = cls(flag(state, "edges"), flag(state, "triples"))
-        if made and n_labels > MOST_LABELS:
+        if n_labels > MOST_LABELS:
             raise FieldError(f"edges of a chain take at most {MOST_LABELS} labels, got {n_labels}")
         made.n_features = count(state, "n_edge_features", 0, MOST_FEATURES)
         if made.n_features and not made.featured:
@@ -166,4 +155,4 @@ class ChainEdges:
                 )
             made.vocabulary = Vocabulary()
             made.vocabulary.index = {name: j for j, name in enumerate(names)}
-        return made
+        return made if made.featured or made.triples else None

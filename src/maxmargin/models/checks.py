@@ -1,4 +1,4 @@
-"""What a model must keep to: its data, its argmax in training, and w, which it may only read.
+"""What a model must keep to: its argmax in training, and w, which it may only read.
 
 A trial of an argmax: what one of the model's methods finds, another must not have missed.
 
@@ -17,8 +17,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-
-from maxmargin.data.arrays import count_of, is_number
 
 if TYPE_CHECKING:
     from maxmargin.models.planes import Vector
@@ -41,32 +39,6 @@ def beaten(example: int, lead: float) -> OracleError:
         "known one (the true one, or one it returned before); if it is approximate, set exact = False "
         "on the model"
     )
-
-
-# data
-
-
-def check_lengths(X: Any, Y: Any) -> None:
-    """Refuse data of different length, or none."""
-    n = count_of(X, "X")
-    if n == 0:
-        raise ValueError("X is empty: at least one example is needed")
-    if Y is not None and n != count_of(Y, "Y"):
-        raise ValueError(f"X has {n} examples, but Y has {count_of(Y, 'Y')}")
-
-
-def check_bias(bias: Any) -> None:
-    """Refuse a bias that is not a number, or that could never act."""
-    if bias is not None and (not is_number(bias) or bias == 0):
-        raise ValueError(f"bias must be None or a number other than 0, got {bias!r}")
-
-
-def check_classes(classes: np.ndarray) -> None:
-    """Refuse a single class: there would be nothing to learn."""
-    if len(classes) < 2:
-        raise ValueError(
-            f"at least 2 classes are needed, but Y holds one class only: {classes.tolist()}"
-        )
 
 
 def no_cost(label: Any) -> ValueError:

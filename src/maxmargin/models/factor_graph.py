@@ -25,8 +25,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from maxmargin.data.arrays import check_choice
-from maxmargin.data.labels import LabelSet
+from maxmargin.data.arrays import check_choice, check_lengths, check_start
+from maxmargin.data.labels import LabelSet, check_classes
 from maxmargin.io.fields import (
     MOST_FEATURES,
     FieldError,
@@ -41,7 +41,7 @@ from maxmargin.io.fields import (
 )
 from maxmargin.losses import Hamming, cost_of, mistake_costs, saved_costs, sequence_loss
 from maxmargin.models.chain import MOST_LABELS
-from maxmargin.models.checks import check_bias, check_classes, check_lengths, no_cost
+from maxmargin.models.checks import no_cost
 from maxmargin.models.constraints import Graph, of_each
 from maxmargin.models.factors import METHODS, Factors, GraphExamples
 from maxmargin.models.graph_factors import FactorBuilder, by_type, where_nodes
@@ -178,8 +178,7 @@ class FactorGraph(GraphModel):
 
     def initialize(self, X: Sequence, Y: Sequence) -> None:
         """Learn types, labels, numbers of features, and which types edges join."""
-        check_lengths(X, Y)
-        check_bias(self.bias)
+        check_start(X, Y, self.bias)
         self.check_inference()
         items = read_items(X)
         self.types_ = type_names(items)

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
+from maxmargin.data.arrays import check_lengths, check_start
 from maxmargin.data.labels import LabelSet
 from maxmargin.data.mapped import MappedRows
 from maxmargin.data.memory import FeatureRows, feature_rows, shape_of
-from maxmargin.models.checks import check_bias, check_classes, check_lengths
 from maxmargin.models.examples import CompiledExamples
 from maxmargin.models.protocol import Model, as_weights, encode_all
 from maxmargin.models.registry import LABELS, ROWS
@@ -39,8 +39,7 @@ class FlatModel(Model):
 
     def _learn(self, X: Any, Y: Any) -> None:
         """Check the data; learn the classes and the number of features."""
-        check_lengths(X, Y)
-        check_bias(self.bias)
+        check_start(X, Y, self.bias)
         shape = shape_of(X, "X")
         if len(shape) != 2:
             raise ValueError(
@@ -50,9 +49,8 @@ class FlatModel(Model):
             raise ValueError(
                 f"Y must have 1 dimension, a label for each example, got shape {Y.shape}"
             )
-        self.labels_ = LabelSet(Y) if self.classes is None else LabelSet(self.classes, "classes")
+        self.labels_ = LabelSet.learn(Y, self.classes)
         self.classes_ = self.labels_.classes
-        check_classes(self.classes_)
         self.n_features_ = int(shape[1])
 
     def bind(self, X: Any, Y: Any = None, node_weight: Any = None) -> Any:

@@ -20,11 +20,10 @@ from typing import Any
 import numpy as np
 
 from maxmargin._core import core
-from maxmargin.data.arrays import check_whole
+from maxmargin.data.arrays import check_lengths, check_whole
 from maxmargin.data.spans import matches, shown
 from maxmargin.data.trees import Tree, as_tree
 from maxmargin.io.fields import FieldError, count, field_of, table, texts
-from maxmargin.models.checks import check_lengths
 from maxmargin.models.examples import CompiledExamples
 from maxmargin.models.lexicon import UNKNOWN, Lexicon
 from maxmargin.models.protocol import Model, as_weights

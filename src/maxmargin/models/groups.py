@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 
 from maxmargin._core import core
-from maxmargin.data.arrays import array_of, floats, is_number
+from maxmargin.data.arrays import array_of, check_start, floats, is_number
 from maxmargin.data.memory import FeatureRows, feature_rows, shape_of
 from maxmargin.io.fields import MOST_FEATURES, FieldError, bias_of, count, number
-from maxmargin.models.checks import check_bias, check_lengths
 from maxmargin.models.examples import CompiledExamples, ExplicitConstraints
 from maxmargin.models.protocol import Model, weights_and_bias
 
@@ -97,8 +96,7 @@ class RowModel(Model):
         shape = shape_of(X, "X")
         if len(shape) != 2:
             raise ValueError(f"X must have 2 dimensions (rows, features), got shape {shape}")
-        check_lengths(X, None)
-        check_bias(self.bias)
+        check_start(X, None, self.bias)
         self._measure(int(shape[1]))
 
     def _measure(self, n_features: int) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, clone
 
-from maxmargin.data.arrays import check_choice, check_whole, generator_of, is_number
+from maxmargin.data.arrays import check_choice, check_lengths, check_whole, generator_of, is_number
 from maxmargin.data.memory import matrix_rows
 from maxmargin.io.fields import (
     MOST_COUNT,
@@ -33,7 +33,6 @@ from maxmargin.io.fields import (
     short,
     table,
 )
-from maxmargin.models.checks import check_lengths
 from maxmargin.models.examples import Examples
 from maxmargin.models.kernel_examples import KernelExamples
 from maxmargin.models.kernel_function import (

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from maxmargin._core import core
-from maxmargin.data.labels import LabelSet
+from maxmargin.data.labels import LabelSet, check_classes
 from maxmargin.data.memory import FeatureRows
 from maxmargin.io.fields import MOST_FEATURES, bias_of, costs_of, count
 from maxmargin.losses import Costs, ZeroOne, cost_of, flat_loss, mistake_costs, saved_costs
-from maxmargin.models.checks import check_classes, no_cost
+from maxmargin.models.checks import no_cost
 from maxmargin.models.examples import ExplicitConstraints
 from maxmargin.models.flat import FlatExamples, FlatModel
 from maxmargin.models.protocol import weights_and_bias

@@ -17,12 +17,11 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from maxmargin.data.arrays import array_of, floats
+from maxmargin.data.arrays import array_of, check_lengths, check_start, floats
 from maxmargin.data.labels import LabelSet, plain
 from maxmargin.data.memory import feature_rows, shape_of
 from maxmargin.io.fields import MOST_FEATURES, FieldError, bias_of, count, flag, table
 from maxmargin.losses import Hamming, cost_matrix, saved_costs, sequence_loss
-from maxmargin.models.checks import check_bias, check_lengths
 from maxmargin.models.constraints import Graph, of_each
 from maxmargin.models.factor_graph import GraphModel
 from maxmargin.models.factors import Bank, EdgeType, Factors, GraphExamples, NodeType, Shape
@@ -121,8 +120,7 @@ class MultiLabel(GraphModel):
 
     def initialize(self, X: Any, Y: Any) -> None:
         """Learn the labels and the number of features."""
-        check_lengths(X, None)
-        check_bias(self.bias)
+        check_start(X, None, self.bias)
         self.check_inference()
         shape = shape_of(X, "X")
         if len(shape) != 2:

@@ -10,13 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin._core import core
-from maxmargin.models.checks import (
-    OracleError,
-    check_ceilings,
-    check_lengths,
-    lent,
-    try_argmax,
-)
+from maxmargin.data.arrays import check_lengths
+from maxmargin.models.checks import OracleError, check_ceilings, lent, try_argmax
 from maxmargin.models.examples import Examples
 from maxmargin.models.planes import PlaneExamples, PlaneTable, Vector
 from maxmargin.models.protocol import Model, check_protocol

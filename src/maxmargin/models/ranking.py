@@ -19,10 +19,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from maxmargin._core import core
-from maxmargin.data.arrays import floats
+from maxmargin.data.arrays import check_lengths, floats
 from maxmargin.data.memory import FeatureRows, feature_rows
 from maxmargin.io.fields import MOST_FEATURES, count
-from maxmargin.models.checks import check_lengths
 from maxmargin.models.examples import CompiledExamples
 from maxmargin.models.protocol import Model, as_weights
 

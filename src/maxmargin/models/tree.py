@@ -19,9 +19,8 @@ import numpy as np
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 from maxmargin._core import core
-from maxmargin.data.arrays import array_of
+from maxmargin.data.arrays import array_of, check_lengths
 from maxmargin.io.fields import MOST_FEATURES, FieldError, count, flag, table
-from maxmargin.models.checks import check_lengths
 from maxmargin.models.examples import CompiledExamples
 from maxmargin.models.protocol import Model
 
