@@ -116,6 +116,14 @@ def regression(seed: int) -> Fit:
     return Fit(mm.RegressionSVR(C=0.7, tol=1e-6, random_state=0), X, X[:, 0] + 1)
 
 
+def partial(seed: int) -> Fit:
+    """Chains of which every third label is unknown."""
+    case = make_case("chain-cost-four-labels", seed)
+    Y = [[None if t % 3 == 2 else label for t, label in enumerate(y)] for y in case.Y]
+    svm = mm.LatentSVM(models.Partial(built_in(case)), C=0.2, tol=1e-4, random_state=0)
+    return Fit(svm, case.X, Y)
+
+
 FITS: dict[str, Callable[[int], Fit]] = {
     "multiclass": of_case("multiclass-cost-dense"),
     "binary": of_case("binary-bias-csr32"),
@@ -133,6 +141,7 @@ FITS: dict[str, Callable[[int], Fit]] = {
     "joint-kernel": with_rows(lambda: models.JointKernel(Labels()), 3),
     "latent": latent,
     "bags": bags,
+    "partial": partial,
     "groups": groups,
     "regression": regression,
     "own": own,

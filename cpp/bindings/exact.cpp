@@ -41,6 +41,13 @@ static Result<int32_t> predict(const Exact& e, Array1<double> w, int threads) {
   return predict_packed(e, pack(e, w), threads);
 }
 
+static Result<int32_t> complete(const Exact& e, Array1<double> w, int threads) {
+  check_weights(w, e.dimension());
+  std::vector<int32_t> y(e.labels());
+  unlocked([&] { e.complete(w.data(), threads, y.data()); });
+  return to_numpy(std::move(y));
+}
+
 static bool knows(const Exact& e, Array1<int64_t> blocks, Array1<int32_t> outputs) {
   return e.knows(blocks.data(), size(blocks), outputs.data(), size(outputs));
 }
@@ -83,6 +90,7 @@ static void bind_exact(nb::module_& m) {
       .def("pack", &pack)
       .def("predict", &predict)
       .def("predict", &predict_packed)
+      .def("complete", &complete)
       .def("combine", &combine)
       .def("select", &select)
       .def("knows", &knows);

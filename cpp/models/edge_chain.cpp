@@ -242,7 +242,8 @@ void EdgeChain<Label>::build_mixture(Scratch& s, int64_t block, const Label* out
       if (c[j] == 0) continue;
       const Label* y = outputs + static_cast<size_t>(j) * T;
       if (all_.edges) this->gather(s.pairs, pairs, Pair{t, pair(y[t - 1], y[t]), c[j]});
-      if (all_.triples && t > 1) this->gather(s.triples, triples, Edge{triple(y[t - 2], y[t - 1], y[t]), c[j]});
+      if (all_.triples && t > 1)
+        this->gather(s.triples, triples, Edge{triple(y[t - 2], y[t - 1], y[t]), c[j]});
     }
     if (s.pairs.size() == pairs + 1) s.pairs.drop_to(pairs);  // all agree
     if (s.triples.size() == triples + 1) s.triples.drop_to(triples);

@@ -102,6 +102,35 @@ void Exact::predict(const PackedWeights& w, int threads, Label* outputs) const {
   });
 }
 
+void Exact::complete(const double* flat, int threads, Label* outputs) const {
+  std::vector<double> opposite(flat, flat + dimension());
+  for (double& x : opposite) x = -x;
+  const PackedWeights weights[2] = {pack(flat), pack(opposite.data())};
+  const std::unique_ptr<Any> reading[2] = {structure_->indexed(weights[0].W.data(), weights[0].index),
+                                           structure_->indexed(weights[1].W.data(), weights[1].index)};
+  parallel(blocks(), threads, [&](int64_t from, int64_t to, int) {
+    std::vector<Label> truth;
+    for (int64_t i = from; i < to; ++i) {
+      poll();
+      read_truth(*structure_, i, truth);
+      double range = 1;  // max_y s(y) - min_y s(y), and more
+      for (int side = 1; side >= 0; --side) {
+        const Any& structure = reading[side] ? *reading[side] : *structure_;
+        const double* W = weights[side].W.data();
+        auto s = structure.scratch();
+        structure.prove(s);
+        structure.open(i, W, s, false, 1);
+        const double top = structure.best(s, W, outputs + first_[i]);
+        const double most = structure.exact() ? top : structure.ceiling(s);
+        range += 1.01 * std::max(0.0, most - structure.score(s, truth.data()));
+        if (side > 0) continue;
+        structure.open(i, W, s, true, -range);
+        structure.best(s, W, outputs + first_[i]);
+      }
+    }
+  });
+}
+
 double Exact::combine(const int64_t* blocks, const double* c, int64_t n, const Label* outputs, int threads,
                       double* flat) const {
   std::vector<int64_t> first(1, 0);

@@ -44,6 +44,10 @@ class Exact {
     return w.dimension == dimension() && w.W.size() == structure_->weights();
   }
   void predict(const PackedWeights& w, int threads, Label* outputs) const;
+  // argmax_y <w, Psi(x_i, y)> over the outputs without loss: those that agree with the true one as far as the loss
+  // looks. Found as argmax_y <w, Psi(x_i, y)> - M Delta(y), where M is above all that scores can differ by; for a
+  // loss whose values are whole numbers.
+  void complete(const double* flat, int threads, Label* outputs) const;
   // sum_p c_p psi(y_p) into `flat`, and sum_p c_p Delta(y_p) as the result. Each thread has a sum of its own: for
   // few threads, and weights that are fewer than the labels.
   double combine(const int64_t* blocks, const double* c, int64_t n, const Label* outputs, int threads,

@@ -23,6 +23,7 @@ NOT_WEIGHTED = {"whole-sample": ("loss of the whole sample", "there is one slack
 NOT_CONVEX = {
     "latent": "rounds end at a local optimum, which another order of steps may change",
     "bags": "as for latent",
+    "partial": "as for latent",
 }
 NOT_IN_CHUNKS = {
     "multilabel": ("takes no chunks", "sets are compiled as one graph"),
@@ -32,6 +33,7 @@ NOT_IN_CHUNKS = {
     "joint-kernel": ("takes no chunks", "the basis spans all pairs"),
     "latent": ("takes no chunks", "completions are of all examples"),
     "bags": ("takes no chunks", "as for latent"),
+    "partial": ("takes no chunks", "as for latent"),
 }
 NO_CHUNKS = {
     "groups": "has no partial_fit: groups are given at once",

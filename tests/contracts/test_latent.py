@@ -284,8 +284,8 @@ def test_bad_use_is_refused(seed):
     X, y = mixtures(seed)
     with refusal("LatentSVM", "hidden"):
         mm.StructuralSVM(models.Latent(models.Multiclass(), parts=2)).fit(X, y)
-    with refusal("Latent", "Multiclass"):
-        mm.LatentSVM(models.Multiclass()).fit(X, y)
+    with refusal("Latent", "Binary"):
+        mm.LatentSVM(models.Binary()).fit(X, y)
     with refusal("parts", "Multiclass", "Chain"):
         mm.LatentSVM(models.Latent(models.Chain(), parts=2)).fit(X, y)
     with refusal("complete", "observed", "parts"):

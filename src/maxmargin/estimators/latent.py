@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,15 +19,19 @@ from maxmargin.estimators.inputs import examples_of
 from maxmargin.estimators.structural import StructuralSVM
 from maxmargin.models.examples import Examples
 from maxmargin.models.latent import Latent
+from maxmargin.models.partial import KINDS, Partial
 from maxmargin.problem import Problem, Support
 from maxmargin.runtime.executor import Workers, count_jobs
 from maxmargin.train import Result
 
 
 def check_hidden_model(name: str, model: Any) -> None:
-    """Refuse what is not a model with hidden parts."""
-    if not isinstance(model, Latent):
-        raise TypeError(f"LatentSVM: {name} must be a models.Latent, got {model!r}")
+    """Refuse what is not a model with hidden parts, nor one whose labels may be unknown."""
+    if not isinstance(model, Latent) and type(model) not in KINDS:
+        kinds = ", ".join(kind.__name__ for kind in KINDS)
+        raise TypeError(
+            f"LatentSVM: {name} must be a models.Latent, or for unknown labels one of {kinds}; got {model!r}"
+        )
 
 
 def check_max(name: str, hinge: Any) -> None:
@@ -44,7 +48,8 @@ class LatentSVM(StructuralSVM):
 
     Parameters
     ----------
-    model : models.Latent
+    model : models.Latent, or Chain, FactorGraph, MultiLabel, Multiclass
+        One of the latter stands for ``models.Partial`` of it: None in Y is an unknown label.
     max_rounds : int
         Completions and convex problems, at most.
     round_tol : float or None
@@ -85,6 +90,11 @@ class LatentSVM(StructuralSVM):
         self._fit(Given(X, Y, sample_weight, callbacks=callbacks))
         return self
 
+    def _read(self, given: Given, reset: bool = True) -> Given:
+        given = super()._read(given, reset)
+        hidden = isinstance(given.model, Latent)
+        return given if hidden else replace(given, model=Partial(given.model))
+
     def _solve(self, given: Given, executor: Workers | None) -> Result:
         """Choose the hidden parts, solve the convex problem that they make, and again."""
         given.model.initialize(given.X, given.Y)
@@ -94,14 +104,16 @@ class LatentSVM(StructuralSVM):
         def complete(w: np.ndarray) -> list:
             return given.model.completions(given.X, given.Y, w)
 
+        weights = given.model.example_weights(given.Y, given.sample_weight)
+
         def pose(outputs: list) -> Problem:
             examples = self._bind(replace(given, Y=outputs), executor)
-            return self.problem_of(examples, given.sample_weight, count_jobs(self.n_jobs))
+            return self.problem_of(examples, weights, count_jobs(self.n_jobs))
 
         def solve(problem: Problem, warm: Support | None) -> Result:
             return self._train(problem, warm, None, given.callbacks, rounds.left())
 
-        outputs = self._first_outputs(given)
+        outputs = self._first_outputs(given, rounds, solve)
         result, self.completions_ = alternate(rounds, outputs, complete, pose, solve)
         self.objective_path_ = np.array(rounds.path)
         if not rounds.enough:
@@ -111,10 +123,22 @@ class LatentSVM(StructuralSVM):
             )
         return result
 
-    def _first_outputs(self, given: Given) -> list:
-        """Complete outputs to begin with: the model's, or those of the last fit for a warm start."""
+    def _first_outputs(
+        self, given: Given, rounds: Rounds, solve: Callable[[Problem, Support | None], Result]
+    ) -> list:
+        """Complete outputs to begin with: the model's, or those of the last fit for a warm start.
+
+        Where some labels are unknown, those at the weights that are learnt from the known ones alone.
+        """
         model: Latent = given.model
         begin = getattr(self, "coef_", None) if self.warm_start else None
+        if begin is None and isinstance(model, Partial):
+            examples = model.over(*model.known_part(given.X, given.Y))
+            known = self.problem_of(examples, None, count_jobs(self.n_jobs))
+            first = solve(known, None)
+            rounds.passes += first.certificate.passes
+            rounds.oracle_calls += first.certificate.oracle_calls
+            return model.completions(given.X, given.Y, first.w)
         if begin is None:
             return model.begin(given.X, given.Y, seed_of(self.random_state))
         if len(begin) != model.size_joint_feature:
@@ -123,6 +147,10 @@ class LatentSVM(StructuralSVM):
                 f"{model.size_joint_feature}; set warm_start=False"
             )
         return model.completions(given.X, given.Y, begin)
+
+    def example_weights(self, y: Any, sample_weight: Any) -> Any:
+        """v_i of the objective; an example of which nothing is known has none."""
+        return self.model_.example_weights(y, sample_weight)
 
     def _bind(self, given: Given, executor: Workers | None = None) -> Examples:
         """The model on complete outputs."""

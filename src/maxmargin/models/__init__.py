@@ -11,13 +11,14 @@ from maxmargin.models.kernel import Kernel
 from maxmargin.models.latent import Latent
 from maxmargin.models.multiclass import Multiclass
 from maxmargin.models.multilabel import MultiLabel
+from maxmargin.models.partial import Partial
 from maxmargin.models.protocol import Model
 from maxmargin.models.ranking import Ranking
 from maxmargin.models.registry import register
 from maxmargin.models.tree import Tree
 
 register(Binary, Multiclass, Chain, Grammar, Tree, FactorGraph, MultiLabel, Ranking, Kernel)
-register(Latent, Bags, Groups, Regression, structural=False)
+register(Latent, Bags, Partial, Groups, Regression, structural=False)
 
 __all__ = [
     "Bags",
@@ -31,6 +32,7 @@ __all__ = [
     "Model",
     "MultiLabel",
     "Multiclass",
+    "Partial",
     "Ranking",
     "Tree",
 ]

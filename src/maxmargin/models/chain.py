@@ -162,7 +162,7 @@ class Chain(Model):
         self.classes_ = self.labels_.classes
         if len(self.classes_) > MOST_LABELS:
             raise ValueError(f"Chain takes at most {MOST_LABELS} labels, got {len(self.classes_)}")
-        self.hamming_, self.cost_ = sequence_costs(self.task_loss, self.classes_)
+        self.set_loss()
         self.vocabulary_ = None
         if are_attributes(X):
             self.vocabulary_ = Vocabulary()
@@ -178,6 +178,10 @@ class Chain(Model):
         if self.edges_ is not None:
             self.edges_.learn(edges, len(self.classes_))
         self._measure()
+
+    def set_loss(self) -> None:
+        """Costs of mistakes, as the parameter says."""
+        self.hamming_, self.cost_ = sequence_costs(self.task_loss, self.classes_)
 
     def bind(self, X: Sequence, Y: Any = None, node_weight: Any = None) -> ChainExamples:
         """The model on these data; without Y for prediction only."""

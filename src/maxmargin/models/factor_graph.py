@@ -200,7 +200,7 @@ class FactorGraph(GraphModel):
         }
         self.forests_ = all(is_forest(item.n_nodes, item.edges) for item in items)
         self.pairs_ = [(0, 0)] if len(self.types_) == 1 else sorted(joined)
-        self._set_losses()
+        self.set_loss()
         self._measure()
 
     def _learn_labels(self, items: list[Item], types: list[np.ndarray], Y: Sequence) -> None:
@@ -231,7 +231,8 @@ class FactorGraph(GraphModel):
                     f"FactorGraph takes at most {MOST_LABELS} labels, got {len(own_set)}"
                 )
 
-    def _set_losses(self) -> None:
+    def set_loss(self) -> None:
+        """Costs of mistakes for each type of nodes, as the parameter says."""
         self.hamming_ = sequence_loss(self.task_loss)
         costs, names = self.hamming_.costs, self.types_.classes.tolist()
         if len(names) == 1:
@@ -375,6 +376,6 @@ class FactorGraph(GraphModel):
         model.n_features_, model.n_edge_features_ = widths, None
         if field_of(state, "n_edge_features") is not None:
             model.n_edge_features_ = count(state, "n_edge_features", 1, MOST_FEATURES)
-        model._set_losses()
+        model.set_loss()
         model._measure()
         return model

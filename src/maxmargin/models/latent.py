@@ -131,6 +131,10 @@ class Latent(Model):
         scores = examples.scores(as_weights(w))
         return np.where(self.owner_ == codes[:, None], scores, -np.inf).argmax(axis=1).tolist()
 
+    def example_weights(self, Y: Any, sample_weight: Any) -> Any:
+        """v_i of the objective."""
+        return sample_weight
+
     def over(self, X: Any, outputs: Any = None, executor: Any = None) -> Examples:
         """The examples with complete outputs: what is learnt from once the hidden parts are chosen."""
         return bind_model(self.inner_, X, outputs, executor=executor)

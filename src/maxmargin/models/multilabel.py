@@ -141,7 +141,7 @@ class MultiLabel(GraphModel):
         self.encode(Y)
         self._learn_pairs()
         self.forests_ = is_forest(len(self.labels_), self.pair_codes_)
-        self._set_loss()
+        self.set_loss()
         self._measure()
 
     def _learn_pairs(self) -> None:
@@ -168,7 +168,8 @@ class MultiLabel(GraphModel):
             known[int(found.min()), int(found.max())] = None
         self.pair_codes_ = np.array(sorted(known), dtype=np.int64).reshape(-1, 2)
 
-    def _set_loss(self) -> None:
+    def set_loss(self) -> None:
+        """Costs of mistakes, as the parameter says."""
         self.hamming_ = sequence_loss(self.task_loss)
         self.cost_ = cost_matrix(self.hamming_.costs, OFF_ON)
 
@@ -311,7 +312,7 @@ class MultiLabel(GraphModel):
         model.labels_, model.classes_, model.sets_ = labels, labels.classes, flag(state, "sets")
         model.n_features_ = count(state, "n_features", 0, MOST_FEATURES)
         model.pair_codes_ = codes
-        model._set_loss()
+        model.set_loss()
         model._measure()
         return model
 

@@ -1,0 +1,261 @@
+"""Partial: true outputs of which some labels are unknown, None in Y.
+
+    F(w) = R(w) + C sum_i v_i ( max_y [ Delta(y_i, y) + <w, Psi(x_i, y)> ]
+                                - max_{y agrees with y_i} <w, Psi(x_i, y)> )
+
+Delta looks at known labels only. An output agrees with y_i if it has its known labels; the best of these at
+w is the completion, exact wherever the argmax is. F is not convex: ``LatentSVM`` lowers it round by round
+(``maxmargin.cccp``). An example of which nothing is known adds nothing to F.
+
+The first completions are those of weights that were learnt from what is known alone: the parts of a sequence
+or of a graph whose labels are all known, as examples of their own.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import clone
+
+from maxmargin.io.fields import check_names, choice, entries_of, field_of
+from maxmargin.models.chain import Chain
+from maxmargin.models.examples import Examples
+from maxmargin.models.factor_graph import FactorGraph
+from maxmargin.models.graph_input import read_item
+from maxmargin.models.latent import Latent
+from maxmargin.models.multiclass import Multiclass
+from maxmargin.models.multilabel import MultiLabel
+from maxmargin.models.protocol import as_weights
+from maxmargin.models.registry import MODELS
+
+KINDS = (Chain, FactorGraph, MultiLabel, Multiclass)
+
+
+class Completed:
+    """A true output with its completion, and which labels were known."""
+
+    def __init__(self, labels: Any, known: np.ndarray):
+        self.labels, self.known = labels, known
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return np.asarray(self.labels, dtype=dtype)
+
+
+def is_unknown(label: Any) -> bool:
+    """None, or NaN in a row of numbers."""
+    return label is None or (isinstance(label, float | np.floating) and label != label)
+
+
+def known_of(y: Any) -> np.ndarray:
+    """Which labels of an output are known."""
+    return np.array([not is_unknown(label) for label in y], dtype=bool)
+
+
+class Partial(Latent):
+    """A model whose true outputs may have unknown labels; fit it with ``LatentSVM``.
+
+    Parameters
+    ----------
+    model : Chain, FactorGraph, MultiLabel or Multiclass
+        For MultiLabel, Y is a matrix of 0, 1 and None (or NaN): sets cannot tell what is unknown.
+    """
+
+    own: ClassVar[bool] = False  # type: ignore[assignment]
+
+    def __init__(self, model: Any):
+        self.model = model
+
+    def initialize(self, X: Any, Y: Any) -> None:
+        """Learn from the known labels what the model learns."""
+        if type(self.model) not in KINDS:
+            names = ", ".join(kind.__name__ for kind in KINDS)
+            raise TypeError(
+                f"Partial: model must be one of {names}, got {type(self.model).__name__}"
+            )
+        inner = clone(self.model, safe=False)
+        kept, known = self.known_part(X, Y)
+        if len(known) == 0:
+            raise ValueError("Y: no label is known")
+        inner.initialize(kept, known)
+        self._settle(inner)
+        self._check_lengths(X, Y)
+
+    def _settle(self, inner: Any) -> None:  # type: ignore[override]
+        self.inner_, self.classes_, self.flat = inner, inner.classes_, inner.flat
+        self.size_joint_feature = inner.size_joint_feature
+
+    def _check_lengths(self, X: Any, Y: Any) -> None:
+        """Refuse outputs of another length than their examples, where placeholders would hide it."""
+        if not isinstance(self.inner_, Multiclass):
+            self.inner_.bind(X, self._filled(X, Y))
+
+    def known_part(self, X: Any, Y: Any) -> tuple[Any, Any]:
+        """What is known alone, as examples whose outputs are known completely."""
+        if isinstance(self.model, Multiclass | MultiLabel):
+            whole = [i for i, y in enumerate(Y) if known_of([y] if np.ndim(y) == 0 else y).all()]
+            labels = [Y[i] for i in whole]
+            if isinstance(self.model, MultiLabel):
+                return self._known_rows(X, Y, whole)
+            return X[whole], labels
+        cut = cut_sequence if isinstance(self.model, Chain) else cut_graph
+        parts = [part for i in range(len(Y)) for part in cut(X[i], Y[i], i)]
+        return [x for x, _ in parts], [y for _, y in parts]
+
+    def _known_rows(self, X: Any, Y: Any, whole: list[int]) -> tuple[Any, Any]:
+        """Rows whose labels are all known; without any, unknown labels are off at first."""
+        table = np.array([[0 if is_unknown(v) else v for v in y] for y in Y])
+        return (X[whole], table[whole]) if whole else (X, table)
+
+    def begin(self, X: Any, Y: Any, seed: int) -> list[Any]:
+        """Completions without any weights: placeholders."""
+        return self._completed(self._filled(X, Y), Y)
+
+    def _filled(self, X: Any, Y: Any) -> Any:
+        """Y with any label of the model where none is known."""
+        if isinstance(self.inner_, Multiclass):
+            first = self.classes_[0]
+            return [first if is_unknown(y) else y for y in Y]
+        if isinstance(self.inner_, MultiLabel):
+            return np.array([[0 if is_unknown(v) else v for v in y] for y in Y])
+        return [
+            [
+                a if is_unknown(label) else label
+                for label, a in zip(y, self._any(x, y, i), strict=True)
+            ]
+            for i, (x, y) in enumerate(zip(X, Y, strict=True))
+        ]
+
+    def _any(self, x: Any, y: Any, i: int) -> list[Any]:
+        """A label that each node may have."""
+        if isinstance(self.inner_, Chain):
+            return [self.classes_[0]] * len(y)
+        item, model = read_item(x, i), self.inner_
+        types = item.type_codes(model.types_, f"X[{i}]")
+        if len(types) != len(y):
+            raise ValueError(f"X[{i}] has {len(types)} nodes, but Y[{i}] has {len(y)} labels")
+        return [model.label_sets_[t].classes[0] for t in types]
+
+    def _completed(self, labels: Any, Y: Any) -> list[Completed]:
+        known = [known_of([y] if self.flat else y) for y in Y]
+        return [Completed(found, mask) for found, mask in zip(labels, known, strict=True)]
+
+    def completions(self, X: Any, Y: Any, w: np.ndarray) -> list[Any]:
+        """The best output at w of all that agree with each true one."""
+        w, filled = as_weights(w), self._filled(X, Y)
+        if isinstance(self.inner_, Multiclass):
+            best = self.inner_.bind(X).predict(w)
+            found = [b if is_unknown(y) else y for b, y in zip(best, Y, strict=True)]
+            return self._completed(found, Y)
+        twin = copy.copy(self.inner_)
+        twin.task_loss = "hamming"
+        twin.set_loss()  # counts mistakes among what is known
+        masks = [known_of(y).astype(np.float64) for y in Y]
+        examples: Any = twin.bind(X, filled, masks)
+        found = examples.decode(examples.answers.complete(w, 1))
+        # Where the argmax is a search, it may have missed a known label.
+        agreed = [
+            np.where(mask > 0, np.asarray(y, dtype=np.asarray(z).dtype), z)
+            for z, y, mask in zip(found, filled, masks, strict=True)
+        ]
+        return self._completed(agreed, Y)
+
+    def example_weights(self, Y: Any, sample_weight: Any) -> Any:
+        """Examples of which nothing is known have none."""
+        known = np.array([known_of([y] if self.flat else y).any() for y in Y])
+        if known.all():
+            return sample_weight
+        return np.where(known, 1.0 if sample_weight is None else sample_weight, 0.0)
+
+    def over(self, X: Any, outputs: Any = None, executor: Any = None) -> Examples:
+        """The examples with complete outputs, of which only what was known has a loss."""
+        if outputs is None:
+            return self.inner_.bind(X)
+        if not all(isinstance(z, Completed) for z in outputs):
+            return self.inner_.bind(X, outputs)
+        labels: Sequence[Any] = [z.labels for z in outputs]
+        if isinstance(self.inner_, Multiclass):
+            return self.inner_.bind(X, labels)
+        masks = [z.known.astype(np.float64) for z in outputs]
+        matrix = isinstance(self.inner_, MultiLabel)
+        return self.inner_.bind(X, np.array(labels) if matrix else labels, masks)
+
+    def observed(self, outputs: Any) -> Any:
+        """Predictions have no hidden part."""
+        return outputs
+
+    def loss(self, y: Any, y_hat: Any) -> float:
+        """Delta over what is known."""
+        if self.flat:
+            return 0.0 if is_unknown(y) else self.inner_.loss(y, y_hat)
+        known = known_of(y)
+        filled = np.where(known, np.asarray(y, dtype=object), np.asarray(y_hat, dtype=object))
+        if isinstance(self.inner_, MultiLabel):
+            filled = filled.astype(np.int64)
+        return self.inner_.loss(list(filled) if isinstance(self.inner_, Chain) else filled, y_hat)
+
+    def agreement(self, y: Any, y_hat: Any) -> tuple[float, float]:
+        """Right labels and all, of those that are known."""
+        pairs = [(y, y_hat)] if self.flat else list(zip(y, y_hat, strict=True))
+        known = [a == b for a, b in pairs if not is_unknown(a)]
+        return float(sum(known)), len(known)
+
+    def inference(self, x: Any, w: np.ndarray) -> Any:
+        """The best output."""
+        return self.inner_.inference(x, w)
+
+    def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
+        """Named parts of w, as the model names them."""
+        return self.inner_.unpack(w)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        state, arrays = self.inner_.state()
+        return {"base": {"kind": type(self.inner_).__name__, **state}}, arrays
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> Partial:
+        inner = entries_of(field_of(state, "base"), "base")
+        kind = choice(inner, "kind", tuple(kind.__name__ for kind in KINDS))
+        base: Any = MODELS[kind].from_state(inner, arrays)
+        check_names(inner, {"kind", *base.state()[0]}, "base")
+        model = cls(base)
+        model._settle(base)
+        return model
+
+
+def cut_sequence(x: Any, y: Any, i: int) -> list[tuple[Any, list]]:
+    """The runs of known labels of a sequence, and their positions; edges go with their nodes."""
+    paired = isinstance(x, tuple) and len(x) == 2
+    parts = []
+    for known, run in groupby(range(len(y)), lambda t: not is_unknown(y[t])):
+        places = list(run)
+        a, b = places[0], places[-1] + 1
+        if known:
+            part = (x[0][a:b], x[1][a : b - 1]) if paired else x[a:b]
+            parts.append((part, list(y[a:b])))
+    return parts
+
+
+def cut_graph(x: Any, y: Any, i: int) -> list[tuple[Any, list]]:
+    """The graph of the nodes whose labels are known."""
+    item, known = read_item(x, i), known_of(y)
+    if len(known) != item.n_nodes:
+        raise ValueError(f"X[{i}] has {item.n_nodes} nodes, but Y[{i}] has {len(known)} labels")
+    if not known.any():
+        return []
+    numbers = np.cumsum(known) - 1
+    joined = known[item.edges].all(axis=1)
+    nodes, types = item.nodes, item.types
+    if isinstance(nodes, Mapping):
+        nodes = {
+            name: matrix[known[np.array([t == name for t in types])]]
+            for name, matrix in nodes.items()
+        }
+    else:
+        nodes = nodes[known] if hasattr(nodes, "shape") else np.asarray(nodes)[known]
+    features = None if item.edge_features is None else item.edge_features[joined]
+    part = (nodes, numbers[item.edges[joined]], features, None if types is None else types[known])
+    return [(part, [label for label, kept in zip(y, known, strict=True) if kept])]

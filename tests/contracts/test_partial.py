@@ -1,0 +1,173 @@
+"""True outputs with unknown labels: completions and the objective against enumeration."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import maxmargin as mm
+from helpers import built_in, quietly, refusal
+from maxmargin import models
+from reference.problems import fresh, make_case
+
+NAMES = [
+    "chain-1to4-dense",
+    "chain-1to4-csr-ends",
+    "chain-cost-four-labels",
+    "edges-dense",
+    "second-order",
+    "graph-forest-symmetric",
+    "multilabel-path-bias",
+]
+
+
+def hide(case, seed, share=0.5):
+    """Y with some labels unknown; the first label of each class stays."""
+    g, seen, hidden = fresh(seed, 700), set(), []
+    for y in case.Y:
+        labels = [None if g.random() < share else label for label in y]
+        for t, label in enumerate(y):
+            if label not in seen:
+                labels[t] = label
+                seen.add(label)
+        hidden.append(labels)
+    return hidden
+
+
+def agrees(y, known):
+    """Whether an output has the known labels."""
+    return all(k is None or k == a for a, k in zip(y, known, strict=True))
+
+
+def partial_loss(truth, known, y):
+    """The loss of what is known."""
+    filled = [a if k is None else k for a, k in zip(y, known, strict=True)]
+    weight = [float(k is not None) for k in known]
+    return truth.loss(filled, y, weight) if hasattr(truth, "mean") else truth.loss(filled, y)
+
+
+def objective(case, Y, w):
+    """F by its definition, all outputs listed."""
+    total = 0.5 * w @ w
+    for x, known in zip(case.truth.examples(case.X), Y, strict=True):
+        outputs = case.truth.outputs(x)
+        scores = np.array([w @ case.truth.joint_feature(x, y) for y in outputs])
+        losses = np.array([partial_loss(case.truth, known, y) for y in outputs])
+        right = [s for s, y in zip(scores, outputs, strict=True) if agrees(y, known)]
+        total += case.C * (np.max(scores + losses) - np.max(right))
+    return total
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(st.integers(0, 50))
+def test_completions_are_the_best_that_agree(name, seed):
+    case = make_case(name, seed % 3)
+    Y = hide(case, seed)
+    model = models.Partial(built_in(case))
+    model.initialize(case.X, Y)
+    w = fresh(seed, 701).normal(size=model.size_joint_feature) * 10.0 ** (seed % 5 - 2)
+    found = model.completions(case.X, Y, w)
+    for x, known, z in zip(case.truth.examples(case.X), Y, found, strict=True):
+        outputs = [y for y in case.truth.outputs(x) if agrees(y, known)]
+        best = max(w @ case.truth.joint_feature(x, y) for y in outputs)
+        assert agrees(list(z.labels), known)
+        assert w @ case.truth.joint_feature(x, tuple(z.labels)) == pytest.approx(best, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_objective_falls_and_is_that_of_the_definition(seed, name, tmp_path):
+    case = make_case(name, seed)
+    Y = hide(case, seed)
+    svm = mm.LatentSVM(built_in(case), C=case.C, tol=1e-4, random_state=seed)
+    quietly(lambda: svm.fit(case.X, Y))
+    assert (np.diff(svm.objective_path_) <= 1e-9).all()
+    assert svm.objective_path_[-1] == pytest.approx(objective(case, Y, svm.coef_), rel=1e-7)
+    again = mm.certify(svm, case.X, Y)
+    assert again.gap == pytest.approx(svm.certificate_.gap, abs=1e-9)
+    svm.save(tmp_path / "model")
+    loaded = mm.load(tmp_path / "model")
+    for a, b in zip(loaded.predict(case.X), svm.predict(case.X), strict=True):
+        assert list(a) == list(b)
+    assert loaded.score(case.X, Y) == svm.score(case.X, Y)
+    assert svm.loss(case.X, Y) == pytest.approx(
+        np.mean(
+            [
+                partial_loss(case.truth, k, list(p))
+                for k, p in zip(Y, svm.predict(case.X), strict=True)
+            ]
+        )
+    )
+
+
+def test_nothing_unknown_is_the_convex_problem(seed):
+    case = make_case("chain-1to4-dense", seed)
+    svm = mm.LatentSVM(models.Chain(), C=case.C, tol=1e-6).fit(case.X, case.Y)
+    assert svm.certificate_.primal == pytest.approx(case.optimum.value, rel=1e-4)
+    assert len(svm.objective_path_) == 1
+
+
+def test_an_example_of_which_nothing_is_known_adds_nothing(seed):
+    case = make_case("multiclass-cost-dense", seed)
+    extra = fresh(seed, 702).normal(size=(5, case.X.shape[1]))
+    X, Y = np.vstack([case.X, extra]), [*case.Y, *[None] * 5]
+    svm = mm.LatentSVM(built_in(case), C=case.C, tol=1e-6).fit(X, Y)
+    assert svm.certificate_.primal == pytest.approx(case.optimum.value, rel=1e-4)
+    assert mm.certify(svm, X, Y).gap == pytest.approx(svm.certificate_.gap, abs=1e-9)
+    assert svm.score(extra, [None] * 5) == 1.0
+
+
+def test_known_labels_teach_the_unknown_ones():
+    """Transitions are learnt through completions: better than from the known parts alone."""
+    g = np.random.default_rng(0)
+    steps = np.array([[0.7, 0.3, 0.0], [0.0, 0.7, 0.3], [0.3, 0.0, 0.7]])
+
+    def draw(n):
+        X, Y = [], []
+        for _ in range(n):
+            y = [0]
+            while len(y) < 15:
+                y.append(int(g.choice(3, p=steps[y[-1]])))
+            X.append(np.eye(3)[y] + g.normal(scale=0.9, size=(15, 3)))
+            Y.append(y)
+        return X, Y
+
+    (X, Y), (X_test, Y_test) = draw(50), draw(100)
+    hidden = [[label if g.random() < 0.25 else None for label in y] for y in Y]
+    svm = mm.LatentSVM(models.Chain(), C=0.1, tol=0.05, round_tol=0.01).fit(X, hidden)
+    known = mm.StructuralSVM(models.Chain(), C=0.1, tol=0.05).fit(*svm.model_.known_part(X, hidden))
+    assert svm.score(X_test, Y_test) > known.score(X_test, Y_test) + 0.03
+
+
+def test_attributes_typed_graphs_and_matrices():
+    words = [["the", "dog", "barks"], ["dogs", "bark"]] * 3
+    tags = [["D", None, "V"], ["N", None]] * 3
+    X = [[{"w": word} for word in s] for s in words]
+    svm = mm.LatentSVM(models.Chain(), C=10.0).fit(X, tags)
+    assert set(np.concatenate(svm.predict(X))) <= {"D", "N", "V"}
+    g = np.random.default_rng(1)
+    nodes = [g.normal(size=(4, 2)) for _ in range(6)]
+    kinds = ["a", "b", "a", "b"]
+    graphs = [(x, [(0, 1), (1, 2), (2, 3)], None, kinds) for x in nodes]
+    Y = [[int(x[0, 0] > 0), "p", None, "q"] for x in nodes] + []
+    Y[0][2], Y[1][2], Y[2][2] = 0, 1, None
+    fitted = quietly(lambda: mm.LatentSVM(models.FactorGraph()).fit(graphs, Y))
+    assert all(label in (0, 1) for label in fitted.completions_[3].labels[[0, 2]])
+    table = np.where(g.random((8, 3)) < 0.3, np.nan, g.integers(2, size=(8, 3)))
+    sets = quietly(lambda: mm.LatentSVM(models.MultiLabel()).fit(g.normal(size=(8, 2)), table))
+    assert sets.predict(g.normal(size=(2, 2))).shape == (2, 3)
+
+
+def test_what_cannot_be_is_refused():
+    X = [np.ones((2, 1))] * 2
+    with refusal("no label is known"):
+        mm.LatentSVM(models.Chain()).fit(X, [[None, None]] * 2)
+    with refusal(r"X\[1\] has 2 positions, but Y\[1\] has 1 labels"):
+        mm.LatentSVM(models.Chain()).fit(X, [[0, 1], [None]])
+    with pytest.raises(
+        TypeError, match=r"must be a models\.Latent, or for unknown labels one of Chain"
+    ):
+        mm.LatentSVM(models.Grammar()).fit(X, [[0, 1]] * 2)
+    with pytest.raises(TypeError, match="Partial: model must be one of Chain"):
+        mm.LatentSVM(models.Partial(models.Binary())).fit(np.ones((2, 1)), [0, 1])
+    with pytest.raises(TypeError, match=r"fit it with maxmargin\.LatentSVM"):
+        mm.StructuralSVM(models.Partial(models.Chain())).fit(X, [[0, 1]] * 2)
