@@ -20,10 +20,10 @@ from typing import Any, Literal
 import numpy as np
 
 from benchmarks import stand_ins
-from benchmarks.scoring import chunk_f1, node_error
 from benchmarks.text_features import Sentence, Vocabulary, iterate_attributes
 from maxmargin.data.spans import bracket_scores
 from maxmargin.data.trees import Tree, clean, read_trees
+from maxmargin.metrics import entity_f1_score, tag_accuracy_score
 
 VARIABLE = "MAXMARGIN_DATA"
 Inputs = Literal["raw", "unit"]
@@ -31,10 +31,8 @@ Inputs = Literal["raw", "unit"]
 __all__ = [
     "VARIABLE",
     "Dataset",
-    "chunk_f1",
     "conll2000",
     "load",
-    "node_error",
     "ocr_letters",
     "treebank",
     "usps",
@@ -77,9 +75,9 @@ class Dataset:
         if self.kind == "grammar":
             found = bracket_scores(self.Y_test, predicted, root=False)
             return {"test_error": 1 - found.exact, "bracket_f1": found.f1}
-        result = {"test_error": node_error(self.Y_test, predicted)}
+        result = {"test_error": 1 - tag_accuracy_score(self.Y_test, predicted)}
         if self.sentences:
-            result["chunk_f1"] = chunk_f1(self.Y_test, predicted)
+            result["chunk_f1"] = entity_f1_score(self.Y_test, predicted)
         return result
 
 

@@ -24,6 +24,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "callbacks": set(),
     "io": set(),
     "losses": {"data"},
+    "metrics": {"data"},
     "runtime": {"_core"},
     "data": {"_core", "io"},
     "models": {"_core", "data", "formulation", "io", "losses", "runtime"},

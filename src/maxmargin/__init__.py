@@ -6,7 +6,7 @@
 >>> print(svm.certificate_)                                      # doctest: +SKIP
 """
 
-from maxmargin import callbacks, data, losses, models, solvers
+from maxmargin import callbacks, data, losses, metrics, models, solvers
 from maxmargin.certify import certify, objective
 from maxmargin.estimators import (
     BinarySVC,
@@ -42,6 +42,7 @@ __all__ = [
     "data",
     "load",
     "losses",
+    "metrics",
     "models",
     "objective",
     "solvers",

@@ -14,7 +14,7 @@ from scipy import sparse
 # The benchmarks are a folder of the repository, not a part of the installed package.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from benchmarks import datasets, scoring, text_features
+from benchmarks import datasets, text_features
 from benchmarks.race import bars, config, peers
 
 PEERS_FOUND = [name for name in peers.PEERS if peers.available(name)]
@@ -104,29 +104,6 @@ def test_missing_data_names_file_and_variable(
         datasets.usps()
     with pytest.raises(ValueError, match="'mnist' is not one of"):
         datasets.load("mnist")
-
-
-@pytest.mark.parametrize(
-    ("tags", "expected"),
-    [
-        ("O B-NP I-NP O", [(1, 3, "NP")]),
-        ("B-NP B-NP I-NP", [(0, 1, "NP"), (1, 3, "NP")]),
-        ("I-NP I-VP", [(0, 1, "NP"), (1, 2, "VP")]),
-        ("B-NP I-VP I-VP O I-PP", [(0, 1, "NP"), (1, 3, "VP"), (4, 5, "PP")]),
-        ("O O", []),
-    ],
-)
-def test_chunks(tags: str, expected: list[scoring.Chunk]) -> None:
-    assert list(scoring.chunks(tags.split())) == expected
-
-
-def test_scores_by_hand() -> None:
-    truth = [["B-NP", "I-NP", "O", "B-VP"], ["B-PP"]]
-    predicted = [["B-NP", "I-NP", "O", "B-NP"], ["B-PP"]]
-    assert scoring.chunk_f1(truth, predicted) == pytest.approx(2 * 2 / 6)
-    assert scoring.node_error(truth, predicted) == pytest.approx(1 / 5)
-    assert scoring.node_error([0, 1], [0, 2]) == 0.5
-    assert scoring.node_error(["ab", "c"], ["ab", "d"]) == 0.5
 
 
 def test_primal_of_the_peer_by_hand() -> None:

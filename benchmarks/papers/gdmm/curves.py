@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.datasets import Dataset, node_error
+from benchmarks.datasets import Dataset
 from maxmargin import models, solvers
+from maxmargin.metrics import tag_accuracy_score
 from maxmargin.models import chain
 from maxmargin.problem import Problem
 
@@ -47,7 +48,7 @@ def curve(data: Dataset, C: float, solver: Any, seconds: float) -> Iterator[Row]
         look = time.process_time()
         w, support = solver.solution(problem, state)
         bounds = problem.certify(w, support)
-        error = node_error(data.Y_test, test.predict(w, 1))
+        error = 1 - tag_accuracy_score(data.Y_test, test.predict(w, 1))
         looked += time.process_time() - look
         yield {
             "step": step,

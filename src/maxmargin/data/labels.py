@@ -35,6 +35,26 @@ def as_array(labels: Sequence[Any]) -> np.ndarray:
     return array
 
 
+class Outputs(list):
+    """Predicted outputs: a list that NumPy takes for an array of n outputs, also where they differ in length.
+
+    scikit-learn joins the predictions of folds as arrays. Labellings become an array of objects, places of
+    parts, which are of one shape, and ``even`` outputs an array of more dimensions.
+    """
+
+    def __init__(self, outputs: Iterable[Any], even: bool = False):
+        super().__init__(outputs)
+        self.even = even or (len(self) > 0 and getattr(self[0], "ndim", 0) > 1)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        array = np.array(list(self)) if self.even else as_array(self)
+        return array if dtype is None else array.astype(dtype)
+
+    def tolist(self) -> list[Any]:
+        """The outputs with arrays as lists of Python's own values, as seqeval takes them."""
+        return [y.tolist() if isinstance(y, np.ndarray | np.generic) else y for y in self]
+
+
 def plain(labels: Any) -> bool:
     """Whether the labels are an array that NumPy can sort and compare."""
     return isinstance(labels, np.ndarray) and labels.dtype.kind in "biufUS"

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.callbacks import Callback
 from maxmargin.data.arrays import check_whole
-from maxmargin.data.labels import is_masked
+from maxmargin.data.labels import Outputs, is_masked
 from maxmargin.estimators.base import CHECKS, Given
 from maxmargin.estimators.chunks import ChunkSVM
 from maxmargin.estimators.inputs import examples_of, plain_sequence
@@ -154,7 +154,10 @@ class StructuralSVM(ChunkSVM):
             self.classes_ = model.classes_
 
     def predict(self, X: Any, constraints: Any = None) -> Sequence[Any]:
-        """The best output of every example.
+        """The best output of every example: an array of labels where an output is one, else a list.
+
+        The list has an array of labels for each sequence (``tolist`` makes lists of them), a row or a set for
+        ``MultiLabel``, a tree for ``Grammar``.
 
         Parameters
         ----------
@@ -166,7 +169,9 @@ class StructuralSVM(ChunkSVM):
             given = Given(plain_sequence(X), model=self.model_)
             examples: Any = self._bind(given, executor)
             if constraints is None:
-                return examples.predict(self._ready(examples), count_jobs(self.n_jobs))
+                found = examples.predict(self._ready(examples), count_jobs(self.n_jobs))
+                even = getattr(X, "ndim", 1) > 1
+                return Outputs(found, even) if isinstance(found, list) else found
             if not hasattr(examples, "constrained"):
                 raise ValueError(
                     f"constraints: model {type(self.model_).__name__} takes none; FactorGraph and "
@@ -200,9 +205,11 @@ class StructuralSVM(ChunkSVM):
             return [self.model_.inference_k_best(x, w, min(int(k), MOST_BEST)) for x in items]
 
     def score(self, X: Any, Y: Any, sample_weight: Any = None) -> float:
-        """Share of correctly predicted nodes; a label that the model does not know is never correct.
+        """Share of correctly predicted nodes, over all examples: positions of sequences, labels of sets.
 
-        A model may count otherwise (``agreement``): for trees the score is labelled bracket F1.
+        With many nodes of one label, such as "O" outside of entities, it is high for a model that finds
+        nothing: ``maxmargin.metrics`` has scores for that. A label that the model does not know is never
+        correct. A model may count otherwise (``agreement``): for trees the score is labelled bracket F1.
         """
         Y, _, counts = self._compared(X, Y)
         right, total = check_weights(sample_weight, len(Y)) @ counts

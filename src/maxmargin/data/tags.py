@@ -1,0 +1,121 @@
+"""Tags of spans, B-PER I-PER O, in the usual schemes: read and written.
+
+    scheme           a span of one word     of three words       where two of a type touch
+    iob1             I                      I I I                the second begins with B
+    iob2             B                      B I I
+    ioe1             I                      I I I                the first ends with E
+    ioe2             E                      I I E
+    iobes (bioes)    S                      B I E
+    bilou            U                      B I L
+
+Reading repairs: any tags have spans, by the rules of conlleval. A span begins at a tag that is not outside
+and that is B or S, or comes after E or S, or has another type than the tag before or none before it; it
+ends where the next one begins or the next tag is outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from maxmargin.data.arrays import check_choice
+
+Span = tuple[str, int, int]  # type, first position, position after the last
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """The letters of a scheme and what they mean: B begins, I is inside, E ends, S is all of a span."""
+
+    roles: dict[str, str]
+    touching: bool = False  # whether B and E are for spans that touch one of the same type only
+
+    def write(self, length: int, before: bool, after: bool) -> list[str]:
+        """The letters of a span, which touches one of its type before and after, or does not."""
+        letters = {role: letter for letter, role in self.roles.items()}
+        if length == 1 and "S" in letters:
+            return [letters["S"]]
+        written = [letters["I"]] * length
+        if "B" in letters and (before or not self.touching):
+            written[0] = letters["B"]
+        if "E" in letters and (after or not self.touching):
+            written[-1] = letters["E"]
+        return written
+
+
+EVERY = Scheme({"B": "B", "I": "I", "E": "E", "S": "S"})
+SCHEMES = {
+    "iob1": Scheme({"B": "B", "I": "I"}, touching=True),
+    "iob2": Scheme({"B": "B", "I": "I"}),
+    "ioe1": Scheme({"I": "I", "E": "E"}, touching=True),
+    "ioe2": Scheme({"I": "I", "E": "E"}),
+    "iobes": EVERY,
+    "bioes": EVERY,
+    "bilou": Scheme({"B": "B", "I": "I", "L": "E", "U": "S"}),
+}
+
+
+def scheme_of(name: str) -> Scheme:
+    """The scheme of a name."""
+    check_choice("scheme", name, SCHEMES)
+    return SCHEMES[name]
+
+
+def read_tag(tag: Any, scheme: str, outside: str = "O") -> tuple[str, str]:
+    """The role of a tag, B, I, E, S or O, and its type: 'U-PER' in bilou is ('S', 'PER')."""
+    roles = scheme_of(scheme).roles
+    if tag == outside:
+        return "O", ""
+    letter, _, kind = tag.partition("-") if isinstance(tag, str) else ("", "", "")
+    if letter not in roles:
+        raise ValueError(
+            f"the tag {tag!r} is not of the scheme {scheme!r}, whose tags are {outside!r} and "
+            f"{', '.join(letter + '-...' for letter in roles)}"
+        )
+    return roles[letter], str(kind)
+
+
+def spans_of(
+    tags: Sequence[Any], scheme: str = "iob2", outside: str = "O", strict: bool = False
+) -> list[Span]:
+    """The spans (type, start, end) of a sequence of tags, in their order.
+
+    strict: only those whose tags are what the scheme writes for them; none is repaired.
+    """
+    known = {tag: read_tag(tag, scheme, outside) for tag in set(tags)}
+    found: list[Span] = []
+    last, kind, start = "O", "", 0
+    for t, tag in enumerate([*tags, outside]):
+        role, own = known.get(tag, ("O", ""))
+        begins = role in "BS" or last in "OES" or own != kind
+        if last != "O" and (role == "O" or begins):
+            found.append((kind, start, t))
+        if role != "O" and begins:
+            start = t
+        last, kind = role, own
+    if not strict:
+        return found
+    written = tags_of(found, len(tags), scheme, outside)
+    return [span for span in found if written[span[1] : span[2]] == list(tags[span[1] : span[2]])]
+
+
+def tags_of(
+    spans: Sequence[Span], length: int, scheme: str = "iob2", outside: str = "O"
+) -> list[str]:
+    """The tags of some spans, which do not overlap, of a sequence of this length."""
+    style, tags = scheme_of(scheme), [outside] * length
+    ordered = sorted(spans, key=lambda span: span[1])
+    ends = {(kind, end) for kind, _, end in ordered}
+    begins = {(kind, start) for kind, start, _ in ordered}
+    free = 0
+    for kind, start, end in ordered:
+        if not free <= start < end <= length:
+            raise ValueError(
+                f"the span {(kind, start, end)} is empty, overlaps the one before, or is not within "
+                f"{length} positions"
+            )
+        letters = style.write(end - start, (kind, start) in ends, (kind, end) in begins)
+        tags[start:end] = [f"{letter}-{kind}" if kind else letter for letter in letters]
+        free = end
+    return tags

@@ -1,0 +1,75 @@
+"""Precision, recall and F1 of things that were found, by kind and over all of them.
+
+    precision = matched / predicted,   recall = matched / true,   F1 = 2 matched / (true + predicted)
+
+and 0 where nothing is there to divide by. "micro" counts all kinds together; "macro" is the mean over the
+kinds that the truth or the prediction has.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from maxmargin.data.arrays import check_choice
+from maxmargin.data.table import Table
+
+
+class Counts:
+    """How many things of each kind there are, were predicted, and were predicted rightly."""
+
+    def __init__(self) -> None:
+        self.true: Counter[Any] = Counter()
+        self.predicted: Counter[Any] = Counter()
+        self.matched: Counter[Any] = Counter()
+
+    def add(self, true: Counter[Any], predicted: Counter[Any]) -> None:
+        """Count things (kind, ...) of one example; one that is there twice counts twice."""
+        for total, found in (
+            (self.true, true),
+            (self.predicted, predicted),
+            (self.matched, true & predicted),
+        ):
+            for thing, times in found.items():
+                total[thing[0]] += times
+
+    def kinds(self) -> list[Any]:
+        """The kinds that the truth or the prediction has."""
+        found = list({**self.true, **self.predicted})
+        try:
+            return sorted(found)
+        except TypeError:  # labels of several types
+            return found
+
+    def scores(self, kinds: Iterable[Any]) -> np.ndarray:
+        """Precision, recall and F1 of some kinds, counted together."""
+        kinds = list(kinds)
+        matched, true, predicted = (
+            sum(total[kind] for kind in kinds)
+            for total in (self.matched, self.true, self.predicted)
+        )
+        pairs = ((matched, predicted), (matched, true), (2 * matched, true + predicted))
+        return np.array([a / b if b else 0.0 for a, b in pairs])
+
+    def average(self, average: str) -> np.ndarray:
+        """Precision, recall and F1 of all kinds."""
+        check_choice("average", average, ("micro", "macro"))
+        kinds = self.kinds()
+        if average == "micro" or not kinds:
+            return self.scores(kinds)
+        return np.mean([self.scores([kind]) for kind in kinds], axis=0)
+
+    def report(self, corner: str) -> Table:
+        """A row for each kind, and two for all of them."""
+        kinds = self.kinds()
+        scores = [self.scores([kind]) for kind in kinds]
+        scores += [self.average("micro"), self.average("macro")]
+        precision, recall, f1 = np.array(scores).T
+        columns: dict[Any, Any] = {"precision": precision, "recall": recall, "f1": f1}
+        for name in ("true", "predicted", "matched"):
+            total = getattr(self, name)
+            columns[name] = [*(total[kind] for kind in kinds), total.total(), total.total()]
+        return Table(columns, [*kinds, "(micro)", "(macro)"], corner)
