@@ -256,7 +256,7 @@ def train(
         run.status = Status.TIME_LIMIT
     if state is None:
         raise KeyboardInterrupt("training was interrupted before there was a solution")
-    if not solver.verifies:
+    if not solver.verify:
         estimate(run, state)
     elif run.certified != run.steps:
         conclude(run, state)
@@ -291,7 +291,7 @@ def advance(run: Run, state: Any, callbacks: Sequence[Callback], certify_every: 
     # A step whose numbers are not finite is looked at: what it left may have overflowed.
     lost = not math.isfinite(report.dual) or math.isnan(report.estimate)
     due = free or report.estimate <= run.threshold or asked or passed or late or lost
-    if due and run.chosen.verifies:
+    if due and run.chosen.verify:
         run.certify(state, report)
         run.settle(run.aim)
     run.record(report)

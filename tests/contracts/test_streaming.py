@@ -60,9 +60,10 @@ def test_the_budget_holds_at_every_chunk(kind, generator, monkeypatch):
     held = []
     explore = solvers.Streaming.explore
 
-    def watched(self, problem, inner, blocks):
-        explore(self, problem, inner, blocks)
-        held.append(inner.dual.core.bytes_kept)
+    def watched(self, window):
+        gap = explore(self, window)
+        held.append(window.inner.dual.core.bytes_kept)
+        return gap
 
     monkeypatch.setattr(solvers.Streaming, "explore", watched)
     budget = 8_000

@@ -2,6 +2,8 @@
 
     fit -> check_parameters -> _read -> _solve: _pose (bind, problem), _train -> _keep -> adopt
 
+Data in parts are posed otherwise; a chunk of ``partial_fit`` is optimised with what is kept of those before.
+
 An estimator declares its parameters as the fields of a dataclass, in the order of its constructor, and fills
 in the steps that differ.
 """
@@ -27,11 +29,20 @@ from maxmargin.callbacks import Callback, LogProgress, ProgressLine
 from maxmargin.data.arrays import check_flag, check_positive, seed_of
 from maxmargin.models.examples import Examples
 from maxmargin.models.protocol import Model
-from maxmargin.models.python import bind_model
+from maxmargin.models.python import PythonExamples
+from maxmargin.parts.fit import (
+    first_model,
+    next_model,
+    optimise_chunk,
+    streamed_problem,
+    streaming_of,
+)
+from maxmargin.parts.source import Settings, check_streams
 from maxmargin.problem import Formulation, Problem, Support, make_regularizer
-from maxmargin.problem.regularizer import given_parameters
+from maxmargin.problem.problem import check_weights
+from maxmargin.problem.regularizer import NONNEGATIVE, PRIOR
 from maxmargin.runtime.executor import Workers, count_jobs, opened
-from maxmargin.solvers import make_solver
+from maxmargin.solvers import Solver, make_solver
 from maxmargin.train import Result, train
 
 logger = logging.getLogger("maxmargin")
@@ -147,7 +158,11 @@ class BaseSVM(BaseEstimator):
         for name, value in self.get_params(deep=False).items():
             if name in self.checks:
                 self.checks[name](name, value)
-        make_solver(self.solver, self._formulation(), asks_for=self._asks_for())
+        self._chosen()
+
+    def _chosen(self, problem: Problem | None = None) -> Solver:
+        """The solver of the parameters, for this problem if it is known; refuses what it cannot solve."""
+        return make_solver(self.solver, self._formulation(), problem, self._asks_for())
 
     def _workers(self, model: Any) -> AbstractContextManager[Workers | None]:
         """Workers for a model written in Python, closed at the end if they were opened here."""
@@ -177,7 +192,9 @@ class BaseSVM(BaseEstimator):
 
     def _bind(self, given: Given, executor: Workers | None = None) -> Examples:
         """The model on data; without Y for prediction only."""
-        return bind_model(given.model, given.X, given.Y, given.node_weight, executor)
+        if isinstance(given.model, Model):
+            return given.model.bind(given.X, given.Y, given.node_weight)
+        return PythonExamples(given.model, given.X, given.Y, executor, given.node_weight)
 
     def _warm(self) -> Support | None:
         """The multipliers of the last fit, where a warm start is asked for."""
@@ -192,7 +209,7 @@ class BaseSVM(BaseEstimator):
         budget: dict[str, Any] | None = None,
     ) -> Result:
         """Train on a problem from some multipliers; warn if not converged. ``budget``: what is left of it."""
-        solver = make_solver(self.solver, problem.formulation, problem, self._asks_for())
+        solver = self._chosen(problem)
         options = self._options(callbacks) | (budget or {})
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             # What overflows is not a point of a finite objective, which training reports.
@@ -200,7 +217,7 @@ class BaseSVM(BaseEstimator):
         if self.solver == "auto":
             logger.info("solver='auto' took %r", solver)
         # Without an exact pass nothing can be proven: the running estimate is what was asked for.
-        asked = not solver.verifies and result.certificate.gap <= self.tol
+        asked = not solver.verify and result.certificate.gap <= self.tol
         if not result.certificate.converged and not asked:
             warn_not_converged(result)
         return result
@@ -248,7 +265,8 @@ class BaseSVM(BaseEstimator):
 
     def _asks_for(self) -> tuple[str, ...]:
         """Names of the parameters of the regulariser that are given."""
-        return given_parameters(self._prior(), self.nonnegative)
+        given = ((PRIOR, self._prior()), (NONNEGATIVE, self.nonnegative))
+        return tuple(name for name, value in given if value is not None)
 
     def _regularizer(self, examples: Examples) -> Any:
         """That of the parameters, for these examples."""
@@ -272,6 +290,56 @@ class BaseSVM(BaseEstimator):
         """Without workers and packed weights, in copies and in pickles."""
         state = {k: v for k, v in super().__getstate__().items() if k != "_packed"}
         return dict(state, n_jobs=None) if isinstance(state.get("n_jobs"), Executor) else state
+
+
+class ChunkSVM(BaseSVM):
+    """An estimator that also learns from chunks."""
+
+    def _partial_fit(self, given: Given) -> None:
+        """Train on one more chunk."""
+        self.check_parameters()
+        check_streams(getattr(self, "model", None))
+        for name in self._asks_for():
+            raise ValueError(f"partial_fit: {name} must be None; fit takes it")
+        if self.hinge != "max":
+            raise ValueError(
+                f"partial_fit solves hinge='max' only, got {self._formulation()}; use fit"
+            )
+        if given.Y is None:
+            raise ValueError("partial_fit: Y must be given, the true output of every example")
+        past = getattr(self, "memory_", None)
+        given = self._read(given, reset=past is None)
+        X, Y = given.X, given.Y
+        if past is None:
+            model = first_model(given.model, X, Y, given.classes)
+        else:
+            model = next_model(past, self, given.classes)
+        chunk = (X, Y, check_weights(given.sample_weight, len(Y)))
+        past, result, examples = optimise_chunk(
+            past, float(self.C), model, chunk, self._settings(given)
+        )
+        self._keep(result)
+        self.fingerprint_ = examples.fingerprint
+        self.memory_, self.support_ = past, past.whole_support()
+        self.adopt(model, result.w)
+        self.weighted_nodes_ = False
+        if result.certificate.gap > self.tol:
+            warn_not_converged(result)
+
+    def _settings(self, given: Given) -> Settings:
+        """How a stream is optimised."""
+        jobs, options = count_jobs(self.n_jobs), self._options(given.callbacks)
+        return Settings(streaming_of(self.solver), self._formulation(), jobs, options)
+
+    def _pose_parts(self, given: Given, executor: Workers | None) -> tuple[Problem, str]:
+        X, Y, weights, settings = given.X, given.Y, given.sample_weight, self._settings(given)
+        problem = streamed_problem(given.model, X, Y, weights, settings, self.C, executor)
+        warm = self._warm()
+        if warm is not None and (isinstance(warm.outputs, list) or not problem.source.repeatable):
+            raise ValueError(
+                "warm_start: a stream needs a compiled model and data that can be read again"
+            )
+        return problem, ""
 
 
 def warn_not_converged(result: Result) -> None:

@@ -12,8 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.data.mapped import MappedRows
-from maxmargin.estimators.base import BaseSVM, Given
-from maxmargin.estimators.chunks import ChunkSVM
+from maxmargin.estimators.base import BaseSVM, ChunkSVM, Given
 from maxmargin.estimators.inputs import check_rows, score_of
 from maxmargin.models.binary import Binary
 from maxmargin.models.examples import Examples

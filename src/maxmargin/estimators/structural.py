@@ -14,13 +14,12 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.callbacks import Callback
 from maxmargin.data.arrays import check_whole
 from maxmargin.data.labels import Outputs, is_masked
-from maxmargin.estimators.base import CHECKS, Given
-from maxmargin.estimators.chunks import ChunkSVM
+from maxmargin.estimators.base import CHECKS, ChunkSVM, Given
 from maxmargin.estimators.inputs import examples_of, plain_sequence
 from maxmargin.models.checks import lent
 from maxmargin.models.examples import Examples
 from maxmargin.models.protocol import Model, check_protocol
-from maxmargin.parts.sequential import streams
+from maxmargin.parts.fit import streams
 from maxmargin.problem.problem import check_weights
 from maxmargin.runtime.executor import count_jobs
 

@@ -60,11 +60,7 @@ def bind_model(
     """Any model on data: a built-in one in the core, any other as it is."""
     if isinstance(model, Model):
         return model.bind(X, Y, node_weight)
-    if node_weight is not None:
-        raise ValueError(
-            "node_weight is for the built-in models; put weights into your model's loss"
-        )
-    return PythonExamples(model, X, Y, executor)
+    return PythonExamples(model, X, Y, executor, node_weight)
 
 
 def size_of(model: Any) -> int:
@@ -83,8 +79,17 @@ class PythonExamples(PlaneExamples):
     """A model of the user's with its data."""
 
     def __init__(
-        self, model: Any, X: Sequence, Y: Sequence | None, executor: Workers | None = None
+        self,
+        model: Any,
+        X: Sequence,
+        Y: Sequence | None,
+        executor: Workers | None = None,
+        node_weight: Any = None,
     ):
+        if node_weight is not None:
+            raise ValueError(
+                "node_weight is for the built-in models; put weights into your model's loss"
+            )
         check_protocol(model)
         check_lengths(X, Y)
         self.model, self.X, self.Y = model, X, Y

@@ -30,7 +30,9 @@ from maxmargin.data.scratch import RUN, ranges
 from maxmargin.models.chain import Chain, table_bytes
 from maxmargin.models.flat import FlatModel
 from maxmargin.models.python import bind_model
+from maxmargin.problem import Formulation, Problem
 from maxmargin.problem.problem import check_weights
+from maxmargin.solvers import Streaming
 
 SPARSE = 0.6  # dense rows become sparse where that takes less than this part of their bytes
 # What an example costs besides its features, in the core and in arrays of the solver: for each of its
@@ -211,6 +213,27 @@ def joined_labels(parts: list[Any], offsets: np.ndarray | None) -> Any:
         rest = () if offsets is None else (offsets,)
         return type(first)(first.classes, codes, *rest)
     return np.concatenate(parts) if isinstance(first, np.ndarray) else list(chain(*parts))
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a stream is optimised."""
+
+    solver: Streaming
+    formulation: Formulation
+    n_jobs: int
+    options: dict[str, Any]  # of ``train``
+    executor: Any = None  # for a model written in Python
+
+
+def bind(model: Any, parts: list[Part], C: float, settings: Settings, frozen: Any) -> Problem:
+    """The problem of the examples in memory; above the plane of those that are gone, where it is given."""
+    try:
+        examples = bind_model(model, *stacked_examples(parts), None, settings.executor)
+    except ValueError as error:
+        raise ValueError(f"{error} (counted from the first of the examples in memory)") from None
+    weights = np.concatenate([part.weights for part in parts])
+    return Problem(examples, C, weights, settings.formulation, settings.n_jobs, frozen=frozen)
 
 
 class Stored:

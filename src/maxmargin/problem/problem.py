@@ -72,7 +72,8 @@ class Problem:
         regularizer: SquaredNorm | None = None,
         frozen: FrozenPlane | None = None,
     ):
-        self.C = check_weight_of_risk(C)
+        check_positive("C", C, finite=True)
+        self.C = float(C)
         self.examples: Examples = examples
         if formulation is not None and formulation != examples.formulation:
             self.examples = examples.under(formulation)
@@ -258,12 +259,6 @@ class Problem:
             noise = ROUNDING * (support.multipliers @ np.abs(rows))
             q[columns] = np.where(np.abs(q[columns]) <= noise, 0.0, q[columns])
         return offset - self.regularizer.conjugate(q)
-
-
-def check_weight_of_risk(C: Any) -> float:
-    """C as a float; refuses what is not positive."""
-    check_positive("C", C, finite=True)
-    return float(C)
 
 
 def check_total(total: float) -> None:

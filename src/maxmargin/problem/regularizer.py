@@ -133,11 +133,12 @@ class Prior(SquaredNorm):
         return w if self.bound is None else np.where(self.bound, np.maximum(w, 0.0), w)
 
 
-def make_regularizer(prior: Any, nonnegative: Any, examples: Examples) -> Prior | None:
-    """The regulariser of the parameters ``prior`` and ``nonnegative``; None for the squared norm."""
-    asks_for = given_parameters(prior, nonnegative)
-    if not asks_for:
-        return None
+def make_regularizer(prior: Any, nonnegative: Any, examples: Examples) -> SquaredNorm:
+    """The regulariser of the parameters ``prior`` and ``nonnegative``."""
+    if prior is None and nonnegative is None:
+        return SquaredNorm(examples.metric)
+    given = ((PRIOR, prior), (NONNEGATIVE, nonnegative))
+    asks_for = tuple(name for name, value in given if value is not None)
     d = examples.dimension
     mean, scale = (None, 1.0) if prior is None else check_prior(prior, d)
     bound = None if nonnegative is None else check_bound(nonnegative, d)
@@ -158,12 +159,6 @@ def make_regularizer(prior: Any, nonnegative: Any, examples: Examples) -> Prior 
             "its weights are functions, not numbers; Kernel(rank=k) has plain weights"
         )
     return made
-
-
-def given_parameters(prior: Any, nonnegative: Any) -> tuple[str, ...]:
-    """Names of those that are given, which a solver must honour."""
-    given = ((PRIOR, prior), (NONNEGATIVE, nonnegative))
-    return tuple(name for name, value in given if value is not None)
 
 
 def check_prior(prior: Any, d: int) -> tuple[np.ndarray | None, float | np.ndarray]:

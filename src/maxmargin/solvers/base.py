@@ -52,7 +52,7 @@ class Solver(ABC):
     continues_from: ClassVar[tuple[str, ...]] = (PLANES,)
     # Reaches any tolerance in practice, not only in the limit.
     pairwise_optimum: ClassVar[bool] = True
-    verifies: ClassVar[bool] = True  # training ends with an exact pass, for a proven certificate
+    verify = True  # training ends with an exact pass, for a proven certificate
     advice: ClassVar[str] = ""  # to a user whose training ended at a budget, in place of the usual
 
     def __post_init__(self) -> None:
@@ -137,6 +137,10 @@ class Rule:
 AT_LEAST_1 = Rule("at least 1", lambda x: x >= 1)
 NOT_NEGATIVE = Rule("0 or more", lambda x: x >= 0)
 ABOVE_1 = Rule("above 1", lambda x: x > 1)
+SOME_OR_NONE = Rule(
+    "None or a whole number of at least 1",
+    lambda x: x is None or (isinstance(x, int | np.integer) and x is not True and x >= 1),
+)
 BELOW_1 = Rule("in [0, 1)", lambda x: 0 <= x < 1)
 INSIDE = Rule("in (0, 1)", lambda x: 0 < x < 1)
 SHARE = Rule("in (0, 1]", lambda x: 0 < x <= 1)

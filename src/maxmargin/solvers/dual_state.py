@@ -176,10 +176,12 @@ class DualState:
         """w and the multipliers."""
         return self.weights(), self.support()
 
-    def support(self) -> Support:
-        """The planes with positive multipliers."""
-        blocks, multipliers, outputs = self.core.support()
-        return Support(blocks, multipliers / self.unit, self.readable(outputs))
+    def support(self, blocks: np.ndarray | None = None) -> Support:
+        """The planes with positive multipliers; or those of some blocks."""
+        kept = self.core.support() if blocks is None else self.core.support_of(blocks)
+        found, multipliers, outputs = kept
+        partial = blocks is not None
+        return Support(found, multipliers / self.unit, self.readable(outputs), partial)
 
     def readable(self, kept: np.ndarray) -> Any:
         """Kept outputs as the model knows them."""

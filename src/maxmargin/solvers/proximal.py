@@ -16,7 +16,7 @@ round and are skipped in the next `skip` oracle passes.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -31,7 +31,14 @@ from maxmargin.solvers.base import (
     one_of,
     option,
 )
-from maxmargin.solvers.dual_state import PAIRS, PRECISIONS, SINGLE_ENOUGH, DualState, open_state
+from maxmargin.solvers.dual_state import (
+    PAIRS,
+    PRECISIONS,
+    SINGLE_ENOUGH,
+    DualState,
+    Visit,
+    open_state,
+)
 
 PROBED = 200  # blocks from which k is estimated
 LARGE = 100_000_000  # weights from which the two extra copies of w are not affordable
@@ -92,14 +99,16 @@ class Proximal(Solver):
         warm: Support | None = None,
         lean: bool = False,
         k: float | None = None,
+        precision: str = "",
     ) -> ProximalState:
-        """A state; with this k where it is known already."""
-        dual = open_state(problem, tol, rng, self.precision != "double", lean=lean)
-        if k is None or self.precision == "auto":
+        """A state; with this k and in this precision, where they are known already."""
+        precision = precision or self.precision
+        dual = open_state(problem, tol, rng, precision != "double", lean=lean)
+        if k is None or precision == "auto":
             square, loss = dual.probe(rng.permutation(problem.active)[:PROBED])
             # |w|^2 <= 2 C sum v Delta, from D >= 0; scores are sums of its products with features.
             large = max(square, dual.unit * problem.total * loss) > SINGLE_MOST
-            if self.precision == "auto" and (tol < SINGLE_ENOUGH * loss or large):
+            if precision == "auto" and (tol < SINGLE_ENOUGH * loss or large):
                 probed = dual.oracle_calls
                 dual = open_state(problem, tol, rng, single=False, lean=lean)
                 dual.oracle_calls = probed
@@ -141,21 +150,15 @@ class Proximal(Solver):
     ) -> tuple[np.ndarray, float]:
         """One pass in a fresh order; the blocks that are not satisfied, and the sum of mass_i g_i."""
         order = state.dual.rng.permutation(blocks)
-        visit = state.dual.visit(
+        visit = state.visit(
             order,
             rule=self.rule,
             oracle=oracle,
             tolerance=state.satisfied_below,
             keep=self.keep,
             threads=problem.n_jobs,
-            byte_budget=state.byte_budget,
         )
-        state.refused += visit.refused
         return order[visit.violations > state.satisfied_below], visit.violation
-
-    def gap(self, problem: Problem, state: ProximalState) -> float:
-        """The gap as the visits saw it, in loss units."""
-        return sum(state.dual.gap_terms()) / problem.total
 
     def _balance(self, problem: Problem, state: ProximalState) -> float:
         """Lower k where the centre is too far from w; returns the estimate of the gap, in loss units."""
@@ -195,7 +198,10 @@ class ProximalState:
     most_bytes: int = -1  # of the kept outputs; -1: any
     refused: int = 0  # outputs for which no bytes were left
 
-    @property
-    def byte_budget(self) -> int:
-        """Bytes that outputs may still take."""
-        return -1 if self.most_bytes < 0 else max(0, self.most_bytes - self.dual.core.bytes_kept)
+    def visit(self, order: np.ndarray, **options: Any) -> Visit:
+        """One pass of the dual state, within the bytes that outputs may still take."""
+        most = self.most_bytes
+        budget = -1 if most < 0 else max(0, most - self.dual.core.bytes_kept)
+        visit = self.dual.visit(order, byte_budget=budget, **options)
+        self.refused += visit.refused
+        return visit

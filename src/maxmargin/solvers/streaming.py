@@ -31,7 +31,7 @@ from maxmargin.solvers.base import (
     AT_LEAST_1,
     NOT_NEGATIVE,
     SHARE,
-    Rule,
+    SOME_OR_NONE,
     Solver,
     StepReport,
     on_or_off,
@@ -46,12 +46,6 @@ FORGET = 0.75  # pruning goes down to this part of the budget, so that it is rar
 LITTLE = 0.1  # a block with less than this part of the wanted gap has nothing to gain
 STALLED = 0.99  # of the estimate of the pass before: no progress with a full cache
 FEWEST = 100  # examples of a chunk, unless it is given
-
-
-SOME_OR_NONE = Rule(
-    "None or a whole number of at least 1",
-    lambda x: x is None or (isinstance(x, int | np.integer) and x is not True and x >= 1),
-)
 
 
 @dataclass(frozen=True)
@@ -101,10 +95,6 @@ class Streaming(Solver):
         if self.passes is None and not self.verify:
             raise ValueError("Streaming: passes=None ends with a certificate: it needs verify=True")
 
-    @property
-    def verifies(self) -> bool:  # type: ignore[override]
-        return self.verify
-
     def start(
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
     ) -> StreamState:
@@ -141,12 +131,12 @@ class Streaming(Solver):
     def _explore_all(self, state: StreamState) -> float:
         """A pass over the examples; the last window stays open. Returns its gap."""
         for window in state.windows(self.chunk):
-            self.explore(window.problem, window.inner, window.new)
+            gap = self.explore(window)
             state.credit += self.revisits * len(window.new)
             if not window.last:
-                self._optimise(state, window)
+                self._optimise(state, window, gap)
                 state.close()
-        return state.proximal.gap(window.problem, window.inner)
+        return gap
 
     def _settle(self, state: StreamState) -> float:
         """One more round over the cache, with the proximal term."""
@@ -157,21 +147,20 @@ class Streaming(Solver):
         state.k, state.rounds_left = window.inner.k, state.rounds_left - 1  # type: ignore[operator]
         return gap
 
-    def explore(self, problem: Problem, inner: ProximalState, blocks: np.ndarray) -> None:
-        """Ask the oracle for some blocks in their order, make their steps, and keep what it found."""
-        visit = inner.dual.visit(
-            blocks,
-            tolerance=LITTLE * inner.dual.tol,
-            threads=problem.n_jobs,
-            byte_budget=inner.byte_budget,
-        )
-        inner.refused += visit.refused
-        self._evict(inner, visit.refused)
+    def explore(self, window: Window) -> float:
+        """Ask the oracle for the new blocks in their order, make their steps, and keep what it found.
 
-    def _optimise(self, state: StreamState, window: Window) -> None:
+        Returns the gap of the window as the visits saw it, in loss units.
+        """
+        problem, inner = window.problem, window.inner
+        tolerance = LITTLE * inner.dual.tol
+        visit = inner.visit(window.new, tolerance=tolerance, threads=problem.n_jobs)
+        self._evict(inner, visit.refused)
+        return sum(inner.dual.gap_terms()) / problem.total
+
+    def _optimise(self, state: StreamState, window: Window, gap: float) -> None:
         """Rounds over cached blocks while the gap is large, as far as they are paid for."""
-        inner = window.inner
-        gap, goal = state.proximal.gap(window.problem, inner), state.goal / self.share
+        inner, goal = window.inner, state.goal / self.share
         inner.k = 0.0
         for _ in range(self.rounds):
             due = int((inner.rest[window.cached] == 0).sum())
@@ -259,7 +248,7 @@ class StreamState:
         """D(a) by the running w, and how many outputs are kept in memory."""
         if self.window is None:
             return self.closed_at
-        return self.window.inner.dual.dual(), self.window.inner.dual.n_planes
+        return self.window.inner.dual.dual(), self.window.inner.dual.core.n_planes
 
     def windows(self, size: int | None) -> Iterator[Window]:
         """The windows of a pass, with at most `size` new examples each."""

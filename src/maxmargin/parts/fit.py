@@ -1,0 +1,147 @@
+"""What estimators ask of data in parts: ``fit`` on a source of examples, ``partial_fit`` on one more chunk.
+
+A call of ``partial_fit`` is a stream of one part: nothing is met again, so what is frozen stays so, and its
+multipliers are forgotten. The dual bound holds for all examples seen so far, with weight C each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from maxmargin.data.labels import LabelSet
+from maxmargin.data.mapped import Mapped
+from maxmargin.models.chain import Chain
+from maxmargin.models.examples import Examples
+from maxmargin.models.flat import FlatModel
+from maxmargin.models.python import bind_model
+from maxmargin.parts.sequential import (
+    Past,
+    StreamedProblem,
+    empty_past,
+    remember,
+)
+from maxmargin.parts.source import (
+    Chunks,
+    Part,
+    Settings,
+    Stored,
+    bind,
+    check_streams,
+    keep,
+    layout_of,
+)
+from maxmargin.problem import Certificate
+from maxmargin.solvers import Solver, Streaming
+from maxmargin.solvers.dual_state import open_state
+from maxmargin.train import Result, train
+
+
+def streaming_of(solver: Any) -> Streaming:
+    """The solver of a stream."""
+    if isinstance(solver, Streaming):
+        return solver
+    if isinstance(solver, Solver) or solver not in ("auto", "streaming"):
+        raise ValueError(
+            'partial_fit needs solver="auto", "streaming" or an instance of solvers.Streaming, '
+            f"got {solver!r}"
+        )
+    return Streaming(passes=None) if solver == "auto" else Streaming()
+
+
+def streams(solver: Any, model: Any, X: Any, Y: Any, node_weight: Any) -> bool:
+    """Whether fit reads these data a part at a time: an iterable of chunks, or mapped files."""
+    chunks = Y is None and hasattr(X, "__iter__") and not hasattr(X, "shape")
+    streaming = solver == "streaming" or isinstance(solver, Streaming)
+    if chunks and not streaming:
+        raise ValueError(
+            "without Y, X is taken for an iterable of chunks (X, Y): that needs "
+            f'solver="streaming", got {solver!r}'
+        )
+    if chunks and node_weight is not None:
+        raise ValueError("node_weight: chunks have none")
+    if chunks:
+        check_streams(model)
+    mapped = isinstance(X, Mapped) and isinstance(model, FlatModel | Chain) and not model.joint
+    return chunks or (streaming and mapped and node_weight is None)
+
+
+def streamed_problem(
+    model: Any, X: Any, Y: Any, sample_weight: Any, settings: Settings, C: float, executor: Any
+) -> StreamedProblem:
+    """The problem of data that ``streams``; the model is made ready."""
+    source: Any
+    solver, settings = settings.solver, replace(settings, executor=executor)
+    if Y is not None:
+        source = Stored(model, X, Y, sample_weight)
+    elif sample_weight is not None:
+        raise ValueError("sample_weight: give chunks (X, Y, sample_weight)")
+    elif isinstance(X, Iterator) and (solver.verify or solver.passes != 1):
+        raise ValueError(
+            "X is an iterator, which gives its chunks once: an exact pass or a second one needs an iterable "
+            "that can be read again; else solver=solvers.Streaming(passes=1, verify=False)"
+        )
+    else:
+        source = Chunks(model, X, executor)
+    return StreamedProblem(model, source, C, settings)
+
+
+# partial_fit
+
+
+def first_model(model: Any, X: Any, Y: Any, classes: Any) -> Any:
+    """The model of a stream, made ready by its first chunk."""
+    if classes is not None:
+        if "classes" not in getattr(model, "get_params", dict)():
+            raise ValueError(f"classes: model {type(model).__name__} does not take them")
+        model.set_params(classes=classes)
+    model.initialize(X, Y)
+    return model
+
+
+def next_model(past: Past, svm: Any, classes: Any) -> Any:
+    """The model of the chunks before; refuses what must stay as it was."""
+    if past.C != svm.C:
+        raise ValueError(f"partial_fit: C was {past.C} for the chunks before; fit starts over")
+    if classes is not None:
+        given, known = LabelSet(classes).classes, svm.model_.classes_
+        if not np.array_equal(given, known):
+            raise ValueError("partial_fit: classes must be those of the first call, or None")
+    return svm.model_
+
+
+def optimise_chunk(
+    past: Past | None, C: float, model: Any, chunk: tuple[Any, Any, np.ndarray], settings: Settings
+) -> tuple[Past, Result, Examples]:
+    """Optimise a chunk together with what is kept of those before it."""
+    X, Y, weights = chunk
+    # Refuses what the model cannot take, with the number of the example in the chunk.
+    own = bind_model(model, X, Y)
+    check_streams(model, own)
+    past, each = past or empty_past(C, layout_of(model, X), own.dimension), np.arange(own.n)
+    new = Part(past.layout, *past.layout.copy(X, Y, each), past.n_seen + each, weights)
+    parts = [*past.parts, new]
+    problem = bind(model, parts, past.C, settings, past.plane)
+    warm = past.support if len(past.index) else None
+    result = train(problem, settings.solver, warm=warm, **settings.options)
+    rng = np.random.default_rng(0)  # no pass is made
+    dual = open_state(problem, 1.0, rng, warm=result.support, lean=True)
+    dual.violations[:] = 0.0
+    later, kept, _ = remember(past, parts, dual, settings.solver.cache_bytes)
+    keep(parts, kept)
+    reported = replace(result, certificate=as_reported(result.certificate, past))
+    return replace(later, n_seen=past.n_seen + own.n), reported, problem.examples
+
+
+def as_reported(certificate: Certificate, past: Past) -> Certificate:
+    """The certificate of a chunk: with examples gone, its primal does not bound the objective of all."""
+    if past.n_gone == 0:
+        return certificate
+    status = (
+        f"{certificate.status} for the examples in memory; {past.n_gone} seen before are gone, "
+        f"{past.n_frozen} of them frozen"
+    )
+    return replace(certificate, exact=False, converged=False, status=status)
