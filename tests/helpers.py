@@ -85,7 +85,18 @@ def built_in(case: Case) -> Any:
         return models.FactorGraph(options["pairwise"], loss=loss, bias=options["bias"])
     ends = {"start": options["start"], "end": options["end"]}
     more = {name: options[name] for name in ("edges", "order") if name in options}
+    if options["illegal"]:  # names labels, whether they occur or not
+        more |= {"classes": case.truth.classes, "transitions": transitions_of(options["illegal"])}
     return models.Chain(loss=loss, bias=options["bias"], **ends, **more)
+
+
+def transitions_of(illegal: Any) -> Any:
+    """Illegal pairs of the truth, None for the start and the end, as a chain takes them."""
+    return models.Transitions(
+        [pair for pair in illegal if None not in pair],
+        starts=[b for a, b in illegal if a is None],
+        ends=[a for a, b in illegal if b is None],
+    )
 
 
 def prepared(case: Case) -> Any:

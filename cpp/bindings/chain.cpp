@@ -33,11 +33,15 @@ static void bind_chain(nb::module_& m) {
   kind.def(
       "__init__",
       [](ChainData* self, const Features& rows, int labels, bool start, bool end, Array1<int64_t> offsets,
-         Array1<int32_t> truth, Array1<double> node_weight, Array1<double> cost, bool many) {
+         Array1<int32_t> truth, Array1<double> node_weight, Array1<double> cost, bool many,
+         Array1<int64_t> illegal) {
         Costs costs{labels, to_vector(cost)};
         check(size(truth) == rows.size() && node_weight.size() == truth.size() && costs.fits() &&
                   offsets.size() > 0 && offsets.data()[offsets.size() - 1] == rows.size(),
               "labels, weights or costs do not fit the examples");
+        const int64_t pairs = static_cast<int64_t>(labels) * (labels + 2);
+        for (size_t k = 0; k < illegal.size(); ++k)
+          check(illegal.data()[k] >= 0 && illegal.data()[k] < pairs, "no such transition");
         new (self) ChainData{&rows,
                              labels,
                              start,
@@ -46,10 +50,17 @@ static void bind_chain(nb::module_& m) {
                              to_vector(truth),
                              to_vector(node_weight),
                              std::move(costs),
-                             many};
+                             many,
+                             to_vector(illegal)};
       },
       nb::keep_alive<1, 2>());
   kind.def("best_k", &best_k<Plain>).def_rw("many", &ChainData::many);
+  kind.def("hold", [](ChainData& self, Array1<int32_t> fixed) {
+    check(fixed.size() == self.truth.size(), "a label or -1 for each position");
+    for (size_t r = 0; r < fixed.size(); ++r)
+      check(fixed.data()[r] >= -1 && fixed.data()[r] < self.labels, "no such label");
+    self.fixed = to_vector(fixed);
+  });
   bind_powers(kind);
 }
 

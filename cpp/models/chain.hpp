@@ -3,6 +3,9 @@
 //   <w, Psi(x, y)> = sum_t <w_{y_t}, x_t> + sum_{t>0} A[y_{t-1}, y_t] (+ start[y_0] + end[y_{T-1}])
 //   Delta_i(y)     = sum_t node_weight_t * cost[y_it, y_t]
 //
+// Some transitions, starts and ends may be illegal. Every argmax is then one over legal labellings: it reads A with
+// -infinity in their places, from a copy, so that its loops are the same and the weights themselves stay finite.
+//
 // A visit computes the local scores U = X_i W once; then a labelling is scored by T look-ups, and a move
 // between labellings is a short list of (position, label, coefficient) and of transitions, from which both
 // its squared norm and the update of W follow. Weights inside: feature-major rows of `stride` reals, then a
@@ -30,7 +33,11 @@ class Chain : public ChainBase<Real_> {
   using typename Base::Scratch;
 
   bool valid(int64_t block, const Label* y) const {
-    return std::all_of(y, y + length(block), [&](Label k) { return k >= 0 && k < K_; });
+    const int T = length(block);
+    if (!std::all_of(y, y + T, [&](Label k) { return k >= 0 && k < K_; })) return false;
+    bool legal = this->penalty(edge(K_, y[0])) == 0 && this->penalty(edge(K_ + 1, y[T - 1])) == 0;
+    for (int t = 1; t < T; ++t) legal &= this->penalty(edge(y[t - 1], y[t])) == 0;
+    return legal;
   }
 
   void truth(int64_t block, Label* y) const {
@@ -74,7 +81,8 @@ class Chain : public ChainBase<Real_> {
   }
 
   double best(Scratch& s, const Real* W, Label* y) const {
-    const std::vector<int>& path = this->best_path(s, W, W + transitions_, 0);
+    const Real* A = this->legal_pairs(s, W);
+    const std::vector<int>& path = this->best_path(s, A, A, 0);
     std::copy(path.begin(), path.end(), y);
     return score(s, y);
   }
@@ -162,15 +170,15 @@ class Chain : public ChainBase<Real_> {
     best_by_mistakes(all, data_.node_weight[row(s.block, 0)], shift, known, s.counted, found);
     std::copy(found.begin(), found.end(), y);
   }
-  SequenceScores scores(const Scratch& s, const Real* W) const {
-    const Real* A = W + transitions_;
+  SequenceScores scores(Scratch& s, const Real* W) const {
+    const Real* A = this->legal_pairs(s, W);
     return {length(s.block),
             K_,
             stride_,
             s.local.data(),
             A,
-            data_.start ? A + edge(K_, 0) : nullptr,
-            data_.end ? A + edge(K_ + 1, 0) : nullptr,
+            this->has_start() ? A + edge(K_, 0) : nullptr,
+            this->has_end() ? A + edge(K_ + 1, 0) : nullptr,
             0};
   }
   double ends(const Real* A, const Label* y, int T) const {

@@ -25,6 +25,27 @@ ChainBase<Real>::ChainBase(const Data& data)
     for (int b = 0; b < K_; ++b)
       cost_[static_cast<size_t>(a) * stride_ + b] = static_cast<Real>(data.cost.of(a, b));
   counts_ = counts_mistakes();
+  if (!data.illegal.empty()) read_illegal();
+}
+
+template <class Real>
+void ChainBase<Real>::read_illegal() {
+  auto table = std::make_shared<aligned<Real>>(static_cast<size_t>(K_ + 2) * stride_, Real(0));
+  for (const int64_t key : data_.illegal)
+    (*table)[edge(static_cast<int>(key / K_), static_cast<int>(key % K_))] =
+        -std::numeric_limits<Real>::infinity();
+  penalty_ = std::move(table);
+}
+
+template <class Real>
+const Real* ChainBase<Real>::legal_pairs(Scratch& s, const Real* W) const {
+  const Real* A = W + transitions_;
+  if (!penalty_) return A;
+  const size_t size = penalty_->size();
+  s.legal.resize(size);
+  const Real* penalty = penalty_->data();
+  for (size_t k = 0; k < size; ++k) s.legal[k] = A[k] + penalty[k];
+  return s.legal.data();
 }
 
 template <class Real>
@@ -84,6 +105,13 @@ void ChainBase<Real>::open(int64_t block, const Real* W, Scratch& s, bool augmen
   s.partial = false;
   for (int t = 0; t < length(block); ++t) row_scores(row(block, t), W, local(s, t), augmented, loss_scale);
   s.weights = W;
+  for (int t = 0; t < length(block) && !data_.fixed.empty(); ++t) {
+    const int known = data_.fixed[row(block, t)];
+    if (known < 0) continue;
+    const Real own = local(s, t)[known];
+    std::fill(local(s, t), local(s, t) + stride_, -std::numeric_limits<Real>::infinity());
+    local(s, t)[known] = own;
+  }
 }
 
 template <class Real>
@@ -103,13 +131,12 @@ void ChainBase<Real>::row_scores(int64_t r, const Real* W, Real* u, bool augment
 }
 
 template <class Real>
-const std::vector<int>& ChainBase<Real>::best_path(Scratch& s, const Real* W, const Real* pairs,
+const std::vector<int>& ChainBase<Real>::best_path(Scratch& s, const Real* A, const Real* pairs,
                                                    size_t step) const {
   const int T = length(s.block);
-  const Real* A = W + transitions_;
   Real* F = s.forward.data();
   std::memcpy(F, s.local.data(), sizeof(Real) * stride_);
-  if (data_.start)
+  if (has_start())
     for (int k = 0; k < stride_; ++k) F[k] += A[edge(K_, k)];
   for (int t = 1; t < T; ++t) {
     const Real *from = F, *u = local(s, t), *P = pairs + t * step;
@@ -118,7 +145,7 @@ const std::vector<int>& ChainBase<Real>::best_path(Scratch& s, const Real* W, co
         stride_, [&]<int N>(int column) { max_plus<Real, N>(from, P + column, stride_, K_, F + column); });
     for (int k = 0; k < stride_; ++k) F[k] += u[k];
   }
-  if (data_.end)
+  if (has_end())
     for (int k = 0; k < stride_; ++k) F[k] += A[edge(K_ + 1, k)];
   s.path.resize(T);
   s.path[T - 1] = static_cast<int>(std::max_element(F, F + K_) - F);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "features.hpp"
@@ -19,6 +20,10 @@ struct ChainData {
   std::vector<double> node_weight;  // for each row; 1 / T where the loss is a mean
   Costs cost;
   bool many = false;  // labels: the argmax follows the transitions that are not zero (LargeChain)
+  // Pairs of labels that are illegal, previous * K + next, where K stands for the start and K + 1 for the end; and for
+  // each row the label that a prediction has there, or -1, where some are fixed.
+  std::vector<int64_t> illegal = {};
+  std::vector<int32_t> fixed = {};
   int64_t blocks() const { return static_cast<int64_t>(offsets.size()) - 1; }
   int64_t dimension() const {
     const int64_t K = labels;
@@ -63,6 +68,7 @@ class ChainBase {
   struct Scratch {
     aligned<Real> local;    // U with the loss, T x stride
     aligned<Real> forward;  // best score of a prefix that ends in a label
+    aligned<Real> legal;    // transitions and ends with their penalties, where some are illegal
     std::vector<int> positions;
     std::vector<int> path;        // of the best labelling
     std::vector<double> counted;  // slack rescaling: the same with the number of mistakes
@@ -107,6 +113,9 @@ class ChainBase {
   int longest_ = 0;
   bool counts_ = false;
   aligned<Real> cost_;
+  // What is added to the transitions and to the ends, in their layout: -infinity for illegal ones, else 0. Null where
+  // all are legal; copies of a structure share it.
+  std::shared_ptr<const aligned<Real>> penalty_;
   // <x_t, x_q> of pairs of positions of a sequence, each computed when first asked for.
   static constexpr int longest_gram = 128;
   size_t pairs_ = 0;
@@ -116,9 +125,15 @@ class ChainBase {
   // The pairs of a move of n nodes are n^2 / 2; a table costs n rows, but lies far from the cache.
   static constexpr size_t many_nodes = 48;
 
+  // Transitions and ends as an argmax reads them, one row for each previous label, then those of the start and the end.
+  const Real* legal_pairs(Scratch& s, const Real* W) const;
+  bool has_start() const { return data_.start || penalty_; }
+  bool has_end() const { return data_.end || penalty_; }
+  Real penalty(int64_t edge) const { return penalty_ ? (*penalty_)[edge] : Real(0); }
+
   // Viterbi: additions and maxima only; the labels are found again on the way back.
   // Neighbouring labels of positions t - 1 and t are scored by the table at `pairs + t * step`.
-  const std::vector<int>& best_path(Scratch& s, const Real* W, const Real* pairs, size_t step) const;
+  const std::vector<int>& best_path(Scratch& s, const Real* A, const Real* pairs, size_t step) const;
   void row_scores(int64_t r, const Real* W, Real* u, bool augmented, Real scale) const;
   double dot(int64_t block, int t, int q) const;  // t < q
 
@@ -131,6 +146,7 @@ class ChainBase {
 
  private:
   bool counts_mistakes() const;
+  void read_illegal();
   double squared_norm_by_table(Scratch& s) const;
   int predecessor(const Real* from, const Real* column) const;
   template <class F>

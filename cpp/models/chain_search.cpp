@@ -11,7 +11,10 @@ struct Ranked {
   int label, rank;  // of the predecessor
 };
 
+// The k best of those that are legal.
 void keep_best(std::vector<Ranked>& all, int k) {
+  std::erase_if(all,
+                [](const Ranked& item) { return item.score == -std::numeric_limits<double>::infinity(); });
   const size_t n = std::min(all.size(), static_cast<size_t>(k));
   std::partial_sort(all.begin(), all.begin() + n, all.end(),
                     [](const Ranked& a, const Ranked& b) { return a.score > b.score; });

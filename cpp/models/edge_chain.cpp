@@ -60,6 +60,7 @@ void EdgeChain<Label>::open_table(Scratch& s, int t) const {
   const double* A = s.weights + transitions_;
   double* P = table(s, t);
   std::copy(A, A + pair_size_, P);
+  for (size_t k = 0; this->penalty_ && k < pair_size_; ++k) P[k] += (*this->penalty_)[k];
   all_.edges->add_scores(edge_row(s.block, t), s.weights + edges_at_, static_cast<int>(pair_size_), P);
 }
 
@@ -103,33 +104,31 @@ double EdgeChain<Label>::score(const Scratch& s, const Label* y) const {
 
 template <class Label>
 double EdgeChain<Label>::best(Scratch& s, const double* W, Label* y) const {
-  if (all_.triples && length(s.block) > 1)
-    best_pairs(s, W);
+  const SequenceScores all = sequence(s, W);
+  if (all_.triples && all.T > 1)
+    best_pairs(s, triples(W), all);
   else
-    this->best_path(s, W, table(std::as_const(s), 0), all_.edges ? pair_size_ : 0);
+    this->best_path(s, this->legal_pairs(s, W), all.A, all.step);
   std::copy(s.path.begin(), s.path.end(), y);
   return score(s, y);
 }
 
 // F_1[j, k] = start[j] + u_0[j] + P_1[j, k] + u_1[k]
 template <class Label>
-void EdgeChain<Label>::first_states(Scratch& s, const double* W, double* F) const {
-  const double *start = W + transitions_ + this->edge(K_, 0), *P = table(std::as_const(s), 1);
-  const double *before = this->local(s, 0), *here = this->local(s, 1);
+void EdgeChain<Label>::first_states(const SequenceScores& all, double* F) const {
   for (int j = 0; j < K_; ++j) {
-    const double value = before[j] + (data_.start ? start[j] : 0);
-    for (int k = 0; k < K_; ++k) F[pair(j, k)] = value + P[pair(j, k)] + here[k];
+    const double value = all.at(0, j) + all.start_of(j);
+    for (int k = 0; k < K_; ++k) F[pair(j, k)] = value + all.transition(1, j, k) + all.at(1, k);
   }
 }
 
 template <class Label>
-void EdgeChain<Label>::best_pairs(Scratch& s, const double* W) const {
-  const int T = length(s.block);
+void EdgeChain<Label>::best_pairs(Scratch& s, const double* D, const SequenceScores& all) const {
+  const int T = all.T;
   const auto states = [&](int t) { return s.states.data() + static_cast<size_t>(t) * pair_size_; };
-  const double* D = triples(W);
-  first_states(s, W, states(1));
+  first_states(all, states(1));
   for (int t = 2; t < T; ++t) {
-    const double *last = states(t - 1), *P = table(std::as_const(s), t), *u = this->local(s, t);
+    const double *last = states(t - 1), *P = all.A + t * all.step, *u = this->local(s, t);
     for (int j = 0; j < K_; ++j) {
       for (int i = 0; i < K_; ++i) s.from[i] = last[pair(i, j)];
       double* F = states(t) + pair(j, 0);
@@ -139,12 +138,12 @@ void EdgeChain<Label>::best_pairs(Scratch& s, const double* W) const {
       for (int k = 0; k < K_; ++k) F[k] += P[pair(j, k)] + u[k];
     }
   }
-  const double *F = states(T - 1), *end = W + transitions_ + this->edge(K_ + 1, 0);
+  const double* F = states(T - 1);
   double top = -std::numeric_limits<double>::infinity();
   s.path.assign(T, 0);
   for (int j = 0; j < K_; ++j)
     for (int k = 0; k < K_; ++k)
-      if (const double value = F[pair(j, k)] + (data_.end ? end[k] : 0); value > top)
+      if (const double value = F[pair(j, k)] + all.end_of(k); value > top)
         top = value, s.path[T - 2] = j, s.path[T - 1] = k;
   for (int t = T - 1; t > 1; --t) {
     top = -std::numeric_limits<double>::infinity();
@@ -156,7 +155,7 @@ void EdgeChain<Label>::best_pairs(Scratch& s, const double* W) const {
 }
 
 template <class Label>
-SequenceScores EdgeChain<Label>::sequence(const Scratch& s, const double* W) const {
+SequenceScores EdgeChain<Label>::sequence(Scratch& s, const double* W) const {
   SequenceScores all = this->scores(s, W);
   if (all_.edges) all.A = s.tables.data(), all.step = static_cast<int64_t>(pair_size_);
   return all;

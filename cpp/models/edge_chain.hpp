@@ -49,7 +49,7 @@ class EdgeChain : public Chain<double, Label_> {
     double c;
   };
   struct Scratch : Base::Scratch {
-    aligned<double> tables;  // P_t, T x K x stride, where edges have features
+    aligned<double> tables;  // P_t, T x K x stride, where edges have features; illegal pairs are -infinity
     aligned<double> states;  // F_t over pairs, T x K x stride
     aligned<double> from;    // F_{t-1}[:, j]
     std::vector<char> open;  // at t: local scores 1, table 2
@@ -107,11 +107,11 @@ class EdgeChain : public Chain<double, Label_> {
   double edge_dot(int64_t block, int t, int q) const {
     return all_.edges->dot(edge_row(block, t), edge_row(block, q));
   }
-  SequenceScores sequence(const Scratch& s, const double* W) const;
+  SequenceScores sequence(Scratch& s, const double* W) const;
   PairStates pair_states(Scratch& s, const double* W) const;
   void open_table(Scratch& s, int t) const;
-  void best_pairs(Scratch& s, const double* W) const;
-  void first_states(Scratch& s, const double* W, double* F) const;
+  void best_pairs(Scratch& s, const double* D, const SequenceScores& all) const;
+  void first_states(const SequenceScores& all, double* F) const;
   template <class F>
   void each_weight(F&& f) const;
 };

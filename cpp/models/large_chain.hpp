@@ -47,6 +47,7 @@ class LargeChain : public Chain<Real_, Label_> {
     std::vector<char> unsure;       // of all positions and labels
     std::vector<Leaders> leaders;   // of all positions
     aligned<Real> peaks, ordered;   // the largest of each group of labels
+    aligned<Real> ends;             // what the last position adds; empty where that is nothing
     std::vector<int32_t> rising, order;
   };
 
@@ -55,7 +56,7 @@ class LargeChain : public Chain<Real_, Label_> {
   // An index of the weights W, and the structure that reads it: one index serves many data sets.
   std::shared_ptr<const void> index_of(const Real* W) const {
     auto index = std::make_shared<Index>();
-    index->read(W + this->transitions_, this->K_, this->stride_);
+    read(W, *index);
     return index;
   }
   LargeChain indexed(const Real* W, const std::shared_ptr<const void>& index) const {
@@ -67,7 +68,7 @@ class LargeChain : public Chain<Real_, Label_> {
   // Reads the transitions of W; `apply` to this W keeps the index up to date, any other change asks for `watch`.
   void watch(const Real* W) {
     watched_ = W;
-    index_.read(W + this->transitions_, this->K_, this->stride_);
+    read(W, index_);
   }
   // Scores of a sequence, on average.
   int64_t work() const {
@@ -99,7 +100,7 @@ class LargeChain : public Chain<Real_, Label_> {
     To& weight = W[this->transitions_ + this->edge(previous, next)];
     weight += static_cast<To>(c);
     if (static_cast<const void*>(W) == static_cast<const void*>(watched_))
-      index_.set(previous, next, static_cast<Real>(weight));
+      reindex(previous, next, static_cast<Real>(weight));
   }
   double edge_weight(const Real* W, int previous, int next) const {
     return W[this->transitions_ + this->edge(previous, next)];
@@ -138,13 +139,15 @@ class LargeChain : public Chain<Real_, Label_> {
     const Real* A = W + this->transitions_;
     std::copy(s.local.begin(), s.local.begin() + this->stride_, s.forward.begin());
     std::fill(s.unsure.begin(), s.unsure.begin() + this->stride_, 0);
-    if (this->data_.start) add(A + this->edge(this->K_, 0), s.forward.data());
+    if (this->has_start()) add_ends(A, this->K_, s.forward.data());
+    s.ends.assign(this->has_end() ? this->stride_ : 0, Real(0));
+    if (this->has_end()) add_ends(A, this->K_ + 1, s.ends.data());
     for (int t = 1; t < T; ++t) {
       rank(s, A, t - 1);
       advance(s, t);
       if (t % settled == 0 && t + 1 < T) settle(s, A, t);
     }
-    if (const Real* end = end_scores(s, A, T - 1)) add(end, forward(s, T - 1));
+    if (const Real* end = end_scores(s, T - 1)) add(end, forward(s, T - 1));
     rank(s, A, T - 1);
     int top = s.leaders[T - 1].best[0].label;
     for (int t = T - 1; t >= 0; --t) {
@@ -177,7 +180,7 @@ class LargeChain : public Chain<Real_, Label_> {
   void changed(const Real* W, size_t at) const {
     const int64_t key = static_cast<int64_t>(at) - this->transitions_;
     const int64_t j = key / this->stride_, k = key % this->stride_;
-    if (key >= 0 && j < this->K_ && k < this->K_) index_.set(static_cast<int>(j), static_cast<int>(k), W[at]);
+    if (key >= 0 && j < this->K_ && k < this->K_) reindex(static_cast<int>(j), static_cast<int>(k), W[at]);
   }
   template <class To>
   void apply(const Scratch& s, To* W, double c) const {
@@ -187,7 +190,7 @@ class LargeChain : public Chain<Real_, Label_> {
     for (size_t a = 0; a < s.edges.size(); ++a) {
       const int64_t key = s.edges[a].key, j = key / this->stride_;
       if (j < this->K_)
-        index_.set(static_cast<int>(j), static_cast<int>(key - j * this->stride_), static_cast<Real>(A[key]));
+        reindex(static_cast<int>(j), static_cast<int>(key - j * this->stride_), static_cast<Real>(A[key]));
     }
   }
 
@@ -198,8 +201,26 @@ class LargeChain : public Chain<Real_, Label_> {
   const Index& known() const { return given_ ? *given_ : index_; }
   static constexpr int lanes = Vector<Real>::lanes;
 
+  // An illegal transition is in the index, as a loss of infinity.
+  void read(const Real* W, Index& index) const {
+    const Real* penalty = this->penalty_ ? this->penalty_->data() : nullptr;
+    index.read(W + this->transitions_, this->K_, this->stride_, penalty);
+  }
+  void reindex(int previous, int next, Real weight) const {
+    index_.set(previous, next, weight + this->penalty(this->edge(previous, next)));
+  }
+  Real transition(const Real* A, int previous, int next) const {
+    const int64_t at = this->edge(previous, next);
+    return A[at] + this->penalty(at);
+  }
+
   void add(const Real* x, Real* to) const {
     for (int k = 0; k < this->stride_; ++k) to[k] += x[k];
+  }
+  // The row of the start or of the end.
+  void add_ends(const Real* A, int row, Real* to) const {
+    add(A + this->edge(row, 0), to);
+    if (this->penalty_) add(this->penalty_->data() + this->edge(row, 0), to);
   }
 
   void local_score(Scratch& s, const Real* W, int t, int label) const {
@@ -216,8 +237,8 @@ class LargeChain : public Chain<Real_, Label_> {
   Real* forward(Scratch& s, int t) const { return s.forward.data() + static_cast<size_t>(t) * this->stride_; }
   char* unsure(Scratch& s, int t) const { return s.unsure.data() + static_cast<size_t>(t) * this->stride_; }
   // What the last position adds, or null.
-  const Real* end_scores(const Scratch& s, const Real* A, int t) const {
-    return this->data_.end && t + 1 == this->length(s.block) ? A + this->edge(this->K_ + 1, 0) : nullptr;
+  const Real* end_scores(const Scratch& s, int t) const {
+    return !s.ends.empty() && t + 1 == this->length(s.block) ? s.ends.data() : nullptr;
   }
 
   // The leaders of position t: the labels above a bar; where there is none, one that reaches it.
@@ -326,11 +347,11 @@ class LargeChain : public Chain<Real_, Label_> {
     Real reach = -std::numeric_limits<Real>::infinity();
     int from = 0;
     for (int n = 0; n < L.count && L.best[n].value + most > reach; ++n) {
-      const Real value = L.best[n].value + A[this->edge(L.best[n].label, k)];
+      const Real value = L.best[n].value + transition(A, L.best[n].label, k);
       if (value > reach) reach = value, from = L.best[n].label;
     }
     if (L.rest + most > reach) among_rest(s, A, t, k, reach, from);
-    const Real* end = end_scores(s, A, t);
+    const Real* end = end_scores(s, t);
     forward(s, t)[k] = this->local(s, t)[k] + reach + (end ? end[k] : Real(0));
     unsure(s, t)[k] = 0;
     return from;
@@ -351,7 +372,7 @@ class LargeChain : public Chain<Real_, Label_> {
     for (int j = 0; j < this->stride_; j += lanes)
       for (int found = lanes_above(load(F + j), broadcast(reach)); found; found &= found - 1) {
         const int l = j + __builtin_ctz(found);
-        offer(l, A[this->edge(l, k)]);
+        offer(l, transition(A, l, k));
       }
   }
   // Nothing stays unsure.

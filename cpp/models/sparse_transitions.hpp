@@ -37,8 +37,9 @@ class SparseTransitions {
   void order_rows() { ordered_ = true; }
   const std::set<std::pair<Real, int32_t>>& by_most() const { return by_most_; }
 
-  // Reads all of A, K rows of `stride` reals; `most` is padded with zeros to `stride`.
-  void read(const Real* A, int K, int stride) {
+  // Reads all of A, K rows of `stride` reals, with penalties where they are not null; `most` is padded with zeros to
+  // `stride`.
+  void read(const Real* A, int K, int stride, const Real* penalty = nullptr) {
     gains_.assign(K, {});
     losses_.assign(K, {});
     into_.assign(K, {});
@@ -46,10 +47,11 @@ class SparseTransitions {
     for (int j = 0; j < K && ordered_; ++j) by_most_.insert({0, j});
     most_.assign(stride, 0);
     for (int j = 0; j < K; ++j) {
-      const Real* row = A + static_cast<int64_t>(j) * stride;
+      const int64_t row = static_cast<int64_t>(j) * stride;
       for (int k = 0; k < K; ++k) {
-        if (row[k] < 0) losses_[j].push_back({row[k], k});
-        if (row[k] > 0) gains_[j].push_back({row[k], k}), into_[k].push_back({row[k], j});
+        const Real value = A[row + k] + (penalty ? penalty[row + k] : Real(0));
+        if (value < 0) losses_[j].push_back({value, k});
+        if (value > 0) gains_[j].push_back({value, k}), into_[k].push_back({value, j});
       }
       std::sort(gains_[j].begin(), gains_[j].end(), larger);
       std::sort(losses_[j].begin(), losses_[j].end(), smaller);

@@ -26,6 +26,9 @@ FIXED_LABELS = {
     "grammar": "labels are strings, which rules and words are told apart by",
     "tree": "an output is a place on a grid",
     "multilabel": "names of labels are columns: test_multilabel.py",
+    "chain-illegal": "its transitions name labels",
+    "edges-illegal": "as above",
+    "second-order-illegal": "as above",
 }
 
 

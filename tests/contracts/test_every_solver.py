@@ -48,6 +48,7 @@ SEARCHED = {
         "multilabel": "as for spans",
         "tree": "distances: as for spans",
         "ranking": "sums over pairs: as for spans",
+        "chain-illegal-csr-ends-cost": "costs of pairs of labels: as for spans",
         "edges-dense": "costs of pairs of labels: as for spans",
         "second-order": "not counted by mistakes: as for spans",
     },
@@ -61,7 +62,7 @@ REFUSED = {
         "hinge='sum' is not solved for models",
     ),
     "gdmm": (
-        ("multiclass", "binary", "grammar", "tree", "ranking", "edges", "second"),
+        ("multiclass", "binary", "grammar", "tree", "ranking", "edges", "second", "chain-illegal"),
         "needs a model of nodes and edges",
     ),
 }

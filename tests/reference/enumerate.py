@@ -110,7 +110,9 @@ class ChainTruth:
         bias: float | None = None,
         start: bool = False,
         end: bool = False,
+        illegal: Sequence[tuple[Any, Any]] = (),
     ) -> None:
+        self.illegal = set(illegal)  # pairs of labels; None stands for the start and the end
         self.classes = list(classes)
         self.n_features = n_features
         self.costs = zero_one(len(self.classes)) if costs is None else np.asarray(costs)
@@ -123,8 +125,12 @@ class ChainTruth:
         return [dense_rows(x) for x in X]
 
     def outputs(self, x: np.ndarray) -> list[tuple[Label, ...]]:
-        """Every sequence of labels of the length of x, K^T of them."""
-        return list(product(self.classes, repeat=len(x)))
+        """Every sequence of labels of the length of x, K^T of them, but for those that are illegal."""
+        return [y for y in product(self.classes, repeat=len(x)) if self.legal(y)]
+
+    def legal(self, y: Sequence[Label]) -> bool:
+        """Whether no pair of neighbours, no start and no end is illegal."""
+        return self.illegal.isdisjoint(pairwise([None, *y, None]))
 
     def joint_feature(self, x: np.ndarray, y: Sequence[Label]) -> np.ndarray:
         """Sums of features per label, counts of transitions, the first and the last label."""

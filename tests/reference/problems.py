@@ -136,8 +136,9 @@ def chain_case(
     end: bool = False,
     weighted: bool = False,
     C: float = 1.0,
+    illegal: tuple[tuple[Any, Any], ...] = (),
 ) -> Case:
-    """Random chains of the given lengths, in turn; every class occurs."""
+    """Random chains of the given lengths, in turn; every class occurs, and illegal pairs do not."""
     X, Y = [], []
     for i in range(n):
         length = lengths[i % len(lengths)]
@@ -147,8 +148,13 @@ def chain_case(
     for label, (i, t) in zip(range(n_classes), positions, strict=False):
         Y[i][t] = label
     table = random_costs(generator, n_classes) if costs else None
-    truth = ChainTruth(range(n_classes), n_features, table, mean, bias, start, end)
+    truth = ChainTruth(range(n_classes), n_features, table, mean, bias, start, end, illegal)
+    for i, x in enumerate(X):
+        if not truth.legal(Y[i]):
+            legal = truth.outputs(range(x.shape[0]))
+            Y[i] = list(legal[generator.integers(len(legal))])
     options = {"costs": table, "mean": mean, "bias": bias, "start": start, "end": end}
+    options["illegal"] = illegal
     return Case("chain", X, Y, truth, C, _weights(generator, n, weighted), options)
 
 
@@ -172,6 +178,7 @@ def edge_chain_case(
         bias=known.bias,
         start=known.start,
         end=known.end,
+        illegal=known.illegal,
     )
     more = {"edges": n_edges > 0, "order": order}
     return plain.replace(kind="edge-chain", X=X, truth=truth, options={**plain.options, **more})
@@ -347,6 +354,20 @@ CASES = {
     "chain-csr32-mean-cost": lambda g: chain_case(
         g, lengths=(2, 3), layout="csr", dtype=np.float32, mean=True, costs=True, end=True
     ),
+    "chain-illegal": lambda g: chain_case(
+        g, n=6, lengths=(4, 3, 2, 1), illegal=((0, 1), (1, 1), (2, 0), (None, 1), (2, None))
+    ),
+    "chain-illegal-csr-ends-cost": lambda g: chain_case(
+        g,
+        lengths=(3, 4),
+        layout="csr",
+        dtype=np.float32,
+        costs=True,
+        start=True,
+        end=True,
+        illegal=((0, 2), (1, 2), (None, 2)),
+        C=2.0,
+    ),
     "binary-cost-weights": lambda g: binary_case(g, n=12, costs=True, weighted=True, C=0.5),
     "binary-bias-csr32": lambda g: binary_case(
         g, n=12, n_features=9, bias=1.0, layout="csr", dtype=np.float32, C=2.0
@@ -364,6 +385,12 @@ EDGES = {
         g, 0, 2, n=6, lengths=(1, 4, 3, 2), n_classes=2, start=True, end=True, weighted=True
     ),
     "second-order-edges": lambda g: edge_chain_case(g, 1, 2, lengths=(4, 3), mean=True, C=2.0),
+    "edges-illegal": lambda g: edge_chain_case(
+        g, lengths=(3, 4, 1), illegal=((0, 1), (1, 1), (None, 1), (2, None))
+    ),
+    "second-order-illegal": lambda g: edge_chain_case(
+        g, 1, 2, lengths=(4, 1, 2, 3), start=True, illegal=((0, 2), (2, 1), (None, 2), (1, None))
+    ),
 }
 
 # Parses of short sentences.

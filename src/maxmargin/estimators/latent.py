@@ -169,10 +169,11 @@ class LatentSVM(StructuralSVM):
         """Workers for an own model."""
         return super()._workers(model.model if model.own else model)
 
-    def predict(self, X: Any, constraints: Any = None) -> Sequence[Any]:
+    def predict(self, X: Any, constraints: Any = None, fixed: Any = None) -> Sequence[Any]:
         """The observed part of the best output of every example."""
-        if constraints is not None:
-            raise ValueError("constraints: models with hidden parts take none")
+        for name, value in (("constraints", constraints), ("fixed", fixed)):
+            if value is not None:
+                raise ValueError(f"{name}: models with hidden parts take none")
         outputs = self.predict_complete(X)
         return self.model_.observed(outputs)
 

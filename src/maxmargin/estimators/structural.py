@@ -152,7 +152,7 @@ class StructuralSVM(ChunkSVM):
         if hasattr(model, "classes_"):
             self.classes_ = model.classes_
 
-    def predict(self, X: Any, constraints: Any = None) -> Sequence[Any]:
+    def predict(self, X: Any, constraints: Any = None, fixed: Any = None) -> Sequence[Any]:
         """The best output of every example: an array of labels where an output is one, else a list.
 
         The list has an array of labels for each sequence (``tolist`` makes lists of them), a row or a set for
@@ -162,11 +162,16 @@ class StructuralSVM(ChunkSVM):
         ----------
         constraints : list of ``models.constraints``, the same for all examples, or a list for each example
             What the outputs must keep; for FactorGraph and MultiLabel.
+        fixed : list of what is known of each example
+            Its labels with None where one is free, a dict from positions to labels, or None: the outputs
+            are the best of those that have these labels; for Chain.
         """
         check_is_fitted(self, "coef_")
         with self._workers(self.model_) as executor:
             given = Given(plain_sequence(X), model=self.model_)
             examples: Any = self._bind(given, executor)
+            if fixed is not None:
+                examples = examples.around(plain_sequence(fixed))
             if constraints is None:
                 found = examples.predict(self._ready(examples), count_jobs(self.n_jobs))
                 even = getattr(X, "ndim", 1) > 1

@@ -10,7 +10,6 @@ next], then start (K,) and end (K,) where the model has them, then those of chai
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -33,77 +32,16 @@ from maxmargin.io.fields import (
     texts,
 )
 from maxmargin.losses import Hamming, cost_of, saved_costs, sequence_costs
-from maxmargin.models.chain_edges import MOST_LISTED, ChainEdges
+from maxmargin.models.chain_edges import ChainEdges
+from maxmargin.models.chain_examples import ChainExamples, EdgeChainExamples
 from maxmargin.models.checks import no_cost
-from maxmargin.models.examples import CompiledExamples
 from maxmargin.models.protocol import Model, as_weights
 from maxmargin.models.registry import FACTORS, LABELS, ROWS
+from maxmargin.models.transitions import read_transitions, rules_from_state
 
 MOST_LABELS = 65_535  # a kept labelling has at most two bytes per position or node
 # Above this the argmax follows the transitions that are not zero; below, all K^2 of them are as fast.
 MANY_LABELS = 256
-MOST_KEPT = 2**28  # labels of the k best labellings of a sequence
-LONGEST_TABLE = 128  # positions, as in cpp/models/chain.hpp
-
-
-def table_bytes(lengths: np.ndarray) -> np.ndarray:
-    """What the core's table of inner products of its positions takes for a sequence."""
-    return np.where(lengths <= LONGEST_TABLE, 2 * lengths * (lengths - 1), 0)
-
-
-class ChainExamples(CompiledExamples):
-    """Sequences in the core."""
-
-    powers: ClassVar[tuple[str, ...]] = (FACTORS,)
-    brackets_sums = True
-
-    def __init__(self, rows: FeatureRows, labels: LabelSet, data: Any):
-        self.rows, self.labels = rows, labels
-        self.take(data)
-
-    def output_sizes(self, blocks: np.ndarray) -> np.ndarray:
-        return np.diff(self.rows.offsets)[blocks]
-
-    def table_bytes(self) -> int:
-        return int(table_bytes(np.diff(self.rows.offsets)).sum())
-
-    def decode(self, codes: np.ndarray) -> list[np.ndarray]:
-        labels = self.labels.decode(codes)
-        bounds = self.rows.offsets.tolist()
-        return [labels[a:b] for a, b in pairwise(bounds)]
-
-    def best_k(self, w: np.ndarray, i: int, k: int) -> list[tuple[np.ndarray, float]]:
-        """The k best labellings of sequence i with their scores."""
-        length = int(np.diff(self.rows.offsets)[i])
-        if length == 0:
-            return [(self.labels.decode(np.empty(0, np.int32)), 0.0)]
-        k = min(k, len(self.labels) ** min(length, 64))  # no more exist
-        if k * length > MOST_KEPT:
-            raise ValueError(
-                f"k must be at most {MOST_KEPT // length} for a sequence of {length} positions, got {k}"
-            )
-        codes, scores = self.core.best_k(w, i, k)
-        labels = self.labels.decode(codes).reshape(len(scores), -1)
-        return [(y, float(s)) for y, s in zip(labels, scores, strict=True)]
-
-
-class EdgeChainExamples(ChainExamples):
-    """The same, where edges have features or three labels in a row a weight."""
-
-    powers = ()
-    brackets_sums = False
-
-    def __init__(self, rows: FeatureRows, labels: LabelSet, data: Any, between: Any):
-        super().__init__(rows, labels, data)
-        self.between = between  # rows of the edges, which the core reads
-
-    def best_k(self, w: np.ndarray, i: int, k: int) -> list[tuple[np.ndarray, float]]:
-        if len(self.labels) > MOST_LISTED:
-            raise ValueError(
-                f"the k best labellings of a chain with edges or order=2 are listed for at most "
-                f"{MOST_LISTED} labels, got {len(self.labels)}"
-            )
-        return super().best_k(w, i, k)
 
 
 class Chain(Model):
@@ -124,6 +62,8 @@ class Chain(Model):
         of its T positions and of the T - 1 edges between them; arrays, sparse matrices or attributes.
     order : 1 or 2
         2: a weight for every three labels in a row as well.
+    transitions : None, "iob2", "iobes", "bilou", models.Transitions(...), or a dict of its fields
+        Pairs of labels, first and last labels that no output may have, in training as in prediction.
     """
 
     powers = (LABELS, ROWS, FACTORS)
@@ -138,6 +78,7 @@ class Chain(Model):
         classes: Any = None,
         edges: bool = False,
         order: int = 1,
+        transitions: Any = None,
     ):
         self.task_loss = loss
         self.bias = bias
@@ -146,6 +87,7 @@ class Chain(Model):
         self.classes = classes
         self.edges = edges
         self.order = order
+        self.transitions = transitions
 
     def initialize(self, X: Sequence, Y: Sequence) -> None:
         """Learn the classes, and the features or the attribute names."""
@@ -162,6 +104,7 @@ class Chain(Model):
         self.classes_ = self.labels_.classes
         if len(self.classes_) > MOST_LABELS:
             raise ValueError(f"Chain takes at most {MOST_LABELS} labels, got {len(self.classes_)}")
+        self.rules_ = read_transitions(self.transitions, self.labels_)
         self.set_loss()
         self.vocabulary_ = None
         if are_attributes(X):
@@ -191,8 +134,9 @@ class Chain(Model):
         X, edges = self.edges_.split(X)
         rows = self.read(X)
         between = self.edges_.read(edges, np.diff(rows.offsets))
-        data = self.edges_.data(self._data(rows, Y, node_weight), between)
-        return EdgeChainExamples(rows, self.labels_, data, between)
+        chain = self._data(rows, Y, node_weight)
+        data = self.edges_.data(chain, between)
+        return EdgeChainExamples(rows, self.labels_, chain, self.rules_, data, between)
 
     def read(self, X: Sequence) -> FeatureRows:
         if self.vocabulary_ is not None:
@@ -205,13 +149,15 @@ class Chain(Model):
     def bind_rows(self, rows: FeatureRows, Y: Any = None, node_weight: Any = None) -> ChainExamples:
         if self.edges_ is not None:
             raise ValueError("kernels are on features of positions: not with edges=True or order=2")
-        return ChainExamples(rows, self.labels_, self._data(rows, Y, node_weight))
+        return ChainExamples(rows, self.labels_, self._data(rows, Y, node_weight), self.rules_)
 
     def _data(self, rows: FeatureRows, Y: Any, node_weight: Any) -> Any:
         lengths, K = np.diff(rows.offsets), len(self.classes_)
         if Y is not None:
             rows.check_filled("is an empty sequence")
         codes = np.zeros(int(rows.offsets[-1]), np.int32) if Y is None else self.encode(Y, lengths)
+        if Y is not None and self.rules_ is not None:
+            self.rules_.check_truth(codes, rows.offsets)
         return core.ChainData(
             rows.core.rows,
             K,
@@ -222,6 +168,7 @@ class Chain(Model):
             self._node_weight(node_weight, lengths),
             self.cost_.ravel(),
             K > MANY_LABELS,
+            np.empty(0, np.int64) if self.rules_ is None else self.rules_.keys,
         )
 
     def encode(self, Y: Sequence, lengths: np.ndarray) -> np.ndarray:
@@ -311,7 +258,8 @@ class Chain(Model):
         }
         if self.edges_ is not None:
             state |= self.edges_.state()
-        return {**state, **self.labels_.state()}, {"cost": self.cost_}
+        rules, arrays = ({}, {}) if self.rules_ is None else self.rules_.state()
+        return {**state, **self.labels_.state(), **rules}, {"cost": self.cost_, **arrays}
 
     @classmethod
     def from_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> Chain:
@@ -327,6 +275,8 @@ class Chain(Model):
             model.edges, model.order = edges.featured, 1 + edges.triples
         model.labels_, model.classes_, model.cost_ = labels, labels.classes, arrays["cost"]
         model.hamming_ = loss
+        model.rules_ = rules_from_state(state, arrays, labels)
+        model.transitions = None if model.rules_ is None else model.rules_.given()
         model.vocabulary_ = None
         model.n_features_ = count(state, "n_features", 0, MOST_FEATURES)
         if field_of(state, "attributes") is not None:

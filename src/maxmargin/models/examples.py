@@ -13,7 +13,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -67,7 +67,7 @@ class Examples(ABC):
     core: Any = None  # the compiled data set, where there is one
     # M v, where <u, M v> is the inner product of weights: v itself unless there is a kernel
     metric: Any = staticmethod(np.asarray)
-    powers: ClassVar[tuple[str, ...]] = ()  # that some solvers need: see ``models.registry``
+    powers: tuple[str, ...] = ()  # that some solvers need: see ``models.registry``
 
     def under(self, formulation: Formulation) -> Any:
         """The same examples in this formulation; refuses one that they have no answers for."""
@@ -120,6 +120,12 @@ class Examples(ABC):
         return w
 
     # powers and properties of some
+
+    def around(self, fixed: Any) -> Any:
+        """The same examples, for predictions that have these labels where they are given."""
+        raise ValueError(
+            "fixed: this model takes no fixed labels; Chain does, with a kernel or without"
+        )
 
     def explicit(self) -> ExplicitConstraints | None:
         """All constraints, where they are few enough to be written down (margin rescaling)."""

@@ -146,6 +146,10 @@ class KernelExamples(Examples):
                 "training rows; certify on those, or use mm.objective, score or loss for other data"
             )
 
+    def around(self, fixed: Any) -> KernelExamples:
+        self.plain.around(fixed)
+        return self
+
     def predict(self, w: np.ndarray, n_jobs: int = 1) -> Any:
         return self.plain.predict(self.values(w), n_jobs)
 

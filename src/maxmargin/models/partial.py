@@ -76,6 +76,11 @@ class Partial(Latent):
             raise TypeError(
                 f"Partial: model must be one of {names}, got {type(self.model).__name__}"
             )
+        if getattr(self.model, "transitions", None) is not None:
+            raise ValueError(
+                "Partial: the Chain must have transitions=None: what is known of a sequence is learnt from "
+                "first, and may begin or end where no sequence may"
+            )
         inner = clone(self.model, safe=False)
         kept, known = self.known_part(X, Y)
         if len(known) == 0:

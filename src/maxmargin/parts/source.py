@@ -27,7 +27,8 @@ from maxmargin.data.labels import CodedLabels, CodedSequences
 from maxmargin.data.mapped import MappedRows, MappedSequences, csr_of
 from maxmargin.data.memory import float_type, offsets_of
 from maxmargin.data.scratch import RUN, ranges
-from maxmargin.models.chain import Chain, table_bytes
+from maxmargin.models.chain import Chain
+from maxmargin.models.chain_examples import table_bytes
 from maxmargin.models.flat import FlatModel
 from maxmargin.models.python import bind_model
 from maxmargin.problem import Formulation, Problem

@@ -82,7 +82,7 @@ class Solver(ABC):
             raise ValueError(f"solver {self.name!r} does not honour {' and '.join(missing)}")
         for power in self.needs:
             if power not in problem.examples.powers:
-                able = f"one of {names_with(power)}, without a kernel"
+                able = f"one of {names_with(power)}, without a kernel or illegal transitions"
                 raise ValueError(f"solver {self.name!r} needs a model of {power}: {able}")
         if warm is not None and warm.kind not in self.continues(problem):
             able = " or ".join(self.continues(problem)) or "nothing: it has no warm start"

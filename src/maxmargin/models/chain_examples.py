@@ -1,0 +1,113 @@
+"""Sequences in the core: a chain on data."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from maxmargin.data.labels import LabelSet
+from maxmargin.data.memory import FeatureRows
+from maxmargin.models.chain_edges import MOST_LISTED
+from maxmargin.models.examples import CompiledExamples
+from maxmargin.models.registry import FACTORS
+from maxmargin.models.transitions import FREE, Rules, read_fixed
+
+MOST_KEPT = 2**28  # labels of the k best labellings of a sequence
+LONGEST_TABLE = 128  # positions, as in cpp/models/chain.hpp
+
+
+def table_bytes(lengths: np.ndarray) -> np.ndarray:
+    """What the core's table of inner products of its positions takes for a sequence."""
+    return np.where(lengths <= LONGEST_TABLE, 2 * lengths * (lengths - 1), 0)
+
+
+class ChainExamples(CompiledExamples):
+    """Sequences; some of their transitions may be illegal, and some of their labels fixed."""
+
+    powers: tuple[str, ...] = (FACTORS,)
+    brackets_sums = True
+
+    def __init__(self, rows: FeatureRows, labels: LabelSet, chain: Any, rules: Rules | None):
+        self.rows, self.labels, self.chain, self.rules = rows, labels, chain, rules
+        self.fixed = np.full(int(rows.offsets[-1]), FREE, dtype=np.int32)
+        if rules is not None:
+            self.powers = ()  # a dual over factors does not know of illegal pairs
+        self.take(self.core_data())
+
+    def core_data(self) -> Any:
+        """What the core answers for."""
+        return self.chain
+
+    def output_sizes(self, blocks: np.ndarray) -> np.ndarray:
+        return np.diff(self.rows.offsets)[blocks]
+
+    def table_bytes(self) -> int:
+        return int(table_bytes(np.diff(self.rows.offsets)).sum())
+
+    def decode(self, codes: np.ndarray) -> list[np.ndarray]:
+        return self.split(self.labels.decode(codes))
+
+    def split(self, rows: np.ndarray) -> list[np.ndarray]:
+        """What there is of each position, by sequences."""
+        bounds = self.rows.offsets.tolist()
+        return [rows[a:b] for a, b in pairwise(bounds)]
+
+    def around(self, fixed: Any) -> ChainExamples:
+        self.fixed = read_fixed(fixed, self.labels, self.rows.offsets)
+        self.chain.hold(self.fixed)
+        return self
+
+    def predict(self, w: Any, n_jobs: int = 1) -> list[np.ndarray]:
+        codes = self.answers.predict(w, n_jobs)
+        if self.rules is not None:
+            self.rules.check_prediction(codes, self.rows.offsets, self.fixed)
+        return self.decode(codes)
+
+    def best_k(self, w: np.ndarray, i: int, k: int) -> list[tuple[np.ndarray, float]]:
+        """The k best labellings of sequence i with their scores."""
+        first, last = self.rows.offsets[i : i + 2].tolist()
+        length = last - first
+        if length == 0:
+            return [(self.labels.decode(np.empty(0, np.int32)), 0.0)]
+        k = min(k, len(self.labels) ** min(length, 64))  # no more exist
+        if k * length > MOST_KEPT:
+            raise ValueError(
+                f"k must be at most {MOST_KEPT // length} for a sequence of {length} positions, got {k}"
+            )
+        codes, scores = self.core.best_k(w, i, k)
+        if self.rules is not None and len(scores) == 0:
+            raise self.rules.impossible(i, self.fixed[first:last])
+        labels = self.labels.decode(codes).reshape(len(scores), -1)
+        return [(y, float(s)) for y, s in zip(labels, scores, strict=True)]
+
+
+class EdgeChainExamples(ChainExamples):
+    """The same, where edges have features or three labels in a row a weight."""
+
+    powers = ()
+    brackets_sums = False
+
+    def __init__(
+        self,
+        rows: FeatureRows,
+        labels: LabelSet,
+        chain: Any,
+        rules: Rules | None,
+        data: Any,
+        between: Any,
+    ):
+        self.data, self.between = data, between  # with the rows of the edges, which the core reads
+        super().__init__(rows, labels, chain, rules)
+
+    def core_data(self) -> Any:
+        return self.data
+
+    def best_k(self, w: np.ndarray, i: int, k: int) -> list[tuple[np.ndarray, float]]:
+        if len(self.labels) > MOST_LISTED:
+            raise ValueError(
+                f"the k best labellings of a chain with edges or order=2 are listed for at most "
+                f"{MOST_LISTED} labels, got {len(self.labels)}"
+            )
+        return super().best_k(w, i, k)

@@ -1,0 +1,261 @@
+"""Transitions that a chain must not make: as a user names them, and as pairs of numbers for the core.
+
+    legal y:  no (y_{t-1}, y_t) is forbidden, y_0 is not a forbidden start, y_{T-1} not a forbidden end
+
+A pair of labels is the number previous * K + next; K stands for the start of a sequence, K + 1 for its end.
+Every argmax of a chain, with and without the loss, is over legal labellings; so is the maximum in a slack.
+
+Schemes of spans read them off names such as "B-PER", a letter and a type:
+
+    iob2    B I*        I after B or I of its type
+    iobes   B I* E, S   I and E after B or I of their type, which must go on
+    bilou   B I* L, U   the same with other letters
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from maxmargin.data.arrays import count_of
+from maxmargin.data.labels import LabelSet
+from maxmargin.io.fields import FieldError, choice, table
+
+# Of each scheme the letters that begin a span, go on with it, end it, and are a whole one.
+SCHEMES = {"iob2": ("B", "I", "", ""), "iobes": ("B", "I", "E", "S"), "bilou": ("B", "I", "L", "U")}
+GIVEN = "given"  # in a file: pairs, not the name of a scheme
+FREE = -1  # a position whose label is not fixed
+
+
+@dataclass(frozen=True)
+class Transitions:
+    """Pairs (previous, next), first labels and last labels that a chain must not have."""
+
+    forbidden: Sequence[tuple[Any, Any]] = ()
+    starts: Sequence[Any] = ()
+    ends: Sequence[Any] = ()
+
+
+class Rules:
+    """The illegal pairs of a set of labels."""
+
+    def __init__(self, labels: LabelSet, keys: np.ndarray, scheme: str | None = None):
+        self.labels, self.scheme = labels, scheme
+        self.keys = np.unique(keys).astype(np.int64)
+
+    def first_illegal(self, codes: np.ndarray, offsets: np.ndarray) -> tuple[int, int, str] | None:
+        """The first example, position and pair of labels that is illegal, in words; None if all are legal."""
+        filled = np.flatnonzero(np.diff(offsets))
+        first, last = offsets[:-1][filled], offsets[1:][filled] - 1
+        K, codes = len(self.labels), codes.astype(np.int64)
+        into = np.concatenate([[0], codes[:-1]]) * K + codes  # the pair that leads to each position
+        into[first] = K * K + codes[first]
+        wrong = np.isin(into, self.keys)
+        wrong[last] |= np.isin((K + 1) * K + codes[last], self.keys)
+        if not wrong.any():
+            return None
+        row = int(np.argmax(wrong))
+        i = int(np.searchsorted(offsets, row, side="right")) - 1
+        return i, row - int(offsets[i]), self._says(int(into[row]), int(codes[row]))
+
+    def _says(self, key: int, code: int) -> str:
+        """A pair in words: the one that leads to a position if it is illegal, else that to the end."""
+        K, label = len(self.labels), self.labels.classes.tolist()
+        if key not in self.keys:
+            return f"{label[code]!r} at the end"
+        return (
+            f"{label[code]!r} at the start"
+            if key >= K * K
+            else f"{label[code]!r} after {label[key // K]!r}"
+        )
+
+    def check_truth(self, codes: np.ndarray, offsets: np.ndarray) -> None:
+        """Refuse true outputs that are illegal."""
+        found = self.first_illegal(codes, offsets)
+        if found is not None:
+            i, t, pair = found
+            raise ValueError(
+                f"Y[{i}][{t}]: {pair} is not legal by the model's transitions ({self.scheme or 'as given'}): "
+                "mend the labels, or allow it"
+            )
+
+    def check_prediction(self, codes: np.ndarray, offsets: np.ndarray, fixed: np.ndarray) -> None:
+        """Refuse examples without a legal output: there, and there alone, an argmax is not one."""
+        found = self.first_illegal(codes, offsets)
+        other = np.flatnonzero((fixed != FREE) & (fixed != codes))
+        if found is None and len(other) == 0:
+            return
+        i = int(np.searchsorted(offsets, other[0], side="right")) - 1 if found is None else found[0]
+        raise self.impossible(i, fixed[offsets[i] : offsets[i + 1]])
+
+    def impossible(self, i: int, fixed: np.ndarray) -> ValueError:
+        """The error for an example without a legal output: says where the longest legal prefix ends."""
+        K, T = len(self.labels), len(fixed)
+        legal = np.ones((K + 2, K), dtype=bool)
+        legal.ravel()[self.keys] = False
+        reached, t = legal[K], 0
+        for t, code in enumerate(fixed.tolist()):
+            reached = reached if t == 0 else legal[:K][reached].any(axis=0)
+            reached = reached & (True if code == FREE else np.arange(K) == code)
+            reached = reached & (legal[K + 1] if t == T - 1 else True)
+            if not reached.any():
+                break
+        label = self.labels.classes.tolist()
+        known = {s: label[code] for s, code in enumerate(fixed.tolist()) if code != FREE}
+        with_these = f" with the labels {known} of fixed[{i}]" if known else ""
+        return ValueError(
+            f"X[{i}]: the model's transitions allow no labelling of {T} positions{with_these}; the first "
+            f"position without a legal label is {t}"
+        )
+
+    def given(self) -> Transitions | str:
+        """The parameter that these rules are of."""
+        if self.scheme is not None:
+            return self.scheme
+        K, label = len(self.labels), self.labels.classes.tolist()
+        pairs = [(int(key) // K, int(key) % K) for key in self.keys]
+        return Transitions(
+            [(label[a], label[b]) for a, b in pairs if a < K],
+            [label[b] for a, b in pairs if a == K],
+            [label[b] for a, b in pairs if a == K + 1],
+        )
+
+    def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """For a file: the name of the scheme, or the pairs."""
+        if self.scheme is not None:
+            return {"transitions": self.scheme}, {}
+        return {"transitions": GIVEN}, {"illegal": self.keys}
+
+
+def rules_from_state(
+    state: dict[str, Any], arrays: dict[str, np.ndarray], labels: LabelSet
+) -> Rules | None:
+    """The rules that ``state`` wrote; None where a file has none."""
+    if "transitions" not in state:
+        return None
+    name = choice(state, "transitions", (GIVEN, *SCHEMES))
+    if name != GIVEN:
+        return scheme_rules(name, labels)
+    keys, K = table(arrays, "illegal", np.int64, -1), len(labels)
+    if len(keys) and (keys[0] < 0 or keys[-1] >= K * (K + 2) or (np.diff(keys) <= 0).any()):
+        raise FieldError("the illegal transitions are not pairs of labels in order")
+    return Rules(labels, keys)
+
+
+def read_transitions(given: Any, labels: LabelSet) -> Rules | None:
+    """The rules of a chain's parameter ``transitions``."""
+    if given is None:
+        return None
+    if isinstance(given, str):
+        if given not in SCHEMES:
+            raise ValueError(
+                f"transitions must be one of {list(SCHEMES)} or Transitions(...), got {given!r}"
+            )
+        return scheme_rules(given, labels)
+    names = [field.name for field in fields(Transitions)]
+    if isinstance(given, Mapping):
+        if unknown := [name for name in given if name not in names]:
+            raise ValueError(f"transitions: {unknown[0]!r} is not one of {names}")
+        given = Transitions(**given)
+    if not isinstance(given, Transitions):
+        raise ValueError(
+            f"transitions must be None, one of {list(SCHEMES)}, models.Transitions(...) or a dict of "
+            f"{names}, got {given!r}"
+        )
+    return Rules(labels, explicit_keys(given, labels))
+
+
+def explicit_keys(given: Transitions, labels: LabelSet) -> np.ndarray:
+    """Pairs of labels as numbers; refuses labels that the model does not have."""
+    for name in ("forbidden", "starts", "ends"):
+        if isinstance(getattr(given, name), str | bytes) or not isinstance(
+            getattr(given, name), Iterable
+        ):
+            raise ValueError(f"transitions: {name} must be a list, got {getattr(given, name)!r}")
+    pairs = [tuple(pair) if isinstance(pair, list | tuple) else (pair,) for pair in given.forbidden]
+    for pair in pairs:
+        if len(pair) != 2:
+            raise ValueError(
+                f"transitions: forbidden must hold pairs (previous, next), got {pair!r}"
+            )
+
+    def code(label: Any) -> int:
+        found = int(labels.encode([label], "transitions")[0])
+        if found < 0:
+            raise ValueError(f"transitions: {label!r} is not among the classes of the model")
+        return found
+
+    K = len(labels)
+    keys = [code(a) * K + code(b) for a, b in pairs]
+    keys += [K * K + code(a) for a in given.starts] + [(K + 1) * K + code(a) for a in given.ends]
+    return np.array(keys, dtype=np.int64)
+
+
+def scheme_rules(scheme: str, labels: LabelSet) -> Rules:
+    """The rules of a scheme of spans, from the names of the labels."""
+    begin, inside, end, single = SCHEMES[scheme]
+    letters, types = split_names(scheme, labels)
+    goes_on = np.isin(letters, [x for x in (inside, end) if x])  # it needs a span before it
+    open_before = np.isin(letters, [begin, inside])
+    closed = np.isin(letters, ["O", begin, single])
+    kinds = np.unique(types, return_inverse=True)[1]
+    same = kinds[:, None] == kinds[None, :]
+    legal = np.where(goes_on[None, :], open_before[:, None] & same, True)
+    ends = np.ones(len(letters), dtype=bool)
+    if end:  # a span that is open must go on
+        legal &= np.where(open_before[:, None], goes_on[None, :], closed[None, :])
+        ends = ~open_before
+    return Rules(labels, np.flatnonzero(~np.vstack([legal, ~goes_on, ends])), scheme)
+
+
+def split_names(scheme: str, labels: LabelSet) -> tuple[np.ndarray, np.ndarray]:
+    """Letters and types of labels; refuses a name that the scheme does not know."""
+    known = [letter for letter in SCHEMES[scheme] if letter]
+    parts = []
+    for label in labels.classes.tolist():
+        letter, _, kind = str(label).partition("-")
+        if not isinstance(label, str) or (letter not in known and label != "O"):
+            raise ValueError(
+                f"transitions={scheme!r}: the label {label!r} is neither 'O' nor one of {known} with a "
+                f"type, such as {known[0] + '-PER'!r}"
+            )
+        parts.append((letter, kind))
+    letters, kinds = zip(*parts, strict=True)
+    return np.array(letters), np.array(kinds)
+
+
+def read_fixed(fixed: Any, labels: LabelSet, offsets: np.ndarray) -> np.ndarray:
+    """For each position of all examples the code of the label that is fixed there, or FREE.
+
+    ``fixed`` has for each example a sequence with None where a label is free, a dict from positions to
+    labels, or None.
+    """
+    n = len(offsets) - 1
+    if count_of(fixed, "fixed") != n:
+        raise ValueError(f"fixed has {len(fixed)} examples, but X has {n}")
+    codes = np.full(int(offsets[-1]), FREE, dtype=np.int32)
+    for i, item in enumerate(fixed):
+        length = int(offsets[i + 1] - offsets[i])
+        if item is None:
+            continue
+        if not isinstance(item, Mapping):
+            if isinstance(item, str | bytes) or not hasattr(item, "__len__") or len(item) != length:
+                raise ValueError(
+                    f"fixed[{i}] must have {length} labels, None where one is free, or be a dict from "
+                    f"positions to labels; got {item!r}"
+                )
+            item = dict(enumerate(item))
+        known = {t: label for t, label in item.items() if label is not None}
+        found = labels.encode(list(known.values()), f"fixed[{i}]")
+        for (t, label), code in zip(known.items(), found.tolist(), strict=True):
+            if not isinstance(t, int | np.integer) or not 0 <= t < length:
+                raise ValueError(f"fixed[{i}]: {t!r} is not a position of 0 to {length - 1}")
+            if code < 0:
+                raise ValueError(
+                    f"fixed[{i}][{t}] = {label!r} is not among the classes of the model"
+                )
+            codes[offsets[i] + t] = code
+    return codes
