@@ -128,6 +128,7 @@ FITS: dict[str, Callable[[int], Fit]] = {
     "multiclass": of_case("multiclass-cost-dense"),
     "binary": of_case("binary-bias-csr32"),
     "chain": of_case("chain-1to4-csr-ends"),
+    "chain-legal": of_case("chain-illegal"),
     "chain-edges": of_case("edges-csr32"),
     "chain-second-order": of_case("second-order-edges"),
     "grammar": of_case("grammar-spans"),
