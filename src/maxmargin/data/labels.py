@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.data.arrays import unmasked
-from maxmargin.data.scratch import ranges
+from maxmargin.data.mapped import CodedLabels, CodedSequences
 from maxmargin.io.fields import FieldError, list_of, short
 
 
@@ -77,108 +77,6 @@ def check_classes(classes: np.ndarray) -> None:
         raise ValueError(
             f"at least 2 classes are needed, but Y holds one class only: {classes.tolist()}"
         )
-
-
-class CodedLabels(np.lib.mixins.NDArrayOperatorsMixin):
-    """Labels as codes of a few classes, which may be mapped files: Y of a flat model.
-
-    It stands for the array of the labels, which is made where one is asked for.
-    """
-
-    ndim = 1
-
-    def __init__(self, classes: np.ndarray, codes: Sequence[np.ndarray]):
-        self.classes, self.codes = classes, codes
-        self.firsts = np.concatenate([[0], np.cumsum([len(part) for part in self.codes])])
-
-    def __len__(self) -> int:
-        return int(self.firsts[-1])
-
-    @property
-    def shape(self) -> tuple[int]:
-        """As many labels as there are."""
-        return (len(self),)
-
-    @property
-    def dtype(self) -> np.dtype:
-        """Of the labels."""
-        return self.classes.dtype
-
-    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
-        labels = self.classes[np.concatenate(self.codes)]
-        return labels if dtype is None else labels.astype(dtype)
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        arrays = [np.asarray(x) if isinstance(x, CodedLabels) else x for x in inputs]
-        return getattr(ufunc, method)(*arrays, **options)
-
-    def tolist(self) -> list[Any]:
-        """All labels."""
-        return np.asarray(self).tolist()
-
-    def __iter__(self) -> Any:
-        return (label for part in self.codes for label in self.classes[part])
-
-    def __getitem__(self, key: Any) -> Any:
-        """A label, or an array of several."""
-        if isinstance(key, int | np.integer):
-            i = range(len(self))[key]
-            k = int(np.searchsorted(self.firsts, i, side="right")) - 1
-            return self.classes[self.codes[k][i - int(self.firsts[k])]]
-        return np.asarray(self.copy_of(np.arange(len(self))[key]))
-
-    def copy_of(self, which: np.ndarray) -> CodedLabels:
-        """Some of the labels, in memory."""
-        owner = np.searchsorted(self.firsts, which, side="right") - 1
-        codes = np.empty(len(which), dtype=np.int32)
-        for k in np.unique(owner).tolist():
-            own = owner == k
-            codes[own] = self.codes[k][which[own] - self.firsts[k]]
-        return CodedLabels(self.classes, [codes])
-
-    def used(self) -> np.ndarray:
-        """The classes that occur."""
-        return used_classes(self.classes, self.codes)
-
-
-def used_classes(classes: np.ndarray, codes: Sequence[np.ndarray]) -> np.ndarray:
-    """The classes whose codes occur."""
-    seen = np.zeros(len(classes), dtype=bool)
-    for part in codes:
-        seen[np.unique(part)] = True
-    return classes[seen]
-
-
-class CodedSequences(Sequence):
-    """Sequences of labels as codes of a few classes, which may be mapped files: Y of a chain."""
-
-    def __init__(self, classes: np.ndarray, codes: Sequence[np.ndarray], offsets: np.ndarray):
-        self.classes, self.codes, self.offsets = classes, codes, offsets
-        self.firsts = np.concatenate([[0], np.cumsum([len(part) for part in self.codes])])
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    def __getitem__(self, key: Any) -> Any:
-        """The labels of a sequence, or a list of several."""
-        if not isinstance(key, int | np.integer):
-            return [self[int(i)] for i in np.arange(len(self))[key]]
-        i = range(len(self))[key]
-        first, last = int(self.offsets[i]), int(self.offsets[i + 1])
-        k = int(np.searchsorted(self.firsts, first, side="right")) - 1
-        start = int(self.firsts[k])
-        return self.classes[self.codes[k][first - start : last - start]]
-
-    def used(self) -> np.ndarray:
-        """The classes that occur."""
-        return used_classes(self.classes, self.codes)
-
-    def copy_of(self, which: np.ndarray) -> CodedSequences:
-        """The labels of some sequences, in memory."""
-        lengths = self.offsets[which + 1] - self.offsets[which]
-        rows = ranges(self.offsets[which], lengths)
-        codes = CodedLabels(self.classes, self.codes).copy_of(rows).codes
-        return CodedSequences(self.classes, codes, np.concatenate([[0], np.cumsum(lengths)]))
 
 
 class LabelSet:

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.data.labels import LabelSet
-from maxmargin.data.mapping import ShardError
+from maxmargin.data.mapped import ShardError
 from maxmargin.io.fields import (
     MOST_FEATURES,
     FieldError,

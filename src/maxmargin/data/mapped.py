@@ -1,18 +1,106 @@
-"""Rows of features that stay where they are: parts of one tall matrix, each an array or a CSR matrix.
+"""Data that stay where they are: rows of features and codes of labels in parts, which may be mapped files.
 
-The parts may be mapped files. ``MappedRows`` behaves as the rows of a matrix, ``MappedSequences`` as a
-list of (T_i, d) matrices; the core reads the parts in place.
+Rows are parts of one tall matrix, each an array or a CSR matrix. ``MappedRows`` behaves as the rows of a
+matrix, ``MappedSequences`` as a list of (T_i, d) matrices, ``CodedLabels`` and ``CodedSequences`` as their
+labels; the core reads the parts in place.
+
+The system ends a process (SIGBUS) that reads a page of a map past the end of its file. A file has its size
+when it is mapped; whether somebody made it shorter since is asked (one ``fstat`` each) whenever a part is
+handed out: before each pass of training over mapped rows, each chunk of a stream and each read from Python.
+A file that is cut while a pass runs over it cannot be noticed in time, nor can a disk that fails. A file
+that is replaced or removed does no harm: its map shows the old one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import mmap
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from maxmargin.data.mapping import MappedParts
+
+class ShardError(ValueError):
+    """A folder of shards that is damaged, incomplete or not such a folder, or that cannot be written."""
+
+
+def map_file(path: Path, dtype: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """A file as a read-only array; an empty one cannot be mapped."""
+    if 0 in shape:
+        return np.empty(shape, dtype=dtype)
+    try:
+        return np.asarray(np.memmap(path, dtype=dtype, mode="r", shape=shape))
+    except ValueError as error:
+        raise ShardError(f"{path} is shorter than its manifest says: {error}") from None
+
+
+def mapped_file(array: Any) -> np.memmap | None:
+    """The map that an array shows a part of, or None."""
+    while array is not None and not isinstance(array, np.memmap):
+        array = getattr(array, "base", None)
+    return array
+
+
+def check_file(array: np.ndarray) -> None:
+    """Refuse an array whose file has become shorter."""
+    found: Any = mapped_file(array)
+    while found is not None and not isinstance(found.base, mmap.mmap):
+        found = found.base
+    if found is None:
+        return
+    size = found.base.size()
+    if size < found.offset + found.nbytes:
+        raise ShardError(
+            f"{found.filename} has {size} bytes, but had {found.offset + found.nbytes} when it was opened: "
+            "it was cut while in use; write the data set again and open it again"
+        )
+
+
+class MappedParts(Sequence):
+    """Arrays or CSR matrices in mapped files; a part is looked at whenever it is handed out."""
+
+    def __init__(self, parts: Iterable[Any]):
+        self.plain = list(parts)  # not looked at: for shapes and types
+        self._fresh = set(range(len(self.plain)))  # whose column numbers were not yet looked at
+
+    def __len__(self) -> int:
+        return len(self.plain)
+
+    def __getitem__(self, k: Any) -> Any:
+        part = self.plain[k]
+        arrays = (part.data, part.indices, part.indptr) if sp.issparse(part) else (part,)
+        for array in arrays:
+            check_file(array)
+        if k in self._fresh:
+            self._check_columns(part)
+            self._fresh.discard(k)
+        return part
+
+    def check(self) -> None:
+        """Look at all parts."""
+        for _ in self:
+            pass
+
+    def _check_columns(self, part: Any) -> None:
+        """SciPy reads and writes wherever column numbers point to."""
+        if not sp.issparse(part) or not part.nnz:
+            return
+        if part.indices.min() < 0 or part.indices.max() >= part.shape[1]:
+            found = mapped_file(part.indices)
+            name = "X" if found is None else found.filename
+            raise ShardError(f"{name}: column indices lie outside the {part.shape[1]} columns")
+
+
+def ranges(firsts: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """firsts[0], firsts[0] + 1, ... counts[0] of them, then those of firsts[1], and so on."""
+    counts = np.asarray(counts, dtype=np.int64)
+    ends = np.cumsum(counts)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.arange(total) + np.repeat(
+        np.asarray(firsts, dtype=np.int64) - (ends - counts), counts
+    )
 
 
 class Mapped:
@@ -46,6 +134,11 @@ def csr_of(data: Any, indices: Any, indptr: Any, shape: tuple[int, ...]) -> sp.c
     matrix = sp.csr_matrix((len(indptr) - 1, shape[1]), dtype=data.dtype)
     matrix.data, matrix.indices, matrix.indptr = data, indices, indptr
     return matrix
+
+
+def table_of(X: Mapped) -> Any:
+    """All rows, to be indexed; those of one part as they are."""
+    return X.parts[0] if len(X.parts) == 1 else MappedRows(X.parts, X.n_features)
 
 
 class MappedRows(Mapped):
@@ -132,3 +225,116 @@ class MappedSequences(Mapped, Sequence):
             i = range(len(self))[key]
             return self.run(int(self.offsets[i]), int(self.offsets[i + 1]))
         return [self[int(i)] for i in np.arange(len(self))[key]]
+
+    def copy_of(self, which: np.ndarray) -> tuple[Any, np.ndarray]:
+        """The rows of some sequences, one below the other, in memory; and how many each has."""
+        lengths = self.offsets[which + 1] - self.offsets[which]
+        return table_of(self)[ranges(self.offsets[which], lengths)], lengths
+
+
+def sequences_of(parts: Sequence[Any], lengths: np.ndarray) -> MappedSequences:
+    """Sequences of these lengths, one below the other in parts."""
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    return MappedSequences(parts, parts[0].shape[1], offsets)
+
+
+class CodedLabels(np.lib.mixins.NDArrayOperatorsMixin):
+    """Labels as codes of a few classes, which may be mapped files: Y of a flat model.
+
+    It stands for the array of the labels, which is made where one is asked for.
+    """
+
+    ndim = 1
+
+    def __init__(self, classes: np.ndarray, codes: Sequence[np.ndarray]):
+        self.classes, self.codes = classes, codes
+        self.firsts = np.concatenate([[0], np.cumsum([len(part) for part in self.codes])])
+
+    def __len__(self) -> int:
+        return int(self.firsts[-1])
+
+    @property
+    def shape(self) -> tuple[int]:
+        """As many labels as there are."""
+        return (len(self),)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Of the labels."""
+        return self.classes.dtype
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        labels = self.classes[np.concatenate(self.codes)]
+        return labels if dtype is None else labels.astype(dtype)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        arrays = [np.asarray(x) if isinstance(x, CodedLabels) else x for x in inputs]
+        return getattr(ufunc, method)(*arrays, **options)
+
+    def tolist(self) -> list[Any]:
+        """All labels."""
+        return np.asarray(self).tolist()
+
+    def __iter__(self) -> Any:
+        return (label for part in self.codes for label in self.classes[part])
+
+    def __getitem__(self, key: Any) -> Any:
+        """A label, or an array of several."""
+        if isinstance(key, int | np.integer):
+            i = range(len(self))[key]
+            k = int(np.searchsorted(self.firsts, i, side="right")) - 1
+            return self.classes[self.codes[k][i - int(self.firsts[k])]]
+        return np.asarray(self.copy_of(np.arange(len(self))[key]))
+
+    def copy_of(self, which: np.ndarray) -> CodedLabels:
+        """Some of the labels, in memory."""
+        owner = np.searchsorted(self.firsts, which, side="right") - 1
+        codes = np.empty(len(which), dtype=np.int32)
+        for k in np.unique(owner).tolist():
+            own = owner == k
+            codes[own] = self.codes[k][which[own] - self.firsts[k]]
+        return CodedLabels(self.classes, [codes])
+
+    def used(self) -> np.ndarray:
+        """The classes that occur."""
+        return used_classes(self.classes, self.codes)
+
+
+def used_classes(classes: np.ndarray, codes: Sequence[np.ndarray]) -> np.ndarray:
+    """The classes whose codes occur."""
+    seen = np.zeros(len(classes), dtype=bool)
+    for part in codes:
+        seen[np.unique(part)] = True
+    return classes[seen]
+
+
+class CodedSequences(Sequence):
+    """Sequences of labels as codes of a few classes, which may be mapped files: Y of a chain."""
+
+    def __init__(self, classes: np.ndarray, codes: Sequence[np.ndarray], offsets: np.ndarray):
+        self.classes, self.codes, self.offsets = classes, codes, offsets
+        self.firsts = np.concatenate([[0], np.cumsum([len(part) for part in self.codes])])
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, key: Any) -> Any:
+        """The labels of a sequence, or a list of several."""
+        if not isinstance(key, int | np.integer):
+            return [self[int(i)] for i in np.arange(len(self))[key]]
+        i = range(len(self))[key]
+        first, last = int(self.offsets[i]), int(self.offsets[i + 1])
+        k = int(np.searchsorted(self.firsts, first, side="right")) - 1
+        start = int(self.firsts[k])
+        return self.classes[self.codes[k][first - start : last - start]]
+
+    def used(self) -> np.ndarray:
+        """The classes that occur."""
+        return used_classes(self.classes, self.codes)
+
+    def copy_of(self, which: np.ndarray) -> CodedSequences:
+        """The labels of some sequences, in memory."""
+        lengths = self.offsets[which + 1] - self.offsets[which]
+        rows = ranges(self.offsets[which], lengths)
+        codes = CodedLabels(self.classes, self.codes).copy_of(rows).codes
+        return CodedSequences(self.classes, codes, np.concatenate([[0], np.cumsum(lengths)]))

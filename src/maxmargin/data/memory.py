@@ -60,11 +60,11 @@ def feature_rows(
     names: str = "X[{}]",
 ) -> FeatureRows:
     """Features of several examples, each a (rows, features) array or sparse matrix; or rows in parts."""
-    if len(items) == 0:
-        raise ValueError("X is empty: at least one example is needed")
     constant = 0.0 if bias is None else float(bias)
     if isinstance(items, Mapped):
         rows = mapped_rows(items, n_features, constant, names)
+    elif len(items) == 0:
+        raise ValueError("X is empty: at least one example is needed")
     else:
         read = sparse_rows if sp.issparse(items[0]) else dense_rows
         rows = read(items, n_features, constant, names)

@@ -9,6 +9,8 @@ written back; that cannot be found out here.
 
 from __future__ import annotations
 
+import errno
+import os
 import pickle
 import tempfile
 import weakref
@@ -17,9 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.io.files import reserve
+from maxmargin.data.mapped import ranges
 
 LEAST = 4096  # entries of a file, so that it can be mapped
+ZEROS = bytes(2**20)
 RUN = 4096  # examples that are read together
 
 
@@ -83,14 +86,22 @@ def spilled(parts: Iterable[np.ndarray], dtype: Any) -> np.ndarray:
     return whole.array()
 
 
-def ranges(firsts: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """firsts[0], firsts[0] + 1, ... counts[0] of them, then those of firsts[1], and so on."""
-    counts = np.asarray(counts, dtype=np.int64)
-    ends = np.cumsum(counts)
-    total = int(ends[-1]) if len(ends) else 0
-    return np.arange(total) + np.repeat(
-        np.asarray(firsts, dtype=np.int64) - (ends - counts), counts
-    )
+def reserve(handle: int, first: int, last: int) -> None:
+    """Give a file the bytes first..last on its disk; OSError where it has no space.
+
+    Without this a file that is mapped may have no blocks for its pages, and a full disk ends the process
+    (SIGBUS) at the first write into them.
+    """
+    try:
+        if not hasattr(os, "posix_fallocate"):
+            raise OSError(errno.EOPNOTSUPP, "no posix_fallocate")
+        os.posix_fallocate(handle, first, last - first)
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
+            raise
+        os.lseek(handle, first, os.SEEK_SET)
+        while first < last:
+            first += os.write(handle, ZEROS[: last - first])
 
 
 class PlaneFile:

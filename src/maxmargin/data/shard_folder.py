@@ -19,7 +19,7 @@ from maxmargin.data.manifest import (
     remove_others,
     write_manifest,
 )
-from maxmargin.data.mapping import ShardError
+from maxmargin.data.mapped import ShardError
 from maxmargin.io.files import lock_folder
 
 

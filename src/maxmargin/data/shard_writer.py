@@ -24,8 +24,7 @@ from maxmargin.data.manifest import (
     Manifest,
     Shard,
 )
-from maxmargin.data.mapped import Mapped, MappedRows, row_slice
-from maxmargin.data.mapping import ShardError
+from maxmargin.data.mapped import Mapped, MappedRows, ShardError, row_slice
 from maxmargin.data.memory import as_csr, as_dense, float_type
 from maxmargin.data.shard_folder import ShardFolder
 from maxmargin.io.fields import short

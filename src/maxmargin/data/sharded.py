@@ -13,10 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.data.labels import CodedLabels, CodedSequences
 from maxmargin.data.manifest import TREES, Manifest, Shard, coded, read_manifest
-from maxmargin.data.mapped import MappedRows, MappedSequences, csr_of
-from maxmargin.data.mapping import MappedParts, ShardError, map_file
+from maxmargin.data.mapped import (
+    CodedLabels,
+    CodedSequences,
+    MappedParts,
+    MappedRows,
+    MappedSequences,
+    ShardError,
+    csr_of,
+    map_file,
+)
 from maxmargin.data.scratch import spilled
 from maxmargin.data.tree_shards import open_trees
 

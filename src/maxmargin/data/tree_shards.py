@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.data.manifest import Shard
-from maxmargin.data.mapping import MappedParts, ShardError
+from maxmargin.data.mapped import MappedParts, ShardError
 from maxmargin.data.shard_writer import SHARD_BYTES, ShardWriter
 from maxmargin.data.text import numbered_lines, readable
 from maxmargin.data.trees import Tree, TreeError, as_tree, clean, read_trees, write_trees

@@ -64,8 +64,6 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "warm_start": check_flag,
     "fit_intercept": check_flag,
     "penalized_intercept": check_flag,
-    "n_jobs": lambda _, value: count_jobs(value),
-    "random_state": lambda _, value: seed_of(value),
     "verbose": check_verbose,
 }
 
@@ -158,7 +156,17 @@ class BaseSVM(BaseEstimator):
         for name, value in self.get_params(deep=False).items():
             if name in self.checks:
                 self.checks[name](name, value)
+        self._jobs()
+        self._seed()
         self._chosen()
+
+    def _jobs(self) -> int:
+        """How many threads there are to be."""
+        return count_jobs(self.n_jobs)
+
+    def _seed(self) -> int:
+        """Of all that is drawn."""
+        return seed_of(self.random_state)
 
     def _chosen(self, problem: Problem | None = None) -> Solver:
         """The solver of the parameters, for this problem if it is known; refuses what it cannot solve."""
@@ -187,7 +195,7 @@ class BaseSVM(BaseEstimator):
         given.model.initialize(given.X, given.Y)
         weights = self.example_weights(given.Y, given.sample_weight)
         examples = self._bind(given, executor)
-        problem = self.problem_of(examples, weights, count_jobs(self.n_jobs))
+        problem = self.problem_of(examples, weights, self._jobs())
         return problem, problem.examples.fingerprint
 
     def _bind(self, given: Given, executor: Workers | None = None) -> Examples:
@@ -231,7 +239,7 @@ class BaseSVM(BaseEstimator):
             "max_passes": self.max_passes,
             "max_seconds": self.max_seconds,
             "callbacks": [*reports, *callbacks],
-            "random_state": seed_of(self.random_state),
+            "random_state": self._seed(),
         }
 
     def _keep(self, result: Result) -> None:
@@ -328,8 +336,8 @@ class ChunkSVM(BaseSVM):
 
     def _settings(self, given: Given) -> Settings:
         """How a stream is optimised."""
-        jobs, options = count_jobs(self.n_jobs), self._options(given.callbacks)
-        return Settings(streaming_of(self.solver), self._formulation(), jobs, options)
+        solver, options = streaming_of(self.solver), self._options(given.callbacks)
+        return Settings(solver, self._formulation(), self._jobs(), options)
 
     def _pose_parts(self, given: Given, executor: Workers | None) -> tuple[Problem, str]:
         X, Y, weights, settings = given.X, given.Y, given.sample_weight, self._settings(given)

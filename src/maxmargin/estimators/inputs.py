@@ -12,7 +12,8 @@ import scipy.sparse as sp
 from sklearn.utils.validation import validate_data
 
 from maxmargin.data.arrays import check_lengths, unmasked
-from maxmargin.data.labels import CodedLabels, CodedSequences, plain
+from maxmargin.data.labels import plain
+from maxmargin.data.mapped import CodedLabels, CodedSequences
 from maxmargin.data.memory import check_columns
 from maxmargin.data.tree_shards import MappedTrees
 
@@ -32,7 +33,7 @@ def plain_outputs(Y: Any) -> Any:
         check_columns(Y, "Y")
         return Y.toarray()
     kept = Y is None or isinstance(Y, CodedLabels | CodedSequences | MappedTrees)
-    return Y if plain(Y) or kept else [plain_sequence(y) for y in Y]
+    return Y if kept or plain(Y) else [plain_sequence(y) for y in Y]
 
 
 def examples_of(X: Any, Y: Any) -> tuple[Any, Any]:

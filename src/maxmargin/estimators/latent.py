@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.callbacks import Callback
 from maxmargin.cccp import Rounds, alternate
-from maxmargin.data.arrays import check_positive, check_whole, seed_of
+from maxmargin.data.arrays import check_positive, check_whole
 from maxmargin.estimators.base import Given, warn
 from maxmargin.estimators.inputs import examples_of
 from maxmargin.estimators.structural import StructuralSVM
@@ -21,7 +21,7 @@ from maxmargin.models.examples import Examples
 from maxmargin.models.latent import Latent
 from maxmargin.models.partial import KINDS, Partial
 from maxmargin.problem import Problem, Support
-from maxmargin.runtime.executor import Workers, count_jobs
+from maxmargin.runtime.executor import Workers
 from maxmargin.train import Result
 
 
@@ -108,7 +108,7 @@ class LatentSVM(StructuralSVM):
 
         def pose(outputs: list) -> Problem:
             examples = self._bind(replace(given, Y=outputs), executor)
-            return self.problem_of(examples, weights, count_jobs(self.n_jobs))
+            return self.problem_of(examples, weights, self._jobs())
 
         def solve(problem: Problem, warm: Support | None) -> Result:
             return self._train(problem, warm, None, given.callbacks, rounds.left())
@@ -134,13 +134,13 @@ class LatentSVM(StructuralSVM):
         begin = getattr(self, "coef_", None) if self.warm_start else None
         if begin is None and isinstance(model, Partial):
             examples = model.over(*model.known_part(given.X, given.Y))
-            known = self.problem_of(examples, None, count_jobs(self.n_jobs))
+            known = self.problem_of(examples, None, self._jobs())
             first = solve(known, None)
             rounds.passes += first.certificate.passes
             rounds.oracle_calls += first.certificate.oracle_calls
             return model.completions(given.X, given.Y, first.w)
         if begin is None:
-            return model.begin(given.X, given.Y, seed_of(self.random_state))
+            return model.begin(given.X, given.Y, self._seed())
         if len(begin) != model.size_joint_feature:
             raise ValueError(
                 f"warm_start: the last fit had {len(begin)} weights, now there are "

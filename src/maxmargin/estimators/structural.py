@@ -21,7 +21,6 @@ from maxmargin.models.examples import Examples
 from maxmargin.models.protocol import Model, check_protocol
 from maxmargin.parts.fit import streams
 from maxmargin.problem.problem import check_weights
-from maxmargin.runtime.executor import count_jobs
 
 MOST_BEST = 2**31 - 1  # outputs of ``predict_k_best``: no machine holds more
 
@@ -173,7 +172,7 @@ class StructuralSVM(ChunkSVM):
             if fixed is not None:
                 examples = examples.around(plain_sequence(fixed))
             if constraints is None:
-                found = examples.predict(self._ready(examples), count_jobs(self.n_jobs))
+                found = examples.predict(self._ready(examples), self._jobs())
                 even = getattr(X, "ndim", 1) > 1
                 return Outputs(found, even) if isinstance(found, list) else found
             if not hasattr(examples, "constrained"):

@@ -24,7 +24,6 @@ except ImportError:  # Windows
 
 SUFFIX = ".part"
 TAKEN = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
-ZEROS = bytes(2**20)
 
 
 def lock(handle: int) -> bool | None:
@@ -117,21 +116,3 @@ def sync_folder(folder: Path) -> None:
             os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def reserve(handle: int, first: int, last: int) -> None:
-    """Give a file the bytes first..last on its disk; OSError where it has no space.
-
-    Without this a file that is mapped may have no blocks for its pages, and a full disk ends the process
-    (SIGBUS) at the first write into them.
-    """
-    try:
-        if not hasattr(os, "posix_fallocate"):
-            raise OSError(errno.EOPNOTSUPP, "no posix_fallocate")
-        os.posix_fallocate(handle, first, last - first)
-    except OSError as error:
-        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
-            raise
-        os.lseek(handle, first, os.SEEK_SET)
-        while first < last:
-            first += os.write(handle, ZEROS[: last - first])

@@ -76,7 +76,7 @@ class Binary(FlatModel):
         self.classes = classes
 
     @property
-    def joint(self) -> bool:
+    def joint(self) -> bool:  # type: ignore[override]
         return isinstance(binary_loss(self.task_loss), SampleLoss)
 
     def initialize(self, X: Any, Y: Any) -> None:

@@ -18,8 +18,8 @@ import scipy.sparse as sp
 from maxmargin._core import core
 from maxmargin.data.arrays import check_lengths, check_start, count_of, floats
 from maxmargin.data.attributes import Vocabulary, are_attributes
-from maxmargin.data.labels import CodedSequences, LabelSet, check_classes
-from maxmargin.data.mapped import Mapped
+from maxmargin.data.labels import LabelSet, check_classes
+from maxmargin.data.mapped import CodedSequences, Mapped
 from maxmargin.data.memory import FeatureRows, feature_rows, shape_of
 from maxmargin.io.fields import (
     MOST_FEATURES,
@@ -107,7 +107,9 @@ class Chain(Model):
         self.rules_ = read_transitions(self.transitions, self.labels_)
         self.set_loss()
         self.vocabulary_ = None
-        if are_attributes(X):
+        if isinstance(X, Mapped):
+            self.n_features_ = X.n_features
+        elif are_attributes(X):
             self.vocabulary_ = Vocabulary()
             self.vocabulary_.transform(X, grow=True)
             self.n_features_ = len(self.vocabulary_)

@@ -58,12 +58,11 @@ class Examples(ABC):
     # The argmax tries every output, which costs no more than a few of them.
     enumerates: bool = False
     kernelised: bool = False  # a step changes all of w: in double precision and by one thread
-    checked: bool = (
-        False  # planes are made in Python, and an argmax there is held against what is known
-    )
-    fingerprint: str = (
-        ""  # what kept planes depend on besides the model, where they are not rebuilt
-    )
+    unweighted: str = ""  # why examples have no weights of their own, where they have none
+    # Planes are made in Python, and an argmax there is held against what is known.
+    checked: bool = False
+    # What kept planes depend on besides the model, where they are not rebuilt from outputs.
+    fingerprint: str = ""
     core: Any = None  # the compiled data set, where there is one
     # M v, where <u, M v> is the inner product of weights: v itself unless there is a kernel
     metric: Any = staticmethod(np.asarray)
@@ -157,10 +156,6 @@ class Examples(ABC):
 
     def check_dual(self) -> None:
         """Refuse data on which multipliers mean nothing."""
-        return
-
-    def check_weights(self, sample_weight: Any) -> None:
-        """Refuse weights of examples where the loss has none."""
         return
 
 

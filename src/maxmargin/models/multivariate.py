@@ -32,7 +32,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -236,18 +235,14 @@ class MultivariateExamples(PlaneExamples):
     ):
         self.rows, self.labels, self.codes, self.loss = rows, labels, codes, loss
         self.n_rows, self.dimension = rows.core.n_rows, rows.core.width
+        self.unweighted = (
+            f"{loss!r} is a loss of the whole sample, whose examples have no weights of their own"
+        )
         if isinstance(loss, TableLoss):
             loss.predicted(self.n_rows)  # refuses a k that is too large
         if codes is not None and len(set(codes.tolist())) < 2:
             only = labels.decode(codes[:1]).tolist()[0]
             raise ValueError(f"Y holds the class {only!r} only: {loss!r} needs examples of both")
-
-    def check_weights(self, sample_weight: Any) -> None:
-        if sample_weight is not None:
-            raise ValueError(
-                f"sample_weight (and class_weight) must be None: {self.loss!r} is a loss of the whole "
-                "sample, in which examples have no weights of their own"
-            )
 
     def rebind(self) -> None:
         self.exact = self.bounded = not self.summed

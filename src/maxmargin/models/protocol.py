@@ -79,15 +79,11 @@ class Model(BaseEstimator):
     classes_: np.ndarray
     size_joint_feature: int
     powers: ClassVar[tuple[str, ...]] = ()  # that not every model has: see ``models.registry``
+    joint: bool = False  # the loss is one of the whole sample: all examples are one block
     streams: ClassVar[bool] = True  # chunks of examples can be cut up and joined again
     # Parameters whose name is a method of the protocol, and the attributes that hold them.
     stored: ClassVar[dict[str, str]] = {"loss": "task_loss"}
     task_loss: Any
-
-    @property
-    def joint(self) -> bool:
-        """Whether the loss is one of the whole sample: all examples are one block."""
-        return False
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name (scikit-learn's protocol)."""

@@ -80,7 +80,7 @@ class StreamedProblem(Problem):
 
     def bind(self, parts: list[Part], frozen: FrozenPlane | None = None) -> Problem:
         """The problem of some parts; above the plane of the others, where that is given."""
-        problem = bind(self.model, parts, self.C, self.settings, frozen)
+        problem = bind(self.model, parts, self.C, self.settings, frozen, self.regularizer)
         self.exact, self.bounded = self.exact & problem.exact, self.bounded & problem.bounded
         return problem
 

@@ -23,10 +23,17 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin.data.arrays import floats
-from maxmargin.data.labels import CodedLabels, CodedSequences
-from maxmargin.data.mapped import MappedRows, MappedSequences, csr_of
-from maxmargin.data.memory import float_type, offsets_of
-from maxmargin.data.scratch import RUN, ranges
+from maxmargin.data.mapped import (
+    CodedLabels,
+    CodedSequences,
+    MappedRows,
+    MappedSequences,
+    csr_of,
+    sequences_of,
+    table_of,
+)
+from maxmargin.data.memory import float_type
+from maxmargin.data.scratch import RUN
 from maxmargin.models.chain import Chain
 from maxmargin.models.chain_examples import table_bytes
 from maxmargin.models.flat import FlatModel
@@ -61,15 +68,14 @@ class Layout:
             rows = self.compact((X.tocsr() if sp.issparse(X) else X)[which])
             return MappedRows([rows], rows.shape[1]), labels
         if isinstance(X, MappedSequences):
-            lengths = X.offsets[which + 1] - X.offsets[which]
-            rows = table_of(X)[ranges(X.offsets[which], lengths)]
+            rows, lengths = X.copy_of(which)
         else:
             matrices = [as_matrix(X[int(i)]) for i in which]
-            lengths = [x.shape[0] for x in matrices]
+            lengths = np.array([x.shape[0] for x in matrices])
             sparse = any(map(sp.issparse, matrices))
             rows = sp.vstack(matrices, "csr") if sparse else np.vstack(matrices)
         rows = self.compact(rows)
-        return MappedSequences([rows], rows.shape[1], offsets_of(lengths)), labels
+        return sequences_of([rows], lengths), labels
 
     def compact(self, rows: Any) -> Any:
         """A matrix as all of them have it."""
@@ -145,8 +151,12 @@ class Part:
         ends = np.concatenate([[0], np.cumsum(each.astype(np.int64) + ROW_BYTES)])
         if self.layout.kind == "rows":
             return np.diff(ends) + EXAMPLE_BYTES
-        tables = table_bytes(np.diff(self.X.offsets))
-        return np.diff(ends[self.X.offsets]) + EXAMPLE_BYTES + tables
+        return sequence_bytes(np.diff(self.X.offsets), np.diff(ends[self.X.offsets]))
+
+
+def sequence_bytes(lengths: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """What sequences take whose rows take so many bytes."""
+    return EXAMPLE_BYTES + rows + table_bytes(lengths)
 
 
 def stacked_examples(parts: list[Part]) -> tuple[Any, Any]:
@@ -154,11 +164,11 @@ def stacked_examples(parts: list[Part]) -> tuple[Any, Any]:
     X, Y, kind = [part.X for part in parts], [part.Y for part in parts], parts[0].layout.kind
     if kind == "objects":
         return list(chain(*X)), list(chain(*Y))
-    blocks, width = [x.parts[0] for x in X], X[0].n_features
+    blocks = [x.parts[0] for x in X]
     if kind == "rows":
-        return MappedRows(blocks, width), joined_labels(Y, None)
-    offsets = offsets_of(np.concatenate([np.diff(x.offsets) for x in X]))
-    return MappedSequences(blocks, width, offsets), joined_labels(Y, offsets)
+        return MappedRows(blocks, X[0].n_features), joined_labels(Y, None)
+    sequences = sequences_of(blocks, np.concatenate([np.diff(x.offsets) for x in X]))
+    return sequences, joined_labels(Y, sequences.offsets)
 
 
 def bytes_of(parts: list[Part]) -> np.ndarray:
@@ -173,11 +183,6 @@ def keep(parts: list[Part], which: np.ndarray) -> None:
         if len(own) < len(parts[k]):
             parts[k] = parts[k].select(own - (ends[k] - len(parts[k])))
     parts[:] = [part for part in parts if len(part)]
-
-
-def table_of(X: Any) -> Any:
-    """All rows of examples, to be indexed; those of one block as they are."""
-    return X.parts[0] if len(X.parts) == 1 else MappedRows(X.parts, X.n_features)
 
 
 def bytes_of_object(x: Any) -> int:
@@ -227,14 +232,21 @@ class Settings:
     executor: Any = None  # for a model written in Python
 
 
-def bind(model: Any, parts: list[Part], C: float, settings: Settings, frozen: Any) -> Problem:
+def bind(
+    model: Any,
+    parts: list[Part],
+    C: float,
+    settings: Settings,
+    frozen: Any,
+    regularizer: Any = None,
+) -> Problem:
     """The problem of the examples in memory; above the plane of those that are gone, where it is given."""
     try:
         examples = bind_model(model, *stacked_examples(parts), None, settings.executor)
     except ValueError as error:
         raise ValueError(f"{error} (counted from the first of the examples in memory)") from None
     weights = np.concatenate([part.weights for part in parts])
-    return Problem(examples, C, weights, settings.formulation, settings.n_jobs, frozen=frozen)
+    return Problem(examples, C, weights, settings.formulation, settings.n_jobs, regularizer, frozen)
 
 
 class Stored:
@@ -280,7 +292,7 @@ class Stored:
     def _count(self, index: np.ndarray, most: float) -> int:
         """How many of these examples take that many bytes, on average; at least one."""
         lengths = self.lengths(index)
-        each = EXAMPLE_BYTES + lengths * (ROW_BYTES + self.row_bytes) + table_bytes(lengths)
+        each = sequence_bytes(lengths, lengths * (ROW_BYTES + self.row_bytes))
         return max(1, int(np.searchsorted(np.cumsum(each), most, side="right")))
 
     def _part(self, index: np.ndarray) -> Part:

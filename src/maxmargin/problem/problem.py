@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.data.arrays import check_positive, floats
-from maxmargin.data.mapping import MappedParts
+from maxmargin.data.mapped import MappedParts
 from maxmargin.formulation import Formulation
 from maxmargin.models.examples import Examples
 from maxmargin.problem.plane import Cut, FrozenPlane, Plane, Support
@@ -84,8 +84,10 @@ class Problem:
         # Whether an exact pass finds every slack, and whether it has a proven ceiling for each.
         self.exact, self.bounded = self.examples.exact, self.examples.bounded
         self.checked = examples.checked
-        if sample_weight is not None:
-            examples.check_weights(sample_weight)
+        if sample_weight is not None and examples.unweighted:
+            raise ValueError(
+                f"sample_weight (and class_weight) must be None: {examples.unweighted}"
+            )
         self.regularizer = regularizer or SquaredNorm(examples.metric)
         self.n_jobs = n_jobs
         with np.errstate(over="ignore"):  # what overflows is refused
