@@ -276,7 +276,8 @@ FILES = {
     "pairs outside": ("set", lambda state, arrays: arrays.update(pairs=arrays["pairs"] + 1)),
     "pairs twice": ("set", lambda state, arrays: arrays.update(pairs=arrays["pairs"][[0, 0, 1]])),
     "labels of bags": ("bags", lambda state, arrays: state.update(classes=[0, 1, 2])),
-    "attributes": ("words", lambda state, arrays: state["attributes"].pop()),
+    "attributes": ("words", lambda state, arrays: state["attributes"]["names"].pop()),
+    "attributes twice": ("words", lambda state, arrays: state["attributes"].update(n_features=2)),
     "kernel options": ("kernel", lambda state, arrays: state.update(options=["rbf"])),
     "regression": ("regression", lambda state, arrays: state.update(epsilon=-1.0)),
 }

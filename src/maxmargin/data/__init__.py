@@ -1,5 +1,6 @@
-"""Where examples come from: arrays in memory, shards on disk, text files, made-up data."""
+"""Where examples come from: arrays and attributes in memory, shards on disk, text files, made-up data."""
 
+from maxmargin.data.attributes import AttributeEncoder
 from maxmargin.data.formats import columns_to_shards, svmlight_to_shards
 from maxmargin.data.manifest import ShardError
 from maxmargin.data.shard_writer import ShardWriter, write_shards
@@ -7,6 +8,7 @@ from maxmargin.data.sharded import ShardedDataset, open_shards
 from maxmargin.data.tree_shards import trees_to_shards
 
 __all__ = [
+    "AttributeEncoder",
     "ShardError",
     "ShardWriter",
     "ShardedDataset",

@@ -1,77 +1,295 @@
-"""Tokens described by attributes (strings, lists of strings, dicts) as sparse features."""
+"""Nodes described by attributes as rows of sparse features, with names.
+
+    "name"                              the attribute of this name, with the value 1
+    ["name", ...], {"name", ...}        several
+    {"name": 0.5, "name": True}         their values
+    {"name": "value"}                   "name=value", with the value 1
+    {"name": ["value", ...]}            several of these; also a tuple or a set
+    {"name": {"inner": ...}}            as {"name:inner": ...}
+    {"name": None}                      nothing
+
+The walk over all of them is compiled: ``cpp/bindings/attributes.cpp``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from maxmargin._core import core
+from maxmargin.data.arrays import check_flag, check_whole, count_of, is_missing
+from maxmargin.data.mapped import Mapped, MappedRows, MappedSequences, csr_of
+from maxmargin.io.fields import MOST_FEATURES, FieldError, count, entries_of, texts
+
+Place = Callable[[int, int], str]  # of a node that cannot be read, by its example and its number
+TOKEN: Place = "X[{}], token {}".format
 
 
-def are_attributes(X: Sequence[Any]) -> bool:
-    """Whether the sequences hold described tokens rather than numbers."""
+def is_frame(x: Any) -> bool:
+    """Whether it is a table of pandas whose columns have names."""
+    return hasattr(x, "iloc") and all(isinstance(name, str) for name in getattr(x, "columns", (0,)))
+
+
+def are_attributes(X: Any, sequences: bool = True) -> bool:
+    """Whether X holds described nodes, or sequences of them, rather than numbers."""
+    if isinstance(X, Mapped | np.ndarray) and X.dtype != object:
+        return False
+    if sp.issparse(X) or not hasattr(X, "__iter__"):
+        return False
+    if not sequences:
+        return not hasattr(X, "iloc") and describes(X) is True
     for x in X:
-        if isinstance(x, np.ndarray) or sp.issparse(x):
+        if is_frame(x):
+            return True
+        if isinstance(x, np.ndarray) or sp.issparse(x) or not hasattr(x, "__iter__"):
             return False
-        for token in x:
-            if isinstance(token, list | tuple):
-                if len(token) == 0:  # a token without attributes: look at the next one
-                    continue
-                return isinstance(token[0], str)
-            return isinstance(token, str | Mapping | set | frozenset)
+        found = describes(x)
+        if found is not None:
+            return found
     return False
 
 
-def attributes(token: Any) -> Iterable[tuple[str, float]]:
-    """Names and values: {'w': 'dog', 'len': 3} gives ('w=dog', 1), ('len', 3); a string is its own name."""
-    if isinstance(token, str):
-        return [(token, 1.0)]
-    if isinstance(token, Mapping):
-        return [
-            (f"{k}={v}", 1.0) if isinstance(v, str) else (k, float(v)) for k, v in token.items()
-        ]
-    return [(name, 1.0) for name in token]
+def describes(nodes: Any) -> bool | None:
+    """Whether the first node is described by attributes; None where all are empty."""
+    for node in nodes:
+        if not isinstance(node, list | tuple):
+            return isinstance(node, str | Mapping | Set)
+        if len(node):  # else it has no attributes: look at the next one
+            return isinstance(node[0], str)
+    return None
 
 
-class Vocabulary:
-    """Attribute names seen in training; names first seen later are left out."""
+def records(frame: Any) -> list[dict[str, Any]]:
+    """The rows of a data frame as dicts; what is missing has no value."""
+    columns = [
+        [None if is_missing(v) or v != v else v for v in frame[name].tolist()]
+        for name in frame.columns
+    ]
+    return [dict(zip(frame.columns, row, strict=True)) for row in zip(*columns, strict=True)]
 
-    def __init__(self) -> None:
-        self.index: dict[str, int] = {}
 
-    def __len__(self) -> int:
-        return len(self.index)
+class AttributeEncoder(TransformerMixin, BaseEstimator):
+    """Attributes of nodes to columns of a sparse matrix; what is first seen after ``fit`` is left out.
 
-    def transform(self, X: Sequence[Any], grow: bool = False) -> list[sp.csr_matrix]:
-        """One CSR matrix for each sequence, all with as many columns as names are known at the end."""
-        rows = [
-            [self._row(token, i, t, grow) for t, token in enumerate(x)] for i, x in enumerate(X)
-        ]
-        return [self._matrix(tokens) for tokens in rows]
+    Columns are numbered in the order of their first appearance. Attributes of a node that have the same
+    column are added up.
 
-    def _row(self, token: Any, example: int, position: int, grow: bool) -> dict[int, float]:
-        row: dict[int, float] = {}
-        try:
-            for name, value in attributes(token):
-                column = (
-                    self.index.setdefault(name, len(self.index)) if grow else self.index.get(name)
-                )
-                if column is not None:
-                    row[column] = row.get(column, 0.0) + value
-        except (TypeError, ValueError):
-            raise ValueError(
-                f"X[{example}], token {position}: expected a string, strings or a dict of attributes "
-                f"with numbers or strings as values, got {token!r}"
-            ) from None
-        return row
+    Parameters
+    ----------
+    min_count : int
+        Leave out what is not zero in fewer nodes than this, where a node that has it twice counts twice.
+    n_features : int or None
+        This many columns by a hash of the names, which is the same in every process: nothing is learnt, and
+        several names may share a column. None: a column for each name.
+    sequences : bool or None
+        Whether X holds sequences (sentences) of described nodes, or the nodes themselves. None: by the first
+        of X, where a list is taken for a sequence.
 
-    def _matrix(self, tokens: list[dict[int, float]]) -> sp.csr_matrix:
-        columns = [sorted(row) for row in tokens]
-        indptr = np.cumsum([0, *map(len, columns)]).astype(np.int32)
-        indices = np.array([c for row in columns for c in row], dtype=np.int32)
-        data = np.array(
-            [row[c] for row, found in zip(tokens, columns, strict=True) for c in found],
-            dtype=np.float64,
+    Attributes
+    ----------
+    n_features_ : int, the number of columns
+    sequences_ : bool
+    """
+
+    def __init__(
+        self, min_count: int = 1, n_features: int | None = None, sequences: bool | None = None
+    ):
+        self.min_count = min_count
+        self.n_features = n_features
+        self.sequences = sequences
+
+    def fit(self, X: Any, y: Any = None) -> AttributeEncoder:
+        """Learn the names in X: a list of sequences of nodes, or of nodes; each may be a data frame."""
+        self.encode(X, learn=True)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> Any:  # type: ignore[override]
+        """``fit`` and ``transform`` in one walk."""
+        return plain_matrix(self.encode(X, learn=True))
+
+    def transform(self, X: Any) -> Any:
+        """Nodes as a CSR matrix; sequences as ``MappedSequences``.
+
+        These are a list of CSR matrices that models take as it is, that a list of numbers indexes, and whose
+        ``encoder`` a model keeps: after training on them it predicts from attributes.
+        """
+        return plain_matrix(self.encode(X))
+
+    def encode(self, X: Any, learn: bool = False, place: Place = TOKEN) -> Any:
+        """As ``transform``, but nodes that are not in sequences become ``MappedRows``, with their encoder."""
+        if learn:
+            self._check(X)
+            self._known = core.Attributes()
+        check_is_fitted(self, "sequences_")
+        count_of(X, "X")
+        if isinstance(X, Mapped):
+            raise ValueError("X is encoded already")
+        rows, offsets = self._read(X, learn, place)
+        if learn and self.n_features is None and self.min_count > 1:
+            rows = self._thinned(rows)
+        self.n_features_ = int(rows.shape[1])
+        if self.sequences_:
+            return MappedSequences([rows], self.n_features_, offsets, self)
+        return MappedRows([rows], self.n_features_, self)
+
+    def _check(self, X: Any) -> None:
+        """Refuse parameters that cannot be; settle what X holds."""
+        check_whole("min_count", self.min_count)
+        check_whole("n_features", self.n_features, none=True)
+        if self.n_features is not None and self.n_features > MOST_FEATURES:
+            raise ValueError(f"n_features must be below 2^31, got {self.n_features}")
+        if self.n_features is not None and self.min_count > 1:
+            raise ValueError("min_count must be 1 with n_features: nothing is learnt, nor counted")
+        if self.sequences is not None:
+            check_flag("sequences", self.sequences)
+            self.sequences_ = bool(self.sequences)
+        else:
+            first = next(iter(X), None) if not hasattr(X, "iloc") else None
+            self.sequences_ = is_frame(first) or isinstance(first, list | tuple)
+
+    def _read(self, X: Any, grow: bool, place: Place = TOKEN) -> tuple[sp.csr_matrix, np.ndarray]:
+        """The rows of all nodes, and where those of each example begin."""
+        if is_frame(X):
+            X = records(X)
+        elif self.sequences_ and any(map(is_frame, X)):
+            X = [records(x) if is_frame(x) else x for x in X]
+        hashed = self.n_features or 0
+        data, indices, starts, offsets, i, t, item = self._known.read(
+            X, self.sequences_, grow and not hashed, hashed
         )
-        return sp.csr_matrix((data, indices, indptr), shape=(len(tokens), len(self.index)))
+        if i >= 0:
+            where = place(i, t) if self.sequences_ else f"X[{i}]"
+            raise ValueError(
+                f"{where}: expected a string, strings or a dict of attributes with numbers or strings as "
+                f"values, got {item!r}"
+            )
+        return csr_of(data, indices, starts, (0, hashed or len(self._known))), offsets
+
+    def _thinned(self, rows: sp.csr_matrix) -> sp.csr_matrix:
+        """The rows without what is rare, which is forgotten."""
+        kept = self._known.counts() >= self.min_count
+        self._learn([n for n, keep in zip(self._known.names(), kept, strict=True) if keep])
+        here = kept[rows.indices]
+        starts = np.concatenate([[0], np.cumsum(here)])[rows.indptr].astype(np.int32)
+        columns = (np.cumsum(kept) - 1).astype(np.int32)[rows.indices[here]]
+        return csr_of(rows.data[here], columns, starts, (0, int(kept.sum())))
+
+    def _learn(self, names: Sequence[Any]) -> None:
+        """Know these names and no others."""
+        self._known = core.Attributes()
+        self._known.read([list(names)], False, True, 0)
+
+    def same_columns(self, other: AttributeEncoder) -> bool:
+        """Whether another encoder gives every attribute the same column."""
+        if self is other:
+            return True
+        return self.n_features == other.n_features and self._known.same(other._known)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """The names of the columns; "hash0", "hash1", ... where they are hashed."""
+        check_is_fitted(self, "sequences_")
+        hashed = self.n_features is not None
+        names = [f"hash{j}" for j in range(self.n_features_)] if hashed else self._known.names()
+        found = np.empty(len(names), dtype=object)
+        found[:] = names
+        return found
+
+    # Files, copies and pickles
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        if "_known" in state:
+            state["_known"] = self._known.names()
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        names = state.pop("_known", None)
+        super().__setstate__(state)
+        if names is not None:
+            self._learn(names)
+
+    def state(self) -> dict[str, Any]:
+        """The fitted encoder as plain values, for a file."""
+        names = self._known.names()
+        if not all(isinstance(name, str) for name in names):
+            raise ValueError("save: attribute names must be strings to be written to a file")
+        learnt = {"names": names} if self.n_features is None else {"n_features": self.n_features}
+        return {"min_count": int(self.min_count), **learnt}
+
+    @classmethod
+    def from_state(cls, state: Any, sequences: bool) -> AttributeEncoder:
+        """The encoder that ``state`` wrote; a list of names is one, too."""
+        fields = entries_of({"names": state} if isinstance(state, list) else state, "attributes")
+        least = count(fields, "min_count", 1) if "min_count" in fields else 1
+        hashed = count(fields, "n_features", 1, MOST_FEATURES) if "n_features" in fields else None
+        if len(set(fields) - {"min_count"}) != 1 or (hashed is None) != ("names" in fields):
+            raise FieldError("attributes must hold names or n_features")
+        encoder = cls(least, hashed, sequences)
+        encoder.sequences_ = sequences
+        encoder._learn(texts(fields, "names") if hashed is None else [])
+        encoder.n_features_ = hashed or len(encoder._known)
+        return encoder
+
+
+def plain_matrix(encoded: Any) -> Any:
+    """Rows as SciPy's matrix; sequences as they are."""
+    return encoded.parts[0] if isinstance(encoded, MappedRows) else encoded
+
+
+# What models share: their inputs may be described by attributes
+
+
+def learnt_attributes(X: Any, sequences: bool, place: Place = TOKEN) -> Any:
+    """X as features by a new encoder where it holds attributes; else as it is."""
+    if isinstance(X, Mapped) or not are_attributes(X, sequences):
+        return X
+    return AttributeEncoder(sequences=sequences).encode(X, learn=True, place=place)
+
+
+def known_attributes(X: Any, encoder: Any, sequences: bool, place: Place = TOKEN) -> Any:
+    """X as features by the encoder of a fitted model, which is None where it learnt from arrays."""
+    if isinstance(X, Mapped):
+        check_encoder(X, encoder)
+        return X
+    described = are_attributes(X, sequences)
+    if encoder is None:
+        if described:
+            raise ValueError("X: the model was trained on arrays, but got attributes")
+        return X
+    matrices = sp.issparse(X) or (sequences and all(map(sp.issparse, X)))
+    if matrices and len(X if sequences else [X]):
+        return X
+    if not described and any(describes(x) is False for x in (X if sequences else [X])):
+        raise ValueError("X: the model was trained on attributes, but got arrays")
+    return encoder.encode(X, place=place)
+
+
+def check_encoder(X: Any, encoder: Any) -> None:
+    """Refuse what was encoded with other columns than those of a model."""
+    given = X.encoder
+    if given is not None and encoder is not None and not given.same_columns(encoder):
+        raise ValueError(
+            "X was encoded by another encoder than that of the model: give the attributes themselves"
+        )
+
+
+def saved_attributes(encoder: Any, name: str = "attributes") -> dict[str, Any]:
+    """What a model file holds of an encoder of a model, if there is one."""
+    return {name: None if encoder is None else encoder.state()}
+
+
+def encoder_of(
+    state: dict[str, Any], n_features: int, sequences: bool, name: str = "attributes"
+) -> Any:
+    """The encoder in the state of a model with this many features, or None."""
+    if state.get(name) is None:
+        return None
+    encoder = AttributeEncoder.from_state(state[name], sequences)
+    if encoder.n_features_ != n_features:
+        raise FieldError(f"{encoder.n_features_} attributes, but {n_features} features")
+    return encoder

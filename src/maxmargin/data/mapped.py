@@ -2,7 +2,8 @@
 
 Rows are parts of one tall matrix, each an array or a CSR matrix. ``MappedRows`` behaves as the rows of a
 matrix, ``MappedSequences`` as a list of (T_i, d) matrices, ``CodedLabels`` and ``CodedSequences`` as their
-labels; the core reads the parts in place.
+labels; the core reads the parts in place. Where columns stand for attributes, the ``encoder`` beside them
+knows their names: a model that learns from the rows keeps it.
 
 The system ends a process (SIGBUS) that reads a page of a map past the end of its file. A file has its size
 when it is mapped; whether somebody made it shorter since is asked (one ``fstat`` each) whenever a part is
@@ -103,10 +104,24 @@ def ranges(firsts: np.ndarray, counts: np.ndarray) -> np.ndarray:
     )
 
 
+def numbers_of(key: Any, n: int) -> np.ndarray:
+    """The numbers of some of n examples; scikit-learn asks for (numbers, ...)."""
+    key = key[0] if isinstance(key, tuple) and key[1:] == (Ellipsis,) else key
+    return np.arange(n)[key]
+
+
+def some_of(examples: Any, key: Any) -> Any:
+    """Some examples, of a list or of what numbers index."""
+    if hasattr(examples, "shape"):
+        return examples[key]
+    return [examples[int(i)] for i in numbers_of(key, len(examples))]
+
+
 class Mapped:
     """Parts with as many columns each, one below the other; CSR matrices where it is ``sparse``."""
 
-    def __init__(self, parts: Sequence[Any], n_features: int):
+    def __init__(self, parts: Sequence[Any], n_features: int, encoder: Any = None):
+        self.encoder = encoder
         watched = isinstance(parts, MappedParts)
         self.parts: Sequence[Any] = parts if watched else list(parts)
         plain = parts.plain if isinstance(parts, MappedParts) else self.parts
@@ -116,7 +131,7 @@ class Mapped:
 
     def run(self, first: int, last: int) -> Any:
         """Rows first to last, of one part: a view of a dense part, or a CSR matrix."""
-        k = int(np.searchsorted(self.firsts, first, side="right")) - 1
+        k = int(np.searchsorted(self.firsts[:-1], first, side="right")) - 1
         start = int(self.firsts[k])
         return row_slice(self.parts[k], first - start, last - start)
 
@@ -170,8 +185,8 @@ class MappedRows(Mapped):
             return row if self.sparse else row[0]
         if isinstance(key, slice) and key.step in (None, 1):
             return self._slice(*key.indices(len(self))[:2])
-        rows = np.arange(len(self))[key]
-        return self._gather(rows)
+        rows = self._gather(np.arange(len(self))[key])
+        return rows if self.encoder is None else MappedRows([rows], self.n_features, self.encoder)
 
     def _slice(self, first: int, last: int) -> MappedRows:
         pieces, bounds = [], self.firsts.tolist()
@@ -181,7 +196,8 @@ class MappedRows(Mapped):
                 pieces.append(row_slice(self.parts[k], a - bounds[k], b - bounds[k]))
         pieces = pieces or [row_slice(self.parts[0], 0, 0)]
         watched = isinstance(self.parts, MappedParts)
-        return MappedRows(MappedParts(pieces) if watched else pieces, self.n_features)
+        parts = MappedParts(pieces) if watched else pieces
+        return MappedRows(parts, self.n_features, self.encoder)
 
     def _gather(self, rows: np.ndarray) -> Any:
         owner = np.searchsorted(self.firsts, rows, side="right") - 1
@@ -212,19 +228,28 @@ class MappedRows(Mapped):
 class MappedSequences(Mapped, Sequence):
     """Matrices (T_i, d), one below the other in parts: X of a chain."""
 
-    def __init__(self, parts: Sequence[Any], n_features: int, offsets: np.ndarray):
-        super().__init__(parts, n_features)
+    def __init__(
+        self, parts: Sequence[Any], n_features: int, offsets: np.ndarray, encoder: Any = None
+    ):
+        super().__init__(parts, n_features, encoder)
         self.offsets = offsets  # rows of sequence i: offsets[i] .. offsets[i + 1]
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
+    @property
+    def shape(self) -> tuple[int]:
+        """How many sequences there are: scikit-learn then indexes them by arrays of numbers."""
+        return (len(self),)
+
     def __getitem__(self, key: Any) -> Any:
-        """A sequence, or a list of several."""
+        """A sequence, or some of them: a copy of their rows."""
         if isinstance(key, int | np.integer):
             i = range(len(self))[key]
             return self.run(int(self.offsets[i]), int(self.offsets[i + 1]))
-        return [self[int(i)] for i in np.arange(len(self))[key]]
+        which = numbers_of(key, len(self))
+        rows, lengths = self.copy_of(which)
+        return sequences_of([rows], lengths, self.encoder)
 
     def copy_of(self, which: np.ndarray) -> tuple[Any, np.ndarray]:
         """The rows of some sequences, one below the other, in memory; and how many each has."""
@@ -232,10 +257,10 @@ class MappedSequences(Mapped, Sequence):
         return table_of(self)[ranges(self.offsets[which], lengths)], lengths
 
 
-def sequences_of(parts: Sequence[Any], lengths: np.ndarray) -> MappedSequences:
+def sequences_of(parts: Sequence[Any], lengths: Any, encoder: Any = None) -> MappedSequences:
     """Sequences of these lengths, one below the other in parts."""
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    return MappedSequences(parts, parts[0].shape[1], offsets)
+    return MappedSequences(parts, parts[0].shape[1], offsets, encoder)
 
 
 class CodedLabels(np.lib.mixins.NDArrayOperatorsMixin):

@@ -75,6 +75,11 @@ def feature_rows(
     return rows
 
 
+def table_rows(X: Any, n_features: int, bias: float | None) -> FeatureRows:
+    """Features of examples that are the rows of one table, which may be in parts."""
+    return feature_rows(X if isinstance(X, Mapped) else [X], n_features, bias, names="X")  # type: ignore
+
+
 def mapped_rows(X: Any, n_features: int | None, bias: float, names: str) -> FeatureRows:
     """Rows in parts, read where they are."""
     check_count(X.n_features, n_features, names.format(0))

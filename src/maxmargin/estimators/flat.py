@@ -11,6 +11,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted
 
+from maxmargin.data.attributes import are_attributes
 from maxmargin.data.mapped import MappedRows
 from maxmargin.estimators.base import BaseSVM, ChunkSVM, Given
 from maxmargin.estimators.inputs import check_rows, score_of
@@ -92,6 +93,8 @@ class RowSVM(BaseSVM):
     def _rows(self, X: Any) -> Any:
         """Rows to predict from; mapped ones stay where they are."""
         check_is_fitted(self, "coef_")
+        if are_attributes(X, sequences=False):
+            X = self.model_.convert(X)
         if not isinstance(X, MappedRows):
             return check_rows(self, X, reset=False)
         if X.n_features != self.n_features_in_:
@@ -134,6 +137,8 @@ class FlatSVC(ClassifierMixin, ChunkSVM, RowSVM):
     def _read(self, given: Given, reset: bool = True) -> Given:
         """X and y as scikit-learn wants them; mapped rows stay where they are."""
         X, y = given.X, given.Y
+        if are_attributes(X, sequences=False):
+            X = Multiclass().convert(X) if reset else self.model_.convert(X)
         if not isinstance(X, MappedRows):
             X, y = check_rows(self, X, y=y, reset=reset)
         elif reset:

@@ -17,7 +17,7 @@ import numpy as np
 from maxmargin._core import core
 from maxmargin.data.labels import LabelSet
 from maxmargin.data.memory import FeatureRows
-from maxmargin.io.fields import MOST_FEATURES, FieldError, bias_of, count, entries_of, table
+from maxmargin.io.fields import FieldError, bias_of, entries_of, table
 from maxmargin.losses import (
     Costs,
     SampleLoss,
@@ -156,7 +156,7 @@ class Binary(FlatModel):
         return weights_and_bias(np.asarray(w), self.bias)
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        plain = {"bias": self.bias, "n_features": self.n_features_, **self.labels_.state()}
+        plain = self.plain_state()
         spec = binary_loss(self.task_loss)
         if isinstance(spec, SampleLoss):
             return {**plain, "loss": sample_loss_state(spec)}, {}
@@ -174,7 +174,7 @@ class Binary(FlatModel):
             model = cls(ZeroOne() if costs is None else Costs(costs), bias_of(state))
             model.cost_ = arrays["cost"]
         model.labels_, model.classes_ = labels, labels.classes
-        model.n_features_ = count(state, "n_features", 0, MOST_FEATURES)
+        model.take_features(state)
         model._measure()
         return model
 

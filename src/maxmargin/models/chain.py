@@ -16,8 +16,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin._core import core
-from maxmargin.data.arrays import check_lengths, check_start, count_of, floats
-from maxmargin.data.attributes import Vocabulary, are_attributes
+from maxmargin.data.arrays import check_flag, check_lengths, check_start, count_of, floats
+from maxmargin.data.attributes import encoder_of, saved_attributes
 from maxmargin.data.labels import LabelSet, check_classes
 from maxmargin.data.mapped import CodedSequences, Mapped
 from maxmargin.data.memory import FeatureRows, feature_rows, shape_of
@@ -27,15 +27,13 @@ from maxmargin.io.fields import (
     bias_of,
     costs_of,
     count,
-    field_of,
     flag,
-    texts,
 )
 from maxmargin.losses import Hamming, cost_of, saved_costs, sequence_costs
-from maxmargin.models.chain_edges import ChainEdges
+from maxmargin.models.chain_edges import ChainEdges, Pairs, edge_features, split_edges
 from maxmargin.models.chain_examples import ChainExamples, EdgeChainExamples
 from maxmargin.models.checks import no_cost
-from maxmargin.models.protocol import Model, as_weights
+from maxmargin.models.protocol import Described, Model, as_weights
 from maxmargin.models.registry import FACTORS, LABELS, ROWS
 from maxmargin.models.transitions import read_transitions, rules_from_state
 
@@ -44,7 +42,7 @@ MOST_LABELS = 65_535  # a kept labelling has at most two bytes per position or n
 MANY_LABELS = 256
 
 
-class Chain(Model):
+class Chain(Described, Model):
     """Linear chain.
 
     Parameters
@@ -68,6 +66,7 @@ class Chain(Model):
 
     powers = (LABELS, ROWS, FACTORS)
     flat: ClassVar[bool] = False
+    sequences: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -94,11 +93,6 @@ class Chain(Model):
         check_start(X, Y, self.bias, start=self.start, end=self.end, edges=self.edges)
         if isinstance(self.order, bool) or self.order not in (1, 2):
             raise ValueError(f"order must be 1 or 2, got {self.order!r}")
-        self.edges_, edges = None, None
-        if self.edges or self.order == 2:
-            self.edges_ = ChainEdges(self.edges, self.order == 2)
-            X, edges = self.edges_.split(X)
-        check_sequences("X", X)
         check_sequences("Y", Y)
         self.labels_ = LabelSet.learn(Y, self.classes, nested=True)
         self.classes_ = self.labels_.classes
@@ -106,13 +100,10 @@ class Chain(Model):
             raise ValueError(f"Chain takes at most {MOST_LABELS} labels, got {len(self.classes_)}")
         self.rules_ = read_transitions(self.transitions, self.labels_)
         self.set_loss()
-        self.vocabulary_ = None
+        self.edges_ = None
+        X, edges = split_edges(self.learn_attributes(X), self.edges)
         if isinstance(X, Mapped):
             self.n_features_ = X.n_features
-        elif are_attributes(X):
-            self.vocabulary_ = Vocabulary()
-            self.vocabulary_.transform(X, grow=True)
-            self.n_features_ = len(self.vocabulary_)
         else:
             shape = shape_of(X[0], "X[0]")
             if len(shape) != 2:
@@ -120,7 +111,8 @@ class Chain(Model):
                     f"X[0] must have two dimensions (positions, features), got shape {shape}"
                 )
             self.n_features_ = int(shape[1])
-        if self.edges_ is not None:
+        if self.edges or self.order == 2:
+            self.edges_ = ChainEdges(self.edges, self.order == 2)
             self.edges_.learn(edges, len(self.classes_))
         self._measure()
 
@@ -133,20 +125,28 @@ class Chain(Model):
         check_lengths(X, Y)
         if self.edges_ is None:
             return self.bind_rows(self.read(X), Y, node_weight)
-        X, edges = self.edges_.split(X)
+        X, edges = split_edges(X, self.edges)
         rows = self.read(X)
         between = self.edges_.read(edges, np.diff(rows.offsets))
         chain = self._data(rows, Y, node_weight)
         data = self.edges_.data(chain, between)
         return EdgeChainExamples(rows, self.labels_, chain, self.rules_, data, between)
 
+    def convert(self, X: Any) -> Any:
+        check_flag("edges", self.edges)
+        X, edges = split_edges(X, self.edges)
+        check_sequences("X", X)
+        X = self._features_of(X)
+        return X if edges is None else Pairs(X, edge_features(edges, getattr(self, "edges_", None)))
+
+    def keep_names(self, X: Any) -> None:
+        super().keep_names(X)
+        if self.edges_ is not None and isinstance(X, Pairs):
+            self.edges_.encoder = getattr(X.edges, "encoder", None)
+
     def read(self, X: Sequence) -> FeatureRows:
-        if self.vocabulary_ is not None:
-            check_sequences("X", X)
-            if not are_attributes(X) and any(len(x) for x in X):
-                raise ValueError("X: the model was trained on attributes, but got arrays")
-            X = self.vocabulary_.transform(X)
-        return feature_rows(X, self.n_features_, self.bias)
+        check_sequences("X", X)
+        return feature_rows(self._features_of(X), self.n_features_, self.bias)
 
     def bind_rows(self, rows: FeatureRows, Y: Any = None, node_weight: Any = None) -> ChainExamples:
         if self.edges_ is not None:
@@ -197,11 +197,8 @@ class Chain(Model):
 
     def joint_feature(self, x: Any, y: Any) -> np.ndarray:
         """Psi(x, y), in the order of ``coef_``."""
-        between = None
-        if self.edges_ is not None:
-            (x,), between = self.edges_.split([x])
-        if self.vocabulary_ is not None:
-            x = self.vocabulary_.transform([x])[0]
+        nodes, between = split_edges([x], self.edges)
+        x = self._features_of(nodes)[0]
         x = x.toarray() if sp.issparse(x) else np.asarray(x, dtype=np.float64)
         if self.bias is not None:
             x = np.hstack([x, np.full((len(x), 1), self.bias)])
@@ -247,16 +244,13 @@ class Chain(Model):
         return parts if self.edges_ is None else {**parts, **self.edges_.unpack(rest, K)}
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        names = None if self.vocabulary_ is None else list(self.vocabulary_.index)
-        if not all(isinstance(name, str) for name in names or ()):
-            raise ValueError("save: attribute names must be strings to be written to a file")
         state = {
             "bias": self.bias,
             "start": bool(self.start),
             "end": bool(self.end),
             "mean": self.hamming_.mean,
             "n_features": self.n_features_,
-            "attributes": names,
+            **saved_attributes(self.encoder_),
         }
         if self.edges_ is not None:
             state |= self.edges_.state()
@@ -279,14 +273,8 @@ class Chain(Model):
         model.hamming_ = loss
         model.rules_ = rules_from_state(state, arrays, labels)
         model.transitions = None if model.rules_ is None else model.rules_.given()
-        model.vocabulary_ = None
         model.n_features_ = count(state, "n_features", 0, MOST_FEATURES)
-        if field_of(state, "attributes") is not None:
-            names = texts(state, "attributes")
-            if len(names) != model.n_features_:
-                raise FieldError(f"{len(names)} attributes, but {model.n_features_} features")
-            model.vocabulary_ = Vocabulary()
-            model.vocabulary_.index = {name: j for j, name in enumerate(names)}
+        model.encoder_ = encoder_of(state, model.n_features_, sequences=True)
         model._measure()
         return model
 

@@ -15,17 +15,69 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin._core import core
-from maxmargin.data.attributes import Vocabulary, are_attributes
+from maxmargin.data.attributes import (
+    encoder_of,
+    known_attributes,
+    learnt_attributes,
+    saved_attributes,
+)
+from maxmargin.data.mapped import MappedSequences, some_of
 from maxmargin.data.memory import FeatureRows, feature_rows, shape_of
-from maxmargin.io.fields import MOST_FEATURES, FieldError, count, field_of, flag, texts
+from maxmargin.io.fields import MOST_FEATURES, FieldError, count, flag
 
 MOST_LABELS = 256  # of an edge's table, and of a kept labelling in the core
 MOST_LISTED = 48  # labels of a chain of second order whose k best are listed: K^4 numbers
 
 
+EDGE = "X[{}][1], edge {}".format
+
+
 def count_rows(e: Any) -> int:
     """Number of edges that features are given for."""
     return e.shape[0] if hasattr(e, "shape") else len(e)
+
+
+class Pairs(Sequence):
+    """What is given for nodes and for edges, where attributes are features already."""
+
+    def __init__(self, nodes: Any, edges: Any):
+        self.nodes, self.edges = nodes, edges
+        self.encoder = getattr(nodes, "encoder", None)
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    @property
+    def shape(self) -> tuple[int]:
+        """How many there are: scikit-learn then indexes them by arrays of numbers."""
+        return (len(self),)
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, int | np.integer):
+            return self.nodes[key], self.edges[key]
+        return Pairs(some_of(self.nodes, key), some_of(self.edges, key))
+
+
+def split_edges(X: Any, featured: bool) -> tuple[Any, Any]:
+    """What is given for nodes and for edges, each over examples; None for edges without features."""
+    if not featured:
+        return X, None
+    if isinstance(X, Pairs):
+        return X.nodes, X.edges
+    for i, x in enumerate(X):
+        if not isinstance(x, tuple | list) or len(x) != 2:
+            raise ValueError(
+                f"X[{i}] must be a pair (nodes, edges), since the chain has edges=True: features of the "
+                f"T positions and of the T - 1 edges between them"
+            )
+    return [x[0] for x in X], [x[1] for x in X]
+
+
+def edge_features(edges: Any, known: ChainEdges | None) -> Any:
+    """Attributes of edges as features: by the names of a fitted chain, or by their own."""
+    if known is None:
+        return learnt_attributes(edges, True, EDGE)
+    return known_attributes(edges, known.encoder, True, EDGE)
 
 
 class ChainEdges:
@@ -42,19 +94,7 @@ class ChainEdges:
     def __init__(self, featured: bool, triples: bool):
         self.featured, self.triples = bool(featured), bool(triples)
         self.n_features = 0
-        self.vocabulary: Vocabulary | None = None
-
-    def split(self, X: Sequence) -> tuple[Sequence, Sequence | None]:
-        """What is given for nodes and for edges, each a list over examples."""
-        if not self.featured:
-            return X, None
-        for i, x in enumerate(X):
-            if not isinstance(x, tuple | list) or len(x) != 2:
-                raise ValueError(
-                    f"X[{i}] must be a pair (nodes, edges), since the chain has edges=True: features of the "
-                    f"T positions and of the T - 1 edges between them"
-                )
-        return [x[0] for x in X], [x[1] for x in X]
+        self.encoder: Any = None  # of attributes
 
     def learn(self, edges: Sequence | None, n_labels: int) -> None:
         """Learn the features or the attribute names of edges."""
@@ -64,10 +104,9 @@ class ChainEdges:
             )
         if edges is None:
             return
-        if are_attributes(edges):
-            self.vocabulary = Vocabulary()
-            self.vocabulary.transform(edges, grow=True)
-            self.n_features = len(self.vocabulary)
+        self.encoder = getattr(edges, "encoder", None)
+        if self.encoder is not None:
+            self.n_features = self.encoder.n_features_
             return
         first = next((i for i, e in enumerate(edges) if count_rows(e)), 0)
         shape = shape_of(edges[first], f"X[{first}][1]")
@@ -81,15 +120,17 @@ class ChainEdges:
         """The rows of all edges, as many as there are neighbours."""
         if edges is None:
             return None
-        for i, (e, length) in enumerate(zip(edges, lengths, strict=True)):
-            if count_rows(e) != max(length - 1, 0):
+        edges = edge_features(edges, self)
+        given = (
+            np.diff(edges.offsets) if isinstance(edges, MappedSequences) else map(count_rows, edges)
+        )
+        for i, (found, length) in enumerate(zip(given, lengths, strict=True)):
+            if found != max(length - 1, 0):
                 raise ValueError(
-                    f"X[{i}] has {length} positions, so {max(length - 1, 0)} edges, but features of "
-                    f"{count_rows(e)}"
+                    f"X[{i}] has {length} positions, so {max(length - 1, 0)} edges, but features of {found}"
                 )
-        if self.vocabulary is not None:
-            edges = self.vocabulary.transform(edges)
-        elif not any(map(sp.issparse, edges)):  # a single position may have [] for its edges
+        if not isinstance(edges, MappedSequences) and not any(map(sp.issparse, edges)):
+            # a single position may have [] for its edges
             edges = [e if count_rows(e) else np.zeros((0, self.n_features)) for e in edges]
         return feature_rows(edges, self.n_features, None, "X[{}][1]")
 
@@ -105,8 +146,7 @@ class ChainEdges:
         """Sums of edge features per pair of labels, counts of triples."""
         parts = []
         if self.featured:
-            if self.vocabulary is not None:
-                edges = self.vocabulary.transform([edges])[0]
+            edges = edge_features([edges], self)[0]
             rows = edges.toarray() if sp.issparse(edges) else np.asarray(edges, dtype=np.float64)
             pairs = np.zeros((K, K, self.n_features))
             np.add.at(pairs, (codes[:-1], codes[1:]), rows.reshape(len(codes) - 1, self.n_features))
@@ -124,16 +164,11 @@ class ChainEdges:
         return {**parts, "triples": triples.reshape(K, K, K)} if self.triples else parts
 
     def state(self) -> dict[str, Any]:
-        names = None if self.vocabulary is None else list(self.vocabulary.index)
-        if not all(isinstance(name, str) for name in names or ()):
-            raise ValueError(
-                "save: attribute names of edges must be strings to be written to a file"
-            )
         return {
             "edges": self.featured,
             "triples": self.triples,
             "n_edge_features": self.n_features,
-            "edge_attributes": names,
+            **saved_attributes(self.encoder, "edge_attributes"),
         }
 
     @classmethod
@@ -147,12 +182,5 @@ class ChainEdges:
         made.n_features = count(state, "n_edge_features", 0, MOST_FEATURES)
         if made.n_features and not made.featured:
             raise FieldError("features of edges, but edges without features")
-        if field_of(state, "edge_attributes") is not None:
-            names = texts(state, "edge_attributes")
-            if len(names) != made.n_features:
-                raise FieldError(
-                    f"{len(names)} attributes of edges, but {made.n_features} features"
-                )
-            made.vocabulary = Vocabulary()
-            made.vocabulary.index = {name: j for j, name in enumerate(names)}
+        made.encoder = encoder_of(state, made.n_features, True, "edge_attributes")
         return made if made.featured or made.triples else None

@@ -26,6 +26,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from maxmargin.data.arrays import check_choice, check_lengths, check_start
+from maxmargin.data.attributes import check_encoder, encoder_of, saved_attributes
 from maxmargin.data.labels import LabelSet, check_classes
 from maxmargin.io.fields import (
     MOST_FEATURES,
@@ -46,14 +47,16 @@ from maxmargin.models.constraints import Graph, of_each
 from maxmargin.models.factors import METHODS, Factors, GraphExamples
 from maxmargin.models.graph_factors import FactorBuilder, by_type, where_nodes
 from maxmargin.models.graph_input import (
+    Graphs,
     Item,
     check_output,
     is_forest,
     read_items,
     type_names,
     width_of,
+    with_features,
 )
-from maxmargin.models.protocol import Model
+from maxmargin.models.protocol import Described, Model
 from maxmargin.models.registry import FACTORS
 from maxmargin.models.saved_graph import saved_method, saved_pairs, saved_types
 
@@ -139,7 +142,7 @@ class FactorGraphExamples(GraphExamples):
         return outputs
 
 
-class FactorGraph(GraphModel):
+class FactorGraph(Described, GraphModel):
     """Pairwise factor graph.
 
     Parameters
@@ -159,6 +162,7 @@ class FactorGraph(GraphModel):
     """
 
     flat: ClassVar[bool] = False
+    sequences: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -176,11 +180,16 @@ class FactorGraph(GraphModel):
         self.iterations = iterations
         self.classes = classes
 
+    def convert(self, X: Any) -> Any:
+        if isinstance(X, Graphs):
+            check_encoder(X, getattr(self, "encoder_", None))
+        return with_features(X, self._features_of)
+
     def initialize(self, X: Sequence, Y: Sequence) -> None:
         """Learn types, labels, numbers of features, and which types edges join."""
         check_start(X, Y, self.bias)
         self.check_inference()
-        items = read_items(X)
+        items = read_items(self.learn_attributes(X))
         self.types_ = type_names(items)
         types = [item.type_codes(self.types_, f"X[{i}]") for i, item in enumerate(items)]
         self._learn_labels(items, types, Y)
@@ -281,12 +290,12 @@ class FactorGraph(GraphModel):
     def bind(self, X: Sequence, Y: Any = None, node_weight: Any = None) -> FactorGraphExamples:
         """The model on these data; without Y for prediction only."""
         check_lengths(X, Y)
-        items = read_items(X)
+        items = read_items(self.convert(X))
         return FactorGraphExamples(self, FactorBuilder(self, items).build(Y, node_weight), items)
 
     def factors(self, X: Sequence, Y: Any = None, node_weight: Any = None) -> Factors:
         check_lengths(X, Y)
-        return FactorBuilder(self, read_items(X)).build(Y, node_weight)
+        return FactorBuilder(self, read_items(self.convert(X))).build(Y, node_weight)
 
     def joint_feature(self, x: Any, y: Any) -> np.ndarray:
         """Psi(x, y), in the order of ``coef_``."""
@@ -353,6 +362,7 @@ class FactorGraph(GraphModel):
             "n_edge_features": self.n_edge_features_,
             "types": self.types_.state(),
             "labels": [own.state() for own in self.label_sets_],
+            **saved_attributes(self.encoder_),
         }
         return state, {f"cost{t}": cost for t, cost in enumerate(self.costs_)}
 
@@ -374,6 +384,7 @@ class FactorGraph(GraphModel):
         if len(widths) != len(types) or not all(is_whole(d, 0, MOST_FEATURES) for d in widths):
             raise FieldError(f"n_features must be {len(types)} whole numbers, got {short(widths)}")
         model.n_features_, model.n_edge_features_ = widths, None
+        model.encoder_ = encoder_of(state, widths[0], sequences=True)
         if field_of(state, "n_edge_features") is not None:
             model.n_edge_features_ = count(state, "n_edge_features", 1, MOST_FEATURES)
         model.set_loss()

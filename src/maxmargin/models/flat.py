@@ -8,11 +8,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin.data.arrays import check_lengths, check_start
+from maxmargin.data.attributes import encoder_of, saved_attributes
 from maxmargin.data.labels import LabelSet
-from maxmargin.data.mapped import MappedRows
-from maxmargin.data.memory import FeatureRows, feature_rows, shape_of
+from maxmargin.data.memory import FeatureRows, shape_of, table_rows
+from maxmargin.io.fields import MOST_FEATURES, count
 from maxmargin.models.examples import CompiledExamples
-from maxmargin.models.protocol import Model, as_weights, encode_all
+from maxmargin.models.protocol import Described, Model, as_weights, encode_all
 from maxmargin.models.registry import LABELS, ROWS
 
 
@@ -29,7 +30,7 @@ class FlatExamples(CompiledExamples):
         return self.labels.decode(codes)
 
 
-class FlatModel(Model):
+class FlatModel(Described, Model):
     """Labels, rows of features, and the protocol on single rows."""
 
     powers = (LABELS, ROWS)
@@ -40,6 +41,7 @@ class FlatModel(Model):
     def _learn(self, X: Any, Y: Any) -> None:
         """Check the data; learn the classes and the number of features."""
         check_start(X, Y, self.bias)
+        X = self.learn_attributes(X)
         shape = shape_of(X, "X")
         if len(shape) != 2:
             raise ValueError(
@@ -60,9 +62,7 @@ class FlatModel(Model):
 
     def read(self, X: Any) -> FeatureRows:
         """The features of all examples, in the core."""
-        if isinstance(X, MappedRows):
-            return feature_rows(X, self.n_features_, self.bias, names="X")  # type: ignore[arg-type]
-        return feature_rows([X], self.n_features_, self.bias, names="X")
+        return table_rows(self.convert(X), self.n_features_, self.bias)
 
     def _check_nodes(self, node_weight: Any) -> None:
         if node_weight is not None:
@@ -74,17 +74,25 @@ class FlatModel(Model):
         """Codes of labels; refuses one that is not in ``classes_``."""
         return encode_all(self.labels_, Y)
 
-    def _row(self, x: Any) -> Any:
-        """One example as a table of one row."""
-        return x if sp.issparse(x) else np.asarray(x)[None, :]
-
     def _features(self, x: Any) -> np.ndarray:
         """The features of one example, with the bias."""
-        row = x.toarray().ravel() if sp.issparse(x) else np.asarray(x, dtype=np.float64).ravel()
+        found = self.one_row(x)
+        row = found.toarray() if sp.issparse(found) else found
+        row = np.asarray(row, dtype=np.float64).ravel()
         return row if self.bias is None else np.append(row, self.bias)
 
+    def plain_state(self) -> dict[str, Any]:
+        """What a model file holds of the labels and the features."""
+        state = {"bias": self.bias, "n_features": self.n_features_, **self.labels_.state()}
+        return state | saved_attributes(self.encoder_)
+
+    def take_features(self, state: dict[str, Any]) -> None:
+        """The features that a model file names."""
+        self.n_features_ = count(state, "n_features", 0, MOST_FEATURES)
+        self.encoder_ = encoder_of(state, self.n_features_, sequences=False)
+
     def bind_one(self, x: Any, Y: Any = None) -> Any:
-        return self.bind(self._row(x), Y)
+        return self.bind(self.one_row(x), Y)
 
     def inference_k_best(self, x: Any, w: np.ndarray, k: int) -> list[tuple[Any, float]]:
         """The k best labels with their scores, best first."""

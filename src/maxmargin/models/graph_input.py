@@ -11,7 +11,7 @@ An item of X is a tuple (nodes, edges), (nodes, edges, edge_features) or (nodes,
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,9 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from maxmargin.data.arrays import array_of, count_of, unmasked
+from maxmargin.data.attributes import Place
 from maxmargin.data.labels import LabelSet, as_array, plain
+from maxmargin.data.mapped import some_of
 
 ONE_TYPE = "node"  # the name of the type where none are given
 
@@ -58,6 +60,46 @@ class Item:
                 nodes = self.nodes
             return nodes if mask.all() else nodes[mask] if mask.any() else None
         return self.nodes.get(name)
+
+
+class Graphs(Sequence):
+    """Examples whose nodes were described by attributes, now features; ``encoder`` has their names."""
+
+    def __init__(self, items: Sequence[Any], encoder: Any):
+        self.items, self.encoder = list(items), encoder
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    @property
+    def shape(self) -> tuple[int]:
+        """How many there are: scikit-learn then indexes them by arrays of numbers."""
+        return (len(self),)
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, int | np.integer):
+            return self.items[key]
+        return Graphs(some_of(self.items, key), self.encoder)
+
+
+def with_features(X: Any, convert: Callable[[list, Place], Any]) -> Any:
+    """The examples with features for attributes of nodes, which ``convert`` makes; else as they are."""
+    if isinstance(X, Graphs) or not all(isinstance(x, tuple | list) and len(x) for x in X):
+        return X
+    owner, tables = [], []
+    for i, x in enumerate(X):
+        own = list(x[0].values()) if isinstance(x[0], Mapping) else [x[0]]
+        owner += [i] * len(own)
+        tables += own
+    found = convert(tables, lambda k, v: f"X[{owner[k]}][0], node {v}")
+    if getattr(found, "encoder", None) is None:
+        return X
+    rows, items = iter(found), []
+    for x in X:
+        named = isinstance(x[0], Mapping)
+        nodes = {name: next(rows) for name in x[0]} if named else next(rows)
+        items.append((nodes, *x[1:]))
+    return Graphs(items, found.encoder)
 
 
 def read_item(x: Any, i: int) -> Item:

@@ -44,6 +44,7 @@ from maxmargin.models.kernel_function import (
     resolve_gamma,
 )
 from maxmargin.models.protocol import Model
+from maxmargin.models.python import converted
 from maxmargin.models.registry import MODELS, ROWS, is_listed, names_with
 
 CHOICES = ("greedy", "random")
@@ -96,6 +97,14 @@ class Kernel(Model):
         self.basis = basis
         self.cache_bytes = cache_bytes
         self.random_state = random_state
+
+    def convert(self, X: Any) -> Any:
+        return converted(getattr(self, "base_", self.model), X)
+
+    @property
+    def encoder_(self) -> Any:
+        """That of the base model."""
+        return self.base_.encoder_
 
     def initialize(self, X: Any, Y: Any) -> None:
         """Learn what the base model learns; keep the training rows, or choose the basis."""
@@ -156,7 +165,7 @@ class Kernel(Model):
     def over(self, n_features: int, bias: float | None = None) -> Any:
         """The base model over other features than its own."""
         twin = copy.copy(self.base_)
-        twin.n_features_, twin.bias, twin.vocabulary_ = n_features, bias, None
+        twin.n_features_, twin.bias, twin.encoder_ = n_features, bias, None
         twin._measure()
         return twin
 

@@ -14,7 +14,7 @@ import numpy as np
 from maxmargin._core import core
 from maxmargin.data.labels import LabelSet, check_classes
 from maxmargin.data.memory import FeatureRows
-from maxmargin.io.fields import MOST_FEATURES, bias_of, costs_of, count
+from maxmargin.io.fields import bias_of, costs_of
 from maxmargin.losses import Costs, ZeroOne, cost_of, flat_loss, mistake_costs, saved_costs
 from maxmargin.models.checks import no_cost
 from maxmargin.models.examples import ExplicitConstraints
@@ -96,8 +96,7 @@ class Multiclass(FlatModel):
         return weights_and_bias(np.asarray(w).reshape(len(self.labels_), -1), self.bias)
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        labels = self.labels_.state()
-        return {"bias": self.bias, "n_features": self.n_features_, **labels}, {"cost": self.cost_}
+        return self.plain_state(), {"cost": self.cost_}
 
     @classmethod
     def from_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> Multiclass:
@@ -106,7 +105,7 @@ class Multiclass(FlatModel):
         costs = saved_costs(costs_of(arrays, "cost", len(labels)))
         model = cls(ZeroOne() if costs is None else Costs(costs), bias_of(state))
         model.labels_, model.classes_, model.cost_ = labels, labels.classes, arrays["cost"]
-        model.n_features_ = count(state, "n_features", 0, MOST_FEATURES)
+        model.take_features(state)
         model._measure()
         return model
 

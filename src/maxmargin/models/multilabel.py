@@ -18,14 +18,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin.data.arrays import array_of, check_lengths, check_start, floats
+from maxmargin.data.attributes import encoder_of, saved_attributes
 from maxmargin.data.labels import LabelSet, plain
-from maxmargin.data.memory import feature_rows, shape_of
+from maxmargin.data.memory import shape_of, table_rows
 from maxmargin.io.fields import MOST_FEATURES, FieldError, bias_of, count, flag, table
 from maxmargin.losses import Hamming, cost_matrix, saved_costs, sequence_loss
 from maxmargin.models.constraints import Graph, of_each
 from maxmargin.models.factor_graph import GraphModel
 from maxmargin.models.factors import Bank, EdgeType, Factors, GraphExamples, NodeType, Shape
 from maxmargin.models.graph_input import is_forest
+from maxmargin.models.protocol import Described
 from maxmargin.models.registry import FACTORS, LABELS
 from maxmargin.models.saved_graph import saved_method
 
@@ -79,7 +81,7 @@ class MultiLabelExamples(GraphExamples):
         return outputs if self.model.sets_ else np.array(outputs)
 
 
-class MultiLabel(GraphModel):
+class MultiLabel(Described, GraphModel):
     """Sets of labels.
 
     Parameters
@@ -122,6 +124,7 @@ class MultiLabel(GraphModel):
         """Learn the labels and the number of features."""
         check_start(X, None, self.bias)
         self.check_inference()
+        X = self.learn_attributes(X)
         shape = shape_of(X, "X")
         if len(shape) != 2:
             raise ValueError(f"X must have 2 dimensions (examples, features), got shape {shape}")
@@ -208,7 +211,7 @@ class MultiLabel(GraphModel):
 
     def factors(self, X: Any, Y: Any = None, node_weight: Any = None) -> Factors:
         check_lengths(X, None)
-        rows = feature_rows([X], self.n_features_, self.bias, names="X")
+        rows = table_rows(self.convert(X), self.n_features_, self.bias)
         n, L, P = int(rows.offsets[-1]), len(self.labels_), len(self.pairs_)
         codes = np.zeros((n, L), dtype=np.int32) if Y is None else self.encode(Y)
         if len(codes) != n:
@@ -235,9 +238,6 @@ class MultiLabel(GraphModel):
                 raise ValueError("node_weight must be finite and not negative")
         return weight / L if self.hamming_.mean else weight
 
-    def _row(self, x: Any) -> Any:
-        return x if sp.issparse(x) else np.asarray(x)[None, :]
-
     def _output(self, y: Any) -> Any:
         """One output as Y of one example."""
         return (
@@ -248,11 +248,11 @@ class MultiLabel(GraphModel):
 
     def joint_feature(self, x: Any, y: Any) -> np.ndarray:
         """Psi(x, y), in the order of ``coef_``."""
-        factors = self.factors(self._row(x), self._output(y))
+        factors = self.factors(self.one_row(x), self._output(y))
         return factors.joint_feature(0, factors.truth)
 
     def bind_one(self, x: Any, Y: Any = None) -> Any:
-        return self.bind(self._row(x), None if Y is None else self._output(Y[0]))
+        return self.bind(self.one_row(x), None if Y is None else self._output(Y[0]))
 
     def loss(self, y: Any, y_hat: Any) -> float:
         """Delta(y, y_hat); a true label that the model does not know was missed."""
@@ -292,6 +292,7 @@ class MultiLabel(GraphModel):
             "mean": self.hamming_.mean,
             "n_features": self.n_features_,
             **self.labels_.state(),
+            **saved_attributes(self.encoder_),
         }
         return state, {"cost": self.cost_, "pairs": self.pair_codes_.astype(np.int64)}
 
@@ -311,6 +312,7 @@ class MultiLabel(GraphModel):
         )
         model.labels_, model.classes_, model.sets_ = labels, labels.classes, flag(state, "sets")
         model.n_features_ = count(state, "n_features", 0, MOST_FEATURES)
+        model.encoder_ = encoder_of(state, model.n_features_, sequences=False)
         model.pair_codes_ = codes
         model.set_loss()
         model._measure()

@@ -86,6 +86,8 @@ class Partial(Latent):
         if len(known) == 0:
             raise ValueError("Y: no label is known")
         inner.initialize(kept, known)
+        if getattr(X, "encoder", None) is not None:
+            inner.keep_names(X)  # which the parts of its examples do not have
         self._settle(inner)
         self._check_lengths(X, Y)
 

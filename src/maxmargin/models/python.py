@@ -54,6 +54,11 @@ def predict(model: Any, X: list, Y: list, w: np.ndarray) -> list[Any]:
         return [model.inference(x, w) for x in X]
 
 
+def converted(model: Any, X: Any) -> Any:
+    """X as the model keeps it: a built-in one reads attributes once; any other takes X as it is."""
+    return model.convert(X) if isinstance(model, Model) else X
+
+
 def bind_model(
     model: Any, X: Any, Y: Any, node_weight: Any = None, executor: Workers | None = None
 ) -> Examples:

@@ -37,7 +37,7 @@ from maxmargin.data.scratch import RUN
 from maxmargin.models.chain import Chain
 from maxmargin.models.chain_examples import table_bytes
 from maxmargin.models.flat import FlatModel
-from maxmargin.models.python import bind_model
+from maxmargin.models.python import bind_model, converted
 from maxmargin.problem import Formulation, Problem
 from maxmargin.problem.problem import check_weights
 from maxmargin.solvers import Streaming
@@ -110,7 +110,7 @@ def layout_of(model: Any, X: Any) -> Layout:
     """How examples like these are kept for a model."""
     if isinstance(model, FlatModel):
         return Layout("rows")
-    if not isinstance(model, Chain) or model.vocabulary_ is not None:
+    if not isinstance(model, Chain):
         return Layout("objects")
     matrices = isinstance(X, MappedSequences) or all(
         sp.issparse(x) or (isinstance(x, np.ndarray) and x.ndim == 2) for x in X
@@ -312,6 +312,8 @@ class Chunks:
         except StopIteration:
             raise ValueError("X: the iterable of chunks is empty") from None
         X, Y, weights = self.first
+        X = converted(model, X)
+        self.first = X, Y, weights
         self.n, self.weight = len(Y), float(weights.sum())
         model.initialize(X, Y)
         self.layout = layout_of(model, X)
@@ -323,7 +325,8 @@ class Chunks:
             yield self.first
         running = self.running if fresh else iter(self.iterable)
         for number, chunk in enumerate(running, int(fresh)):
-            yield checked(chunk, number)
+            X, Y, weights = checked(chunk, number)
+            yield converted(self.model, X), Y, weights
 
     def parts(self, known: np.ndarray, most: float) -> Iterator[Part]:
         """The examples except the known ones, about `most` bytes at a time."""

@@ -1,0 +1,103 @@
+// Names and their numbers, in the order of their first appearance: an open-addressing table over the bytes of the names.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+namespace mm {
+
+// The cyclic redundancy check of zlib: the same in every process and on every machine.
+inline uint32_t crc32(std::string_view bytes) {
+  static const auto table = [] {
+    std::vector<uint32_t> t(256);
+    for (uint32_t i = 0; i < 256; ++i) {
+      t[i] = i;
+      for (int bit = 0; bit < 8; ++bit) t[i] = (t[i] >> 1) ^ (t[i] & 1 ? 0xEDB88320u : 0u);
+    }
+    return t;
+  }();
+  uint32_t crc = ~0u;
+  for (const char c : bytes) crc = (crc >> 8) ^ table[(crc ^ static_cast<uint8_t>(c)) & 0xFF];
+  return ~crc;
+}
+
+class Names {
+ public:
+  Names() : slots_(1024, empty) {}
+
+  int32_t size() const { return static_cast<int32_t>(ends_.size()) - 1; }
+  std::string_view operator[](int32_t number) const {
+    return {bytes_.data() + ends_[number], ends_[number + 1] - ends_[number]};
+  }
+  bool operator==(const Names& other) const { return ends_ == other.ends_ && bytes_ == other.bytes_; }
+  // The number of a name; -1 for one that is not known.
+  int32_t find(std::string_view name) const { return slots_[place(name, hash(name))].number; }
+  // The number of a name, which is the next one for a new name.
+  int32_t add(std::string_view name) {
+    const uint64_t h = hash(name);
+    const size_t found = place(name, h);
+    if (slots_[found].number >= 0) return slots_[found].number;
+    const int32_t number = size();
+    slots_[found] = {tag(h), number};
+    bytes_.insert(bytes_.end(), name.begin(), name.end());
+    ends_.push_back(bytes_.size());
+    if (2 * ends_.size() > slots_.size()) grow();
+    return number;
+  }
+  // Takes the next number for something whose name is kept elsewhere.
+  int32_t skip() {
+    ends_.push_back(bytes_.size());
+    return size() - 1;
+  }
+
+ private:
+  struct Slot {
+    uint32_t tag;
+    int32_t number;
+  };
+  static constexpr Slot empty{0, -1};
+
+  // Eight bytes at a time: multiply and fold.
+  static uint64_t hash(std::string_view name) {
+    const char* p = name.data();
+    size_t n = name.size();
+    uint64_t h = n * 0x9E3779B97F4A7C15u;
+    for (; n >= 8; p += 8, n -= 8) h = mixed(h, p, 8);
+    return n ? mixed(h, p, n) : h;
+  }
+  static uint64_t mixed(uint64_t h, const char* p, size_t n) {
+    uint64_t word = 0;
+    std::memcpy(&word, p, n);
+    h = (h ^ word) * 0xBF58476D1CE4E5B9u;
+    return (h ^ (h >> 32)) * 0x94D049BB133111EBu;
+  }
+  static uint32_t tag(uint64_t h) { return static_cast<uint32_t>(h); }
+
+  // The slot of a name, or the empty one where it would be.
+  size_t place(std::string_view name, uint64_t h) const {
+    const size_t mask = slots_.size() - 1;
+    size_t at = (h >> 29) & mask;
+    while (slots_[at].number >= 0 && !(slots_[at].tag == tag(h) && (*this)[slots_[at].number] == name))
+      at = (at + 1) & mask;
+    return at;
+  }
+  void grow() {
+    std::vector<Slot> before(4 * slots_.size(), empty);
+    before.swap(slots_);
+    const size_t mask = slots_.size() - 1;
+    for (const Slot& slot : before) {
+      if (slot.number < 0) continue;
+      size_t at = (hash((*this)[slot.number]) >> 29) & mask;
+      while (slots_[at].number >= 0) at = (at + 1) & mask;
+      slots_[at] = slot;
+    }
+  }
+
+  std::vector<char> bytes_;
+  std::vector<size_t> ends_{0};  // bytes of name j: ends_[j] .. ends_[j + 1]
+  std::vector<Slot> slots_;
+};
+
+}  // namespace mm
