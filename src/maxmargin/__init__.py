@@ -6,22 +6,30 @@
 >>> print(svm.certificate_)                                      # doctest: +SKIP
 """
 
-from maxmargin import callbacks, data, losses, metrics, models, solvers
-from maxmargin.certify import certify, objective
-from maxmargin.estimators import (
-    BinarySVC,
-    GeneralizedSVM,
-    LatentSVM,
-    MulticlassSVC,
-    RegressionSVR,
-    StructuralSVM,
-)
-from maxmargin.io.model_file import ModelFileError
-from maxmargin.models.check_model import check_model
-from maxmargin.models.checks import OracleError
-from maxmargin.persistence import load
-from maxmargin.problem import Certificate, Problem
-from maxmargin.train import train
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from maxmargin import callbacks, data, losses, metrics, models, solvers
+    from maxmargin.certify import certify, objective
+    from maxmargin.estimators import (
+        BinarySVC,
+        GeneralizedSVM,
+        LatentSVM,
+        MulticlassSVC,
+        RegressionSVR,
+        StructuralSVM,
+    )
+    from maxmargin.io.model_file import ModelFileError
+    from maxmargin.models.check_model import check_model
+    from maxmargin.models.checks import OracleError
+    from maxmargin.persistence import load
+    from maxmargin.problem import Certificate, Problem
+    from maxmargin.train import train
 
 __version__ = "0.1.0"
 
@@ -48,3 +56,48 @@ __all__ = [
     "solvers",
     "train",
 ]
+
+# Public names that are not modules, and where they live: each is imported when it is first asked for, so
+# that importing the package costs nothing.
+HOMES = {
+    "BinarySVC": "estimators",
+    "Certificate": "problem",
+    "GeneralizedSVM": "estimators",
+    "LatentSVM": "estimators",
+    "ModelFileError": "io.model_file",
+    "MulticlassSVC": "estimators",
+    "OracleError": "models.checks",
+    "Problem": "problem",
+    "RegressionSVR": "estimators",
+    "StructuralSVM": "estimators",
+    "certify": "certify",
+    "check_model": "models.check_model",
+    "load": "persistence",
+    "objective": "certify",
+    "train": "train",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in HOMES:
+        return import_module(f"{__name__}.{name}")
+    found = getattr(import_module(f"{__name__}.{HOMES[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
+
+
+class Package(ModuleType):
+    """Where a function and the file that it is in have the same name, the function is what is public."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in HOMES and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = Package

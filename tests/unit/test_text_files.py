@@ -1,6 +1,8 @@
 """Text files into shards: what they say comes out, and what is wrong is told with file and line."""
 
+import bz2
 import gzip
+import lzma
 
 import numpy as np
 import pytest
@@ -100,11 +102,31 @@ def test_large_whole_labels_stay_what_they_are(tmp_path):
     assert mm.data.open_shards(tmp_path / "s").Y.tolist() == [1e30, 2.0]
 
 
-@pytest.mark.parametrize("name", ["svmlight", "columns", "trees"])
-def test_packed_files_and_bytes_that_are_no_text_are_told(tmp_path, name):
+TEXTS = {"svmlight": "1 1:1\n2 2:1\n", "columns": TEXT, "trees": "(S (A a) (B b))\n" * 3}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
+def test_packed_files_are_read_as_they_are(tmp_path, name, pack):
     convert = getattr(mm.data, f"{name}_to_shards")
-    (tmp_path / "packed").write_bytes(gzip.compress(b"1 1:1\n"))
-    with refusal("packed", "gzip", "unpack"):
+    (tmp_path / "plain").write_text(TEXTS[name])
+    (tmp_path / "packed").write_bytes(pack(TEXTS[name].encode()))
+    left, right = (
+        mm.data.open_shards(convert(tmp_path / file, tmp_path / f"{file}-shards"))
+        for file in ("plain", "packed")
+    )
+    assert list(map(str, left.Y)) == list(map(str, right.Y))
+    packed = pack(TEXTS[name].encode() * 50)
+    (tmp_path / "cut").write_bytes(packed[: len(packed) // 2])
+    with refusal("cut", "cannot be unpacked"):
+        convert(tmp_path / "cut", tmp_path / "s")
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_zip_files_and_bytes_that_are_not_text_are_told(tmp_path, name):
+    convert = getattr(mm.data, f"{name}_to_shards")
+    (tmp_path / "packed").write_bytes(b"PK\x03\x04more")
+    with refusal("packed", "zip", "unpack"):
         convert(tmp_path / "packed", tmp_path / "s")
     (tmp_path / "latin").write_bytes(
         b"# a note\n1 1:1\n\xe9 1:1\n" if name == "svmlight" else b"\n(\xe9\n"

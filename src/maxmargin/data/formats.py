@@ -14,7 +14,7 @@ from sklearn.datasets import load_svmlight_file
 
 from maxmargin.data.mapped import csr_of
 from maxmargin.data.shard_writer import SHARD_BYTES, ShardWriter
-from maxmargin.data.text import numbered_lines, readable
+from maxmargin.data.text import byte_lines, numbered_lines, readable
 from maxmargin.io.fields import MOST_FEATURES
 
 CHUNK_BYTES = 8 * 2**20  # of text parsed at a time
@@ -92,13 +92,12 @@ def whole(y: np.ndarray) -> np.ndarray:
 def line_chunks(path: Path) -> Iterator[tuple[int, list[bytes]]]:
     """Whole lines of a file, several megabytes at a time, with the number of the first of them."""
     number, lines, size = 1, [], 0
-    with open(path, "rb") as file:
-        for line in file:
-            lines.append(line)
-            size += len(line)
-            if size >= CHUNK_BYTES:
-                yield number, lines
-                number, lines, size = number + len(lines), [], 0
+    for line in byte_lines(path):
+        lines.append(line)
+        size += len(line)
+        if size >= CHUNK_BYTES:
+            yield number, lines
+            number, lines, size = number + len(lines), [], 0
     if lines:
         yield number, lines
 
