@@ -98,7 +98,8 @@ class Chain(Described, Model):
         self.classes_ = self.labels_.classes
         if len(self.classes_) > MOST_LABELS:
             raise ValueError(f"Chain takes at most {MOST_LABELS} labels, got {len(self.classes_)}")
-        self.rules_ = read_transitions(self.transitions, self.labels_)
+        given = self.transitions
+        self.rules_ = None if given is None else read_transitions(given, self.labels_)
         self.set_loss()
         self.edges_ = None
         X, edges = split_edges(self.learn_attributes(X), self.edges)

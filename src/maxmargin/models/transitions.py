@@ -145,10 +145,8 @@ def rules_from_state(
     return Rules(labels, keys)
 
 
-def read_transitions(given: Any, labels: LabelSet) -> Rules | None:
+def read_transitions(given: Any, labels: LabelSet) -> Rules:
     """The rules of a chain's parameter ``transitions``."""
-    if given is None:
-        return None
     if isinstance(given, str):
         if given not in SCHEMES:
             raise ValueError(
