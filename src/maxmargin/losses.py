@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.data.arrays import check_positive, floats, is_number
+from maxmargin.data.arrays import check_positive, floats, is_number, is_whole
 
 
 def mistake_costs(costs: Any, classes: np.ndarray) -> np.ndarray:
@@ -149,11 +149,8 @@ class TopLoss(TableLoss):
     k: int | float
 
     def __post_init__(self) -> None:
-        whole = (
-            isinstance(self.k, int | np.integer) and not isinstance(self.k, bool) and self.k >= 1
-        )
         share = isinstance(self.k, float | np.floating) and 0 < self.k <= 1
-        if not (whole or share):
+        if not (is_whole(self.k, 1) or share):
             raise ValueError(
                 f"{type(self).__name__}: k must be a count (a whole number of at least 1) or a share of the "
                 f"sample (a float in (0, 1]), got {self.k!r}"

@@ -92,10 +92,15 @@ def check_positive(name: str, value: Any, none: bool = False, finite: bool = Fal
         )
 
 
+def is_whole(value: Any, least: int | None = None) -> bool:
+    """Whether a parameter is a whole number, of some size."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return bool(whole and (least is None or value >= least))
+
+
 def check_whole(name: str, value: Any, least: int = 1, none: bool = False) -> None:
     """Refuse what is not a whole number of some size; None passes where it is allowed."""
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if (value is not None or not none) and (not whole or value < least):
+    if (value is not None or not none) and not is_whole(value, least):
         also = "None or " if none else ""
         raise ValueError(f"{name} must be {also}a whole number of at least {least}, got {value!r}")
 

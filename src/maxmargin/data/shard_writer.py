@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from maxmargin.data.arrays import check_whole
 from maxmargin.data.labels import as_array
 from maxmargin.data.manifest import (
     DTYPES,
@@ -64,8 +65,7 @@ class ShardWriter:
     ):
         if kind not in (*KINDS, TREES):
             raise ValueError(f"kind must be one of {[*KINDS, TREES]}, got {kind!r}")
-        if isinstance(shard_bytes, bool) or not isinstance(shard_bytes, int) or shard_bytes < 1:
-            raise ValueError(f"shard_bytes must be a positive whole number, got {shard_bytes!r}")
+        check_whole("shard_bytes", shard_bytes)
         self.folder, self.kind, self.shard_bytes = Path(folder), kind, min(shard_bytes, 2**32)
         self.dtype = None if dtype is None else np.dtype(dtype)
         if self.dtype is not None and self.dtype.newbyteorder("<").str not in DTYPES:

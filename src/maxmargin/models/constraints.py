@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.data.arrays import is_whole
 from maxmargin.models.milp import Linear
 
 
@@ -30,8 +31,7 @@ class Graph(ABC):
 
     def node(self, name: Any) -> int:
         """The number of a node; refuses what is not one."""
-        whole = isinstance(name, int | np.integer) and not isinstance(name, bool)
-        if not whole or not 0 <= name < self.n_nodes:
+        if not is_whole(name, 0) or name >= self.n_nodes:
             raise ValueError(f"constraints: there is no node {name!r} among {self.n_nodes}")
         return int(name)
 

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin._core import core
-from maxmargin.data.arrays import check_lengths
+from maxmargin.data.arrays import check_lengths, is_whole
 from maxmargin.models.checks import OracleError, check_ceilings, lent, try_argmax
 from maxmargin.models.examples import Examples
 from maxmargin.models.planes import PlaneExamples, PlaneTable, Vector
@@ -71,8 +71,7 @@ def bind_model(
 def size_of(model: Any) -> int:
     """The length of w that a model announces."""
     size: Any = getattr(model, "size_joint_feature", None)
-    whole = isinstance(size, int | np.integer) and not isinstance(size, bool)
-    if not whole or size < 0:
+    if not is_whole(size, 0):
         raise OracleError(
             "size_joint_feature must be a whole number of at least 0 after initialize(X, Y), got "
             f"{size!r}"

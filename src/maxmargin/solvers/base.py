@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from maxmargin.data.arrays import is_whole
 from maxmargin.models.registry import names_with
 from maxmargin.problem import Formulation, Problem, Status, Support
 from maxmargin.problem.plane import PLANES
@@ -139,7 +140,7 @@ NOT_NEGATIVE = Rule("0 or more", lambda x: x >= 0)
 ABOVE_1 = Rule("above 1", lambda x: x > 1)
 SOME_OR_NONE = Rule(
     "None or a whole number of at least 1",
-    lambda x: x is None or (isinstance(x, int | np.integer) and x is not True and x >= 1),
+    lambda x: x is None or is_whole(x, 1),
 )
 BELOW_1 = Rule("in [0, 1)", lambda x: 0 <= x < 1)
 INSIDE = Rule("in (0, 1)", lambda x: 0 < x < 1)

@@ -16,12 +16,10 @@ from typing import Any
 import numpy as np
 
 from maxmargin._core import core
-from maxmargin.models.checks import NOISE, beaten
 from maxmargin.problem import Problem, Support, loss_units
 from maxmargin.problem.plane import Cut
 from maxmargin.problem.regularizer import dot
-from maxmargin.runtime.executor import workers
-from maxmargin.solvers.dual_state import kept_planes, known_outputs, offer_planes
+from maxmargin.solvers.dual_state import AskedState, known_outputs
 
 MOST_VIOLATORS = 1000  # kept outputs of a block, at most, when listed violators are added
 
@@ -100,12 +98,20 @@ class BoxState:
 
     def support(self) -> Support:
         """The planes with positive multipliers."""
-        return Support(*self.core.support())
+        blocks, multipliers, outputs = self.core.support()
+        return Support(blocks, multipliers, self.readable(outputs))
+
+    def readable(self, kept: np.ndarray) -> Any:
+        """Kept outputs as the model knows them."""
+        return kept
 
     def restore(self, support: Support) -> None:
         """Start from these multipliers, each cut off at the mass of its block."""
-        outputs = known_outputs(self.problem, support, self.core.support()[2].dtype)
-        self.core.restore(support.blocks, support.multipliers, outputs)
+        self.core.restore(support.blocks, support.multipliers, self._offered(support))
+
+    def _offered(self, point: Support) -> np.ndarray:
+        """The outputs of a dual point as the core keeps them."""
+        return known_outputs(self.problem, point, self.core.support()[2].dtype)
 
     def refresh(self) -> None:
         """Remove the rounding that updates of w have gathered."""
@@ -121,15 +127,12 @@ class BoxState:
         return self.core.kept
 
 
-class ExplicitBoxState(BoxState):
+class ExplicitBoxState(AskedState, BoxState):
     """The same for planes that are made in Python."""
 
     def _open(self, problem: Problem, cuts: bool) -> Any:
         examples: Any = problem.examples
-        executor = getattr(examples, "executor", None)
-        batch = "batch_loss_augmented_inference"
-        batched = examples.batched or hasattr(getattr(examples, "model", None), batch)
-        self.batch = 1 if executor is None and not batched else max(8, 4 * workers(executor))
+        self.batch = self.batch_size()
         state = core.ExplicitBox(problem.n_blocks, problem.dimension, problem.mass, self.complete)
         zero = np.zeros(problem.dimension)
         for i in problem.active.tolist() if self.complete else ():
@@ -138,20 +141,9 @@ class ExplicitBoxState(BoxState):
         return state
 
     def ask(self, blocks: np.ndarray, w: np.ndarray) -> None:
-        """Offer the oracle's planes to their blocks."""
-        if self.complete:
-            return
-        for plane in self.problem.oracle(blocks, w):
-            _, lead = self.core.offer(plane.block, plane.offset, plane.index, plane.value, w)
-            exact = self.problem.examples.argmax_exact
-            if exact and lead > NOISE * (1 + abs(plane.offset)):
-                raise beaten(plane.block, lead)
-
-    def running(self) -> np.ndarray:
-        """The w that the visits see, read-only."""
-        w = self.core.running.view()
-        w.flags.writeable = False
-        return w
+        """Offer the oracle's planes to their blocks, where not all planes are there already."""
+        if not self.complete:
+            super().ask(blocks, w)
 
     def batches(self, order: np.ndarray) -> Iterator[np.ndarray]:
         """Parts of an order; the planes of a part are found at one w."""
@@ -180,14 +172,6 @@ class ExplicitBoxState(BoxState):
         if oracle:
             self.ask(self.problem.active, w)
         return super().cut(w, oracle)
-
-    def support(self) -> Support:
-        blocks, multipliers, numbers = self.core.support()
-        return Support(blocks, multipliers, kept_planes(self.core, numbers))
-
-    def restore(self, support: Support) -> None:
-        numbers = offer_planes(self.core, support, self.running())
-        self.core.restore(support.blocks, support.multipliers, numbers)
 
 
 def open_box(

@@ -125,11 +125,6 @@ class DualCoordinate(Solver):
         state.satisfied_below *= 0.5  # what was skipped adds up to more than expected
         state.reopen()
 
-    def solution(
-        self, problem: Problem, state: CoordinateState | SearchState
-    ) -> tuple[np.ndarray, Support]:
-        return state.weights(), state.support()
-
 
 class SearchState:
     """The dual state of a problem whose outputs are searched for, and when a block is satisfied."""

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin._core import core
-from maxmargin.models.checks import NOISE, beaten
+from maxmargin.models.checks import NOISE, beaten, read_only
 from maxmargin.problem import Problem, Support
 from maxmargin.problem.regularizer import Prior
 from maxmargin.runtime.executor import workers
@@ -211,24 +211,53 @@ class DualState:
         return self.core.n_planes
 
 
-class ExplicitState(DualState):
-    """Multipliers and w of a model written in Python."""
+class AskedState:
+    """Of a state whose planes are made in Python: the oracle is asked here, and the core is offered them."""
 
-    def _open(self, problem: Problem, mass: np.ndarray) -> Any:
-        executor = getattr(problem.examples, "executor", None)
-        examples: Any = problem.examples
+    problem: Problem
+    core: Any
+
+    def batch_size(self) -> int:
+        """Blocks whose outputs are found at one w, then visited in turn.
+
+        Wide enough to feed the workers, narrow enough that w is fresh.
+        """
+        examples: Any = self.problem.examples
+        executor = getattr(examples, "executor", None)
         batch = "batch_loss_augmented_inference"
         batched = examples.batched or hasattr(getattr(examples, "model", None), batch)
-        # Outputs of a batch are found at one w, then visited in turn: wide enough to feed the workers,
-        # narrow enough that w is fresh.
-        self.batch = 1 if executor is None and not batched else max(8, 4 * workers(executor))
-        return core.ExplicitAscent(problem.n_blocks, problem.dimension, mass, self.lean)
+        return 1 if executor is None and not batched else max(8, 4 * workers(executor))
 
     def running(self) -> np.ndarray:
         """The w that the visits see, read-only."""
-        w = self.core.running.view()
-        w.flags.writeable = False
-        return w
+        return read_only(self.core.running)
+
+    def ask(self, blocks: np.ndarray, w: np.ndarray) -> None:
+        """Offer the oracle's planes to their blocks."""
+        exact = self.problem.examples.argmax_exact
+        for plane in self.problem.oracle(blocks, w):
+            _, lead = self.core.offer(plane.block, plane.offset, plane.index, plane.value, w)
+            if exact and lead > NOISE * (1 + abs(plane.offset)):
+                raise beaten(plane.block, lead)
+
+    def readable(self, numbers: np.ndarray) -> list:
+        """Planes that the core keeps, by their numbers, as models written in Python have them."""
+        planes = map(self.core.plane, numbers.tolist())
+        return [(offset, (index, value)) for offset, index, value in planes]
+
+    def _offered(self, point: Support) -> np.ndarray:
+        """The numbers under which the core keeps the planes of a dual point from now on."""
+        w, planes = self.running(), zip(point.blocks, point.outputs, strict=True)
+        numbers = [self.core.offer(int(i), a, *vector, w)[0] for i, (a, vector) in planes]
+        return np.array(numbers, dtype=np.int32)
+
+
+class ExplicitState(AskedState, DualState):
+    """Multipliers and w of a model written in Python."""
+
+    def _open(self, problem: Problem, mass: np.ndarray) -> Any:
+        self.batch = self.batch_size()
+        return core.ExplicitAscent(problem.n_blocks, problem.dimension, mass, self.lean)
 
     def batches(self, order: np.ndarray, size: int) -> Iterator[np.ndarray]:
         """Parts of an order in which no block appears twice: an offer is for one visit."""
@@ -240,14 +269,6 @@ class ExplicitState(DualState):
                 blocks = np.delete(blocks, first)
             if len(blocks):
                 yield blocks
-
-    def ask(self, blocks: np.ndarray, w: np.ndarray) -> None:
-        """Offer the oracle's planes to their blocks."""
-        exact = self.problem.exact
-        for plane in self.problem.oracle(blocks, w):
-            _, lead = self.core.offer(plane.block, plane.offset, plane.index, plane.value, w)
-            if exact and lead > NOISE * (1 + abs(plane.offset)):
-                raise beaten(plane.block, lead)
 
     def visit(self, order: np.ndarray, oracle: bool = True, **options: Any) -> Visit:  # type: ignore[override]
         options["threads"] = 1
@@ -285,27 +306,6 @@ class ExplicitState(DualState):
     def probe(self, blocks: np.ndarray) -> tuple[float, float]:
         self.ask(blocks, self.running())
         return super().probe(blocks)
-
-    def readable(self, kept: np.ndarray) -> list:
-        return kept_planes(self.core, kept)
-
-    def _offered(self, point: Support) -> np.ndarray:
-        return offer_planes(self.core, point, self.running())
-
-
-def kept_planes(core: Any, numbers: np.ndarray) -> list:
-    """Planes that the core keeps, by their numbers, as models written in Python have them."""
-    planes = map(core.plane, numbers.tolist())
-    return [(offset, (index, value)) for offset, index, value in planes]
-
-
-def offer_planes(core: Any, point: Support, w: np.ndarray) -> np.ndarray:
-    """The numbers under which the core keeps the planes of a dual point from now on."""
-    numbers = [
-        core.offer(int(i), offset, index, value, w)[0]
-        for i, (offset, (index, value)) in zip(point.blocks, point.outputs, strict=True)
-    ]
-    return np.array(numbers, dtype=np.int32)
 
 
 def known_outputs(problem: Problem, point: Support, dtype: Any = np.int32) -> np.ndarray:

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from maxmargin.data.arrays import is_whole
 from maxmargin.models.registry import FACTORS
 from maxmargin.problem import Formulation, Problem, Support
 from maxmargin.problem.plane import MARGINALS, PLANES
@@ -31,8 +32,7 @@ MANY_SET_LABELS = 100  # of a set: above, with many pairs, "auto" solves the lin
 
 def is_count(value: Any) -> bool:
     """Whether a value is a whole number of at least 1 that the core can hold."""
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    return bool(whole and 1 <= value <= LARGEST_COUNT)
+    return is_whole(value, 1) and value <= LARGEST_COUNT
 
 
 COUNT = Rule(f"a whole number from 1 to {LARGEST_COUNT}", is_count)
