@@ -4,6 +4,7 @@
 ``Costs``       Delta(y, y') = cost[y, y'], a matrix over ``classes_``
 ``Hamming``     Delta(y, y') = sum_t weight_t * cost[y_t, y'_t], over the positions of a sequence;
                 ``mean=True`` divides by the length
+``Entity``      as ``Hamming`` with ``miss`` for an entity's tag that is taken for "O", 1 for other mistakes
 
 Losses of a whole sample with two classes, for ``models.Binary``. P positives and N negatives, n = P + N;
 a prediction has a hits (positives found) and b false alarms:
@@ -12,6 +13,11 @@ a prediction has a hits (positives found) and b false alarms:
 ``F1``            1 - (1 + beta^2) a / (a + b + beta^2 P)
 ``PrecisionAt``   1 - a / k  and  ``RecallAt``  1 - a / P,  over predictions of exactly k positives
 ``ROCArea``       the share of (positive, negative) pairs in the wrong order
+
+and of a whole sample with sets of labels, for ``models.MultiLabel`` without pairs:
+
+``MicroF1``       F1 of all pairs of an example and a label together
+``MacroF1``       the mean over labels of their F1
 """
 
 from __future__ import annotations
@@ -28,14 +34,21 @@ from maxmargin.data.arrays import check_positive, floats, is_number, is_whole
 def mistake_costs(costs: Any, classes: np.ndarray) -> np.ndarray:
     """A cost per true label (K,), or a matrix (K, K) [true, predicted], from what the user gave.
 
-    None, a dict and a vector have one cost per true label: K numbers, where a matrix would have K^2.
+    None, a dict and a vector have one cost per true label: K numbers, where a matrix would have K^2. A label
+    that a dict does not name costs 1. Costs may also be a function of the labels.
     """
     n = len(classes)
+    if callable(costs):
+        costs = costs(classes)
     if isinstance(costs, Mapping):
-        missing = [label for label in classes if label not in costs]
-        if missing:
-            raise ValueError(f"loss: no cost is given for the labels {missing[:5]}")
-        costs = [costs[label] for label in classes]
+        known = classes.tolist()
+        unknown = [label for label in costs if label not in known]
+        if unknown:
+            raise ValueError(
+                f"loss: costs are given for {unknown[:5]}, which are not among the labels "
+                f"{known[:10]}; classes= of the model names labels that the data may miss"
+            )
+        costs = [costs.get(label, 1.0) for label in known]
     cost = np.ones(n) if costs is None else floats(costs, "loss: costs")
     if cost.shape not in ((n,), (n, n)):
         raise ValueError(
@@ -90,14 +103,56 @@ class Hamming:
 
     Parameters
     ----------
-    costs : None, dict, array of shape (K,) or (K, K)
-        1 for every mistake; or a cost per true label; or a cost [true, predicted].
+    costs : None, dict, array of shape (K,) or (K, K), or a function from the labels to one of these
+        1 for every mistake; or a cost per true label, 1 for those that a dict does not name; or a cost [true,
+        predicted].
     mean : bool
         Divide by the length of the sequence.
     """
 
     costs: Any = None
     mean: bool = False
+
+
+@dataclass(frozen=True)
+class Entity:
+    """Wrong positions of a tag sequence, where not to find an entity costs more than other mistakes.
+
+    Entities are rare, so that a model which counts mistakes learns to say "O" in doubt: precise, but with a
+    low recall. A larger ``miss`` raises the recall at the cost of precision; validation tells which is best.
+
+    Parameters
+    ----------
+    miss : float
+        Cost of "O" where the true tag is one of an entity; a wrong tag of an entity costs 1.
+    alarm : float
+        Cost of a tag of an entity where the true one is "O".
+    outside : str
+        The tag of what is in no entity.
+    mean : bool
+        Divide by the length of the sequence.
+    """
+
+    miss: float = 2.0
+    alarm: float = 1.0
+    outside: str = "O"
+    mean: bool = False
+
+    def __post_init__(self) -> None:
+        check_positive("Entity: miss", self.miss, finite=True)
+        check_positive("Entity: alarm", self.alarm, finite=True)
+
+    def costs(self, classes: np.ndarray) -> np.ndarray:
+        """The matrix [true, predicted] over these labels."""
+        outside = np.array([label == self.outside for label in classes.tolist()], dtype=bool)
+        if not outside.any():
+            raise ValueError(
+                f"loss: Entity has {self.outside!r} outside of entities, which is not among the labels "
+                f"{classes[:10].tolist()}; give outside="
+            )
+        cost = 1.0 - np.eye(len(classes))
+        cost[~outside, outside], cost[outside, ~outside] = self.miss, self.alarm
+        return cost
 
 
 class SampleLoss:
@@ -184,8 +239,32 @@ class ROCArea(SampleLoss):
     """1 - area under the ROC curve: the share of (positive, negative) pairs in the wrong order."""
 
 
+class LabelF1(SampleLoss):
+    """A loss of F1 over sets of labels."""
+
+    beta: float
+
+    def __post_init__(self) -> None:
+        check_positive(f"{type(self).__name__}: beta", self.beta, finite=True)
+
+
+@dataclass(frozen=True)
+class MicroF1(LabelF1):
+    """1 - F_beta of all pairs of an example and a label, counted together."""
+
+    beta: float = 1.0
+
+
+@dataclass(frozen=True)
+class MacroF1(LabelF1):
+    """1 - the mean of F_beta over the labels."""
+
+    beta: float = 1.0
+
+
 SAMPLE_LOSSES: dict[str, type[SampleLoss]] = {
-    kind.__name__: kind for kind in (ErrorRate, F1, PrecisionAt, RecallAt, ROCArea)
+    kind.__name__: kind
+    for kind in (ErrorRate, F1, PrecisionAt, RecallAt, ROCArea, MicroF1, MacroF1)
 }
 
 
@@ -217,13 +296,35 @@ def binary_loss(loss: Any) -> ZeroOne | Costs | SampleLoss:
                 f"got {loss!r}"
             )
         return named[loss]
-    return loss if isinstance(loss, SampleLoss) else flat_loss(loss)
+    single = isinstance(loss, SampleLoss) and not isinstance(loss, LabelF1)
+    return loss if single else flat_loss(loss)
+
+
+def label_loss(loss: Any) -> Hamming | LabelF1:
+    """The loss of a model of sets of labels from what the user gave."""
+    named = {"micro-f1": MicroF1(), "macro-f1": MacroF1()}
+    if isinstance(loss, LabelF1):
+        return loss
+    if isinstance(loss, str) and loss in named:
+        return named[loss]
+    if isinstance(loss, Entity | str) and loss not in ("hamming", "mean-hamming"):
+        raise ValueError(
+            f"loss must be 'hamming', 'mean-hamming', {', '.join(map(repr, named))}, losses.Hamming(...) or "
+            f"costs of 0 and 1, got {loss!r}"
+        )
+    return sequence_loss(loss)
 
 
 def flat_loss(loss: Any) -> ZeroOne | Costs:
     """The loss of a flat model from what the user gave."""
     if isinstance(loss, ZeroOne | Costs):
         return loss
+    if isinstance(loss, LabelF1) or (isinstance(loss, str) and loss in ("micro-f1", "macro-f1")):
+        raise ValueError(
+            f"loss: {loss!r} is for models.MultiLabel. With one label per example micro-F1 is the share of "
+            "right labels, 'zero-one'; for macro-F1 no exact oracle is known: weigh the classes "
+            "(class_weight, sample_weight or costs), or use losses.F1 of models.Binary"
+        )
     if isinstance(loss, SampleLoss):
         raise ValueError(f"loss: {loss!r} is for two classes, and for models.Binary only")
     if isinstance(loss, str):
@@ -243,7 +344,15 @@ def sequence_loss(loss: Any) -> Hamming:
     """The loss of a sequence model from what the user gave."""
     if isinstance(loss, Hamming):
         return loss
-    named = {"hamming": Hamming(), "mean-hamming": Hamming(mean=True)}
+    if isinstance(loss, Entity):
+        return Hamming(loss.costs, loss.mean)
+    if isinstance(loss, SampleLoss):
+        raise ValueError(f"loss: {loss!r} is of a whole sample, for models.Binary or MultiLabel")
+    named = {
+        "hamming": Hamming(),
+        "mean-hamming": Hamming(mean=True),
+        "entity": Hamming(Entity().costs),
+    }
     if isinstance(loss, str):
         if loss not in named:
             raise ValueError(

@@ -45,6 +45,24 @@ def labelling_block(name: str, X: np.ndarray, y: np.ndarray, **options: Any) -> 
     return Block([tuple(o.tolist()) for o in outputs], np.array(offsets), np.array(vectors))
 
 
+def pairs_of(X: np.ndarray, n_labels: int) -> np.ndarray:
+    """A row for each pair (example, label), example by example: x_i in the place of its label."""
+    return np.array([np.kron(own, x) for x in X for own in np.eye(n_labels)])
+
+
+def label_block(name: str, X: np.ndarray, Y: np.ndarray, beta: float = 1.0) -> Block:
+    """Every plane of a sample with rows of 0 and 1 as outputs: "micro" or "macro" F1."""
+    block = labelling_block("f1", pairs_of(X, Y.shape[1]), Y.ravel(), beta=beta)
+    if name == "micro":
+        return block
+    tables = [np.reshape(other, Y.shape) for other in block.outputs]
+    means = [
+        np.mean([delta("f1", y, p, beta) for y, p in zip(Y.T, table.T, strict=True)])
+        for table in tables
+    ]
+    return Block(block.outputs, np.array(means), block.vectors)
+
+
 def order_block(X: np.ndarray, y: np.ndarray) -> Block:
     """Every set of swapped pairs."""
     pairs = [(i, j) for i in np.flatnonzero(y == 1) for j in np.flatnonzero(y == 0)]

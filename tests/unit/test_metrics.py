@@ -119,7 +119,7 @@ def test_repaired_spans_by_hand(tags, expected):
         (lambda: metrics.entity_f1_score([{"O"}], [["O"]]), r"Y\[0\] is a set"),
         (lambda: metrics.entity_f1_score([["O"]], [["O"]], average="all"), "average must be one"),
         (lambda: tags_of([("X", 0, 2), ("X", 1, 3)], 4), "overlaps"),
-        (lambda: metrics.multilabel_f1_score(["ab"], [("a",)]), r"Y\[0\] must be a set of labels"),
+        (lambda: metrics.multilabel_f1_score(["ab"], [("a",)]), r"Y\[0\] must be a set"),
         (lambda: metrics.bracket_report(["(N dog)"], ["(N cat)"]), "different words"),
         (lambda: metrics.get_scorer("f2"), "one of scikit-learn's, got 'f2'"),
         (lambda: metrics.get_scorer("f1_macro", scheme="iob2"), "takes no options"),

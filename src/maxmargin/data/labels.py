@@ -9,6 +9,7 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from maxmargin.data.arrays import unmasked
 from maxmargin.data.mapped import CodedLabels, CodedSequences
@@ -171,6 +172,46 @@ class LabelSet:
         labels.code = {label: k for k, label in enumerate(classes)}
         return labels
 
+
+# Sets of labels
+
+
+def is_matrix(Y: Any) -> bool:
+    """Whether Y is a matrix of 0 and 1, and not a list of sets of labels."""
+    if sp.issparse(Y):
+        return True
+    return plain(Y) and Y.ndim == 2 and Y.dtype.kind in "biuf"
+
+
+def ordered(names: Iterable[Hashable]) -> LabelSet:
+    """Labels in the order of the columns that they name."""
+    labels = LabelSet(names, "classes")
+    given = list(names)
+    if len(labels) != len(given):
+        raise ValueError("classes must name each column once")
+    order = [labels.code[name] for name in given]
+    labels.classes = labels.classes[order]
+    labels.code = {name: k for k, name in enumerate(given)}
+    return labels
+
+
+def members(y: Any, name: str) -> list[Hashable]:
+    """The labels of one example, which messages call by this name."""
+    if isinstance(y, str) or not isinstance(y, Iterable) or getattr(y, "shape", None) == ():
+        raise ValueError(f"{name} must be a set (list, tuple) of labels, or Y a matrix; got {y!r}")
+    labels = y.tolist() if isinstance(y, np.ndarray) else list(y)
+    try:
+        distinct = len(set(labels))
+    except TypeError as error:
+        raise ValueError(f"{name}: labels must be hashable; {error}") from None
+    if distinct != len(labels):
+        raise ValueError(
+            f"{name} names a label twice: {y!r}; rows of 0 and 1 must come as a matrix, np.array(Y)"
+        )
+    return labels
+
+
+# Files
 
 DTYPE = re.compile(r"[<>|=]?(b1|[iu][1248]|f[248]|U\d{1,8}|O8?)")
 # Texts may take this many bytes in all, and beyond that this many times what they would need.

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from maxmargin.data.labels import is_matrix, members
 from maxmargin.data.spans import bracket_f1, bracket_scores, labelled_spans
 from maxmargin.data.table import Table
 from maxmargin.data.tags import Span, spans_of
 from maxmargin.data.trees import as_tree
 from maxmargin.metrics.counts import Counts
-from maxmargin.metrics.outputs import flat, is_label, pairs, sequences
+from maxmargin.metrics.outputs import flat, pairs, sequences
 
 # Entities
 
@@ -174,24 +175,17 @@ def set_counts(Y: Any, P: Any) -> Counts:
     """Labels of sets, or columns of matrices of 0 and 1."""
     counts = Counts()
     for i, true, predicted in pairs(rows_of(Y), rows_of(P)):
-        counts.add(members(true, f"Y[{i}]"), members(predicted, f"P[{i}]"))
+        both = members(true, f"Y[{i}]"), members(predicted, f"P[{i}]")
+        counts.add(*(Counter((label,) for label in labels) for labels in both))
     return counts
 
 
 def rows_of(Y: Any) -> Any:
     """A matrix of 0 and 1 as the tuples of the columns that are on; sets as they are."""
-    if sp.issparse(Y):
-        Y = Y.toarray()
-    if not isinstance(Y, np.ndarray) or Y.ndim != 2 or Y.dtype.kind not in "biuf":
+    if not is_matrix(Y):
         return Y
-    return [tuple(np.flatnonzero(row).tolist()) for row in Y]
-
-
-def members(y: Any, name: str) -> Counter[Any]:
-    """The labels of one set, each as a thing of its own kind."""
-    if is_label(y):
-        raise ValueError(f"{name} must be a set of labels, or all outputs a matrix; got {y!r}")
-    return Counter((label,) for label in set(y.tolist() if isinstance(y, np.ndarray) else y))
+    table = Y.toarray() if sp.issparse(Y) else Y
+    return [tuple(np.flatnonzero(row).tolist()) for row in table]
 
 
 def multilabel_f1_score(Y: Any, P: Any, average: str = "micro") -> float:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from maxmargin._core import core
 from maxmargin.data.labels import LabelSet
@@ -116,7 +117,7 @@ class Binary(FlatModel):
     def loss(self, y: Any, y_hat: Any) -> float:
         """Delta(y, y_hat); of two labellings where the loss is one of the whole sample."""
         if self.joint:
-            blank = np.zeros((len(y), self.n_features_))
+            blank = sp.csr_matrix((len(y), self.n_features_))
             return self._whole(blank, y).loss_of(self.encode(y_hat))
         true, other = self.labels_.encode([y])[0], self.encode([y_hat])[0]
         if true >= 0:

@@ -19,15 +19,32 @@ import scipy.sparse as sp
 
 from maxmargin.data.arrays import array_of, check_lengths, check_start, floats
 from maxmargin.data.attributes import encoder_of, saved_attributes
-from maxmargin.data.labels import LabelSet, plain
+from maxmargin.data.labels import LabelSet, is_matrix, members, ordered
 from maxmargin.data.memory import shape_of, table_rows
-from maxmargin.io.fields import MOST_FEATURES, FieldError, bias_of, count, flag, table
-from maxmargin.losses import Hamming, cost_matrix, saved_costs, sequence_loss
+from maxmargin.io.fields import (
+    MOST_FEATURES,
+    FieldError,
+    bias_of,
+    count,
+    entries_of,
+    flag,
+    table,
+)
+from maxmargin.losses import (
+    Hamming,
+    LabelF1,
+    cost_matrix,
+    label_loss,
+    sample_loss_state,
+    saved_costs,
+    saved_sample_loss,
+)
 from maxmargin.models.constraints import Graph, of_each
 from maxmargin.models.factor_graph import GraphModel
 from maxmargin.models.factors import Bank, EdgeType, Factors, GraphExamples, NodeType, Shape
 from maxmargin.models.graph_input import is_forest
-from maxmargin.models.protocol import Described
+from maxmargin.models.label_samples import LabelSample
+from maxmargin.models.protocol import Described, as_weights
 from maxmargin.models.registry import FACTORS, LABELS
 from maxmargin.models.saved_graph import saved_method
 
@@ -89,7 +106,8 @@ class MultiLabel(Described, GraphModel):
     pairs : "all", "none", or a sequence of pairs of labels
         Labels whose coming together has a weight.
     loss : "hamming", "mean-hamming", losses.Hamming(...), or costs as that takes them, over [0, 1]
-        Wrong labels counted, or their share; costs (2,) are those of a false alarm and of a miss.
+        Wrong labels counted, or their share; costs (2,) are those of a false alarm and of a miss. Or, with
+        pairs="none", of the whole sample: "micro-f1", "macro-f1", losses.MicroF1(beta), losses.MacroF1(beta).
     bias : float or None
         Append a constant feature of this value to every example.
     inference : "auto", "tree", "cut", "lp" or "milp"
@@ -131,7 +149,7 @@ class MultiLabel(Described, GraphModel):
         self.n_features_ = int(shape[1])
         self.sets_ = not is_matrix(Y)
         if self.sets_:
-            every = (label for i, y in enumerate(Y) for label in members(y, i))
+            every = (label for i, y in enumerate(Y) for label in members(y, f"Y[{i}]"))
             given = self.classes
             self.labels_ = LabelSet(list(every)) if given is None else LabelSet(given, "classes")
         else:
@@ -171,9 +189,19 @@ class MultiLabel(Described, GraphModel):
             known[int(found.min()), int(found.max())] = None
         self.pair_codes_ = np.array(sorted(known), dtype=np.int64).reshape(-1, 2)
 
+    @property
+    def joint(self) -> bool:  # type: ignore[override]
+        return isinstance(label_loss(self.task_loss), LabelF1)
+
     def set_loss(self) -> None:
         """Costs of mistakes, as the parameter says."""
-        self.hamming_ = sequence_loss(self.task_loss)
+        spec = label_loss(self.task_loss)
+        if isinstance(spec, LabelF1) and len(self.pair_codes_):
+            raise ValueError(
+                f"loss: {spec!r} has an exact oracle for labels without weights for pairs only; give "
+                'pairs="none"'
+            )
+        self.hamming_ = Hamming() if isinstance(spec, LabelF1) else spec
         self.cost_ = cost_matrix(self.hamming_.costs, OFF_ON)
 
     def _measure(self) -> None:
@@ -195,7 +223,7 @@ class MultiLabel(Described, GraphModel):
             return table.astype(np.int32)
         codes = np.zeros((len(Y), L), dtype=np.int32)
         for i, y in enumerate(Y):
-            labels = members(y, i)
+            labels = members(y, f"Y[{i}]")
             found = self.labels_.encode(labels, f"Y[{i}]")
             if (found < 0).any():
                 unknown = labels[int(np.argmin(found))]
@@ -205,9 +233,23 @@ class MultiLabel(Described, GraphModel):
             codes[i, found] = 1
         return codes
 
-    def bind(self, X: Any, Y: Any = None, node_weight: Any = None) -> MultiLabelExamples:
+    def bind(self, X: Any, Y: Any = None, node_weight: Any = None) -> Any:
         """The model on these data; without Y for prediction only."""
+        if Y is not None and self.joint:
+            if node_weight is not None:
+                raise ValueError(f"node_weight: {self.task_loss!r} is a loss of the whole sample")
+            return self._sample(X, Y)
         return MultiLabelExamples(self, self.factors(X, Y, node_weight))
+
+    def _sample(self, X: Any, Y: Any) -> LabelSample:
+        """The examples as one block, for a loss of the whole sample."""
+        spec = label_loss(self.task_loss)
+        assert isinstance(spec, LabelF1)
+        rows = table_rows(self.convert(X), self.n_features_, self.bias)
+        codes = None if Y is None else self.encode(Y)
+        if codes is not None and len(codes) != rows.core.n_rows:
+            raise ValueError(f"X has {rows.core.n_rows} examples, but Y has {len(codes)}")
+        return LabelSample(rows, self.labels_, codes, spec)
 
     def factors(self, X: Any, Y: Any = None, node_weight: Any = None) -> Factors:
         check_lengths(X, None)
@@ -238,6 +280,17 @@ class MultiLabel(Described, GraphModel):
                 raise ValueError("node_weight must be finite and not negative")
         return weight / L if self.hamming_.mean else weight
 
+    def inference(self, x: Any, w: np.ndarray) -> Any:
+        """The best labels of a row; for a loss of the whole sample those of all rows of x (n, d)."""
+        return self.bind(x).predict(as_weights(w)) if self.joint else super().inference(x, w)
+
+    def loss_augmented_inference(self, x: Any, y: Any, w: np.ndarray) -> Any:
+        """argmax_y' Delta(y, y') + <w, Psi(x, y')>."""
+        if not self.joint:
+            return super().loss_augmented_inference(x, y, w)
+        codes = self._sample(x, y).worst_labelling(as_weights(w))
+        return self.bind(x).decode(codes)
+
     def _output(self, y: Any) -> Any:
         """One output as Y of one example."""
         return (
@@ -248,6 +301,8 @@ class MultiLabel(Described, GraphModel):
 
     def joint_feature(self, x: Any, y: Any) -> np.ndarray:
         """Psi(x, y), in the order of ``coef_``."""
+        if self.joint:
+            return self._sample(x, None).joint_feature(self.encode(y).ravel())
         factors = self.factors(self.one_row(x), self._output(y))
         return factors.joint_feature(0, factors.truth)
 
@@ -255,11 +310,14 @@ class MultiLabel(Described, GraphModel):
         return self.bind(self.one_row(x), None if Y is None else self._output(Y[0]))
 
     def loss(self, y: Any, y_hat: Any) -> float:
-        """Delta(y, y_hat); a true label that the model does not know was missed."""
+        """Delta(y, y_hat), a true label that the model does not know being missed; or of two samples."""
+        if self.joint:
+            blank = sp.csr_matrix((len(y), self.n_features_))
+            return self._sample(blank, y).loss_of(self.encode(y_hat).ravel())
         unknown = 0
         if self.sets_:
-            known = [label for label in members(y, 0) if label in self.labels_.code]
-            unknown = len(members(y, 0)) - len(known)
+            known = [label for label in members(y, "Y") if label in self.labels_.code]
+            unknown = len(members(y, "Y")) - len(known)
             y = known
         true, other = self.encode(self._output(y))[0], self.encode(self._output(y_hat))[0]
         total = float(self.cost_[true, other].sum()) + unknown * float(self.cost_[1, 0])
@@ -270,7 +328,7 @@ class MultiLabel(Described, GraphModel):
         if not self.sets_:
             right = self.encode(self._output(y)) == self.encode(self._output(y_hat))
             return float(right.sum()), float(right.size)
-        wrong = set(members(y, 0)) ^ set(members(y_hat, 0))
+        wrong = set(members(y, "Y")) ^ set(members(y_hat, "Y"))
         return float(len(self.labels_) - len(wrong)), float(len(self.labels_))
 
     def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
@@ -294,6 +352,9 @@ class MultiLabel(Described, GraphModel):
             **self.labels_.state(),
             **saved_attributes(self.encoder_),
         }
+        spec = label_loss(self.task_loss)
+        if isinstance(spec, LabelF1):
+            state["loss"] = sample_loss_state(spec)
         return state, {"cost": self.cost_, "pairs": self.pair_codes_.astype(np.int64)}
 
     @classmethod
@@ -307,9 +368,10 @@ class MultiLabel(Described, GraphModel):
         if len(np.unique(codes, axis=0)) != len(codes):
             raise FieldError("a pair appears twice")
         pairs = [tuple(pair) for pair in labels.classes[codes].tolist()]
-        model = cls(
-            pairs, Hamming(costs, flag(state, "mean")), bias_of(state), *saved_method(state)
-        )
+        loss: Any = Hamming(costs, flag(state, "mean"))
+        if "loss" in state:
+            loss = saved_sample_loss(entries_of(state["loss"], "loss"))
+        model = cls(pairs, loss, bias_of(state), *saved_method(state))
         model.labels_, model.classes_, model.sets_ = labels, labels.classes, flag(state, "sets")
         model.n_features_ = count(state, "n_features", 0, MOST_FEATURES)
         model.encoder_ = encoder_of(state, model.n_features_, sequences=False)
@@ -317,38 +379,3 @@ class MultiLabel(Described, GraphModel):
         model.set_loss()
         model._measure()
         return model
-
-
-def is_matrix(Y: Any) -> bool:
-    """Whether Y is a matrix of 0 and 1, and not a list of sets of labels."""
-    if sp.issparse(Y):
-        return True
-    return plain(Y) and Y.ndim == 2 and Y.dtype.kind in "biuf"
-
-
-def ordered(names: Iterable[Hashable]) -> LabelSet:
-    """Labels in the order of the columns that they name."""
-    labels = LabelSet(names, "classes")
-    given = list(names)
-    if len(labels) != len(given):
-        raise ValueError("classes must name each column once")
-    order = [labels.code[name] for name in given]
-    labels.classes = labels.classes[order]
-    labels.code = {name: k for k, name in enumerate(given)}
-    return labels
-
-
-def members(y: Any, i: int) -> list[Hashable]:
-    """The labels of one example."""
-    if isinstance(y, str) or not isinstance(y, Iterable) or getattr(y, "shape", None) == ():
-        raise ValueError(f"Y[{i}] must be a set (list, tuple) of labels, or Y a matrix; got {y!r}")
-    labels = y.tolist() if isinstance(y, np.ndarray) else list(y)
-    try:
-        distinct = len(set(labels))
-    except TypeError as error:
-        raise ValueError(f"Y[{i}]: labels must be hashable; {error}") from None
-    if distinct != len(labels):
-        raise ValueError(
-            f"Y[{i}] names a label twice: {y!r}; rows of 0 and 1 must come as a matrix, np.array(Y)"
-        )
-    return labels

@@ -266,8 +266,12 @@ class MultivariateExamples(PlaneExamples):
         self.only_labellings()
         return self._psi(codes)
 
+    def mix(self, c: np.ndarray) -> np.ndarray:
+        """X' c."""
+        return self.rows.core.rows.combine(c)
+
     def _psi(self, codes: np.ndarray) -> np.ndarray:
-        return self.rows.core.rows.combine((codes - 0.5) / self.n_rows)
+        return self.mix((codes - 0.5) / self.n_rows)
 
     def only_labellings(self) -> None:
         """Refuse where outputs are not labellings."""
@@ -292,7 +296,7 @@ class MultivariateExamples(PlaneExamples):
     def planes(self, w: np.ndarray, n_jobs: int) -> list[tuple[float, Vector]]:
         rescaling = self.formulation.rescaling
         loss, c = self.answer(w, n_jobs, rescaling)
-        vector = self.rows.core.rows.combine(c if rescaling == "margin" else loss * c)
+        vector = self.mix(c if rescaling == "margin" else loss * c)
         index = np.flatnonzero(vector).astype(np.int32)
         return [(loss, (index, vector[index]))]
 

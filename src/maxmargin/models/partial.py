@@ -82,6 +82,8 @@ class Partial(Latent):
                 "first, and may begin or end where no sequence may"
             )
         inner = clone(self.model, safe=False)
+        if inner.joint:
+            raise ValueError(f"Partial: {inner.task_loss!r} is a loss of whole samples, all known")
         kept, known = self.known_part(X, Y)
         if len(known) == 0:
             raise ValueError("Y: no label is known")
