@@ -47,6 +47,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "report": {"train"},
 }
 MAY_IMPORT["cli"] = BASIC | {"io"} | (set(MAY_IMPORT) - {"_core"})
+MAY_IMPORT["__main__"] = {"cli"}
 
 # Two rooms that need each other at run time: the import waits inside a function.
 INSIDE_FUNCTIONS: dict[str, set[str]] = {"estimators": {"persistence"}}

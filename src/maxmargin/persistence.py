@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from maxmargin.data.from_file import Reading
 from maxmargin.estimators import (
     BinarySVC,
     GeneralizedSVM,
@@ -65,7 +66,7 @@ OWN = {
     RegressionSVR: Regression,
     GeneralizedSVM: Groups,
 }
-HEADER = ("estimator", "params", "solver", "certificate", "model")
+HEADER = ("estimator", "params", "solver", "certificate", "model", "reading")
 REGULARIZERS = ("prior.mean", "prior.scale", "nonnegative")
 # What decoding a value can raise that nobody foresaw: the file is at fault, and the cause is kept.
 UNFORESEEN = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
@@ -97,6 +98,8 @@ def save(svm: Any, path: Any) -> None:
         "certificate": vars(svm.certificate_),
         "model": {"kind": type(model).__name__, "classes_given": given, **state},
     }
+    if hasattr(svm, "reading_"):
+        header["reading"] = svm.reading_
     write(path, header, {"w": w, **arrays, **regularizer_arrays(svm)})
 
 
@@ -216,6 +219,8 @@ def estimator_of(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
     svm.certificate_ = certificate_of(entries_of(field_of(header, "certificate"), "certificate"))
     svm.solver_ = solver if isinstance(solver, str) else solver.name
     svm.adopt(model, w)
+    if "reading" in header:
+        svm.reading_ = Reading.from_state(entries_of(header["reading"], "reading")).state()
     return svm
 
 

@@ -1,0 +1,132 @@
+"""The command line: ``maxmargin train TRAIN MODEL``, ``predict``, ``evaluate`` and so on.
+
+Nothing of the library is imported before it is clear what to do, so that help comes at once. Exit status: 0,
+1 for what is wrong with files or data, 2 for a wrong command line, 130 after Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.metadata import version
+
+FORMATS = (
+    "svmlight",
+    "svmhmm",
+    "crfsuite",
+    "conll",
+    "conllu",
+    "brackets",
+    "csv",
+    "tsv",
+    "npz",
+    "shards",
+)
+TASKS = ("multiclass", "binary", "tagging", "multilabel", "parsing", "regression")
+EXAMPLES = """\
+  maxmargin train train.conll tagger.model
+  maxmargin predict tagger.model new.conll > tags
+  maxmargin evaluate tagger.model test.conll
+"""
+
+
+def add_file_options(parser: argparse.ArgumentParser) -> None:
+    """How a file is read."""
+    parser.add_argument("--format", choices=FORMATS, help="of the file; guessed by default")
+    parser.add_argument("--task", choices=TASKS, help="guessed from the labels by default")
+    parser.add_argument("--label", default="", help="column of the label, by number or name")
+    parser.add_argument(
+        "--templates", default="words", choices=("words", "window"), help="features of text columns"
+    )
+
+
+def parser() -> argparse.ArgumentParser:
+    """All commands and their options."""
+    top = argparse.ArgumentParser(
+        prog="maxmargin",
+        description="Structural support vector machines, each with a certificate.",
+        epilog="examples:\n" + EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("--version", action="store_true", help="print the version")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND")
+
+    train = commands.add_parser("train", help="train a model on a file")
+    train.add_argument("data", metavar="TRAIN", help='a file, a folder of shards, or "-"')
+    train.add_argument("model", metavar="MODEL", help="the model file to write")
+    add_file_options(train)
+    train.add_argument(
+        "--C", type=float, default=None, help="weight of the losses (default: by task)"
+    )
+    train.add_argument("--tol", type=float, default=None, help="gap to reach, in units of the loss")
+    train.add_argument("--solver", default="auto")
+    train.add_argument("--max-seconds", type=float, default=None)
+    train.add_argument("--jobs", type=int, default=None, help="threads")
+    train.add_argument("--seed", type=int, default=0)
+    train.add_argument(
+        "--transitions", choices=("iob2", "iobes", "bilou"), help="legal tag sequences"
+    )
+    train.add_argument("--order", type=int, choices=(1, 2), default=1, help="of a chain of tags")
+    train.add_argument("--quiet", action="store_true", help="no progress line")
+    train.add_argument("--json", action="store_true", help="print the certificate as JSON")
+
+    predict = commands.add_parser("predict", help="predict for a file, to standard output")
+    predict.add_argument("model", metavar="MODEL")
+    predict.add_argument("data", metavar="INPUT")
+    predict.add_argument(
+        "--append", action="store_true", help="print the tokens before their labels"
+    )
+    predict.add_argument("--jobs", type=int, default=None, help="threads")
+
+    evaluate = commands.add_parser("evaluate", help="scores of a model on a file with labels")
+    evaluate.add_argument("model", metavar="MODEL")
+    evaluate.add_argument("data", metavar="TEST")
+    evaluate.add_argument("--json", action="store_true")
+    evaluate.add_argument("--jobs", type=int, default=None, help="threads")
+
+    inspect = commands.add_parser("inspect", help="what is in a model file")
+    inspect.add_argument("model", metavar="MODEL")
+    inspect.add_argument("--top", type=int, default=10, help="features per label")
+    inspect.add_argument("--json", action="store_true")
+
+    check = commands.add_parser("check", help="look at a file before training on it")
+    check.add_argument("data", metavar="FILE")
+    check.add_argument("--test", metavar="FILE", help="look for its examples in FILE")
+    add_file_options(check)
+    check.add_argument("--json", action="store_true")
+
+    certify = commands.add_parser("certify", help="the objective of a model on its training file")
+    certify.add_argument("model", metavar="MODEL")
+    certify.add_argument("data", metavar="TRAIN")
+    certify.add_argument("--json", action="store_true")
+
+    commands.add_parser("demo", help="train on made-up letters, and show the certificate")
+    return top
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the exit status."""
+    given = parser().parse_args(argv)
+    if given.version:
+        print(f"maxmargin {version('maxmargin')}")
+        return 0
+    if given.command is None:
+        parser().print_help(sys.stderr)
+        return 2
+    commands = import_module("maxmargin.cli.commands")
+    try:
+        getattr(commands, given.command)(given)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        print("maxmargin: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # whoever read has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (ValueError, TypeError, OSError) as error:
+        print(f"maxmargin: error: {error}", file=sys.stderr)
+        return 1
+    return 0

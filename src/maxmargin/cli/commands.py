@@ -1,0 +1,310 @@
+"""What the commands do. Each takes what was parsed, prints its result, and raises what is wrong."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import Namespace
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from maxmargin import metrics, models
+from maxmargin.certify import objective
+from maxmargin.data.from_file import FileError, FromFile, Reading
+from maxmargin.data.read_file import read_file
+from maxmargin.estimators import BinarySVC, MulticlassSVC, RegressionSVR, StructuralSVM
+from maxmargin.persistence import load
+
+# What was best or near it on the data of the benchmarks.
+USUAL_C = {"tagging": 0.1, "parsing": 0.1, "multilabel": 1.0}
+
+
+def show(values: dict[str, Any], as_json: bool) -> None:
+    """A result, as lines or as JSON."""
+    if as_json:
+        print(json.dumps(values, default=str))
+        return
+    width = max(map(len, values))
+    for name, value in values.items():
+        text = f"{value:.6g}" if isinstance(value, float) else value
+        print(f"{name:{width}}  {text}")
+
+
+# train
+
+
+def train(given: Namespace) -> None:
+    read = read_file(
+        given.data,
+        format=given.format,
+        task=given.task,
+        label=given.label,
+        templates=given.templates,
+    )
+    svm = estimator_of(given, read)
+    svm.set_params(verbose=int(sys.stderr.isatty() and not given.quiet))  # a progress line
+    svm.fit(read.X, read.Y)
+    svm.set_params(verbose=0)
+    read.reading.n_features = read.width
+    svm.reading_ = read.reading.state()
+    svm.save(given.model)
+    certificate = svm.certificate_
+    show(
+        {
+            "model": given.model,
+            "task": read.reading.task,
+            "format": read.reading.format,
+            "examples": len(read.Y),
+            "solver": svm.solver_,
+            "C": float(svm.C),
+            "status": str(certificate.status),
+            "converged": certificate.converged,
+            "primal": certificate.primal,
+            "dual": certificate.dual,
+            "gap": certificate.gap,
+            "passes": certificate.passes,
+            "seconds": certificate.seconds,
+        },
+        given.json,
+    )
+
+
+def estimator_of(given: Namespace, read: FromFile) -> Any:
+    """The estimator of a task."""
+    task = read.reading.task
+    options: dict[str, Any] = {
+        "C": USUAL_C.get(task, 1.0) if given.C is None else given.C,
+        "solver": given.solver,
+        "max_seconds": given.max_seconds,
+        "n_jobs": given.jobs,
+        "random_state": given.seed,
+    }
+    if given.tol is not None:
+        options["tol"] = given.tol
+    if task != "tagging" and (given.transitions or given.order != 1):
+        raise ValueError(f"--transitions and --order are for tagging, and the task is {task}")
+    if task == "tagging":
+        chain = models.Chain(start=True, end=True, order=given.order, transitions=given.transitions)
+        return StructuralSVM(chain, **options)
+    if task == "parsing":
+        return StructuralSVM(models.Grammar(), **options)
+    if task == "multilabel":
+        return StructuralSVM(models.MultiLabel(bias=1.0), **options)
+    kinds = {"multiclass": MulticlassSVC, "binary": BinarySVC, "regression": RegressionSVR}
+    return kinds[task](**options)
+
+
+def opened(given: Namespace) -> tuple[Any, FromFile]:
+    """A model and a file that is read as its training file was."""
+    svm = load(given.model)
+    state = getattr(svm, "reading_", None)
+    if state is None:
+        raise FileError(f"{given.model} does not say how files are read: it was not trained here")
+    svm.set_params(n_jobs=getattr(given, "jobs", None))
+    return svm, read_file(given.data, Reading(**state))
+
+
+# predict, evaluate
+
+
+def predict(given: Namespace) -> None:
+    svm, read = opened(given)
+    outputs = svm.predict(read.X)
+    if read.reading.task == "tagging":
+        for i, labels in enumerate(outputs):
+            tokens = read.tokens[i] if given.append and read.tokens else [None] * len(labels)
+            for token, label in zip(tokens, labels, strict=True):
+                print(label if token is None else f"{token}\t{label}")
+            print()
+        return
+    if given.append:
+        raise ValueError("--append is for tagging from columns")
+    for output in outputs:
+        print(",".join(map(str, output)) if isinstance(output, tuple) else one_line(output))
+
+
+def one_line(output: Any) -> str:
+    """An output on one line."""
+    return " ".join(str(output).split())
+
+
+def evaluate(given: Namespace) -> None:
+    svm, read = opened(given)
+    predicted = svm.predict(read.X)
+    scores = SCORES[read.reading.task](read.Y, predicted)
+    if given.json:
+        print(json.dumps({"examples": len(read.Y), **scores}))
+        return
+    show({"examples": len(read.Y), **scores}, False)
+    report = REPORTS.get(read.reading.task)
+    if report is not None:
+        print()
+        print(report(read.Y, predicted))
+
+
+def class_scores(true: Any, predicted: Any) -> dict[str, float]:
+    from sklearn.metrics import accuracy_score, f1_score
+
+    return {
+        "accuracy": float(accuracy_score(true, predicted)),
+        "macro F1": float(f1_score(true, predicted, average="macro", zero_division=0)),
+    }
+
+
+def tagging_scores(true: Any, predicted: Any) -> dict[str, float]:
+    scores = {
+        "tag accuracy": metrics.tag_accuracy_score(true, predicted),
+        "sequence accuracy": metrics.sequence_accuracy_score(true, predicted),
+    }
+    if has_spans(true):
+        scores["entity precision"] = metrics.entity_precision_score(true, predicted)
+        scores["entity recall"] = metrics.entity_recall_score(true, predicted)
+        scores["entity F1"] = metrics.entity_f1_score(true, predicted)
+    return {name: float(score) for name, score in scores.items()}
+
+
+def has_spans(Y: Iterable[Sequence[Any]]) -> bool:
+    """Whether tags are those of spans, O, B-X and I-X."""
+    labels = {label for y in Y for label in y}
+    spans = [label for label in labels if isinstance(label, str) and label[1:2] == "-"]
+    return len(spans) > 0 and all(label in spans or label in ("O", "") for label in labels)
+
+
+def tagging_report(true: Any, predicted: Any) -> Any:
+    kind = metrics.entity_report if has_spans(true) else metrics.tag_report
+    return kind(true, predicted)
+
+
+def class_report(true: Any, predicted: Any) -> Any:
+    from sklearn.metrics import classification_report
+
+    return classification_report(true, predicted, zero_division=0)
+
+
+def regression_scores(true: Any, predicted: Any) -> dict[str, float]:
+    true, predicted = np.asarray(true, dtype=float), np.asarray(predicted)
+    spread = float(((true - true.mean()) ** 2).sum())
+    squares = float(((true - predicted) ** 2).sum())
+    return {
+        "mean absolute error": float(np.abs(true - predicted).mean()),
+        "R2": 1.0 - squares / spread if spread else float("nan"),
+    }
+
+
+SCORES = {
+    "multiclass": class_scores,
+    "binary": class_scores,
+    "tagging": tagging_scores,
+    "multilabel": lambda y, p: {
+        "micro F1": float(metrics.multilabel_f1_score(y, p, average="micro")),
+        "macro F1": float(metrics.multilabel_f1_score(y, p, average="macro")),
+    },
+    "parsing": lambda y, p: {"bracket F1": float(metrics.bracket_f1_score(y, p))},
+    "regression": regression_scores,
+}
+REPORTS = {"multiclass": class_report, "binary": class_report, "tagging": tagging_report}
+
+
+# inspect, certify
+
+
+def inspect(given: Namespace) -> None:
+    svm = load(given.model)
+    certificate = svm.certificate_
+    facts = {
+        "estimator": type(svm).__name__,
+        "model": repr(svm.model_),
+        "weights": int(svm.coef_.size),
+        "not zero": int(np.count_nonzero(svm.coef_)),
+        "C": float(svm.C),
+        "solver": svm.solver_,
+        "gap": float(certificate.gap),
+        "converged": certificate.converged,
+        **{f"read as {name}": v for name, v in getattr(svm, "reading_", {}).items() if v},
+    }
+    show(facts, given.json)
+    if given.json or not hasattr(svm, "top_features"):
+        return
+    for label in np.asarray(svm.classes_).tolist():
+        print(f"\n{label}")
+        for name, weight in svm.top_features(label, given.top):
+            print(f"  {weight:+.4f}  {name}")
+
+
+def certify(given: Namespace) -> None:
+    svm, read = opened(given)
+    found = objective(svm, svm.weights(), read.X, read.Y)
+    facts = {
+        "objective here": float(found),
+        "primal in the file": float(svm.certificate_.primal),
+        "dual in the file": float(svm.certificate_.dual),
+        "same": bool(np.isclose(found, svm.certificate_.primal, rtol=1e-9)),
+    }
+    show(facts, given.json)
+    if not facts["same"]:
+        raise FileError(f"{given.data} is not what {given.model} was trained on, or not all of it")
+
+
+# check
+
+
+def check(given: Namespace) -> None:
+    options = {"format": given.format, "task": given.task, "label": given.label}
+    read = read_file(given.data, templates=given.templates, **options)
+    facts: dict[str, Any] = {"format": read.reading.format, "task": read.reading.task}
+    facts["examples"] = len(read.Y)
+    nodes = read.Y if read.reading.task != "tagging" else [label for y in read.Y for label in y]
+    if read.reading.task == "tagging":
+        lengths = [len(y) for y in read.Y]
+        facts |= {"positions": sum(lengths), "longest": max(lengths)}
+    if read.reading.task not in ("regression", "parsing"):
+        counts = Counter(label_texts(nodes))
+        facts["labels"] = len(counts)
+        facts["most frequent"] = ", ".join(f"{k} {v}" for k, v in counts.most_common(8))
+        facts["rarest"] = ", ".join(f"{k} {v}" for k, v in counts.most_common()[:-4:-1])
+    known = Counter(fingerprints(read))
+    facts["duplicates"] = sum(n - 1 for n in known.values())
+    if read.reading.task == "tagging" and has_spans(read.Y):
+        facts["sequences that are not iob2"] = sum(not is_iob2(y) for y in read.Y)
+    if given.test:
+        other = read_file(given.test, Reading(**read.reading.state()))
+        facts["examples of the test file that are here"] = sum(
+            key in known for key in fingerprints(other)
+        )
+    show(facts, given.json)
+
+
+def is_iob2(y: Sequence[str]) -> bool:
+    """Whether every I-X comes after B-X or I-X."""
+    pairs = zip(["O", *y[:-1]], y, strict=True)
+    return all(b[:1] != "I" or (a[:1] in "BI" and a[1:] == b[1:]) for a, b in pairs)
+
+
+def label_texts(labels: Iterable[Any]) -> Iterable[str]:
+    """Labels, one by one, as texts; sets are their members."""
+    for label in labels:
+        yield from map(str, label if isinstance(label, tuple) else (label,))
+
+
+def fingerprints(read: FromFile) -> list[int]:
+    """A number for each example, the same for the same features."""
+    if read.tokens:
+        return [hash(tuple(tokens)) for tokens in read.tokens]
+    if hasattr(read.X, "indptr"):
+        X = read.X
+        ends = list(zip(X.indptr[:-1].tolist(), X.indptr[1:].tolist(), strict=True))
+        return [hash((X.indices[a:b].tobytes(), X.data[a:b].tobytes())) for a, b in ends]
+    return [hash(repr(x)) for x in read.X]
+
+
+def demo(given: Namespace) -> None:
+    from maxmargin.data.synthetic import random_chains
+
+    X, Y = random_chains(400, 8, 20, random_state=0)
+    svm = StructuralSVM(models.Chain(), C=0.1, random_state=0).fit(X[:300], Y[:300])
+    print("300 made-up sequences of 8 labels, tagged by a chain")
+    print(svm.certificate_)
+    print(f"right on 100 others: {svm.score(X[300:], Y[300:]):.1%}")

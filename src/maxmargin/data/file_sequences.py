@@ -1,0 +1,102 @@
+"""Files of sequences and of trees: text in columns, attributes, brackets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from maxmargin.data.from_file import FileError, FromFile, Reading
+from maxmargin.data.templates import describe_columns
+from maxmargin.data.text import numbered_lines
+from maxmargin.data.trees import TreeError, read_trees
+
+UD_COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+
+
+def sequences(path: str) -> Iterator[tuple[int, list[str]]]:
+    """The lines of each sequence, and the number of the first; empty lines are between them."""
+    first, lines = 1, list[str]()
+    for number, line in numbered_lines(path):
+        text = line.rstrip("\r\n")
+        if text.strip():
+            first = first if lines else number
+            lines.append(text)
+        elif lines:
+            yield first, lines
+            lines = []
+    if lines:
+        yield first, lines
+
+
+def read_columns(path: str, reading: Reading) -> FromFile:
+    X, Y, tokens = [], [], []
+    width = 0
+    for first, lines in sequences(path):
+        rows = [line.split() for line in lines]
+        width = width or len(rows[0])
+        for t, row in enumerate(rows):
+            if len(row) != width:
+                raise FileError(f"{path}, line {first + t}: {len(row)} columns, expected {width}")
+        at = int(reading.label) if reading.label else width - 1
+        if not 0 <= at < width:
+            raise FileError(f"{path}: there is no column {at}, only {width}")
+        Y.append([row[at] for row in rows])
+        rest = [[v for j, v in enumerate(row) if j != at] for row in rows]
+        X.append(describe_columns(rest, reading.templates))
+        tokens.append(lines)
+    return FromFile(X, Y, reading, tokens)
+
+
+def read_conllu(path: str, reading: Reading) -> FromFile:
+    at = reading.label or "upos"
+    if at not in UD_COLUMNS[2:]:
+        raise FileError(f"label must be one of {', '.join(UD_COLUMNS[2:])}, got {at!r}")
+    X, Y, tokens = [], [], []
+    for first, lines in sequences(path):
+        kept = []
+        for t, line in enumerate(lines):
+            columns = line.split("\t")
+            if line.startswith("#"):
+                continue
+            if len(columns) != 10:
+                raise FileError(f"{path}, line {first + t}: {len(columns)} columns, expected 10")
+            if columns[0].isdigit():  # else words of one token, or an empty node
+                kept.append(columns)
+        if kept:
+            X.append(describe_columns([[c[1]] for c in kept], reading.templates))
+            Y.append([c[UD_COLUMNS.index(at)] for c in kept])
+            tokens.append(["\t".join(c) for c in kept])
+    return FromFile(X, Y, reading, tokens)
+
+
+def read_crfsuite(path: str, reading: Reading) -> FromFile:
+    X, Y, tokens = [], [], []
+    for first, lines in sequences(path):
+        fields = [line.split("\t") for line in lines]
+        Y.append([row[0] for row in fields])
+        X.append([attributes(path, first + t, row[1:]) for t, row in enumerate(fields)])
+        tokens.append(lines)
+    return FromFile(X, Y, reading, tokens)
+
+
+def attributes(path: str, line: int, texts: list[str]) -> dict[str, float]:
+    """Names and values of CRFsuite's attributes: ``name``, ``name:value``, with \\: and \\\\ in names."""
+    found: dict[str, float] = {}
+    for text in texts:
+        plain = text.replace("\\\\", "\0").replace("\\:", "\1")
+        name, colon, value = plain.partition(":")
+        name = name.replace("\0", "\\").replace("\1", ":")
+        try:
+            number = float(value) if colon else 1.0
+        except ValueError:
+            raise FileError(f"{path}, line {line}: {value!r} is not a number") from None
+        if name:
+            found[name] = found.get(name, 0.0) + number
+    return found
+
+
+def read_brackets(path: str, reading: Reading) -> FromFile:
+    try:
+        trees = read_trees("".join(line for _, line in numbered_lines(path)))
+    except TreeError as error:
+        raise FileError(f"{path}: {error}") from None
+    return FromFile([tree.leaves() for tree in trees], trees, reading)
