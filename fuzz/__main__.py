@@ -10,6 +10,7 @@ from fuzz.common import run
 FUZZERS = [
     "disk",
     "extremes",
+    "files",
     "inputs",
     "interrupts",
     "model_files",

@@ -56,8 +56,9 @@ def load_rows(lines: list[str], reading: Reading, options: dict) -> tuple:
     X = found[0]
     if X.nnz and X.indices.min() == 0:
         raise ValueError("feature 0, but features are numbered from 1")
-    if not np.isfinite(X.data).all():
-        raise ValueError("a value is not a finite number")
+    labels = [v for y in found[1] for v in y] if options.get("multilabel") else found[1]
+    if not np.isfinite(X.data).all() or not np.isfinite(labels).all():
+        raise ValueError("a value or a label is not a finite number")
     width = max(X.shape[1], 1)
     kept = reading.n_features or width - 1
     X = sp.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], max(width, kept + 1)))
@@ -74,8 +75,12 @@ def read_csv(path: str, reading: Reading) -> FromFile:
     rows = csv.reader((line for _, line in numbered_lines(path)), delimiter=separator)
     try:
         header, *body = list(rows)
-    except ValueError:
-        raise FileError(f"{path}: there is no header") from None
+    except csv.Error as error:
+        raise FileError(f"{path}, line {rows.line_num}: {error}") from None
+    except ValueError as error:
+        raise FileError(
+            str(error) if path in str(error) else f"{path}: there is no header"
+        ) from None
     at = column_of(path, header, reading.label)
     X, y = [], []
     for number, row in enumerate(body, 2):

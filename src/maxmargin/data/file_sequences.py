@@ -33,12 +33,18 @@ def read_columns(path: str, reading: Reading) -> FromFile:
     for first, lines in sequences(path):
         rows = [line.split() for line in lines]
         width = width or len(rows[0])
+        if width < 2:
+            raise FileError(
+                f"{path}, line {first}: one column, expected at least a word and a label"
+            )
         for t, row in enumerate(rows):
             if len(row) != width:
                 raise FileError(f"{path}, line {first + t}: {len(row)} columns, expected {width}")
-        at = int(reading.label) if reading.label else width - 1
-        if not 0 <= at < width:
-            raise FileError(f"{path}: there is no column {at}, only {width}")
+        at = int(reading.label) if reading.label.isdecimal() else width - 1
+        if at >= width or not (reading.label.isdecimal() or not reading.label):
+            raise FileError(
+                f"{path}: there is no column {reading.label!r}, only {width}, from 0 on"
+            )
         Y.append([row[at] for row in rows])
         rest = [[v for j, v in enumerate(row) if j != at] for row in rows]
         X.append(describe_columns(rest, reading.templates))

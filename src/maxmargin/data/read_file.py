@@ -37,6 +37,7 @@ SUFFIXES = {
     ".svmlight": "svmlight",
     ".libsvm": "svmlight",
     ".svm": "svmlight",
+    ".svmhmm": "svmhmm",
     ".crfsuite": "crfsuite",
     ".conll": "conll",
     ".iob": "conll",
