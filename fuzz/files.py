@@ -20,7 +20,34 @@ from maxmargin.data.from_file import Reading
 from maxmargin.data.read_file import guess_format, read_file
 
 Generator = np.random.Generator
-WORDS = '1 -1 1e400 nan inf qid:1 qid: 0:1 1: :1 1:1 99999999999:1 , " ( ) # \\ \\: = x \u00e9 \ufeff 1,2 _ -'.split()
+WORDS = [
+    "1",
+    "-1",
+    "1e400",
+    "nan",
+    "inf",
+    "qid:1",
+    "qid:",
+    "0:1",
+    "1:",
+    ":1",
+    "1:1",
+    "99999999999:1",
+    ",",
+    '"',
+    "(",
+    ")",
+    "#",
+    "\\",
+    "\\:",
+    "=",
+    "x",
+    "é",
+    "\ufeff",
+    "1,2",
+    "_",
+    "-",
+]
 WORDS += ["\t", "\n", "\n\n", " ", "\r"]
 ORIGINALS = {
     "svmlight": "1 1:1 3:0.5 # note\n2 2:1\n3 3:2e-3\n1,2 1:1\n",
