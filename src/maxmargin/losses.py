@@ -340,6 +340,13 @@ def sequence_costs(loss: Any, classes: np.ndarray) -> tuple[Hamming, np.ndarray]
     return made, mistake_costs(made.costs, classes)
 
 
+NAMED = {
+    "hamming": Hamming(),
+    "mean-hamming": Hamming(mean=True),
+    "entity": Hamming(Entity().costs),
+}
+
+
 def sequence_loss(loss: Any) -> Hamming:
     """The loss of a sequence model from what the user gave."""
     if isinstance(loss, Hamming):
@@ -348,15 +355,10 @@ def sequence_loss(loss: Any) -> Hamming:
         return Hamming(loss.costs, loss.mean)
     if isinstance(loss, SampleLoss):
         raise ValueError(f"loss: {loss!r} is of a whole sample, for models.Binary or MultiLabel")
-    named = {
-        "hamming": Hamming(),
-        "mean-hamming": Hamming(mean=True),
-        "entity": Hamming(Entity().costs),
-    }
     if isinstance(loss, str):
-        if loss not in named:
+        if loss not in NAMED:
             raise ValueError(
-                f"loss must be one of {sorted(named)} or losses.Hamming(...), got {loss!r}"
+                f"loss must be one of {sorted(NAMED)} or losses.Hamming(...), got {loss!r}"
             )
-        return named[loss]
+        return NAMED[loss]
     return Hamming(costs=loss)

@@ -65,7 +65,8 @@ class History:
 class Result:
     """A trained solution.
 
-    ``resumable``: the same solver can go on from ``support``. ``solver_advice``: see ``Solver.advice``.
+    ``resumable``: the same solver can go on from ``support``. ``advice``: what to do where training did not
+    converge.
     """
 
     w: np.ndarray
@@ -74,13 +75,8 @@ class Result:
     history: History
     status: Status
     solver: str
-    solver_advice: str = ""
+    advice: str = ""
     resumable: bool = True
-
-    @property
-    def advice(self) -> str:
-        """What to do where training did not converge."""
-        return self.status.advice(self.certificate, self.solver_advice)
 
 
 @dataclass
@@ -358,6 +354,6 @@ def finish(run: Run, reduced_gap: float | None) -> Result:
         run.history,
         run.status,
         run.chosen.name,
-        run.chosen.advice,
+        "" if certificate.converged else run.status.advice(certificate, run.chosen.advice),
         resumable=run.support.kind in run.chosen.continues(run.problem),
     )

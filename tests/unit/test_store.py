@@ -15,7 +15,6 @@ from maxmargin.parts.source import (
     Layout,
     Part,
     Stored,
-    bytes_of,
     keep,
     layout_of,
     stacked_examples,
@@ -118,7 +117,7 @@ def test_rows_are_kept_closely(kind, generator):
         np.testing.assert_array_equal(np.vstack([dense(p) for p in X_kept.parts]), X[rows])
         np.testing.assert_array_equal(y_kept, y[rows])
         np.testing.assert_array_equal(np.concatenate([part.index for part in parts]), rows)
-        assert len(bytes_of(parts)) == len(rows)
+        assert sum(len(part.bytes_each) for part in parts) == len(rows)
         keep(parts, which)
         which = np.arange(len(which))
     assert layout.sparse == (kind != "dense")

@@ -14,7 +14,7 @@ The walk over all of them is compiled: ``cpp/bindings/attributes.cpp``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -267,6 +267,40 @@ def known_attributes(X: Any, encoder: Any, sequences: bool, place: Place = TOKEN
     if not described and any(describes(x) is False for x in (X if sequences else [X])):
         raise ValueError("X: the model was trained on attributes, but got arrays")
     return encoder.encode(X, place=place)
+
+
+class Described:
+    """Of models whose nodes may be described by attributes: rows of features, or sequences of them."""
+
+    sequences: ClassVar[bool] = False
+    encoder_: Any  # None where the model learnt from numbers
+
+    def convert(self, X: Any) -> Any:
+        """X as features, by the names that the model knows or, before ``initialize``, by those in X."""
+        return self._features_of(X)
+
+    def _features_of(self, X: Any, place: Place = TOKEN) -> Any:
+        if hasattr(self, "encoder_"):
+            return known_attributes(X, self.encoder_, self.sequences, place)
+        return learnt_attributes(X, self.sequences, place)
+
+    def learn_attributes(self, X: Any) -> Any:
+        """X as features; the names in X are those of the model from now on."""
+        X = learnt_attributes(X, self.sequences)
+        self.encoder_ = getattr(X, "encoder", None)
+        return X
+
+    def keep_names(self, X: Any) -> None:
+        """Know the names of these features."""
+        self.encoder_ = getattr(X, "encoder", None)
+
+    def one_row(self, x: Any) -> Any:
+        """One example as a table of one row."""
+        if sp.issparse(x):
+            return x
+        if getattr(self, "encoder_", None) is None:
+            return np.asarray(x)[None, :]
+        return plain_matrix(self.convert([x]))
 
 
 def check_encoder(X: Any, encoder: Any) -> None:

@@ -19,7 +19,6 @@ from maxmargin.estimators.inputs import examples_of, plain_sequence
 from maxmargin.models.checks import lent
 from maxmargin.models.examples import Examples
 from maxmargin.models.protocol import Model, check_protocol
-from maxmargin.models.python import converted
 from maxmargin.parts.fit import streams
 from maxmargin.problem.problem import check_weights
 
@@ -141,7 +140,10 @@ class StructuralSVM(ChunkSVM):
         if in_parts and given.Y is None:
             return given
         X, Y = examples_of(given.X, given.Y)
-        return replace(given, X=converted(given.model if reset else self.model_, X), Y=Y)
+        model = given.model if reset else self.model_
+        if isinstance(model, Model) and not in_parts:
+            X = model.convert(X)  # attributes are read once
+        return replace(given, X=X, Y=Y)
 
     @staticmethod
     def params_of(model: Any) -> dict[str, Any]:

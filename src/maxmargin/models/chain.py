@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 from maxmargin._core import core
 from maxmargin.data.arrays import check_flag, check_lengths, check_start, count_of, floats
-from maxmargin.data.attributes import encoder_of, saved_attributes
+from maxmargin.data.attributes import Described, encoder_of, saved_attributes
 from maxmargin.data.labels import LabelSet, check_classes
 from maxmargin.data.mapped import CodedSequences, Mapped
 from maxmargin.data.memory import FeatureRows, feature_rows, shape_of
@@ -33,7 +33,7 @@ from maxmargin.losses import Hamming, cost_of, saved_costs, sequence_costs
 from maxmargin.models.chain_edges import ChainEdges, Pairs, edge_features, split_edges
 from maxmargin.models.chain_examples import ChainExamples, EdgeChainExamples
 from maxmargin.models.checks import no_cost
-from maxmargin.models.protocol import Described, Model, as_weights
+from maxmargin.models.protocol import Model, as_weights
 from maxmargin.models.registry import FACTORS, LABELS, ROWS
 from maxmargin.models.transitions import read_transitions, rules_from_state
 
@@ -102,7 +102,12 @@ class Chain(Described, Model):
         self.rules_ = None if given is None else read_transitions(given, self.labels_)
         self.set_loss()
         self.edges_ = None
-        X, edges = split_edges(self.learn_attributes(X), self.edges)
+        edges = None
+        if self.edges:
+            X, edges = split_edges(X)
+            edges = edge_features(edges, None)
+        check_sequences("X", X)
+        X = self.learn_attributes(X)
         if isinstance(X, Mapped):
             self.n_features_ = X.n_features
         else:
@@ -126,7 +131,7 @@ class Chain(Described, Model):
         check_lengths(X, Y)
         if self.edges_ is None:
             return self.bind_rows(self.read(X), Y, node_weight)
-        X, edges = split_edges(X, self.edges)
+        X, edges = split_edges(X) if self.edges else (X, None)
         rows = self.read(X)
         between = self.edges_.read(edges, np.diff(rows.offsets))
         chain = self._data(rows, Y, node_weight)
@@ -134,8 +139,10 @@ class Chain(Described, Model):
         return EdgeChainExamples(rows, self.labels_, chain, self.rules_, data, between)
 
     def convert(self, X: Any) -> Any:
-        check_flag("edges", self.edges)
-        X, edges = split_edges(X, self.edges)
+        edges = None
+        if self.edges is not False:
+            check_flag("edges", self.edges)
+            X, edges = split_edges(X) if self.edges else (X, None)
         check_sequences("X", X)
         X = self._features_of(X)
         return X if edges is None else Pairs(X, edge_features(edges, getattr(self, "edges_", None)))
@@ -198,7 +205,7 @@ class Chain(Described, Model):
 
     def joint_feature(self, x: Any, y: Any) -> np.ndarray:
         """Psi(x, y), in the order of ``coef_``."""
-        nodes, between = split_edges([x], self.edges)
+        nodes, between = split_edges([x]) if self.edges else ([x], None)
         x = self._features_of(nodes)[0]
         x = x.toarray() if sp.issparse(x) else np.asarray(x, dtype=np.float64)
         if self.bias is not None:

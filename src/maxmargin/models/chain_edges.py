@@ -58,10 +58,8 @@ class Pairs(Sequence):
         return Pairs(some_of(self.nodes, key), some_of(self.edges, key))
 
 
-def split_edges(X: Any, featured: bool) -> tuple[Any, Any]:
-    """What is given for nodes and for edges, each over examples; None for edges without features."""
-    if not featured:
-        return X, None
+def split_edges(X: Any) -> tuple[Any, Any]:
+    """What is given for nodes and for edges, each over examples."""
     if isinstance(X, Pairs):
         return X.nodes, X.edges
     for i, x in enumerate(X):

@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from maxmargin.data.arrays import check_choice, check_lengths, check_start
-from maxmargin.data.attributes import check_encoder, encoder_of, saved_attributes
+from maxmargin.data.attributes import Described, check_encoder, encoder_of, saved_attributes
 from maxmargin.data.labels import LabelSet, check_classes
 from maxmargin.io.fields import (
     MOST_FEATURES,
@@ -56,7 +56,7 @@ from maxmargin.models.graph_input import (
     width_of,
     with_features,
 )
-from maxmargin.models.protocol import Described, Model
+from maxmargin.models.protocol import Model
 from maxmargin.models.registry import FACTORS
 from maxmargin.models.saved_graph import saved_method, saved_pairs, saved_types
 
@@ -189,7 +189,10 @@ class FactorGraph(Described, GraphModel):
         """Learn types, labels, numbers of features, and which types edges join."""
         check_start(X, Y, self.bias)
         self.check_inference()
-        items = read_items(self.learn_attributes(X))
+        self.__dict__.pop("encoder_", None)
+        X = self.convert(X)
+        self.keep_names(X)
+        items = read_items(X)
         self.types_ = type_names(items)
         types = [item.type_codes(self.types_, f"X[{i}]") for i, item in enumerate(items)]
         self._learn_labels(items, types, Y)

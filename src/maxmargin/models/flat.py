@@ -8,12 +8,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin.data.arrays import check_lengths, check_start
-from maxmargin.data.attributes import encoder_of, saved_attributes
+from maxmargin.data.attributes import Described, encoder_of, saved_attributes
 from maxmargin.data.labels import LabelSet
 from maxmargin.data.memory import FeatureRows, shape_of, table_rows
 from maxmargin.io.fields import MOST_FEATURES, count
 from maxmargin.models.examples import CompiledExamples
-from maxmargin.models.protocol import Described, Model, as_weights, encode_all
+from maxmargin.models.protocol import Model, as_weights, encode_all
 from maxmargin.models.registry import LABELS, ROWS
 
 

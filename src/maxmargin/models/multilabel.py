@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin.data.arrays import array_of, check_lengths, check_start, floats
-from maxmargin.data.attributes import encoder_of, saved_attributes
+from maxmargin.data.attributes import Described, encoder_of, saved_attributes
 from maxmargin.data.labels import LabelSet, is_matrix, members, ordered
 from maxmargin.data.memory import shape_of, table_rows
 from maxmargin.io.fields import (
@@ -44,7 +44,7 @@ from maxmargin.models.factor_graph import GraphModel
 from maxmargin.models.factors import Bank, EdgeType, Factors, GraphExamples, NodeType, Shape
 from maxmargin.models.graph_input import is_forest
 from maxmargin.models.label_samples import LabelSample
-from maxmargin.models.protocol import Described, as_weights
+from maxmargin.models.protocol import as_weights
 from maxmargin.models.registry import FACTORS, LABELS
 from maxmargin.models.saved_graph import saved_method
 

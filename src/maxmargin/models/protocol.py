@@ -20,16 +20,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
-from maxmargin.data.attributes import (
-    TOKEN,
-    Place,
-    known_attributes,
-    learnt_attributes,
-    plain_matrix,
-)
 from maxmargin.data.labels import LabelSet
 from maxmargin.data.memory import FeatureRows
 from maxmargin.models.examples import Examples
@@ -79,41 +71,6 @@ def weights_and_bias(w: np.ndarray, bias: float | None) -> dict[str, np.ndarray]
     if bias is None:
         return {"weights": w}
     return {"weights": w[..., :-1], "bias": np.asarray(w[..., -1] * bias)}
-
-
-class Described:
-    """Of models whose nodes may be described by attributes: rows of features, or sequences of them."""
-
-    sequences: ClassVar[bool] = False
-    encoder_: Any  # None where the model learnt from numbers
-
-    def convert(self, X: Any) -> Any:
-        """X as features, by the names that the model knows or, before ``initialize``, by those in X."""
-        return self._features_of(X)
-
-    def _features_of(self, X: Any, place: Place = TOKEN) -> Any:
-        if hasattr(self, "encoder_"):
-            return known_attributes(X, self.encoder_, self.sequences, place)
-        return learnt_attributes(X, self.sequences, place)
-
-    def learn_attributes(self, X: Any) -> Any:
-        """X as features; the names in X are those of the model from now on."""
-        self.__dict__.pop("encoder_", None)
-        X = self.convert(X)
-        self.keep_names(X)
-        return X
-
-    def keep_names(self, X: Any) -> None:
-        """Know the names of these features."""
-        self.encoder_ = getattr(X, "encoder", None)
-
-    def one_row(self, x: Any) -> Any:
-        """One example as a table of one row."""
-        if sp.issparse(x):
-            return x
-        if getattr(self, "encoder_", None) is None:
-            return np.asarray(x)[None, :]
-        return plain_matrix(self.convert([x]))
 
 
 class Model(BaseEstimator):

@@ -37,7 +37,6 @@ from maxmargin.parts.source import (
     Part,
     Settings,
     bind,
-    bytes_of,
     keep,
 )
 from maxmargin.problem import Problem, Support
@@ -208,7 +207,8 @@ def remember(
         dual.core.recenter(0.0, 0.0)
         q = dual.core.weights(True)
     gaps = dual.known_violations()
-    kept, frozen, gone = sort_out(dual, gaps, bytes_of(parts), KEPT * budget)
+    sizes = np.concatenate([part.bytes_each for part in parts])
+    kept, frozen, gone = sort_out(dual, gaps, sizes, KEPT * budget)
     stays, goes = dual.support(kept), dual.support(frozen)
     index = np.concatenate([part.index for part in parts])
     mass, output_sizes = problem.mass, problem.examples.output_sizes
@@ -300,7 +300,8 @@ class PartState(StreamState):
         inner = self._open(problem, joined(past.support, back), past.gaps)
         self.past, self.parts = past, parts
         # The next examples are read while these are optimised.
-        budget = (1 - 1 / CHUNKS) * self.budget - bytes_of(parts).sum()
+        held = sum(part.bytes_each.sum() for part in parts)
+        budget = (1 - 1 / CHUNKS) * self.budget - held
         inner.most_bytes = int(max(0, budget) / TWICE)
         new_blocks = np.arange(kept, problem.n_blocks)
         self.window = Window(problem, inner, new_blocks, problem.active, last)

@@ -171,11 +171,6 @@ def stacked_examples(parts: list[Part]) -> tuple[Any, Any]:
     return sequences, joined_labels(Y, sequences.offsets)
 
 
-def bytes_of(parts: list[Part]) -> np.ndarray:
-    """What each example of some parts takes."""
-    return np.concatenate([part.bytes_each for part in parts])
-
-
 def keep(parts: list[Part], which: np.ndarray) -> None:
     """Remove all examples except these; a part at a time, so that little is in memory twice."""
     ends = np.cumsum([len(part) for part in parts])
