@@ -3,56 +3,10 @@
 
 #include <type_traits>
 
+#include "feature_rows.hpp"
+
 namespace mm {
 namespace {
-
-template <class T>
-struct DenseRow {
-  const T* values;
-  int32_t length;
-  int64_t index(int32_t j) const { return j; }
-  T value(int32_t j) const { return values[j]; }
-};
-template <class T>
-struct SparseRow {
-  const int32_t* indices;
-  const T* values;
-  int32_t length;
-  int64_t index(int32_t j) const { return indices[j]; }
-  T value(int32_t j) const { return values[j]; }
-};
-struct BinaryRow {
-  const int32_t* indices;
-  int32_t length;
-  int64_t index(int32_t j) const { return indices[j]; }
-  static constexpr float value(int32_t) { return 1.0f; }
-};
-
-// Calls f with the row in its own type: one branch per row, none inside.
-template <class F>
-decltype(auto) with_row(const Features& features, int64_t r, F&& f) {
-  const RowView& v = features.rows[r];
-  switch (features.kind) {
-    case Kind::dense32:
-      return f(DenseRow<float>{static_cast<const float*>(v.value), v.length});
-    case Kind::dense64:
-      return f(DenseRow<double>{static_cast<const double*>(v.value), v.length});
-    case Kind::sparse32:
-      return f(SparseRow<float>{v.index, static_cast<const float*>(v.value), v.length});
-    case Kind::sparse64:
-      return f(SparseRow<double>{v.index, static_cast<const double*>(v.value), v.length});
-    default:
-      return f(BinaryRow{v.index, v.length});
-  }
-}
-// The same for each feature, with that of the bias: f(index, value).
-template <class F>
-void each_feature(const Features& features, int64_t r, F&& f) {
-  with_row(features, r, [&](const auto& row) {
-    for (int32_t j = 0; j < row.length; ++j) f(row.index(j), row.value(j));
-  });
-  if (features.bias != 0) f(features.columns, features.bias);
-}
 
 // out[0 : N vectors] += sum_j x_j W[index_j, 0 : N vectors], the sums held in registers.
 template <class Real, int N, class Row>

@@ -84,7 +84,7 @@ def built_in(case: Case) -> Any:
     if case.kind == "graph":
         return models.FactorGraph(options["pairwise"], loss=loss, bias=options["bias"])
     ends = {"start": options["start"], "end": options["end"]}
-    more = {name: options[name] for name in ("edges", "order") if name in options}
+    more = {name: options[name] for name in ("edges", "order", "features") if name in options}
     if options["illegal"]:  # names labels, whether they occur or not
         more |= {"classes": case.truth.classes, "transitions": transitions_of(options["illegal"])}
     return models.Chain(loss=loss, bias=options["bias"], **ends, **more)

@@ -28,21 +28,49 @@ static auto box_structure(const ChainData& data, Rescaling rescaling) {
   return erased<Chain<double, uint16_t>>(data, rescaling);
 }
 
+// Numbers that Python reads where they are.
+template <class T>
+static auto seen(const std::vector<T>& values) {
+  return nb::ndarray<nb::numpy, const T, nb::ndim<1>>(values.data(), {values.size()});
+}
+static void bind_pairs(nb::module_& m) {
+  nb::class_<Pairs>(m, "Pairs")
+      .def("__init__", [](Pairs* self, Array1<int64_t> first, Array1<Pairs::Label> label,
+                          int labels) { new (self) Pairs(labels, to_vector(first), to_vector(label)); })
+      .def_static("observed",
+                  [](const Features& rows, Array1<int32_t> truth, int labels) {
+                    check(size(truth) == rows.size(), "the labels do not fit the rows");
+                    return unlocked([&] { return Pairs::observed(rows, truth.data(), labels); });
+                  })
+      .def("__reduce__",
+           [](nb::object self) {
+             return nb::make_tuple(
+                 self.type(), nb::make_tuple(self.attr("first"), self.attr("label"), self.attr("labels")));
+           })
+      .def_prop_ro("first", [](const Pairs& p) { return seen(p.first()); })
+      .def_prop_ro("label", [](const Pairs& p) { return seen(p.label()); })
+      .def_prop_ro("labels", &Pairs::labels)
+      .def("__len__", &Pairs::size);
+}
+
 static void bind_chain(nb::module_& m) {
+  bind_pairs(m);
   nb::class_<ChainData> kind(m, "ChainData");
   kind.def(
       "__init__",
       [](ChainData* self, const Features& rows, int labels, bool start, bool end, Array1<int64_t> offsets,
          Array1<int32_t> truth, Array1<double> node_weight, Array1<double> cost, bool many,
-         Array1<int64_t> illegal) {
+         Array1<int64_t> illegal, const Pairs* pairs) {
         Costs costs{labels, to_vector(cost)};
         check(size(truth) == rows.size() && node_weight.size() == truth.size() && costs.fits() &&
                   offsets.size() > 0 && offsets.data()[offsets.size() - 1] == rows.size(),
               "labels, weights or costs do not fit the examples");
-        const int64_t pairs = static_cast<int64_t>(labels) * (labels + 2);
+        const int64_t known = static_cast<int64_t>(labels) * (labels + 2);
         for (size_t k = 0; k < illegal.size(); ++k)
-          check(illegal.data()[k] >= 0 && illegal.data()[k] < pairs, "no such transition");
-        new (self) ChainData{&rows,
+          check(illegal.data()[k] >= 0 && illegal.data()[k] < known, "no such transition");
+        check(!pairs || (pairs->features() == rows.width() && pairs->labels() == labels && !rows.gram),
+              "the pairs do not fit the features");
+        new (self) ChainData{{&rows, pairs},
                              labels,
                              start,
                              end,
@@ -53,7 +81,8 @@ static void bind_chain(nb::module_& m) {
                              many,
                              to_vector(illegal)};
       },
-      nb::keep_alive<1, 2>());
+      nb::keep_alive<1, 2>(), nb::keep_alive<1, 12>(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
+      nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
   kind.def("best_k", &best_k<Plain>).def_rw("many", &ChainData::many);
   kind.def("hold", [](ChainData& self, Array1<int32_t> fixed) {
     check(fixed.size() == self.truth.size(), "a label or -1 for each position");

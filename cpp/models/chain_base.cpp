@@ -12,12 +12,13 @@ ChainBase<Real>::ChainBase(const Data& data)
     : data_(data),
       K_(data.labels),
       stride_(padded<Real>(data.labels)),
-      transitions_(data.features->stored() * stride_) {
+      transitions_(data.nodes.inside(stride_)) {
   size_t pairs = 0;
   for (int64_t i = 0; i < data.blocks(); ++i) {
     longest_ = std::max(longest_, length(i));
     first_pair_.push_back(pairs);
-    if (length(i) <= longest_gram) pairs += static_cast<size_t>(length(i)) * (length(i) - 1) / 2;
+    if (length(i) <= longest_gram && !data.nodes.pairs)
+      pairs += static_cast<size_t>(length(i)) * (length(i) - 1) / 2;
   }
   pairs_ = pairs;
   cost_.assign(data.cost.uniform() ? 0 : static_cast<size_t>(K_) * stride_, 0);
@@ -60,11 +61,9 @@ typename ChainBase<Real>::Scratch ChainBase<Real>::scratch() const {
 template <class Real>
 template <class F>
 void ChainBase<Real>::each_weight(F&& f) const {
-  const int64_t d = data_.features->width();
+  data_.nodes.each(K_, stride_, f);
   const int64_t K = K_;
-  for (int64_t j = 0; j < d; ++j)
-    for (int64_t k = 0; k < K; ++k) f(j * stride_ + k, k * d + j);
-  size_t outside = static_cast<size_t>(d * K);
+  size_t outside = static_cast<size_t>(data_.nodes.dimension(K_));
   for (int64_t previous = 0; previous < K; ++previous)
     for (int64_t next = 0; next < K; ++next) f(transitions_ + previous * stride_ + next, outside++);
   for (int64_t k = 0; data_.start && k < K; ++k) f(transitions_ + K * stride_ + k, outside++);
@@ -127,7 +126,7 @@ void ChainBase<Real>::row_scores(int64_t r, const Real* W, Real* u, bool augment
   } else {
     std::memset(u, 0, sizeof(Real) * stride_);
   }
-  data_.features->add_scores(r, W, stride_, u);
+  data_.nodes.add_scores(r, W, stride_, u);
 }
 
 template <class Real>
@@ -169,7 +168,7 @@ int ChainBase<Real>::predecessor(const Real* from, const Real* column) const {
 
 template <class Real>
 double ChainBase<Real>::squared_norm(Scratch& s) const {
-  if (s.nodes.size() > many_nodes && !data_.features->gram) return squared_norm_by_table(s);
+  if (s.nodes.size() > many_nodes && !data_.nodes.features->gram) return squared_norm_by_table(s);
   double sum = 0;
   for (size_t a = 0; a < s.nodes.size(); ++a) {
     const Node& p = s.nodes[a];
@@ -177,9 +176,9 @@ double ChainBase<Real>::squared_norm(Scratch& s) const {
     double inner = 0;
     for (size_t b = 0; b < a; ++b) {
       const Node& q = s.nodes[b];
-      if (p.label == q.label && p.t != q.t) inner += q.c * dot(s.block, q.t, p.t);
+      if (p.label == q.label && p.t != q.t) inner += q.c * dot(s.block, q.t, p.t, p.label);
     }
-    sum += p.c * (p.c * data_.features->norms[r] + 2 * inner);
+    sum += p.c * (p.c * data_.nodes.norm(r, p.label) + 2 * inner);
   }
   for (size_t a = 0; a < s.edges.size(); ++a) {
     const Edge& p = s.edges[a];
@@ -196,7 +195,7 @@ double ChainBase<Real>::squared_norm_by_table(Scratch& s) const {
   apply(s, s.table.data(), 1.0);
   double sum = 0;
   for (size_t a = 0; a < s.nodes.size(); ++a)  // each entry counts once
-    data_.features->take_squares(row(s.block, s.nodes[a].t), s.table.data() + s.nodes[a].label, stride_, sum);
+    data_.nodes.take_squares(row(s.block, s.nodes[a].t), s.table.data(), stride_, s.nodes[a].label, sum);
   for (size_t a = 0; a < s.edges.size(); ++a) {
     double& x = s.table[transitions_ + s.edges[a].key];
     sum += x * x, x = 0;
@@ -205,10 +204,11 @@ double ChainBase<Real>::squared_norm_by_table(Scratch& s) const {
 }
 
 template <class Real>
-double ChainBase<Real>::dot(int64_t block, int t, int q) const {
-  if (gram_.empty() || length(block) > longest_gram) return data_.features->dot(row(block, t), row(block, q));
+double ChainBase<Real>::dot(int64_t block, int t, int q, int label) const {
+  if (gram_.empty() || length(block) > longest_gram)
+    return data_.nodes.dot(row(block, t), row(block, q), label);
   float& known = gram_[first_pair_[block] + static_cast<size_t>(q) * (q - 1) / 2 + t];
-  if (known != known) known = static_cast<float>(data_.features->dot(row(block, t), row(block, q)));
+  if (known != known) known = static_cast<float>(data_.nodes.dot(row(block, t), row(block, q), label));
   return known;
 }
 
@@ -219,9 +219,9 @@ void ChainBase<Real>::apply(const Scratch& s, Target W, double c) const {
     const Node& p = s.nodes[a];
     if (a + 1 < s.nodes.size() && s.nodes[a + 1].t == p.t && s.nodes[a + 1].c == -p.c) {
       const int other = s.nodes[++a].label;
-      data_.features->add_pair(row(s.block, p.t), W, stride_, p.label, other, c * p.c);
+      data_.nodes.add_two(row(s.block, p.t), W, stride_, p.label, other, c * p.c);
     } else {
-      data_.features->add_column(row(s.block, p.t), W, stride_, p.label, c * p.c);
+      data_.nodes.add_column(row(s.block, p.t), W, stride_, p.label, c * p.c);
     }
   }
   Target A = W + transitions_;
@@ -235,8 +235,8 @@ void ChainBase<Real>::shift(Scratch& s, double c) const {
     Real* u = local(s, t);
     for (size_t a = 0; a < s.nodes.size(); ++a) {
       const Node& p = s.nodes[a];
-      const double inner = p.t == t ? static_cast<double>(data_.features->norms[row(s.block, t)])
-                                    : dot(s.block, std::min(p.t, t), std::max(p.t, t));
+      const double inner = p.t == t ? data_.nodes.norm(row(s.block, t), p.label)
+                                    : dot(s.block, std::min(p.t, t), std::max(p.t, t), p.label);
       u[p.label] += static_cast<Real>(c * p.c * inner);
     }
   };

@@ -5,14 +5,14 @@
 #include <memory>
 #include <vector>
 
-#include "features.hpp"
 #include "models/chain_sums.hpp"
 #include "models/costs.hpp"
+#include "models/node_weights.hpp"
 
 namespace mm {
 
 struct ChainData {
-  const Features* features = nullptr;
+  NodeWeights nodes;
   int labels = 0;
   bool start = false, end = false;
   std::vector<int64_t> offsets;     // rows of sequence i: offsets[i] .. offsets[i + 1]
@@ -27,7 +27,7 @@ struct ChainData {
   int64_t blocks() const { return static_cast<int64_t>(offsets.size()) - 1; }
   int64_t dimension() const {
     const int64_t K = labels;
-    return features->width() * K + K * K + (start ? K : 0) + (end ? K : 0);
+    return nodes.dimension(labels) + K * K + (start ? K : 0) + (end ? K : 0);
   }
 };
 
@@ -85,7 +85,9 @@ class ChainBase {
   int64_t blocks() const { return data_.blocks(); }
   int64_t dimension() const { return data_.dimension(); }
   size_t weights() const { return static_cast<size_t>(transitions_) + static_cast<size_t>(K_ + 2) * stride_; }
-  size_t coefficients() const { return data_.features->gram ? static_cast<size_t>(transitions_) / 2 : 0; }
+  size_t coefficients() const {
+    return data_.nodes.features->gram ? static_cast<size_t>(transitions_) / 2 : 0;
+  }
   int output_size(int64_t block) const { return length(block); }
   Scratch scratch() const;
   template <class To>
@@ -135,7 +137,7 @@ class ChainBase {
   // Neighbouring labels of positions t - 1 and t are scored by the table at `pairs + t * step`.
   const std::vector<int>& best_path(Scratch& s, const Real* A, const Real* pairs, size_t step) const;
   void row_scores(int64_t r, const Real* W, Real* u, bool augmented, Real scale) const;
-  double dot(int64_t block, int t, int q) const;  // t < q
+  double dot(int64_t block, int t, int q, int label) const;  // t < q
 
   int length(int64_t block) const {
     return static_cast<int>(data_.offsets[block + 1] - data_.offsets[block]);

@@ -85,12 +85,12 @@ class LargeChain : public Chain<Real_, Label_> {
     if (this->data_.start && first) add(A + this->edge(this->K_, 0), u);
     if (this->data_.end && last) add(A + this->edge(this->K_ + 1, 0), u);
   }
-  double node_norm(int64_t row, bool first, bool last) const {
-    return this->data_.features->norms[row] + (this->data_.start && first) + (this->data_.end && last);
+  double node_norm(int64_t row, bool first, bool last, int label) const {
+    return this->data_.nodes.norm(row, label) + (this->data_.start && first) + (this->data_.end && last);
   }
   template <class To>
   void add_node(int64_t row, bool first, bool last, int label, double c, To* W) const {
-    this->data_.features->add_column(row, W, this->stride_, label, static_cast<To>(c));
+    this->data_.nodes.add_column(row, W, this->stride_, label, static_cast<To>(c));
     To* A = W + this->transitions_;
     if (this->data_.start && first) A[this->edge(this->K_, label)] += static_cast<To>(c);
     if (this->data_.end && last) A[this->edge(this->K_ + 1, label)] += static_cast<To>(c);
@@ -165,9 +165,9 @@ class LargeChain : public Chain<Real_, Label_> {
         s, s.nodes.size(), [&](int a) { return static_cast<int64_t>(s.nodes[a].label); },
         [&](int a, int b) {
           const auto &p = s.nodes[a], &q = s.nodes[b];
-          if (a == b) return sum += p.c * p.c * this->data_.features->norms[this->row(s.block, p.t)];
+          if (a == b) return sum += p.c * p.c * this->data_.nodes.norm(this->row(s.block, p.t), p.label);
           if (p.t == q.t) return sum;
-          return sum += 2 * p.c * q.c * this->dot(s.block, std::min(p.t, q.t), std::max(p.t, q.t));
+          return sum += 2 * p.c * q.c * this->dot(s.block, std::min(p.t, q.t), std::max(p.t, q.t), p.label);
         });
     over_equal(
         s, s.edges.size(), [&](int a) { return s.edges[a].key; },
@@ -227,7 +227,7 @@ class LargeChain : public Chain<Real_, Label_> {
     const int64_t r = this->row(s.block, t);
     const double cost = this->data_.node_weight[r] * this->data_.cost.of(this->data_.truth[r], label);
     s.local[static_cast<size_t>(t) * this->stride_ + label] =
-        static_cast<Real>(cost) + this->data_.features->score_of(r, W, this->stride_, label);
+        static_cast<Real>(cost) + this->data_.nodes.score_of(r, W, this->stride_, label);
   }
 
   static constexpr int group = 8 * lanes;

@@ -17,7 +17,7 @@
 //   frank-wolfe   d = mass e_best - q
 //   away          the steeper of that and d = q - mass e_worst                                       (16), (17)
 //   pairwise      d = e_best - e_worst, both at once
-//   unigram   curvature (|x_j|^2 + [start] + [end] + rho pairs(j)) |d|^2
+//   unigram   curvature sum_y (|x_j|_y^2 + [start] + [end] + rho pairs(j)) d_y^2,  |x|_y over the weights of y
 //   bigram    curvature |d|^2 + rho |M_a d|^2 + rho |M_b d|^2
 // Messages are kept for active labels only: all others are exactly zero.
 // The best pair is found in the paper's four cases, see `PairSearch`.
@@ -247,12 +247,19 @@ class ChainGdmm {
     }
     put(shares, best_label(options.partitions), -1);
     ++report.searches;
-    const double norm = structure.node_norm(r, is_first(r), is_last(r)) + options.rho * degree;
+    const auto norm = [&](const Share& s) {
+      return structure.node_norm(r, is_first(r), is_last(r), s.first) + options.rho * degree;
+    };
     const auto score = [&](const Share& s) { return scores_[s.first]; };
-    const auto bend = [&] { return norm * squares(); };
+    const auto bend = [&] {
+      double sum = 0;
+      for (size_t n = 0; n < shares.size(); ++n)
+        if (direction_[n] != 0) sum += norm(shares[n]) * direction_[n] * direction_[n];
+      return sum;
+    };
     const auto moved = [&](const Share& s, double more) {
       add_node(r, s.first, -more, W.data());
-      scores_[s.first] -= norm * more;
+      scores_[s.first] -= norm(s) * more;
       for (int side = 0; side < 2; ++side)
         if (const int64_t f = pairs_of_[r][side]; f >= 0)
           message(pairs_[f].messages[1 - side], s.first).residual -= more;

@@ -164,12 +164,16 @@ def test_unpack_names_every_weight_once(seed, name):
     case = make_case(name, seed)
     model, _, _ = prepared(case)
     parts = model.unpack(np.arange(model.size_joint_feature, dtype=float))
-    together = np.concatenate([np.ravel(part) for part in parts.values()])
+    together = np.concatenate(
+        [part.data if sparse.issparse(part) else np.ravel(part) for part in parts.values()]
+    )
     assert sorted(together.tolist()) == list(range(model.size_joint_feature))
     if case.kind == "chain":
-        K = len(case.truth.classes)
+        K, seen = len(case.truth.classes), case.truth.observed
         assert parts["transitions"].shape == (K, K)
-        start = K * (case.truth.n_features + (case.truth.bias is not None))
+        width = case.truth.n_features + (case.truth.bias is not None)
+        assert parts["unary"].shape == (K, case.truth.n_features)
+        start = K * width if seen is None else int(seen.sum())
         assert parts["transitions"][0, 1] == start + 1  # [previous, next]
         assert ("start" in parts, "end" in parts) == (case.truth.start, case.truth.end)
 

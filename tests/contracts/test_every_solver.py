@@ -27,12 +27,22 @@ from helpers import (
 from maxmargin import solvers
 from maxmargin.formulation import HINGES, RESCALINGS, Formulation
 from reference.dense_qp import primal_objective
-from reference.problems import CASES, EDGES, GRAPHS, PARTS, RANKINGS, SETS, TREES, make_case
+from reference.problems import (
+    CASES,
+    EDGES,
+    GRAPHS,
+    OBSERVED,
+    PARTS,
+    RANKINGS,
+    SETS,
+    TREES,
+    make_case,
+)
 from reference.python_chain import BatchPythonChain, PythonChain
 from reference.relaxed import relaxed_optimum
 
 WALKED = {**EXACT, **RATED, **SUMMED, "gdmm": lambda: "gdmm"}
-MODELS = [*CASES, *TREES, *GRAPHS, *PARTS, *SETS, *RANKINGS, *EDGES]
+MODELS = [*CASES, *TREES, *GRAPHS, *PARTS, *SETS, *RANKINGS, *EDGES, *OBSERVED]
 # The rest of the walk is slow.
 FAST = ("multiclass-cost-csr-weights", "chain-1to4-csr-ends", "graph-forest-symmetric")
 FORMULATIONS = [Formulation(hinge, rescaling) for hinge in HINGES for rescaling in RESCALINGS]
@@ -44,6 +54,7 @@ SEARCHED = {
         "chain-singletons": "costs of pairs of labels: as for spans",
         "chain-cost": "as for spans",
         "chain-csr32-mean-cost": "as for spans",
+        "chain-observed-costs": "as for spans",
         "graph": "as for spans",
         "multilabel": "as for spans",
         "tree": "distances: as for spans",

@@ -111,14 +111,17 @@ class ChainTruth:
         start: bool = False,
         end: bool = False,
         illegal: Sequence[tuple[Any, Any]] = (),
+        observed: np.ndarray | None = None,
     ) -> None:
         self.illegal = set(illegal)  # pairs of labels; None stands for the start and the end
         self.classes = list(classes)
         self.n_features = n_features
+        self.observed = observed  # (d, K), with the bias: the pairs that have a weight; None: all
         self.costs = zero_one(len(self.classes)) if costs is None else np.asarray(costs)
         self.mean, self.bias, self.start, self.end = mean, bias, start, end
         K = len(self.classes)
-        self.size_joint_feature = K * (n_features + (bias is not None)) + K * K + K * (start + end)
+        nodes = K * (n_features + (bias is not None)) if observed is None else int(observed.sum())
+        self.size_joint_feature = nodes + K * K + K * (start + end)
 
     def examples(self, X: Any) -> list[np.ndarray]:
         """One dense (T, d) array per example."""
@@ -145,7 +148,8 @@ class ChainTruth:
             transitions[previous, following] += 1.0
         first[codes[0]] = 1.0
         last[codes[-1]] = 1.0
-        parts = [unary.ravel(), transitions.ravel()]
+        nodes = unary.ravel() if self.observed is None else unary.T[self.observed]
+        parts = [nodes, transitions.ravel()]
         parts += [first] if self.start else []
         parts += [last] if self.end else []
         return np.concatenate(parts)

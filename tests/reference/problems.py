@@ -184,6 +184,21 @@ def edge_chain_case(
     return plain.replace(kind="edge-chain", X=X, truth=truth, options={**plain.options, **more})
 
 
+def observed_case(generator: np.random.Generator, **settings: Any) -> Case:
+    """Random chains with weights for the pairs of a feature and a label that occur together."""
+    case = chain_case(generator, layout="csr", **settings)
+    truth, options = case.truth, case.options
+    width = truth.n_features + (truth.bias is not None)
+    seen = np.zeros((width, len(truth.classes)), dtype=bool)
+    for x, y in zip(truth.examples(case.X), case.Y, strict=True):
+        for row, label in zip(x, y, strict=True):
+            seen[: len(row), label] |= row != 0
+            seen[len(row) :, label] = True  # the bias
+    rest = truth.mean, truth.bias, truth.start, truth.end
+    truth = ChainTruth(truth.classes, truth.n_features, options["costs"], *rest, observed=seen)
+    return case.replace(truth=truth, options={**options, "features": "observed"})
+
+
 def random_tree(
     generator: np.random.Generator, words: list[str], labels: str, tags: str, depth: int = 0
 ) -> Tree:
@@ -454,11 +469,33 @@ SHAPES = {
     ),
 }
 
-EVERY = {**CASES, **TREES, **GRAPHS, **PARTS, **SETS, **SHAPES}
+# Chains with a part of the weights.
+OBSERVED = {
+    "chain-observed": lambda g: observed_case(g, n=4, n_features=6, lengths=(3, 2), n_classes=3),
+    "chain-observed-ends": lambda g: observed_case(
+        g, n=4, n_features=7, lengths=(2, 1), bias=1.0, start=True, end=True, weighted=True
+    ),
+    "chain-observed-costs": lambda g: observed_case(
+        g, n=3, n_features=5, lengths=(3, 1), mean=True, costs=True, dtype=np.float32, C=0.5
+    ),
+}
+
+EVERY = {**CASES, **TREES, **GRAPHS, **PARTS, **SETS, **SHAPES, **OBSERVED}
 
 
 @cache  # nobody changes a case; what is enumerated and solved of it is kept
 def make_case(name: str, seed: int) -> Case:
     """The case of this name for this seed."""
-    makers = {**EVERY, **RANKINGS, **EDGES}
+    # New cases come last: a case is drawn by its place.
+    makers = {
+        **CASES,
+        **TREES,
+        **GRAPHS,
+        **PARTS,
+        **SETS,
+        **SHAPES,
+        **RANKINGS,
+        **EDGES,
+        **OBSERVED,
+    }
     return makers[name](fresh(seed, salt=list(makers).index(name)))

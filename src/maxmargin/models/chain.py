@@ -3,8 +3,8 @@
     <w, Psi(x, y)> = sum_t <w_{y_t}, x_t> + sum_{t > 0} A[y_{t-1}, y_t]  (+ start[y_0] + end[y_T])
     Delta(y, y')   = sum_t weight_t * cost[y_t, y'_t]
 
-``coef_``: unary weights (K, d) ravelled (d + 1 with a bias), transitions (K, K) ravelled as [previous,
-next], then start (K,) and end (K,) where the model has them, then those of chain_edges.py.
+``coef_``: unary weights (K, d) ravelled (d + 1 with a bias; chain_nodes.py), transitions (K, K) ravelled as
+[previous, next], then start (K,) and end (K,) where the model has them, then those of chain_edges.py.
 """
 
 from __future__ import annotations
@@ -16,7 +16,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin._core import core
-from maxmargin.data.arrays import check_flag, check_lengths, check_start, count_of, floats
+from maxmargin.data.arrays import (
+    check_choice,
+    check_flag,
+    check_lengths,
+    check_start,
+    count_of,
+    floats,
+)
 from maxmargin.data.attributes import Described, encoder_of, saved_attributes
 from maxmargin.data.labels import LabelSet, check_classes
 from maxmargin.data.mapped import CodedSequences, Mapped
@@ -32,6 +39,7 @@ from maxmargin.io.fields import (
 from maxmargin.losses import Hamming, cost_of, saved_costs, sequence_costs
 from maxmargin.models.chain_edges import ChainEdges, Pairs, edge_features, split_edges
 from maxmargin.models.chain_examples import ChainExamples, EdgeChainExamples
+from maxmargin.models.chain_nodes import FEATURES, ChainNodes, saved_pairs
 from maxmargin.models.checks import no_cost
 from maxmargin.models.protocol import Model, as_weights
 from maxmargin.models.registry import FACTORS, LABELS, ROWS
@@ -62,6 +70,9 @@ class Chain(Described, Model):
         2: a weight for every three labels in a row as well.
     transitions : None, "iob2", "iobes", "bilou", models.Transitions(...), or a dict of its fields
         Pairs of labels, first and last labels that no output may have, in training as in prediction.
+    features : "all" or "observed"
+        Weights for all pairs of a feature and a label, or for those that occur together in the training
+        data: small, and fast where labels are many. Transitions have all weights.
     """
 
     powers = (LABELS, ROWS, FACTORS)
@@ -78,6 +89,7 @@ class Chain(Described, Model):
         edges: bool = False,
         order: int = 1,
         transitions: Any = None,
+        features: str = "all",
     ):
         self.task_loss = loss
         self.bias = bias
@@ -87,12 +99,14 @@ class Chain(Described, Model):
         self.edges = edges
         self.order = order
         self.transitions = transitions
+        self.features = features
 
     def initialize(self, X: Sequence, Y: Sequence) -> None:
         """Learn the classes, and the features or the attribute names."""
         check_start(X, Y, self.bias, start=self.start, end=self.end, edges=self.edges)
         if isinstance(self.order, bool) or self.order not in (1, 2):
             raise ValueError(f"order must be 1 or 2, got {self.order!r}")
+        check_choice("features", self.features, FEATURES)
         check_sequences("Y", Y)
         self.labels_ = LabelSet.learn(Y, self.classes, nested=True)
         self.classes_ = self.labels_.classes
@@ -120,7 +134,18 @@ class Chain(Described, Model):
         if self.edges or self.order == 2:
             self.edges_ = ChainEdges(self.edges, self.order == 2)
             self.edges_.learn(edges, len(self.classes_))
-        self._measure()
+        self._measure(self._observed(X, Y) if self.features == "observed" else None)
+
+    def _observed(self, X: Sequence, Y: Sequence) -> Any:
+        """The pairs (feature, label) of these data."""
+        rows = self.read(X)
+        codes = self.encode(Y, np.diff(rows.offsets))
+        return core.Pairs.observed(rows.core.rows, codes, len(self.classes_))
+
+    @property
+    def streams(self) -> bool:  # type: ignore[override]
+        """Whether a first chunk says which weights there are."""
+        return self.features == "all"
 
     def set_loss(self) -> None:
         """Costs of mistakes, as the parameter says."""
@@ -179,6 +204,7 @@ class Chain(Described, Model):
             self.cost_.ravel(),
             K > MANY_LABELS,
             np.empty(0, np.int64) if self.rules_ is None else self.rules_.keys,
+            self.nodes_.pairs,
         )
 
     def encode(self, Y: Sequence, lengths: np.ndarray) -> np.ndarray:
@@ -216,7 +242,7 @@ class Chain(Described, Model):
         np.add.at(unary, codes, x)
         np.add.at(pairs, (codes[:-1], codes[1:]), 1.0)
         ends = [np.eye(K)[codes[0]]] * bool(self.start) + [np.eye(K)[codes[-1]]] * bool(self.end)
-        parts = [unary.ravel(), pairs.ravel(), *ends]
+        parts = [self.nodes_.select(unary), pairs.ravel(), *ends]
         if self.edges_ is not None:
             parts += self.edges_.joint_feature(between and between[0], codes, K)
         return np.concatenate(parts)
@@ -236,14 +262,10 @@ class Chain(Described, Model):
         """The k best labellings with their scores, best first."""
         return self.bind([x]).best_k(as_weights(w), 0, k)
 
-    def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
+    def unpack(self, w: np.ndarray) -> dict[str, Any]:
         """Parts of w: unary (K, d), bias (K,), transitions (K, K), start (K,), end (K,), edges, triples."""
-        K, d = len(self.classes_), self.n_features_ + (self.bias is not None)
-        unary, rest = np.split(np.asarray(w), [K * d])
-        unary = unary.reshape(K, d)
-        parts = {"unary": unary[:, : self.n_features_]}
-        if self.bias is not None:
-            parts["bias"] = unary[:, -1] * self.bias
+        K, (unary, rest) = len(self.classes_), np.split(np.asarray(w), [self.nodes_.size])
+        parts = self.nodes_.unpack(unary, self.bias)
         parts["transitions"], rest = rest[: K * K].reshape(K, K), rest[K * K :]
         if self.start:
             parts["start"], rest = rest[:K], rest[K:]
@@ -263,7 +285,8 @@ class Chain(Described, Model):
         if self.edges_ is not None:
             state |= self.edges_.state()
         rules, arrays = ({}, {}) if self.rules_ is None else self.rules_.state()
-        return {**state, **self.labels_.state(), **rules}, {"cost": self.cost_, **arrays}
+        arrays = {"cost": self.cost_, **arrays, **self.nodes_.arrays()}
+        return {**state, **self.labels_.state(), **rules}, arrays
 
     @classmethod
     def from_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> Chain:
@@ -283,12 +306,15 @@ class Chain(Described, Model):
         model.transitions = None if model.rules_ is None else model.rules_.given()
         model.n_features_ = count(state, "n_features", 0, MOST_FEATURES)
         model.encoder_ = encoder_of(state, model.n_features_, sequences=True)
-        model._measure()
+        pairs = saved_pairs(arrays, len(labels))
+        model.features = FEATURES[pairs is not None]
+        model._measure(pairs)
         return model
 
-    def _measure(self) -> None:
+    def _measure(self, pairs: Any = None) -> None:
         K, d = len(self.classes_), self.n_features_ + (self.bias is not None)
-        self.size_joint_feature = K * d + K * K + K * bool(self.start) + K * bool(self.end)
+        self.nodes_ = ChainNodes(K, d, pairs)
+        self.size_joint_feature = self.nodes_.size + K * (K + bool(self.start) + bool(self.end))
         if self.edges_ is not None:
             self.size_joint_feature += self.edges_.size(K)
 

@@ -135,6 +135,10 @@ class Kernel(Model):
                 f"Kernel: model must be one of {sorted(names_with(ROWS))}, got {self.model!r}; a model "
                 "written in Python takes JointKernel"
             )
+        if getattr(self.model, "features", "all") != "all":
+            raise ValueError(
+                f"Kernel: a kernel has weights for all pairs, got {self.model!r}; use features='all'"
+            )
         if self.rank is None and self.model.joint:
             raise ValueError(
                 "Kernel: a loss of the whole sample needs a rank, got rank=None; rank=k takes it"

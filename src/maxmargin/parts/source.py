@@ -368,7 +368,8 @@ def checked(chunk: Any, number: int) -> tuple[Any, Any, np.ndarray]:
 def check_streams(model: Any, examples: Any = None) -> None:
     """Refuse models whose examples cannot be cut up into chunks, or need all of them."""
     if not getattr(model, "streams", True):
-        raise ValueError(f"{type(model).__name__} takes no chunks: give fit all examples at once")
+        name = repr(model).removesuffix("()")
+        raise ValueError(f"{name} takes no chunks: give fit all examples at once")
     if examples is not None and examples.kernelised:
         raise ValueError("a stream: a kernel needs all examples in memory; use fit with arrays")
     if examples is not None and getattr(model, "joint", False):

@@ -1,0 +1,124 @@
+// The weights of a node: for each of its features and each label, or for the pairs of these that were observed.
+//
+//   all pairs    W has a row of `stride` reals for each feature
+//   pairs        W has one real for each pair (feature, label) of a list; the score of any other pair is zero
+//
+//   scores:  u[k] += sum_j x_j W(j, k)        column:  W(:, k) += c x        inner:  <x_r, x_q> over the pairs of k
+//
+// Which pairs there are does not change: a structure sees a plain vector of weights, only a shorter one.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "features.hpp"
+
+namespace mm {
+
+// Pairs (feature, label): the labels of each feature in order, one feature after the other.
+//
+// A pair is found in the list of its feature by halves; a feature with many labels has a table besides, a word of bits
+// for each 64 labels with the place of the first of them: place + how many bits are set below the label's.
+class Pairs {
+ public:
+  using Label = uint16_t;
+  Pairs(int labels, std::vector<int64_t> first, std::vector<Label> label);  // refuses what are no pairs
+  // Those of which a row has the feature and the truth of that row is the label.
+  static Pairs observed(const Features& features, const int32_t* truth, int labels);
+
+  int labels() const { return labels_; }
+  const std::vector<int64_t>& first() const {
+    return first_;
+  }  // of feature j: label[first[j]] .. label[first[j + 1]]
+  const std::vector<Label>& label() const { return label_; }
+  int64_t size() const { return static_cast<int64_t>(label_.size()); }
+  int64_t features() const { return static_cast<int64_t>(first_.size()) - 1; }
+
+  int64_t find(int64_t feature, int k) const {  // the place of a pair, or -1
+    const Row& row = rows_[feature];
+    if (row.table >= 0) {
+      const Word& word = words_[row.table + k / 64];
+      const uint64_t bit = uint64_t(1) << (k % 64);
+      return word.bits & bit ? word.place + __builtin_popcountll(word.bits & (bit - 1)) : -1;
+    }
+    const Label* at = label_.data() + row.first;
+    int32_t left = row.count;
+    for (; left > 1; left -= left / 2) at = at[left / 2] <= k ? at + left / 2 : at;
+    return left == 1 && *at == k ? at - label_.data() : -1;
+  }
+
+ private:
+  struct Row {
+    int64_t first;
+    int32_t count;
+    int32_t table;  // where its words begin, or -1
+  };
+  struct Word {
+    uint64_t bits;
+    int64_t place;
+  };
+  static constexpr int64_t few = 4;  // labels, among which halves are found as fast
+  int labels_;
+  std::vector<int64_t> first_;
+  std::vector<Label> label_;
+  std::vector<Row> rows_;
+  std::vector<Word> words_;
+
+  bool valid() const;
+  void add_table(Row& row);
+};
+
+class NodeWeights {
+ public:
+  const Features* features = nullptr;
+  const Pairs* pairs = nullptr;  // null: all of them
+
+  int64_t dimension(int labels) const { return pairs ? pairs->size() : features->width() * labels; }
+  // Reals of W, in rows of `stride`.
+  int64_t inside(int stride) const {
+    return pairs ? (pairs->size() + stride - 1) / stride * stride : features->stored() * stride;
+  }
+  // Calls f(inside, outside) for every weight. Outside: a row of features for each label, or as `pairs`.
+  template <class F>
+  void each(int labels, int stride, F&& f) const {
+    for (int64_t p = 0; pairs && p < pairs->size(); ++p) f(p, p);
+    const int64_t d = pairs ? 0 : features->width();
+    for (int64_t j = 0; j < d; ++j)
+      for (int64_t k = 0; k < labels; ++k) f(j * stride + k, k * d + j);
+  }
+
+  template <class Real>
+  void add_scores(int64_t r, const Real* W, int stride, Real* u) const {
+    pairs ? add_pair_scores(r, W, u) : features->add_scores(r, W, stride, u);
+  }
+  template <class Real>
+  Real score_of(int64_t r, const Real* W, int stride, int k) const {
+    return pairs ? pair_score(r, W, k) : features->score_of(r, W, stride, k);
+  }
+  template <class Target>
+  void add_column(int64_t r, Target W, int stride, int k, number_at<Target> c) const {
+    pairs ? add_to_pairs(r, W, k, c) : features->add_column(r, W, stride, k, c);
+  }
+  template <class Target>
+  void add_two(int64_t r, Target W, int stride, int plus, int minus, number_at<Target> c) const {
+    if (!pairs) return features->add_pair(r, W, stride, plus, minus, c);
+    add_to_pairs(r, W, plus, c);
+    add_to_pairs(r, W, minus, -c);
+  }
+  // sum += the squares of W(:, k) where x_r is stored, which become zero
+  void take_squares(int64_t r, double* W, int stride, int k, double& sum) const;
+  double norm(int64_t r, int k) const { return pairs ? pair_norm(r, k) : features->norms[r]; }
+  double dot(int64_t r, int64_t q, int k) const { return pairs ? pair_dot(r, q, k) : features->dot(r, q); }
+
+ private:
+  template <class Real>
+  void add_pair_scores(int64_t r, const Real* W, Real* u) const;
+  template <class Real>
+  Real pair_score(int64_t r, const Real* W, int k) const;
+  template <class Target>
+  void add_to_pairs(int64_t r, Target W, int k, number_at<Target> c) const;
+  double pair_norm(int64_t r, int k) const;
+  double pair_dot(int64_t r, int64_t q, int k) const;
+};
+
+}  // namespace mm

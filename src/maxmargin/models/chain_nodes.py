@@ -1,0 +1,75 @@
+"""Which pairs (feature, label) of a chain have a weight: all of them, or those that training has seen.
+
+    sum_t <w_{y_t}, x_t>  =  sum_t sum_j x_tj w(j, y_t),     w(j, k) = 0 for a pair (j, k) without a weight
+
+In ``coef_``: all of them as a table (K, d) ravelled; those that were seen feature by feature, with the labels
+of a feature in their order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from maxmargin._core import core
+from maxmargin.io.fields import table
+
+FEATURES = ("all", "observed")
+FILE_ARRAYS = ("pair_counts", "pair_labels")
+
+
+class ChainNodes:
+    """The weights of nodes of a fitted chain.
+
+    Parameters
+    ----------
+    labels, width : int
+        K, and d with the bias.
+    pairs : core.Pairs or None
+        The pairs that have a weight; None: all.
+    """
+
+    def __init__(self, labels: int, width: int, pairs: Any = None):
+        if pairs is not None and len(pairs.first) != width + 1:
+            raise ValueError(f"pairs of {len(pairs.first) - 1} features, but there are {width}")
+        self.labels, self.width, self.pairs = labels, width, pairs
+        self.size = labels * width if pairs is None else len(pairs)
+
+    def select(self, sums: np.ndarray) -> np.ndarray:
+        """Of a table (K, d) what has a weight, in the order of ``coef_``."""
+        if self.pairs is None:
+            return sums.ravel()
+        features = np.repeat(np.arange(self.width), np.diff(self.pairs.first))
+        return sums[self.pairs.label, features]
+
+    def unpack(self, w: np.ndarray, bias: float | None) -> dict[str, Any]:
+        """Named parts of their weights: unary (K, d), a sparse matrix (CSC) if of pairs; bias (K,)."""
+        shape = self.labels, self.width
+        parts: dict[str, Any] = {}
+        if self.pairs is None:
+            parts["unary"] = w.reshape(shape)
+        else:
+            parts["unary"] = sp.csc_matrix((w, self.pairs.label, self.pairs.first), shape=shape)
+        if bias is not None:
+            last = parts["unary"][:, [-1]]
+            parts["bias"] = (last.toarray() if sp.issparse(last) else last).ravel() * bias
+            parts["unary"] = parts["unary"][:, :-1]
+        return parts
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The pairs for a model file."""
+        if self.pairs is None:
+            return {}
+        counts = np.diff(self.pairs.first).astype(np.uint16)  # no more than there are labels
+        return dict(zip(FILE_ARRAYS, (counts, self.pairs.label), strict=True))
+
+
+def saved_pairs(arrays: dict[str, np.ndarray], labels: int) -> Any:
+    """The pairs of a model file, None where it has none; refuses what are no pairs."""
+    if not any(name in arrays for name in FILE_ARRAYS):
+        return None
+    counts, own = (table(arrays, name, np.uint16, -1) for name in FILE_ARRAYS)
+    first = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+    return core.Pairs(first, own, labels)
