@@ -50,3 +50,7 @@ tagger = StructuralSVM(models.Chain(), C=0.01, tol=0.05, solver=solver, random_s
 tagger.fit(train.X, train.Y)
 print(tagger.certificate_)
 print(f"accuracy on new sentences  {tagger.score(test.X, test.Y):.3f}")
+
+words = ["they", "watch", "the", "old", "book"]
+tags = tagger.predict([data.describe_columns([[word] for word in words])])[0]
+print(" ".join(f"{word}/{tag}" for word, tag in zip(words, tags, strict=True)))

@@ -186,6 +186,16 @@ def test_micro_runs_small(tmp_path: Path) -> None:
     assert len({row["inputs"] for row in rows if row["data"] == "ocr"}) == 4
 
 
+def test_reading_attributes_runs_small(tmp_path: Path) -> None:
+    from benchmarks.micro.attributes import main
+
+    rows = main(["--small", "--repeats", "1", "--train", "--out", str(tmp_path)])
+    found = {row["reading"] for row in rows if "reading" in row}
+    assert {"fit_transform", "transform", "hashed"} <= found
+    assert next(row for row in rows if row.get("learner") == "maxmargin")["chunk_f1"] > 0.5
+    assert (tmp_path / "attributes.csv").is_file()
+
+
 def test_cutting_planes_run_small(tmp_path: Path) -> None:
     from benchmarks.papers.cutting_plane.__main__ import PARTS, main
     from benchmarks.papers.cutting_plane.tasks import TASKS

@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import lzma
+from functools import partial
 
 import numpy as np
 import pytest
@@ -37,18 +38,49 @@ TEXT = "the DT O\ndog NN B\n\nthe DT O\ncat NN B\nran VB O\n"
 def test_columns_become_sequences(tmp_path):
     (tmp_path / "train").write_text(TEXT)
     (tmp_path / "test").write_text("the DT O\ncow NN B\n")
-    mm.data.columns_to_shards(tmp_path / "train", tmp_path / "a")
+    few = partial(mm.data.describe_columns, templates="window")
+    mm.data.columns_to_shards(tmp_path / "train", tmp_path / "a", describe=few)
     data = mm.data.open_shards(tmp_path / "a")
     assert [y.tolist() for y in data.Y] == [["O", "B"], ["O", "B", "O"]]
     names = data.manifest.attributes["names"]
     first = {names[j] for j in data.X[1][1].indices}
     assert first == {"bias", "0[-1]=the", "1[-1]=DT", "0[0]=cat", "1[0]=NN", "0[1]=ran", "1[1]=VB"}
-    mm.data.columns_to_shards(tmp_path / "test", tmp_path / "b", like=data)
+    mm.data.columns_to_shards(tmp_path / "test", tmp_path / "b", like=data, describe=few)
     other = mm.data.open_shards(tmp_path / "b")
     assert other.manifest.features == data.manifest.features
     assert "0[0]=cow" not in names and len(other.X[0][1].indices) == 5
     svm = mm.StructuralSVM(models.Chain()).fit(data.X, data.Y)
     assert svm.predict(other.X)[0].tolist() == ["O", "B"]
+    X, Y = mm.data.read_columns(tmp_path / "test", describe=few)
+    assert svm.predict(X)[0].tolist() == Y[0] == ["O", "B"]
+
+
+def test_a_tagger_from_columns_tags_new_text(tmp_path):
+    (tmp_path / "train.gz").write_bytes(gzip.compress(TEXT.encode()))
+    (tmp_path / "new").write_text("The DT\nDogs4 NN\n")
+    for options in ({}, {"hash_bits": 10}):
+        mm.data.columns_to_shards(tmp_path / "train.gz", tmp_path / "s", overwrite=True, **options)
+        data = mm.data.open_shards(tmp_path / "s")
+        svm = mm.StructuralSVM(models.Chain()).fit(data.X, data.Y)
+        svm.save(tmp_path / "tagger")
+        X, Y = mm.data.read_columns(tmp_path / "new", tag=None)
+        assert Y is None and mm.load(tmp_path / "tagger").predict(X)[0].tolist() == ["O", "B"]
+        X, Y = mm.data.read_columns(tmp_path / "train.gz")
+        assert [y.tolist() for y in svm.predict(X)] == [y.tolist() for y in svm.predict(data.X)]
+        for own, mapped in zip(data.X.encoder.transform(X), data.X, strict=True):
+            assert (own.toarray() == mapped.toarray()).all()
+    assert svm.model_.encoder_.n_features == 1024 and [list(y) for y in data.Y] == Y
+
+
+def test_the_default_templates():
+    first, last = mm.data.describe_columns([["The", "DT"], ["U.S.", "NN"]])
+    assert first["0[0]"] == "The" and first["0[-1]"] == "<pad>" and first["0[2]"] == "<pad>"
+    assert first["0[0,1]"] == "The|U.S." and last["1[-1,0,1]"] == "DT|NN|<pad>"
+    assert last["shape"] == "A.A." and first["shape"] == "Aaa" and first["kinds"] == "Aa"
+    assert first["prefix"] == ("t", "th", "the") and last["suffix"] == (".", "s.", ".s.", "u.s.")
+    assert "0[-2,-1,0]" not in first and first["lower"] == "the" and first["bias"] == 1.0
+    (only,) = mm.data.describe_columns([["x1"]])
+    assert only["0[0]"] == "x1" and only["shape"] == "a0" and "1[0]" not in only
 
 
 def test_columns_can_be_hashed_and_are_checked(tmp_path):
@@ -57,7 +89,7 @@ def test_columns_can_be_hashed_and_are_checked(tmp_path):
     data = mm.data.open_shards(tmp_path / "h")
     assert data.manifest.features == 64 and data.manifest.attributes == {"hash_bits": 6}
     (tmp_path / "ragged").write_text("a b c\na b\n")
-    with refusal("ragged, line 2", "3 columns, got 2"):
+    with refusal("ragged, line 2", "2 columns, expected 3"):
         mm.data.columns_to_shards(tmp_path / "ragged", tmp_path / "r")
     with refusal("hash_bits"):
         mm.data.columns_to_shards(tmp_path / "t", tmp_path / "r", hash_bits=99)

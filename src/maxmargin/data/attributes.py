@@ -132,6 +132,15 @@ class AttributeEncoder(TransformerMixin, BaseEstimator):
         rows, offsets = self._read(X, learn, place)
         if learn and self.n_features is None and self.min_count > 1:
             rows = self._thinned(rows)
+        return self._with_names(rows, offsets)
+
+    def extend(self, X: Any) -> Any:
+        """As ``encode``, where names that are not known yet get the next columns."""
+        check_is_fitted(self, "sequences_")
+        return self._with_names(*self._read(X, grow=True))
+
+    def _with_names(self, rows: sp.csr_matrix, offsets: np.ndarray) -> Any:
+        """Rows, or sequences of them, with this encoder."""
         self.n_features_ = int(rows.shape[1])
         if self.sequences_:
             return MappedSequences([rows], self.n_features_, offsets, self)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from maxmargin.data.from_file import FileError, FromFile, Reading
 from maxmargin.data.templates import describe_columns
@@ -12,7 +13,7 @@ from maxmargin.data.trees import TreeError, read_trees
 UD_COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 
 
-def sequences(path: str) -> Iterator[tuple[int, list[str]]]:
+def sequences(path: Any) -> Iterator[tuple[int, list[str]]]:
     """The lines of each sequence, and the number of the first; empty lines are between them."""
     first, lines = 1, list[str]()
     for number, line in numbered_lines(path):
@@ -27,19 +28,26 @@ def sequences(path: str) -> Iterator[tuple[int, list[str]]]:
         yield first, lines
 
 
-def read_columns(path: str, reading: Reading) -> FromFile:
-    X, Y, tokens = [], [], []
+def column_sequences(path: Any, least: int = 2) -> Iterator[tuple[list[str], list[list[str]]]]:
+    """The lines of each sequence, and the columns in them, of which there are at least so many."""
     width = 0
     for first, lines in sequences(path):
         rows = [line.split() for line in lines]
         width = width or len(rows[0])
-        if width < 2:
+        if width < least:
             raise FileError(
                 f"{path}, line {first}: one column, expected at least a word and a label"
             )
         for t, row in enumerate(rows):
             if len(row) != width:
                 raise FileError(f"{path}, line {first + t}: {len(row)} columns, expected {width}")
+        yield lines, rows
+
+
+def read_columns(path: str, reading: Reading) -> FromFile:
+    X, Y, tokens = [], [], []
+    for lines, rows in column_sequences(path):
+        width = len(rows[0])
         at = int(reading.label) if reading.label.isdecimal() else width - 1
         if at >= width or not (reading.label.isdecimal() or not reading.label):
             raise FileError(

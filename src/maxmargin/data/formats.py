@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
@@ -12,13 +11,19 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.datasets import load_svmlight_file
 
+from maxmargin.data.attributes import AttributeEncoder
+from maxmargin.data.file_sequences import column_sequences
+from maxmargin.data.manifest import columns_state
 from maxmargin.data.mapped import csr_of
 from maxmargin.data.shard_writer import SHARD_BYTES, ShardWriter
-from maxmargin.data.text import byte_lines, numbered_lines, readable
+from maxmargin.data.templates import describe_columns
+from maxmargin.data.text import byte_lines, readable
 from maxmargin.io.fields import MOST_FEATURES
 
 CHUNK_BYTES = 8 * 2**20  # of text parsed at a time
-Describe = Callable[[Sequence[Sequence[str]]], Sequence[Sequence[str]]]
+Describe = Callable[
+    [Sequence[Sequence[str]]], Sequence[Any]
+]  # columns of tokens to their attributes
 
 
 def svmlight_to_shards(
@@ -102,57 +107,11 @@ def line_chunks(path: Path) -> Iterator[tuple[int, list[bytes]]]:
         yield number, lines
 
 
-def window_attributes(tokens: Sequence[Sequence[str]]) -> list[list[str]]:
-    """For every token the columns of the one before, of itself and of the one after it, and a bias."""
-    described = []
-    for t in range(len(tokens)):
-        names = ["bias"]
-        for offset in (-1, 0, 1):
-            if 0 <= t + offset < len(tokens):
-                names += [f"{j}[{offset}]={v}" for j, v in enumerate(tokens[t + offset])]
-            else:
-                names.append(f"end[{offset}]")
-        described.append(names)
-    return described
-
-
-class Columns:
-    """Attribute names to columns: by a vocabulary that grows, by one that is fixed, or hashed."""
-
-    def __init__(self, state: dict[str, Any] | None = None, hash_bits: int | None = None):
-        self.hash_bits = hash_bits if state is None else state.get("hash_bits")
-        self.fixed = state is not None
-        self.index: dict[str, int] = {}
-        if state is not None and "names" in state:
-            self.index = {name: j for j, name in enumerate(state["names"])}
-
-    def state(self) -> dict[str, Any]:
-        """For the manifest."""
-        if self.hash_bits is not None:
-            return {"hash_bits": self.hash_bits}
-        return {"names": list(self.index)}
-
-    def column(self, name: str) -> int | None:
-        """The column of a name; None for one that a fixed vocabulary does not know."""
-        if self.hash_bits is not None:
-            return zlib.crc32(name.encode("utf-8")) & ((1 << self.hash_bits) - 1)
-        return self.index.get(name) if self.fixed else self.index.setdefault(name, len(self.index))
-
-    def matrix(self, described: Sequence[Sequence[str]]) -> sp.csr_matrix:
-        """Zero-one features of the tokens of a sequence."""
-        rows = [sorted({self.column(name) for name in names} - {None}) for names in described]  # type: ignore
-        indptr = np.cumsum([0, *map(len, rows)]).astype(np.int32)
-        indices = np.array([j for row in rows for j in row], dtype=np.int32)
-        width = len(self.index) if self.hash_bits is None else 1 << self.hash_bits
-        data = np.ones(len(indices), np.float32)
-        return sp.csr_matrix((data, indices, indptr), shape=(len(rows), max(1, width)))
-
-
 def columns_to_shards(
     path: Any,
     folder: Any,
     tag: int = -1,
-    describe: Describe = window_attributes,
+    describe: Describe = describe_columns,
     hash_bits: int | None = None,
     like: Any = None,
     shard_bytes: int = SHARD_BYTES,
@@ -163,47 +122,61 @@ def columns_to_shards(
     Parameters
     ----------
     tag : int, the column that is the label
-    describe : from the other columns of all tokens of a sequence to the attribute names of each token
+    describe : from the other columns of all tokens of a sequence to the attributes of each token
+        ``partial(data.describe_columns, templates="window")`` makes few of them.
     hash_bits : int or None
-        2^hash_bits columns by a hash of the names; None: a vocabulary, kept in the manifest.
+        2^hash_bits columns by a hash of the names; None: a column for each name, kept in the manifest.
     like : ShardedDataset or None
         Use its columns, for a test file; names that it does not know are left out.
     """
-    if like is not None and (hash_bits is not None or like.manifest.attributes is None):
+    if like is not None and (hash_bits is not None or getattr(like.X, "encoder", None) is None):
         raise ValueError("like must be a data set made from columns, without hash_bits beside it")
     if hash_bits is not None and not 1 <= hash_bits <= 30:
         raise ValueError(f"hash_bits must be None or from 1 to 30, got {hash_bits!r}")
     source = readable(path)
-    columns = Columns(None if like is None else like.manifest.attributes, hash_bits)
+    encoder: AttributeEncoder = (
+        AttributeEncoder(sequences=True).fit([]) if like is None else like.X.encoder
+    )
+    if hash_bits is not None:
+        encoder = AttributeEncoder(n_features=2**hash_bits, sequences=True).fit([])
+    read = encoder.extend if like is None else encoder.transform
     with ShardWriter(folder, "sequences", shard_bytes, overwrite, np.float32, grow=True) as writer:
-        for tokens in column_sequences(source):
-            if not -len(tokens[0]) <= tag < len(tokens[0]):
-                raise ValueError(f"tag = {tag}, but {source} has {len(tokens[0])} columns")
-            labels = [token[tag] for token in tokens]
-            rest = [[v for j, v in enumerate(t) if j != tag % len(t)] for t in tokens]
-            writer.add(columns.matrix(describe(rest)), labels)
-        writer.attributes = columns.state()
+        for tokens, labels in labelled_sequences(source, tag):
+            rows = read([describe(tokens)]).parts[0]
+            width = max(1, rows.shape[1])
+            writer.add(
+                csr_of(rows.data.astype(np.float32), rows.indices, rows.indptr, (0, width)), labels
+            )
+        writer.attributes = columns_state(encoder)
         if like is not None:
             writer.features = max(writer.features, like.manifest.features)
     return Path(folder)
 
 
-def column_sequences(path: Path) -> Iterator[list[list[str]]]:
-    """The tokens of each sequence, split into columns."""
-    tokens: list[list[str]] = []
-    width = None
-    for number, line in numbered_lines(path):
-        fields = line.split()
-        if not fields:
-            if tokens:
-                yield tokens
-            tokens = []
+def read_columns(
+    path: Any, tag: int | None = -1, describe: Describe = describe_columns
+) -> tuple[list[Sequence[Any]], list[list[str]] | None]:
+    """The attributes of the tokens of a text file in columns, and their labels: X and Y of a chain.
+
+    Parameters
+    ----------
+    path : path of the file, which may be packed
+    tag : int, the column that is the label; None: there is none, and Y is None
+    describe : as for ``columns_to_shards``; a model reads what it was trained with
+    """
+    found = list(labelled_sequences(readable(path), tag))
+    X = [describe(tokens) for tokens, _ in found]
+    return X, None if tag is None else [labels for _, labels in found]
+
+
+def labelled_sequences(path: Any, tag: int | None) -> Iterator[tuple[list[list[str]], list[str]]]:
+    """The tokens of each sequence without their labels, and these."""
+    for _, tokens in column_sequences(path, 1 if tag is None else 2):
+        width = len(tokens[0])
+        if tag is None:
+            yield tokens, []
             continue
-        width = width or len(fields)
-        if len(fields) != width or width < 2:
-            raise ValueError(
-                f"{path}, line {number}: expected {max(2, width)} columns, got {len(fields)}"
-            )
-        tokens.append(fields)
-    if tokens:
-        yield tokens
+        if not -width <= tag < width:
+            raise ValueError(f"tag = {tag}, but {path} has {width} columns")
+        rest = [[v for j, v in enumerate(t) if j != tag % width] for t in tokens]
+        yield rest, [token[tag] for token in tokens]

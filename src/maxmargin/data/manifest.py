@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.data.attributes import AttributeEncoder
 from maxmargin.data.labels import LabelSet
 from maxmargin.data.mapped import ShardError
 from maxmargin.io.fields import (
@@ -255,6 +256,24 @@ def parse_attributes(value: Any) -> dict[str, Any]:
     if set(fields) != {"names"}:
         raise ShardError("attributes must hold names (texts) or hash_bits")
     return {"names": texts(fields, "names")}
+
+
+def columns_state(encoder: AttributeEncoder) -> dict[str, Any]:
+    """What a manifest says of the columns."""
+    if encoder.n_features is not None:
+        return {"hash_bits": encoder.n_features.bit_length() - 1}
+    return {"names": encoder.state()["names"]}
+
+
+def columns_encoder(manifest: Manifest) -> AttributeEncoder | None:
+    """The encoder that made the columns, where they stand for attributes."""
+    state = manifest.attributes
+    if state is None:
+        return None
+    if "hash_bits" in state:
+        state = {"n_features": 2 ** state["hash_bits"]}
+    encoder = AttributeEncoder.from_state(state, sequences=True)
+    return encoder if encoder.n_features_ == manifest.features else None
 
 
 def coded(labels: dict[str, Any]) -> np.ndarray:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.data.manifest import TREES, Manifest, Shard, coded, read_manifest
+from maxmargin.data.manifest import TREES, Manifest, Shard, coded, columns_encoder, read_manifest
 from maxmargin.data.mapped import (
     CodedLabels,
     CodedSequences,
@@ -59,7 +59,8 @@ class ShardedDataset:
             self.Y = codes and CodedLabels(coded(self.manifest.labels), codes)  # type: ignore[arg-type]
         else:
             offsets = self._offsets()
-            self.X = MappedSequences(parts, self.manifest.features, offsets)
+            encoder = columns_encoder(self.manifest)
+            self.X = MappedSequences(parts, self.manifest.features, offsets, encoder)
             self.Y = codes and CodedSequences(coded(self.manifest.labels), codes, offsets)  # type: ignore
 
     def __len__(self) -> int:

@@ -1,64 +1,77 @@
 """What is said of a token of text by its columns: the word, then what else is known of it, such as a tag.
 
-words    columns at -2..2, pairs of neighbouring words and tags, three tags in a row, prefixes and
-         suffixes of one to four letters, the shape of the word (Aa00-), and a bias
+words    columns at -2..2, pairs of words around the token, pairs and triples of the other columns; of the
+         word lower case, prefixes and suffixes of one to four letters, shape (Aa00-) and kinds (Aa0-, the
+         shape without repetitions); and a bias
 window   columns at -1..1, and a bias
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from itertools import groupby
+from typing import Any
 
 REACH = 2
 PADDING = "<pad>"
-PAIRS = ((-2, -1), (-1, 0), (0, 1), (1, 2))
-TRIPLES = ((-2, -1, 0), (-1, 0, 1), (0, 1, 2))
+AROUND = [(place,) for place in range(-REACH, REACH + 1)]
+WORD_PAIRS = [(-1, 0), (0, 1)]
+PAIRS = [(-2, -1), (-1, 0), (0, 1), (1, 2)]
+TRIPLES = [(-2, -1, 0), (-1, 0, 1), (0, 1, 2)]
 AFFIX = 4  # letters of an affix, at most
 
 
-def describe_columns(rows: Sequence[Sequence[str]], templates: str = "words") -> list[list[str]]:
+def describe_columns(rows: Sequence[Sequence[str]], templates: str = "words") -> list[Any]:
     """The attributes of every token of a sentence; ``rows`` are the columns of each."""
     if templates not in TEMPLATES:
         raise ValueError(f"templates must be one of {sorted(TEMPLATES)}, got {templates!r}")
     return TEMPLATES[templates](rows)
 
 
-def padded(rows: Sequence[Sequence[str]], column: int) -> list[str]:
-    """A column with what stands beyond the ends of the sentence."""
-    return [PADDING] * REACH + [row[column] for row in rows] + [PADDING] * REACH
+def window(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Columns of the token before, of the token itself and of the one after it."""
+    described = []
+    for t in range(len(rows)):
+        names = ["bias"]
+        for place in (-1, 0, 1):
+            if 0 <= t + place < len(rows):
+                names += [f"{j}[{place}]={v}" for j, v in enumerate(rows[t + place])]
+            else:
+                names.append(f"end[{place}]")
+        described.append(names)
+    return described
 
 
-def window(rows: Sequence[Sequence[str]], reach: int = 1) -> list[list[str]]:
-    """Columns around each token."""
-    columns = [padded(rows, j) for j in range(len(rows[0]))]
-    places = range(-reach, reach + 1)
-    return [
-        [f"{j}[{p}]={column[t + p]}" for j, column in enumerate(columns) for p in places] + ["bias"]
-        for t in range(REACH, len(rows) + REACH)
-    ]
-
-
-def words(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+def words(rows: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
     """Columns around each token, runs of them, and the spelling of the word."""
-    found = window(rows, REACH)
-    columns = [padded(rows, j) for j in range(len(rows[0]))]
-    for t, names in enumerate(found, REACH):
-        for j, column in enumerate(columns):
-            for run in PAIRS if j == 0 else PAIRS + TRIPLES:
-                names.append(f"{j}{run}={'|'.join(column[t + p] for p in run)}")
-        names += spelling(columns[0][t])
-    return found
-
-
-def spelling(word: str) -> list[str]:
-    """Prefixes, suffixes and shape."""
-    lower = word.lower()
-    lengths = range(1, min(AFFIX, len(lower)) + 1)
-    return [
-        *(f"prefix={lower[:k]}" for k in lengths),
-        *(f"suffix={lower[-k:]}" for k in lengths),
-        f"shape={shape(word)}",
+    columns = list(zip(*rows, strict=True))
+    runs = [
+        (f"{j}[{','.join(map(str, run))}]", [PADDING] * REACH + [*column] + [PADDING] * REACH, run)
+        for j, column in enumerate(columns)
+        for run in AROUND + (PAIRS + TRIPLES if j else WORD_PAIRS)
     ]
+    described = []
+    for t, word in enumerate(columns[0], REACH):
+        item: dict[str, Any] = {"bias": 1.0}
+        for name, column, run in runs:
+            item[name] = "|".join([column[t + place] for place in run])
+        described.append(item | spelling(word))
+    return described
+
+
+@lru_cache(2**16)
+def spelling(word: str) -> dict[str, Any]:
+    """What the letters of a word tell."""
+    lower, form = word.lower(), shape(word)
+    lengths = range(1, min(AFFIX, len(lower)) + 1)
+    return {
+        "lower": lower,
+        "prefix": tuple(lower[:k] for k in lengths),
+        "suffix": tuple(lower[-k:] for k in lengths),
+        "shape": form,
+        "kinds": "".join(kind for kind, _ in groupby(form)),
+    }
 
 
 def shape(word: str) -> str:
@@ -68,4 +81,7 @@ def shape(word: str) -> str:
     )
 
 
-TEMPLATES = {"words": words, "window": window}
+TEMPLATES: dict[str, Callable[[Sequence[Sequence[str]]], list[Any]]] = {
+    "words": words,
+    "window": window,
+}

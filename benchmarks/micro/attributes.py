@@ -1,0 +1,117 @@
+"""python -m benchmarks.micro.attributes [--sentences N] [--repeats N] [--train] [--out DIR] [--small]
+
+CPU time to read the attributes of CoNLL-2000 (``data.describe_columns``: dicts of strings and lists):
+
+    fit_transform   names are learnt, and the matrix is made: what a fit does once
+    transform       names are known
+    hashed          2^18 columns by a hash of the names
+    append          ``Trainer.append`` of python-crfsuite, where it is installed, on the same items
+
+With --train also from these dicts to F1 on the test part, beside CRFsuite's averaged perceptron.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import maxmargin as mm
+from benchmarks import datasets
+from benchmarks.datasets import Dataset
+from benchmarks.timing import best_of, write_csv
+from maxmargin import models
+from maxmargin.data import AttributeEncoder, describe_columns
+
+Row = dict[str, Any]
+Items = list[list[dict[str, Any]]]
+COLUMNS = 2**18
+C, TOL = 0.1, 0.1
+
+
+def described(data: Dataset, part: str, most: int | None = None) -> Items:
+    """The sentences as dicts; values are lists, since CRFsuite takes no tuples."""
+    sentences = [
+        describe_columns(list(zip(words, tags, strict=True)))
+        for words, tags in data.sentences[part][:most]
+    ]
+    for sentence in sentences:
+        for item in sentence:
+            item.update(prefix=list(item["prefix"]), suffix=list(item["suffix"]))
+    return sentences
+
+
+def readings(X: Items, Y: Sequence[Any]) -> dict[str, Callable[[], Any]]:
+    """What is timed."""
+    known = AttributeEncoder(sequences=True).fit(X)
+    hashing = AttributeEncoder(n_features=COLUMNS, sequences=True).fit([])
+    found: dict[str, Callable[[], Any]] = {
+        "fit_transform": lambda: AttributeEncoder(sequences=True).fit_transform(X),
+        "transform": lambda: known.transform(X),
+        "hashed": lambda: hashing.transform(X),
+    }
+    if find_spec("pycrfsuite"):
+        found["append"] = lambda: appended(X, Y, "ap")
+    return found
+
+
+def appended(X: Items, Y: Sequence[Any], algorithm: str) -> Any:
+    """A trainer of CRFsuite with these data."""
+    import pycrfsuite
+
+    trainer = pycrfsuite.Trainer(algorithm, verbose=False)
+    for x, y in zip(X, Y, strict=True):
+        trainer.append(x, y)
+    return trainer
+
+
+def trainings(data: Dataset) -> list[Row]:
+    """From dicts to F1, for ours and for the averaged perceptron."""
+    X, X_test = described(data, "train"), described(data, "test")
+    svm = mm.StructuralSVM(models.Chain(), C=C, tol=TOL, random_state=0)
+    ours = best_of(1, lambda: svm.fit(X, data.Y_train))
+    rows = [{"learner": "maxmargin", "cpu": ours.cpu, **data.scores(svm.predict(X_test))}]
+    if find_spec("pycrfsuite"):
+        import pycrfsuite
+
+        with tempfile.TemporaryDirectory() as folder:
+            path = str(Path(folder) / "model.crfsuite")
+            peer = best_of(1, lambda: appended(X, data.Y_train, "ap").train(path))
+            tagger = pycrfsuite.Tagger()
+            tagger.open(path)
+            found = data.scores([tagger.tag(x) for x in X_test])
+            tagger.close()
+        rows.append({"learner": "crfsuite-ap", "cpu": peer.cpu, **found})
+    for row in rows:
+        scores = {name: f"{value:.4f}" for name, value in row.items() if name != "learner"}
+        print(f"{row['learner']:>14} {scores}", flush=True)
+    return rows
+
+
+def main(arguments: Sequence[str] | None = None) -> list[Row]:
+    """Measure, print, write the CSV."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.micro.attributes")
+    parser.add_argument("--sentences", type=int, default=2000)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--train", action="store_true", help="also train, on all sentences")
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/micro"))
+    parser.add_argument("--small", action="store_true", help="synthetic stand-in, no data needed")
+    chosen = parser.parse_args(arguments)
+    data = datasets.conll2000(small=chosen.small)
+    X, Y = described(data, "train", chosen.sentences), data.Y_train[: chosen.sentences]
+    given = AttributeEncoder(sequences=True).fit_transform(X).nnz
+    rows = []
+    for name, call in readings(X, Y).items():
+        cpu = best_of(chosen.repeats, call).cpu
+        rows.append({"reading": name, "cpu": cpu, "ns_attribute": 1e9 * cpu / given})
+        print(f"{name:>14} {1e3 * cpu:9.1f} ms {1e9 * cpu / given:7.0f} ns/attribute", flush=True)
+    rows += trainings(data) if chosen.train else []
+    write_csv(chosen.out / "attributes.csv", rows)
+    return rows
+
+
+if __name__ == "__main__":
+    main()
