@@ -242,8 +242,8 @@ def train(
         if warm is None and problem.checked:
             run.oracle_calls += problem.try_oracle()
         state = run.solver.start(problem, aim, rng, warm)
-        if warm is not None:
-            look_first(run, state)
+        if warm is not None and (problem.open_stream is not None or problem.feasible(warm)):
+            look_first(run, state)  # for other masses it is never at its goal
         while run.status is None:
             advance(run, state, callbacks, certify_every)
     except KeyboardInterrupt:

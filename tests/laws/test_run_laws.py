@@ -6,7 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import maxmargin as mm
-from helpers import EVERY, EXACT, built_in, fit, loss_units, quietly
+from helpers import EVERY, EXACT, as_python, built_in, fit, loss_units, quietly
+from maxmargin import solvers
+from maxmargin.models.python import bind_model
+from maxmargin.solvers.dual_state import open_state
 from reference.strategies import cases
 
 few = settings(max_examples=8)
@@ -89,6 +92,24 @@ def test_warm_start_with_another_c_reaches_the_other_optimum(case, factor):
     assert svm.certificate_.converged
     assert svm.certificate_.primal == pytest.approx(other.optimum.value, rel=1e-6)
     assert svm.certificate_.dual <= other.optimum.primal * (1 + 1e-9)
+
+
+@few
+@given(case=cases(), python=st.booleans(), factor=st.sampled_from([1.0, 5.0]))
+def test_a_warm_start_with_a_larger_c_begins_at_the_same_weights(case, python, factor):
+    model, X = as_python(case) if python else (built_in(case), case.X)
+    model.initialize(X, case.Y)
+    examples = bind_model(model, X, case.Y)
+    small = mm.Problem(examples, case.C, case.sample_weight)
+    result = mm.train(small, solvers.SDA(), tol=loss_units(case, 1e-3), random_state=0)
+    large = mm.Problem(examples, factor * case.C, case.sample_weight)
+    state = open_state(large, 1e-3, np.random.default_rng(0), warm=result.support)
+    law = large.regularizer.law(-small.plane(result.support)[1])
+    np.testing.assert_allclose(state.weights(), law, atol=1e-6)  # single precision in between
+    dual = large.dual_objective(state.support())
+    assert dual == pytest.approx(small.dual_objective(result.support), rel=1e-9, abs=1e-12)
+    one = quietly(lambda: mm.train(large, solvers.OneSlack(), warm=result.support, max_passes=1))
+    assert one.certificate.dual >= dual - 1e-9 * abs(dual)
 
 
 @few

@@ -70,8 +70,36 @@ class Support:
     def __len__(self) -> int:
         return len(self.blocks)
 
+    def times(self, factor: float) -> Support:
+        """The point with all multipliers times a factor."""
+        return replace(self, multipliers=factor * self.multipliers)
+
     def rescaled(self, mass: np.ndarray) -> Support:
         """The same point for other masses: each block's multipliers scaled to its new sum."""
+        factor = self._factors(mass)[self.blocks]
+        return replace(self, multipliers=self.multipliers * factor)
+
+    def carried(self, mass: np.ndarray, truth: Support) -> Support:
+        """The same w for other masses, as far as they allow it.
+
+        What a block gains goes to its true output, which adds nothing to w; what it loses, all of its
+        multipliers lose in proportion. ``truth`` has a plane for every block.
+        """
+        factor = np.minimum(1.0, self._factors(mass))
+        a = self.multipliers * factor[self.blocks]
+        left = mass - np.bincount(self.blocks, a, minlength=len(mass))
+        rest = np.where(factor < 1, 0.0, np.maximum(0.0, left))[truth.blocks]
+        outputs: Any = (
+            [*self.outputs, *truth.outputs]
+            if isinstance(self.outputs, list)
+            else np.concatenate([self.outputs, truth.outputs])
+        )
+        return Support(
+            np.concatenate([self.blocks, truth.blocks]), np.concatenate([a, rest]), outputs
+        )
+
+    def _factors(self, mass: np.ndarray) -> np.ndarray:
+        """Each block's new sum over the sum of its multipliers; refuses those of other examples."""
         total = np.bincount(self.blocks, self.multipliers, minlength=len(mass)).astype(np.float64)
         if self.partial and len(total) == len(mass):
             total[total == 0] = mass[total == 0]
@@ -81,5 +109,4 @@ class Support:
                 f"weight, now there are {len(mass)} and {int((mass > 0).sum())}; set warm_start=False or fit "
                 "the same examples"
             )
-        factor = np.divide(mass, total, out=np.zeros_like(total), where=total > 0)[self.blocks]
-        return replace(self, multipliers=self.multipliers * factor)
+        return np.divide(mass, total, out=np.zeros_like(total), where=total > 0)

@@ -104,8 +104,11 @@ class OneSlack(Solver):
             state = self._outputs(problem, tol, rng)
         if warm is not None:
             offset, vector, point = self._warm(problem, state, warm)
-            state.add(problem, offset, vector, point, beta=np.array([0.0, 1.0]))
-            state.w = problem.regularizer.law(-vector)
+            # Mass that is new goes to the cut of the true outputs, which leaves w where it was.
+            given = problem.total if problem.summed else float(warm.multipliers.sum())
+            old = min(1.0, given / problem.total)
+            state.add(problem, offset, vector, point, beta=np.array([1.0 - old, old]))
+            state.w = problem.regularizer.law(-old * vector)
         if self.proximal:
             state.recenter(problem, state.w, 1.0)
         return state

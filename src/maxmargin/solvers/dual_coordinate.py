@@ -179,8 +179,8 @@ class CoordinateState:
         return Support(blocks, multipliers / self.unit, outputs)
 
     def restore(self, support: Support) -> None:
-        """Start from these multipliers."""
-        point = support.rescaled(self.unit * self.problem.mass)
+        """Start from these multipliers, as a dual state does."""
+        point = support.times(self.unit).carried(self.unit * self.problem.mass, self.support())
         outputs = self.explicit.translate(point.blocks, known_outputs(self.problem, point))
         self.core.restore(point.blocks, point.multipliers, outputs)
 

@@ -188,8 +188,8 @@ class DualState:
         return kept
 
     def restore(self, support: Support) -> None:
-        """Start from these multipliers."""
-        point = support.rescaled(self.unit * self.problem.mass)
+        """Start from these multipliers, with their w where no mass is smaller than before."""
+        point = support.times(self.unit).carried(self.unit * self.problem.mass, self.support())
         self.core.restore(point.blocks, point.multipliers, self._offered(point))
 
     def _offered(self, point: Support) -> np.ndarray:

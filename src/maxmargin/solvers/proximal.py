@@ -119,10 +119,26 @@ class Proximal(Solver):
                 )
                 stiffness = self.proximity * dual.unit * problem.C * square / loss if use else 0.0
                 k = min(STIFFEST, stiffness)
-        if warm is not None:
-            dual.restore(warm)
         rest = np.zeros(problem.n_blocks, dtype=np.int64)
-        return ProximalState(dual, self.care * tol, k, rest)
+        state = ProximalState(dual, self.care * tol, k, rest)
+        if warm is not None:
+            self._resume(problem, state, warm)
+        return state
+
+    def _resume(self, problem: Problem, state: ProximalState, warm: Support) -> None:
+        """Start from these multipliers.
+
+        For another C the outputs that they are on come first, before the oracle is asked; and k is half of
+        what it is at w = 0: the centre is nearer to the solution.
+        """
+        state.dual.restore(warm)
+        if problem.feasible(warm):
+            return
+        state.k *= 0.5
+        if state.k > 0:
+            state.dual.core.recenter(0.0, state.k)
+        todo, seen = self._visit(problem, state, problem.active, oracle=False)
+        self._cached(problem, state, todo, seen)
 
     def step(self, problem: Problem, state: ProximalState) -> StepReport:
         estimate = self.round(problem, state, problem.active)
@@ -139,11 +155,17 @@ class Proximal(Solver):
         todo, seen = self._visit(problem, state, due, oracle=True)
         state.rest[blocks] -= state.rest[blocks] > 0
         state.rest[due] = np.where(dual.violations[due] <= state.satisfied_below, self.skip, 0)
+        self._cached(problem, state, todo, seen)
+        return self._balance(problem, state)
+
+    def _cached(
+        self, problem: Problem, state: ProximalState, todo: np.ndarray, seen: float
+    ) -> None:
+        """Passes over the outputs kept, until the gap that they see is `inner` of what was seen before."""
         for _ in range(self.cached_passes):
             todo, left = self._visit(problem, state, todo, oracle=False)
             if left <= self.inner * seen:
                 break
-        return self._balance(problem, state)
 
     def _visit(
         self, problem: Problem, state: ProximalState, blocks: np.ndarray, oracle: bool
