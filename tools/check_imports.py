@@ -33,7 +33,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "train": {"callbacks", "problem", "runtime", "solvers"},
     "cccp": {"models", "problem", "train"},
     "parts": BASIC | {"models", "problem", "solvers", "train"},
-    "estimators": BASIC | {"cccp", "models", "parts", "problem", "solvers", "train"},
+    "estimators": BASIC | {"cccp", "metrics", "models", "parts", "problem", "solvers", "train"},
     "certify": {"data", "estimators", "models", "problem"},
     "persistence": {
         "data",

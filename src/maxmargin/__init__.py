@@ -21,8 +21,11 @@ if TYPE_CHECKING:
         GeneralizedSVM,
         LatentSVM,
         MulticlassSVC,
+        MulticlassSVCCV,
         RegressionSVR,
         StructuralSVM,
+        StructuralSVMCV,
+        regularization_path,
     )
     from maxmargin.io.model_file import ModelFileError
     from maxmargin.models.check_model import check_model
@@ -40,10 +43,12 @@ __all__ = [
     "LatentSVM",
     "ModelFileError",
     "MulticlassSVC",
+    "MulticlassSVCCV",
     "OracleError",
     "Problem",
     "RegressionSVR",
     "StructuralSVM",
+    "StructuralSVMCV",
     "callbacks",
     "certify",
     "check_model",
@@ -53,6 +58,7 @@ __all__ = [
     "metrics",
     "models",
     "objective",
+    "regularization_path",
     "solvers",
     "train",
 ]
@@ -66,14 +72,17 @@ HOMES = {
     "LatentSVM": "estimators",
     "ModelFileError": "io.model_file",
     "MulticlassSVC": "estimators",
+    "MulticlassSVCCV": "estimators",
     "OracleError": "models.checks",
     "Problem": "problem",
     "RegressionSVR": "estimators",
     "StructuralSVM": "estimators",
+    "StructuralSVMCV": "estimators",
     "certify": "certify",
     "check_model": "models.check_model",
     "load": "persistence",
     "objective": "certify",
+    "regularization_path": "estimators",
     "train": "train",
 }
 

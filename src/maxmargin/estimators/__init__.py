@@ -3,6 +3,8 @@
 from maxmargin.estimators.flat import BinarySVC, MulticlassSVC
 from maxmargin.estimators.generalized import GeneralizedSVM, RegressionSVR
 from maxmargin.estimators.latent import LatentSVM
+from maxmargin.estimators.path import RegularizationPath, regularization_path
+from maxmargin.estimators.search import MulticlassSVCCV, StructuralSVMCV
 from maxmargin.estimators.structural import StructuralSVM
 
 __all__ = [
@@ -10,6 +12,10 @@ __all__ = [
     "GeneralizedSVM",
     "LatentSVM",
     "MulticlassSVC",
+    "MulticlassSVCCV",
     "RegressionSVR",
+    "RegularizationPath",
     "StructuralSVM",
+    "StructuralSVMCV",
+    "regularization_path",
 ]

@@ -147,6 +147,10 @@ class BaseSVM(BaseEstimator):
         given = self._read(given)
         with self._workers(given.model) as executor:
             result = self._solve(given, executor)
+        self._finish(given, result)
+
+    def _finish(self, given: Given, result: Result) -> None:
+        """Set all fitted attributes."""
         self._keep(result)
         self.adopt(given.model, result.w)
         self.weighted_nodes_ = given.node_weight is not None

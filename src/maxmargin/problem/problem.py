@@ -7,6 +7,7 @@ hinge="sum":  xi_i(w) = sum_y max(0, s_i(y)),   0 <= a_i(y) <= mass_i; outputs t
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -72,8 +73,6 @@ class Problem:
         regularizer: SquaredNorm | None = None,
         frozen: FrozenPlane | None = None,
     ):
-        check_positive("C", C, finite=True)
-        self.C = float(C)
         self.examples: Examples = examples
         if formulation is not None and formulation != examples.formulation:
             self.examples = examples.under(formulation)
@@ -90,18 +89,32 @@ class Problem:
             )
         self.regularizer = regularizer or SquaredNorm(examples.metric)
         self.n_jobs = n_jobs
-        with np.errstate(over="ignore"):  # what overflows is refused
-            self.mass = self.C * check_weights(sample_weight, examples.n)
-            self.total = float(self.mass.sum())
-        check_total(self.total)
         self.frozen = frozen
-        if frozen is not None:
-            self.total += frozen.mass
-            check_total(self.total)
-        self.active = np.flatnonzero(self.mass > 0)
+        self.weights = check_weights(sample_weight, examples.n)
+        self._weigh(C)
         # Mapped data, looked at before each pass: the core would read past the end of a file that was cut.
         arrays = getattr(getattr(examples, "rows", None), "keep", None)
         self.files = arrays if isinstance(arrays, MappedParts) else None
+
+    def _weigh(self, C: float) -> None:
+        """Take this weight of the risk."""
+        check_positive("C", C, finite=True)
+        self.C = float(C)
+        with np.errstate(over="ignore"):  # what overflows is refused
+            self.mass = self.C * self.weights
+            self.total = float(self.mass.sum())
+        check_total(self.total)
+        if self.frozen is not None:
+            self.total += self.frozen.mass
+            check_total(self.total)
+        self.active = np.flatnonzero(self.mass > 0)
+
+    def at(self, C: float) -> Problem:
+        """The same problem with another weight of the risk."""
+        assert self.frozen is None  # its mass has the old one
+        other = copy.copy(self)
+        other._weigh(C)
+        return other
 
     def try_oracle(self) -> int:
         """Try an argmax in Python before training; returns how often it was asked."""

@@ -1,5 +1,6 @@
-"""Pictures of how training went; they read history and certificate only."""
+"""Pictures of how training went; they read histories, certificates and scores only."""
 
 from maxmargin.report.curves import convergence_plot
+from maxmargin.report.validation import validation_plot
 
-__all__ = ["convergence_plot"]
+__all__ = ["convergence_plot", "validation_plot"]

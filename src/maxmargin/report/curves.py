@@ -44,7 +44,7 @@ def convergence_plot(
         figure = ax.figure
         _draw(ax, histories, against, tol)
     else:
-        figure = _new_figure()
+        figure = new_figure("convergence_plot", (10, 4))
         for panel, quantity in zip(figure.subplots(1, 2, sharey=True), AXES, strict=True):
             _draw(panel, histories, quantity, tol)
     figure.axes[0].legend(fontsize="small")
@@ -53,16 +53,16 @@ def convergence_plot(
     return figure
 
 
-def _new_figure() -> Any:
+def new_figure(asked_by: str, size: tuple[float, float]) -> Any:
+    """A figure of Matplotlib, which is imported here and not before."""
     # Figure alone, without pyplot: no window system is asked for and nothing is kept globally.
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ImportError(
-            "convergence_plot needs matplotlib, which is not installed: "
-            "pip install maxmargin[plots]"
+            f"{asked_by} needs matplotlib, which is not installed: pip install maxmargin[plots]"
         ) from error
-    return Figure(figsize=(10, 4), layout="constrained")
+    return Figure(figsize=size, layout="constrained")
 
 
 def _draw(ax: Any, histories: Mapping[str, Any], quantity: str, tol: float | None) -> None:

@@ -1,0 +1,268 @@
+"""Choosing C by validation: estimators whose folds walk the regularisation path.
+
+for every fold: a path over all C on its training part, each solution scored on the rest
+C_ = the C of the best mean score, of equal ones the smallest; then a fit of all data at C_
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import clone, is_classifier
+from sklearn.model_selection import check_cv
+from sklearn.utils.validation import check_is_fitted
+
+from maxmargin.data.arrays import check_flag
+from maxmargin.estimators.base import BaseSVM, Given
+from maxmargin.estimators.flat import FlatSVC, MulticlassSVC
+from maxmargin.estimators.inputs import check_rows, examples_of, plain_sequence
+from maxmargin.estimators.path import best_of, check_values, scorer_of, solutions
+from maxmargin.estimators.structural import StructuralSVM
+from maxmargin.models.examples import Examples
+from maxmargin.models.protocol import Model
+from maxmargin.problem import Certificate, Problem
+from maxmargin.problem.problem import check_weights
+from maxmargin.runtime.executor import count_jobs
+from maxmargin.runtime.threads import Threads
+
+OWN_CHECKS: dict[str, Callable[[str, Any], Any]] = {"Cs": check_values, "refit": check_flag}
+
+
+@dataclass
+class Fold:
+    """Data to learn from, and data to score on; what a path over them gave."""
+
+    given: Given
+    rest: tuple[Any, Any]
+    Cs: list[float] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
+    certificates: list[Certificate] = field(default_factory=list)
+    best: Any = None  # the estimator of the best score so far
+
+    def walk(self, svm: BaseSVM, Cs: Any, score: Any) -> Fold:
+        """Solve and score for every C."""
+        for fitted in solutions(svm, self.given, Cs):
+            self.Cs.append(fitted.C)
+            self.scores.append(float(score(fitted, *self.rest)))
+            self.certificates.append(fitted.certificate_)
+            if not np.isnan(self.scores).all() and best_of(self.scores) == len(self.scores) - 1:
+                self.best = fitted
+        return self
+
+
+class SearchedC(BaseSVM):
+    """What the estimators share that choose C themselves."""
+
+    single: ClassVar[type[BaseSVM]]  # the estimator of one C
+
+    Cs: Any
+    cv: Any
+    scoring: Any
+    refit: bool
+
+    C_: float
+
+    def _search(self, given: Given, validation: Any, groups: Any) -> None:
+        """Choose C, and become the estimator of it."""
+        self.check_parameters()
+        X, Y = self._checked(given.X, given.Y)
+        weights = given.sample_weight
+        if weights is not None:
+            weights = check_weights(weights, len(Y))
+        given = replace(given, X=X, Y=Y, sample_weight=weights)
+        names = set(self.single._get_param_names()) & set(self._get_param_names())
+        svm = self.single(**{name: getattr(self, name) for name in names})
+        score = scorer_of(svm, self.scoring)
+        if validation is not None:
+            folds = [Fold(given, validation).walk(svm, self.Cs, score)]
+        else:
+            folds = self._walk(svm, list(self._folds(given, groups)), score)
+        self.Cs_ = np.array(folds[0].Cs)
+        self.scores_ = np.array([fold.scores for fold in folds])
+        self.certificates_ = [fold.certificates for fold in folds]
+        means = self.scores_.mean(axis=0)
+        best = best_of(means)
+        self.C_, self.best_score_ = float(self.Cs_[best]), float(means[best])
+        if validation is not None:
+            self._become(folds[0].best)
+        elif self.refit:
+            svm.set_params(C=self.C_)._fit(given)
+            self._become(svm)
+
+    def _checked(self, X: Any, Y: Any) -> tuple[Any, Any]:
+        """Inputs and true outputs that can be taken by their numbers."""
+        return examples_of(X, Y)
+
+    def _folds(self, given: Given, groups: Any) -> Iterator[Fold]:
+        """The data as ``cv`` splits them."""
+        X, Y = given.X, given.Y
+        splitter = check_cv(self.cv, Y, classifier=is_classifier(self))
+        for learnt, left in splitter.split(X, Y, groups):
+            part = replace(
+                given,
+                X=picked(X, learnt),
+                Y=picked(Y, learnt),
+                sample_weight=picked(given.sample_weight, learnt),
+                node_weight=picked(given.node_weight, learnt),
+            )
+            yield Fold(part, (picked(X, left), picked(Y, left)))
+
+    def _walk(self, svm: BaseSVM, folds: list[Fold], score: Any) -> list[Fold]:
+        """The paths of all folds over the same C; compiled models over threads, a fold on each.
+
+        Where the range of C is to be found, the first fold finds it.
+        """
+        first = 0 if np.ndim(self.Cs) else 1
+        for fold in folds[:first]:
+            fold.walk(svm, self.Cs, score)
+        left, Cs = folds[first:], folds[0].Cs or self.Cs
+        jobs = min(count_jobs(self.n_jobs), len(left))
+        if jobs < 2 or not isinstance(getattr(self, "model", Model()), Model):
+            for fold in left:
+                fold.walk(svm, Cs, score)
+            return folds
+        threads, alone = Threads(jobs), clone(svm).set_params(n_jobs=None)
+        try:
+            threads.map(Fold.walk, [(fold, alone, Cs, score) for fold in left])
+        finally:
+            threads.close()
+        return folds
+
+    def _become(self, svm: BaseSVM) -> None:
+        """Take over what was fitted."""
+        self.best_estimator_ = svm
+        for name, value in vars(svm).items():
+            if name.endswith("_") and not name.startswith("_"):
+                setattr(self, name, value)
+
+    def problem_of(
+        self, examples: Examples, sample_weight: Any, n_jobs: int = 1, C: Any = None
+    ) -> Problem:
+        return super().problem_of(examples, sample_weight, n_jobs, self.C_ if C is None else C)
+
+    def save(self, path: Any) -> None:
+        """Write the model of ``C_`` to a file, from which ``maxmargin.load`` makes an estimator of one C."""
+        check_is_fitted(self, "coef_")
+        self.best_estimator_.save(path)
+
+
+def picked(data: Any, index: np.ndarray) -> Any:
+    """Some examples of what the user gave."""
+    if data is None:
+        return None
+    data = plain_sequence(data)
+    return [data[i] for i in index] if isinstance(data, list | tuple) else data[index]
+
+
+def absent(name: str) -> Any:
+    """A method that the base class has and this one does not."""
+
+    def refuse(svm: Any) -> Any:
+        raise AttributeError(f"{type(svm).__name__} has no {name}: C is chosen on all examples")
+
+    return property(refuse)
+
+
+@dataclass(eq=False, repr=False)
+class StructuralSVMCV(SearchedC, StructuralSVM):
+    """StructuralSVM with C chosen by validation: by folds, or on data of your own.
+
+    Parameters
+    ----------
+    model : as in ``StructuralSVM``
+    Cs : int or array
+        The values of C, or how many: then they go over four decades from the first C that is of use,
+        found from the data.
+    cv : int, splitter of scikit-learn, iterable of (train, test) or None
+        None: five folds.
+    scoring : None for ``score``, a name, or callable(estimator, X, Y)
+    refit : bool
+        Fit all data at ``C_``; without, only ``C_`` and the scores are known. With ``validation`` the
+        solution of the path is taken, and there is no further fit.
+    n_jobs : int, None or concurrent.futures.Executor
+        Folds at a time, with the result of one thread; of a model in Python, workers of its oracle.
+    hinge, rescaling, solver, tol, max_passes, max_seconds, prior, nonnegative, random_state, verbose
+        Of each solution, as in ``StructuralSVM``.
+
+    Attributes
+    ----------
+    C_ : float, the C of the best mean score; of equal ones the smallest
+    Cs_ : array, ascending
+    scores_ : array of shape (folds, values of C);  best_score_ : float
+    certificates_ : list of the folds, of lists: what is proven for each solution
+    best_estimator_ : the ``StructuralSVM`` with ``C_``; its fitted attributes are those of this one, too
+    """
+
+    checks = StructuralSVM.checks | OWN_CHECKS
+    single = StructuralSVM
+    partial_fit = absent("partial_fit")
+
+    C: float = field(default=1.0, init=False)
+    warm_start: bool = field(default=False, init=False)
+    Cs: Any = field(default=10, kw_only=True)
+    cv: Any = field(default=None, kw_only=True)
+    scoring: Any = field(default=None, kw_only=True)
+    refit: bool = field(default=True, kw_only=True)
+
+    def fit(  # type: ignore[override]
+        self,
+        X: Any,
+        Y: Any,
+        sample_weight: Any = None,
+        node_weight: Any = None,
+        validation: Any = None,
+        groups: Any = None,
+    ) -> StructuralSVMCV:
+        """Choose C and train.
+
+        Parameters
+        ----------
+        X, Y, sample_weight, node_weight : as in ``StructuralSVM.fit``; scores do not count weights
+        validation : (X, Y) to score on, in place of folds
+        groups : array of shape (n,), for splitters that keep groups together
+        """
+        self._search(Given(X, Y, sample_weight, node_weight), validation, groups)
+        return self
+
+
+@dataclass(eq=False, repr=False)
+class MulticlassSVCCV(SearchedC, MulticlassSVC):
+    """MulticlassSVC with C chosen by validation: by folds, or on data of your own.
+
+    Parameters
+    ----------
+    loss, fit_intercept, penalized_intercept, class_weight, hinge, solver, tol, max_passes, max_seconds,
+    random_state, verbose
+        As in ``MulticlassSVC``.
+    Cs, cv, scoring, refit, n_jobs
+        As in ``StructuralSVMCV``; folds keep the shares of the classes.
+
+    Attributes
+    ----------
+    C_, Cs_, scores_, best_score_, certificates_, best_estimator_ : as in ``StructuralSVMCV``
+    coef_, intercept_, classes_, certificate_, history_, solver_, support_ : at ``C_``
+    """
+
+    checks = MulticlassSVC.checks | OWN_CHECKS
+    single = MulticlassSVC
+    partial_fit = absent("partial_fit")
+
+    C: float = field(default=1.0, init=False)
+    warm_start: bool = field(default=False, init=False)
+    Cs: Any = field(default=10, kw_only=True)
+    cv: Any = field(default=None, kw_only=True)
+    scoring: Any = field(default=None, kw_only=True)
+    refit: bool = field(default=True, kw_only=True)
+
+    def fit(  # type: ignore[override]
+        self, X: Any, y: Any, sample_weight: Any = None, validation: Any = None, groups: Any = None
+    ) -> FlatSVC:
+        """Choose C and train on X (n, d), dense or CSR, and labels y (n,); see ``StructuralSVMCV.fit``."""
+        self._search(Given(X, y, sample_weight), validation, groups)
+        return self
+
+    def _checked(self, X: Any, Y: Any) -> tuple[Any, Any]:
+        return check_rows(self, X, y=Y)
