@@ -21,7 +21,7 @@ import maxmargin as mm
 from maxmargin import metrics, models
 from maxmargin.data.spans import bracket_f1
 from maxmargin.data.synthetic import random_chains
-from maxmargin.data.tags import SCHEMES, read_tag, spans_of, tags_of
+from maxmargin.data.tags import SCHEMES, read_tag, scheme_of_tags, spans_of, tags_of
 from maxmargin.metrics.scores import entity_counts
 from reference.conlleval import conlleval
 
@@ -91,6 +91,16 @@ def test_schemes_by_hand():
     assert metrics.entity_spans(np.array(["B", "I", "O", "B"])) == [("", 0, 2), ("", 3, 4)]
     assert metrics.entity_spans(["-", "B-X"], outside="-") == [("X", 1, 2)]
     assert read_tag("U-PER", "bilou") == ("S", "PER")
+
+
+def test_the_scheme_of_tags():
+    assert scheme_of_tags(["O", "B-X", "I-X"]) == scheme_of_tags(["I-X"]) == "iob2"
+    assert (
+        scheme_of_tags(["O", "S-X", "E-Y"]) == "iobes" and scheme_of_tags(["E-X", "I-X"]) == "ioe2"
+    )
+    assert scheme_of_tags(["U-X", "O"]) == "bilou"
+    for tags in (["O"], [], ["NN", "O"], ["U-X", "E-X"], [1, 2], ["B-X", None]):
+        assert scheme_of_tags(tags) is None
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import json
 import sys
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from maxmargin import metrics, models
 from maxmargin.certify import objective
 from maxmargin.data.from_file import FileError, FromFile, Reading
 from maxmargin.data.read_file import read_file
+from maxmargin.data.tags import scheme_of_tags, spans_of
 from maxmargin.estimators import BinarySVC, MulticlassSVC, RegressionSVR, StructuralSVM
 from maxmargin.persistence import load
 
@@ -159,23 +160,24 @@ def tagging_scores(true: Any, predicted: Any) -> dict[str, float]:
         "tag accuracy": metrics.tag_accuracy_score(true, predicted),
         "sequence accuracy": metrics.sequence_accuracy_score(true, predicted),
     }
-    if has_spans(true):
-        scores["entity precision"] = metrics.entity_precision_score(true, predicted)
-        scores["entity recall"] = metrics.entity_recall_score(true, predicted)
-        scores["entity F1"] = metrics.entity_f1_score(true, predicted)
+    scheme = scheme_of(true, predicted)
+    if scheme is not None:
+        scores["entity precision"] = metrics.entity_precision_score(true, predicted, scheme)
+        scores["entity recall"] = metrics.entity_recall_score(true, predicted, scheme)
+        scores["entity F1"] = metrics.entity_f1_score(true, predicted, scheme)
     return {name: float(score) for name, score in scores.items()}
 
 
-def has_spans(Y: Iterable[Sequence[Any]]) -> bool:
-    """Whether tags are those of spans, O, B-X and I-X."""
-    labels = {label for y in Y for label in y}
-    spans = [label for label in labels if isinstance(label, str) and label[1:2] == "-"]
-    return len(spans) > 0 and all(label in spans or label in ("O", "") for label in labels)
+def scheme_of(*outputs: Any) -> str | None:
+    """The scheme of spans that all tags are of; None: they are of none."""
+    return scheme_of_tags(label for Y in outputs for y in Y for label in y)
 
 
 def tagging_report(true: Any, predicted: Any) -> Any:
-    kind = metrics.entity_report if has_spans(true) else metrics.tag_report
-    return kind(true, predicted)
+    scheme = scheme_of(true, predicted)
+    if scheme is None:
+        return metrics.tag_report(true, predicted)
+    return metrics.entity_report(true, predicted, scheme)
 
 
 def class_report(true: Any, predicted: Any) -> Any:
@@ -226,12 +228,10 @@ def inspect(given: Namespace) -> None:
         **{f"read as {name}": v for name, v in getattr(svm, "reading_", {}).items() if v},
     }
     show(facts, given.json)
-    if given.json or not hasattr(svm, "top_features"):
+    if given.json or not hasattr(svm, "feature_names_"):
         return
-    for label in np.asarray(svm.classes_).tolist():
-        print(f"\n{label}")
-        for name, weight in svm.top_features(label, given.top):
-            print(f"  {weight:+.4f}  {name}")
+    for label in svm.classes_.tolist():
+        print(f"\n{svm.top_features(label, given.top)}")
 
 
 def certify(given: Namespace) -> None:
@@ -267,20 +267,17 @@ def check(given: Namespace) -> None:
         facts["rarest"] = ", ".join(f"{k} {v}" for k, v in counts.most_common()[:-4:-1])
     known = Counter(fingerprints(read))
     facts["duplicates"] = sum(n - 1 for n in known.values())
-    if read.reading.task == "tagging" and has_spans(read.Y):
-        facts["sequences that are not iob2"] = sum(not is_iob2(y) for y in read.Y)
+    scheme = scheme_of(read.Y) if read.reading.task == "tagging" else None
+    if scheme is not None:
+        facts[f"sequences that are not {scheme}"] = sum(
+            spans_of(y, scheme) != spans_of(y, scheme, strict=True) for y in read.Y
+        )
     if given.test:
         other = read_file(given.test, Reading(**read.reading.state()))
         facts["examples of the test file that are here"] = sum(
             key in known for key in fingerprints(other)
         )
     show(facts, given.json)
-
-
-def is_iob2(y: Sequence[str]) -> bool:
-    """Whether every I-X comes after B-X or I-X."""
-    pairs = zip(["O", *y[:-1]], y, strict=True)
-    return all(b[:1] != "I" or (a[:1] in "BI" and a[1:] == b[1:]) for a, b in pairs)
 
 
 def label_texts(labels: Iterable[Any]) -> Iterable[str]:

@@ -44,7 +44,7 @@ class Table:
         if isinstance(key, tuple) and len(key) == 2 and key not in self._cells:
             row, column = key
             if row in self.rows and column in self._cells:
-                return self._cells[column][self.rows.index(row)].item()
+                return self._cells[column].tolist()[self.rows.index(row)]
         elif key in self._cells:
             return self._cells[key]
         raise KeyError(f"{key!r}: give a column, one of {self.columns[:10]}, or (row, column)")

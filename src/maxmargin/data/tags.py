@@ -15,7 +15,8 @@ ends where the next one begins or the next tag is outside.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,6 +75,17 @@ def read_tag(tag: Any, scheme: str, outside: str = "O") -> tuple[str, str]:
             f"{', '.join(letter + '-...' for letter in roles)}"
         )
     return roles[letter], str(kind)
+
+
+def scheme_of_tags(tags: Iterable[Any], outside: str = "O") -> str | None:
+    """The scheme that tags with these letters are of, "iob2" before "iob1"; None: of none."""
+    kinds = set(tags) - {outside}
+    for name in ("iob2", "ioe2", "iobes", "bilou") if kinds else ():
+        with suppress(ValueError):
+            for tag in kinds:
+                read_tag(tag, name, outside)
+            return name
+    return None
 
 
 def spans_of(

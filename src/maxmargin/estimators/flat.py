@@ -15,6 +15,7 @@ from maxmargin.data.attributes import are_attributes
 from maxmargin.data.mapped import MappedRows
 from maxmargin.estimators.base import BaseSVM, ChunkSVM, Given
 from maxmargin.estimators.inputs import check_rows, score_of
+from maxmargin.estimators.inspection import Inspection
 from maxmargin.models.binary import Binary
 from maxmargin.models.examples import Examples
 from maxmargin.models.flat import FlatModel
@@ -103,7 +104,7 @@ class RowSVM(BaseSVM):
 
 
 @dataclass(eq=False, repr=False)
-class FlatSVC(ClassifierMixin, ChunkSVM, RowSVM):
+class FlatSVC(ClassifierMixin, Inspection, ChunkSVM, RowSVM):
     """Base of the classifiers: parameters, training, weights of examples."""
 
     C: float = 1.0

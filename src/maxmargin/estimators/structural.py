@@ -16,6 +16,7 @@ from maxmargin.data.arrays import check_whole
 from maxmargin.data.labels import Outputs, is_masked
 from maxmargin.estimators.base import CHECKS, ChunkSVM, Given
 from maxmargin.estimators.inputs import examples_of, plain_sequence
+from maxmargin.estimators.inspection import Inspection
 from maxmargin.models.checks import lent
 from maxmargin.models.examples import Examples
 from maxmargin.models.protocol import Model, check_protocol
@@ -36,7 +37,7 @@ def check_visible_model(name: str, model: Any) -> None:
 
 
 @dataclass(eq=False, repr=False)
-class StructuralSVM(ChunkSVM):
+class StructuralSVM(Inspection, ChunkSVM):
     """Structural support vector machine.
 
     Minimises P(w) = 1/2 |w|^2 + C sum_i v_i xi_i(w), with xi_i(w) = max_y Delta(y_i, y) +

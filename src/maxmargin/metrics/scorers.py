@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ from maxmargin.metrics.scores import (
     multilabel_f1_score,
     sequence_accuracy_score,
     tag_accuracy_score,
+    unknown_accuracy_score,
 )
 
 SCORES = {
@@ -30,6 +32,7 @@ SCORES = {
     "sequence_accuracy": sequence_accuracy_score,
     "tag_accuracy": tag_accuracy_score,
 }
+UNKNOWN = "unknown_accuracy"
 
 
 class Said(BaseEstimator):
@@ -54,6 +57,33 @@ class NodeScorer:
         return plain_scorer(self.name)(Said(predicted), None, true)
 
 
+@dataclass(frozen=True)
+class UnknownScorer:
+    """Accuracy at positions whose word is not among the attributes of training.
+
+    attribute : the key of the word in a token's dict, or what is before "=" in its strings; None: tokens are
+        words
+    """
+
+    attribute: str | None = None
+
+    def __call__(self, svm: Any, X: Any, Y: Any) -> float:
+        words = [[self.word(token) for token in x] for x in X]
+        return unknown_accuracy_score(Y, svm.predict(X), words, svm.feature_names_)
+
+    def word(self, token: Any) -> str:
+        """The word of a token, by the name of its feature."""
+        if isinstance(token, str):
+            return token
+        start = f"{self.attribute}="
+        if isinstance(token, Mapping) and self.attribute in token:
+            return f"{start}{token[self.attribute]}"
+        found = next((name for name in token if str(name).startswith(start)), None)
+        if found is None:
+            raise ValueError(f"unknown_accuracy: no attribute {self.attribute!r} in {token!r}")
+        return found
+
+
 def get_scorer(name: str, **options: Any) -> Any:
     """A scorer by name, for ``scoring=``.
 
@@ -61,8 +91,11 @@ def get_scorer(name: str, **options: Any) -> Any:
     ----------
     name : one of ``get_scorer_names()``; or a name of scikit-learn's that needs predictions only, such as
         "f1_macro", which is then over all nodes of all outputs
-    options : of the score, such as scheme="iobes" of "entity_f1" or average="macro"
+    options : of the score, such as scheme="iobes" of "entity_f1" or average="macro"; of "unknown_accuracy"
+        the attribute that is the word, attribute="word"
     """
+    if name == UNKNOWN:
+        return UnknownScorer(**options)
     if name in SCORES:
         return make_scorer(SCORES[name], **options)
     if name not in plain_names():
@@ -76,4 +109,4 @@ def get_scorer(name: str, **options: Any) -> Any:
 
 def get_scorer_names() -> list[str]:
     """The names of the scores of this library."""
-    return sorted(SCORES)
+    return sorted([*SCORES, UNKNOWN])

@@ -32,6 +32,7 @@ from maxmargin.losses import (
 from maxmargin.models.checks import no_cost
 from maxmargin.models.examples import Examples, ExplicitConstraints
 from maxmargin.models.flat import FlatExamples, FlatModel
+from maxmargin.models.inside import BinaryInside
 from maxmargin.models.multivariate import MultivariateExamples
 from maxmargin.models.protocol import as_weights, weights_and_bias
 
@@ -155,6 +156,9 @@ class Binary(FlatModel):
     def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
         """Named parts of w: ``weights`` (d,) and, with a bias, ``bias`` ()."""
         return weights_and_bias(np.asarray(w), self.bias)
+
+    def inside(self, w: np.ndarray) -> BinaryInside:
+        return BinaryInside(self, w)
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         plain = self.plain_state()

@@ -41,6 +41,7 @@ from maxmargin.models.chain_edges import ChainEdges, Pairs, edge_features, split
 from maxmargin.models.chain_examples import ChainExamples, EdgeChainExamples
 from maxmargin.models.chain_nodes import FEATURES, ChainNodes, saved_pairs
 from maxmargin.models.checks import no_cost
+from maxmargin.models.inside import ChainInside
 from maxmargin.models.protocol import Model, as_weights
 from maxmargin.models.registry import FACTORS, LABELS, ROWS
 from maxmargin.models.transitions import read_transitions, rules_from_state
@@ -272,6 +273,9 @@ class Chain(Described, Model):
         if self.end:
             parts["end"], rest = rest[:K], rest[K:]
         return parts if self.edges_ is None else {**parts, **self.edges_.unpack(rest, K)}
+
+    def inside(self, w: np.ndarray) -> ChainInside:
+        return ChainInside(self, w)
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         state = {

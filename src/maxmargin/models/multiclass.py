@@ -19,6 +19,7 @@ from maxmargin.losses import Costs, ZeroOne, cost_of, flat_loss, mistake_costs, 
 from maxmargin.models.checks import no_cost
 from maxmargin.models.examples import ExplicitConstraints
 from maxmargin.models.flat import FlatExamples, FlatModel
+from maxmargin.models.inside import Inside
 from maxmargin.models.protocol import weights_and_bias
 
 MOST_EXPLICIT = 2**27  # multipliers: above, those of kept outputs alone are stored
@@ -94,6 +95,9 @@ class Multiclass(FlatModel):
     def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
         """Named parts of w: ``weights`` (K, d) and, with a bias, ``bias`` (K,)."""
         return weights_and_bias(np.asarray(w).reshape(len(self.labels_), -1), self.bias)
+
+    def inside(self, w: np.ndarray) -> Inside:
+        return Inside(self, w)
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         return self.plain_state(), {"cost": self.cost_}

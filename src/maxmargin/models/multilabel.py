@@ -43,6 +43,7 @@ from maxmargin.models.constraints import Graph, of_each
 from maxmargin.models.factor_graph import GraphModel
 from maxmargin.models.factors import Bank, EdgeType, Factors, GraphExamples, NodeType, Shape
 from maxmargin.models.graph_input import is_forest
+from maxmargin.models.inside import LabelsInside
 from maxmargin.models.label_samples import LabelSample
 from maxmargin.models.protocol import as_weights
 from maxmargin.models.registry import FACTORS, LABELS
@@ -340,6 +341,9 @@ class MultiLabel(Described, GraphModel):
         if self.bias is not None:
             parts["bias"] = table[:, -1] * self.bias
         return {**parts, "pairs": pairs}
+
+    def inside(self, w: np.ndarray) -> LabelsInside:
+        return LabelsInside(self, w)
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         state = {

@@ -102,6 +102,9 @@ class Partial(Latent):
         if not isinstance(self.inner_, Multiclass):
             self.inner_.bind(X, self._filled(X, Y))
 
+    def inside(self, w: np.ndarray) -> Any:
+        return self.inner_.inside(w)
+
     def known_part(self, X: Any, Y: Any) -> tuple[Any, Any]:
         """What is known alone, as examples whose outputs are known completely."""
         if isinstance(self.model, Multiclass | MultiLabel):

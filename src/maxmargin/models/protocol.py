@@ -152,6 +152,13 @@ class Model(BaseEstimator):
         """
         raise NotImplementedError
 
+    def inside(self, w: np.ndarray) -> Any:
+        """The model with its weights, to be looked at: see ``models.inside``."""
+        raise ValueError(
+            f"model {type(self).__name__} has no views of its weights, as Chain, Multiclass, Binary and "
+            "MultiLabel have; model_.unpack(coef_) names the weights where a model has it"
+        )
+
     # model files
 
     def compact(self, w: np.ndarray) -> tuple[Model, np.ndarray]:

@@ -1,0 +1,107 @@
+"""A look inside a fitted estimator: which features speak for a label, what made a score, where it fails."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.validation import check_is_fitted
+
+from maxmargin.data.arrays import check_flag, check_whole
+from maxmargin.data.table import Table, Tables
+from maxmargin.estimators.inputs import examples_of
+from maxmargin.models.protocol import Model
+
+SHOWN = 3  # mistakes of an example that are named
+
+
+class Inspection:
+    """Views of the weights of ``Chain``, ``Multiclass``, ``Binary`` and ``MultiLabel``; others refuse."""
+
+    model_: Any
+
+    def _inside(self: Any) -> Any:
+        check_is_fitted(self, "coef_")
+        if not isinstance(self.model_, Model):
+            raise ValueError(
+                f"model {type(self.model_).__name__} is written in Python: nothing is known of its weights"
+            )
+        return self.model_.inside(self.weights())
+
+    @property
+    def feature_names_(self: Any) -> np.ndarray:
+        """Names of the features, in the order of their weights: columns, attributes, or x0, x1, ..."""
+        if hasattr(self, "feature_names_in_"):
+            return self.feature_names_in_
+        try:
+            return self._inside().feature_names
+        except ValueError as error:  # so that hasattr has an answer
+            raise AttributeError(str(error)) from None
+
+    def top_features(self: Any, label: Any, k: int = 10, against: bool = False) -> Table:
+        """The k features that speak most for a label, or against it, with their weights.
+
+        A feature with a positive value and a positive weight raises the score of the label. For two labels
+        (``Binary``) the weights are those of the label against the other one.
+        """
+        check_whole("k", k)
+        check_flag("against", against)
+        weights = self._inside().weights(label)
+        weights = -weights if against else weights
+        best = np.argsort(-weights, kind="stable")[:k]
+        best = best[weights[best] > 0]
+        found = -weights[best] if against else weights[best]
+        side = "against" if against else "for"
+        return Table({"weight": found}, self.feature_names_[best], "feature", f"{side} {label}")
+
+    def transitions(self: Any) -> Table:
+        """The weights between labels: [previous, next] of a chain, pairs of labels of ``MultiLabel``.
+
+        Weights of the first and of the last label have a row "(start)" and a column "(end)"; what is not
+        legal has -inf.
+        """
+        return self._inside().ties()
+
+    def explain(self: Any, x: Any, y: Any = None) -> Tables:
+        """What the score of an output of x is made of: a table of terms for each node.
+
+        The contributions of all tables add up to the score, that of ``predict_k_best``; for ``Binary`` to
+        the margin over the other label. A transition belongs to the later of its positions.
+
+        Parameters
+        ----------
+        x : one example
+        y : the output to explain; None: the one that is predicted
+        """
+        inside = self._inside()
+        y = inside.best(x) if y is None else y
+        names = self.feature_names_
+        return Tables([node.table(names) for node in inside.nodes(x, y)])
+
+    def errors(self: Any, X: Any, Y: Any, k: int | None = 10) -> Table:
+        """The k worst of the examples that are predicted wrongly; None: all of them.
+
+        Worst is where the prediction beats the truth by the largest margin, the difference of their scores;
+        it is infinite where the truth has a label that the model does not know. Rows are numbers of
+        examples.
+        """
+        check_whole("k", k, none=True)
+        inside, outputs = self._inside(), self.predict(X)
+        X, Y = examples_of(X, Y)
+        X = X.tocsr() if sp.issparse(X) else X
+        found = []
+        for i, (y, y_hat) in enumerate(zip(Y, outputs, strict=True)):
+            wrong = list(inside.mistakes(y, y_hat))
+            if wrong:
+                x = X[[i]] if sp.issparse(X) else X[i]
+                found.append((inside.margin(x, y, y_hat), i, len(wrong), wrong))
+        found.sort(key=lambda error: (-error[0], error[1]))
+        margins, rows, counts, wrong = ([error[j] for error in found[:k]] for j in range(4))
+        texts = [", ".join(w[:SHOWN]) + ", ..." * (len(w) > SHOWN) for w in wrong]
+        columns = {
+            "margin": np.array(margins, dtype=np.float64),
+            "mistakes": np.array(counts, dtype=np.int64),
+            "which": np.array(texts, dtype=object),
+        }
+        return Table(columns, rows, "example", f"{len(found)} of {len(Y)} examples are wrong")
