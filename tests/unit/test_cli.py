@@ -76,6 +76,18 @@ def test_a_file_becomes_a_model_that_predicts_and_is_scored(name, tmp_path, caps
         assert read_json(capsys)["same"]
 
 
+@pytest.mark.parametrize("name", ["t.svmlight", "t.conll", "hmm", "t.csv", "t.sets.svmlight"])
+def test_a_path_over_c(name, tmp_path, capsys):
+    (tmp_path / name).write_text(FILES[name] * (3 if name != "t.csv" else 1))
+    path = ["path", tmp_path / name, "--Cs", 3]
+    for more in [["--dev", tmp_path / name]] + [[]] * (name != "t.csv"):
+        assert run(*path, "--json", *more) == 0
+        found = read_json(capsys)
+        assert len(found["path"]) == 3 and found["best"] in [row["C"] for row in found["path"]]
+    assert run(*path, "--dev", tmp_path / name) == 0
+    assert "<- best" in capsys.readouterr().out
+
+
 def test_the_model_is_that_of_python_to_the_bit(tmp_path):
     (tmp_path / "t.conll").write_text(COLUMNS)
     assert run("train", tmp_path / "t.conll", tmp_path / "m", "--C", 0.5, "--tol", 1e-3) == 0

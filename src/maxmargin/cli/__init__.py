@@ -43,6 +43,21 @@ def add_file_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_training_options(parser: argparse.ArgumentParser) -> None:
+    """How a model is trained, but for C."""
+    parser.add_argument(
+        "--tol", type=float, default=None, help="gap to reach, in units of the loss"
+    )
+    parser.add_argument("--solver", default="auto")
+    parser.add_argument("--max-seconds", type=float, default=None)
+    parser.add_argument("--jobs", type=int, default=None, help="threads")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--transitions", choices=("iob2", "iobes", "bilou"), help="legal tag sequences"
+    )
+    parser.add_argument("--order", type=int, choices=(1, 2), default=1, help="of a chain of tags")
+
+
 def parser() -> argparse.ArgumentParser:
     """All commands and their options."""
     top = argparse.ArgumentParser(
@@ -61,17 +76,18 @@ def parser() -> argparse.ArgumentParser:
     train.add_argument(
         "--C", type=float, default=None, help="weight of the losses (default: by task)"
     )
-    train.add_argument("--tol", type=float, default=None, help="gap to reach, in units of the loss")
-    train.add_argument("--solver", default="auto")
-    train.add_argument("--max-seconds", type=float, default=None)
-    train.add_argument("--jobs", type=int, default=None, help="threads")
-    train.add_argument("--seed", type=int, default=0)
-    train.add_argument(
-        "--transitions", choices=("iob2", "iobes", "bilou"), help="legal tag sequences"
-    )
-    train.add_argument("--order", type=int, choices=(1, 2), default=1, help="of a chain of tags")
+    add_training_options(train)
     train.add_argument("--quiet", action="store_true", help="no progress line")
     train.add_argument("--json", action="store_true", help="print the certificate as JSON")
+
+    path = commands.add_parser("path", help="which C: a score for each of several")
+    path.add_argument("data", metavar="TRAIN")
+    path.add_argument("--dev", metavar="FILE", help="to score on; a fifth of TRAIN by default")
+    path.add_argument("--Cs", type=int, default=8, help="how many, over four decades")
+    path.add_argument("--scoring", help="such as entity_f1 or f1_macro")
+    add_file_options(path)
+    add_training_options(path)
+    path.add_argument("--json", action="store_true")
 
     predict = commands.add_parser("predict", help="predict for a file, to standard output")
     predict.add_argument("model", metavar="MODEL")

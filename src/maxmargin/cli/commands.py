@@ -17,6 +17,7 @@ from maxmargin.data.from_file import FileError, FromFile, Reading
 from maxmargin.data.read_file import read_file
 from maxmargin.data.tags import scheme_of_tags, spans_of
 from maxmargin.estimators import BinarySVC, MulticlassSVC, RegressionSVR, StructuralSVM
+from maxmargin.estimators.path import regularization_path
 from maxmargin.persistence import load
 
 # What was best or near it on the data of the benchmarks.
@@ -37,15 +38,17 @@ def show(values: dict[str, Any], as_json: bool) -> None:
 # train
 
 
+def read_as_given(given: Namespace) -> FromFile:
+    """The file of a command, by its options."""
+    options = {name: getattr(given, name) for name in ("format", "task", "label", "templates")}
+    return read_file(given.data, **options)
+
+
 def train(given: Namespace) -> None:
-    read = read_file(
-        given.data,
-        format=given.format,
-        task=given.task,
-        label=given.label,
-        templates=given.templates,
-    )
+    read = read_as_given(given)
     svm = estimator_of(given, read)
+    if given.C is not None:
+        svm.set_params(C=given.C)
     svm.set_params(verbose=int(sys.stderr.isatty() and not given.quiet))  # a progress line
     svm.fit(read.X, read.Y)
     svm.set_params(verbose=0)
@@ -77,7 +80,7 @@ def estimator_of(given: Namespace, read: FromFile) -> Any:
     """The estimator of a task."""
     task = read.reading.task
     options: dict[str, Any] = {
-        "C": USUAL_C.get(task, 1.0) if given.C is None else given.C,
+        "C": USUAL_C.get(task, 1.0),
         "solver": given.solver,
         "max_seconds": given.max_seconds,
         "n_jobs": given.jobs,
@@ -96,6 +99,44 @@ def estimator_of(given: Namespace, read: FromFile) -> Any:
         return StructuralSVM(models.MultiLabel(bias=1.0), **options)
     kinds = {"multiclass": MulticlassSVC, "binary": BinarySVC, "regression": RegressionSVR}
     return kinds[task](**options)
+
+
+def path(given: Namespace) -> None:
+    read = read_as_given(given)
+    if given.dev:
+        read.reading.n_features = read.width
+        dev = read_file(given.dev, Reading(**read.reading.state()))
+        (X, Y), validation = (read.X, read.Y), (dev.X, dev.Y)
+    else:
+        order = np.random.default_rng(given.seed).permutation(len(read.Y))
+        held, kept = np.sort(order[: len(order) // 5]), np.sort(order[len(order) // 5 :])
+        if len(held) == 0:
+            raise FileError(f"{given.data}: too few examples to hold some out; give --dev")
+        (X, Y), validation = chosen(read, kept), chosen(read, held)
+    scoring = None if given.scoring is None else metrics.get_scorer(given.scoring)
+    found: Any = regularization_path(
+        estimator_of(given, read), X, Y, given.Cs, validation=validation, scoring=scoring
+    )
+    rows = [
+        {"C": float(C), "score": float(score), "gap": float(c.gap), "passes": float(c.passes)}
+        for C, score, c in zip(found.Cs, found.scores, found.certificates, strict=True)
+    ]
+    best = float(found.best.C)
+    if given.json:
+        print(json.dumps({"best": best, "path": rows}))
+        return
+    print(f"{'C':>12}  {'score':>8}  {'gap':>10}  {'passes':>8}")
+    for row in rows:
+        mark = "  <- best" if row["C"] == best else ""
+        print(
+            f"{row['C']:12.6g}  {row['score']:8.4f}  {row['gap']:10.3g}  {row['passes']:8.1f}{mark}"
+        )
+
+
+def chosen(read: FromFile, numbers: np.ndarray) -> tuple[Any, Any]:
+    """Some of the examples."""
+    X = read.X[numbers] if hasattr(read.X, "shape") else [read.X[i] for i in numbers]
+    return X, [read.Y[i] for i in numbers]
 
 
 def opened(given: Namespace) -> tuple[Any, FromFile]:
@@ -252,8 +293,7 @@ def certify(given: Namespace) -> None:
 
 
 def check(given: Namespace) -> None:
-    options = {"format": given.format, "task": given.task, "label": given.label}
-    read = read_file(given.data, templates=given.templates, **options)
+    read = read_as_given(given)
     facts: dict[str, Any] = {"format": read.reading.format, "task": read.reading.task}
     facts["examples"] = len(read.Y)
     nodes = read.Y if read.reading.task != "tagging" else [label for y in read.Y for label in y]
