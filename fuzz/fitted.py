@@ -57,6 +57,11 @@ KINDS: dict[str, tuple[Callable[[], Any], Any, Any]] = {
     "Chain": (lambda: svm(models.Chain(start=True, end=True, bias=1.0)), CHAINS, TAGS),
     "Chain, costs": (lambda: svm(models.Chain(losses.Hamming(1 - np.eye(3), True))), CHAINS, TAGS),
     "Chain, attributes": (lambda: svm(models.Chain()), WORDS, [["p", "q"], ["q", "q"], ["p", "p"]]),
+    "Chain, observed": (
+        lambda: svm(models.Chain(features="observed", bias=1.0)),
+        [sp.csr_matrix(np.where(x > 0, x, 0.0)) for x in CHAINS],
+        TAGS,
+    ),
     "Grammar": (lambda: svm(models.Grammar()), *BANK),
     "Tree": (lambda: svm(models.Tree()), MAPS, PLACES),
     "Tree, one part": (lambda: svm(models.Tree()), MAPS, [y[:1] for y in PLACES]),
@@ -86,6 +91,9 @@ def fitted() -> Iterator[tuple[str, Any, Any]]:
         warnings.simplefilter("ignore")
         for name, (make, inputs, outputs) in KINDS.items():
             yield name, make().fit(inputs, outputs), inputs
+        # Weights that are mostly zero are written with their places.
+        chain = svm(models.Chain()).fit(CHAINS, TAGS)
+        yield "Chain, pruned", chain.prune(np.sort(np.abs(chain.coef_))[-2]), CHAINS
 
 
 def asked(estimator: Any, inputs: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from maxmargin.data.arrays import check_choice
 from maxmargin.data.from_file import Reading
 from maxmargin.estimators import (
     BinarySVC,
@@ -29,6 +30,7 @@ from maxmargin.io.fields import (
     table,
 )
 from maxmargin.io.model_file import ModelFileError, read, write
+from maxmargin.io.weights import TYPES, fold, unfold
 from maxmargin.models import Binary, Latent, Multiclass
 from maxmargin.models.groups import Groups, Regression
 from maxmargin.models.registry import LABELS, MODELS, is_listed
@@ -66,7 +68,7 @@ OWN = {
     RegressionSVR: Regression,
     GeneralizedSVM: Groups,
 }
-HEADER = ("estimator", "params", "solver", "certificate", "model", "reading")
+HEADER = ("estimator", "params", "solver", "certificate", "model", "reading", "weights")
 REGULARIZERS = ("prior.mean", "prior.scale", "nonnegative")
 # What decoding a value can raise that nobody foresaw: the file is at fault, and the cause is kept.
 UNFORESEEN = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
@@ -77,9 +79,10 @@ def is_plain(value: Any) -> bool:
     return isinstance(value, (*PLAIN, np.generic))
 
 
-def save(svm: Any, path: Any) -> None:
-    """Write a fitted estimator with a built-in model."""
+def save(svm: Any, path: Any, dtype: str = "float64") -> None:
+    """Write a fitted estimator with a built-in model; its weights in double or single precision."""
     check_is_fitted(svm, "coef_")
+    check_choice("save: dtype", dtype, TYPES)
     model = svm.model_
     if not is_listed(model):
         raise ValueError(
@@ -100,7 +103,8 @@ def save(svm: Any, path: Any) -> None:
     }
     if hasattr(svm, "reading_"):
         header["reading"] = svm.reading_
-    write(path, header, {"w": w, **arrays, **regularizer_arrays(svm)})
+    weights, folded = fold(w, dtype)
+    write(path, {**header, **weights}, {**folded, **arrays, **regularizer_arrays(svm)})
 
 
 def solver_state(svm: Any) -> Any:
@@ -204,6 +208,7 @@ def certificate_of(fields: dict[str, Any]) -> Certificate:
 def estimator_of(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
     """The fitted estimator of a header and arrays; refuses what no ``save`` could have written."""
     check_names(header, HEADER, "the header")
+    arrays = unfold(header, arrays)
     kind: Any = ESTIMATORS[choice(header, "estimator", tuple(ESTIMATORS))]
     model, w = rebuild(entries_of(field_of(header, "model"), "model"), arrays)
     hidden = getattr(model, "hidden", False)

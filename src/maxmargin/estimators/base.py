@@ -286,11 +286,18 @@ class BaseSVM(BaseEstimator):
 
     # Files, copies and pickles
 
-    def save(self, path: Any) -> None:
-        """Write the model to a file that holds numbers and plain text only; see ``maxmargin.load``."""
+    def save(self, path: Any, dtype: str = "float64") -> None:
+        """Write the model to a file that holds numbers and plain text only; see ``maxmargin.load``.
+
+        Parameters
+        ----------
+        dtype : "float64" or "float32"
+            What weights are written in. Single precision halves them; scores then differ from these by their
+            rounding, a part in 10^7 of each weight, and close outputs may change places.
+        """
         from maxmargin.persistence import save
 
-        save(self, path)
+        save(self, path, dtype)
 
     def __sklearn_clone__(self) -> Any:
         """A clone shares its executor: workers cannot be copied."""

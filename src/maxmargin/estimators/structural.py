@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,11 +13,12 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.callbacks import Callback
-from maxmargin.data.arrays import check_whole
+from maxmargin.data.arrays import check_positive, check_whole
 from maxmargin.data.labels import Outputs, is_masked
 from maxmargin.estimators.base import CHECKS, ChunkSVM, Given
 from maxmargin.estimators.inputs import examples_of, plain_sequence
 from maxmargin.estimators.inspection import Inspection
+from maxmargin.estimators.pruning import Pruning
 from maxmargin.models.checks import lent
 from maxmargin.models.examples import Examples
 from maxmargin.models.protocol import Model, check_protocol
@@ -34,6 +36,11 @@ def check_visible_model(name: str, model: Any) -> None:
         raise TypeError("model Latent has hidden parts: fit it with maxmargin.LatentSVM")
     if not isinstance(model, Model):
         check_protocol(model)
+
+
+def one_by_one(X: Any) -> Any:
+    """Examples in turn, rows of a sparse matrix too."""
+    return (X.tocsr()[i : i + 1] for i in range(X.shape[0])) if sp.issparse(X) else X
 
 
 @dataclass(eq=False, repr=False)
@@ -203,13 +210,44 @@ class StructuralSVM(Inspection, ChunkSVM):
     def predict_k_best(self, X: Any, k: int) -> list[list[tuple[Any, float]]]:
         """For every example the k best outputs with their scores, best first."""
         check_is_fitted(self, "coef_")
+        self._check_k_best()
+        check_whole("k", k)
+        with lent(self.coef_, "inference_k_best") as w:
+            items = one_by_one(plain_sequence(X))
+            return [self.model_.inference_k_best(x, w, min(int(k), MOST_BEST)) for x in items]
+
+    def _check_k_best(self) -> None:
         if not hasattr(self.model_, "inference_k_best"):
             raise ValueError(f"model {type(self.model_).__name__} has no inference_k_best")
-        check_whole("k", k)
-        X = plain_sequence(X)
-        items = (X.tocsr()[i : i + 1] for i in range(X.shape[0])) if sp.issparse(X) else X
-        with lent(self.coef_, "inference_k_best") as w:
-            return [self.model_.inference_k_best(x, w, min(int(k), MOST_BEST)) for x in items]
+
+    def prune(self, tolerance: float) -> StructuralSVM:
+        """A fitted copy whose weights of at most ``tolerance`` are zero: smaller, nearly the same scores.
+
+        ``pruning_`` of the copy has what was dropped: the score of an output y changes by no more than
+        ``pruning_.largest`` |Psi(x, y)|_1, and ``pruning_.norm`` |Psi(x, y)|; ``score_change(X)`` is the
+        largest change for given examples. Its certificate bounds the optimum from below only.
+        """
+        check_is_fitted(self, "coef_")
+        check_positive("tolerance", tolerance, finite=True)
+        pruned = copy.copy(self)
+        pruned.pruning_ = Pruning.of(self.coef_, tolerance)
+        pruned.coef_ = pruned.pruning_.applied(self.coef_)
+        status = f"pruned, {pruned.pruning_.dropped} weights of at most {tolerance:g} dropped"
+        pruned.certificate_ = replace(
+            self.certificate_,
+            primal=np.inf,
+            gap=np.inf,
+            converged=False,
+            exact=False,
+            status=status,
+        )
+        return pruned
+
+    def score_change(self, X: Any) -> np.ndarray:
+        """For every example the largest change, over all of its outputs, that ``prune`` made to a score."""
+        check_is_fitted(self, "pruning_")
+        self._check_k_best()
+        return self.pruning_.change(self.model_, one_by_one(plain_sequence(X)))
 
     def score(self, X: Any, Y: Any, sample_weight: Any = None) -> float:
         """Share of correctly predicted nodes, over all examples: positions of sequences, labels of sets.

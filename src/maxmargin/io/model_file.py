@@ -20,7 +20,7 @@ from maxmargin.io.fields import FieldError, entries_of, parse_json, short
 from maxmargin.io.files import write_whole
 
 FORMAT = "maxmargin-model"
-VERSION = 1
+VERSION = 2  # 1 has all weights, in double precision: io/weights.py
 # What the reader of safetensors raises for other bytes, or for types that NumPy does not have.
 DAMAGE = (
     SafetensorError,
@@ -52,7 +52,7 @@ def digest(arrays: dict[str, np.ndarray], header: str) -> str:
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
         total.update(f"{name}:{array.dtype.str}:{array.shape}".encode())
-        total.update(array.tobytes())
+        total.update(array.reshape(-1).view(np.uint8))
     return total.hexdigest()
 
 
@@ -62,7 +62,7 @@ def write(path: Any, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> N
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     metadata = {
         "format": FORMAT,
-        "version": str(VERSION),
+        "version": str(VERSION if "weights" in header else 1),
         "header": text,
         "sha256": digest(arrays, text),
     }
