@@ -143,10 +143,10 @@ class SearchedC(BaseSVM):
     ) -> Problem:
         return super().problem_of(examples, sample_weight, n_jobs, self.C_ if C is None else C)
 
-    def save(self, path: Any) -> None:
+    def save(self, path: Any, dtype: str = "float64") -> None:
         """Write the model of ``C_`` to a file, from which ``maxmargin.load`` makes an estimator of one C."""
         check_is_fitted(self, "coef_")
-        self.best_estimator_.save(path)
+        self.best_estimator_.save(path, dtype)
 
 
 def picked(data: Any, index: np.ndarray) -> Any:
