@@ -250,6 +250,26 @@ def test_encoded_sequences_are_indexed_by_numbers():
         encoded.encoder.transform(encoded)
 
 
+def test_what_was_encoded_keeps_its_names_when_the_encoder_learns_again():
+    encoder = AttributeEncoder()
+    X = encoder.fit_transform(SENTENCES)
+    svm = tagger().fit(X, TAGS)
+    before = svm.predict(SENTENCES)
+    encoder.fit([[{"other": "names"}], [{"w": "dog"}]])
+    assert len(X.encoder.get_feature_names_out()) == X.n_features > encoder.n_features_
+    assert same(svm.predict(SENTENCES), before)
+    names = encoder.get_feature_names_out().tolist()
+    with pytest.raises(ValueError, match="token 0"):  # a fit that fails changes nothing
+        encoder.fit([[3]])
+    assert encoder.get_feature_names_out().tolist() == names
+
+
+@pytest.mark.parametrize("X", [np.eye(2), [np.eye(2)], sp.eye(2, format="csr")], ids=str)
+def test_numbers_are_refused(X):
+    with pytest.raises(ValueError, match="holds numbers"):
+        AttributeEncoder().fit(X)
+
+
 def test_data_frames():
     frames = [
         pd.DataFrame({"w": ["the", "dog"], "len": [3, 3], "tag": ["DT", None]}),

@@ -14,6 +14,7 @@ The walk over all of them is compiled: ``cpp/bindings/attributes.cpp``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
+from copy import copy
 from typing import Any, ClassVar
 
 import numpy as np
@@ -122,29 +123,36 @@ class AttributeEncoder(TransformerMixin, BaseEstimator):
 
     def encode(self, X: Any, learn: bool = False, place: Place = TOKEN) -> Any:
         """As ``transform``, but nodes that are not in sequences become ``MappedRows``, with their encoder."""
+        count_of(X, "X")
+        check_described(X)
         if learn:
             self._check(X)
-            self._known = core.Attributes()
-        check_is_fitted(self, "sequences_")
-        count_of(X, "X")
-        if isinstance(X, Mapped):
-            raise ValueError("X is encoded already")
-        rows, offsets = self._read(X, learn, place)
+        else:
+            check_is_fitted(self, "n_features_")
+        known = core.Attributes() if learn else self._known
+        rows, offsets = self._read(X, known, learn, place)
         if learn and self.n_features is None and self.min_count > 1:
-            rows = self._thinned(rows)
-        return self._with_names(rows, offsets)
+            rows, known = thinned(rows, known, self.min_count)
+        return self._with_names(rows, offsets, known)
 
     def extend(self, X: Any) -> Any:
         """As ``encode``, where names that are not known yet get the next columns."""
-        check_is_fitted(self, "sequences_")
-        return self._with_names(*self._read(X, grow=True))
+        check_is_fitted(self, "n_features_")
+        return self._with_names(*self._read(X, self._known, grow=True), self._known)
 
-    def _with_names(self, rows: sp.csr_matrix, offsets: np.ndarray) -> Any:
-        """Rows, or sequences of them, with this encoder."""
-        self.n_features_ = int(rows.shape[1])
+    def _with_names(self, rows: sp.csr_matrix, offsets: np.ndarray, known: Any) -> Any:
+        """Rows, or sequences of them, with an encoder that stays as it is if this one learns again."""
+        self._known, self.n_features_ = known, int(rows.shape[1])
+        encoder = copy(self)
         if self.sequences_:
-            return MappedSequences([rows], self.n_features_, offsets, self)
-        return MappedRows([rows], self.n_features_, self)
+            return MappedSequences([rows], self.n_features_, offsets, encoder)
+        return MappedRows([rows], self.n_features_, encoder)
+
+    def __copy__(self) -> AttributeEncoder:
+        """A copy shares the names, which are never changed once they are learnt."""
+        twin = AttributeEncoder.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        return twin
 
     def _check(self, X: Any) -> None:
         """Refuse parameters that cannot be; settle what X holds."""
@@ -161,14 +169,16 @@ class AttributeEncoder(TransformerMixin, BaseEstimator):
             first = next(iter(X), None) if not hasattr(X, "iloc") else None
             self.sequences_ = is_frame(first) or isinstance(first, list | tuple)
 
-    def _read(self, X: Any, grow: bool, place: Place = TOKEN) -> tuple[sp.csr_matrix, np.ndarray]:
+    def _read(
+        self, X: Any, known: Any, grow: bool, place: Place = TOKEN
+    ) -> tuple[sp.csr_matrix, np.ndarray]:
         """The rows of all nodes, and where those of each example begin."""
         if is_frame(X):
             X = records(X)
         elif self.sequences_ and any(map(is_frame, X)):
             X = [records(x) if is_frame(x) else x for x in X]
         hashed = self.n_features or 0
-        data, indices, starts, offsets, i, t, item = self._known.read(
+        data, indices, starts, offsets, i, t, item = known.read(
             X, self.sequences_, grow and not hashed, hashed
         )
         if i >= 0:
@@ -177,31 +187,16 @@ class AttributeEncoder(TransformerMixin, BaseEstimator):
                 f"{where}: expected a string, strings or a dict of attributes with numbers or strings as "
                 f"values, got {item!r}"
             )
-        return csr_of(data, indices, starts, (0, hashed or len(self._known))), offsets
-
-    def _thinned(self, rows: sp.csr_matrix) -> sp.csr_matrix:
-        """The rows without what is rare, which is forgotten."""
-        kept = self._known.counts() >= self.min_count
-        self._learn([n for n, keep in zip(self._known.names(), kept, strict=True) if keep])
-        here = kept[rows.indices]
-        starts = np.concatenate([[0], np.cumsum(here)])[rows.indptr].astype(np.int32)
-        columns = (np.cumsum(kept) - 1).astype(np.int32)[rows.indices[here]]
-        return csr_of(rows.data[here], columns, starts, (0, int(kept.sum())))
-
-    def _learn(self, names: Sequence[Any]) -> None:
-        """Know these names and no others."""
-        self._known = core.Attributes()
-        self._known.read([list(names)], False, True, 0)
+        return csr_of(data, indices, starts, (0, hashed or len(known))), offsets
 
     def same_columns(self, other: AttributeEncoder) -> bool:
         """Whether another encoder gives every attribute the same column."""
-        if self is other:
-            return True
-        return self.n_features == other.n_features and self._known.same(other._known)
+        same = self._known is other._known or self._known.same(other._known)
+        return self.n_features == other.n_features and same
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """The names of the columns; "hash0", "hash1", ... where they are hashed."""
-        check_is_fitted(self, "sequences_")
+        check_is_fitted(self, "n_features_")
         hashed = self.n_features is not None
         names = [f"hash{j}" for j in range(self.n_features_)] if hashed else self._known.names()
         found = np.empty(len(names), dtype=object)
@@ -220,7 +215,7 @@ class AttributeEncoder(TransformerMixin, BaseEstimator):
         names = state.pop("_known", None)
         super().__setstate__(state)
         if names is not None:
-            self._learn(names)
+            self._known = table_of_names(names)
 
     def state(self) -> dict[str, Any]:
         """The fitted encoder as plain values, for a file."""
@@ -240,9 +235,35 @@ class AttributeEncoder(TransformerMixin, BaseEstimator):
             raise FieldError("attributes must hold names or n_features")
         encoder = cls(least, hashed, sequences)
         encoder.sequences_ = sequences
-        encoder._learn(texts(fields, "names") if hashed is None else [])
+        encoder._known = table_of_names(texts(fields, "names") if hashed is None else [])
         encoder.n_features_ = hashed or len(encoder._known)
         return encoder
+
+
+def table_of_names(names: Sequence[Any]) -> Any:
+    """The core's table that knows these names and no others."""
+    known = core.Attributes()
+    known.read([list(names)], False, True, 0)
+    return known
+
+
+def thinned(rows: sp.csr_matrix, known: Any, least: int) -> tuple[sp.csr_matrix, Any]:
+    """The rows without names that are not given so often, and a table without them."""
+    kept = known.counts() >= least
+    left = table_of_names([n for n, keep in zip(known.names(), kept, strict=True) if keep])
+    here = kept[rows.indices]
+    starts = np.concatenate([[0], np.cumsum(here)])[rows.indptr].astype(np.int32)
+    columns = (np.cumsum(kept) - 1).astype(np.int32)[rows.indices[here]]
+    return csr_of(rows.data[here], columns, starts, (0, len(left))), left
+
+
+def check_described(X: Any) -> None:
+    """Refuse what holds numbers, or is encoded already."""
+    if isinstance(X, Mapped):
+        raise ValueError("X is encoded already")
+    first = X if hasattr(X, "dtype") else next(iter(X), None)
+    if sp.issparse(first) or (isinstance(first, np.ndarray) and first.dtype.kind in "biufc"):
+        raise ValueError("X holds numbers, expected attributes: strings, lists of them, or dicts")
 
 
 def plain_matrix(encoded: Any) -> Any:
