@@ -499,3 +499,33 @@ def test_unknown_labels_keep_the_names_of_all_nodes():
     names = svm.model_.inner_.feature_names_
     assert list(names) == list(tagger().fit(SENTENCES, TAGS).model_.feature_names_)
     assert same(svm.predict(SENTENCES), TAGS)
+
+
+def test_searches_for_a_c_read_attributes_once(monkeypatch):
+    learnt = []
+    encode = AttributeEncoder.encode
+
+    def counted(self, X, learn=False, **options):
+        learnt.append(learn)
+        return encode(self, X, learn, **options)
+
+    monkeypatch.setattr(AttributeEncoder, "encode", counted)
+    mm.regularization_path(tagger(), SENTENCES, TAGS, Cs=[0.1, 1.0])
+    assert learnt == [True]
+    search = mm.StructuralSVMCV(models.Chain(), Cs=[0.1, 1.0], cv=3, tol=0.1).fit(SENTENCES, TAGS)
+    assert learnt == [True] * 2
+    assert same(search.predict(SENTENCES), TAGS)
+    flat = mm.MulticlassSVCCV(Cs=[0.1, 1.0], cv=2).fit(FLAT, LABELS)
+    assert learnt == [True, True, False, True]
+    assert flat.predict(FLAT).tolist() == LABELS
+
+
+def test_a_scorer_of_the_user_sees_the_attributes():
+    seen = []
+
+    def score(svm, X, Y):
+        seen.append(X)
+        return svm.score(X, Y)
+
+    mm.StructuralSVMCV(models.Chain(), Cs=[0.1], cv=3, tol=0.1, scoring=score).fit(SENTENCES, TAGS)
+    assert sorted(map(str, SENTENCES)) == sorted(str(x) for part in seen for x in part)

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.data.arrays import check_flag
 from maxmargin.estimators.base import BaseSVM, Given
 from maxmargin.estimators.flat import FlatSVC, MulticlassSVC
-from maxmargin.estimators.inputs import check_rows, examples_of, plain_sequence
+from maxmargin.estimators.inputs import plain_sequence
 from maxmargin.estimators.path import best_of, check_values, scorer_of, solutions
 from maxmargin.estimators.structural import StructuralSVM
 from maxmargin.models.examples import Examples
@@ -68,7 +68,8 @@ class SearchedC(BaseSVM):
     def _search(self, given: Given, validation: Any, groups: Any) -> None:
         """Choose C, and become the estimator of it."""
         self.check_parameters()
-        X, Y = self._checked(given.X, given.Y)
+        raw, read = plain_sequence(given.X), self._read(given)
+        X, Y = read.X, read.Y
         weights = given.sample_weight
         if weights is not None:
             weights = check_weights(weights, len(Y))
@@ -79,7 +80,9 @@ class SearchedC(BaseSVM):
         if validation is not None:
             folds = [Fold(given, validation).walk(svm, self.Cs, score)]
         else:
-            folds = self._walk(svm, list(self._folds(given, groups)), score)
+            # A scorer may look at the attributes themselves, which the default has no need of.
+            seen = raw if self.scoring is not None and hasattr(X, "encoder") else X
+            folds = self._walk(svm, list(self._folds(given, seen, groups)), score)
         self.Cs_ = np.array(folds[0].Cs)
         self.scores_ = np.array([fold.scores for fold in folds])
         self.certificates_ = [fold.certificates for fold in folds]
@@ -92,12 +95,8 @@ class SearchedC(BaseSVM):
             svm.set_params(C=self.C_)._fit(given)
             self._become(svm)
 
-    def _checked(self, X: Any, Y: Any) -> tuple[Any, Any]:
-        """Inputs and true outputs that can be taken by their numbers."""
-        return examples_of(X, Y)
-
-    def _folds(self, given: Given, groups: Any) -> Iterator[Fold]:
-        """The data as ``cv`` splits them."""
+    def _folds(self, given: Given, seen: Any, groups: Any) -> Iterator[Fold]:
+        """The data as ``cv`` splits them, and as scores see them."""
         X, Y = given.X, given.Y
         splitter = check_cv(self.cv, Y, classifier=is_classifier(self))
         for learnt, left in splitter.split(X, Y, groups):
@@ -108,7 +107,7 @@ class SearchedC(BaseSVM):
                 sample_weight=picked(given.sample_weight, learnt),
                 node_weight=picked(given.node_weight, learnt),
             )
-            yield Fold(part, (picked(X, left), picked(Y, left)))
+            yield Fold(part, (picked(seen, left), picked(Y, left)))
 
     def _walk(self, svm: BaseSVM, folds: list[Fold], score: Any) -> list[Fold]:
         """The paths of all folds over the same C; compiled models over threads, a fold on each.
@@ -263,6 +262,3 @@ class MulticlassSVCCV(SearchedC, MulticlassSVC):
         """Choose C and train on X (n, d), dense or CSR, and labels y (n,); see ``StructuralSVMCV.fit``."""
         self._search(Given(X, y, sample_weight), validation, groups)
         return self
-
-    def _checked(self, X: Any, Y: Any) -> tuple[Any, Any]:
-        return check_rows(self, X, y=Y)
