@@ -238,7 +238,7 @@ BAD = {
     "triple": ({"forbidden": [("O", "O", "O")]}, "pairs"),
     "text": ({"starts": "O"}, "starts must be a list"),
     "unknown": ({"ends": ["Z"]}, "'Z' is not among the classes"),
-    "scheme": ("bilou", "the label 'X' is neither 'O' nor"),
+    "scheme": ("bilou", "the tag 'X' is not of the scheme 'bilou'"),
 }
 
 

@@ -89,16 +89,26 @@ class Inside:
             )
         return int(known)
 
-    def _weights(self, code: int, columns: Any = slice(None)) -> np.ndarray:
-        """The weights of a label, of all features or some."""
+    @cached_property
+    def _table(self) -> Any:
+        """The weights of features, label by label; pairs that alone have weights by rows."""
         table = self.parts[self.features]
-        if sp.issparse(table):
-            return table[:, columns].tocsr()[[code]].toarray().ravel()
-        return np.asarray(table[code, columns])
+        return table.tocsr().sorted_indices() if sp.issparse(table) else table
+
+    def _weights(self, code: int, columns: np.ndarray) -> np.ndarray:
+        """The weights of some features for a label."""
+        table = self._table
+        if not sp.issparse(table):
+            return np.asarray(table[code, columns])
+        own = slice(*table.indptr[code : code + 2])
+        known, weights = table.indices[own], np.append(table.data[own], 0.0)
+        place = np.searchsorted(known, columns)
+        there = np.append(known, -1)[place] == columns
+        return np.where(there, weights[place], 0.0)
 
     def weights(self, label: Any) -> np.ndarray:
         """The weight of every feature for a label."""
-        return self._weights(self.code(label))
+        return self._weights(self.code(label), np.arange(self.model.n_features_))
 
     def ties(self) -> Table:
         """The weights between labels."""

@@ -22,10 +22,10 @@ import numpy as np
 
 from maxmargin.data.arrays import count_of
 from maxmargin.data.labels import LabelSet
+from maxmargin.data.tags import read_tag
 from maxmargin.io.fields import FieldError, choice, table
 
-# Of each scheme the letters that begin a span, go on with it, end it, and are a whole one.
-SCHEMES = {"iob2": ("B", "I", "", ""), "iobes": ("B", "I", "E", "S"), "bilou": ("B", "I", "L", "U")}
+SCHEMES = ("iob2", "iobes", "bilou")
 GIVEN = "given"  # in a file: pairs, not the name of a scheme
 FREE = -1  # a position whose label is not fixed
 
@@ -194,35 +194,21 @@ def explicit_keys(given: Transitions, labels: LabelSet) -> np.ndarray:
 
 def scheme_rules(scheme: str, labels: LabelSet) -> Rules:
     """The rules of a scheme of spans, from the names of the labels."""
-    begin, inside, end, single = SCHEMES[scheme]
-    letters, types = split_names(scheme, labels)
-    goes_on = np.isin(letters, [x for x in (inside, end) if x])  # it needs a span before it
-    open_before = np.isin(letters, [begin, inside])
-    closed = np.isin(letters, ["O", begin, single])
+    try:
+        tags = [read_tag(label, scheme) for label in labels.classes.tolist()]
+    except ValueError as error:
+        raise ValueError(f"transitions={scheme!r}: {error}") from None
+    roles, types = (np.array(part) for part in zip(*tags, strict=True))
+    goes_on = np.isin(roles, ["I", "E"])  # it needs a span before it
+    open_before = np.isin(roles, ["B", "I"])
     kinds = np.unique(types, return_inverse=True)[1]
     same = kinds[:, None] == kinds[None, :]
     legal = np.where(goes_on[None, :], open_before[:, None] & same, True)
-    ends = np.ones(len(letters), dtype=bool)
-    if end:  # a span that is open must go on
-        legal &= np.where(open_before[:, None], goes_on[None, :], closed[None, :])
+    ends = np.ones(len(roles), dtype=bool)
+    if scheme != "iob2":  # a span that is open must go on
+        legal &= open_before[:, None] == goes_on[None, :]
         ends = ~open_before
     return Rules(labels, np.flatnonzero(~np.vstack([legal, ~goes_on, ends])), scheme)
-
-
-def split_names(scheme: str, labels: LabelSet) -> tuple[np.ndarray, np.ndarray]:
-    """Letters and types of labels; refuses a name that the scheme does not know."""
-    known = [letter for letter in SCHEMES[scheme] if letter]
-    parts = []
-    for label in labels.classes.tolist():
-        letter, _, kind = str(label).partition("-")
-        if not isinstance(label, str) or (letter not in known and label != "O"):
-            raise ValueError(
-                f"transitions={scheme!r}: the label {label!r} is neither 'O' nor one of {known} with a "
-                f"type, such as {known[0] + '-PER'!r}"
-            )
-        parts.append((letter, kind))
-    letters, kinds = zip(*parts, strict=True)
-    return np.array(letters), np.array(kinds)
 
 
 def read_fixed(fixed: Any, labels: LabelSet, offsets: np.ndarray) -> np.ndarray:

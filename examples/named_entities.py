@@ -1,0 +1,158 @@
+"""Named entities: people, organisations and places in sentences, from features to a saved model.
+
+The sentences are made up, but they have what makes the task hard: names that were never seen, names that are
+also words or names of another kind ("Rose", "Lincoln", "Jordan"), and entities of several words. Tokens are
+described as people do it: the word, its shape, its affixes, its neighbours, and lists of known names.
+
+Run: python examples/named_entities.py [--small]
+"""
+
+import random
+import sys
+
+import maxmargin as mm
+from maxmargin import losses, metrics, models
+
+NAMES = """
+first    Anna Ben Carla David Elena Frank Grace Henry Irene Jordan Kim Laura Martin Nora Rose Tom Aisha
+first    Björn Chiara Dmitri Farid Ingrid Keiko Lwazi Mateus Olga Priya Rafael Siobhan Yusuf
+last     Adams Baker Chen Duval Evans Fischer Garcia Hill Ito Jensen Kumar Lincoln Moreau Novak Okafor
+last     Petrov Quinn Rossi Sato Tanaka Ueda Vargas Weber Young Zimmer Brooks Castle Field
+town     Aberdeen Boston Cairo Dallas Essen Florence Geneva Houston Jordan Kingston Lincoln Madrid
+town     Nairobi Oslo Porto Quito Riga Seoul Tunis Utrecht Valencia Warsaw York Zagreb
+head     Northern Atlas Summit Harbor Delta Pioneer Castle Field Rose Union Silver Baltic
+tail     Bank Motors Airlines Foods Energy Group Partners Systems Holdings Insurance
+day      Monday Tuesday Wednesday Thursday Friday
+month    January March May June October
+""".strip()
+PATTERNS = """
+{PER} joined {ORG} in {LOC} last {day} .
+Shares of {ORG} fell after {PER} resigned .
+{ORG} will open an office in {LOC} , {PER} said .
+In {LOC} , {PER} met managers of {ORG} on {day} .
+The bank in {LOC} was sold to {ORG} .
+{PER} and {PER} bought a castle near {LOC} .
+Analysts at {ORG} expect prices to rise in {month} .
+She walked across the field to the harbor in {LOC} .
+{PER} , who lives in {LOC} , planted a rose in {month} .
+Prices of foods and energy rose in {LOC} , {ORG} reported .
+The union called a strike at {ORG} for {day} .
+He has worked for {ORG} since {PER} left .
+""".strip().splitlines()
+LISTS = {}
+for line in NAMES.splitlines():
+    kind, *names = line.split()
+    LISTS[kind] = LISTS.get(kind, []) + names
+KNOWN = {kind: set(LISTS[kind][::2]) for kind in ("first", "town", "tail")}  # a gazetteer has gaps
+
+
+def entity(kind, chance, seen):
+    """A name of one to three words; training has seen the first part of each list only."""
+
+    def some(of):
+        return chance.choice(LISTS[of][: int(len(LISTS[of]) * (0.6 if seen else 1.0))])
+
+    if kind == "PER":
+        full = [some("first"), some("last")]
+        return chance.choice([full, full, full[1:], full[:1]])
+    if kind == "LOC":
+        return ["New", some("town")] if chance.random() < 0.1 else [some("town")]
+    name = [some("head"), some("tail")]
+    return chance.choice([name, [*name, "Inc."], [some("last"), "&", some("last")], name[:1]])
+
+
+def sentences(n, seed, seen):
+    """n pairs (words, tags); a tag is O, or B- or I- with a kind."""
+    chance, X, Y = random.Random(seed), [], []
+    for _ in range(n):
+        words, tags = [], []
+        for token in chance.choice(PATTERNS).split():
+            kind = token.strip("{}")
+            if kind in ("PER", "ORG", "LOC"):
+                found = entity(kind, chance, seen)
+                tags += [f"{'BI'[t > 0]}-{kind}" for t in range(len(found))]
+            else:
+                found = [chance.choice(LISTS[kind]) if kind != token else token]
+                tags += ["O"]
+            words += found
+        X.append(words)
+        Y.append(tags)
+    return X, Y
+
+
+def shape(word):
+    """Kim-2 -> Xx-d: letters and digits, runs as one."""
+    kinds = [
+        "X" if c.isupper() else "x" if c.islower() else "d" if c.isdigit() else c for c in word
+    ]
+    return "".join(c for t, c in enumerate(kinds) if t == 0 or c != kinds[t - 1])
+
+
+def token_features(words, t):
+    """The attributes of a token: a string value is an indicator, a list several of them."""
+    word = words[t]
+    window = {
+        f"word{step:+d}": words[t + step].lower() if 0 <= t + step < len(words) else "(edge)"
+        for step in (-2, -1, 1, 2)
+    }
+    return {
+        "word": word.lower(),
+        "shape": shape(word),
+        "prefix": [word[:k].lower() for k in (2, 3)],
+        "suffix": [word[-k:].lower() for k in (1, 2, 3)],
+        "listed": [name for name, members in KNOWN.items() if word in members],
+        "first": t == 0,
+        **window,
+    }
+
+
+def features(sentence):
+    """The attributes of all tokens."""
+    return [token_features(sentence, t) for t in range(len(sentence))]
+
+
+small = "--small" in sys.argv
+data = {}
+for part, n, seed, seen in (
+    ("train", 120, 0, True),
+    ("valid", 80, 1, False),
+    ("test", 200, 2, False),
+):
+    words, tags = sentences(n if small else 4 * n, seed, seen)
+    data[part] = words, [features(sentence) for sentence in words], tags
+(_, X, Y), (_, X_valid, Y_valid), (words, X_test, Y_test) = data.values()
+
+# C along a path of solutions, each begun where the last one ended; best by entity F1 on held-out sentences.
+# Tags that break the scheme are not predicted, and an entity that is missed costs twice another mistake.
+chain = models.Chain(losses.Entity(miss=2.0), start=True, transitions="iob2")
+svm = mm.StructuralSVM(chain, tol=0.02, random_state=0)
+path = mm.regularization_path(
+    svm, X, Y, [0.003, 0.01, 0.03, 0.1, 0.3], validation=(X_valid, Y_valid), scoring="entity_f1"
+)
+for C, score in zip(path.Cs, path.scores, strict=True):
+    print(f"C {C:<6g} entity F1 on held-out sentences {score:.3f}")
+svm = path.best
+
+predicted = svm.predict(X_test)
+print(f"\nshare of right tags {svm.score(X_test, Y_test):.3f}, but of entities:")
+print(metrics.entity_report(Y_test, predicted, scheme="iob2"))
+unknown = metrics.get_scorer("unknown_accuracy", attribute="word")
+print(f"tags of words that training has not seen: {unknown(svm, X_test, Y_test):.3f} right")
+
+# What was learnt, and where it fails.
+print(f"\n{svm.top_features('B-PER', 6)}\n\n{svm.transitions()}")
+worst = svm.errors(X_test, Y_test, k=3)
+print(f"\n{worst}")
+if len(worst):
+    i = worst.rows[0]
+    t = int(worst["which"][0].split(":")[0])
+    print(f"\n{' '.join(words[i])}\n{svm.explain(X_test[i])[t]}")
+
+# A model file holds numbers and text, no code. What is loaded predicts the same.
+svm.save("entities.safetensors")
+tagger = mm.load("entities.safetensors")
+assert all((a == b).all() for a, b in zip(tagger.predict(X_test), predicted, strict=True))
+text = "Ingrid Castle of Rose Foods flew to New Oslo in May ."
+sentence = text.split()
+(tags,) = tagger.predict([features(sentence)])
+print("\nfrom the file:", " ".join(f"{w}/{tag}" for w, tag in zip(sentence, tags, strict=True)))
