@@ -21,7 +21,7 @@ import numpy as np
 from maxmargin.problem import Problem, Support
 from maxmargin.solvers.base import AT_LEAST_1, SHARE, Solver, StepReport, one_of, option
 from maxmargin.solvers.dual_ascent import ORDERS
-from maxmargin.solvers.dual_state import PAIRS, PRECISIONS, DualState, open_state
+from maxmargin.solvers.dual_state import PAIRS, PRECISIONS, DualState, Visit, open_state
 
 NO_GAIN = 1e-16  # a sweep that gains less than this share of the total mass gains nothing
 
@@ -36,17 +36,22 @@ class Fasole(Solver):
         Share of satisfied blocks that ends the online regime (K = 0.9 in the paper).
     reduced : "printed" or "sweeps"
         Solve the reduced problem until every g_i <= tol, as printed; or until their mean is.
+    care : float
+        The reduced problem moves blocks with g_i above this share of tol: 1 as printed. Less solves it more
+        precisely, and often sooner: blocks left just below tol are opened again by each step of a neighbour.
     rule : "wss2" or "mvp"
         Direction of a step; "mvp" in this frame is the paper's SDM.
     order : "cyclic" or "random"
         As printed, or a fresh permutation for every pass.
     max_sweeps : int
-        At most this many sweeps of the reduced problem per step; the next step continues.
+        At most as many visits as this many sweeps of the reduced problem make, per step; the next step
+        continues.
     """
 
     name: ClassVar[str] = "fasole"
     switch: float = option(0.9, SHARE)
     reduced: str = one_of("printed", ("printed", "sweeps"))
+    care: float = option(1.0, SHARE)
     rule: str = one_of("wss2", PAIRS)
     order: str = one_of("cyclic", ORDERS)
     max_sweeps: int = option(1000, AT_LEAST_1)
@@ -90,21 +95,34 @@ class Fasole(Solver):
         return state.dual.report(visit.oracle_calls, estimate, slacks)
 
     def _solve_reduced(self, problem: Problem, state: FasoleState) -> None:
-        """Algorithm 2 on the kept outputs, from the current multipliers."""
-        active = problem.active
-        for _ in range(self.max_sweeps):
-            order = state.dual.rng.permutation(active)  # any order will do for (12)
+        """Algorithm 2 on the kept outputs, from the current multipliers.
+
+        Any order will do for (12): blocks with g_i <= care tol rest until no other is left.
+        """
+        active = pending = problem.active
+        visits = self.max_sweeps * len(active)
+        while visits > 0:
+            whole = len(pending) == len(active)
+            order = state.dual.rng.permutation(pending)
             visit = state.dual.visit(
                 order,
                 rule=self.rule,
                 oracle=False,
-                tolerance=state.tol,
+                tolerance=self.care * state.tol,
                 threads=problem.n_jobs,
             )
-            if visit.updates == 0 or visit.gain <= NO_GAIN * problem.total:
+            visits -= len(order)
+            idle = visit.gain <= NO_GAIN * problem.total
+            if whole and (idle or self._is_solved(problem, state, visit)):
                 return
-            if self.reduced == "sweeps" and visit.violation / problem.total <= state.tol:
-                return
+            open_blocks = order[visit.violations > self.care * state.tol]
+            rest = self.reduced == "printed" and not idle and len(open_blocks) > 0
+            pending = open_blocks if rest else active
+
+    def _is_solved(self, problem: Problem, state: FasoleState, visit: Visit) -> bool:
+        if self.reduced == "printed":
+            return bool(visit.violations.max(initial=0.0) <= state.tol)
+        return visit.violation / problem.total <= state.tol
 
     def _ordered(self, blocks: np.ndarray, state: FasoleState) -> np.ndarray:
         return state.dual.rng.permutation(blocks) if self.order == "random" else blocks
