@@ -133,13 +133,7 @@ def conll2000(rich: bool = False, dtype: type = np.float64, small: bool = False)
     bigrams, tag trigrams, affixes and the word's shape (d = 561,682). Attributes of test
     sentences that training has not seen are dropped.
     """
-    if small:
-        texts, labels = stand_ins.sentences()
-        parts = {"train": (texts[:30], labels[:30]), "test": (texts[30:], labels[30:])}
-    else:
-        parts = {
-            part: _sentences(data_file("conll2000", f"{part}.txt.gz")) for part in ("train", "test")
-        }
+    parts = {part: chunked(part, small) for part in ("train", "test")}
     vocabulary = Vocabulary()
     X = {
         part: vocabulary.encode(iterate_attributes(parts[part][0], rich), dtype, part == "train")
@@ -220,11 +214,15 @@ def _digits(path: Path) -> tuple[np.ndarray, np.ndarray]:
     return np.ascontiguousarray(table[:, 1:]), table[:, 0].astype(np.int64)
 
 
-def _sentences(path: Path) -> tuple[list[Sentence], list[list[str]]]:
-    with gzip.open(path, "rt") as stream:
+def chunked(part: str, small: bool = False) -> tuple[list[Sentence], list[list[str]]]:
+    """Sentences of CoNLL-2000 with their chunk tags, "train" or "test"."""
+    if small:
+        texts, labels = stand_ins.sentences()
+        own = slice(30) if part == "train" else slice(30, None)
+        return texts[own], labels[own]
+    with gzip.open(data_file("conll2000", f"{part}.txt.gz"), "rt") as stream:
         blocks = stream.read().strip().split("\n\n")
-    texts: list[Sentence] = []
-    labels: list[list[str]] = []
+    texts, labels = [], []
     for block in blocks:
         words, tags, chunk_tags = zip(*(line.split() for line in block.splitlines()), strict=True)
         texts.append((list(words), list(tags)))

@@ -196,6 +196,21 @@ def test_reading_attributes_runs_small(tmp_path: Path) -> None:
     assert (tmp_path / "attributes.csv").is_file()
 
 
+def test_footprint_runs_small(tmp_path: Path) -> None:
+    from benchmarks.footprint.__main__ import main
+
+    learners = ["all", "observed", "pruned"]
+    rows = main(["--small", "--learners", *learners, "--out", str(tmp_path)])
+    assert [(row["data"], row["learner"]) for row in rows] == [
+        (name, learner) for name in ("conll2000", "czech") for learner in learners
+    ]
+    assert all(row["fit_peak"] > 0 and row["latency"] > 0 for row in rows)
+    assert all(row["test_error"] < 0.2 for row in rows)
+    files = {row["learner"]: row["file"] for row in rows}
+    assert files["pruned"] < files["observed"] < files["all"]
+    assert rows_of(tmp_path / "footprint.csv")
+
+
 def test_cutting_planes_run_small(tmp_path: Path) -> None:
     from benchmarks.papers.cutting_plane.__main__ import PARTS, main
     from benchmarks.papers.cutting_plane.tasks import TASKS

@@ -1,0 +1,1 @@
+"""What models cost in memory, on disk and for one sentence."""
