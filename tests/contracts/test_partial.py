@@ -157,11 +157,30 @@ def test_attributes_typed_graphs_and_matrices():
     assert sets.predict(g.normal(size=(2, 2))).shape == (2, 3)
 
 
+def test_legal_tags_alone_complete_what_is_known():
+    """I is not legal after O: a run of known labels may begin with it, a completion may not have it."""
+    g = np.random.default_rng(3)
+    Y = [["O", "B-X", "I-X", "O"], ["B-X", "I-X", "I-X", "O"], ["O", "O", "B-X", "O"]] * 4
+    tags = ["B-X", "I-X", "O"]
+    X = [np.eye(3)[[tags.index(t) for t in y]] + g.normal(scale=0.5, size=(4, 3)) for y in Y]
+    some = [[label if g.random() < 0.5 else None for label in y] for y in Y]
+    some[0] = [None, None, "I-X", None]
+    svm = mm.LatentSVM(models.Chain(transitions="iob2", classes=tags), tol=1e-3).fit(X, some)
+    assert (np.diff(svm.objective_path_) <= 1e-9).all()
+    for y in [z.labels for z in svm.completions_] + list(svm.predict(X)):
+        for before, tag in zip(["O", *y[:-1]], y, strict=True):
+            assert tag != "I-X" or before in ("B-X", "I-X")
+    assert mm.certify(svm, X, some).gap == pytest.approx(svm.certificate_.gap, abs=1e-9)
+    some[1] = ["O", "I-X", None, None]
+    with refusal(r"X\[1\]: the model's transitions allow no labelling", r"Y\[1\]"):
+        svm.fit(X, some)
+
+
 def test_what_cannot_be_is_refused():
     X = [np.ones((2, 1))] * 2
     with refusal("no label is known"):
         mm.LatentSVM(models.Chain()).fit(X, [[None, None]] * 2)
-    with refusal(r"X\[1\] has 2 positions, but Y\[1\] has 1 labels"):
+    with refusal(r"Y\[1\] must have 2 labels"):
         mm.LatentSVM(models.Chain()).fit(X, [[0, 1], [None]])
     with pytest.raises(
         TypeError, match=r"must be a models\.Latent, or for unknown labels one of Chain"

@@ -298,10 +298,3 @@ def test_other_models_take_no_fixed_labels(generator):
     svm = mm.StructuralSVM(models.Multiclass()).fit(X, y)
     with pytest.raises(ValueError, match="fixed: this model takes no fixed labels"):
         svm.predict(X, fixed=[None] * 9)
-
-
-def test_unknown_labels_are_refused_beside_rules(tagger):
-    _, X, Y = tagger
-    svm = mm.LatentSVM(models.Partial(models.Chain(transitions="iob2")))
-    with pytest.raises(ValueError, match="Partial: the Chain must have transitions=None"):
-        svm.fit(X, [[None, *y[1:]] for y in Y])

@@ -133,7 +133,7 @@ class LatentSVM(StructuralSVM):
         model: Latent = given.model
         begin = getattr(self, "coef_", None) if self.warm_start else None
         if begin is None and isinstance(model, Partial):
-            examples = model.over(*model.known_part(given.X, given.Y))
+            examples = model.over_known(given.X, given.Y)
             known = self.problem_of(examples, None, self._jobs())
             first = solve(known, None)
             rounds.passes += first.certificate.passes

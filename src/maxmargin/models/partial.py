@@ -76,11 +76,6 @@ class Partial(Latent):
             raise TypeError(
                 f"Partial: model must be one of {names}, got {type(self.model).__name__}"
             )
-        if getattr(self.model, "transitions", None) is not None:
-            raise ValueError(
-                "Partial: the Chain must have transitions=None: what is known of a sequence is learnt from "
-                "first, and may begin or end where no sequence may"
-            )
         inner = clone(self.model, safe=False)
         if inner.joint:
             raise ValueError(f"Partial: {inner.task_loss!r} is a loss of whole samples, all known")
@@ -100,7 +95,7 @@ class Partial(Latent):
     def _check_lengths(self, X: Any, Y: Any) -> None:
         """Refuse outputs of another length than their examples, where placeholders would hide it."""
         if not isinstance(self.inner_, Multiclass):
-            self.inner_.bind(X, self._filled(X, Y))
+            self.over(X, self.begin(X, Y, 0))
 
     def inside(self, w: np.ndarray) -> Any:
         return self.inner_.inside(w)
@@ -123,7 +118,9 @@ class Partial(Latent):
         return (X[whole], table[whole]) if whole else (X, table)
 
     def begin(self, X: Any, Y: Any, seed: int) -> list[Any]:
-        """Completions without any weights: placeholders."""
+        """Completions without any weights."""
+        if isinstance(self.inner_, Chain):
+            return self.completions(X, Y, np.zeros(self.size_joint_feature))
         return self._completed(self._filled(X, Y), Y)
 
     def _filled(self, X: Any, Y: Any) -> Any:
@@ -142,9 +139,7 @@ class Partial(Latent):
         ]
 
     def _any(self, x: Any, y: Any, i: int) -> list[Any]:
-        """A label that each node may have."""
-        if isinstance(self.inner_, Chain):
-            return [self.classes_[0]] * len(y)
+        """A label that each node of a graph may have."""
         item, model = read_item(x, i), self.inner_
         types = item.type_codes(model.types_, f"X[{i}]")
         if len(types) != len(y):
@@ -157,12 +152,14 @@ class Partial(Latent):
 
     def completions(self, X: Any, Y: Any, w: np.ndarray) -> list[Any]:
         """The best output at w of all that agree with each true one."""
-        w, filled = as_weights(w), self._filled(X, Y)
+        w = as_weights(w)
         if isinstance(self.inner_, Multiclass):
             best = self.inner_.bind(X).predict(w)
             found = [b if is_unknown(y) else y for b, y in zip(best, Y, strict=True)]
             return self._completed(found, Y)
-        twin = copy.copy(self.inner_)
+        if isinstance(self.inner_, Chain):
+            return self._completed(self._best_around(X, Y, w), Y)
+        filled, twin = self._filled(X, Y), copy.copy(self.inner_)
         twin.task_loss = "hamming"
         twin.set_loss()  # counts mistakes among what is known
         masks = [known_of(y).astype(np.float64) for y in Y]
@@ -175,12 +172,27 @@ class Partial(Latent):
         ]
         return self._completed(agreed, Y)
 
+    def _best_around(self, X: Any, Y: Any, w: np.ndarray) -> list[np.ndarray]:
+        """The best legal sequences of labels that have the known ones."""
+        fixed = [[None if is_unknown(label) else label for label in y] for y in Y]
+        examples: Any = self.inner_.bind(X)
+        try:
+            return examples.around(fixed).predict(w)
+        except ValueError as error:  # what is fixed there is known here
+            raise ValueError(str(error).replace("fixed[", "Y[")) from None
+
     def example_weights(self, Y: Any, sample_weight: Any) -> Any:
         """Examples of which nothing is known have none."""
         known = np.array([known_of([y] if self.flat else y).any() for y in Y])
         if known.all():
             return sample_weight
         return np.where(known, 1.0 if sample_weight is None else sample_weight, 0.0)
+
+    def over_known(self, X: Any, Y: Any) -> Examples:
+        """What is known alone; runs of known labels may begin and end where no sequence may."""
+        free = copy.copy(self.inner_)
+        free.rules_ = None
+        return free.bind(*self.known_part(X, Y))
 
     def over(self, X: Any, outputs: Any = None, executor: Any = None) -> Examples:
         """The examples with complete outputs, of which only what was known has a loss."""
