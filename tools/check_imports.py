@@ -22,6 +22,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "_core": set(),
     "formulation": {"data"},
     "callbacks": set(),
+    "confidence": {"io"},
     "io": set(),
     "losses": {"data"},
     "metrics": {"data"},
@@ -33,9 +34,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "train": {"callbacks", "problem", "runtime", "solvers"},
     "cccp": {"models", "problem", "train"},
     "parts": BASIC | {"models", "problem", "solvers", "train"},
-    "estimators": BASIC | {"cccp", "metrics", "models", "parts", "problem", "solvers", "train"},
+    "estimators": BASIC
+    | {"cccp", "confidence", "metrics", "models", "parts", "problem", "solvers", "train"},
     "certify": {"data", "estimators", "models", "problem"},
     "persistence": {
+        "confidence",
         "data",
         "estimators",
         "io",

@@ -48,6 +48,21 @@ static Result<int32_t> complete(const Exact& e, Array1<double> w, int threads) {
   return to_numpy(std::move(y));
 }
 
+static Result<double> scores(const Exact& e, const PackedWeights& w, Array1<int32_t> outputs, int threads) {
+  check(e.fits(w), "weights that were packed for another model");
+  check(size(outputs) == e.labels(), "the outputs do not fit the examples");
+  return filled(e.blocks(), [&](double* values) { e.scores(w, threads, outputs.data(), values); });
+}
+static Result<double> beliefs(const Exact& e, const PackedWeights& w, double temperature, int threads) {
+  check(e.fits(w) && temperature >= 0,
+        "weights that were packed for another model, or a temperature below 0");
+  return filled(e.beliefs(), [&](double* values) { e.beliefs(w, temperature, threads, values); });
+}
+static Result<double> margins(const Exact& e, const PackedWeights& w, int threads) {
+  check(e.fits(w), "weights that were packed for another model");
+  return filled(e.labels(), [&](double* values) { e.margins(w, threads, values); });
+}
+
 static bool knows(const Exact& e, Array1<int64_t> blocks, Array1<int32_t> outputs) {
   return e.knows(blocks.data(), size(blocks), outputs.data(), size(outputs));
 }
@@ -91,6 +106,15 @@ static void bind_exact(nb::module_& m) {
       .def("predict", &predict)
       .def("predict", &predict_packed)
       .def("complete", &complete)
+      .def("truth",
+           [](const Exact& e) {
+             std::vector<int32_t> y(e.labels());
+             e.truth(y.data());
+             return to_numpy(std::move(y));
+           })
+      .def("scores", &scores)
+      .def("beliefs", &beliefs)
+      .def("margins", &margins)
       .def("combine", &combine)
       .def("select", &select)
       .def("knows", &knows);

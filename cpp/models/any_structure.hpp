@@ -59,6 +59,9 @@ class AnyStructure {
   virtual bool can_list() const { return false; }          // violators can be listed:
   virtual void list_scores(Scratch&, ChainSums&) const {}  // all that scores the open block
   virtual void list_losses(int64_t, ChainSums&) const {}
+  // Labels of a node, where `beliefs` answers for the open block (beliefs.hpp): values of all nodes and their labels.
+  virtual int node_labels(int64_t, int) const { return 0; }
+  virtual void beliefs(Scratch&, const double*, double, double*) const {}
   // The open scores after W += c * move; false where the block must be opened again.
   virtual bool shifted(Scratch&, double) const { return false; }
   // Where an argmax needs an index of the weights W: that index, and the structure that reads it; else null.
@@ -155,6 +158,17 @@ class Erased final : public AnyStructure<typename S::Label> {
       structure_.list_losses(block, sums);
     else
       Any::list_losses(block, sums);
+  }
+  int node_labels([[maybe_unused]] int64_t block, [[maybe_unused]] int node) const override {
+    if constexpr (requires { structure_.node_labels(block, node); })
+      return structure_.node_labels(block, node);
+    return 0;
+  }
+  void beliefs(Scratch& s, const double* W, double temperature, double* out) const override {
+    if constexpr (requires { structure_.beliefs(in(s), W, temperature, out); })
+      structure_.beliefs(in(s), W, temperature, out);
+    else
+      Any::beliefs(s, W, temperature, out);
   }
   bool shifted(Scratch& s, double c) const override {
     if constexpr (requires { structure_.shift(in(s), c); }) return structure_.shift(in(s), c), true;

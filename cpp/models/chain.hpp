@@ -18,6 +18,7 @@
 #include <cstring>
 #include <vector>
 
+#include "models/beliefs.hpp"
 #include "models/chain_base.hpp"
 
 namespace mm {
@@ -152,6 +153,10 @@ class Chain : public ChainBase<Real_> {
   }
   void best_k(Scratch& s, const Real* W, int k, std::vector<Label>& y, std::vector<double>& values) const {
     best_labellings(scores(s, W), k, y, values);
+  }
+  int node_labels(int64_t, int) const { return K_; }
+  void beliefs(Scratch& s, const Real* W, double temperature, double* out) const {
+    Beliefs(temperature).of_sequence(scores(s, W), out);
   }
 
  protected:

@@ -13,6 +13,7 @@
 //   best_slack, slack_argmax()            the argmax of slack rescaling
 //   labels()                              an output is one of these: all can be tried
 //   list_scores, list_losses, can_list()  violators can be listed (chains)
+//   node_labels, beliefs                  what each label of each node is worth (beliefs.hpp)
 //   shift(s, c)                           the open scores after W += c * move, for less than opening again
 //   coefficients()                        under a kernel: how many of the weights are coefficients
 //   given_planes                          outputs are planes from outside (Explicit): release(y), bytes_of(y)

@@ -187,6 +187,23 @@ void EdgeChain<Label>::best_k(Scratch& s, const double* W, int k, std::vector<La
 }
 
 template <class Label>
+void EdgeChain<Label>::beliefs(Scratch& s, const double* W, double temperature, double* out) const {
+  const int T = length(s.block);
+  Beliefs beliefs(temperature);
+  if (!all_.triples || T == 1) return beliefs.of_sequence(sequence(s, W), out);
+  const PairStates pairs = pair_states(s, W);
+  const size_t states = static_cast<size_t>(K_) * K_;
+  std::vector<double> of_pairs((T - 1) * states), column(K_);
+  beliefs.of_sequence(pairs.scores, of_pairs.data());
+  for (int k = 0; k < K_; ++k) out[k] = beliefs.pooled(of_pairs.data() + static_cast<size_t>(k) * K_, K_);
+  for (int t = 1; t < T; ++t)
+    for (int k = 0; k < K_; ++k) {
+      for (int j = 0; j < K_; ++j) column[j] = of_pairs[(t - 1) * states + static_cast<size_t>(j) * K_ + k];
+      out[static_cast<size_t>(t) * K_ + k] = beliefs.pooled(column.data(), K_);
+    }
+}
+
+template <class Label>
 PairStates EdgeChain<Label>::pair_states(Scratch& s, const double* W) const {
   const int T = length(s.block), states = K_ * K_;
   PairStates pairs;

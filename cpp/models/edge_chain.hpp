@@ -74,6 +74,9 @@ class EdgeChain : public Chain<double, Label_> {
   // Of second order: by a table of all pairs of pairs of labels.
   void best_k(Scratch& s, const double* W, int k, std::vector<Label>& y, std::vector<double>& values) const;
 
+  // Of second order: over pairs of labels, whose beliefs are pooled.
+  void beliefs(Scratch& s, const double* W, double temperature, double* out) const;
+
   void build_pair(Scratch& s, int64_t block, const Label* plus, const Label* minus) const;
   void build_mixture(Scratch& s, int64_t block, const Label* outputs, const double* c, int n) const;
   double squared_norm(Scratch& s) const;

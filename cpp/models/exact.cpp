@@ -131,6 +131,67 @@ void Exact::complete(const double* flat, int threads, Label* outputs) const {
   });
 }
 
+void Exact::truth(Label* outputs) const {
+  for (int64_t i = 0; i < blocks(); ++i) structure_->truth(i, outputs + first_[i]);
+}
+void Exact::scores(const PackedWeights& w, int threads, const Label* outputs, double* values) const {
+  parallel(blocks(), threads, [&](int64_t from, int64_t to, int) {
+    auto s = structure_->scratch();
+    for (int64_t i = from; i < to; ++i) {
+      poll();
+      structure_->open(i, w.W.data(), s, false, 1);
+      values[i] = structure_->score(s, outputs + first_[i]);
+    }
+  });
+}
+
+int64_t Exact::beliefs_of(int64_t block) const {
+  int64_t size = 0;
+  for (int v = 0; v < structure_->output_size(block); ++v) size += structure_->node_labels(block, v);
+  return size;
+}
+int64_t Exact::beliefs() const {
+  int64_t size = 0;
+  for (int64_t i = 0; i < blocks(); ++i) size += beliefs_of(i);
+  return size;
+}
+
+template <class F>
+void Exact::each_belief(const PackedWeights& w, double temperature, int threads, F&& f) const {
+  parallel(blocks(), threads, [&](int64_t from, int64_t to, int) {
+    auto s = structure_->scratch();
+    std::vector<double> values;
+    for (int64_t i = from; i < to; ++i) {
+      poll();
+      values.resize(beliefs_of(i));
+      structure_->open(i, w.W.data(), s, false, 1);
+      structure_->beliefs(s, w.W.data(), temperature, values.data());
+      f(i, values.data());
+    }
+  });
+}
+
+void Exact::beliefs(const PackedWeights& w, double temperature, int threads, double* values) const {
+  std::vector<int64_t> first(1, 0);
+  for (int64_t i = 0; i < blocks(); ++i) first.push_back(first.back() + beliefs_of(i));
+  each_belief(w, temperature, threads, [&](int64_t i, const double* own) {
+    std::copy(own, own + (first[i + 1] - first[i]), values + first[i]);
+  });
+}
+
+void Exact::margins(const PackedWeights& w, int threads, double* values) const {
+  each_belief(w, 0, threads, [&](int64_t i, const double* own) {
+    for (int v = 0; v < structure_->output_size(i); ++v) {
+      double best = -std::numeric_limits<double>::infinity(), second = best;
+      for (int k = 0; k < structure_->node_labels(i, v); ++k, ++own) {
+        second = std::max(second, std::min(best, *own));
+        best = std::max(best, *own);
+      }
+      values[first_[i] + v] = best - second;
+    }
+  });
+}
+
 double Exact::combine(const int64_t* blocks, const double* c, int64_t n, const Label* outputs, int threads,
                       double* flat) const {
   std::vector<int64_t> first(1, 0);

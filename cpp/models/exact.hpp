@@ -48,6 +48,15 @@ class Exact {
   // looks. Found as argmax_y <w, Psi(x_i, y)> - M Delta(y), where M is above all that scores can differ by; for a
   // loss whose values are whole numbers.
   void complete(const double* flat, int threads, Label* outputs) const;
+  void truth(Label* outputs) const;  // of every block
+  // <w, Psi(x, y)> of an output of every block.
+  void scores(const PackedWeights& w, int threads, const Label* outputs, double* values) const;
+  // Beliefs of all nodes and labels (beliefs.hpp), one block after the other: how many there are, 0 where the structure
+  // has none, and their values at a temperature.
+  int64_t beliefs() const;
+  void beliefs(const PackedWeights& w, double temperature, int threads, double* values) const;
+  // Of every node the best score less the best score with another label there; infinite where there is no other.
+  void margins(const PackedWeights& w, int threads, double* values) const;
   // sum_p c_p psi(y_p) into `flat`, and sum_p c_p Delta(y_p) as the result. Each thread has a sum of its own: for
   // few threads, and weights that are fewer than the labels.
   double combine(const int64_t* blocks, const double* c, int64_t n, const Label* outputs, int threads,
@@ -61,6 +70,11 @@ class Exact {
  private:
   std::unique_ptr<Any> structure_;
   std::vector<int64_t> first_;  // where the output of each block begins
+
+  int64_t beliefs_of(int64_t block) const;
+  // Calls f(block, beliefs) for every block.
+  template <class F>
+  void each_belief(const PackedWeights& w, double temperature, int threads, F&& f) const;
 };
 
 // The last outputs of each block, most recently used first, and the best of them at a w.

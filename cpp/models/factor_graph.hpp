@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "models/beliefs.hpp"
 #include "models/graph_factors.hpp"
 
 namespace mm {
@@ -73,6 +74,12 @@ class FactorGraph : public GraphFactors {
     const double value = find_best(s);
     std::copy(s.labels.begin(), s.labels.end(), y);
     return value;
+  }
+
+  int node_labels(int64_t block, int node) const { return data_.shape_of(block).count[node]; }
+  // Of forests alone.
+  void beliefs(Scratch& s, const double*, double temperature, double* out) const {
+    Beliefs(temperature).of_forest(view(s), out);
   }
 
   // move = Psi(x, plus) - Psi(x, minus)

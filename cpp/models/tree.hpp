@@ -165,6 +165,24 @@ class Tree {
     }
     return score(s, y);
   }
+  int node_labels(int64_t block, int) const { return data_.maps[block].places(); }
+  // At temperature 0 alone: beliefs(child) = belief(child) + max_parent [beliefs(parent) - message + springs].
+  void beliefs(Scratch& s, const Real* W, double, double* out) const {
+    const PlaceMap& map = data_.maps[s.block];
+    const size_t places = static_cast<size_t>(map.places());
+    std::vector<Label> y(data_.parts);
+    best(s, W, y.data());
+    std::copy(s.belief.begin(), s.belief.end(), out);
+    std::vector<double> others(places);
+    for (size_t e = 0; e < data_.edges.size(); ++e) {
+      const Spring& edge = data_.edges[e];
+      const double* parent = out + edge.parent * places;
+      send(map, static_cast<int>(e), s);
+      for (size_t l = 0; l < places; ++l) others[l] = parent[l] - s.message[l];
+      send_down(map, static_cast<int>(e), others.data(), s);
+      for (size_t l = 0; l < places; ++l) out[edge.child * places + l] += s.message[l];
+    }
+  }
   // The worst output under slack rescaling is searched over the loss multiplier.
   bool slack_argmax() const { return false; }
 
@@ -257,21 +275,30 @@ class Tree {
 
   // message(parent) = max_child belief(child) + springs, and the places that attain it
   void send(const PlaceMap& map, int e, Scratch& s) const {
+    const size_t places = static_cast<size_t>(map.places());
+    transform(map, e, 1, s.belief.data() + data_.edges[e].child * places, s);
+  }
+  // message(child) = max_parent values(parent) + springs: the same, seen from the other end
+  void send_down(const PlaceMap& map, int e, const double* values, Scratch& s) const {
+    transform(map, e, -1, values, s);
+  }
+  // direction 1: r = q - u - anchor, for places q of the child and u of the parent; -1: q and u change sides, so that
+  // r = -(q - u + anchor).
+  void transform(const PlaceMap& map, int e, double direction, const double* values, Scratch& s) const {
     const Spring& edge = data_.edges[e];
     const double* v = s.weights + spring_place() + 4 * e;
     const size_t places = static_cast<size_t>(map.places());
-    const double* child = s.belief.data() + edge.child * places;
     int32_t* rows = s.row_of.data() + e * places;
     int32_t* columns = s.column_of.data() + e * places;
     const double r = edge.spread[0], c = edge.spread[1];
     for (int i = 0; i < map.rows; ++i) {
       const size_t at = static_cast<size_t>(i) * map.columns;
-      s.transform.run(child + at, map.columns, 1, v[3] / (c * c), v[2] / c, edge.anchor[1],
-                      s.lines.data() + at, columns + at);
+      s.transform.run(values + at, map.columns, 1, v[3] / (c * c), direction * v[2] / c,
+                      direction * edge.anchor[1], s.lines.data() + at, columns + at);
     }
     for (int j = 0; j < map.columns; ++j)
-      s.transform.run(s.lines.data() + j, map.rows, map.columns, v[1] / (r * r), v[0] / r, edge.anchor[0],
-                      s.message.data() + j, rows + j);
+      s.transform.run(s.lines.data() + j, map.rows, map.columns, v[1] / (r * r), direction * v[0] / r,
+                      direction * edge.anchor[0], s.message.data() + j, rows + j);
   }
 
   void clear(Scratch& s, int64_t block) const {

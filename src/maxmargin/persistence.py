@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from maxmargin.confidence import confidence_state, set_confidence
 from maxmargin.data.arrays import check_choice
 from maxmargin.data.from_file import Reading
 from maxmargin.estimators import (
@@ -18,6 +19,7 @@ from maxmargin.estimators import (
     RegressionSVR,
     StructuralSVM,
 )
+from maxmargin.estimators.confidence import ConfidentSVM
 from maxmargin.io.fields import (
     FieldError,
     check_names,
@@ -68,7 +70,16 @@ OWN = {
     RegressionSVR: Regression,
     GeneralizedSVM: Groups,
 }
-HEADER = ("estimator", "params", "solver", "certificate", "model", "reading", "weights")
+HEADER = (
+    "estimator",
+    "params",
+    "solver",
+    "certificate",
+    "model",
+    "reading",
+    "weights",
+    "confidence",
+)
 REGULARIZERS = ("prior.mean", "prior.scale", "nonnegative")
 # What decoding a value can raise that nobody foresaw: the file is at fault, and the cause is kept.
 UNFORESEEN = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
@@ -103,6 +114,8 @@ def save(svm: Any, path: Any, dtype: str = "float64") -> None:
     }
     if hasattr(svm, "reading_"):
         header["reading"] = svm.reading_
+    if hasattr(svm, "temperature_") or hasattr(svm, "conformal_"):
+        header["confidence"] = confidence_state(svm)
     weights, folded = fold(w, dtype)
     write(path, {**header, **weights}, {**folded, **arrays, **regularizer_arrays(svm)})
 
@@ -226,6 +239,10 @@ def estimator_of(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
     svm.adopt(model, w)
     if "reading" in header:
         svm.reading_ = Reading.from_state(entries_of(header["reading"], "reading")).state()
+    if "confidence" in header:
+        if not isinstance(svm, ConfidentSVM):
+            raise FieldError(f"{kind.__name__} has no confidence")
+        set_confidence(svm, entries_of(header["confidence"], "confidence"))
     return svm
 
 

@@ -253,6 +253,12 @@ class BaseSVM(BaseEstimator):
         self.solver_ = result.solver
         self.support_ = result.support
         self.memory_ = None
+        self.forget_confidence()
+
+    def forget_confidence(self) -> None:
+        """A temperature and sets are those of one fit."""
+        for name in ("temperature_", "conformal_"):
+            self.__dict__.pop(name, None)
 
     # The problem, which ``certify`` and ``objective`` pose again
 

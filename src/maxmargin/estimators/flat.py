@@ -14,8 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.data.attributes import are_attributes
 from maxmargin.data.mapped import MappedRows
 from maxmargin.estimators.base import BaseSVM, ChunkSVM, Given
+from maxmargin.estimators.confidence import ConfidentSVM
 from maxmargin.estimators.inputs import check_rows, score_of
 from maxmargin.estimators.inspection import Inspection
+from maxmargin.models.beliefs import even_beliefs, margins_of
 from maxmargin.models.binary import Binary
 from maxmargin.models.examples import Examples
 from maxmargin.models.flat import FlatModel
@@ -104,7 +106,7 @@ class RowSVM(BaseSVM):
 
 
 @dataclass(eq=False, repr=False)
-class FlatSVC(ClassifierMixin, Inspection, ChunkSVM, RowSVM):
+class FlatSVC(ClassifierMixin, ConfidentSVM, Inspection, ChunkSVM, RowSVM):
     """Base of the classifiers: parameters, training, weights of examples."""
 
     C: float = 1.0
@@ -182,6 +184,30 @@ class FlatSVC(ClassifierMixin, Inspection, ChunkSVM, RowSVM):
     def _scores(self, X: Any) -> np.ndarray:
         """X coef_' + intercept_."""
         return self._rows(X) @ self.coef_.T + self.intercept_
+
+    def _label_scores(self, X: Any) -> np.ndarray:
+        """A score for each label, (n, K)."""
+        scores = self._scores(X)
+        return scores if scores.shape[1] > 1 else scores * [-0.5, 0.5]
+
+    def predict_margins(self, X: Any) -> np.ndarray:
+        """The best score of each example less the second, (n,)."""
+        return margins_of(self._label_scores(X))
+
+    def _node_beliefs(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
+        codes = None
+        if Y is not None:
+            X, y = check_rows(self, X, y=Y, reset=False)
+            codes = self.model_.encode(y)
+        scores = self._label_scores(X)
+        nodes = np.arange(len(scores) + 1)
+        return (lambda c: even_beliefs(scores, self.classes_, nodes, c)), codes
+
+    def _by_examples(self, rows: list[Any]) -> np.ndarray:
+        return np.concatenate(rows)
+
+    def _of_sets(self, sets: list[Any]) -> list[Any]:
+        return [nodes[0] for nodes in sets]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of right labels."""

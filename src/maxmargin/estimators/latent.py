@@ -177,6 +177,9 @@ class LatentSVM(StructuralSVM):
         outputs = self.predict_complete(X)
         return self.model_.observed(outputs)
 
+    def _bound(self, X: Any, Y: Any = None) -> Any:
+        raise ValueError("models with hidden parts have no scores, margins and marginals of labels")
+
     def predict_complete(self, X: Any) -> Sequence[Any]:
         """The best output of every example with its hidden part; for Multiclass the number of the part."""
         return super().predict(X)

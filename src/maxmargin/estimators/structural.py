@@ -16,11 +16,13 @@ from maxmargin.callbacks import Callback
 from maxmargin.data.arrays import check_positive, check_whole
 from maxmargin.data.labels import Outputs, is_masked
 from maxmargin.estimators.base import CHECKS, ChunkSVM, Given
+from maxmargin.estimators.confidence import ConfidentSVM
 from maxmargin.estimators.inputs import examples_of, plain_sequence
 from maxmargin.estimators.inspection import Inspection
 from maxmargin.estimators.pruning import Pruning
 from maxmargin.models.checks import lent
 from maxmargin.models.examples import Examples
+from maxmargin.models.multilabel import MultiLabel
 from maxmargin.models.protocol import Model, check_protocol
 from maxmargin.parts.fit import streams
 from maxmargin.problem.problem import check_weights
@@ -44,7 +46,7 @@ def one_by_one(X: Any) -> Any:
 
 
 @dataclass(eq=False, repr=False)
-class StructuralSVM(Inspection, ChunkSVM):
+class StructuralSVM(ConfidentSVM, Inspection, ChunkSVM):
     """Structural support vector machine.
 
     Minimises P(w) = 1/2 |w|^2 + C sum_i v_i xi_i(w), with xi_i(w) = max_y Delta(y_i, y) +
@@ -206,6 +208,66 @@ class StructuralSVM(Inspection, ChunkSVM):
             self.coef_.flags.writeable = False
             known = self._packed = self.coef_, self.model_, packed
         return known[2]
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """The score <w, Psi(x, y)> of the prediction of every example, (n,)."""
+        return self._bound(X).decide(self.coef_, self._jobs())
+
+    def predict_margins(self, X: Any) -> Any:
+        """For each node the best score of an output less the best score with another label at the node.
+
+        A list with a vector for each example; (n,) where an output is one label.
+        """
+        return self._bound(X).margins(self.coef_, self._jobs())
+
+    def _bound(self, X: Any, Y: Any = None) -> Examples:
+        """The fitted model on data."""
+        check_is_fitted(self, "coef_")
+        X, Y = (plain_sequence(X), None) if Y is None else examples_of(X, Y)
+        return self._bind(Given(X, Y, model=self.model_))
+
+    def _node_beliefs(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
+        examples, jobs = self._bound(X, Y), self._jobs()
+        codes = None if Y is None else examples.true_codes()
+        return (lambda temperature: examples.beliefs(self.coef_, temperature, jobs)), codes
+
+    @property
+    def _flat(self) -> bool:
+        """Whether an output is one label."""
+        return bool(getattr(self.model_, "flat", False))
+
+    def _by_examples(self, rows: list[Any]) -> Any:
+        return np.concatenate(rows) if self._flat else rows
+
+    def _of_sets(self, sets: list[Any]) -> list[Any]:
+        return [nodes[0] for nodes in sets] if self._flat else sets
+
+    def _probabilities(self, marginals: Any) -> Any:
+        if isinstance(self.model_, MultiLabel):
+            return np.array([own[:, 1] for own in marginals])
+        return marginals
+
+    def _likely_outputs(self, X: Any, k: int) -> list[list[tuple[Any, float]]]:
+        if self._flat:
+            return super()._likely_outputs(X, k)
+        temperature = self._temperature(None)
+        beliefs = self._node_beliefs(X)[0](temperature)
+        sums, found = beliefs.partitions(), []
+        for outputs, a, b in zip(
+            self.predict_k_best(X, k), beliefs.nodes[:-1], beliefs.nodes[1:], strict=True
+        ):
+            all_of_them = sums[a] if b > a else 0.0
+            found.append([(y, float(np.exp((s - all_of_them) / temperature))) for y, s in outputs])
+        return found
+
+    def _true_outputs(self, X: Any, Y: Any, k: int) -> np.ndarray:
+        X, Y = examples_of(X, Y)
+        return np.array(
+            [
+                next((p for output, p in outputs if np.array_equal(output, y)), -np.inf)
+                for outputs, y in zip(self._likely_outputs(X, k), Y, strict=True)
+            ]
+        )
 
     def predict_k_best(self, X: Any, k: int) -> list[list[tuple[Any, float]]]:
         """For every example the k best outputs with their scores, best first."""

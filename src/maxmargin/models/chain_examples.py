@@ -9,6 +9,7 @@ import numpy as np
 
 from maxmargin.data.labels import LabelSet
 from maxmargin.data.memory import FeatureRows
+from maxmargin.models.beliefs import Beliefs, even_beliefs
 from maxmargin.models.chain_edges import MOST_LISTED
 from maxmargin.models.examples import CompiledExamples
 from maxmargin.models.registry import FACTORS
@@ -65,6 +66,28 @@ class ChainExamples(CompiledExamples):
             self.rules.check_prediction(codes, self.rows.offsets, self.fixed)
         return self.decode(codes)
 
+    def decide(self, w: Any, n_jobs: int = 1) -> np.ndarray:
+        scores = np.zeros(len(self.rows.offsets) - 1)
+        scores[np.diff(self.rows.offsets) > 0] = super().decide(w, n_jobs)
+        return scores
+
+    def margins(self, w: Any, n_jobs: int = 1) -> list[np.ndarray]:
+        return self.split(self.legal(self.answers.margins(self.packed(w), n_jobs)))
+
+    def beliefs(self, w: Any, temperature: float, n_jobs: int = 1) -> Beliefs:
+        values = self.answers.beliefs(self.packed(w), temperature, n_jobs)
+        rows = values.reshape(-1, len(self.labels))
+        self.legal(rows.max(axis=1, initial=-np.inf))
+        return even_beliefs(rows, self.labels.classes, self.rows.offsets, temperature)
+
+    def legal(self, found: np.ndarray) -> np.ndarray:
+        """What was found of each position; refuses sequences without a legal labelling."""
+        wrong = np.isnan(found) | np.isneginf(found)
+        if self.rules is not None and wrong.any():
+            i = int(np.searchsorted(self.rows.offsets, np.argmax(wrong), side="right")) - 1
+            raise self.rules.impossible(i, self.split(self.fixed)[i])
+        return found
+
     def best_k(self, w: np.ndarray, i: int, k: int) -> list[tuple[np.ndarray, float]]:
         """The k best labellings of sequence i with their scores."""
         first, last = self.rows.offsets[i : i + 2].tolist()
@@ -104,10 +127,22 @@ class EdgeChainExamples(ChainExamples):
     def core_data(self) -> Any:
         return self.data
 
+    def margins(self, w: Any, n_jobs: int = 1) -> list[np.ndarray]:
+        self.check_listed()
+        return super().margins(w, n_jobs)
+
+    def beliefs(self, w: Any, temperature: float, n_jobs: int = 1) -> Beliefs:
+        self.check_listed()
+        return super().beliefs(w, temperature, n_jobs)
+
     def best_k(self, w: np.ndarray, i: int, k: int) -> list[tuple[np.ndarray, float]]:
+        self.check_listed()
+        return super().best_k(w, i, k)
+
+    def check_listed(self) -> None:
+        """Refuse what takes a table of all pairs of pairs of labels."""
         if len(self.labels) > MOST_LISTED:
             raise ValueError(
-                f"the k best labellings of a chain with edges or order=2 are listed for at most "
-                f"{MOST_LISTED} labels, got {len(self.labels)}"
+                "the k best labellings, margins and marginals of a chain with edges or order=2 are found for "
+                f"at most {MOST_LISTED} labels, got {len(self.labels)}"
             )
-        return super().best_k(w, i, k)

@@ -19,7 +19,12 @@ import numpy as np
 
 from maxmargin.data.labels import LabelSet
 from maxmargin.formulation import Formulation
+from maxmargin.models.beliefs import Beliefs
 
+NO_BELIEFS = (
+    "sums and maxima over all outputs with a given label are found for Multiclass, Binary, Chain, and for "
+    "FactorGraph and MultiLabel whose graphs are forests; maxima also for Tree"
+)
 LISTED = 10_000  # violators of an example that a sum lists one by one; more are bracketed
 WORK = 20_000_000  # steps of such a bracket, about
 
@@ -117,6 +122,24 @@ class Examples(ABC):
     def ready(self, w: np.ndarray) -> Any:
         """w made ready for many predictions, on any data of the model: their cost then follows the data."""
         return w
+
+    # how sure a prediction is, where that is found exactly
+
+    def decide(self, w: Any, n_jobs: int = 1) -> np.ndarray:
+        """<w, Psi(x_i, y)> of the prediction of every example."""
+        raise ValueError("decision_function: this model has no score of single examples")
+
+    def margins(self, w: Any, n_jobs: int = 1) -> Any:
+        """For each node of every example the best score less the best one with another label there."""
+        raise ValueError(f"predict_margins: {NO_BELIEFS}")
+
+    def beliefs(self, w: Any, temperature: float, n_jobs: int = 1) -> Beliefs:
+        """What each label of each node is worth, at a temperature."""
+        raise ValueError(f"predict_marginals: {NO_BELIEFS}")
+
+    def true_codes(self) -> np.ndarray:
+        """The code of the true label of every node."""
+        raise ValueError(f"Y: {NO_BELIEFS}")
 
     # powers and properties of some
 
@@ -219,6 +242,17 @@ class CompiledExamples(Examples):
 
     def ready(self, w: np.ndarray) -> Any:
         return self.answers.pack(w)
+
+    def packed(self, w: Any) -> Any:
+        """w as the core's answers take it, if it is not that already."""
+        return self.answers.pack(w) if isinstance(w, np.ndarray) else w
+
+    def decide(self, w: Any, n_jobs: int = 1) -> np.ndarray:
+        w = self.packed(w)
+        return self.answers.scores(w, self.answers.predict(w, n_jobs), n_jobs)
+
+    def true_codes(self) -> np.ndarray:
+        return self.answers.truth()
 
     def augmented(self, w: np.ndarray) -> Any:
         """The loss-augmented argmax of every example."""

@@ -131,6 +131,9 @@ class FactorGraphExamples(GraphExamples):
             labels[types == t] = own.decode(codes[types == t]).astype(object)
         return labels
 
+    def label_classes(self) -> list[np.ndarray]:
+        return [labels.classes for labels in self.model.label_sets_]
+
     def constrained(self, w: np.ndarray, constraints: Any) -> list[np.ndarray]:
         """The best labellings that keep the constraints."""
         outputs = []

@@ -22,6 +22,7 @@ import scipy.sparse as sp
 from maxmargin._core import core
 from maxmargin.data.memory import FeatureRows
 from maxmargin.losses import cost_of
+from maxmargin.models.beliefs import Beliefs
 from maxmargin.models.examples import CompiledExamples
 from maxmargin.models.marginals import Marginals
 from maxmargin.models.milp import Linear, solve_milp
@@ -238,6 +239,30 @@ class GraphExamples(CompiledExamples):
     def decode(self, codes: np.ndarray) -> Any:
         bounds = pairwise(self.offsets.tolist())
         return [self.output(i, codes[a:b]) for i, (a, b) in enumerate(bounds)]
+
+    def check_forests(self, what: str) -> None:
+        """Refuse graphs with cycles, on which sums and maxima over outputs are not exact."""
+        forests = self.core.forests().astype(bool)[self.factors.shape]
+        if not forests.all():
+            raise ValueError(
+                f"{what}: the graph of X[{int(np.argmin(forests))}] has cycles; it is found for forests"
+            )
+
+    def margins(self, w: Any, n_jobs: int = 1) -> list[np.ndarray]:
+        self.check_forests("predict_margins")
+        found = self.answers.margins(self.packed(w), n_jobs)
+        return [found[a:b] for a, b in pairwise(self.offsets.tolist())]
+
+    def beliefs(self, w: Any, temperature: float, n_jobs: int = 1) -> Beliefs:
+        self.check_forests("predict_marginals")
+        values = self.answers.beliefs(self.packed(w), temperature, n_jobs)
+        shapes = [self.factors.shapes[s] for s in self.factors.shape.tolist()]
+        kinds = np.concatenate([shape.node_types for shape in shapes])
+        return Beliefs(values, self.label_classes(), kinds, self.offsets, temperature)
+
+    def label_classes(self) -> list[np.ndarray]:
+        """The labels of each type of nodes."""
+        raise NotImplementedError
 
     def predict_under(self, w: np.ndarray, i: int, constraints: list[Linear]) -> Any:
         """The best output of example i that keeps linear constraints on its labels."""

@@ -12,6 +12,7 @@ from maxmargin.data.attributes import Described, encoder_of, saved_attributes
 from maxmargin.data.labels import LabelSet
 from maxmargin.data.memory import FeatureRows, shape_of, table_rows
 from maxmargin.io.fields import MOST_FEATURES, count
+from maxmargin.models.beliefs import Beliefs, even_beliefs, margins_of
 from maxmargin.models.examples import CompiledExamples
 from maxmargin.models.protocol import Model, as_weights, encode_all
 from maxmargin.models.registry import LABELS, ROWS
@@ -28,6 +29,19 @@ class FlatExamples(CompiledExamples):
 
     def decode(self, codes: np.ndarray) -> np.ndarray:
         return self.labels.decode(codes)
+
+    def scores(self, w: np.ndarray) -> np.ndarray:
+        """<w, Psi(x_i, y)> of every label, one row per example."""
+        raise NotImplementedError
+
+    def decide(self, w: Any, n_jobs: int = 1) -> np.ndarray:
+        return self.scores(w).max(axis=1)
+
+    def margins(self, w: Any, n_jobs: int = 1) -> np.ndarray:
+        return margins_of(self.scores(w))
+
+    def beliefs(self, w: Any, temperature: float, n_jobs: int = 1) -> Beliefs:
+        return even_beliefs(self.scores(w), self.labels.classes, np.arange(self.n + 1), temperature)
 
 
 class FlatModel(Described, Model):

@@ -84,6 +84,11 @@ class GrammarExamples(CompiledExamples):
             )
         return trees
 
+    def decide(self, w: np.ndarray, n_jobs: int = 1) -> np.ndarray:
+        """-infinity for a sentence without a parse."""
+        best = [self.core.best_k(w, i, 1)[1] for i in range(self.n)]
+        return np.array([scores[0] if len(scores) else -np.inf for scores in best])
+
     def decode(self, codes: np.ndarray) -> list[Tree]:
         bounds = pairwise(self.first.tolist())
         return [self.tree(i, codes[a:b]) for i, (a, b) in enumerate(bounds)]

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 
 from maxmargin._core import core
 from maxmargin.data.memory import FeatureRows, matrix_rows
+from maxmargin.models.beliefs import Beliefs
 from maxmargin.models.examples import Examples
 from maxmargin.models.kernel_function import KernelFunction, indefinite, spans
 
@@ -149,6 +150,18 @@ class KernelExamples(Examples):
     def around(self, fixed: Any) -> KernelExamples:
         self.plain.around(fixed)
         return self
+
+    def decide(self, w: Any, n_jobs: int = 1) -> np.ndarray:
+        return self.plain.decide(self.values(w), n_jobs)
+
+    def margins(self, w: Any, n_jobs: int = 1) -> Any:
+        return self.plain.margins(self.values(w), n_jobs)
+
+    def beliefs(self, w: Any, temperature: float, n_jobs: int = 1) -> Beliefs:
+        return self.plain.beliefs(self.values(w), temperature, n_jobs)
+
+    def true_codes(self) -> np.ndarray:
+        return self.plain.true_codes()
 
     def predict(self, w: np.ndarray, n_jobs: int = 1) -> Any:
         return self.plain.predict(self.values(w), n_jobs)

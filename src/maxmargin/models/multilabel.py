@@ -89,6 +89,9 @@ class MultiLabelExamples(GraphExamples):
             return super().decode(codes)
         return codes.reshape(self.n, -1).astype(np.int64)
 
+    def label_classes(self) -> list[np.ndarray]:
+        return [OFF_ON] * len(self.model.labels_)
+
     def constrained(self, w: np.ndarray, constraints: Any) -> Any:
         """The best outputs that keep the constraints."""
         graph = LabelGraph(self.model.labels_, self.model.pair_codes_)

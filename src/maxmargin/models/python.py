@@ -115,6 +115,10 @@ class PythonExamples(PlaneExamples):
         self.exact = self.enumerable if self.summed else self.argmax_exact
         self.bounded = self.enumerable if self.summed else self.trusted
 
+    def decide(self, w: Any, n_jobs: int = 1) -> np.ndarray:
+        outputs = self.predict(w, n_jobs)
+        return np.array([self.features(i, y) @ w for i, y in enumerate(outputs)])
+
     def features(self, i: int, y: Any) -> np.ndarray:
         """Psi(x_i, y), checked."""
         psi = self.model.joint_feature(self.X[i], y)

@@ -41,6 +41,10 @@ class TreeExamples(CompiledExamples):
     def output_sizes(self, blocks: np.ndarray) -> np.ndarray:
         return np.full(len(blocks), self.parts, dtype=np.int64)
 
+    def margins(self, w: Any, n_jobs: int = 1) -> list[np.ndarray]:
+        found = self.answers.margins(self.packed(w), n_jobs)
+        return list(found.reshape(self.n, self.parts))
+
     def decode(self, codes: np.ndarray) -> list[np.ndarray]:
         """Rows and columns of the parts of every example."""
         table = codes.reshape(self.n, self.parts).astype(np.int64)

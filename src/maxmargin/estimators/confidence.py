@@ -1,0 +1,148 @@
+"""How sure a fitted estimator is: scores, margins, marginals, their calibration, and sets of labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.utils.metaestimators import available_if
+
+from maxmargin.confidence import Conformal, conformal_quantile, fit_temperature
+from maxmargin.data.arrays import check_positive, check_whole, is_number
+from maxmargin.estimators.base import BaseSVM
+from maxmargin.models.beliefs import Beliefs
+
+MOST_LISTED = 10_000  # outputs of a set
+
+
+def is_calibrated(svm: Any) -> bool:
+    """Whether there is a temperature; scikit-learn then sees ``predict_proba``."""
+    if not hasattr(svm, "temperature_"):
+        raise AttributeError(
+            "predict_proba needs a temperature: call calibrate(X, Y) on held-out data first"
+        )
+    return True
+
+
+class ConfidentSVM(BaseSVM):
+    """Confidence on top of the beliefs of a model's nodes."""
+
+    temperature_: float  # of ``calibrate``
+    conformal_: Conformal
+
+    def _node_beliefs(self, X: Any, Y: Any = None) -> tuple[Callable[[float], Beliefs], Any]:
+        """Beliefs at a temperature as a function, and the codes of the true labels where Y is given."""
+        raise NotImplementedError
+
+    def _by_examples(self, rows: list[Any]) -> Any:
+        """What there is of each example: an array where an example has one node."""
+        return rows
+
+    def _temperature(self, given: Any) -> float:
+        if given is not None:
+            check_positive("temperature", given, finite=True)
+            return float(given)
+        return getattr(self, "temperature_", 1.0)
+
+    def predict_marginals(self, X: Any, temperature: float | None = None) -> Any:
+        """Probabilities of the labels of each node, where p(y | x) is as exp(score(y) / temperature).
+
+        A list with an array (nodes, labels) for each example, labels in the order of ``classes_``; (n, K)
+        where an output is one label. A chain with ``transitions`` has those over legal outputs.
+
+        Parameters
+        ----------
+        temperature : float or None
+            None: that of ``calibrate``; 1 if there is none.
+        """
+        beliefs = self._node_beliefs(X)[0](self._temperature(temperature))
+        return self._by_examples(beliefs.split(np.exp(beliefs.log_marginals())))
+
+    @available_if(is_calibrated)
+    def predict_proba(self, X: Any) -> Any:
+        """``predict_marginals`` at the temperature of ``calibrate``; of ``MultiLabel`` p(on), (n, L)."""
+        return self._probabilities(self.predict_marginals(X))
+
+    def _probabilities(self, marginals: Any) -> Any:
+        return marginals
+
+    def calibrate(self, X: Any, Y: Any) -> Any:
+        """Set ``temperature_`` to that under which the true labels of held-out examples are the most likely.
+
+        Examples of the training set would make it too sure. Returns the estimator itself.
+        """
+        at, codes = self._node_beliefs(X, Y)
+        if len(codes) == 0:
+            raise ValueError("calibrate: the examples have no nodes")
+
+        def cost(temperature: float) -> float:
+            beliefs = at(temperature)
+            return float(-beliefs.log_marginals()[beliefs.first + codes].mean())
+
+        values = at(1.0)
+        tops = np.maximum.reduceat(values.values, values.first)
+        below = np.repeat(tops, values.labels) - values.values
+        self.forget_confidence()
+        self.temperature_ = fit_temperature(cost, float(below[np.isfinite(below)].mean()))
+        return self
+
+    def conformal(self, X: Any, Y: Any, alpha: float = 0.1, k: int | None = None) -> Any:
+        """Make ``predict_set`` hold the truth with probability 1 - alpha or more; returns the estimator.
+
+        Parameters
+        ----------
+        X, Y : examples that were used neither for training nor for ``calibrate``
+        alpha : float in (0, 1)
+        k : int or None
+            None: sets of labels of a node, drawn from a new example. Else sets of whole outputs, among
+            the k best.
+        """
+        if not is_number(alpha) or not 0 < alpha < 1:
+            raise ValueError(f"alpha must be a number between 0 and 1, got {alpha!r}")
+        check_whole("k", k, none=True)
+        if k is not None and k > MOST_LISTED:
+            raise ValueError(f"k must be at most {MOST_LISTED}, got {k}")
+        if k is None:
+            at, codes = self._node_beliefs(X, Y)
+            beliefs = at(self._temperature(None))
+            scores = 1 - np.exp(beliefs.log_marginals()[beliefs.first + codes])
+            threshold = conformal_quantile(scores, np.diff(beliefs.nodes), alpha)
+        else:
+            scores = 1 - self._true_outputs(X, Y, k)
+            threshold = conformal_quantile(scores, np.ones(len(scores), dtype=int), alpha)
+            if threshold > 1:
+                raise ValueError(
+                    f"conformal: too few of the {len(scores)} true outputs are among the {k} best for "
+                    f"alpha={alpha}; raise k or alpha, or give more examples"
+                )
+        self.conformal_ = Conformal(float(alpha), threshold, k)
+        return self
+
+    def predict_set(self, X: Any) -> list[Any]:
+        """For each example the labels of each node that ``conformal`` keeps, or a list of outputs.
+
+        Where an output is one label, the labels of each example. A set may be empty, where no label is as
+        likely as the true ones usually are.
+        """
+        if not hasattr(self, "conformal_"):
+            raise ValueError("predict_set: call conformal(X, Y, alpha) on held-out data first")
+        rule = self.conformal_
+        if rule.k is not None:
+            listed = self._likely_outputs(X, rule.k)
+            return [[y for y, p in outputs if 1 - p <= rule.threshold] for outputs in listed]
+        beliefs = self._node_beliefs(X)[0](self._temperature(None))
+        kept = 1 - np.exp(beliefs.log_marginals()) <= rule.threshold
+        return self._of_sets(beliefs.chosen(kept))
+
+    def _of_sets(self, sets: list[Any]) -> list[Any]:
+        """Sets of the nodes of each example; without the list around it where there is one node."""
+        return sets
+
+    def _likely_outputs(self, X: Any, k: int) -> list[list[tuple[Any, float]]]:
+        """The k best outputs of each example with their probabilities."""
+        raise ValueError("conformal: an output is one label here; k must be None")
+
+    def _true_outputs(self, X: Any, Y: Any, k: int) -> np.ndarray:
+        """The probability of each true output, -infinity if it is not among the k best."""
+        raise ValueError("conformal: an output is one label here; k must be None")
