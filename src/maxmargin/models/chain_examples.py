@@ -143,6 +143,6 @@ class EdgeChainExamples(ChainExamples):
         """Refuse what takes a table of all pairs of pairs of labels."""
         if len(self.labels) > MOST_LISTED:
             raise ValueError(
-                "the k best labellings, margins and marginals of a chain with edges or order=2 are found for "
+                "the k best labellings and marginals of a chain with edges or order=2 are listed for "
                 f"at most {MOST_LISTED} labels, got {len(self.labels)}"
             )
