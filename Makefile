@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 SOURCES := $(shell find cpp src -name '*.[ch]pp' -o -name '*.py' -path 'src/*' 2>/dev/null) pyproject.toml CMakeLists.txt
 JOBS   ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
 
-.PHONY: setup demo check test lint format docs bench fuzz sanitize clean
+.PHONY: setup demo check test lint format docs bench papers fuzz sanitize clean
 setup: $(STAMP)
 
 $(VENV)/.tools: pyproject.toml
@@ -53,6 +53,10 @@ fuzz: $(STAMP)
 sanitize: $(STAMP)
 	$(BIN)/python tools/sanitized.py address
 	$(BIN)/python tools/sanitized.py thread
+
+# Tables and figures of the papers, and a page of them, in benchmarks/results/; ARGS="--quick" for few rows.
+papers: $(STAMP)
+	$(BIN)/python -m benchmarks.papers $(ARGS)
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.race

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import gzip
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -26,6 +26,7 @@ from maxmargin.data.trees import Tree, clean, read_trees
 from maxmargin.metrics import entity_f1_score, tag_accuracy_score
 
 VARIABLE = "MAXMARGIN_DATA"
+CHECKOUT_DATA = Path(__file__).parents[1] / "data"
 Inputs = Literal["raw", "unit"]
 
 __all__ = [
@@ -194,17 +195,32 @@ def load(name: str, **options: Any) -> Dataset:
     return _LOADERS[name](**options)
 
 
+def data_root() -> Path | None:
+    """The folder that the environment variable names, else `data/` of the checkout where there is one."""
+    if root := os.environ.get(VARIABLE):
+        return Path(root)
+    return CHECKOUT_DATA if CHECKOUT_DATA.is_dir() else None
+
+
+def missing_files(files: Iterable[str]) -> list[str]:
+    """Those (folder/file) that the data folder does not hold."""
+    root = data_root()
+    return [file for file in files if root is None or not (root / file).is_file()]
+
+
 def data_file(folder: str, file: str) -> Path:
     """A file of the data folder; says what is missing where it is not there."""
-    root = os.environ.get(VARIABLE)
-    if not root:
+    root = data_root()
+    if root is None:
         raise FileNotFoundError(
             f"{folder}/{file} is needed: set the environment variable {VARIABLE} to the folder "
-            f"that holds it, or ask for the synthetic stand-in with small=True"
+            f"that holds it, or make it {CHECKOUT_DATA}, or ask for the synthetic stand-in with small=True"
         )
-    path = Path(root) / folder / file
+    path = root / folder / file
     if not path.is_file():
-        raise FileNotFoundError(f"{path} is missing; {VARIABLE} is {root!r}")
+        raise FileNotFoundError(
+            f"{path} is missing; {VARIABLE} (or data/ of the checkout) is {str(root)!r}"
+        )
     return path
 
 

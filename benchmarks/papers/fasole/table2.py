@@ -20,6 +20,10 @@ class Entry:
 
 _HOUR = 3600.0
 TABLE: dict[tuple[str, str, float], Entry] = {
+    ("usps", "cpa", 1.0): Entry(62, 3.6),
+    ("usps", "cpa", 0.1): Entry(101, 6.0),
+    ("usps", "cpa", 0.01): Entry(197, 10.9),
+    ("usps", "cpa", 0.001): Entry(380, 26.7),
     ("usps", "bcfw", 1.0): Entry(18, 61.6),
     ("usps", "bcfw", 0.1): Entry(70, 214.2),
     ("usps", "bcfw", 0.01): Entry(197, 538.0, finished=False),
@@ -32,6 +36,10 @@ TABLE: dict[tuple[str, str, float], Entry] = {
     ("usps", "fasole", 0.1): Entry(5, 9.9),
     ("usps", "fasole", 0.01): Entry(5, 14.0),
     ("usps", "fasole", 0.001): Entry(7, 30.5),
+    ("ocr", "cpa", 1.0): Entry(63, 0.23 * _HOUR),
+    ("ocr", "cpa", 0.1): Entry(111, 0.39 * _HOUR),
+    ("ocr", "cpa", 0.01): Entry(257, 0.91 * _HOUR),
+    ("ocr", "cpa", 0.001): Entry(655, 2.31 * _HOUR),
     ("ocr", "bcfw", 1.0): Entry(26, 0.41 * _HOUR),
     ("ocr", "bcfw", 0.1): Entry(89, 1.28 * _HOUR),
     ("ocr", "bcfw", 0.01): Entry(257, 3.55 * _HOUR, finished=False),

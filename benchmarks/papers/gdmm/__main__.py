@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, list[Row]]:
     parser = argparse.ArgumentParser(prog="benchmarks.papers.gdmm")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--tasks", nargs="+", default=[])
-    parser.add_argument("--out", type=Path, default=Path("benchmark_output/gdmm"))
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/gdmm"))
     parser.add_argument("--small", action="store_true")
     asked = parser.parse_args(arguments)
     config = json.loads(Path(__file__).with_name("config.json").read_text(encoding="utf-8"))

@@ -154,7 +154,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, list[Row]]:
     parser = argparse.ArgumentParser(prog="benchmarks.papers.streaming")
     parser.add_argument("--gigabytes", type=float, default=2.0)
     parser.add_argument("--cache-bytes", type=int, default=64 * 2**20)
-    parser.add_argument("--out", type=Path, default=Path("benchmark_output/streaming"))
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/streaming"))
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--parts", nargs="+", default=["memory", "objective"])
     parser.add_argument("--tasks", nargs="+", default=list(SETTINGS))

@@ -1,0 +1,133 @@
+"""The page, index.md and index.html: every table beside the paper's numbers, from the files of the tables."""
+
+from __future__ import annotations
+
+import csv
+import html
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.papers.fasole.claims import claims
+from benchmarks.papers.table import Table
+
+MOST_ROWS = 60  # of a table, on the page; the CSV file has all
+CLAIMS = {"fasole/table2": claims}  # sentences that are computed from the rows
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    """Rows of a CSV file."""
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def shown(value: str) -> str:
+    """A number with four digits; other text as it is."""
+    try:
+        number = float(value)
+    except ValueError:
+        return value.replace("|", "/")
+    return str(int(number)) if number == int(number) and abs(number) < 1e9 else f"{number:.4g}"
+
+
+def section(table: Table, out: Path, level: str) -> list[str]:
+    """Lines of Markdown."""
+    lines = [f"## {table.name}", "", table.paper + ".", ""]
+    made = table.made(out)
+    if made is None:
+        return [*lines, reason(table, level), ""]
+    lines += [f"{table.differs}", ""]
+    if made["level"] == "quick":
+        lines += [f"Quick run; left out: {table.quick_leaves_out}.", ""]
+    if made["level"] == "small":
+        lines += ["Stand-ins for the data: these numbers say nothing beside the paper's.", ""]
+    lines += [
+        f"{made['level']}, {made['wall_seconds']} s, of which CPU {made['cpu_seconds']} s.",
+        "",
+    ]
+    for path in sorted(table.folder(out).glob("*.csv")):
+        rows = read(path)
+        lines += [
+            *grid(rows, table.columns),
+            "",
+            f"[{path.name}]({path.relative_to(out).as_posix()})",
+        ]
+        lines += [f"({len(rows)} rows, the first {MOST_ROWS} above)"] * (len(rows) > MOST_ROWS) + [
+            ""
+        ]
+        if table.name in CLAIMS and made["level"] != "small":
+            lines += [f"- {sentence}" for sentence in CLAIMS[table.name](rows)] + [""]
+    for path in sorted(table.folder(out).glob("*.png")):
+        lines += [f"![{path.stem}]({path.relative_to(out).as_posix()})", ""]
+    return lines
+
+
+def reason(table: Table, level: str) -> str:
+    """Why a table is not there."""
+    if missing := table.missing(level):
+        return "Not made: it needs " + ", ".join(f"`{file}`" for file in missing) + "."
+    if table.arguments(level) is None:
+        return f"Not made at the level {level}."
+    return "Not made yet."
+
+
+def grid(rows: Sequence[dict[str, str]], columns: Sequence[str]) -> list[str]:
+    """A table of Markdown."""
+    if not rows:
+        return ["(no rows)"]
+    names = [name for name in columns or rows[0] if name in rows[0]]
+    lines = ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
+    return lines + [
+        "| " + " | ".join(shown(row[name]) for name in names) + " |" for row in rows[:MOST_ROWS]
+    ]
+
+
+def write(tables: Sequence[Table], out: Path, level: str) -> None:
+    """index.md and index.html."""
+    lines = ["# Tables and figures of the papers", ""]
+    lines += [line for table in tables for line in section(table, out, level)]
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "index.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (out / "index.html").write_text(as_html(lines), encoding="utf-8")
+
+
+STYLE = "body{font-family:sans-serif;max-width:70em;margin:2em auto}td,th{padding:.1em .7em;text-align:right}"
+
+
+def as_html(lines: Sequence[str]) -> str:
+    """The few forms of Markdown that `section` writes."""
+    body, in_table = [], False
+    for line in lines:
+        if line.startswith("|--"):
+            continue
+        if in_table and not line.startswith("|"):
+            body.append("</table>")
+        if line.startswith("|"):
+            kind = "td" if in_table else "th"
+            body += [] if in_table else ["<table>"]
+            cells = line.strip("| ").split(" | ")
+            body.append(
+                "<tr>" + "".join(f"<{kind}>{html.escape(c)}</{kind}>" for c in cells) + "</tr>"
+            )
+        else:
+            body.append(line_as_html(line))
+        in_table = line.startswith("|")
+    head = f'<!doctype html><meta charset="utf-8"><title>Papers</title><style>{STYLE}</style>'
+    return head + "\n".join(body) + "\n"
+
+
+def line_as_html(line: str) -> str:
+    """One line that is no row."""
+    if line.startswith("#"):
+        depth = len(line) - len(line.lstrip("#"))
+        return f"<h{depth}>{html.escape(line[depth + 1 :])}</h{depth}>"
+    if line.startswith(("![", "[")):
+        name, _, rest = line.lstrip("![").partition("](")
+        target, _, after = rest.partition(")")
+        target, name = html.escape(target, quote=True), html.escape(name)
+        inner = (
+            f'<img src="{target}" alt="{name}">'
+            if line[0] == "!"
+            else f'<a href="{target}">{name}</a>'
+        )
+        return f"<p>{inner}{html.escape(after)}</p>"
+    return f"<p>{html.escape(line)}</p>" if line else ""
