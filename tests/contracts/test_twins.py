@@ -10,6 +10,7 @@ import pytest
 import maxmargin as mm
 from helpers import built_in, fit, quietly
 from maxmargin import solvers
+from maxmargin.solvers.dual_state import open_state
 from reference import twins, twins_batch
 from reference.problems import binary_case, chain_case, fresh, multiclass_case
 
@@ -86,3 +87,30 @@ def test_epochs_of_dual_coordinate_ascent_are_the_twins(seed, name):
         state.core.epoch(epoch, False, 0.0)
         found.append(state.core.dual())
     np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.1, 0.01])
+@pytest.mark.parametrize("rule", ["wss2", "mvp"])
+@pytest.mark.parametrize("name", ["multiclass", "chain"])
+def test_updates_are_within_the_bound_of_theorem_1(seed, name, rule, share):
+    # Algorithm 2 ends after 8 L D^2 / (eps^2 lambda) updates at most: L the largest loss, D the largest
+    # |psi(x, y)|. With R = max |psi_i(u) - psi_i(v)| <= 2 D the bound 2 L R^2 / (eps^2 lambda) is no larger.
+    case = MAKERS[name](fresh(seed, 14))
+    blocks = enumerated(case).blocks
+    largest = max(block.offsets.max() for block in blocks)
+    square = max(
+        ((block.vectors[:, None] - block.vectors[None]) ** 2).sum(axis=2).max() for block in blocks
+    )
+    tol = share * largest
+    model = built_in(case)
+    model.initialize(case.X, case.Y)
+    problem = mm.Problem(model.bind(case.X, case.Y), case.C)
+    state = open_state(problem, tol, fresh(seed))
+    bound = 2 * largest * square / tol**2 * problem.total  # 1 / lambda is the total mass C n
+    updates, last = 0, 1
+    while last > 0 and updates <= bound:
+        last = state.visit(problem.active, rule=rule, tolerance=tol).updates
+        updates += last
+    assert 0 < updates <= bound
+    bounds = problem.certify(*state.solution())
+    assert bounds.primal - bounds.dual <= tol * problem.total * (1 + 1e-9)
