@@ -101,8 +101,9 @@ def test_a_path_saves_passes():
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
 def test_the_range_of_c_follows_the_scale_of_the_features(scale):
     X, y = random_multiclass(80, random_state=0)
-    path = mm.regularization_path(mm.MulticlassSVC(fit_intercept=False), scale * X, y, 3)
-    same = mm.regularization_path(mm.MulticlassSVC(fit_intercept=False), X, y, 3)
+    svm = mm.MulticlassSVC(fit_intercept=False, random_state=0)
+    path = mm.regularization_path(svm, scale * X, y, 3)
+    same = mm.regularization_path(svm, X, y, 3)
     np.testing.assert_allclose(path.Cs * scale**2, same.Cs, rtol=1e-2)
     assert path.Cs[-1] / path.Cs[0] == pytest.approx(1e4)
 

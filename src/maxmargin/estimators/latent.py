@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -79,6 +79,8 @@ class LatentSVM(StructuralSVM):
         "max_rounds": check_whole,
         "round_tol": partial(check_positive, none=True),
     }
+
+    scored: ClassVar[bool] = False
 
     max_rounds: int = 50
     round_tol: float | None = None

@@ -5,11 +5,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.callbacks import Callback
@@ -92,6 +93,7 @@ class StructuralSVM(ConfidentSVM, Inspection, ChunkSVM):
     """
 
     checks = CHECKS | {"model": check_visible_model}
+    scored: ClassVar[bool] = True  # whether the score of a prediction is one of what is observed
 
     model: Any
     C: float = 1.0
@@ -209,6 +211,7 @@ class StructuralSVM(ConfidentSVM, Inspection, ChunkSVM):
             known = self._packed = self.coef_, self.model_, packed
         return known[2]
 
+    @available_if(lambda svm: svm.scored)
     def decision_function(self, X: Any) -> np.ndarray:
         """The score <w, Psi(x, y)> of the prediction of every example, (n,)."""
         return self._bound(X).decide(self.coef_, self._jobs())
