@@ -1,0 +1,1 @@
+"""How sure predictions are, beside the marginals of CRFsuite."""
