@@ -47,6 +47,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "problem",
         "solvers",
     },
+    "cluster": BASIC | {"estimators", "models", "problem", "solvers", "train"},
     "report": {"train"},
 }
 MAY_IMPORT["cli"] = BASIC | {"io"} | (set(MAY_IMPORT) - {"_core"})

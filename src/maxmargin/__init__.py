@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from maxmargin import callbacks, data, losses, metrics, models, solvers
+    from maxmargin import callbacks, cluster, data, losses, metrics, models, solvers
     from maxmargin.certify import certify, objective
     from maxmargin.estimators import (
         BinarySVC,
@@ -52,6 +52,7 @@ __all__ = [
     "callbacks",
     "certify",
     "check_model",
+    "cluster",
     "data",
     "load",
     "losses",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,16 +44,19 @@ class ShardedDataset:
     X: Any
     Y: Any
 
-    def __init__(self, folder: Any, verify: bool = True):
+    def __init__(self, folder: Any, verify: bool = True, shards: range | None = None):
         self.folder = Path(folder)
         self.manifest: Manifest = read_manifest(self.folder)
+        self.first = 0  # the number of the first shard
+        if shards is not None:
+            self._choose(shards)
         for k, shard in enumerate(self.manifest.shards):
             self._check_files(k, shard, verify)
         if self.manifest.kind == TREES:
             self.X, self.Y = open_trees(self)
             return
-        shards = enumerate(self.manifest.shards)
-        parts = MappedParts(self._features(k, shard) for k, shard in shards)
+        opened = enumerate(self.manifest.shards)
+        parts = MappedParts(self._features(k, shard) for k, shard in opened)
         codes = self._codes()
         if self.manifest.kind == "rows":
             self.X = MappedRows(parts, self.manifest.features)
@@ -62,6 +66,14 @@ class ShardedDataset:
             encoder = columns_encoder(self.manifest)
             self.X = MappedSequences(parts, self.manifest.features, offsets, encoder)
             self.Y = codes and CodedSequences(coded(self.manifest.labels), codes, offsets)  # type: ignore
+
+    def _choose(self, shards: range) -> None:
+        """Open these shards and no others."""
+        known = range(len(self.manifest.shards))
+        if not len(shards) or shards.step != 1 or shards[0] not in known or shards[-1] not in known:
+            raise ShardError(f"{self.folder} has the shards {known}, not {shards}")
+        some = self.manifest.shards[shards.start : shards.stop]
+        self.first, self.manifest = shards.start, replace(self.manifest, shards=some)
 
     def __len__(self) -> int:
         return self.manifest.examples
@@ -85,7 +97,7 @@ class ShardedDataset:
 
     def path(self, shard: int, part: str) -> Path:
         """A file of a shard."""
-        return self.folder / self.manifest.file_name(shard, part)
+        return self.folder / self.manifest.file_name(self.first + shard, part)
 
     def _check_files(self, k: int, shard: Shard, verify: bool) -> None:
         for part, entry in shard.files.items():
@@ -147,7 +159,7 @@ def checksum(path: Path) -> str:
     return total.hexdigest()
 
 
-def open_shards(folder: Any, verify: bool = True) -> ShardedDataset:
+def open_shards(folder: Any, verify: bool = True, shards: range | None = None) -> ShardedDataset:
     """Open a folder that ``write_shards`` wrote; ``.X`` and ``.Y`` go into ``fit`` and ``predict``.
 
     Parameters
@@ -156,5 +168,7 @@ def open_shards(folder: Any, verify: bool = True) -> ShardedDataset:
     verify : bool
         Compare every file with its checksum, which reads all of them once. Sizes, offsets and codes are
         checked in any case.
+    shards : range or None
+        The numbers of the shards to open, a run of them; None: all.
     """
-    return ShardedDataset(folder, verify)
+    return ShardedDataset(folder, verify, shards)

@@ -1,0 +1,223 @@
+"""The driver's small problem: of each part a few dual points, and the best mixture of them.
+
+    maximise over beta   sum_c beta_c b_c - <c, q> - <q, Sigma q> / (2 (1 + k)),     q = sum_c beta_c q_c
+
+with beta of each part on a simplex and c = (m + k z) / (1 + k), m the mean of the prior: the dual of
+P(w) + k/2 |w - z|^2 in the metric of the prior, restricted to these points. The w that belongs to q is
+c + Sigma q / (1 + k). What the parts are at is among the points, so this dual never falls.
+
+    D = sum_c beta_c b_c - R*(q)
+
+is a lower bound on the optimum for every such beta. A point that was lost with its worker stays as a number
+and a vector, for which nothing has to be held elsewhere: a part may lean on it until its own points are as
+good.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from maxmargin.cluster.worker import CURRENT, FROZEN, Answer, Point
+from maxmargin.problem.regularizer import SquaredNorm
+from maxmargin.solvers.cut_state import solve_program
+
+SWEEPS = 50  # over the parts, at most
+NEWTON_STEPS = 20  # between two of them
+NEGLIGIBLE = 1e-12  # share of a point in a mixture
+EMPTY = -3
+
+
+class Bundle:
+    """Points in a table: a row of slots for each part, of which the first two are where it is."""
+
+    def __init__(self, regularizer: SquaredNorm, n_parts: int, dimension: int, older: int):
+        self.regularizer, self.older = regularizer, older
+        self.width = older + 4
+        self.numbers = np.full((n_parts, self.width), EMPTY)
+        self.numbers[:, 0] = CURRENT
+        self.offsets = np.zeros(self.numbers.shape)
+        self.beta = np.zeros(self.numbers.shape)
+        self.beta[:, 0] = 1.0
+        self.vectors = np.zeros((self.numbers.size, dimension))
+        self.gram = np.zeros((self.numbers.size, self.numbers.size))
+        self.mean = np.zeros(dimension) if regularizer.mean is None else regularizer.mean
+
+    def slots(self, part: int) -> np.ndarray:
+        """The filled slots of a part, as rows of the table of vectors."""
+        return part * self.width + np.flatnonzero(self.numbers[part] != EMPTY)
+
+    def receive(self, answers: dict[int, Answer]) -> None:
+        """Take the three points of each answer; what a part is at is as its worker measured it."""
+        changed = []
+        for part, answer in answers.items():
+            if answer.fresh:
+                changed.append(self._lose(part))
+            number = 2 * answer.version
+            places = [0, *np.flatnonzero(self.numbers[part, 2:] == EMPTY)[:2] + 2]
+            names = (CURRENT, number, number + 1)
+            points = (answer.current, answer.proposal, answer.cut)
+            for place, name, point in zip(places, names, points, strict=True):
+                changed.append(self._put(part, place, name, point))
+        if not changed:
+            return
+        images = np.stack([self.regularizer.image(self.vectors[row]) for row in changed])
+        self.gram[changed] = images @ self.vectors.T
+        self.gram[:, changed] = self.gram[changed].T
+
+    def _lose(self, part: int) -> int:
+        """The points held for a part are gone: what they were together stays, as one."""
+        offset, vector = self.at(part)
+        self.numbers[part], self.beta[part] = EMPTY, 0.0
+        self.beta[part, 1] = 1.0
+        return self._put(part, 1, FROZEN, Point(offset, vector))
+
+    def _put(self, part: int, place: int, number: int, point: Point) -> int:
+        """A point in a slot; returns its row in the table of vectors."""
+        self.numbers[part, place], self.offsets[part, place] = number, point.offset
+        row = part * self.width + place
+        self.vectors[row] = point.dense
+        return row
+
+    def at(self, part: int) -> tuple[float, np.ndarray]:
+        """b and q of a part."""
+        own = slice(part * self.width, (part + 1) * self.width)
+        return float(self.offsets[part] @ self.beta[part]), self.beta[part] @ self.vectors[own]
+
+    @property
+    def frozen(self) -> bool:
+        """Whether a part leans on a point that was lost."""
+        return bool((self.beta[:, 1] > 0).any())
+
+    def thaw(self) -> None:
+        """Do without the points that were lost."""
+        for part in np.flatnonzero(self.numbers[:, 1] == FROZEN):
+            self.numbers[part, 1], self.beta[part, 1] = EMPTY, 0.0
+            total = self.beta[part].sum()
+            if total > 0:
+                self.beta[part] /= total
+            else:
+                self.beta[part, 0] = 1.0
+
+    def q(self) -> np.ndarray:
+        """q of all parts."""
+        return self.beta.ravel() @ self.vectors
+
+    def dual(self, q: np.ndarray) -> float:
+        """D."""
+        return float((self.beta * self.offsets).sum()) - self.regularizer.conjugate(q)
+
+    def centre(self, k: float, z: np.ndarray) -> np.ndarray:
+        """c."""
+        return (self.mean + k * z) / (1 + k)
+
+    def weights(self, k: float, z: np.ndarray, q: np.ndarray) -> np.ndarray:
+        """The w that belongs to q."""
+        return self.centre(k, z) + self.regularizer.image(q) / (1 + k)
+
+    def solve(self, parts: list[int], k: float, z: np.ndarray, tolerance: float) -> None:
+        """The best mixture for these parts: until sum_parts (max slope - mean slope) is that small."""
+        own = [self.slots(part) for part in parts]
+        if not own:
+            return
+        rows = np.concatenate(own)
+        ends = np.cumsum([len(some) for some in own])[:-1]
+        fixed = self.beta.copy()
+        fixed[parts] = 0.0
+        hessian = self.gram[np.ix_(rows, rows)] / (1 + k)
+        offsets = self.offsets.ravel()[rows] - self.vectors[rows] @ self.centre(k, z)
+        offsets -= self.gram[rows] @ fixed.ravel() / (1 + k)
+        groups = np.split(np.arange(len(rows)), ends)
+        beta = mixture(hessian, offsets, self.beta.reshape(-1)[rows], groups, tolerance)
+        self.beta.reshape(-1)[rows] = beta
+
+    def order(self, part: int) -> tuple[dict[int, float], tuple[int, ...], np.ndarray | None]:
+        """What a worker is to mix and to keep, and q of the part where a lost point has a share in it.
+
+        From then on the mixture is what the part is at.
+        """
+        beta, numbers = self.beta[part], self.numbers[part]
+        beta[beta < NEGLIGIBLE] = 0.0
+        beta /= beta.sum()
+        if beta[1] == 0.0 and numbers[1] == FROZEN:  # nobody leans on it any more
+            numbers[1] = EMPTY
+        lost, held = float(beta[1]), np.where(numbers == FROZEN, 0.0, beta)
+        pull = self.at(part)[1] if lost > 0 else None
+        if not held.any():  # all of the part is lost: the worker stays where it is
+            held[0] = 1.0
+        held /= held.sum()
+        mixture = {int(numbers[c]): float(held[c]) for c in np.flatnonzero(held)}
+        self._mix(part, held)
+        self.beta[part] = 0.0
+        self.beta[part, :2] = 1.0 - lost, lost
+        return mixture, self._keep(part, held), pull
+
+    def _mix(self, part: int, held: np.ndarray) -> None:
+        """The mixture of a part's points in the place of the current one."""
+        first, own = part * self.width, slice(part * self.width, (part + 1) * self.width)
+        self.offsets[part, 0] = held @ self.offsets[part]
+        self.vectors[first] = held @ self.vectors[own]
+        row = held @ self.gram[own]
+        row[first] = held @ row[own]
+        self.gram[first], self.gram[:, first] = row, row
+
+    def _keep(self, part: int, held: np.ndarray) -> tuple[int, ...]:
+        """The older points to be kept: those of the mixture first, then the newest."""
+        numbers = self.numbers[part]
+        places = np.flatnonzero(numbers >= 0)
+        order = places[np.lexsort((numbers[places], held[places] > 0))[::-1]]
+        numbers[order[self.older :]] = EMPTY
+        return tuple(numbers[order[: self.older]].tolist())
+
+
+def mixture(
+    hessian: np.ndarray,
+    offsets: np.ndarray,
+    beta: np.ndarray,
+    groups: list[np.ndarray],
+    tolerance: float,
+) -> np.ndarray:
+    """max <offsets, beta> - 1/2 beta' hessian beta, each group of beta on a simplex.
+
+    Sweeps over the groups, each by its own program, find which points matter; then Newton steps among these,
+    cut where one would leave the simplex, end the zigzag of the sweeps.
+    """
+    for _ in range(SWEEPS):
+        for own in groups:
+            H = np.ascontiguousarray(hessian[np.ix_(own, own)])
+            slope = offsets[own] - hessian[own] @ beta
+            beta[own] = solve_program(H, slope + H @ beta[own], beta[own], 0.1 * tolerance)[0]
+        for _ in range(NEWTON_STEPS):
+            slope = offsets - hessian @ beta
+            if sum(float(slope[own].max() - slope[own] @ beta[own]) for own in groups) <= tolerance:
+                return beta
+            if not newton_step(hessian, slope, beta, groups):
+                break
+    return beta
+
+
+def newton_step(
+    hessian: np.ndarray, slope: np.ndarray, beta: np.ndarray, groups: list[np.ndarray]
+) -> bool:
+    """A step towards the best point of the face of beta and of the steepest points; whether it gains."""
+    chosen = beta > 0
+    for own in groups:
+        chosen[own[np.argmax(slope[own])]] = True
+    face = np.flatnonzero(chosen)
+    owner = np.concatenate([np.full(len(own), g) for g, own in enumerate(groups)])[face]
+    sums = (owner == np.arange(len(groups))[:, None]).astype(float)
+    inner = hessian[np.ix_(face, face)]
+    ridge = 1e-13 * max(float(np.trace(inner)), np.finfo(float).tiny) * np.eye(len(face))
+    system = np.block([[inner + ridge, sums.T], [sums, np.zeros((len(groups),) * 2)]])
+    move = np.linalg.lstsq(system, np.append(slope[face], np.zeros(len(groups))), rcond=None)[0]
+    move = move[: len(face)]
+    gain = float(slope[face] @ move - 0.5 * move @ inner @ move)
+    down = move < 0
+    most = float(np.min(-beta[face][down] / move[down], initial=1.0))
+    if not gain > 0 or most <= 0:
+        return False
+    beta[face] = np.maximum(beta[face] + most * move, 0.0)
+    if most < 1:  # exactly on the border
+        beta[face[down][np.argmin(-beta[face][down] / move[down])]] = 0.0
+    for own in groups:
+        beta[own] /= beta[own].sum()
+    return True

@@ -1,0 +1,255 @@
+"""The driver: rounds of proposals and their mixture, until the certificate is good enough.
+
+    P(w) = R(w) + sum_k R_k(w)       R_k(w) = sum over the examples of part k of mass_i xi_i(w)
+    D    = sum_k b_k - R*(sum_k q_k)
+
+A round broadcasts w = (m + k z + Sigma q) / (1 + k), with the centre z = w + 0.4 (w - w before); the parts
+measure R_k(w) and propose points (``worker``); the best mixture of all points is found here (``bundle``). k
+starts and falls as in ``solvers.Proximal``. P and D are exact, from all parts: the slacks of each example at
+one w, and b and q of the multipliers that the workers hold.
+
+A part that is late is left out of a round; its points count when they come, and P needs a round that all
+parts have answered. The points of a worker that died are lost: a part begins anew from the true outputs,
+while (b, q) of what was lost remains a valid bound. Training has converged only when nothing leans on such.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from maxmargin.callbacks import Callback, Progress
+from maxmargin.cluster.bundle import Bundle
+from maxmargin.cluster.pool import Pool
+from maxmargin.cluster.worker import Answer, Facts, Job, Order
+from maxmargin.problem import Certificate, Status, gap_between
+from maxmargin.solvers.proximal import LARGE, STALLED_ROUNDS, STIFFEST, Proximal
+from maxmargin.train import History
+
+TOGETHER = 5  # rounds after which all parts are waited for, where one was late each time
+# Of the gap, to which the small problem is solved: the dual is left with about the square of what the primal
+# is, so that a coarser solution would stop rounds from gaining anything.
+QP_SHARE = 1e-5
+
+
+@dataclass
+class Rounds:
+    """What the driver knows."""
+
+    pool: Pool
+    job: Job
+    handle: Any  # of the job, on the cluster
+    facts: list[Facts]
+    bundle: Bundle
+    options: dict[str, Any]
+    k: float
+    w: np.ndarray
+    w_before: np.ndarray
+    z: np.ndarray
+    started: float = field(default_factory=time.perf_counter)
+    history: History = field(default_factory=History)
+    round: int = 0
+    versions: list[int] = field(default_factory=list)
+    sent: dict[int, np.ndarray] = field(default_factory=dict)  # w of each part's step
+    complete: int = 0  # the last round that all parts have answered
+    oracle_calls: int = 0
+    planes: int = 0
+    primal: float = math.inf
+    seen: float = math.inf
+    dual: float = -math.inf  # while nothing was frozen
+    bound: float = -math.inf  # whatever was
+    best: np.ndarray | None = None
+    least: float = math.inf  # of the gap, and since how many rounds
+    stalled: int = 0
+    status: Status | None = None
+
+    @property
+    def total(self) -> float:
+        return sum(own.total for own in self.facts)
+
+    @property
+    def passes(self) -> float:
+        return self.oracle_calls / sum(own.n for own in self.facts)
+
+    @property
+    def bounded(self) -> bool:
+        return all(own.bounded for own in self.facts)
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self.started
+
+    @property
+    def deadline(self) -> float:
+        most = self.options["max_seconds"]
+        return math.inf if most is None or self.best is None else self.started + most
+
+    @property
+    def gap(self) -> float:
+        return gap_between(self.primal, self.dual, self.total)
+
+    def advance(self) -> None:
+        """One round."""
+        self.round += 1
+        solver, bundle = self.job.solver, self.bundle
+        self.z = self.w + solver.momentum * (self.w - self.w_before)
+        self.w_before = self.w
+        q = bundle.q()
+        self.w = bundle.weights(self.k, self.z, q)
+        self._send()
+        late = self.round - self.complete >= TOGETHER
+        answers = self.pool.receive(self.handle, late or len(self.pool) == 1, self.deadline)
+        bundle.receive(answers)
+        self.oracle_calls += sum(answer.oracle_calls for answer in answers.values())
+        self._measure(answers)
+        left = QP_SHARE * max(self._missing(), self.job.tol * self.total)
+        bundle.solve(sorted(answers), self.k, self.z, left)
+        self.w = bundle.weights(self.k, self.z, bundle.q())
+        if gap_between(self.primal, self.bound, self.total) <= self.job.tol:
+            bundle.thaw()  # what was lost has done its service
+
+    def _missing(self) -> float:
+        return min(self.primal - self.bound, self.total) if math.isfinite(self.primal) else math.inf
+
+    def _send(self) -> None:
+        """A step for every part that is not at work."""
+        shared, stretch = self.pool.share(self.w), len(self.pool) / (1 + self.k)
+        for part in range(len(self.pool)):
+            if part in self.pool.pending:
+                continue
+            mixture, keep, pull = self.bundle.order(part)
+            self.versions[part] += 1
+            order = Order(part, self.versions[part], mixture, keep, stretch, pull)
+            self.sent[part] = self.w
+            self.pool.send(self.handle, order, shared)
+
+    def _measure(self, answers: dict[int, Answer]) -> None:
+        """P, where all parts have answered the same w, and D."""
+        bundle, w = self.bundle, self.w
+        q = bundle.q()
+        dual = bundle.dual(q)
+        self.bound = max(self.bound, dual)
+        if not bundle.frozen:
+            self.dual = max(self.dual, dual)
+        if len(answers) < len(self.pool) or any(self.sent[k] is not w for k in answers):
+            return
+        self.complete = self.round
+        start = bundle.regularizer.value(w)
+        risk = sum(answer.risk for answer in answers.values())
+        self.planes = sum(answer.planes for answer in answers.values())
+        self.seen = min(self.seen, start + sum(answer.seen for answer in answers.values()))
+        if start + risk < self.primal or self.best is None:
+            self.primal, self.best = start + risk, w
+        if not math.isfinite(start + risk) or not math.isfinite(dual):
+            self.status = Status.NUMERICAL
+        self._balance(start + risk - dual, start + bundle.regularizer.conjugate(q) - float(w @ q))
+
+    def _balance(self, gap: float, lag: float) -> None:
+        """Lower k where the centre is too far from w, as ``Proximal`` does."""
+        self.stalled += 1
+        if gap < 0.9 * self.least:
+            self.least, self.stalled = gap, 0
+        if lag > 0.5 * (gap - lag):
+            self.k /= self.job.solver.decay
+        elif self.stalled >= STALLED_ROUNDS:
+            self.k, self.stalled = self.k / 2, 0
+
+    def settle(self) -> None:
+        """Whether to go on."""
+        tol = self.job.tol
+        if self.status is not None:
+            return
+        if self.gap <= tol and not self.bundle.frozen:
+            self.status = Status.SOLVED if self.bounded else Status.INEXACT
+        elif gap_between(self.seen, self.dual, self.total) <= tol:
+            self.status = Status.INEXACT
+        elif self.passes >= self.options["max_passes"]:
+            self.status = Status.PASS_LIMIT
+        elif time.perf_counter() >= self.deadline:
+            self.status = Status.TIME_LIMIT
+
+    def record(self) -> Progress:
+        """A row of the history."""
+        known = {
+            "seconds": self.seconds,
+            "passes": self.passes,
+            "oracle_calls": self.oracle_calls,
+            "primal": self.primal,
+            "dual": self.bound,
+            "gap": self.gap,
+            "estimate": gap_between(self.primal, self.bound, self.total),
+            "planes": self.planes,
+        }
+        self.history.append(**known)
+        return Progress(
+            **known,  # type: ignore[arg-type]
+            step=self.round,
+            tol=self.job.tol,
+            max_passes=self.options["max_passes"],
+            max_seconds=self.options["max_seconds"],
+            solver="cluster",
+            status="" if self.status is None else self.status.value,
+        )
+
+    def certificate(self) -> Certificate:
+        """Of the best w and the best dual point."""
+        assert self.status is not None
+        dual = max(self.dual, self.bound)
+        exact = self.bounded
+        return Certificate(
+            primal=self.primal,
+            dual=dual,
+            gap=gap_between(self.primal, dual, self.total),
+            tol=self.job.tol,
+            converged=self.status is Status.SOLVED,
+            exact=exact,
+            passes=self.passes,
+            oracle_calls=self.oracle_calls,
+            support=self.planes,
+            seconds=self.seconds,
+            status=self.status.value,
+        )
+
+
+def stiffness(facts: Sequence[Facts], C: float, dimension: int, solver: Proximal) -> float:
+    """The first k, as ``Proximal`` has it, from all parts."""
+    n = np.array([own.n for own in facts], dtype=float)
+    square, loss = (n @ [getattr(own, name) for own in facts] for name in ("square", "loss"))
+    if facts[0].full or dimension >= LARGE or not loss > 0:
+        return 0.0
+    return min(STIFFEST, solver.proximity * facts[0].unit * C * square / loss)
+
+
+def first_round(pool: Pool, job: Job, handle: Any, facts: list[Facts], **settings: Any) -> Rounds:
+    """Before the first round: all multipliers are on the true outputs."""
+    regularizer, dimension = facts[0].regularizer, int(job.svm.model_.size_joint_feature)
+    bundle = Bundle(regularizer, len(pool), dimension, settings.pop("older"))
+    k = stiffness(facts, float(job.svm.C), dimension, job.solver)
+    w = bundle.mean.copy()
+    rounds = Rounds(pool, job, handle, facts, bundle, settings["options"], k, w, w, w)
+    rounds.versions = [0] * len(pool)
+    rounds.oracle_calls = sum(own.oracle_calls for own in facts)
+    return rounds
+
+
+def play(rounds: Rounds, callbacks: Sequence[Callback]) -> None:
+    """Rounds until the end."""
+    for callback in callbacks:
+        callback.on_start(Progress(tol=rounds.job.tol, solver="cluster"))
+    try:
+        while rounds.status is None:
+            rounds.advance()
+            rounds.settle()
+            progress = rounds.record()
+            stop = [callback.on_step(progress) for callback in callbacks]
+            if any(stop) and rounds.status is None:
+                rounds.status = Status.STOPPED
+    except KeyboardInterrupt:
+        if rounds.best is None:
+            raise
+        rounds.status = Status.INTERRUPTED

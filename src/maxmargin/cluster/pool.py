@@ -1,0 +1,170 @@
+"""Tasks on a `distributed` cluster: each part has a worker that knows it, and may get another.
+
+Plain tasks: no actors, which die with their worker, and no pinning, which waits for a dead one for ever. A
+task prefers the worker that holds its part. Where the scheduler has moved it elsewhere although that worker
+lives, it is sent back; where the worker is gone, the part begins anew on another.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+import uuid
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from maxmargin.cluster.source import ShardPart, describe
+from maxmargin.cluster.worker import Answer, Missing, Order, forget, step
+
+SLICE = 0.2  # seconds between two looks at the cluster
+LONELY = 60.0  # seconds without any worker after which there is no hope
+SHORTEST = 1.0  # seconds that no part has to be faster than
+
+
+class PartError(RuntimeError):
+    """A part of the data cannot be worked on: its number, what it is, and why."""
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A step under way."""
+
+    future: Any
+    order: Order
+    w: Any
+    began: float
+
+
+def same(value: Any) -> Any:
+    """The value itself, as the result of a task: the cluster can make it again where it is lost."""
+    return value
+
+
+class Pool:
+    """The workers of a client, and what each part waits for.
+
+    ``patience``: how many times as long as the others a part may take before they go on without it.
+    """
+
+    def __init__(self, client: Any, parts: Sequence[Any], retries: int, patience: float):
+        self.client, self.parts = client, parts
+        self.retries, self.patience = retries, patience
+        self.run = f"maxmargin-{uuid.uuid4().hex}"
+        workers = sorted(client.nthreads())
+        if not workers:
+            raise ValueError("client: the cluster has no workers; start some with `dask worker`")
+        self.homes = [workers[k % len(workers)] for k in range(len(parts))]
+        with large_tasks():
+            self.data = [
+                part if isinstance(part, ShardPart) else self.share(part) for part in parts
+            ]
+        self.pending: dict[int, Sent] = {}
+        self.times: list[float] = []  # of the steps of the last round
+        self.alone: float | None = None  # since when there are no workers
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def share(self, value: Any) -> Any:
+        """A value that all tasks may take; it travels once to each worker."""
+        with large_tasks():
+            return self.client.submit(same, value, pure=False)
+
+    def _submit(self, part: int, task: Callable, *args: Any) -> Any:
+        return self.client.submit(
+            task,
+            *args,
+            workers=[self.homes[part]],
+            allow_other_workers=True,
+            retries=self.retries,
+            pure=False,
+        )
+
+    def each(self, task: Callable, *args: Any, numbered: bool = True) -> list[Any]:
+        """A task over all parts: task(*args, number, data), or task(*args, data)."""
+        futures = {
+            k: self._submit(k, task, *args, *([k] if numbered else []), self.data[k])
+            for k in range(len(self))
+        }
+        while not all(future.done() for future in futures.values()):
+            self._look(list(futures.values()), SLICE)
+        return [self._result(k, future) for k, future in futures.items()]
+
+    def send(self, job: Any, order: Order, w: Any) -> None:
+        """A step of a part."""
+        future = self._submit(order.part, step, job, order, self.data[order.part], w)
+        self.pending[order.part] = Sent(future, order, w, time.perf_counter())
+
+    def receive(self, job: Any, wait_for_all: bool, deadline: float) -> dict[int, Answer]:
+        """The answers of those that are fast enough; of all where that is asked for, or till a deadline."""
+        answers: dict[int, Answer] = {}
+        while self.pending:
+            for part in [k for k, sent in self.pending.items() if sent.future.done()]:
+                found = self._result(part, self.pending[part].future)
+                if isinstance(found, Missing):
+                    self._resend(job, part, found)
+                    continue
+                answers[part], self.homes[part] = found, found.worker
+                self.times.append(time.perf_counter() - self.pending.pop(part).began)
+            if not self.pending or self._enough(answers, wait_for_all, deadline):
+                break
+            self._look([sent.future for sent in self.pending.values()], SLICE)
+        self.times = self.times[-len(self) :]
+        return answers
+
+    def _enough(self, answers: dict[int, Answer], wait_for_all: bool, deadline: float) -> bool:
+        now = time.perf_counter()
+        if now > deadline:
+            return True
+        if wait_for_all or not answers:
+            return False
+        usual = max(SHORTEST, self.patience * statistics.median(self.times))
+        return all(now - sent.began > usual for sent in self.pending.values())
+
+    def _resend(self, job: Any, part: int, found: Missing) -> None:
+        """Send a step back to the worker that knows its part; if it is gone, let it begin anew."""
+        sent = self.pending[part]
+        alive = found.worker != self.homes[part] and self.homes[part] in self.client.nthreads()
+        self.send(job, sent.order if alive else replace(sent.order, restart=True), sent.w)
+
+    def _look(self, futures: list[Any], seconds: float) -> None:
+        """Wait a moment for one of these; refuse to wait for workers that never come back."""
+        from distributed import wait
+
+        with suppress(TimeoutError):
+            wait(futures, timeout=seconds, return_when="FIRST_COMPLETED")
+            return
+        now = time.perf_counter()
+        if self.client.nthreads():
+            self.alone = None
+        elif self.alone is None:
+            self.alone = now
+        elif now - self.alone > LONELY:
+            raise PartError(f"the cluster has had no workers for {LONELY:.0f} seconds")
+
+    def _result(self, part: int, future: Any) -> Any:
+        if future.status == "finished":
+            return future.result()
+        error = future.exception() if future.status == "error" else None
+        reason = f"{type(error).__name__}: {error}" if error else f"its task was {future.status}"
+        where = describe(self.parts[part])
+        raise PartError(f"part {part} ({where}) cannot be worked on: {reason}") from error
+
+    def close(self) -> None:
+        """Forget the run, here and on all workers."""
+        for sent in self.pending.values():
+            with suppress(Exception):  # the cluster may be gone
+                sent.future.cancel()
+        with suppress(Exception):
+            self.client.run(forget, self.run)
+
+
+@contextmanager
+def large_tasks() -> Iterator[None]:
+    """Data in memory go to the cluster inside a task, so that they can be made again: on purpose."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sending large graph")
+        yield

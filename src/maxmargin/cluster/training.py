@@ -1,0 +1,211 @@
+"""``fit`` on a cluster: what is refused, the model of all parts, the rounds, and what the estimator keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils.class_weight import compute_sample_weight
+
+from maxmargin.callbacks import Callback
+from maxmargin.cluster.driver import Rounds, first_round, play
+from maxmargin.cluster.pool import Pool
+from maxmargin.cluster.source import ShardPart, Survey, parts_of, stacked, survey
+from maxmargin.cluster.worker import Facts, Job, collected, prove, start
+from maxmargin.data.arrays import check_flag, check_positive, check_whole
+from maxmargin.estimators import BinarySVC, MulticlassSVC, StructuralSVM
+from maxmargin.estimators.base import Given, warn, warn_not_converged
+from maxmargin.models.protocol import Model
+from maxmargin.problem import Support
+from maxmargin.problem.regularizer import NONNEGATIVE
+from maxmargin.solvers import Proximal
+from maxmargin.train import Result
+
+NAME = "cluster"
+
+
+def fit(
+    svm: Any,
+    source: Any,
+    client: Any,
+    n_parts: int | None = None,
+    *,
+    passes: int = 2,
+    older: int = 15,
+    patience: float = 3.0,
+    retries: int = 2,
+    collect: bool = False,
+    callbacks: Sequence[Callback] = (),
+) -> Any:
+    """Train an estimator in place on the workers of a cluster; returns it.
+
+    Parameters
+    ----------
+    svm : StructuralSVM, MulticlassSVC or BinarySVC
+    source : folder of shards, list of such folders, or list of parts (X, Y) or (X, Y, sample_weight)
+        Folders must have the same path on all workers.
+    client : distributed.Client
+    n_parts : int or None
+        Into how many parts a folder is divided (None: one for each worker), or a list is joined.
+    passes : int
+        Passes that a worker makes over its part in a round, besides the exact one.
+    older : int
+        Dual points of earlier rounds that are kept for each part, here and on its worker.
+    patience : float
+        How many times as long as the others a part may take before a round ends without it.
+    retries : int
+        How often a task that failed is tried again.
+    collect : bool
+        Whether ``support_`` gets the multipliers, from the workers, for ``certify`` and ``warm_start``.
+    callbacks : callbacks.Callback objects, which receive every round
+    """
+    check_client(client)
+    check_whole("passes", passes)
+    check_whole("older", older)
+    check_whole("retries", retries, 0)
+    check_positive("patience", patience)
+    check_flag("collect", collect)
+    solver = check_estimator(svm)
+    parts = parts_of(source, n_parts, len(client.nthreads()))
+    pool = Pool(client, parts, retries, patience)
+    try:
+        job = make_job(svm, pool, solver, passes)
+        handle = pool.share(job)
+        facts = check_facts(pool.each(start, handle))
+        options = svm._options(callbacks)
+        rounds = first_round(pool, job, handle, facts, options=options, older=older)
+        play(rounds, options["callbacks"])
+        supports = finish(pool, job, handle, rounds, collect)
+    finally:
+        pool.close()
+    return keep(svm, job, rounds, supports)
+
+
+def check_client(client: Any) -> None:
+    """Refuse what is not a client."""
+    try:
+        from distributed import Client
+    except ImportError:
+        raise ImportError(
+            "maxmargin.cluster needs distributed: pip install 'maxmargin[cluster]' (or 'distributed')"
+        ) from None
+    if not isinstance(client, Client) or client.asynchronous:
+        raise TypeError(
+            "client must be a distributed.Client that is not asynchronous, such as "
+            f'Client("127.0.0.1:8786"), got {client!r}'
+        )
+
+
+def check_estimator(svm: Any) -> Proximal:
+    """Refuse what is not solved on a cluster; the solver of the parts."""
+    if not isinstance(svm, StructuralSVM | MulticlassSVC | BinarySVC):
+        kind = type(svm).__name__
+        raise TypeError(
+            f"svm must be a StructuralSVM, a MulticlassSVC or a BinarySVC, got {kind}: hidden parts, "
+            "regression and groups are fitted on one machine"
+        )
+    svm.check_parameters()
+    if svm.hinge != "max":
+        raise ValueError("a cluster solves hinge='max' only, got hinge='sum'; use fit")
+    if NONNEGATIVE in svm._asks_for():
+        raise ValueError(
+            "nonnegative: clipped weights are not a sum over the parts; give None, or use fit"
+        )
+    if getattr(svm, "_free", False):
+        raise ValueError(
+            "penalized_intercept=False: a weight without a regulariser is not solved on a cluster"
+        )
+    solver = Proximal() if svm.solver == "auto" else svm._chosen()
+    if not isinstance(solver, Proximal):
+        raise ValueError(
+            f"solver must be 'auto', 'proximal' or solvers.Proximal(...), which the workers run, got "
+            f"{svm.solver!r}"
+        )
+    return solver
+
+
+def check_facts(facts: list[Facts]) -> list[Facts]:
+    """Refuse problems that cannot be divided."""
+    if any(own.kernelised for own in facts):
+        raise ValueError(
+            "model: the weights of an exact kernel are functions of all examples, which no worker has; "
+            "Kernel(rank=k) has plain weights"
+        )
+    if facts[0].regularizer.free is not None:
+        raise ValueError("prior: an infinite scale is not solved on a cluster")
+    return facts
+
+
+def make_job(svm: Any, pool: Pool, solver: Proximal, passes: int) -> Job:
+    """What the workers need: the parameters, and the model as all parts have made it."""
+    if all(isinstance(part, ShardPart) for part in pool.parts):
+        found = pool.each(survey, pool.share(clone(svm)), numbered=False)
+    else:  # the examples are here already
+        found = [survey(clone(svm), part) for part in pool.parts]
+    given = svm._read(Given(stacked([own.X for own in found]), stacked([own.Y for own in found])))
+    if getattr(given.model, "joint", False):
+        raise ValueError("a loss of the whole sample is not a sum over parts: use fit")
+    given.model.initialize(given.X, given.Y)
+    twin = clone(svm)
+    twin.model_ = given.model
+    if hasattr(svm, "n_features_in_"):
+        twin.n_features_in_ = svm.n_features_in_
+    if getattr(svm, "class_weight", None) is not None:
+        twin.class_weight = weights_of_classes(svm.class_weight, found)
+    return Job(pool.run, twin, solver, float(svm.tol), passes, svm._seed())
+
+
+def weights_of_classes(class_weight: Any, found: list[Survey]) -> dict[Any, float]:
+    """class_weight for all labels, from how often they occur in all parts."""
+    counts: dict[Any, int] = {}
+    for own in found:
+        assert own.labels is not None and own.counts is not None
+        for label, count in zip(own.labels.tolist(), own.counts.tolist(), strict=True):
+            counts[label] = counts.get(label, 0) + count
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        n = sum(counts.values())
+        return {label: n / (len(counts) * count) for label, count in counts.items()}
+    try:
+        weights = compute_sample_weight(class_weight, list(counts))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"class_weight: {error}") from None
+    return dict(zip(counts, weights.tolist(), strict=True))
+
+
+def finish(pool: Pool, job: Job, handle: Any, rounds: Rounds, collect: bool) -> list[Support]:
+    """A model in Python is held against its own predictions; the multipliers, where they are asked for."""
+    if not isinstance(job.svm.model_, Model):
+        pool.each(prove, handle, rounds.best)
+    return pool.each(collected, handle) if collect else []
+
+
+def joined_support(supports: list[Support], sizes: list[int]) -> Support:
+    """The multipliers of all parts, as those of all examples in the order of the parts."""
+    firsts = np.cumsum([0, *sizes[:-1]])
+    outputs: Any = [own.outputs for own in supports]
+    arrays = isinstance(outputs[0], np.ndarray)
+    return Support(
+        np.concatenate([own.blocks + a for own, a in zip(supports, firsts, strict=True)]),
+        np.concatenate([own.multipliers for own in supports]),
+        np.concatenate(outputs) if arrays else list(chain.from_iterable(outputs)),
+    )
+
+
+def keep(svm: Any, job: Job, rounds: Rounds, supports: list[Support]) -> Any:
+    """Make the estimator the fitted one."""
+    lost = [k for k, own in enumerate(supports) if own is None]
+    if lost:
+        warn(f"support_ is None: the multipliers of part {lost[0]} were lost with their worker")
+    whole = supports and not lost
+    support: Any = joined_support(supports, [own.n for own in rounds.facts]) if whole else None
+    assert rounds.best is not None and rounds.status is not None
+    result = Result(rounds.best, support, rounds.certificate(), rounds.history, rounds.status, NAME)
+    svm._keep(result)
+    svm.fingerprint_, svm.weighted_nodes_ = "", False
+    svm.adopt(job.svm.model_, result.w)
+    if not result.certificate.converged:
+        warn_not_converged(result)
+    return svm

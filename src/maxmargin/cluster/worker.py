@@ -1,0 +1,279 @@
+"""What runs on a worker: its part of the data, bound to the model, and the dual points that it holds.
+
+A step on part k, with R_k(u) = sum over its examples of mass_i xi_i(u):
+
+    mix      the current point a_k is the mixture that the driver chose of the points held here
+    measure  one exact pass at w: R_k(w), and the outputs found there as a further point, the cut
+    propose  a few passes, from a_k, on   min_u  (1/2s) (u - m)' Sigma^-1 (u - m) + R_k(u),
+             m = w - s Sigma q_k,   s = K / (1 + k)
+
+The last is the part's problem with another prior, which every model and dual state takes as it is. A point
+is a feasible dual point of the part, with b = sum a Delta and q = - sum a psi; it is also a cut, since
+R_k(u) >= b - <u, q> for every u.
+
+Points live in this process, under the run and the number of the part. Each step has a version: the same
+one asked for twice gets the same answer, and one whose predecessor was not made here is refused, so that
+nothing is counted twice.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from maxmargin.cluster.source import read_part
+from maxmargin.estimators.base import Given
+from maxmargin.problem import Problem, Support
+from maxmargin.problem.regularizer import Prior, SquaredNorm
+from maxmargin.solvers.cut_state import slim, thin, unslim
+from maxmargin.solvers.proximal import PROBED, Proximal
+
+CURRENT, FROZEN = -1, -2  # numbers of the point that a part is at, and of one that was lost
+
+
+@dataclass(frozen=True)
+class Job:
+    """What all parts share, for the whole of a fit."""
+
+    run: str
+    svm: Any  # with the model that all parts have made ready, but without weights
+    solver: Proximal
+    tol: float
+    passes: int  # of a proposal
+    seed: int
+
+
+@dataclass(frozen=True)
+class Order:
+    """A step of one part; ``pull`` is q_k where a lost point has a share in it."""
+
+    part: int
+    version: int
+    mixture: dict[int, float]
+    keep: tuple[int, ...]
+    stretch: float  # s
+    pull: np.ndarray | None = None
+    restart: bool = False  # begin anew where the predecessor was not made here
+
+
+@dataclass(frozen=True)
+class Point:
+    """b and q of a dual point; the vector is sparse where that is shorter."""
+
+    offset: float
+    vector: np.ndarray | sp.csr_matrix
+
+    @property
+    def dense(self) -> np.ndarray:
+        """q as an array."""
+        q = self.vector
+        return q if isinstance(q, np.ndarray) else q.toarray().ravel()
+
+
+@dataclass(frozen=True)
+class Missing:
+    """The predecessor of a step was not made in this process."""
+
+    worker: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a step found: R_k(w) as it was seen and as it is proven, and three points."""
+
+    version: int
+    worker: str
+    fresh: bool  # the points held before are lost
+    seen: float
+    risk: float
+    current: Point
+    proposal: Point
+    cut: Point
+    oracle_calls: int
+    planes: int
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the driver must know of a part before the first step."""
+
+    worker: str
+    n: int
+    total: float  # C sum v
+    exact: bool
+    bounded: bool
+    kernelised: bool
+    regularizer: SquaredNorm
+    square: float = 0.0  # mean |psi|^2 and mean Delta at the first w, for k
+    loss: float = 0.0
+    unit: float = 1.0
+    full: bool = False
+    oracle_calls: int = 0
+
+
+@dataclass
+class PartState:
+    """A part at work: its problem, its points by number, and the last answer."""
+
+    problem: Problem
+    points: dict[int, Support] = field(default_factory=dict)
+    version: int = 0
+    answer: Answer | None = None
+
+
+STATES: dict[tuple[str, int], PartState] = {}  # of this process
+
+
+def here() -> str:
+    """The address of this worker."""
+    from distributed import get_worker
+
+    return get_worker().address
+
+
+def forget(run: str) -> None:
+    """Let go of all parts of a run."""
+    for key in [key for key in STATES if key[0] == run]:
+        del STATES[key]
+
+
+def opened(job: Job, part: int, data: Any) -> PartState:
+    """A part, read and bound to the model of all."""
+    X, Y, weights = read_part(data)
+    given = job.svm._read(Given(X, Y, weights), reset=False)
+    examples = job.svm._bind(replace(given, model=job.svm.model_))
+    weights = job.svm.example_weights(given.Y, weights)
+    state = PartState(job.svm.problem_of(examples, weights, job.svm._jobs()))
+    STATES[job.run, part] = state
+    return state
+
+
+def start(job: Job, part: int, data: Any) -> Facts:
+    """Open a part; what it is like."""
+    problem = opened(job, part, data).problem
+    kernelised = problem.examples.kernelised
+    facts = Facts(
+        here(),
+        problem.n_blocks,
+        problem.total,
+        problem.exact,
+        problem.bounded,
+        kernelised,
+        SquaredNorm(np.asarray) if kernelised else problem.regularizer,
+    )
+    if kernelised or problem.regularizer.free is not None:
+        return facts  # which the driver refuses
+    tried = problem.try_oracle() if problem.checked else 0
+    rng = np.random.default_rng([job.seed, part])
+    dual = job.solver.open(problem, job.tol, rng, k=0.0, precision="double").dual
+    square, loss = dual.probe(rng.permutation(problem.active)[:PROBED])
+    calls = tried + dual.oracle_calls
+    return replace(
+        facts, square=square, loss=loss, unit=dual.unit, full=dual.full, oracle_calls=calls
+    )
+
+
+def step(job: Job, order: Order, data: Any, w: np.ndarray) -> Answer | Missing:
+    """One step of a part."""
+    state = STATES.get((job.run, order.part))
+    if state is not None and state.answer is not None and state.version == order.version:
+        return state.answer
+    fresh = state is None or state.version != order.version - 1
+    if fresh:
+        if not order.restart:
+            return Missing(here())
+        state = opened(job, order.part, data)
+    assert state is not None
+    answer = obey(state, job, order, w, fresh)
+    state.version, state.answer = order.version, answer
+    return answer
+
+
+def obey(state: PartState, job: Job, order: Order, w: np.ndarray, fresh: bool) -> Answer:
+    """Mix, measure, propose."""
+    problem, rng = state.problem, np.random.default_rng([job.seed, order.part, order.version])
+    points = {} if fresh else state.points
+    held = mixed(points, order.mixture) if points else truth(problem)
+    b, v = problem.plane(held)
+    pull = -v if order.pull is None else order.pull
+    local = sub_problem(problem, w, order.stretch, pull)
+    inner = job.solver.open(
+        local, job.tol, rng, held if points else None, k=0.0, precision="double"
+    )
+    current = inner.dual.support()  # what several points share is added up
+    cut = problem.cut(w)
+    found, ceilings = problem.checked_slacks(w, current, cut.slacks)
+    for _ in range(job.passes):
+        job.solver.round(local, inner, local.active)
+    proposal = inner.dual.support()
+    gain, u = problem.plane(proposal)
+    vertex = Support(np.arange(problem.n_blocks), problem.mass, slim(cut.outputs))
+    numbers = CURRENT, 2 * order.version, 2 * order.version + 1
+    fresh_points = zip(numbers, (slimmed(current), slimmed(proposal), vertex), strict=True)
+    state.points = {number: points[number] for number in order.keep if number in points}
+    state.points |= dict(fresh_points)
+    exact = 1 if problem.exact else 2
+    return Answer(
+        order.version,
+        here(),
+        fresh,
+        problem.objective(w, found, 0.0),
+        problem.objective(w, ceilings if problem.bounded else found, 0.0),
+        Point(b, thin(-v)),
+        Point(gain, thin(-u)),
+        Point(cut.offset, thin(-cut.vector)),
+        exact * problem.n_blocks + inner.dual.oracle_calls,
+        len(current),
+    )
+
+
+def truth(problem: Problem) -> Support:
+    """All multipliers on the true outputs."""
+    outputs: Any = [] if problem.examples.core is None else np.empty(0, np.int32)
+    return Support(np.empty(0, np.int64), np.empty(0), outputs, partial=True)
+
+
+def mixed(points: dict[int, Support], mixture: dict[int, float]) -> Support:
+    """A mixture of points; what they share is listed several times."""
+    used = [(share, points[number]) for number, share in mixture.items()]
+    outputs: Any = [point.outputs for _, point in used]
+    arrays = isinstance(outputs[0], np.ndarray)
+    return Support(
+        np.concatenate([point.blocks for _, point in used]),
+        np.concatenate([share * point.multipliers for share, point in used]),
+        unslim(np.concatenate(outputs)) if arrays else list(chain.from_iterable(outputs)),
+    )
+
+
+def slimmed(point: Support) -> Support:
+    """The same in fewer bytes."""
+    return replace(point, outputs=slim(point.outputs))
+
+
+def sub_problem(problem: Problem, w: np.ndarray, stretch: float, q: np.ndarray) -> Problem:
+    """The examples of a part under the prior that stands for all other parts."""
+    prior, local = problem.regularizer, copy.copy(problem)
+    scale = getattr(prior, "scale", 1.0) * math.sqrt(stretch)
+    local.regularizer = Prior(w - stretch * prior.image(q), scale, None, prior.metric)
+    return local
+
+
+def prove(job: Job, w: np.ndarray, part: int, data: Any) -> None:
+    """Compare what an exact pass of a model in Python finds at w with what the model predicts there."""
+    state = STATES.get((job.run, part)) or opened(job, part, data)
+    state.problem.check_ceilings(w, state.problem.slack_bounds(w)[1])
+
+
+def collected(job: Job, part: int, data: Any) -> Support | None:
+    """The multipliers of a part, where this worker holds them."""
+    state = STATES.get((job.run, part))
+    if state is None or CURRENT not in state.points:
+        return None
+    point = state.points[CURRENT]
+    return replace(point, outputs=unslim(point.outputs))

@@ -1,0 +1,71 @@
+"""Outlines: few examples from which a model learns the same as from all of a part.
+
+``initialize`` looks at labels, numbers of features and names of attributes. Of data that lie in several
+places each place makes an outline, a few examples that have all of these, and a model that is initialised on
+the outlines, one after the other, is that of all data. A model of one's own may have such a method,
+``outline(X, Y)``; else ``initialize`` must see all examples.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from maxmargin.data.labels import LabelSet, flatten
+from maxmargin.data.memory import shape_of
+from maxmargin.models.chain import Chain
+from maxmargin.models.chain_edges import split_edges
+from maxmargin.models.flat import FlatModel
+from maxmargin.models.multilabel import MultiLabel, is_matrix, members
+from maxmargin.models.ranking import Ranking
+
+
+def outline(model: Any, X: Any, Y: Any) -> tuple[Any, Any] | None:
+    """Examples that stand for these, which the model has converted; None where nobody knows how to."""
+    if isinstance(model, FlatModel) and not model.joint:
+        labels = LabelSet(Y).classes
+        return rows_like(X, len(labels)), labels
+    if isinstance(model, Chain):
+        return outline_of_sequences(model, X, Y)
+    if isinstance(model, MultiLabel):
+        if is_matrix(Y):
+            return rows_like(X, 1), np.zeros((1, Y.shape[1]), dtype=np.int64)
+        labels = LabelSet([label for i, y in enumerate(Y) for label in members(y, f"Y[{i}]")]).classes
+        return rows_like(X, 1), [labels.tolist()]
+    if isinstance(model, Ranking):
+        return [X[0]], [Y[0]]
+    own = getattr(model, "outline", None)
+    return None if own is None else own(X, Y)
+
+
+def outline_of_sequences(model: Chain, X: Any, Y: Any) -> tuple[Any, Any]:
+    """One sequence with every label, and at least one edge."""
+    labels = LabelSet(flatten(Y)).classes
+    labels = np.concatenate([labels, labels[:1]])
+    nodes, edges = split_edges(X) if model.edges else (X, None)
+    x = sequence_like(nodes, len(labels), "X")
+    if edges is not None:
+        x = (x, sequence_like(edges, len(labels) - 1, "X[{}][1]"))
+    return [x], [labels]
+
+
+def sequence_like(X: Any, n: int, name: str) -> Any:
+    """A sequence of n rows that has the features of all of X."""
+    if hasattr(X, "n_features"):
+        return rows_like(X, n)
+    filled = next((x for x in X if shape_of(x, name)[0]), X[0])
+    return rows_like(filled, n)
+
+
+def rows_like(X: Any, n: int) -> Any:
+    """n rows that have the columns of X, or the names of its attributes; they hold no numbers."""
+    encoder = getattr(X, "encoder", None)
+    if encoder is not None and encoder.n_features is None:
+        names: list[dict] = [dict.fromkeys(encoder.get_feature_names_out().tolist(), 1.0)]
+        return names + [{} for _ in range(n - 1)]
+    shape = shape_of(X, "X") if not hasattr(X, "n_features") else (0, X.n_features)
+    if len(shape) != 2:
+        raise ValueError(f"X must have 2 dimensions (examples, features), got shape {shape}")
+    return sp.csr_matrix((n, int(shape[1])))
