@@ -137,12 +137,14 @@ def test_folders_of_sequences_are_parts(client, tmp_path):
     assert mm.certify(svm, X_all, Y_all).gap <= 2 * TIGHT
 
 
-def test_names_of_attributes_and_labels_of_all_parts_are_known(client):
+@pytest.mark.parametrize("features", ["all", "observed"])
+def test_names_of_attributes_and_labels_of_all_parts_are_known(features, client):
     sentences = [[["the", "dog"], ["D", "N"]], [["a", "cat", "runs"], ["D", "N", "V"]]]
     sentences += [[["birds", "sing"], ["N", "V"]], [["so", "fast"], ["R", "A"]]]
     X, Y = [s[0] for s in sentences], [s[1] for s in sentences]
-    alone = structural(models.Chain(), 1.0).fit(X, Y)
-    svm = cluster.fit(structural(models.Chain(), 1.0), [(X[:2], Y[:2]), (X[2:], Y[2:])], client)
+    alone = structural(models.Chain(features=features), 1.0).fit(X, Y)
+    svm = structural(models.Chain(features=features), 1.0)
+    cluster.fit(svm, [(X[:2], Y[:2]), (X[2:], Y[2:])], client)
     assert svm.classes_.tolist() == alone.classes_.tolist()
     assert svm.model_.feature_names_.tolist() == alone.model_.feature_names_.tolist()
     np.testing.assert_allclose(svm.coef_, alone.coef_, atol=1e-3)

@@ -56,7 +56,7 @@ def test_command_line_tells_file_line_and_rule(tmp_path):
         ("report/curves.py", "from maxmargin.solvers import SDA", "not import solvers"),
         ("train.py", "from maxmargin.estimators import MulticlassSVC", "not import estimators"),
         ("estimators/base.py", "from maxmargin.persistence import save", "inside a function only"),
-        ("cluster/wire.py", "import os", "cluster is a new room"),
+        ("swarm/wire.py", "import os", "swarm is a new room"),
     ],
 )
 def test_planted_violation_is_caught(tmp_path, file, text, words):

@@ -28,11 +28,15 @@ def outline(model: Any, X: Any, Y: Any) -> tuple[Any, Any] | None:
         labels = LabelSet(Y).classes
         return rows_like(X, len(labels)), labels
     if isinstance(model, Chain):
+        if model.features == "observed":  # which features and labels occur together: in any example
+            return None
         return outline_of_sequences(model, X, Y)
     if isinstance(model, MultiLabel):
         if is_matrix(Y):
             return rows_like(X, 1), np.zeros((1, Y.shape[1]), dtype=np.int64)
-        labels = LabelSet([label for i, y in enumerate(Y) for label in members(y, f"Y[{i}]")]).classes
+        labels = LabelSet(
+            [label for i, y in enumerate(Y) for label in members(y, f"Y[{i}]")]
+        ).classes
         return rows_like(X, 1), [labels.tolist()]
     if isinstance(model, Ranking):
         return [X[0]], [Y[0]]
