@@ -39,7 +39,10 @@ def mistake_costs(costs: Any, classes: np.ndarray) -> np.ndarray:
     """
     n = len(classes)
     if callable(costs):
-        costs = costs(classes)
+        try:
+            costs = costs(classes)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"loss: the function of costs fails on the labels: {error}") from error
     if isinstance(costs, Mapping):
         known = classes.tolist()
         unknown = [label for label in costs if label not in known]

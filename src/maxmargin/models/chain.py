@@ -23,6 +23,7 @@ from maxmargin.data.arrays import (
     check_start,
     count_of,
     floats,
+    is_whole,
 )
 from maxmargin.data.attributes import Described, encoder_of, saved_attributes
 from maxmargin.data.labels import LabelSet, check_classes
@@ -105,7 +106,7 @@ class Chain(Described, Model):
     def initialize(self, X: Sequence, Y: Sequence) -> None:
         """Learn the classes, and the features or the attribute names."""
         check_start(X, Y, self.bias, start=self.start, end=self.end, edges=self.edges)
-        if isinstance(self.order, bool) or self.order not in (1, 2):
+        if not is_whole(self.order) or self.order not in (1, 2):
             raise ValueError(f"order must be 1 or 2, got {self.order!r}")
         check_choice("features", self.features, FEATURES)
         check_sequences("Y", Y)

@@ -127,7 +127,7 @@ class Examples(ABC):
 
     def decide(self, w: Any, n_jobs: int = 1) -> np.ndarray:
         """<w, Psi(x_i, y)> of the prediction of every example."""
-        raise ValueError("decision_function: this model has no score of single examples")
+        raise ValueError("decision_function: this model has no score of the single examples of X")
 
     def margins(self, w: Any, n_jobs: int = 1) -> Any:
         """For each node of every example the best score less the best one with another label there."""
