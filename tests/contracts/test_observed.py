@@ -218,4 +218,5 @@ def test_optimum_of_a_larger_case_by_the_dense_qp(seed):
     case = observed_case(fresh(seed, 5), n=6, n_features=9, lengths=(3, 2), n_classes=3, C=2.0)
     svm = fit(case, tol=loss_units(case, 1e-6))
     assert svm.certificate_.primal == pytest.approx(case.optimum.value, rel=1e-5)
-    assert make_case("chain-observed", seed).truth.observed.mean() < 1  # some pairs are not seen
+    seen = [make_case("chain-observed", s).truth.observed.mean() for s in range(5)]
+    assert min(seen) < 1  # some pairs are not seen

@@ -135,8 +135,8 @@ class LatentSVM(StructuralSVM):
         model: Latent = given.model
         begin = getattr(self, "coef_", None) if self.warm_start else None
         if begin is None and isinstance(model, Partial):
-            examples = model.over_known(given.X, given.Y)
-            known = self.problem_of(examples, None, self._jobs())
+            examples, weights = model.over_known(given.X, given.Y, given.sample_weight)
+            known = self.problem_of(examples, weights, self._jobs())
             first = solve(known, None)
             rounds.passes += first.certificate.passes
             rounds.oracle_calls += first.certificate.oracle_calls

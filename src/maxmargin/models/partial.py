@@ -102,20 +102,24 @@ class Partial(Latent):
 
     def known_part(self, X: Any, Y: Any) -> tuple[Any, Any]:
         """What is known alone, as examples whose outputs are known completely."""
+        return self._known(X, Y)[:2]
+
+    def _known(self, X: Any, Y: Any) -> tuple[Any, Any, list[int]]:
+        """What is known alone, and of which example each is a part."""
         if isinstance(self.model, Multiclass | MultiLabel):
             whole = [i for i, y in enumerate(Y) if known_of([y] if np.ndim(y) == 0 else y).all()]
             labels = [Y[i] for i in whole]
             if isinstance(self.model, MultiLabel):
                 return self._known_rows(X, Y, whole)
-            return X[whole], labels
+            return X[whole], labels, whole
         cut = cut_sequence if isinstance(self.model, Chain) else cut_graph
-        parts = [part for i in range(len(Y)) for part in cut(X[i], Y[i], i)]
-        return [x for x, _ in parts], [y for _, y in parts]
+        parts = [(*part, i) for i in range(len(Y)) for part in cut(X[i], Y[i], i)]
+        return [x for x, _, _ in parts], [y for _, y, _ in parts], [i for _, _, i in parts]
 
-    def _known_rows(self, X: Any, Y: Any, whole: list[int]) -> tuple[Any, Any]:
+    def _known_rows(self, X: Any, Y: Any, whole: list[int]) -> tuple[Any, Any, list[int]]:
         """Rows whose labels are all known; without any, unknown labels are off at first."""
         table = np.array([[0 if is_unknown(v) else v for v in y] for y in Y])
-        return (X[whole], table[whole]) if whole else (X, table)
+        return (X[whole], table[whole], whole) if whole else (X, table, list(range(len(Y))))
 
     def begin(self, X: Any, Y: Any, seed: int) -> list[Any]:
         """Completions without any weights."""
@@ -188,11 +192,13 @@ class Partial(Latent):
             return sample_weight
         return np.where(known, 1.0 if sample_weight is None else sample_weight, 0.0)
 
-    def over_known(self, X: Any, Y: Any) -> Examples:
-        """What is known alone; runs of known labels may begin and end where no sequence may."""
+    def over_known(self, X: Any, Y: Any, sample_weight: Any) -> tuple[Examples, Any]:
+        """What is known alone, with its weights; runs of known labels may begin and end anywhere."""
         free = copy.copy(self.inner_)
         free.rules_ = None
-        return free.bind(*self.known_part(X, Y))
+        X, Y, owners = self._known(X, Y)
+        weights = None if sample_weight is None else np.asarray(sample_weight)[owners]
+        return free.bind(X, Y), weights
 
     def over(self, X: Any, outputs: Any = None, executor: Any = None) -> Examples:
         """The examples with complete outputs, of which only what was known has a loss."""
