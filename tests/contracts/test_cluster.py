@@ -19,7 +19,7 @@ from maxmargin.cluster.pool import Pool
 from maxmargin.data.synthetic import words_of_letters
 from reference.python_chain import PythonMulticlass
 
-TIGHT = 1e-6
+TIGHT = 3e-7  # of the loss: within 1e-6 of the optimum of each problem here
 
 
 @pytest.fixture(scope="module")
