@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from maxmargin.data.table import Table
 from maxmargin.io.fields import FieldError, check_names, count, entries_of, field_of, number, short
 
 WIDE = 1e3  # a temperature is sought this many times above and below the scale of the scores
@@ -63,6 +64,16 @@ def conformal_quantile(scores: np.ndarray, nodes: np.ndarray, alpha: float) -> f
     reached = np.cumsum(weight[order])
     at = int(np.searchsorted(reached, (1 - alpha) * (1 - 1e-12)))
     return float(scores[order[at]]) if at < len(scores) else np.inf
+
+
+def reliability_table(probability: np.ndarray, right: np.ndarray, bins: int) -> Table:
+    """Nodes by the probability of their best label, in bins of equal width, and how many are right."""
+    bin_of = np.minimum((probability * bins).astype(int), bins - 1)
+    nodes = np.bincount(bin_of, minlength=bins)
+    kept = np.flatnonzero(nodes)
+    said, hits = (np.bincount(bin_of, v, minlength=bins)[kept] for v in (probability, right))
+    columns = {"nodes": nodes[kept], "probability": said / nodes[kept], "right": hits / nodes[kept]}
+    return Table(columns, [f"{i / bins:g}-{(i + 1) / bins:g}" for i in kept], "probability")
 
 
 def confidence_state(svm: Any) -> dict[str, Any]:

@@ -39,6 +39,7 @@ from maxmargin.models.registry import LABELS, MODELS, is_listed
 from maxmargin.problem import Certificate
 from maxmargin.problem.regularizer import check_bound, check_prior
 from maxmargin.solvers import SOLVERS
+from maxmargin.train import COLUMNS
 
 ESTIMATORS = {
     kind.__name__: kind
@@ -80,6 +81,7 @@ HEADER = (
     "weights",
     "confidence",
 )
+HISTORY, MOST_STEPS = "history", 100
 REGULARIZERS = ("prior.mean", "prior.scale", "nonnegative")
 # What decoding a value can raise that nobody foresaw: the file is at fault, and the cause is kept.
 UNFORESEEN = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
@@ -117,7 +119,18 @@ def save(svm: Any, path: Any, dtype: str = "float64") -> None:
     if hasattr(svm, "temperature_") or hasattr(svm, "conformal_"):
         header["confidence"] = confidence_state(svm)
     weights, folded = fold(w, dtype)
-    write(path, {**header, **weights}, {**folded, **arrays, **regularizer_arrays(svm)})
+    further = {**regularizer_arrays(svm), **history_array(svm)}
+    write(path, {**header, **weights}, {**folded, **arrays, **further})
+
+
+def history_array(svm: Any) -> dict[str, np.ndarray]:
+    """How training went, a row for each column of ``history_``: some of its steps, with the last."""
+    history = getattr(svm, "history_", None)
+    if not history or len(history["passes"]) == 0:
+        return {}
+    steps = np.stack([history[name] for name in COLUMNS])
+    kept = np.linspace(0, steps.shape[1] - 1, min(steps.shape[1], MOST_STEPS)).astype(int)
+    return {HISTORY: np.ascontiguousarray(steps[:, kept])}
 
 
 def solver_state(svm: Any) -> Any:
@@ -183,7 +196,7 @@ def rebuild(state: dict[str, Any], arrays: dict[str, np.ndarray]) -> tuple[Any, 
         raise FieldError(f"{len(w)} weights, but the model has {model.size_joint_feature}")
     known, tables = model.state()
     check_names(state, {"kind", "classes_given", *known}, type(model).__name__)
-    check_names(arrays, {"w", *REGULARIZERS, *tables}, type(model).__name__)
+    check_names(arrays, {"w", HISTORY, *REGULARIZERS, *tables}, type(model).__name__)
     if given and LABELS in model.powers:
         model.classes = model.classes_
     return model, w
@@ -237,6 +250,9 @@ def estimator_of(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
     svm.certificate_ = certificate_of(entries_of(field_of(header, "certificate"), "certificate"))
     svm.solver_ = solver if isinstance(solver, str) else solver.name
     svm.adopt(model, w)
+    if HISTORY in arrays:
+        steps = table(arrays, HISTORY, np.float64, len(COLUMNS), -1, finite=False)
+        svm.history_ = dict(zip(COLUMNS, steps, strict=True))
     if "reading" in header:
         svm.reading_ = Reading.from_state(entries_of(header["reading"], "reading")).state()
     if "confidence" in header:

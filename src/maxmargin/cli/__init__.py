@@ -108,6 +108,17 @@ def parser() -> argparse.ArgumentParser:
     inspect.add_argument("--top", type=int, default=10, help="features per label")
     inspect.add_argument("--json", action="store_true")
 
+    report = commands.add_parser("report", help="a page about a model, for a browser")
+    report.add_argument("model", metavar="MODEL")
+    report.add_argument("data", metavar="TEST", nargs="?", help="a file with labels, for scores")
+    report.add_argument("--output", default="report.html", metavar="PAGE", help="the page to write")
+    report.add_argument("--title", default="", help="of the page; the name of the model by default")
+    report.add_argument("--top", type=int, default=10, help="features per label, and mistakes")
+    report.add_argument(
+        "--shape", type=int, nargs=2, metavar=("H", "W"), help="where features are pixels"
+    )
+    report.add_argument("--jobs", type=int, default=None, help="threads")
+
     check = commands.add_parser("check", help="look at a file before training on it")
     check.add_argument("data", metavar="FILE")
     check.add_argument("--test", metavar="FILE", help="look for its examples in FILE")

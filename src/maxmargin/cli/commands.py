@@ -15,9 +15,10 @@ from maxmargin import metrics, models
 from maxmargin.certify import objective
 from maxmargin.data.from_file import FileError, FromFile, Reading
 from maxmargin.data.read_file import read_file
-from maxmargin.data.tags import scheme_of_tags, spans_of
+from maxmargin.data.tags import spans_of
 from maxmargin.estimators import BinarySVC, MulticlassSVC, RegressionSVR, StructuralSVM
 from maxmargin.estimators.path import regularization_path
+from maxmargin.metrics import tasks
 from maxmargin.persistence import load
 
 # What was best or near it on the data of the benchmarks.
@@ -176,79 +177,15 @@ def one_line(output: Any) -> str:
 def evaluate(given: Namespace) -> None:
     svm, read = opened(given)
     predicted = svm.predict(read.X)
-    scores = SCORES[read.reading.task](read.Y, predicted)
+    scores = tasks.SCORES[read.reading.task](read.Y, predicted)
     if given.json:
         print(json.dumps({"examples": len(read.Y), **scores}))
         return
     show({"examples": len(read.Y), **scores}, False)
-    report = REPORTS.get(read.reading.task)
-    if report is not None:
+    table = tasks.REPORTS.get(read.reading.task)
+    if table is not None:
         print()
-        print(report(read.Y, predicted))
-
-
-def class_scores(true: Any, predicted: Any) -> dict[str, float]:
-    from sklearn.metrics import accuracy_score, f1_score
-
-    return {
-        "accuracy": float(accuracy_score(true, predicted)),
-        "macro F1": float(f1_score(true, predicted, average="macro", zero_division=0)),
-    }
-
-
-def tagging_scores(true: Any, predicted: Any) -> dict[str, float]:
-    scores = {
-        "tag accuracy": metrics.tag_accuracy_score(true, predicted),
-        "sequence accuracy": metrics.sequence_accuracy_score(true, predicted),
-    }
-    scheme = scheme_of(true, predicted)
-    if scheme is not None:
-        scores["entity precision"] = metrics.entity_precision_score(true, predicted, scheme)
-        scores["entity recall"] = metrics.entity_recall_score(true, predicted, scheme)
-        scores["entity F1"] = metrics.entity_f1_score(true, predicted, scheme)
-    return {name: float(score) for name, score in scores.items()}
-
-
-def scheme_of(*outputs: Any) -> str | None:
-    """The scheme of spans that all tags are of; None: they are of none."""
-    return scheme_of_tags(label for Y in outputs for y in Y for label in y)
-
-
-def tagging_report(true: Any, predicted: Any) -> Any:
-    scheme = scheme_of(true, predicted)
-    if scheme is None:
-        return metrics.tag_report(true, predicted)
-    return metrics.entity_report(true, predicted, scheme)
-
-
-def class_report(true: Any, predicted: Any) -> Any:
-    from sklearn.metrics import classification_report
-
-    return classification_report(true, predicted, zero_division=0)
-
-
-def regression_scores(true: Any, predicted: Any) -> dict[str, float]:
-    true, predicted = np.asarray(true, dtype=float), np.asarray(predicted)
-    spread = float(((true - true.mean()) ** 2).sum())
-    squares = float(((true - predicted) ** 2).sum())
-    return {
-        "mean absolute error": float(np.abs(true - predicted).mean()),
-        "R2": 1.0 - squares / spread if spread else float("nan"),
-    }
-
-
-SCORES = {
-    "multiclass": class_scores,
-    "binary": class_scores,
-    "tagging": tagging_scores,
-    "multilabel": lambda y, p: {
-        "micro F1": float(metrics.multilabel_f1_score(y, p, average="micro")),
-        "macro F1": float(metrics.multilabel_f1_score(y, p, average="macro")),
-    },
-    "parsing": lambda y, p: {"bracket F1": float(metrics.bracket_f1_score(y, p))},
-    "regression": regression_scores,
-}
-REPORTS = {"multiclass": class_report, "binary": class_report, "tagging": tagging_report}
+        print(table(read.Y, predicted))
 
 
 # inspect, certify
@@ -273,6 +210,18 @@ def inspect(given: Namespace) -> None:
         return
     for label in svm.classes_.tolist():
         print(f"\n{svm.top_features(label, given.top)}")
+
+
+def report(given: Namespace) -> None:
+    if given.data is None:
+        svm, data = load(given.model), {}
+    else:
+        svm, read = opened(given)
+        texts = [" ".join(line.split()[0] for line in own) for own in read.tokens] or None
+        data = {"X": read.X, "Y": read.Y, "texts": texts}
+    svm.report(
+        given.output, **data, title=given.title or given.model, k=given.top, shape=given.shape
+    )
 
 
 def certify(given: Namespace) -> None:
@@ -307,7 +256,7 @@ def check(given: Namespace) -> None:
         facts["rarest"] = ", ".join(f"{k} {v}" for k, v in counts.most_common()[:-4:-1])
     known = Counter(fingerprints(read))
     facts["duplicates"] = sum(n - 1 for n in known.values())
-    scheme = scheme_of(read.Y) if read.reading.task == "tagging" else None
+    scheme = tasks.scheme_of(read.Y) if read.reading.task == "tagging" else None
     if scheme is not None:
         facts[f"sequences that are not {scheme}"] = sum(
             spans_of(y, scheme) != spans_of(y, scheme, strict=True) for y in read.Y

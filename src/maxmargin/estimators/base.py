@@ -27,6 +27,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from maxmargin.callbacks import Callback, LogProgress, ProgressLine
 from maxmargin.data.arrays import check_flag, check_positive, seed_of
+from maxmargin.estimators.reporting import Reporting
 from maxmargin.models.examples import Examples
 from maxmargin.models.protocol import Model
 from maxmargin.models.python import PythonExamples
@@ -83,7 +84,7 @@ class Given:
     model: Any = None
 
 
-class BaseSVM(BaseEstimator):
+class BaseSVM(Reporting, BaseEstimator):
     """Parameters in, fitted attributes out."""
 
     checks: ClassVar[dict[str, Callable[[str, Any], Any]]] = CHECKS

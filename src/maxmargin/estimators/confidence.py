@@ -8,8 +8,14 @@ from typing import Any
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
-from maxmargin.confidence import Conformal, conformal_quantile, fit_temperature
+from maxmargin.confidence import (
+    Conformal,
+    conformal_quantile,
+    fit_temperature,
+    reliability_table,
+)
 from maxmargin.data.arrays import check_positive, check_whole, is_number
+from maxmargin.data.table import Table
 from maxmargin.estimators.base import BaseSVM
 from maxmargin.models.beliefs import Beliefs
 
@@ -86,6 +92,17 @@ class ConfidentSVM(BaseSVM):
         self.forget_confidence()
         self.temperature_ = fit_temperature(cost, float(below[np.isfinite(below)].mean()))
         return self
+
+    def reliability(self, X: Any, Y: Any, bins: int = 10) -> Table:
+        """How often the best label of a node is right, beside its probability, at the current temperature.
+
+        Rows are bins of the probability. Of a calibrated estimator the two agree on examples that it has
+        not seen; their distance, averaged over nodes, is the expected calibration error.
+        """
+        check_whole("bins", bins)
+        at, codes = self._node_beliefs(X, Y)
+        beliefs = at(self._temperature(None))
+        return reliability_table(*beliefs.best_of_each(codes), bins)
 
     def conformal(self, X: Any, Y: Any, alpha: float = 0.1, k: int | None = None) -> Any:
         """Make ``predict_set`` hold the truth with probability 1 - alpha or more; returns the estimator.

@@ -39,6 +39,10 @@ class Inspection:
         except ValueError as error:  # so that hasattr has an answer
             raise AttributeError(str(error)) from None
 
+    def feature_weights(self: Any, label: Any) -> np.ndarray:
+        """The weight of every feature for a label, in the order of ``feature_names_``."""
+        return self._inside().weights(label)
+
     def top_features(self: Any, label: Any, k: int = 10, against: bool = False) -> Table:
         """The k features that speak most for a label, or against it, with their weights.
 
@@ -47,7 +51,7 @@ class Inspection:
         """
         check_whole("k", k)
         check_flag("against", against)
-        weights = self._inside().weights(label)
+        weights = self.feature_weights(label)
         weights = -weights if against else weights
         best = np.argsort(-weights, kind="stable")[:k]
         best = best[weights[best] > 0]

@@ -146,7 +146,9 @@ def costs_of(arrays: Mapping[str, np.ndarray], name: str, labels: int) -> np.nda
     return table(arrays, name, np.float64, *(labels,) * (1 + matrix))
 
 
-def table(arrays: Mapping[str, np.ndarray], name: str, dtype: Any, *shape: int) -> np.ndarray:
+def table(
+    arrays: Mapping[str, np.ndarray], name: str, dtype: Any, *shape: int, finite: bool = True
+) -> np.ndarray:
     """An array of a type and a shape, where -1 stands for any length; refuses NaN and infinity."""
     found = field_of(arrays, name)
     fits = len(found.shape) == len(shape) and all(
@@ -157,6 +159,6 @@ def table(arrays: Mapping[str, np.ndarray], name: str, dtype: Any, *shape: int) 
             f"the array {name} must be {np.dtype(dtype)} of shape {shape}, got {found.dtype} of shape "
             f"{found.shape}"
         )
-    if found.dtype.kind == "f" and not np.isfinite(found).all():
+    if finite and found.dtype.kind == "f" and not np.isfinite(found).all():
         raise FieldError(f"the array {name} holds NaN or infinity")
     return found

@@ -48,6 +48,14 @@ class Beliefs:
         """log p of all labels of all nodes."""
         return (self.values - np.repeat(self.partitions(), self.labels)) / self.temperature
 
+    def best_of_each(self, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The probability of the best label of each node, and whether it is the label of a code."""
+        logs, own = self.log_marginals(), self.first + codes
+        if len(codes) == 0:
+            return np.empty(0), np.empty(0, dtype=bool)
+        tops = np.maximum.reduceat(logs, self.first)
+        return np.exp(tops), logs[own] == tops
+
     def split(self, values: np.ndarray) -> list[Any]:
         """What there is of each label, by examples: (nodes, labels), or a list where nodes differ."""
         labels = self.labels

@@ -78,6 +78,7 @@ class Chain(Described, Model):
     """
 
     powers = (LABELS, ROWS, FACTORS)
+    task = "tagging"
     flat: ClassVar[bool] = False
     sequences: ClassVar[bool] = True
 

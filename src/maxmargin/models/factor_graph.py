@@ -164,6 +164,7 @@ class FactorGraph(Described, GraphModel):
         All labels, where the data may miss some; with several types a mapping from types to labels.
     """
 
+    task = "tagging"
     flat: ClassVar[bool] = False
     sequences: ClassVar[bool] = True
 

@@ -48,6 +48,7 @@ class FlatModel(Described, Model):
     """Labels, rows of features, and the protocol on single rows."""
 
     powers = (LABELS, ROWS)
+    task = "multiclass"
     flat: ClassVar[bool] = True  # an output is one label, whatever it is
     bias: float | None
     classes: Any

@@ -117,6 +117,8 @@ class Grammar(Model):
         The label that the root of every tree has; None: any that training has seen.
     """
 
+    task = "parsing"
+
     def __init__(
         self,
         loss: str = "spans",

@@ -164,6 +164,8 @@ class Regression(RowModel):
         Append a constant feature of this value to every row.
     """
 
+    task = "regression"
+
     def __init__(self, epsilon: float = 0.1, bias: float | None = None):
         self.epsilon = epsilon
         self.bias = bias

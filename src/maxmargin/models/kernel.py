@@ -102,6 +102,11 @@ class Kernel(Model):
         return converted(getattr(self, "base_", self.model), X)
 
     @property
+    def task(self) -> str:  # type: ignore[override]
+        """That of the base model."""
+        return self.model.task
+
+    @property
     def encoder_(self) -> Any:
         """That of the base model."""
         return self.base_.encoder_

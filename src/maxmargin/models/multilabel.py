@@ -123,6 +123,7 @@ class MultiLabel(Described, GraphModel):
     """
 
     powers = (LABELS, FACTORS)
+    task = "multilabel"
     flat: ClassVar[bool] = False
     streams: ClassVar[bool] = False  # one row of Y cannot be distinguished from a set of labels
 

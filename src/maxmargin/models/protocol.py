@@ -79,6 +79,9 @@ class Model(BaseEstimator):
     classes_: np.ndarray
     size_joint_feature: int
     powers: ClassVar[tuple[str, ...]] = ()  # that not every model has: see ``models.registry``
+    task: str = (
+        ""  # what outputs are, for scores: a key of ``metrics.tasks.SCORES``; empty: own ones
+    )
     joint: bool = False  # the loss is one of the whole sample: all examples are one block
     streams: ClassVar[bool] = True  # chunks of examples can be cut up and joined again
     # Parameters whose name is a method of the protocol, and the attributes that hold them.

@@ -1,0 +1,300 @@
+"""One page about a fitted estimator: what is proven, how training went, what it learnt, where it fails.
+
+The page is a file of its own: no network, no script but the one that sorts tables. It reads fitted attributes
+and public methods; what an estimator does not have is not on its page.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from maxmargin.data.table import Table
+from maxmargin.io.files import write_whole
+from maxmargin.metrics import confusion
+from maxmargin.metrics.tasks import REPORTS, SCORES
+from maxmargin.report.html import document, facts, paragraph, row, table, text
+from maxmargin.report.svg import chart, picture
+
+MOST_LABELS = 30  # in a heat map, or with weights by name
+MOST_PIXELS = 150_000  # of all images together
+
+
+@dataclass
+class Subject:
+    """What a page is about: an estimator, data to judge it by, and what its outputs are."""
+
+    svm: Any
+    X: Any = None
+    Y: Any = None
+    k: int = 10
+    texts: Any = None
+    shape: tuple[int, int] | None = None
+    search: Any = None
+    predicted: Any = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        if self.Y is not None:
+            self.predicted = self.svm.predict(self.X)
+
+    @property
+    def task(self) -> str:
+        """What outputs are: a key of the scores; empty for own ones."""
+        return getattr(self.svm.model_, "task", "")
+
+    @property
+    def looks_inside(self) -> bool:
+        """Whether the model has views of its weights."""
+        return hasattr(self.svm, "feature_names_")
+
+    @property
+    def labels(self) -> list[Any]:
+        """All labels of the model."""
+        return self.svm.classes_.tolist()
+
+
+def page_of(subject: Subject, title: str) -> str:
+    """The page as text."""
+    sections = {
+        "Certificate": certificate(subject),
+        "Convergence": convergence(subject),
+        "Support planes": planes(subject),
+        "Choice of C": choice_of_c(subject),
+        "Scores": scores(subject),
+        "Confusion": confused(subject),
+        "Calibration": calibration(subject),
+        "Hardest examples": hardest(subject),
+        "Weights by name": weights(subject),
+        "Weights between labels": ties(subject),
+        "Weights as images": images(subject),
+    }
+    svm = subject.svm
+    about = f"{type(svm).__name__} with {type(svm.model_).__name__}, {svm.coef_.size} weights"
+    return document(title, about, sections)
+
+
+def write_page(path: Any, subject: Subject, title: str) -> None:
+    """Write the page, whole or not at all."""
+    # What UTF-8 cannot hold, half of a surrogate pair, becomes a reference that browsers show as unknown.
+    write_whole(Path(path), page_of(subject, title).encode("utf-8", "xmlcharrefreplace"))
+
+
+# Training
+
+
+def certificate(subject: Subject) -> str:
+    """What is proven of the solution, and what it cost."""
+    svm, c = subject.svm, subject.svm.certificate_
+    proof = "proven" if c.exact else "not proven"
+    values = {
+        "why training ended": c.status,
+        "converged": "yes" if c.converged else "no",
+        "optimum at least (dual)": c.dual,
+        "optimum at most (primal)": c.primal,
+        f"gap, in units of the loss ({proof})": c.gap,
+        "gap that was asked for": c.tol,
+        "passes": c.passes,
+        "oracle calls": c.oracle_calls,
+        "support planes": c.support,
+        "seconds": c.seconds,
+    }
+    options = {
+        "C": float(getattr(svm, "C_", svm.C)),
+        "solver": getattr(svm, "solver_", svm.solver),
+        "model": svm.model_,
+        "weights": svm.coef_.size,
+        "weights that are not zero": int(np.count_nonzero(svm.coef_)),
+        **{f"read as {k}": v for k, v in getattr(svm, "reading_", {}).items() if v},
+    }
+    return row([facts(values), facts(options)])
+
+
+def convergence(subject: Subject) -> str:
+    """The gap, its bounds and the planes, pass by pass."""
+    history = getattr(subject.svm, "history_", None)
+    if not history:
+        return ""
+    passes, tol = history["passes"], float(subject.svm.certificate_.tol)
+    gaps = {name: (passes, history[key]) for name, key in GAPS.items()}
+    # The first lower bounds are far below: they would flatten all that follows.
+    near = np.asarray(history["dual"]) >= -abs(subject.svm.certificate_.primal)
+    bounds = {name: (passes[near], history[name][near]) for name in ("primal", "dual")}
+    across = "passes over the examples"
+    return row(
+        [
+            chart(gaps, (across, "gap"), (True, True), level=tol if 0 < tol < np.inf else None),
+            chart(bounds, (across, "objective"), (True, False)),
+            chart({"planes": (passes, history["planes"])}, (across, "planes kept"), (True, False)),
+        ]
+    )
+
+
+GAPS = {"certified": "gap", "running estimate": "estimate"}
+
+
+def planes(subject: Subject) -> str:
+    """How many outputs of an example carry a multiplier."""
+    support = getattr(subject.svm, "support_", None)
+    if support is None or len(support) == 0:
+        return ""
+    of_each = np.bincount(np.asarray(support.blocks))
+    of_each = of_each[of_each > 0]
+    sizes = [1, *(2 ** np.arange(1, 32)).tolist()]
+    counts = np.histogram(of_each, [0.5, *(size + 0.5 for size in sizes)])[0]
+    ranges = ["1", "2", *(f"{a + 1} to {b}" for a, b in pairwise(sizes[1:]))]
+    kept = np.flatnonzero(counts)
+    words = f"{len(support)} {support.kind} of {len(of_each)} examples carry the solution."
+    columns = {"examples": counts[kept]}
+    return paragraph(words) + table(
+        Table(columns, [ranges[i] for i in kept], f"{support.kind} of an example")
+    )
+
+
+def choice_of_c(subject: Subject) -> str:
+    """The score of each C."""
+    found = subject.search if subject.search is not None else subject.svm
+    Cs = np.asarray(getattr(found, "Cs_", getattr(found, "Cs", None)))
+    scores = getattr(found, "scores_", getattr(found, "scores", None))
+    if scores is None or Cs.ndim == 0:
+        return ""
+    folds = np.atleast_2d(scores)
+    means = folds.mean(axis=0)
+    columns = {"score": means}
+    if len(folds) > 1:
+        columns |= {"lowest fold": folds.min(axis=0), "highest fold": folds.max(axis=0)}
+    curves = {name: (Cs, cells) for name, cells in columns.items()}
+    best = None if np.isnan(means).all() else float(Cs[int(np.nanargmax(means))])
+    drawn = chart(curves, ("C", "score"), (True, False), mark=best)
+    return row([drawn, table(Table(columns, [f"{C:.4g}" for C in Cs], "C"))])
+
+
+# Data
+
+
+def scores(subject: Subject) -> str:
+    """What the predictions are worth, all together and label by label."""
+    if subject.Y is None:
+        return ""
+    Y, P = subject.Y, subject.predicted
+    values: dict[str, Any] = {"examples": len(Y)}
+    if subject.task in SCORES:
+        values |= SCORES[subject.task](Y, P)
+    else:
+        values["score"] = float(subject.svm.score(subject.X, Y))
+    report = REPORTS.get(subject.task)
+    return row([facts(values), "" if report is None else table(report(Y, P))])
+
+
+def confused(subject: Subject) -> str:
+    """Which label was taken for which; where labels are many, those with the most mistakes."""
+    if subject.Y is None or subject.task not in ("multiclass", "binary", "tagging"):
+        return ""
+    found = confusion(subject.Y, subject.predicted)
+    labels, counts = found.rows, np.asarray(found)
+    wrong = counts - np.diag(np.diag(counts))
+    most = np.argsort(-(wrong.sum(axis=0) + wrong.sum(axis=1)), kind="stable")[:MOST_LABELS]
+    kept = np.sort(most)
+    chosen = [labels[i] for i in kept]
+    columns = {label: counts[kept, j] for label, j in zip(chosen, kept, strict=True)}
+    words = "Rows are true labels, columns predicted ones."
+    if len(chosen) < len(labels):
+        words += f" These are the {len(chosen)} of {len(labels)} labels with the most mistakes."
+    shares = wrong_and_right(counts)[np.ix_(kept, kept)]
+    return paragraph(words) + table(Table(columns, chosen, found.corner), shares)
+
+
+def wrong_and_right(counts: np.ndarray) -> np.ndarray:
+    """Shades of a confusion: the root of each share of a row, so that rare mistakes are seen; wrong: red."""
+    shares = np.sqrt(counts / np.maximum(1, counts.sum(axis=1, keepdims=True)))
+    return shares * (2 * np.eye(len(counts)) - 1)
+
+
+def calibration(subject: Subject) -> str:
+    """Whether labels are right as often as their probabilities say."""
+    svm = subject.svm
+    if subject.Y is None or not hasattr(svm, "temperature_"):
+        return ""
+    try:
+        found = svm.reliability(subject.X, subject.Y)
+    except ValueError as error:  # a label that is not known, or a graph without probabilities
+        return paragraph(f"There is none for these examples: {error}")
+    said, right, nodes = (found[name] for name in ("probability", "right", "nodes"))
+    distance = float(np.abs(said - right) @ nodes / max(1, nodes.sum()))
+    curves = {"said and right": (said, right), "as it should be": ([0, 1], [0, 1])}
+    words = f"Temperature {svm.temperature_:.4g}; expected calibration error {distance:.4f}."
+    drawn = chart(curves, ("probability of the best label", "share that is right"))
+    return paragraph(words) + row([drawn, table(found)])
+
+
+def hardest(subject: Subject) -> str:
+    """The mistakes of which the model is surest."""
+    if subject.Y is None or not subject.looks_inside:
+        return ""
+    found = subject.svm.errors(subject.X, subject.Y, subject.k)
+    columns = {name: found[name] for name in found.columns}
+    if subject.texts is not None:
+        columns["example"] = np.array([str(subject.texts[i]) for i in found.rows], dtype=object)
+    words = f"{found.title}. The margin is the score of the prediction less that of the truth."
+    return paragraph(words) + table(Table(columns, found.rows, "number"))
+
+
+# Weights
+
+
+def weights(subject: Subject) -> str:
+    """The features that speak most for a label and against it."""
+    if not subject.looks_inside:
+        return ""
+    svm, labels = subject.svm, subject.labels
+    parts = []
+    for label in labels[:MOST_LABELS]:
+        sides = [svm.top_features(label, subject.k, against) for against in (False, True)]
+        shown = row([f"<h3>{text(side.title)}</h3>{table(side)}" for side in sides if len(side)])
+        parts.append(f"<details><summary>{text(label)}</summary>{shown}</details>")
+    return rest(labels, MOST_LABELS) + "".join(parts)
+
+
+def rest(labels: list[Any], shown: int) -> str:
+    """What is said where not all labels are shown."""
+    if len(labels) <= shown:
+        return ""
+    return paragraph(f"The first {shown} of {len(labels)} labels.")
+
+
+def ties(subject: Subject) -> str:
+    """The weights between labels, as a heat map."""
+    if not subject.looks_inside or subject.svm.model_.flat:
+        return ""
+    found = subject.svm.transitions()
+    rows, columns = found.rows[:MOST_LABELS], found.columns[:MOST_LABELS]
+    shown = Table({c: found[c][: len(rows)] for c in columns}, rows, found.corner)
+    cells = np.asarray(shown, dtype=float)
+    largest = np.max(np.abs(cells[np.isfinite(cells)]), initial=0.0)
+    return rest(subject.labels, MOST_LABELS) + table(shown, cells / (largest or 1.0))
+
+
+def images(subject: Subject) -> str:
+    """The weights of each label as an image, where features are pixels."""
+    if subject.shape is None:
+        return ""
+    svm, (height, width) = subject.svm, subject.shape
+    found = len(svm.feature_names_) if subject.looks_inside else svm.coef_.shape[-1]
+    if not subject.looks_inside or found != height * width:
+        raise ValueError(
+            f"shape must be (height, width) of {found} features with views of their weights, got "
+            f"{subject.shape}"
+        )
+    labels = subject.labels[: max(1, MOST_PIXELS // (height * width))]
+    inside = {label: svm.feature_weights(label) for label in labels}
+    largest = max(float(np.abs(w).max()) for w in inside.values())
+    parts = [
+        f'<figure><img alt="weights of {text(label)}" src="{picture(w.reshape(height, width), largest)}">'
+        f"<figcaption>{text(label)}</figcaption></figure>"
+        for label, w in inside.items()
+    ]
+    words = "Blue speaks for a label, red against it."
+    return paragraph(words) + f'<div class="row images">{"".join(parts)}</div>'
