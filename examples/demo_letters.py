@@ -15,7 +15,7 @@ import numpy as np
 import maxmargin as mm
 from maxmargin import models
 from maxmargin.data.synthetic import words_of_letters
-from maxmargin.report import convergence_plot
+from maxmargin.report import plot_convergence
 
 C = 0.1
 TOL = 1e-3
@@ -47,8 +47,8 @@ def main():
 
     options.output.mkdir(parents=True, exist_ok=True)
     draw_words(options.output / "words.png", X_test, Y_test, alone, together)
-    histories = {"letters alone": flat.history_, "with neighbours": chain.history_}
-    convergence_plot(histories, options.output / "convergence.png", tol=TOL)
+    both = {"letters alone": flat, "with neighbours": chain}
+    plot_convergence(both, tol=TOL).figure.savefig(options.output / "convergence.png", dpi=120)
     print(f"\npictures: {options.output / 'words.png'}, {options.output / 'convergence.png'}")
     print(f"{time.perf_counter() - began:.1f} seconds in all")
 

@@ -1,6 +1,5 @@
-"""Pictures of how training went; they read histories, certificates and scores only."""
+"""What people look at: plots of training, of choices and of weights, and a page about an estimator."""
 
-from maxmargin.report.curves import convergence_plot
-from maxmargin.report.validation import validation_plot
+from maxmargin.report.plots import plot_confusion, plot_convergence, plot_path, plot_weights
 
-__all__ = ["convergence_plot", "validation_plot"]
+__all__ = ["plot_confusion", "plot_convergence", "plot_path", "plot_weights"]

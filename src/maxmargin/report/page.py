@@ -18,6 +18,7 @@ from maxmargin.io.files import write_whole
 from maxmargin.metrics import confusion
 from maxmargin.metrics.tasks import REPORTS, SCORES
 from maxmargin.report.html import document, facts, paragraph, row, table, text
+from maxmargin.report.plots import path_of, pixels_of
 from maxmargin.report.svg import chart, picture
 
 MOST_LABELS = 30  # in a heat map, or with weights by name
@@ -156,12 +157,10 @@ def planes(subject: Subject) -> str:
 
 def choice_of_c(subject: Subject) -> str:
     """The score of each C."""
-    found = subject.search if subject.search is not None else subject.svm
-    Cs = np.asarray(getattr(found, "Cs_", getattr(found, "Cs", None)))
-    scores = getattr(found, "scores_", getattr(found, "scores", None))
-    if scores is None or Cs.ndim == 0:
+    found = path_of(subject.svm if subject.search is None else subject.search)
+    if found is None:
         return ""
-    folds = np.atleast_2d(scores)
+    Cs, folds = found
     means = folds.mean(axis=0)
     columns = {"score": means}
     if len(folds) > 1:
@@ -281,18 +280,13 @@ def images(subject: Subject) -> str:
     """The weights of each label as an image, where features are pixels."""
     if subject.shape is None:
         return ""
-    svm, (height, width) = subject.svm, subject.shape
-    found = len(svm.feature_names_) if subject.looks_inside else svm.coef_.shape[-1]
-    if not subject.looks_inside or found != height * width:
-        raise ValueError(
-            f"shape must be (height, width) of {found} features with views of their weights, got "
-            f"{subject.shape}"
-        )
-    labels = subject.labels[: max(1, MOST_PIXELS // (height * width))]
-    inside = {label: svm.feature_weights(label) for label in labels}
+    if not subject.looks_inside:
+        raise ValueError("shape: this model has no views of its weights, which could be images")
+    labels = subject.labels[: max(1, MOST_PIXELS // max(1, int(np.prod(subject.shape))))]
+    inside = {label: pixels_of(subject.svm, label, subject.shape) for label in labels}
     largest = max(float(np.abs(w).max()) for w in inside.values())
     parts = [
-        f'<figure><img alt="weights of {text(label)}" src="{picture(w.reshape(height, width), largest)}">'
+        f'<figure><img alt="weights of {text(label)}" src="{picture(w, largest)}">'
         f"<figcaption>{text(label)}</figcaption></figure>"
         for label, w in inside.items()
     ]

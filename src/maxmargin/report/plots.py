@@ -1,0 +1,184 @@
+"""Pictures with Matplotlib: each takes axes to draw into, or makes a figure, and gives the axes back.
+
+plot_convergence(svm).figure.savefig("curve.png")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from maxmargin.metrics import confusion
+
+AXES = {"passes": "passes over the examples", "seconds": "seconds"}
+
+
+def drawn_into(ax: Any, size: tuple[float, float] = (6, 4)) -> Any:
+    """The axes, or new ones; Matplotlib is imported here and not before."""
+    if ax is not None:
+        return ax
+    # Figure alone, without pyplot: no window system is asked for and nothing is kept globally.
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError(
+            "plots need matplotlib, which is not installed: pip install maxmargin[plots]"
+        ) from error
+    return Figure(figsize=size, layout="constrained").subplots()
+
+
+def plot_convergence(
+    trained: Any, ax: Any = None, *, against: str = "passes", tol: float | None = None
+) -> Any:
+    """The certified gap (solid) and its running estimate (dotted) of one or several trainings.
+
+    Parameters
+    ----------
+    trained : a fitted estimator, or a mapping from names to estimators or their ``history_``
+    ax : Matplotlib axes; None: those of a new figure
+    against : "passes" or "seconds"
+    tol : draws a line at this gap
+    """
+    named = trained if isinstance(trained, Mapping) else {"certified gap": trained}
+    if not named:
+        raise ValueError("trained: expected at least one training, got none")
+    if against not in AXES:
+        raise ValueError(f"against: expected 'passes' or 'seconds', got {against!r}")
+    histories = {name: getattr(own, "history_", own) for name, own in named.items()}
+    curves = [
+        (name, *(points(name, history, against, height) for height in ("gap", "estimate")))
+        for name, history in histories.items()
+    ]
+    ax = drawn_into(ax)
+    for index, (name, certified, estimated) in enumerate(curves):
+        color = f"C{index % 10}"
+        ax.plot(*certified, color=color, marker=".", label=name)
+        ax.plot(*estimated, color=color, linestyle=":", linewidth=1.2)
+    ax.plot([], [], color="gray", linestyle=":", label="running estimates")
+    if tol is not None:
+        ax.axhline(tol, color="gray", linewidth=0.8, linestyle="--")
+    ax.set(xscale="log", yscale="log", xlabel=AXES[against], ylabel="gap, in units of the loss")
+    ax.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
+    ax.xaxis.set_minor_formatter(lambda x, _: f"{x:g}" if f"{x:.0e}"[0] in "25" else "")
+    ax.grid(True, which="major", alpha=0.3)
+    ax.legend(fontsize="small")
+    return ax
+
+
+def points(name: str, history: Any, across: str, up: str) -> tuple[np.ndarray, np.ndarray]:
+    """The points of a curve that log axes can show: finite and above zero."""
+    try:
+        x = np.asarray(history[across], dtype=float)
+        y = np.asarray(history[up], dtype=float)
+    except (KeyError, TypeError):
+        raise ValueError(f"trained: {name!r} has no history with {across!r} and {up!r}") from None
+    if x.shape != y.shape:
+        raise ValueError(f"trained: {name!r} has {len(x)} entries of {across} but {len(y)} of {up}")
+    shown = np.isfinite(x) & np.isfinite(y) & (x > 0) & (y > 0)
+    return x[shown], y[shown]
+
+
+def path_of(search: Any) -> tuple[np.ndarray, np.ndarray] | None:
+    """The values of C, and their scores (folds, values), of a search or a path; None: no scores."""
+    Cs = np.asarray(getattr(search, "Cs_", getattr(search, "Cs", None)))
+    scores = getattr(search, "scores_", getattr(search, "scores", None))
+    if scores is None or Cs.ndim != 1:
+        return None
+    return Cs.astype(float), np.atleast_2d(np.asarray(scores, dtype=float))
+
+
+def plot_path(search: Any, ax: Any = None) -> Any:
+    """The score against C: of every fold (thin), their mean (thick), and the C of the best mean.
+
+    Parameters
+    ----------
+    search : a fitted StructuralSVMCV or MulticlassSVCCV, or what ``regularization_path`` gave with
+        ``validation``
+    ax : Matplotlib axes; None: those of a new figure
+    """
+    found = path_of(search)
+    if found is None:
+        raise ValueError(
+            "search: expected a fitted estimator that chose C, or a path with validation scores, got "
+            f"{type(search).__name__}"
+        )
+    Cs, scores = found
+    ax, means, several = drawn_into(ax), scores.mean(axis=0), len(scores) > 1
+    for fold in scores if several else ():
+        ax.plot(Cs, fold, color="gray", linewidth=0.8, alpha=0.6)
+    ax.plot(Cs, means, color="C0", marker="o", label="mean of folds" if several else "score")
+    if not np.isnan(means).all():
+        chosen = Cs[int(np.nanargmax(means))]
+        ax.axvline(chosen, color="C1", linestyle="--", label=f"C = {chosen:.3g}")
+    ax.set(xscale="log", xlabel="C", ylabel="score")
+    ax.grid(True, which="major", alpha=0.3)
+    ax.legend(fontsize="small")
+    return ax
+
+
+def plot_confusion(Y: Any, P: Any, ax: Any = None, *, labels: Any = None) -> Any:
+    """How often each true label was predicted as each, by counts; colours are shares of a row.
+
+    Parameters
+    ----------
+    Y, P : true and predicted outputs: labels, or sequences of them
+    ax : Matplotlib axes; None: those of a new figure
+    labels : those of the rows and columns, in this order; None: all that occur
+    """
+    found = confusion(Y, P, labels)
+    counts, names = np.asarray(found), [str(label) for label in found.rows]
+    side = max(4.0, 0.4 * len(names))
+    ax = drawn_into(ax, (side + 1, side))
+    shares = counts / np.maximum(1, counts.sum(axis=1, keepdims=True))
+    ax.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+    for i, j in zip(*np.nonzero(counts), strict=True):
+        color = "white" if shares[i, j] > 0.5 else "black"
+        ax.text(j, i, str(counts[i, j]), ha="center", va="center", color=color, fontsize="small")
+    ax.set_xticks(range(len(names)), names, rotation=90)
+    ax.set_yticks(range(len(names)), names)
+    ax.set(xlabel="predicted", ylabel="true")
+    return ax
+
+
+def plot_weights(
+    svm: Any, label: Any, ax: Any = None, *, k: int = 10, shape: tuple[int, int] | None = None
+) -> Any:
+    """The features that speak most for a label and most against it, as bars; or all of them as an image.
+
+    Parameters
+    ----------
+    svm : a fitted estimator whose model has views of its weights (docs/inspection.md)
+    ax : Matplotlib axes; None: those of a new figure
+    k : how many features on either side
+    shape : (height, width), where features are pixels: blue speaks for the label, red against it
+    """
+    if shape is not None:
+        weights = pixels_of(svm, label, shape)
+        largest = float(np.abs(weights).max())
+        ax = drawn_into(ax, (4, 4))
+        ax.imshow(weights, cmap="RdBu", vmin=-largest or None, vmax=largest or None)
+        ax.set(xticks=[], yticks=[], title=str(label))
+        return ax
+    sides = [svm.top_features(label, k, against) for against in (True, False)]
+    names = [str(name) for side in sides for name in side.rows]
+    values = np.concatenate([side["weight"] for side in sides])
+    order = np.argsort(values, kind="stable")
+    ax = drawn_into(ax, (6, 1 + 0.25 * len(names)))
+    ax.barh(
+        range(len(names)), values[order], color=["C3" if v < 0 else "C0" for v in values[order]]
+    )
+    ax.set_yticks(range(len(names)), [names[i] for i in order])
+    ax.set(xlabel="weight", title=str(label))
+    return ax
+
+
+def pixels_of(svm: Any, label: Any, shape: Any) -> np.ndarray:
+    """The weights of a label as an image; refuses a shape of another size."""
+    weights = svm.feature_weights(label)
+    if len(shape) != 2 or shape[0] * shape[1] != len(weights):
+        raise ValueError(
+            f"shape must be (height, width) of {len(weights)} features, got {tuple(shape)}"
+        )
+    return weights.reshape(shape)
