@@ -125,6 +125,12 @@ def parser() -> argparse.ArgumentParser:
     add_file_options(check)
     check.add_argument("--json", action="store_true")
 
+    convert = commands.add_parser("convert", help="write a file in another format")
+    convert.add_argument("data", metavar="IN", help='a file, a folder of shards, or "-"')
+    convert.add_argument("output", metavar="OUT", help='a file, a folder for shards, or "-"')
+    convert.add_argument("--to", choices=FORMATS, help="format of OUT; by its name by default")
+    add_file_options(convert)
+
     certify = commands.add_parser("certify", help="the objective of a model on its training file")
     certify.add_argument("model", metavar="MODEL")
     certify.add_argument("data", metavar="TRAIN")

@@ -14,8 +14,9 @@ import numpy as np
 from maxmargin import metrics, models
 from maxmargin.certify import objective
 from maxmargin.data.from_file import FileError, FromFile, Reading
-from maxmargin.data.read_file import read_file
+from maxmargin.data.read_file import guess_name, read_file
 from maxmargin.data.tags import spans_of
+from maxmargin.data.write_file import write_file
 from maxmargin.estimators import BinarySVC, MulticlassSVC, RegressionSVR, StructuralSVM
 from maxmargin.estimators.path import regularization_path
 from maxmargin.metrics import tasks
@@ -148,6 +149,17 @@ def opened(given: Namespace) -> tuple[Any, FromFile]:
         raise FileError(f"{given.model} does not say how files are read: it was not trained here")
     svm.set_params(n_jobs=getattr(given, "jobs", None))
     return svm, read_file(given.data, Reading(**state))
+
+
+def convert(given: Namespace) -> None:
+    to = given.to or guess_name(given.output)
+    if not to:
+        raise FileError(f"{given.output}: its format cannot be guessed, give --to")
+    read = read_as_given(given)
+    try:
+        write_file(read, given.output, to)
+    except FileError as error:
+        raise FileError(f"{given.data} cannot become {to}: {error}") from None
 
 
 # predict, evaluate

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+import sys
+import zipfile
+import zlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +16,25 @@ from sklearn.datasets import load_svmlight_file
 
 from maxmargin.data.from_file import FileError, FromFile, Reading
 from maxmargin.data.sharded import open_shards
-from maxmargin.data.text import numbered_lines
+from maxmargin.data.text import STANDARD_INPUT, numbered_lines
+
+# What the reader of arrays raises for other bytes.
+DAMAGED = (
+    ArithmeticError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    MemoryError,
+    NotImplementedError,
+    OSError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+SHARD_TASKS = {"rows": "", "sequences": "tagging", "trees": "parsing"}
 
 
 def read_svmlight(path: str, reading: Reading) -> FromFile:
@@ -138,16 +160,25 @@ def labels_of(texts: list[str], task: str) -> np.ndarray:
 
 
 def read_npz(path: str, reading: Reading) -> FromFile:
-    with np.load(path, allow_pickle=False) as file:
-        names = {name.lower(): name for name in file.files}
-        if not {"x", "y"} <= set(names):
-            raise FileError(f"{path}: expected arrays X and y, got {', '.join(file.files)}")
-        return FromFile(file[names["x"]], file[names["y"]], reading)
+    content = sys.stdin.buffer.read() if path == STANDARD_INPUT else Path(path).read_bytes()
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as file:
+            names = {name.lower(): name for name in file.files}
+            if not {"x", "y"} <= set(names):
+                raise ValueError(f"expected arrays X and y, got {', '.join(file.files)}")
+            X, y = file[names["x"]], file[names["y"]]
+    except DAMAGED as error:
+        raise FileError(f"{path}: {error}") from None
+    if X.ndim != 2 or y.ndim != 1 or len(X) != len(y):
+        raise FileError(f"{path}: X must be (n, d) and y (n,), got {X.shape} and {y.shape}")
+    return FromFile(X, y, reading)
 
 
 def read_shards(path: str, reading: Reading) -> FromFile:
     data = open_shards(path)
-    reading.task = reading.task or ("tagging" if data.manifest.kind == "sequences" else "")
+    if data.Y is None:
+        raise FileError(f"{path}: these shards have no labels")
+    reading.task = reading.task or SHARD_TASKS[data.manifest.kind]
     return FromFile(data.X, data.Y, reading)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ from maxmargin.data.templates import describe_columns
 from maxmargin.data.text import numbered_lines
 from maxmargin.data.trees import TreeError, read_trees
 
+ESCAPED = re.compile(r"((?:\\.|[^\\:])*\\?)(?:(:)(.*))?", re.DOTALL)
 UD_COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 
 
@@ -96,9 +98,7 @@ def attributes(path: str, line: int, texts: list[str]) -> dict[str, float]:
     """Names and values of CRFsuite's attributes: ``name``, ``name:value``, with \\: and \\\\ in names."""
     found: dict[str, float] = {}
     for text in texts:
-        plain = text.replace("\\\\", "\0").replace("\\:", "\1")
-        name, colon, value = plain.partition(":")
-        name = name.replace("\0", "\\").replace("\1", ":")
+        name, colon, value = unescaped(text) if "\\" in text else text.partition(":")
         try:
             number = float(value) if colon else 1.0
         except ValueError:
@@ -106,6 +106,12 @@ def attributes(path: str, line: int, texts: list[str]) -> dict[str, float]:
         if name:
             found[name] = found.get(name, 0.0) + number
     return found
+
+
+def unescaped(text: str) -> tuple[str, str, str]:
+    """Name, colon and value of an attribute whose name has \\: for a colon and \\\\ for a backslash."""
+    escaped, colon, value = ESCAPED.fullmatch(text).groups()  # type: ignore[union-attr]
+    return re.sub(r"\\([\\:])", r"\1", escaped), colon, value
 
 
 def read_brackets(path: str, reading: Reading) -> FromFile:

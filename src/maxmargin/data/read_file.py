@@ -56,9 +56,9 @@ def guess_format(path: str) -> str:
     """The format of a file, by its name, else by its first line."""
     if path != "-" and Path(path).is_dir():
         return "shards"
-    suffixes = [s for s in Path(path).suffixes if s not in (".gz", ".bz2", ".xz")]
-    if suffixes and suffixes[-1] in SUFFIXES:
-        return SUFFIXES[suffixes[-1]]
+    named = guess_name(path)
+    if named:
+        return named
     if path == "-":
         raise FileError("standard input: give --format, its format cannot be guessed")
     first = next((line for _, line in numbered_lines(path) if line.strip() and line[0] != "#"), "")
@@ -66,6 +66,12 @@ def guess_format(path: str) -> str:
     if not found:
         raise FileError(f"{path}: its format cannot be guessed, give --format")
     return found
+
+
+def guess_name(path: str) -> str:
+    """The format that the name of a file tells; empty if it tells none."""
+    suffixes = [s for s in Path(path).suffixes if s not in (".gz", ".bz2", ".xz")]
+    return SUFFIXES.get(suffixes[-1], "") if suffixes else ""
 
 
 def guess_line(line: str) -> str:
