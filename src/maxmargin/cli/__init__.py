@@ -39,7 +39,10 @@ def add_file_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--task", choices=TASKS, help="guessed from the labels by default")
     parser.add_argument("--label", default="", help="column of the label, by number or name")
     parser.add_argument(
-        "--templates", default="words", choices=("words", "window"), help="features of text columns"
+        "--templates",
+        default="words",
+        metavar="words|window|FILE",
+        help="features of text columns; FILE: a template of CRF++",
     )
 
 

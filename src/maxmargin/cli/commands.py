@@ -16,6 +16,8 @@ from maxmargin.certify import objective
 from maxmargin.data.from_file import FileError, FromFile, Reading
 from maxmargin.data.read_file import guess_name, read_file
 from maxmargin.data.tags import spans_of
+from maxmargin.data.templates import TEMPLATES, template_of
+from maxmargin.data.text import numbered_lines
 from maxmargin.data.write_file import write_file
 from maxmargin.estimators import BinarySVC, MulticlassSVC, RegressionSVR, StructuralSVM
 from maxmargin.estimators.path import regularization_path
@@ -33,7 +35,7 @@ def show(values: dict[str, Any], as_json: bool) -> None:
         return
     width = max(map(len, values))
     for name, value in values.items():
-        text = f"{value:.6g}" if isinstance(value, float) else value
+        text = f"{value:.6g}" if isinstance(value, float) else one_line(value)
         print(f"{name:{width}}  {text}")
 
 
@@ -42,8 +44,20 @@ def show(values: dict[str, Any], as_json: bool) -> None:
 
 def read_as_given(given: Namespace) -> FromFile:
     """The file of a command, by its options."""
-    options = {name: getattr(given, name) for name in ("format", "task", "label", "templates")}
-    return read_file(given.data, **options)
+    options = {name: getattr(given, name) for name in ("format", "task", "label")}
+    return read_file(given.data, templates=templates_of(given.templates), **options)
+
+
+def templates_of(given: str) -> str:
+    """The name of templates, or the text of a file of them."""
+    if given in TEMPLATES:
+        return given
+    try:
+        text = "".join(line for _, line in numbered_lines(given))
+        template_of(text)
+    except (OSError, ValueError) as error:
+        raise FileError(f"{given}: {error}") from None
+    return text
 
 
 def train(given: Namespace) -> None:
@@ -93,7 +107,13 @@ def estimator_of(given: Namespace, read: FromFile) -> Any:
     if task != "tagging" and (given.transitions or given.order != 1):
         raise ValueError(f"--transitions and --order are for tagging, and the task is {task}")
     if task == "tagging":
-        chain = models.Chain(start=True, end=True, order=given.order, transitions=given.transitions)
+        chain = models.Chain(
+            start=True,
+            end=True,
+            order=given.order,
+            transitions=given.transitions,
+            edges=isinstance(read.X[0], tuple),
+        )
         return StructuralSVM(chain, **options)
     if task == "parsing":
         return StructuralSVM(models.Grammar(), **options)

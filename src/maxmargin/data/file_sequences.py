@@ -57,9 +57,17 @@ def read_columns(path: str, reading: Reading) -> FromFile:
             )
         Y.append([row[at] for row in rows])
         rest = [[v for j, v in enumerate(row) if j != at] for row in rows]
-        X.append(describe_columns(rest, reading.templates))
+        X.append(described(path, rest, reading.templates))
         tokens.append(lines)
     return FromFile(X, Y, reading, tokens)
+
+
+def described(path: str, rows: list[list[str]], templates: str) -> Any:
+    """The attributes of tokens; errors name the file."""
+    try:
+        return describe_columns(rows, templates)
+    except ValueError as error:
+        raise FileError(f"{path}: {error}") from None
 
 
 def read_conllu(path: str, reading: Reading) -> FromFile:
@@ -78,7 +86,7 @@ def read_conllu(path: str, reading: Reading) -> FromFile:
             if columns[0].isdigit():  # else words of one token, or an empty node
                 kept.append(columns)
         if kept:
-            X.append(describe_columns([[c[1]] for c in kept], reading.templates))
+            X.append(described(path, [[c[1]] for c in kept], reading.templates))
             Y.append([c[UD_COLUMNS.index(at)] for c in kept])
             tokens.append(["\t".join(c) for c in kept])
     return FromFile(X, Y, reading, tokens)

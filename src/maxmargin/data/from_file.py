@@ -7,7 +7,7 @@ from typing import Any
 
 import scipy.sparse as sp
 
-from maxmargin.data.templates import TEMPLATES
+from maxmargin.data.templates import TEMPLATES, template_of
 from maxmargin.io.fields import (
     MOST_FEATURES,
     FieldError,
@@ -44,7 +44,7 @@ class Reading:
     format: str
     task: str
     label: str = ""  # name or number of the column that is the label; empty: the usual one
-    templates: str = "words"  # of columns: see ``data.templates``
+    templates: str = "words"  # of columns, a name or the text of a template: see ``data.templates``
     n_features: int = 0  # of numbered features, as many as in training; 0: as many as there are
 
     def state(self) -> dict[str, Any]:
@@ -62,9 +62,19 @@ class Reading:
             choice(state, "format", FORMATS),
             choice(state, "task", TASKS),
             state["label"],
-            choice(state, "templates", tuple(TEMPLATES)),
+            known_templates(state),
             count(state, "n_features", 0, MOST_FEATURES),
         )
+
+
+def known_templates(state: dict[str, Any]) -> str:
+    """A name, or the text of a template; refuses any other."""
+    if state["templates"] not in TEMPLATES:
+        try:
+            template_of(state["templates"])
+        except ValueError as error:
+            raise FieldError(str(error)) from None
+    return state["templates"]
 
 
 @dataclass

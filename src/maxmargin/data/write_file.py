@@ -103,6 +103,10 @@ def sequences_of(read: FromFile) -> tuple[list[sp.csr_matrix], AttributeEncoder 
     """The features of the positions of each sequence by number, and their names where they have some."""
     check_kind(read, "sequences")
     X = read.X
+    if isinstance(X[0], tuple):
+        raise FileError(
+            "lines of a template that begin with B are features of edges, which only Chain has"
+        )
     if isinstance(X, list) and not hasattr(X[0], "shape"):
         X = AttributeEncoder(sequences=True).fit_transform(X)
     return [tidy(X[i]) for i in range(len(X))], getattr(X, "encoder", None)

@@ -1,0 +1,123 @@
+"""Templates of CRF++: the expansions that it documents, its rules on random sentences, the way to a model."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import maxmargin as mm
+from maxmargin.cli import main
+from maxmargin.data.from_file import Reading
+from maxmargin.data.read_file import read_file
+from maxmargin.data.templates import describe_columns
+
+# The example of CRF++'s documentation; its current token is "the".
+SENTENCE = [row.split() for row in ("He PRP", "reckons VBZ", "the DT", "current NN", "account NN")]
+DOCUMENTED = {
+    "%x[0,0]": "the",
+    "%x[0,1]": "DT",
+    "%x[-1,0]": "reckons",
+    "%x[-2,1]": "PRP",
+    "%x[0,0]/%x[0,1]": "the/DT",
+    "ABC%x[0,1]123": "ABCDT123",
+}
+
+
+@pytest.mark.parametrize("macro", DOCUMENTED)
+def test_the_expansions_of_the_documentation(macro):
+    nodes = describe_columns(SENTENCE, f"# Unigram\nU00:{macro}\n\n# Bigram\nB\n")
+    assert nodes[2] == [f"U00:{DOCUMENTED[macro]}"]
+
+
+def expanded(line, rows, t):
+    """By the rules of CRF++: BOS[-i - 1] before the sentence and EOS[i - n] after it."""
+
+    def cell(match):
+        i = t + int(match[1])
+        if i < 0:
+            return ("_B-1", "_B-2", "_B-3", "_B-4")[-i - 1]
+        if i >= len(rows):
+            return ("_B+1", "_B+2", "_B+3", "_B+4")[i - len(rows)]
+        return rows[i][int(match[2])]
+
+    return re.sub(r"%x\[(-?\d+),(\d+)\]", cell, line)
+
+
+MACROS = st.builds("%x[{},{}]".format, st.integers(-4, 4), st.integers(0, 1))
+LINES = st.lists(st.sampled_from(["/", "a", ":"]) | MACROS, max_size=4).map("".join)
+
+
+CELLS = st.sampled_from(["a", "b\\1", "%x[0,0]"])
+
+
+@given(
+    tokens=st.lists(LINES, min_size=1, max_size=3),
+    edges=st.lists(MACROS, max_size=2),
+    rows=st.lists(st.lists(CELLS, min_size=2, max_size=2), min_size=1, max_size=4),
+)
+def test_random_templates(tokens, edges, rows):
+    tokens = [f"U{i:02}:{line}" for i, line in enumerate(tokens)]
+    edges = [f"B{i:02}:{line}" for i, line in enumerate(edges)]
+    found = describe_columns(rows, "\n".join([*tokens, "B", *edges]))
+    nodes = [[expanded(line, rows, t) for line in tokens] for t in range(len(rows))]
+    links = [[expanded(line, rows, t) for line in edges] for t in range(1, len(rows))]
+    assert found == ((nodes, links) if edges else nodes)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("X00:%x[0,0]", "line 1"),
+        ("U00:%x[0,0]\nU01:%y[0,0]", "line 2"),
+        ("U00:%x[0]", "line 1"),
+        ("B\n", "at least one line that begins with U"),
+        ("# nothing", "at least one line"),
+        ("U00:%x[0,7]", "column 7, but besides the label there are only 2"),
+    ],
+)
+def test_what_is_wrong_with_a_template_is_said(text, words):
+    with pytest.raises(ValueError, match=re.escape(words)):
+        describe_columns(SENTENCE, text)
+
+
+COLUMNS = (
+    "the DT B-NP\ndog NN I-NP\nbarks VB O\n\ngo VB O\n\na DT B-NP\ncat NN I-NP\nsits VB O\n\n" * 3
+)
+
+
+@pytest.mark.parametrize("edges", ["", "B01:%x[0,1]\n"])
+def test_from_a_template_to_a_model(edges, tmp_path, capsys):
+    (tmp_path / "t.conll").write_text(COLUMNS)
+    (tmp_path / "template").write_text("U00:%x[0,0]\nU01:%x[-1,1]/%x[0,1]\nB\n" + edges)
+    files = [str(tmp_path / name) for name in ("t.conll", "m")]
+    assert main(["train", *files, "--template", str(tmp_path / "template")]) == 0
+    svm = mm.load(files[1])
+    assert svm.model_.edges == bool(edges)
+    assert {"U00:dog", "U01:_B-1/DT", "U01:DT/NN"} <= set(svm.feature_names_)
+    assert main(["evaluate", files[1], files[0], "--json"]) == 0
+    assert '"tag accuracy": 1.0' in capsys.readouterr().out
+    for command in ("inspect", "report"):
+        more = [files[0], "--output", str(tmp_path / "page.html")] if command == "report" else []
+        assert main([command, files[1], *more]) == 0
+    state = Reading.from_state(svm.reading_)
+    assert read_file(files[0], state).X == read_file(files[0], Reading(**svm.reading_)).X
+    with pytest.raises(ValueError, match="templates"):
+        Reading.from_state(svm.reading_ | {"templates": "no template"})
+
+
+def test_errors_of_the_command(tmp_path, capsys):
+    (tmp_path / "t.conll").write_text(COLUMNS)
+    data, model = str(tmp_path / "t.conll"), str(tmp_path / "m")
+    assert main(["train", data, model, "--templates", str(tmp_path / "none")]) == 1
+    assert "none" in capsys.readouterr().err
+    (tmp_path / "bad").write_text("U00:%x[0,0]\nhello\n")
+    assert main(["train", data, model, "--templates", str(tmp_path / "bad")]) == 1
+    assert "'hello' in line 2" in capsys.readouterr().err
+    (tmp_path / "wide").write_text("U00:%x[0,5]\n")
+    assert main(["train", data, model, "--templates", str(tmp_path / "wide")]) == 1
+    assert "t.conll: templates: the template has column 5" in capsys.readouterr().err
+    (tmp_path / "edges").write_text("U00:%x[0,0]\nB00:%x[0,0]\n")
+    more = ["--to", "crfsuite", "--templates", str(tmp_path / "edges")]
+    assert main(["convert", data, str(tmp_path / "out"), *more]) == 1
+    assert "features of edges" in capsys.readouterr().err
