@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -83,8 +84,29 @@ def check_rows(folder: Path) -> None:
         raise Find(f"a data set of {len(data)} rows is a mixture: {numbers}")
 
 
+def checkpointed(folder: Path, **given: Any) -> Any:
+    """A fit of a few steps, each of which writes a checkpoint; it goes on from the last."""
+    X = np.random.default_rng(0).normal(size=(40, 6))
+    svm = mm.StructuralSVM(models.Multiclass(), solver="sda", tol=1e-6, max_passes=10**6)
+    asked = {"checkpoint": folder / "fit", "checkpoint_every": 1e-9, "resume": True}
+    return svm.fit(X, np.arange(40) % 3, **asked, **given)
+
+
+def keep_fitting(folder: Path) -> None:
+    for _ in range(10**9):
+        (folder / "fit").unlink(missing_ok=True)
+        checkpointed(folder)
+
+
+def check_checkpoint(folder: Path) -> None:
+    """What is there, if anything, leads to the optimum."""
+    if not checkpointed(folder).certificate_.converged:
+        raise Find("a checkpoint does not lead to the optimum")
+
+
 KILLED: dict[str, tuple[Callable, Callable, Callable]] = {
     "model": (save_models, check_model, lambda folder: fitted(5).save(folder / "model")),
+    "checkpoint": (keep_fitting, check_checkpoint, checkpointed),
     "shards": (
         write_rows,
         check_rows,
@@ -179,7 +201,22 @@ def full_stream(folder: Path, rng: Generator) -> None:
         svm.fit(iter([(X, Y)]))
 
 
-FULL = {"model": full_model, "shards": full_shards, "scratch": full_scratch, "stream": full_stream}
+def full_checkpoint(folder: Path, rng: Generator) -> None:
+    """Training goes on without its checkpoint."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        check_checkpoint(folder)
+    if any(str(warning.message).find("No space left") < 0 for warning in caught):
+        raise Find(f"a warning says too little: {[str(w.message) for w in caught]}")
+
+
+FULL = {
+    "checkpoint": full_checkpoint,
+    "model": full_model,
+    "shards": full_shards,
+    "scratch": full_scratch,
+    "stream": full_stream,
+}
 
 
 def full(rng: Generator) -> str:

@@ -1,6 +1,6 @@
 """Check that imports inside the package point one way.
 
-    models -> problem -> solvers -> train -> parts -> estimators -> (certify, persistence, cli)
+    models -> problem -> solvers -> train -> (parts, checkpoint) -> estimators -> (certify, persistence, cli)
 
     python tools/check_imports.py src/maxmargin
 
@@ -33,9 +33,20 @@ MAY_IMPORT: dict[str, set[str]] = {
     "solvers": {"_core", "data", "formulation", "models", "problem", "runtime"},
     "train": {"callbacks", "problem", "runtime", "solvers"},
     "cccp": {"models", "problem", "train"},
+    "checkpoint": {"data", "io", "models", "problem", "solvers", "train"},
     "parts": BASIC | {"models", "problem", "solvers", "train"},
     "estimators": BASIC
-    | {"cccp", "confidence", "metrics", "models", "parts", "problem", "solvers", "train"},
+    | {
+        "cccp",
+        "checkpoint",
+        "confidence",
+        "metrics",
+        "models",
+        "parts",
+        "problem",
+        "solvers",
+        "train",
+    },
     "certify": {"data", "estimators", "models", "problem"},
     "persistence": {
         "confidence",

@@ -56,6 +56,10 @@ static void bind_ascent(nb::module_& m) {
       .def("weighted",
            [](const Ascent& a) { return filled(a.dimension(), [&](double* flat) { a.weighted(flat); }); })
       .def("start_average", &Ascent::start_average)
+      .def("go_on",
+           [](Ascent& a, double steps, double scale, Array1<double> sums, Array1<double> weighted) {
+             a.go_on(steps, scale, given(sums, a.blocks()), given(weighted, a.dimension()));
+           })
       .def("set_origin",
            [](Ascent& a, Array1<double> m) {
              check_weights(m, a.dimension());

@@ -31,6 +31,7 @@ class Ascent {
 
   virtual ~Ascent() = default;
   virtual int64_t dimension() const = 0;
+  virtual int64_t blocks() const = 0;
   virtual VisitReport visit(const int64_t* order, int64_t n, const VisitOptions& options, int threads,
                             double* violations, double* slacks) = 0;
   virtual VisitReport subgradient(const int64_t* order, int64_t n, double active) = 0;
@@ -40,6 +41,9 @@ class Ascent {
   virtual void weights(bool exact, double* flat) const = 0;  // by the law, or as updates have left them
   virtual void weighted(double* flat) const = 0;             // sum_j c_j d_j of an averaged iterate
   virtual void start_average() = 0;
+  // Go on after so many steps, where multipliers were restored that count visits: those of each block add up to
+  // `sums`, and W has `scale` times the origin. `weighted` may be null.
+  virtual void go_on(double steps, double scale, const double* sums, const double* weighted) = 0;
   virtual void set_origin(const double* flat) = 0;
   // diag(Sigma), or Sigma itself, and lower bounds; null where not given
   virtual void set_metric(const double* diagonal, const double* lower, const double* matrix) = 0;
@@ -74,6 +78,7 @@ class AscentOf : public Ascent {
       : state(std::move(structure), std::move(mass), lean), ascent_(state) {}
 
   int64_t dimension() const override { return state.structure.dimension(); }
+  int64_t blocks() const override { return static_cast<int64_t>(state.blocks.size()); }
 
   VisitReport visit(const int64_t* order, int64_t n, const VisitOptions& options, int threads,
                     double* violations, double* slacks) override {
@@ -124,6 +129,18 @@ class AscentOf : public Ascent {
   }
   void weighted(double* flat) const override { state.structure.unpack(state.weighted.data(), flat); }
   void start_average() override { state.weighted.assign(state.structure.weights(), 0); }
+  void go_on(double steps, double scale, const double* sums, const double* weighted) override {
+    state.steps = steps;
+    if (sums) {  // true outputs that were dropped, since they say nothing of w
+      for (size_t i = 0; i < state.blocks.size(); ++i)
+        state.materialize_truth(static_cast<int64_t>(i), sums[i]);
+      for (size_t j = 0; j < state.origin.size(); ++j)
+        state.W[j] += static_cast<typename S::Real>((scale - 1) * state.origin[j]);
+      state.watch();
+      bytes_kept = state.bytes_kept();
+    }
+    if (weighted) state.weighted = packed(weighted, 0);
+  }
   void set_origin(const double* flat) override {
     double square = 0;
     for (int64_t j = 0; j < dimension(); ++j) square += flat[j] * flat[j];

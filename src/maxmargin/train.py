@@ -5,32 +5,22 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 import numpy as np
 
 from maxmargin.callbacks import Callback, Progress
-from maxmargin.problem import (
-    Certificate,
-    Problem,
-    Status,
-    Support,
-    gap_between,
-)
+from maxmargin.problem import Certificate, Problem, Status, Support, gap_between
 from maxmargin.runtime.deadline import TimeUp, deadline
-from maxmargin.solvers import Solver, StepReport
+from maxmargin.solvers import Snapshot, Solver, StepReport
 from maxmargin.solvers.free import fitted_to
 
 # An exact pass costs as much as a step: it is made once the running estimate is this close to tol.
 HOPEFUL = 1.4
 CERTAIN = 0.01  # of tol: below, an exact pass is always worth its cost
-PATIENCE = (
-    10  # steps with an estimate below tol, after which one is made whatever was learnt before
-)
+PATIENCE = 10  # steps with an estimate below tol, after which one is made anyway
 POLISH_PASSES = 300  # at most, once tol is reached
-
-
 COLUMNS = ("seconds", "passes", "oracle_calls", "primal", "dual", "gap", "estimate", "planes")
 
 
@@ -79,6 +69,25 @@ class Result:
     resumable: bool = True
 
 
+@dataclass(frozen=True)
+class Saved:
+    """What a later run needs to go on: a snapshot, with the best weights known, and what was spent."""
+
+    snapshot: Snapshot
+    oracle_calls: int
+    seconds: float
+
+
+class Keeper(Protocol):
+    """Keeps the snapshots of a run, and has the one to begin with: ``maxmargin.checkpoint``."""
+
+    every: float  # seconds between two
+    found: Saved | None
+
+    def save(self, saved: Saved) -> None:
+        """Keep a snapshot in place of the last one."""
+
+
 @dataclass
 class Run:
     """What the loop knows: counters, the best certified point, history."""
@@ -104,12 +113,19 @@ class Run:
     history: History = field(default_factory=History)
     status: Status | None = None
     proven: bool = True
+    keeper: Keeper | None = None
+    saved: float = 0.0  # seconds, at the last snapshot
     gap: float = math.inf  # certified, in units of the task loss
     seen_gap: float = math.inf  # the same at the primal that was seen
 
     def __post_init__(self) -> None:
         free = self.problem.regularizer.free is not None
         self.solver = fitted_to(self.problem, self.chosen) if free else self.chosen
+        found = None if self.keeper is None else self.keeper.found
+        self.begun = None if found is None else found.snapshot  # what the run goes on from
+        if found is not None:
+            self.oracle_calls, self.started = found.oracle_calls, self.started - found.seconds
+        self.saved = self.seconds
 
     @property
     def seconds(self) -> float:
@@ -119,9 +135,10 @@ class Run:
     def passes(self) -> float:
         return self.oracle_calls / self.problem.n_blocks
 
-    def certify(self, state: Any, report: StepReport | None) -> None:
+    def certify(self, state: Any, report: StepReport | None, at: Snapshot | None = None) -> None:
         """One exact pass; the best w and the best multipliers are kept, each for its own bound."""
         w, support = self.solver.solution(self.problem, state)
+        w = w if at is None else at.w
         given = None if report is None or not self.problem.exact else report.slacks
         bounds = self.problem.certify(w, support, given)
         self.oracle_calls += self.problem.n_blocks if given is None else 0
@@ -145,6 +162,21 @@ class Run:
                 own = gap_between(bounds.primal, bounds.dual, total)
                 hope = report.estimate * max(0.5, self.aim / own)
                 self.threshold = max(min(self.threshold, hope), CERTAIN * self.aim)
+
+    def start(self, rng: np.random.Generator, warm: Support | None) -> Any:
+        """The solver's state: from a snapshot, from multipliers, or from nothing."""
+        if self.begun is None:
+            return self.solver.start(self.problem, self.aim, rng, warm)
+        return self.solver.resume(self.problem, self.aim, rng, self.begun)
+
+    def save(self, state: Any, due: bool = True) -> None:
+        """Hand a snapshot to the keeper; where it is not `due` anyway, once enough time has passed."""
+        if self.keeper is None or not (due or self.seconds - self.saved >= self.keeper.every):
+            return
+        at = self.solver.snapshot(self.problem, state)
+        at = at if self.w is None else replace(at, w=self.w)
+        self.keeper.save(Saved(at, self.oracle_calls, self.seconds))
+        self.saved = self.seconds
 
     def budget(self) -> Status | None:
         """Whether a budget has ended."""
@@ -210,6 +242,7 @@ def train(
     warm: Support | None = None,
     certify_every: int | None = None,
     polish: float | None = None,
+    keeper: Keeper | None = None,
 ) -> Result:
     """Minimise a problem.
 
@@ -225,6 +258,8 @@ def train(
     polish : float or None
         Go on below tol to this gap, for at most 300 passes and within the budgets; tol alone decides
         on convergence.
+    keeper : Keeper or None
+        Keeps snapshots, and may have one to begin with; budgets then count what was spent before it.
     """
     if not isinstance(solver, Solver):
         raise TypeError(f"solver must be an instance of solvers.Solver, got {solver!r}")
@@ -234,18 +269,20 @@ def train(
     rng = np.random.default_rng(random_state)
     aim = tol if polish is None else min(tol, polish)
     limit = math.inf if max_seconds is None else max_seconds
-    run = Run(problem, solver, tol, aim, max_passes, limit, threshold=HOPEFUL * aim)
+    run = Run(problem, solver, tol, aim, max_passes, limit, threshold=HOPEFUL * aim, keeper=keeper)
     for callback in callbacks:
         callback.on_start(run.progress())
     state = None
     try:
         if warm is None and problem.checked:
             run.oracle_calls += problem.try_oracle()
-        state = run.solver.start(problem, aim, rng, warm)
+        state = run.start(rng, warm)
+        warm = warm if run.begun is None else run.begun.support
         if warm is not None and (problem.open_stream is not None or problem.feasible(warm)):
             look_first(run, state)  # for other masses it is never at its goal
         while run.status is None:
             advance(run, state, callbacks, certify_every)
+            run.save(state, due=False)
     except KeyboardInterrupt:
         run.status = Status.INTERRUPTED
     except TimeUp:
@@ -256,6 +293,7 @@ def train(
         estimate(run, state)
     elif run.certified != run.steps:
         conclude(run, state)
+    run.save(state)
     if problem.checked and run.ceilings is not None and run.status is not Status.INTERRUPTED:
         assert run.w is not None
         problem.check_ceilings(run.w, run.ceilings)
@@ -299,7 +337,7 @@ def advance(run: Run, state: Any, callbacks: Sequence[Callback], certify_every: 
 
 def look_first(run: Run, state: Any) -> None:
     """A warm start may be at its goal before the first step."""
-    run.certify(state, None)
+    run.certify(state, None, run.begun)
     run.record()
     run.settle(run.aim)
 

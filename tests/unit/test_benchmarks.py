@@ -408,3 +408,12 @@ def test_confidence_runs_small(tmp_path: Path) -> None:
     assert len(rows_of(out)) == len(rows)
     sure, right = np.array([0.5, 0.5, 0.9, 0.9]), np.array([1, 0, 1, 1])
     assert calibration_error(sure, right) == pytest.approx(0.05)
+
+
+def test_kills_run_small(tmp_path: Path) -> None:
+    from benchmarks.faults.kills import main
+
+    out = tmp_path / "kills.csv"
+    rows = main(["--small", "--words", "20", "--kills", "2", "--solvers", "sda", "--out", str(out)])
+    assert [(row["kills"], row["wrong"], row["left_over"]) for row in rows] == [(2, 0, 0)]
+    assert len(rows_of(out)) == 1

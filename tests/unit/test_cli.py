@@ -100,6 +100,21 @@ def test_the_model_is_that_of_python_to_the_bit(tmp_path):
     assert not hasattr(mm.load(tmp_path / "own"), "reading_")
 
 
+def test_a_checkpoint_goes_on_and_knows_its_file(tmp_path, capsys):
+    (tmp_path / "t.conll").write_text(COLUMNS)
+    command = ["train", tmp_path / "t.conll", tmp_path / "m", "--json", "--tol", 1e-5]
+    kept = ["--checkpoint", tmp_path / "fit", "--resume"]
+    with pytest.warns(UserWarning, match="not converged"):
+        assert run(*command, *kept, "--max-seconds", 1e-6) == 0
+    assert not read_json(capsys)["converged"]
+    assert run(*command, *kept, "--checkpoint-every", 0.5) == 0
+    assert read_json(capsys)["converged"]
+    assert run(*command, *kept, "--C", 7) == 1
+    assert "C was 0.1, now it is 7.0" in capsys.readouterr().err
+    assert run(*command, "--resume") == 1
+    assert "give checkpoint" in capsys.readouterr().err
+
+
 def test_packed_files_and_standard_input(tmp_path, capsys, monkeypatch):
     (tmp_path / "t.conll").write_text(COLUMNS)
     (tmp_path / "t.conll.gz").write_bytes(gzip.compress(COLUMNS.encode()))

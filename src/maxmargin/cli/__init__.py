@@ -80,6 +80,17 @@ def parser() -> argparse.ArgumentParser:
         "--C", type=float, default=None, help="weight of the losses (default: by task)"
     )
     add_training_options(train)
+    train.add_argument(
+        "--checkpoint", metavar="FILE", help="write there what a later run needs to go on"
+    )
+    train.add_argument(
+        "--checkpoint-every",
+        type=float,
+        default=300.0,
+        metavar="SECONDS",
+        help="between two of them",
+    )
+    train.add_argument("--resume", action="store_true", help="go on from the checkpoint")
     train.add_argument("--quiet", action="store_true", help="no progress line")
     train.add_argument("--json", action="store_true", help="print the certificate as JSON")
 

@@ -66,7 +66,13 @@ def train(given: Namespace) -> None:
     if given.C is not None:
         svm.set_params(C=given.C)
     svm.set_params(verbose=int(sys.stderr.isatty() and not given.quiet))  # a progress line
-    svm.fit(read.X, read.Y)
+    svm.fit(
+        read.X,
+        read.Y,
+        checkpoint=given.checkpoint,
+        checkpoint_every=given.checkpoint_every,
+        resume=given.resume,
+    )
     svm.set_params(verbose=0)
     read.reading.n_features = read.width
     svm.reading_ = read.reading.state()

@@ -79,6 +79,9 @@ class MappedParts(Sequence):
             self._fresh.discard(k)
         return part
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return MappedParts, (self.plain,)  # what was looked at here is looked at again elsewhere
+
     def check(self) -> None:
         """Look at all parts."""
         for _ in self:

@@ -26,6 +26,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 
 from maxmargin.callbacks import Callback, LogProgress, ProgressLine
+from maxmargin.checkpoint import Checkpoint
 from maxmargin.data.arrays import check_flag, check_positive, seed_of
 from maxmargin.estimators.reporting import Reporting
 from maxmargin.models.examples import Examples
@@ -80,6 +81,7 @@ class Given:
     groups: Any = None
     classes: Any = None
     callbacks: Sequence[Callback] = ()
+    checkpoint: Checkpoint | None = None
     in_parts: bool = False  # whether the data are read a part at a time
     model: Any = None
 
@@ -191,7 +193,11 @@ class BaseSVM(Reporting, BaseEstimator):
                 "warm_start: planes kept as vectors (models in Python, losses of the whole sample) need "
                 "the same examples, loss and rescaling as the last fit"
             )
-        result = self._train(problem, warm, self._polish(given), given.callbacks)
+        if given.checkpoint is not None:
+            given.checkpoint.open(self, given, problem, self._chosen(problem))
+        result = self._train(
+            problem, warm, self._polish(given), given.callbacks, checkpoint=given.checkpoint
+        )
         self.fingerprint_ = fingerprint
         return result
 
@@ -220,13 +226,14 @@ class BaseSVM(Reporting, BaseEstimator):
         polish: float | None = None,
         callbacks: Sequence[Callback] = (),
         budget: dict[str, Any] | None = None,
+        checkpoint: Checkpoint | None = None,
     ) -> Result:
         """Train on a problem from some multipliers; warn if not converged. ``budget``: what is left of it."""
         solver = self._chosen(problem)
         options = self._options(callbacks) | (budget or {})
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             # What overflows is not a point of a finite objective, which training reports.
-            result = train(problem, solver, warm=warm, polish=polish, **options)
+            result = train(problem, solver, warm=warm, polish=polish, keeper=checkpoint, **options)
         if self.solver == "auto":
             logger.info("solver='auto' took %r", solver)
         # Without an exact pass nothing can be proven: the running estimate is what was asked for.

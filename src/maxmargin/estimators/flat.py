@@ -11,6 +11,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted
 
+from maxmargin.checkpoint import make_checkpoint
 from maxmargin.data.attributes import are_attributes
 from maxmargin.data.mapped import MappedRows
 from maxmargin.estimators.base import BaseSVM, ChunkSVM, Given
@@ -123,9 +124,18 @@ class FlatSVC(ClassifierMixin, ConfidentSVM, Inspection, ChunkSVM, RowSVM):
     verbose: int = 0
     penalized_intercept: bool = True
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FlatSVC:
-        """Train on X (n, d), dense or CSR, and labels y (n,)."""
-        self._fit(Given(X, y, sample_weight))
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        checkpoint: Any = None,
+        checkpoint_every: float = 300.0,
+        resume: bool = False,
+    ) -> FlatSVC:
+        """Train on X (n, d), dense or CSR, and labels y (n,); checkpoints as in ``StructuralSVM.fit``."""
+        kept = make_checkpoint(checkpoint, checkpoint_every, resume)
+        self._fit(Given(X, y, sample_weight, checkpoint=kept))
         return self
 
     def partial_fit(

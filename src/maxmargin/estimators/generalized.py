@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 
+from maxmargin.checkpoint import make_checkpoint
 from maxmargin.data.arrays import floats
 from maxmargin.estimators.base import Given
 from maxmargin.estimators.flat import RowSVM
@@ -55,7 +56,14 @@ class GeneralizedSVM(RowSVM):
     nonnegative: Any = None
 
     def fit(
-        self, X: Any, margins: Any, groups: Any = None, sample_weight: Any = None
+        self,
+        X: Any,
+        margins: Any,
+        groups: Any = None,
+        sample_weight: Any = None,
+        checkpoint: Any = None,
+        checkpoint_every: float = 300.0,
+        resume: bool = False,
     ) -> GeneralizedSVM:
         """Train.
 
@@ -66,8 +74,10 @@ class GeneralizedSVM(RowSVM):
         groups : array of shape (n + 1,), offsets: the rows groups[i] : groups[i + 1] share a slack; None:
             each row has its own
         sample_weight : array of shape (n,), one weight for each group
+        checkpoint, checkpoint_every, resume : as in ``StructuralSVM.fit``
         """
-        self._fit(Given(X, margins, sample_weight, groups=groups))
+        kept = make_checkpoint(checkpoint, checkpoint_every, resume)
+        self._fit(Given(X, margins, sample_weight, groups=groups, checkpoint=kept))
         return self
 
     def _read(self, given: Given, reset: bool = True) -> Given:
@@ -123,9 +133,18 @@ class RegressionSVR(RegressorMixin, RowSVM):
     verbose: int = 0
     penalized_intercept: bool = True
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> RegressionSVR:
-        """Train on X (n, d), dense or CSR, and numbers y (n,)."""
-        self._fit(Given(X, y, sample_weight))
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        checkpoint: Any = None,
+        checkpoint_every: float = 300.0,
+        resume: bool = False,
+    ) -> RegressionSVR:
+        """Train on X (n, d), dense or CSR, and numbers y (n,); checkpoints as in ``StructuralSVM.fit``."""
+        kept = make_checkpoint(checkpoint, checkpoint_every, resume)
+        self._fit(Given(X, y, sample_weight, checkpoint=kept))
         return self
 
     def _read(self, given: Given, reset: bool = True) -> Given:

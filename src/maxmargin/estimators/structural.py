@@ -14,6 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.callbacks import Callback
+from maxmargin.checkpoint import make_checkpoint
 from maxmargin.data.arrays import check_positive, check_whole
 from maxmargin.data.labels import Outputs, is_masked
 from maxmargin.estimators.base import CHECKS, ChunkSVM, Given
@@ -117,6 +118,9 @@ class StructuralSVM(ConfidentSVM, Inspection, ChunkSVM):
         sample_weight: Any = None,
         node_weight: Any = None,
         callbacks: Sequence[Callback] = (),
+        checkpoint: Any = None,
+        checkpoint_every: float = 300.0,
+        resume: bool = False,
     ) -> StructuralSVM:
         """Train.
 
@@ -127,8 +131,14 @@ class StructuralSVM(ConfidentSVM, Inspection, ChunkSVM):
         sample_weight : array of shape (n,), one weight for each example
         node_weight : list of arrays, a factor on the loss of each position (Chain)
         callbacks : callbacks.Callback objects, which receive every step; one may stop training
+        checkpoint : file, or None
+            Where to write, now and then and at the end, what a later fit needs: docs/checkpoints.md.
+        checkpoint_every : seconds between two of them; they are written between passes
+        resume : whether to go on from the checkpoint, where there is one
         """
-        self._fit(Given(X, Y, sample_weight, node_weight, callbacks=callbacks))
+        kept = make_checkpoint(checkpoint, checkpoint_every, resume)
+        given = Given(X, Y, sample_weight, node_weight, callbacks=callbacks, checkpoint=kept)
+        self._fit(given)
         return self
 
     def partial_fit(

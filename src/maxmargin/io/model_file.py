@@ -19,8 +19,9 @@ from safetensors.numpy import save as encode
 from maxmargin.io.fields import FieldError, entries_of, parse_json, short
 from maxmargin.io.files import write_whole
 
-FORMAT = "maxmargin-model"
+FORMAT, CHECKPOINT = "maxmargin-model", "maxmargin-checkpoint"
 VERSION = 2  # 1 has all weights, in double precision: io/weights.py
+LATEST = {FORMAT: VERSION, CHECKPOINT: 1}
 # What the reader of safetensors raises for other bytes, or for types that NumPy does not have.
 DAMAGE = (
     SafetensorError,
@@ -36,7 +37,7 @@ DAMAGE = (
 
 
 class ModelFileError(ValueError):
-    """A file that is not a model file, or a damaged or a newer one."""
+    """A file that is not a model file (or checkpoint), or a damaged or a newer one."""
 
 
 def plain_number(value: Any) -> Any:
@@ -56,12 +57,14 @@ def digest(arrays: dict[str, np.ndarray], header: str) -> str:
     return total.hexdigest()
 
 
-def write(path: Any, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-    """Write a model file, whole or not at all."""
+def write(
+    path: Any, header: dict[str, Any], arrays: dict[str, np.ndarray], kind: str = FORMAT
+) -> None:
+    """Write a file of this kind, whole or not at all."""
     text = json.dumps(header, sort_keys=True, default=plain_number)
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     metadata = {
-        "format": FORMAT,
+        "format": kind,
         "version": str(VERSION if "weights" in header else 1),
         "header": text,
         "sha256": digest(arrays, text),
@@ -77,21 +80,22 @@ def write(path: Any, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> N
         raise OSError(error.errno, message, str(target)) from error
 
 
-def read(path: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Header and arrays of a model file; refuses what is not whole."""
+def read(path: Any, kind: str = FORMAT) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Header and arrays of a file of this kind; refuses what is not whole."""
+    what = kind.replace("maxmargin-", "")
     if not Path(path).is_file():
-        raise FileNotFoundError(f"no model file at {path}")
+        raise FileNotFoundError(f"no {what} file at {path}")
     try:
         with safe_open(str(path), framework="numpy") as stream:
             metadata = stream.metadata() or {}
-            if metadata.get("format") != FORMAT:
-                raise ModelFileError(f"{path} is not a maxmargin model file")
-            check_version(path, metadata.get("version", ""))
+            if metadata.get("format") != kind:
+                raise ModelFileError(f"{path} is not a maxmargin {what} file")
+            check_version(path, metadata.get("version", ""), LATEST[kind])
             arrays = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
     except ModelFileError:
         raise
     except DAMAGE as error:
-        raise ModelFileError(f"{path} is damaged or not a model file: {error}") from error
+        raise ModelFileError(f"{path} is damaged or not a {what} file: {error}") from error
     text = metadata.get("header", "")
     if digest(arrays, text) != metadata.get("sha256"):
         raise ModelFileError(f"{path} is damaged: its content does not fit its checksum")
@@ -101,9 +105,9 @@ def read(path: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         raise ModelFileError(f"{path} is damaged: its header is wrong: {error}") from error
 
 
-def check_version(path: Any, version: str) -> None:
+def check_version(path: Any, version: str, latest: int) -> None:
     """Refuse a file of a later format."""
-    if version not in [str(known) for known in range(1, VERSION + 1)]:
+    if version not in [str(known) for known in range(1, latest + 1)]:
         raise ModelFileError(
-            f"{path} has format version {short(version)}; this version of maxmargin reads up to {VERSION}"
+            f"{path} has format version {short(version)}; this version of maxmargin reads up to {latest}"
         )

@@ -1,7 +1,7 @@
 """How: the solvers, by name or as objects."""
 
 from maxmargin.solvers.auto import SOLVERS, compatibility_table, make_solver
-from maxmargin.solvers.base import Solver, StepReport
+from maxmargin.solvers.base import Snapshot, Solver, StepReport
 from maxmargin.solvers.cutting_plane import NSlack, OneSlack
 from maxmargin.solvers.dual_ascent import BCFW, SDA, SDM
 from maxmargin.solvers.dual_coordinate import DualCoordinate
@@ -24,6 +24,7 @@ __all__ = [
     "NSlack",
     "OneSlack",
     "Proximal",
+    "Snapshot",
     "Solver",
     "StepReport",
     "Streaming",

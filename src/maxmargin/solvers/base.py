@@ -38,6 +38,22 @@ class StepReport:
 
 
 @dataclass(frozen=True)
+class Snapshot:
+    """What a solver needs to go on later: weights, a dual point, and what else it wants, by name."""
+
+    w: np.ndarray
+    support: Support
+    own: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def array(self, name: str, *shape: int) -> np.ndarray:
+        """What the solver named so; refuses another shape."""
+        found = self.own.get(name)
+        if found is None or found.shape != shape or not np.isfinite(found).all():
+            raise ValueError(f"a snapshot must have {name} of shape {shape}")
+        return found
+
+
+@dataclass(frozen=True)
 class Solver(ABC):
     """Base of all solvers: what one declares about itself is all that others know of it."""
 
@@ -109,6 +125,18 @@ class Solver(ABC):
     def learn(self, problem: Problem, state: Any, slacks: np.ndarray) -> None:
         """Receive what an exact pass found that did not end training."""
         state.refresh()
+
+    def resumes(self, problem: Problem) -> bool:
+        """Whether it can go on from a snapshot of this problem."""
+        return bool(self.continues(problem))
+
+    def snapshot(self, problem: Problem, state: Any) -> Snapshot:
+        """What ``resume`` needs."""
+        return Snapshot(*self.solution(problem, state))
+
+    def resume(self, problem: Problem, tol: float, rng: np.random.Generator, at: Snapshot) -> Any:
+        """A state that goes on from a snapshot."""
+        return self.start(problem, tol, rng, at.support)
 
     def reduced_gap(self, problem: Problem, state: Any) -> float | None:
         """The gap of the problem reduced to the kept outputs, where that is another one; else None."""

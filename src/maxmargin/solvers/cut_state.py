@@ -298,6 +298,18 @@ def unpriored(problem: Problem) -> Problem:
     return plain
 
 
+def parted(point: Support, sizes: np.ndarray) -> list[Support]:
+    """The dual points that a joint one is made of: of each how many planes, and how long its outputs."""
+    ends = np.cumsum(sizes, axis=0)
+    if len(ends) == 0 or ends[-1].tolist() != [len(point), len(point.outputs)]:
+        raise ValueError("a snapshot must have as many planes as its cuts")
+    firsts = ends - sizes
+    return [
+        Support(point.blocks[a:b], point.multipliers[a:b], point.outputs[c:d])
+        for (a, c), (b, d) in zip(firsts.tolist(), ends.tolist(), strict=True)
+    ]
+
+
 def slim(outputs: Any) -> Any:
     """Labels in as few bytes as they need: a cut keeps an output of every block."""
     if not isinstance(outputs, np.ndarray) or len(outputs) == 0:

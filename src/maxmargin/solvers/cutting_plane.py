@@ -19,7 +19,7 @@ outputs, attained by all violators: the same two methods, with sets of kept viol
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -33,6 +33,7 @@ from maxmargin.solvers.base import (
     INSIDE,
     NOT_NEGATIVE,
     Rule,
+    Snapshot,
     Solver,
     StepReport,
     on_or_off,
@@ -40,7 +41,7 @@ from maxmargin.solvers.base import (
     option,
 )
 from maxmargin.solvers.box_state import MOST_VIOLATORS, BoxState, open_box
-from maxmargin.solvers.cut_state import CutState, PrimalPoint, unpriored, unslim
+from maxmargin.solvers.cut_state import CutState, PrimalPoint, parted, unpriored, unslim
 from maxmargin.solvers.dual_state import DualState, open_state
 from maxmargin.solvers.set_cuts import SetCuts, open_set_cuts, warm_point
 
@@ -109,6 +110,34 @@ class OneSlack(Solver):
             old = min(1.0, given / problem.total)
             state.add(problem, offset, vector, point, beta=np.array([1.0 - old, old]))
             state.w = problem.regularizer.law(-old * vector)
+        if self.proximal:
+            state.recenter(problem, state.w, 1.0)
+        return state
+
+    def snapshot(self, problem: Problem, state: CutState) -> Snapshot:
+        """The cuts that have multipliers, each a dual point; of sets of violators, their mixture alone."""
+        if isinstance(state, SetCuts):
+            return super().snapshot(problem, state)
+        used = state.beta > 0
+        points = [p for p, own in zip(state.cuts.points, used, strict=True) if own]
+        sizes = np.array([[len(p), len(p.outputs)] for p in points])
+        w = state.w if state.best is None else state.best.w
+        return Snapshot(w, state.support(), {"beta": state.beta[used], "sizes": sizes})
+
+    def resume(
+        self, problem: Problem, tol: float, rng: np.random.Generator, at: Snapshot
+    ) -> CutState:
+        if problem.summed:
+            return super().resume(problem, tol, rng, at)
+        state, beta = self._outputs(problem, tol, rng), at.own["beta"]
+        sizes = at.array("sizes", len(beta), 2)
+        for share, point in zip(beta, parted(at.support, sizes), strict=True):
+            offset, vector = problem.examples.combine(
+                point.blocks, point.multipliers / share, unslim(point.outputs), problem.n_jobs
+            )
+            state.add(problem, offset, vector, point.times(1 / share))
+        state.cuts = replace(state.cuts, beta=np.append(0.0, beta / beta.sum()))
+        state.w = at.w
         if self.proximal:
             state.recenter(problem, state.w, 1.0)
         return state

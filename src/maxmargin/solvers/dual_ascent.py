@@ -18,7 +18,7 @@ import numpy as np
 
 from maxmargin.problem import Problem, Support
 from maxmargin.problem.regularizer import PRIOR
-from maxmargin.solvers.base import Solver, StepReport, on_or_off, one_of, slow
+from maxmargin.solvers.base import Snapshot, Solver, StepReport, on_or_off, one_of, slow
 from maxmargin.solvers.dual_state import PRECISIONS, DualState, open_state
 
 ORDERS = ("random", "cyclic")
@@ -145,6 +145,16 @@ class BCFW(DualAscent):
     def whole(self, state: DualState) -> bool:
         """Whether this pass visits every block once."""
         return not self.gap_sampling or state.passes % REFRESH == 0
+
+    def snapshot(self, problem: Problem, state: DualState) -> Snapshot:
+        return state.snapshot(state.weights(), self.averaging)
+
+    def resume(
+        self, problem: Problem, tol: float, rng: np.random.Generator, at: Snapshot
+    ) -> DualState:
+        state = self.start(problem, tol, rng, at.support)
+        state.go_on(at, self.averaging)
+        return state
 
     def learn(self, problem: Problem, state: DualState, slacks: np.ndarray) -> None:
         super().learn(problem, state, slacks)

@@ -24,7 +24,7 @@ from maxmargin.models.checks import NOISE, beaten, read_only
 from maxmargin.problem import Problem, Support
 from maxmargin.problem.regularizer import Prior
 from maxmargin.runtime.executor import workers
-from maxmargin.solvers.base import StepReport
+from maxmargin.solvers.base import Snapshot, StepReport
 
 RULES = {"wss2": 0, "mvp": 1, "frank-wolfe": 2}
 PAIRS = ("wss2", "mvp")  # rules that choose a pair
@@ -195,6 +195,23 @@ class DualState:
     def _offered(self, point: Support) -> np.ndarray:
         """The outputs of a dual point as the core keeps them."""
         return known_outputs(self.problem, point, self.core.support()[2].dtype)
+
+    def snapshot(self, w: np.ndarray, averaging: bool) -> Snapshot:
+        """The multipliers, the number of steps so far, and what an average of iterates needs."""
+        average = {"weighted": self.core.weighted()} if averaging else {}
+        return Snapshot(w, self.support(), {"steps": np.array([self.core.steps]), **average})
+
+    def go_on(self, at: Snapshot, averaging: bool, counts: bool = False) -> None:
+        """Take over the number of steps and the average; multipliers too, where they count visits."""
+        steps, point, n = float(at.array("steps", 1)[0]), at.support, self.problem.n_blocks
+        scale, sums = 1.0, np.empty(0)
+        if counts and steps > 0:
+            scaled = self.unit * point.multipliers
+            self.core.restore(point.blocks, scaled, self._offered(point))
+            scale = steps / len(self.problem.active)
+            sums = np.bincount(point.blocks, scaled, n).astype(np.float64)
+        weighted = at.array("weighted", self.problem.dimension) if averaging else np.empty(0)
+        self.core.go_on(steps, scale, sums, weighted)
 
     def refresh(self) -> None:
         """Remove the rounding that updates of w have gathered."""

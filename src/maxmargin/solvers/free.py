@@ -25,7 +25,7 @@ import numpy as np
 
 from maxmargin.problem import Problem, Support, loss_units
 from maxmargin.problem.regularizer import Prior
-from maxmargin.solvers.base import Solver, StepReport
+from maxmargin.solvers.base import Snapshot, Solver, StepReport
 from maxmargin.solvers.dual_state import DualState, open_state
 
 ROUNDS = 30  # of one repair
@@ -175,6 +175,26 @@ class FreeSolver(Solver):
             return state.point
         w, support = self.solver.solution(state.problem, state.inner)
         return w, state.feasible.repair(support)
+
+    def resumes(self, problem: Problem) -> bool:
+        return self.solver.resumes(problem)
+
+    def snapshot(self, problem: Problem, state: FreeState) -> Snapshot:
+        """That of the proximal problem, and the problem itself."""
+        at, prior = self.solver.snapshot(state.problem, state.inner), state.problem.regularizer
+        center: Any = prior.mean
+        return replace(at, own=at.own | {"center": center, "spread": np.array([state.spread])})
+
+    def resume(
+        self, problem: Problem, tol: float, rng: np.random.Generator, at: Snapshot
+    ) -> FreeState:
+        state, prior = self.start(problem, tol, rng), problem.regularizer
+        assert isinstance(prior, Prior)
+        state.spread = float(at.array("spread", 1)[0])
+        center = at.array("center", problem.dimension)
+        state.problem.regularizer = near(prior, center, state.spread)
+        state.inner = self.solver.resume(state.problem, state.tol, rng, at)
+        return state
 
     def learn(self, problem: Problem, state: FreeState, slacks: np.ndarray) -> None:
         self.solver.learn(state.problem, state.inner, slacks)

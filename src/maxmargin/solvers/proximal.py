@@ -26,6 +26,7 @@ from maxmargin.solvers.base import (
     BELOW_1,
     NOT_NEGATIVE,
     SHARE,
+    Snapshot,
     Solver,
     StepReport,
     one_of,
@@ -199,6 +200,14 @@ class Proximal(Solver):
 
     def solution(self, problem: Problem, state: ProximalState) -> tuple[np.ndarray, Support]:
         return state.dual.solution()
+
+    def snapshot(self, problem: Problem, state: ProximalState) -> Snapshot:
+        return Snapshot(*state.dual.solution(), {"k": np.array([state.k])})
+
+    def resume(
+        self, problem: Problem, tol: float, rng: np.random.Generator, at: Snapshot
+    ) -> ProximalState:
+        return self.open(problem, tol, rng, at.support, k=float(at.array("k", 1)[0]))
 
     def learn(self, problem: Problem, state: ProximalState, slacks: np.ndarray) -> None:
         state.dual.refresh()

@@ -32,6 +32,7 @@ from maxmargin.solvers.base import (
     NOT_NEGATIVE,
     SHARE,
     SOME_OR_NONE,
+    Snapshot,
     Solver,
     StepReport,
     on_or_off,
@@ -195,6 +196,16 @@ class Streaming(Solver):
 
     def solution(self, problem: Problem, state: StreamState) -> tuple[np.ndarray, Support]:
         return state.solution()
+
+    def snapshot(self, problem: Problem, state: StreamState) -> Snapshot:
+        return Snapshot(*state.solution(), {"passes": np.array([state.passes])})
+
+    def resume(
+        self, problem: Problem, tol: float, rng: np.random.Generator, at: Snapshot
+    ) -> StreamState:
+        state, made = self.start(problem, tol, rng, at.support), int(at.array("passes", 1)[0])
+        state.passes = made if self.passes is None else min(made, self.passes - 1)
+        return state
 
     def learn(self, problem: Problem, state: StreamState, slacks: np.ndarray) -> None:
         state.goal *= 0.5

@@ -15,7 +15,7 @@ import numpy as np
 
 from maxmargin.problem import Problem, Support, gap_between
 from maxmargin.problem.regularizer import PRIOR
-from maxmargin.solvers.base import Solver, StepReport, on_or_off, slow
+from maxmargin.solvers.base import Snapshot, Solver, StepReport, on_or_off, slow
 from maxmargin.solvers.dual_state import DualState, open_state
 
 
@@ -80,6 +80,21 @@ class Subgradient(Solver):
     def _home(state: DualState, u: np.ndarray) -> np.ndarray:
         """u seen from the mean of a prior."""
         return u if state.mean is None else u + state.mean
+
+    def resumes(self, problem: Problem) -> bool:
+        return True
+
+    def snapshot(self, problem: Problem, state: DualState) -> Snapshot:
+        """The counts as they are, times mass."""
+        return state.snapshot(self._last(problem, state)[0], self.averaging)
+
+    def resume(
+        self, problem: Problem, tol: float, rng: np.random.Generator, at: Snapshot
+    ) -> DualState:
+        state = self.start(problem, tol, rng)
+        state.go_on(at, self.averaging, counts=True)
+        state.passes = int(state.core.steps / len(problem.active))
+        return state
 
     def learn(self, problem: Problem, state: DualState, slacks: np.ndarray) -> None:
         """Nothing to correct: S is a plain sum."""

@@ -1,0 +1,265 @@
+"""Checkpoints: what a solver needs to go on, in a file, from which a later fit goes on.
+
+The file has weights, the solver's snapshot (a dual point, and what else it names), oracle calls and seconds
+so far, and whose they are: the version of this package, the parameters, and checksums of the data. A file is
+written whole or not at all (``io.files``): a kill at any moment leaves the one before.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from collections.abc import Callable
+from dataclasses import astuple, fields, replace
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from maxmargin.data.arrays import check_flag, check_positive
+from maxmargin.data.digest import digest_of
+from maxmargin.io.fields import (
+    FieldError,
+    choice,
+    count,
+    entries_of,
+    field_of,
+    flag,
+    number,
+    short,
+    table,
+)
+from maxmargin.io.model_file import CHECKPOINT, ModelFileError, read, write
+from maxmargin.models.marginals import Marginals
+from maxmargin.problem import Problem, Support
+from maxmargin.problem.plane import MARGINALS, PLANES
+from maxmargin.solvers import Snapshot, Solver
+from maxmargin.train import Saved
+
+# Parameters that change neither the problem nor what a snapshot means: a later fit may have others.
+FREE = ("tol", "max_passes", "max_seconds", "warm_start", "n_jobs", "random_state", "verbose")
+DATA = ("X", "Y", "sample_weight", "node_weight", "groups")
+VECTORS = {"offsets": np.float64, "sizes": np.int64, "index": np.int32, "value": np.float64}
+POINT = ("partial", "kind", "relaxed")
+File = TypeVar("File", bound="CheckpointFile")
+
+
+class CheckpointFile:
+    """Where what is kept of a fit goes, and whose it is.
+
+    Parameters
+    ----------
+    path : file
+    every : seconds between two checkpoints
+    resume : whether to begin with the one in the file, where there is one
+    """
+
+    def __init__(self, path: Any, every: float, resume: bool):
+        check_positive("checkpoint_every", every)
+        self.path, self.every, self.resume = Path(path), float(every), resume
+        self.identity: dict[str, Any] = {}
+
+    def begin(self, svm: Any, facts: dict[str, Any]) -> bool:
+        """Know whose fit it is; whether there is a file to go on from."""
+        folder = self.path.resolve().parent
+        if not folder.is_dir():
+            raise ValueError(f"checkpoint: {folder} is not a folder")
+        if self.path.exists() and not self.path.is_file():
+            raise ValueError(f"checkpoint: {self.path} is not a regular file")
+        if not os.access(folder, os.W_OK):
+            raise ValueError(f"checkpoint: files cannot be written to {folder}")
+        whose = {"version of maxmargin": version("maxmargin"), "estimator": type(svm).__name__}
+        self.identity = {**whose, **parameters_of(svm), **facts}
+        return self.resume and self.path.exists()
+
+    def store(self, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+        """Replace the file; where that fails, the one before stays, and training goes on."""
+        try:
+            write(self.path, {**header, "identity": self.identity}, arrays, CHECKPOINT)
+        except OSError as error:
+            last = "the last one" if self.path.exists() else "none"
+            message = f"checkpoint: not written, {last} is kept: {error}"
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
+
+    def stored(self, take: Callable[[dict[str, Any], dict[str, np.ndarray]], Any]) -> Any:
+        """What is taken from the file; refuses that of another fit, and names the difference."""
+        header, arrays = read(self.path, CHECKPOINT)
+        try:
+            known = entries_of(field_of(header, "identity"), "identity")
+            check_same(self.path, known, self.identity)
+            return take(header, arrays)
+        except FieldError as error:
+            raise ModelFileError(f"{self.path} is damaged: {error}") from error
+
+
+class Checkpoint(CheckpointFile):
+    """The snapshots of a fit in one process."""
+
+    found: Saved | None = None  # to begin with
+
+    def open(self, svm: Any, given: Any, problem: Problem, solver: Solver) -> None:
+        """Know whose snapshots these are, and read the one to begin with."""
+        if not solver.resumes(problem):
+            raise ValueError(f"checkpoint: solver {solver.name!r} cannot go on from a dual point")
+        sizes = {"number of examples": problem.n_blocks, "number of weights": problem.dimension}
+        if self.begin(svm, sizes | data_of(given, problem)):
+            self.found = self.stored(partial(saved_of, problem=problem))
+
+    def save(self, saved: Saved) -> None:
+        """Replace the file."""
+        point, own = saved.snapshot.support, saved.snapshot.own
+        header = {
+            "point": {name: getattr(point, name) for name in POINT},
+            "oracle_calls": int(saved.oracle_calls),
+            "seconds": float(saved.seconds),
+        }
+        arrays = {f"own.{name}": np.asarray(array) for name, array in own.items()}
+        self.store(header, arrays | {"w": saved.snapshot.w} | arrays_of(point))
+
+
+def saved_of(header: dict[str, Any], arrays: dict[str, np.ndarray], problem: Problem) -> Saved:
+    """What ``Checkpoint.save`` wrote."""
+    support = support_of(entries_of(field_of(header, "point"), "point"), arrays, problem)
+    own = {name[4:]: array for name, array in arrays.items() if name.startswith("own.")}
+    w = table(arrays, "w", np.float64, problem.dimension)
+    calls, seconds = count(header, "oracle_calls"), number(header, "seconds")
+    return Saved(Snapshot(w, support, own), calls, max(0.0, seconds))
+
+
+def make_checkpoint(
+    path: Any,
+    every: float,
+    resume: bool,
+    kind: type[File] = Checkpoint,  # type: ignore[assignment]
+) -> File | None:
+    """What the parameters of ``fit`` ask for."""
+    check_flag("resume", resume)
+    if path is None:
+        if resume:
+            raise ValueError("resume: give checkpoint, the file to go on from")
+        return None
+    return kind(path, every, resume)
+
+
+# Whose it is
+
+
+def parameters_of(svm: Any) -> dict[str, Any]:
+    """What decides on the problem, and on what a snapshot of it means."""
+    params = svm.get_params(deep=False).items()
+    return {name: described(value, name) for name, value in params if name not in FREE}
+
+
+def described(value: Any, name: str) -> Any:
+    """A parameter for a header: plain values as they are, anything else by its kind and checksum."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    parts = value.get_params(deep=False) if hasattr(value, "get_params") else None
+    if parts is None and isinstance(value, Solver):
+        parts = {own.name: getattr(value, own.name) for own in fields(value)}
+    if parts is not None:
+        parts = {key: described(part, f"{name}: {key}") for key, part in parts.items()}
+        return {"kind": type(value).__name__, **parts}
+    return f"{type(value).__name__} with checksum {digest_of(value, name)}"
+
+
+def data_of(given: Any, problem: Problem) -> dict[str, Any]:
+    """Checksums of the data; of chunks from an iterable, of the first."""
+    parts = {name: getattr(given, name) for name in DATA}
+    if problem.open_stream is not None:
+        source: Any = problem.source  # type: ignore[attr-defined]
+        if problem.checked or not source.repeatable:
+            raise ValueError(
+                "checkpoint: a stream needs a compiled model and data that can be read again"
+            )
+        if given.Y is None:
+            parts |= dict(zip(DATA, source.first, strict=False))
+    known = {name: part for name, part in parts.items() if part is not None}
+    return {f"checksum of {name}": digest_of(part, name) for name, part in known.items()}
+
+
+def check_same(path: Any, known: dict[str, Any], wanted: dict[str, Any]) -> None:
+    """Refuse another problem."""
+    for name in {**wanted, **known}:
+        then, now = known.get(name), wanted.get(name)
+        if then == now:
+            continue
+        if isinstance(then, dict) and isinstance(now, dict):
+            part = next(key for key in {**now, **then} if then.get(key) != now.get(key))
+            name, then, now = f"{name}: {part}", then.get(part), now.get(part)
+        raise ValueError(
+            f"resume: {path} is a checkpoint of something else: {name} was {short(then)}, now it is "
+            f"{short(now)}; resume=False starts over"
+        )
+
+
+# A dual point as arrays
+
+
+def arrays_of(point: Support) -> dict[str, np.ndarray]:
+    """Blocks, multipliers and outputs: labels, marginals, or the planes of a model in Python."""
+    arrays = {"blocks": point.blocks, "multipliers": point.multipliers}
+    if isinstance(point.outputs, Marginals):
+        names = [own.name for own in fields(Marginals)]
+        outputs = dict(zip(names, astuple(point.outputs), strict=True))
+    elif isinstance(point.outputs, list):
+        outputs = plane_arrays(point.outputs)
+    else:
+        outputs = {"outputs": point.outputs}
+    return {name: np.ascontiguousarray(array) for name, array in (arrays | outputs).items()}
+
+
+def plane_arrays(planes: list[Any]) -> dict[str, np.ndarray]:
+    """Planes (offset, (index, value)), one after the other."""
+    vectors = [vector for _, vector in planes]
+    columns: dict[str, Any] = {
+        "offsets": [offset for offset, _ in planes],
+        "sizes": [len(index) for index, _ in vectors],
+        "index": np.concatenate([np.empty(0), *(index for index, _ in vectors)]),
+        "value": np.concatenate([np.empty(0), *(value for _, value in vectors)]),
+    }
+    return {name: np.asarray(columns[name], dtype) for name, dtype in VECTORS.items()}
+
+
+def support_of(header: dict[str, Any], arrays: dict[str, np.ndarray], problem: Problem) -> Support:
+    """The dual point that ``arrays_of`` wrote; refuses one that this problem cannot have."""
+    blocks = table(arrays, "blocks", np.int64, -1)
+    multipliers = table(arrays, "multipliers", np.float64, len(blocks))
+    # Chunks of an iterable are counted when they come.
+    most = problem.n_blocks if problem.open_stream is None else np.iinfo(np.int64).max
+    if len(blocks) and not 0 <= blocks.min() <= blocks.max() < most:
+        raise FieldError("the dual point names examples that there are not")
+    if len(blocks) and multipliers.min() < 0:
+        raise FieldError("the dual point has negative multipliers")
+    kind = choice(header, "kind", (PLANES, MARGINALS))
+    point = Support(
+        blocks, multipliers, None, flag(header, "partial"), kind, flag(header, "relaxed")
+    )
+    if kind == MARGINALS:
+        names = [own.name for own in fields(Marginals)]
+        return replace(point, outputs=Marginals(*(field_of(arrays, name) for name in names)))
+    if problem.checked or "offsets" in arrays:
+        return replace(point, outputs=planes_of(arrays, len(blocks), problem.dimension))
+    outputs = field_of(arrays, "outputs")
+    if outputs.ndim != 1 or outputs.dtype.kind not in "iu":
+        raise FieldError(f"the array outputs must be whole numbers, got {outputs.dtype}")
+    return replace(point, outputs=outputs)
+
+
+def planes_of(arrays: dict[str, np.ndarray], n: int, dimension: int) -> list[Any]:
+    """The planes that ``plane_arrays`` wrote."""
+    offsets, sizes = (table(arrays, name, VECTORS[name], n) for name in ("offsets", "sizes"))
+    total = int(sizes.sum()) if len(sizes) and sizes.min() >= 0 else -math.inf
+    index, value = (table(arrays, name, VECTORS[name], -1) for name in ("index", "value"))
+    if len(index) != len(value) or (n and total != len(index)):
+        raise FieldError("the vectors of the planes do not fit their sizes")
+    if len(index) and not 0 <= index.min() <= index.max() < dimension:
+        raise FieldError("the planes have entries that there are not")
+    ends = np.cumsum(sizes)[:-1]
+    vectors = zip(np.split(index, ends), np.split(value, ends), strict=True)
+    return list(zip(offsets.tolist(), vectors, strict=True)) if n else []
