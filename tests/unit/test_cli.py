@@ -229,3 +229,27 @@ def test_arrays_and_shards(tmp_path, capsys):
     np.savez(tmp_path / "bad.npz", Z=X)
     with pytest.raises(FileError, match=r"bad\.npz: expected arrays X and y"):
         read_file(str(tmp_path / "bad.npz"))
+
+
+@pytest.mark.parametrize("name", ["t.svmlight", "t.libsvm", "t.tsv", "t.csv", "t.conll"])
+def test_solvers_side_by_side(name, tmp_path, capsys):
+    (tmp_path / name).write_text(FILES[name])
+    command = ["bench", tmp_path / name, "--C", 0.5]
+    assert run(*command, "--json") == 0
+    found = read_json(capsys)
+    rows = {row["solver"]: row for row in found["rows"]}
+    assert ("LIBLINEAR" in rows) == (name != "t.conll") == ("gdmm" not in rows)
+    best = min(row["objective"] for row in rows.values())
+    for row in rows.values():
+        # No objective is below what another solver has proven, and the best is near the bound.
+        assert row["objective"] >= best and row["above"] >= 0
+        assert row["above"] <= row["gap"] + 1e-9 or np.isnan(row["gap"])
+    assert rows["proximal"]["gap"] <= 1e-3
+    if name != "t.conll":
+        assert rows["LIBLINEAR"]["objective"] == pytest.approx(best, rel=0.05)
+    assert run(*command, "--solvers", "proximal", "sda") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[3:5]] == ["proximal", "sda"]
+    if name != "t.conll":
+        assert run(*command, "--solvers", "gdmm") == 1
+        assert "gdmm" in capsys.readouterr().err

@@ -52,7 +52,7 @@ def add_training_options(parser: argparse.ArgumentParser) -> None:
         "--tol", type=float, default=None, help="gap to reach, in units of the loss"
     )
     parser.add_argument("--solver", default="auto")
-    parser.add_argument("--max-seconds", type=float, default=None)
+    parser.add_argument("--max-seconds", type=float, default=None, help="of each training")
     parser.add_argument("--jobs", type=int, default=None, help="threads")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
@@ -145,6 +145,15 @@ def parser() -> argparse.ArgumentParser:
     convert.add_argument("--to", choices=FORMATS, help="format of OUT; by its name by default")
     add_file_options(convert)
 
+    bench = commands.add_parser("bench", help="all solvers side by side on a file")
+    bench.add_argument("data", metavar="TRAIN")
+    add_file_options(bench)
+    bench.add_argument("--C", type=float, default=None, help="as for train")
+    bench.add_argument("--solvers", nargs="+", metavar="NAME", help="some only")
+    add_training_options(bench)
+    bench.set_defaults(max_seconds=10.0)
+    bench.add_argument("--json", action="store_true")
+
     certify = commands.add_parser("certify", help="the objective of a model on its training file")
     certify.add_argument("model", metavar="MODEL")
     certify.add_argument("data", metavar="TRAIN")
@@ -163,7 +172,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if given.command is None:
         parser().print_help(sys.stderr)
         return 2
-    commands = import_module("maxmargin.cli.commands")
+    commands = import_module(f"maxmargin.cli.{'bench' if given.command == 'bench' else 'commands'}")
     try:
         getattr(commands, given.command)(given)
         sys.stdout.flush()

@@ -1,0 +1,131 @@
+"""maxmargin bench: the solvers side by side on one file, on this machine, and LIBLINEAR beside them.
+
+All minimise the same objective. ``gap`` is what a solver's own certificate leaves open; ``above`` bounds how
+far an objective is from the optimum, in units of the loss, by the best lower bound that any of them has
+proven: so it is known of LIBLINEAR, too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import time
+import warnings
+from argparse import Namespace
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.svm import LinearSVC, LinearSVR
+
+from maxmargin.certify import objective
+from maxmargin.cli.commands import estimator_of, read_as_given
+from maxmargin.data.from_file import FileError
+from maxmargin.data.table import Table
+from maxmargin.data.write_file import rows_of
+from maxmargin.formulation import Formulation
+from maxmargin.solvers.auto import compatible
+
+Row = dict[str, Any]
+# LIBLINEAR's form of a task: the same losses; its intercept is the weight of a constant feature, as ours.
+PEERS = {
+    "multiclass": lambda svm: LinearSVC(multi_class="crammer_singer", C=svm.C, random_state=0),
+    "binary": lambda svm: LinearSVC(loss="hinge", C=svm.C, random_state=0),
+    "regression": lambda svm: LinearSVR(epsilon=svm.epsilon, C=svm.C, random_state=0),
+}
+
+
+def bench(given: Namespace) -> None:
+    """Print a table of all solvers on a file."""
+    read = read_as_given(given)
+    svm = estimator_of(given, read)
+    if given.C is not None:
+        svm.set_params(C=given.C)
+    svm.set_params(max_seconds=given.max_seconds)
+    X, Y = (rows_of(read) if read.reading.task in PEERS else read.X), read.Y
+    rows: list[Row] = []
+    refused: list[str] = []
+    for name in given.solvers or compatible(Formulation()):
+        try:
+            rows.append(timed_solver(svm, name, X, Y))
+        except ValueError as error:  # a solver that does not take this model, or bad data
+            refused.append(f"{name}: {error}")
+    if (given.solvers and refused) or not rows:
+        raise FileError(f"{given.data}: {refused[0]}")
+    if read.reading.task in PEERS:
+        rows.append(timed_peer(svm, PEERS[read.reading.task](svm), X, Y))
+    best = max(row.pop("dual") for row in rows)
+    total = float(svm.C) * len(Y)
+    for row in rows:
+        row["above"] = max(0.0, row["objective"] - best) / total
+    if given.json:
+        print(json.dumps({"machine": machine(), "C": float(svm.C), "rows": rows}))
+        return
+    print(f"{given.data}: {len(Y)} examples, {read.reading.task}, C = {svm.C:g}; {machine()}\n")
+    names = [row.pop("solver") for row in rows]
+    columns = {key: np.array([as_text(row[key]) for row in rows]) for key in rows[0]}
+    print(Table(columns, names, "solver"))
+    if refused:
+        print(f"\nnot for this task: {', '.join(line.split(':')[0] for line in refused)}")
+
+
+def as_text(value: Any) -> str:
+    """A number in few digits; nothing where there is none."""
+    if isinstance(value, str):
+        return value
+    return "" if np.isnan(value) else f"{value:.4g}"
+
+
+def machine() -> str:
+    """What this was measured on."""
+    return f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}"
+
+
+def timed_solver(svm: Any, name: str, X: Any, Y: Any) -> Row:
+    """One solver: CPU seconds of fit, passes, and what is proven."""
+    began = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the table says it
+        svm.set_params(solver=name).fit(X, Y)
+    seconds, c = time.process_time() - began, svm.certificate_
+    proven = c.exact and not c.relaxed  # else the lower bound is one of another problem
+    return row_of(
+        name, seconds, c.passes, c.gap, c.primal, c.dual if proven else -np.inf, str(c.status)
+    )
+
+
+def timed_peer(svm: Any, peer: Any, X: Any, Y: Any) -> Row:
+    """LIBLINEAR by way of scikit-learn, with its defaults; its objective by our definition."""
+    began = time.process_time()
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        peer.fit(X, Y)
+    seconds = time.process_time() - began
+    intercepts = np.reshape(peer.intercept_, (-1, 1))
+    w = np.hstack([np.atleast_2d(peer.coef_), intercepts]).ravel()
+    late = any(issubclass(warning.category, ConvergenceWarning) for warning in said)
+    status = "iteration limit" if late else "its own tolerance"
+    found = objective(svm, w, X, Y)
+    return row_of("LIBLINEAR", seconds, float(np.max(peer.n_iter_)), np.nan, found, -np.inf, status)
+
+
+def row_of(
+    solver: str,
+    seconds: float,
+    passes: float,
+    gap: float,
+    primal: float,
+    dual: float,
+    status: str,
+) -> Row:
+    """A line of the table."""
+    return {
+        "solver": solver,
+        "cpu seconds": seconds,
+        "passes": passes,
+        "gap": gap,
+        "objective": primal,
+        "status": status,
+        "dual": dual,
+    }
