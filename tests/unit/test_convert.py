@@ -201,9 +201,48 @@ def test_tables(form, data, folder):
     assert found.X == X and found.Y.tolist() == Y
 
 
-@pytest.mark.parametrize("form", ["csv", "npz"])
+# A column of a Parquet file holds numbers or texts.
+TYPED = st.fixed_dictionaries({}, optional={"n": NUMBERS, "t": TEXT, "": NUMBERS})
+
+
+@given(data=st.lists(st.tuples(TYPED, TEXT), min_size=1))
+def test_parquet(data, folder):
+    pytest.importorskip("pyarrow")
+    X, Y = [x for x, _ in data], [y.rstrip("\0") for _, y in data]
+    found = again(FromFile(X, Y, Reading("parquet", "multiclass")), folder / "t.parquet")
+    assert found.X == X and found.Y.tolist() == Y
+
+
+def test_parquet_of_others(folder):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    columns = {"on": [True, False, None], "y": [1, 2, 1], "size": [1.5, None, float("nan")]}
+    parquet.write_table(arrow.table(columns), folder / "o.parquet")
+    found = read_file(str(folder / "o.parquet"), label="y")
+    assert found.X == [{"on": 1.0, "size": 1.5}, {"on": 0.0}, {}] and found.Y.tolist() == [1, 2, 1]
+    for cells, words in (({"y": [1, None]}, "row 2: the label is missing"),
+                         ({"x": [[1], [2]], "y": [1, 2]}, "column 'x' holds list")):  # fmt: skip
+        parquet.write_table(arrow.table(cells), folder / "bad.parquet")
+        with pytest.raises(FileError, match=rf"bad\.parquet.*{words}"):
+            read_file(str(folder / "bad.parquet"))
+    (folder / "no.parquet").write_bytes(b"PAR1 no")
+    with pytest.raises(FileError, match=r"no\.parquet"):
+        read_file(str(folder / "no.parquet"))
+    mixed = FromFile([{"a": 1.0}, {"a": "x"}], [1, 2], Reading("csv", "multiclass"))
+    with pytest.raises(FileError, match="column 'a' holds numbers and texts"):
+        write_file(mixed, str(folder / "mixed"), "parquet")
+
+
+def test_without_pyarrow_the_error_says_what_to_install(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    (folder / "t.parquet").write_bytes(b"PAR1")
+    with pytest.raises(FileError, match=r"pip install maxmargin\[parquet\]"):
+        read_file(str(folder / "t.parquet"))
+
+
+@pytest.mark.parametrize("form", ["csv", "npz", "parquet"])
 @given(data=numbered_rows(labels=NUMBERS))
 def test_numbers_in_tables_and_arrays(form, data, folder):
+    pytest.importorskip("pyarrow" if form == "parquet" else "numpy")
     X, Y = data[0].toarray(), np.array(data[1])
     found = again(FromFile(X, Y, Reading(form, "regression")), folder / f"t.{form}")
     assert np.array_equal(found.X, X) and np.array_equal(found.Y, Y)

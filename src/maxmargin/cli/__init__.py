@@ -23,6 +23,7 @@ FORMATS = (
     "csv",
     "tsv",
     "npz",
+    "parquet",
     "shards",
 )
 TASKS = ("multiclass", "binary", "tagging", "multilabel", "parsing", "regression")

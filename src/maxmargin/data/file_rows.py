@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.datasets import load_svmlight_file
 
+from maxmargin.data.formats import whole
 from maxmargin.data.from_file import FileError, FromFile, Reading
 from maxmargin.data.sharded import open_shards
 from maxmargin.data.text import STANDARD_INPUT, numbered_lines
@@ -87,11 +88,6 @@ def load_rows(lines: list[str], reading: Reading, options: dict) -> tuple:
     return (X[:, 1 : kept + 1].tocsr(), *found[1:])
 
 
-def whole(y: np.ndarray) -> np.ndarray:
-    """Labels that are whole numbers as such."""
-    return y.astype(np.int64) if len(y) and (y == np.round(y)).all() else y
-
-
 def read_csv(path: str, reading: Reading) -> FromFile:
     separator = "\t" if reading.format == "tsv" else ","
     rows = csv.reader((line for _, line in numbered_lines(path)), delimiter=separator)
@@ -159,10 +155,14 @@ def labels_of(texts: list[str], task: str) -> np.ndarray:
     return whole(np.array(values)) if task != "regression" else np.array(values)
 
 
+def content_of(path: str) -> bytes:
+    """All of a file that is not text."""
+    return sys.stdin.buffer.read() if path == STANDARD_INPUT else Path(path).read_bytes()
+
+
 def read_npz(path: str, reading: Reading) -> FromFile:
-    content = sys.stdin.buffer.read() if path == STANDARD_INPUT else Path(path).read_bytes()
     try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as file:
+        with np.load(io.BytesIO(content_of(path)), allow_pickle=False) as file:
             names = {name.lower(): name for name in file.files}
             if not {"x", "y"} <= set(names):
                 raise ValueError(f"expected arrays X and y, got {', '.join(file.files)}")

@@ -8,6 +8,7 @@
     brackets    (S (NP ...) (VP ...))            trees of the Penn treebank
     csv, tsv    a header, then rows              texts become indicators
     npz         arrays X and y
+    parquet     as csv; needs pyarrow
     shards      a folder that this library wrote
 
 Every error names the file, and the line where there are lines. "-" is standard input.
@@ -21,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.data.file_parquet import read_parquet
 from maxmargin.data.file_rows import (
     is_regression,
     read_csv,
@@ -49,6 +51,7 @@ SUFFIXES = {
     ".csv": "csv",
     ".tsv": "tsv",
     ".npz": "npz",
+    ".parquet": "parquet",
 }
 
 
@@ -129,6 +132,7 @@ READERS: dict[str, Callable[[str, Reading], FromFile]] = {
     "csv": read_csv,
     "tsv": read_csv,
     "npz": read_npz,
+    "parquet": read_parquet,
     "shards": read_shards,
 }
 USUAL = {

@@ -1,6 +1,6 @@
 """Examples into a file of any format that ``data.read_file`` reads; what is read again is the same data.
 
-    rows        svmlight, csv, tsv, npz, shards
+    rows        svmlight, csv, tsv, npz, parquet, shards
     sequences   svmhmm, crfsuite, shards; conll and conllu where words are known
     trees       brackets, shards; conll and conllu have their words and tags
 
@@ -27,6 +27,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin.data.attributes import AttributeEncoder
+from maxmargin.data.file_parquet import parquet_bytes
 from maxmargin.data.file_sequences import UD_COLUMNS
 from maxmargin.data.from_file import FileError, FromFile
 from maxmargin.data.manifest import columns_state
@@ -291,21 +292,34 @@ def single_labels(read: FromFile) -> list[Any]:
     return labels
 
 
-def write_table(read: FromFile, separator: str) -> bytes:
-    labels, text = single_labels(read), io.StringIO()
+def table_of(read: FromFile) -> tuple[list[str], list[list[Any]]]:
+    """Names of columns and rows, the label last; None for what is missing."""
+    labels = single_labels(read)
     if isinstance(read.X, list):
         names = list({name: None for row in read.X for name in row})
-        rows = [[row.get(name, "") for name in names] for row in read.X]
+        rows = [[row.get(name) for name in names] for row in read.X]
     else:
         rows = dense_rows(read).tolist()
         names = [f"x{j}" for j in range(1, len(rows[0]) + 1)]
     label = read.reading.label or "label"
     while label in names:
         label += "_"
+    return [*names, label], [[*row, y] for row, y in zip(rows, labels, strict=True)]
+
+
+def write_table(read: FromFile, separator: str) -> bytes:
+    text = io.StringIO()
     writer = csv.writer(text, delimiter=separator, lineterminator="\n")
-    for row in ([*names, label], *([*row, y] for row, y in zip(rows, labels, strict=True))):
-        writer.writerow([check_text(str(cell), "\r\0", "in a table") for cell in row])
+    names, rows = table_of(read)
+    for row in (names, *rows):
+        cells = ("" if cell is None else str(cell) for cell in row)
+        writer.writerow([check_text(cell, "\r\0", "in a table") for cell in cells])
     return text.getvalue().encode()
+
+
+def write_parquet(read: FromFile) -> bytes:
+    names, rows = table_of(read)
+    return parquet_bytes(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
 
 
 def dense_rows(read: FromFile) -> np.ndarray:
@@ -348,4 +362,5 @@ WRITERS: dict[str, Callable[[FromFile], bytes]] = {
     "csv": partial(write_table, separator=","),
     "tsv": partial(write_table, separator="\t"),
     "npz": write_npz,
+    "parquet": write_parquet,
 }
