@@ -1,7 +1,8 @@
 """What a caller may attach to training: progress lines, log records, early stops.
 
 The training loop calls ``on_start`` once, ``on_step`` after every step and ``on_end`` once, each
-with a `Progress`. A callback only reads it; one that returns True from ``on_step`` ends training.
+with a `Progress`. A callback only reads it; one that returns True from ``on_step`` ends training. At the end
+``kept`` may name other weights to return, which are then certified.
 """
 
 from __future__ import annotations
@@ -13,10 +14,20 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TextIO
+from dataclasses import dataclass, field
+from typing import Any, TextIO
 
-__all__ = ["Callback", "EarlyStop", "LogProgress", "Progress", "ProgressLine", "describe"]
+import numpy as np
+
+__all__ = [
+    "Callback",
+    "EarlyStop",
+    "EarlyStopping",
+    "LogProgress",
+    "Progress",
+    "ProgressLine",
+    "describe",
+]
 
 logger = logging.getLogger("maxmargin")
 
@@ -28,7 +39,8 @@ class Progress:
     ``primal`` and ``gap`` are certified, and infinite until a first exact pass; ``dual`` is the
     solver's running dual and ``estimate`` its running estimate of the gap. ``gap``,
     ``estimate`` and ``tol`` are in units of the task loss. ``passes`` counts oracle calls per
-    example, ``planes`` the outputs kept. ``status`` is empty until training has ended.
+    example, ``planes`` the outputs kept. ``status`` is empty until training has ended. ``weights()`` is w
+    after the step, a copy; None before the first step, and where the examples are not in memory.
     """
 
     step: int = 0
@@ -45,16 +57,24 @@ class Progress:
     max_seconds: float | None = None
     solver: str = ""
     status: str = ""
+    weights: Callable[[], np.ndarray] | None = field(default=None, repr=False, compare=False)
 
 
 class Callback:
     """Base of all callbacks: does nothing and never asks to stop."""
+
+    def attach(self, score: Callable[[np.ndarray, Any, Any, Any], float]) -> None:
+        """Called by an estimator before training: ``score(w, X, Y, scoring)`` is its score with w."""
 
     def on_start(self, info: Progress) -> None:
         """Called once, before the first step."""
 
     def on_step(self, info: Progress) -> bool | None:
         """Called after every step; True ends training."""
+        return None
+
+    def kept(self) -> np.ndarray | None:
+        """The weights to be returned in place of those of the end; asked once, after the last step."""
         return None
 
     def on_end(self, info: Progress) -> None:
@@ -92,6 +112,80 @@ class EarlyStop(Callback):
         spent = self.seconds is not None and info.seconds >= self.seconds
         walked = self.passes is not None and info.passes >= self.passes
         return spent or walked or (self.when is not None and bool(self.when(info)))
+
+
+class EarlyStopping(Callback):
+    """Ends training when the score on validation data no longer rises.
+
+    Parameters
+    ----------
+    X, Y : validation data, as ``predict`` and ``score`` of the estimator take them
+    scoring : None for ``score``, a name of scikit-learn's or ``maxmargin.metrics``, or
+        callable(estimator, X, Y)
+    patience : scores in a row without a better one, after which training ends
+    min_delta : by how much a score must exceed the best one to be better
+    every : steps from one score to the next; a step is about a pass
+    keep_best : return the weights of the best score; the certificate is then about these. Without, those of
+        the end, as always.
+
+    Attributes
+    ----------
+    scores_ : list of (passes, score);  best_score_ : float, or None before the first
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        Y: Any,
+        scoring: Any = None,
+        patience: int = 5,
+        min_delta: float = 0.0,
+        every: int = 1,
+        keep_best: bool = True,
+    ) -> None:
+        for name, value in (("patience", patience), ("every", every)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ValueError(
+                    f"EarlyStopping: {name}: expected a whole number from 1, got {value!r}"
+                )
+        if not 0 <= min_delta < math.inf:
+            raise ValueError(
+                f"EarlyStopping: min_delta: expected a number from 0, got {min_delta!r}"
+            )
+        self.X, self.Y, self.scoring = X, Y, scoring
+        self.patience, self.min_delta, self.every = patience, min_delta, every
+        self.keep_best = keep_best
+        self._score: Callable[[np.ndarray, Any, Any, Any], float] | None = None
+
+    def attach(self, score: Callable[[np.ndarray, Any, Any, Any], float]) -> None:
+        self._score = score
+
+    def on_start(self, info: Progress) -> None:
+        if self._score is None:
+            raise ValueError(
+                "EarlyStopping scores by an estimator: give it to fit(..., callbacks=)"
+            )
+        self.scores_: list[tuple[float, float]] = []
+        self.best_score_: float | None = None
+        self._best: np.ndarray | None = None
+        self._waited = 0
+
+    def on_step(self, info: Progress) -> bool:
+        if info.weights is None:
+            raise ValueError("EarlyStopping needs the weights after each step: a stream has none")
+        if info.step % self.every:
+            return False
+        assert self._score is not None
+        w = info.weights()
+        score = self._score(w, self.X, self.Y, self.scoring)
+        self.scores_.append((info.passes, score))
+        self._waited += 1
+        if self.best_score_ is None or score > self.best_score_ + self.min_delta:
+            self.best_score_, self._best, self._waited = score, w, 0
+        return self._waited >= self.patience
+
+    def kept(self) -> np.ndarray | None:
+        return self._best if self.keep_best else None
 
 
 class LogProgress(Callback):

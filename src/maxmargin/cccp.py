@@ -23,6 +23,7 @@ import numpy as np
 
 from maxmargin.models.planes import PlaneExamples
 from maxmargin.problem import Certificate, Problem, Status, Support, gap_between
+from maxmargin.problem.tolerance import RELATIVE
 from maxmargin.train import COLUMNS, History, Result
 
 
@@ -33,11 +34,14 @@ class Rounds(History):
     max_rounds: int
     max_passes: float
     max_seconds: float | None
-    least: float  # a round that lowers F by no more than this is the last
+    asked: (
+        float | str
+    )  # a round that lowers F by no more than this is the last; "auto": by this part of F
     path: list[float] = field(default_factory=list)  # F after every round
     rows: list[dict[str, float]] = field(default_factory=list)
     enough: bool = False  # whether they ended by themselves
     fall: float = np.inf  # by how much the last lowered F, in units of the task loss
+    least: float = np.inf  # what was asked, in these units
     passes: float = 0.0
     oracle_calls: int = 0
     began: float = field(default_factory=time.perf_counter)
@@ -72,6 +76,8 @@ class Rounds(History):
         # F takes an exact pass with the new completions.
         self.passes += result.certificate.passes + 1
         self.oracle_calls += result.certificate.oracle_calls + problem.n_blocks
+        asked = self.asked
+        self.least = RELATIVE * value / problem.total if isinstance(asked, str) else asked
         if self.path:
             self.fall = float((self.path[-1] - value) / problem.total)
         self.path.append(value)

@@ -45,13 +45,15 @@ def certify(
         problem.check_feasible(support)  # X, Y or the weights are others than those of the fit
     if problem.checked:
         problem.check_ceilings(svm.weights(), bounds.ceilings)
+    # Of "auto", the number that it came to in training.
+    tol = float(svm.certificate_.tol if isinstance(svm.tol, str) else svm.tol)
     gap = gap_between(bounds.primal, bounds.dual, problem.total)
     return Certificate(
         primal=bounds.primal,
         dual=bounds.dual,
         gap=gap,
-        tol=float(svm.tol),
-        converged=gap <= svm.tol and problem.bounded,
+        tol=tol,
+        converged=gap <= tol and problem.bounded,
         exact=problem.bounded,
         passes=1.0,
         oracle_calls=problem.n_blocks,

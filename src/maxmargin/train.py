@@ -11,16 +11,22 @@ from typing import Any, Protocol
 import numpy as np
 
 from maxmargin.callbacks import Callback, Progress
-from maxmargin.problem import Certificate, Problem, Status, Support, gap_between
+from maxmargin.problem import Certificate, Problem, Status, Support, Tolerance, gap_between
+from maxmargin.problem.tolerance import AUTO, check_tolerance
 from maxmargin.runtime.deadline import TimeUp, deadline
 from maxmargin.solvers import Snapshot, Solver, StepReport
+from maxmargin.solvers.dual_state import mean_loss
 from maxmargin.solvers.free import fitted_to
 
 # An exact pass costs as much as a step: it is made once the running estimate is this close to tol.
 HOPEFUL = 1.4
 CERTAIN = 0.01  # of tol: below, an exact pass is always worth its cost
-PATIENCE = 10  # steps with an estimate below tol, after which one is made anyway
+PATIENCE = 10  # steps without one, after which one is made whatever was learnt before
 POLISH_PASSES = 300  # at most, once tol is reached
+LITTLE = 20  # passes, or as many as that took, for what is wished and not asked
+LARGEST = 1e300  # in place of an objective that is not finite
+NEARBY = 30.0  # times what is enough: an estimate below this is worth an exact pass now and then
+NEWS = 0.1  # of an aim: smaller changes of it are not told to the solver
 COLUMNS = ("seconds", "passes", "oracle_calls", "primal", "dual", "gap", "estimate", "planes")
 
 
@@ -94,15 +100,15 @@ class Run:
 
     problem: Problem
     chosen: Solver
-    tol: float
-    aim: float
+    tolerance: Tolerance
+    polish: float
     max_passes: float
     max_seconds: float
+    hope: float = HOPEFUL  # an estimate of this many times the aim is worth an exact pass
     started: float = field(default_factory=time.perf_counter)
     oracle_calls: int = 0
     steps: int = 0
     certified: int = -1  # the step after which the last exact pass was made
-    threshold: float = math.inf
     polish_until: float = math.inf
     primal: float = math.inf
     seen: float = math.inf  # the primal as far as a searching argmax found it
@@ -124,8 +130,35 @@ class Run:
         found = None if self.keeper is None else self.keeper.found
         self.begun = None if found is None else found.snapshot  # what the run goes on from
         if found is not None:
-            self.oracle_calls, self.started = found.oracle_calls, self.started - found.seconds
+            self.oracle_calls += found.oracle_calls
+            self.started -= found.seconds
         self.saved = self.seconds
+        self.enough, self.aim = self.tol, self.goal  # as it seems, and what the solver was told
+
+    @property
+    def tol(self) -> float:
+        """The gap to be proven, in units of the loss; of "auto", with the bounds so far."""
+        return self.tolerance.at(self.primal, self.dual)
+
+    @property
+    def goal(self) -> float:
+        """The gap at which training ends: tol, or less where it goes on for some time."""
+        return min(self.tolerance.wish(self.primal, self.dual), self.polish)
+
+    def retarget(self, state: Any, report: StepReport) -> None:
+        """Tell the solver what is asked for, as far as the objective is known: as the step saw the primal."""
+        if not self.tolerance.relative:
+            return
+        # The mass of a stream is known when it was read.
+        self.tolerance = replace(self.tolerance, total=self.problem.total)
+        dual = max(report.dual, self.dual)
+        seen = dual + report.estimate * self.problem.total
+        primal = min(seen, self.primal)
+        self.enough = self.tolerance.at(primal, dual)
+        aim = min(self.tolerance.wish(primal, dual), self.polish)
+        if abs(aim - self.aim) > NEWS * self.aim:
+            self.solver.retarget(self.problem, state, aim / self.aim)
+            self.aim = aim
 
     @property
     def seconds(self) -> float:
@@ -150,18 +183,41 @@ class Run:
             self.dual, self.support = bounds.dual, support
         if bounds.overflowed or (math.isinf(bounds.primal) and not self.problem.summed):
             self.status = Status.NUMERICAL
+        going = self.status is None and self.problem.open_stream is None
+        if going and self.tolerance.needs_zero(self.primal, self.problem.regularizer.mean):
+            self.learn_zero()
         self.certified, total = self.steps, self.problem.total
         self.gap = gap_between(self.primal, self.dual, total)
         self.seen_gap = gap_between(self.seen, self.dual, total)
         if self.gap <= self.tol and self.polish_until == math.inf:
-            self.polish_until = self.passes + POLISH_PASSES
-        if self.gap > self.aim:
+            more = max(self.passes, LITTLE) if math.isinf(self.polish) else POLISH_PASSES
+            self.polish_until = self.passes + more
+        if self.gap > self.goal:
             self.solver.learn(self.problem, state, bounds.slacks)
             if report is not None:
                 # The estimate was too hopeful by this factor: wait until it says enough.
                 own = gap_between(bounds.primal, bounds.dual, total)
-                hope = report.estimate * max(0.5, self.aim / own)
-                self.threshold = max(min(self.threshold, hope), CERTAIN * self.aim)
+                hope = report.estimate * max(0.5, self.goal / own) / self.aim
+                self.hope = max(min(self.hope, hope), CERTAIN)
+
+    def take(self, w: np.ndarray | None) -> None:
+        """Return these weights, which a callback has kept: they have a primal of their own."""
+        if w is None or self.support is None:
+            return
+        bounds = self.problem.certify(w, self.support)
+        self.oracle_calls += self.problem.n_blocks
+        self.w, self.primal, self.ceilings = w, bounds.primal, bounds.ceilings
+        self.gap = gap_between(self.primal, self.dual, self.problem.total)
+        if self.status is Status.SOLVED and self.gap > self.tol:
+            self.status = Status.STOPPED
+        self.history.amend(**self.known())
+
+    def learn_zero(self) -> None:
+        """P(0), by an exact pass."""
+        zero = self.problem.at_zero()
+        self.oracle_calls += self.problem.n_blocks
+        # Infinite for a sum over too many outputs: then it says nothing.
+        self.tolerance = replace(self.tolerance, zero=min(zero, LARGEST))
 
     def start(self, rng: np.random.Generator, warm: Support | None) -> Any:
         """The solver's state: from a snapshot, from multipliers, or from nothing."""
@@ -213,8 +269,9 @@ class Run:
             **self.known(), dual=report.dual, estimate=report.estimate, planes=report.planes
         )
 
-    def progress(self) -> Progress:
-        """The last step, for callbacks."""
+    def progress(self, state: Any = None) -> Progress:
+        """The last step, for callbacks; with the weights that a state gives."""
+        shown = state is not None and self.problem.open_stream is None
         return Progress(
             **self.known(),
             step=self.steps,
@@ -226,6 +283,7 @@ class Run:
             max_seconds=self.max_seconds,
             solver=self.chosen.name,
             status="" if self.status is None else self.status.value,
+            weights=(lambda: self.solver.solution(self.problem, state)[0]) if shown else None,
         )
 
 
@@ -234,7 +292,7 @@ def train(
     problem: Problem,
     solver: Solver,
     *,
-    tol: float = 1e-3,
+    tol: float | str = AUTO,
     max_passes: float = 1000,
     max_seconds: float | None = None,
     callbacks: Sequence[Callback] = (),
@@ -248,8 +306,8 @@ def train(
 
     Parameters
     ----------
-    tol : float
-        Wanted gap, in units of the task loss.
+    tol : float or "auto"
+        Wanted gap: a number in units of the task loss, or a hundredth of the primal.
     max_passes, max_seconds : float
         Budgets; a pass is as many oracle calls as there are blocks, exact passes included. The time limit
         ends a step in the middle; the exact pass of the certificate comes after it.
@@ -263,13 +321,17 @@ def train(
     """
     if not isinstance(solver, Solver):
         raise TypeError(f"solver must be an instance of solvers.Solver, got {solver!r}")
-    if not 0 < tol < math.inf:
-        raise ValueError(f"tol must be a positive number, got {tol!r}")
+    check_tolerance("tol", tol)
+    if tol == math.inf:
+        raise ValueError(f"tol must be a positive number or 'auto', got {tol!r}")
     solver.check(problem, warm)
     rng = np.random.default_rng(random_state)
-    aim = tol if polish is None else min(tol, polish)
     limit = math.inf if max_seconds is None else max_seconds
-    run = Run(problem, solver, tol, aim, max_passes, limit, threshold=HOPEFUL * aim, keeper=keeper)
+    loss, calls = problem_loss(problem, random_state) if tol == AUTO else (math.nan, 0)
+    tolerance = Tolerance(tol, problem.total, loss)
+    most = polish or math.inf
+    run = Run(problem, solver, tolerance, most, max_passes, limit, keeper=keeper)
+    run.oracle_calls += calls
     for callback in callbacks:
         callback.on_start(run.progress())
     state = None
@@ -299,6 +361,8 @@ def train(
         problem.check_ceilings(run.w, run.ceilings)
     if run.proven:
         run.settle(run.tol)
+        for callback in callbacks:
+            run.take(callback.kept())
     result = finish(run, run.solver.reduced_gap(problem, state) if problem.summed else None)
     for callback in callbacks:
         callback.on_end(run.progress())
@@ -316,30 +380,45 @@ def advance(run: Run, state: Any, callbacks: Sequence[Callback], certify_every: 
         return
     run.oracle_calls += report.oracle_calls
     run.steps += 1
+    run.retarget(state, report)
     asked = certify_every is not None and run.steps % certify_every == 0
     # On the way from tol to the polished solution an exact pass marks the moment when tol is reached.
     passed = run.aim < run.tol < run.gap and report.estimate <= run.tol
     free = report.slacks is not None and report.estimate <= run.aim
     # A solver that is satisfied everywhere makes no more moves: its estimate never falls to a low threshold.
-    late = report.estimate <= run.aim and run.steps - run.certified >= PATIENCE
+    # Where losses hang on few examples the estimate stays far above the gap.
+    near = report.estimate <= NEARBY * (run.enough if run.gap > run.enough else run.aim)
+    late = near and run.steps - run.certified >= PATIENCE
     # A step whose numbers are not finite is looked at: what it left may have overflowed.
     lost = not math.isfinite(report.dual) or math.isnan(report.estimate)
-    due = free or report.estimate <= run.threshold or asked or passed or late or lost
+    due = free or report.estimate <= run.hope * run.aim or asked or passed or late or lost
     if due and run.chosen.verify:
         run.certify(state, report)
-        run.settle(run.aim)
+        run.settle(run.goal)
     run.record(report)
-    progress = run.progress()
+    progress = run.progress(state)
     stop = [callback.on_step(progress) for callback in callbacks]
     if run.status is None:
         run.status = report.ended or (Status.STOPPED if any(stop) else run.budget())
+
+
+def problem_loss(problem: Problem, random_state: Any) -> tuple[float, int]:
+    """The mean loss at w = 0 of some examples, and the oracle calls that it took.
+
+    Of a stream, those of its first part; where these have no weight, 1.
+    """
+    rng = np.random.default_rng(random_state)
+    if problem.open_stream is None:
+        return mean_loss(problem, rng)
+    part = problem.first_part()
+    return (1.0, 0) if part is None else mean_loss(part, rng)
 
 
 def look_first(run: Run, state: Any) -> None:
     """A warm start may be at its goal before the first step."""
     run.certify(state, None, run.begun)
     run.record()
-    run.settle(run.aim)
+    run.settle(run.goal)
 
 
 def conclude(run: Run, state: Any) -> None:

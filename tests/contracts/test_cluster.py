@@ -17,6 +17,7 @@ from maxmargin.callbacks import Callback
 from maxmargin.cluster import pool as pool_module
 from maxmargin.cluster.pool import Pool
 from maxmargin.data.synthetic import words_of_letters
+from maxmargin.problem.tolerance import PROGRESS, RELATIVE, Tolerance
 from reference.python_chain import PythonMulticlass
 
 TIGHT = 3e-7  # of the loss: within 1e-6 of the optimum of each problem here
@@ -113,6 +114,22 @@ def test_two_and_four_parts_have_the_optimum_of_one_process(name, client):
         assert proof.dual <= found.dual * (1 + 1e-12)
         assert proof.gap <= 2 * TIGHT
         assert svm.score(X, Y) > 0.5
+
+
+@pytest.mark.parametrize("C", [1e-3, 1e-2, 30.0])
+def test_the_tolerance_follows_the_objective_of_all_parts(C, client):
+    X, y = rows()
+    parts, X_all, y_all = divided(X, y, 4)
+    svm = mm.StructuralSVM(models.Multiclass(), C=C, max_passes=1e5, random_state=0)
+    found = cluster.fit(svm, parts, client).certificate_
+    zero = C * len(y)  # P(0): each example has a wrong label, whose loss is 1
+    assert svm.tol == "auto" and found.converged
+    assert found.relative_gap <= RELATIVE
+    assert found.primal - found.dual <= PROGRESS * (zero - found.dual)
+    asked = Tolerance("auto", C * len(y), 1.0, zero)
+    assert found.tol == pytest.approx(asked.at(found.primal, found.dual), rel=1e-6)
+    best = structural(models.Multiclass(), C).fit(X_all, y_all).certificate_
+    assert found.dual <= best.primal and best.dual <= found.primal
 
 
 def test_a_folder_of_shards_is_divided_among_the_workers(client, tmp_path):

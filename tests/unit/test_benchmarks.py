@@ -417,3 +417,12 @@ def test_kills_run_small(tmp_path: Path) -> None:
     rows = main(["--small", "--words", "20", "--kills", "2", "--solvers", "sda", "--out", str(out)])
     assert [(row["kills"], row["wrong"], row["left_over"]) for row in rows] == [(2, 0, 0)]
     assert len(rows_of(out)) == 1
+
+
+def test_the_study_of_tolerances_runs_small(capsys: pytest.CaptureFixture[str]) -> None:
+    from benchmarks.tolerance.__main__ import DATA, main
+
+    assert main(["--small"]) == 0
+    said = capsys.readouterr().out
+    assert all(f"{name} C=" in said and f"{name}: path" in said for name in DATA)
+    assert said.count("auto") == len(DATA)

@@ -88,13 +88,14 @@ def test_a_path_over_c(name, tmp_path, capsys):
     assert "<- best" in capsys.readouterr().out
 
 
-def test_the_model_is_that_of_python_to_the_bit(tmp_path):
+@pytest.mark.parametrize("tol", [1e-3, "auto"])
+def test_the_model_is_that_of_python_to_the_bit(tmp_path, tol):
     (tmp_path / "t.conll").write_text(COLUMNS)
-    assert run("train", tmp_path / "t.conll", tmp_path / "m", "--C", 0.5, "--tol", 1e-3) == 0
+    assert run("train", tmp_path / "t.conll", tmp_path / "m", "--C", 0.5, "--tol", tol) == 0
     svm = mm.load(tmp_path / "m")
     read = read_file(str(tmp_path / "t.conll"))
     chain = models.Chain(start=True, end=True)
-    own = mm.StructuralSVM(chain, C=0.5, tol=1e-3, random_state=0).fit(read.X, read.Y)
+    own = mm.StructuralSVM(chain, C=0.5, tol=tol, random_state=0).fit(read.X, read.Y)
     assert svm.coef_.tobytes() == own.coef_.tobytes()
     own.save(tmp_path / "own")
     assert not hasattr(mm.load(tmp_path / "own"), "reading_")

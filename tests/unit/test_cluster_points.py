@@ -88,21 +88,25 @@ def test_a_step_is_made_once(monkeypatch, seed):
     svm = mm.StructuralSVM(models.Multiclass())
     svm.model_ = models.Multiclass()
     svm.model_.initialize(X, y)
-    job, data, w = Job("run", svm, Proximal(), 1e-3, 2, 0), (X, y, None), rng.normal(size=9)
+    job, data, w = Job("run", svm, Proximal(), 2, 0), (X, y, None), rng.normal(size=9)
     try:
         worker.start(job, 0, data)
-        first = worker.step(job, Order(0, 1, {CURRENT: 1.0}, (), 2.0), data, w)
-        assert worker.step(job, Order(0, 1, {CURRENT: 1.0}, (), 2.0), data, w) is first
+        first = worker.step(job, Order(0, 1, {CURRENT: 1.0}, (), 2.0, 1e-3), data, w)
+        assert worker.step(job, Order(0, 1, {CURRENT: 1.0}, (), 2.0, 1e-3), data, w) is first
         # The one after the next cannot be made, nor one of a worker that has never seen the part.
-        assert isinstance(worker.step(job, Order(0, 3, {CURRENT: 1.0}, (), 2.0), data, w), Missing)
-        assert isinstance(worker.step(job, Order(1, 2, {CURRENT: 1.0}, (), 2.0), data, w), Missing)
-        second = worker.step(job, Order(0, 2, {2: 0.5, 3: 0.5}, (2,), 2.0), data, w)
+        assert isinstance(
+            worker.step(job, Order(0, 3, {CURRENT: 1.0}, (), 2.0, 1e-3), data, w), Missing
+        )
+        assert isinstance(
+            worker.step(job, Order(1, 2, {CURRENT: 1.0}, (), 2.0, 1e-3), data, w), Missing
+        )
+        second = worker.step(job, Order(0, 2, {2: 0.5, 3: 0.5}, (2,), 2.0, 1e-3), data, w)
         middle = (first.proposal.dense + first.cut.dense) / 2
         np.testing.assert_allclose(second.current.dense, middle, atol=1e-12)
         assert second.current.offset == pytest.approx(
             (first.proposal.offset + first.cut.offset) / 2
         )
-        again = worker.step(job, Order(0, 9, {4: 1.0}, (2,), 2.0, restart=True), data, w)
+        again = worker.step(job, Order(0, 9, {4: 1.0}, (2,), 2.0, 1e-3, restart=True), data, w)
         assert again.fresh and not again.current.dense.any()
         # Each point bounds the risk from below, and the cut meets it.
         for point in (first.proposal, first.cut, second.current):

@@ -34,6 +34,11 @@ EXAMPLES = """\
 """
 
 
+def tolerance(text: str) -> float | str:
+    """A number, or "auto"."""
+    return text if text == "auto" else float(text)
+
+
 def add_file_options(parser: argparse.ArgumentParser) -> None:
     """How a file is read."""
     parser.add_argument("--format", choices=FORMATS, help="of the file; guessed by default")
@@ -50,7 +55,7 @@ def add_file_options(parser: argparse.ArgumentParser) -> None:
 def add_training_options(parser: argparse.ArgumentParser) -> None:
     """How a model is trained, but for C."""
     parser.add_argument(
-        "--tol", type=float, default=None, help="gap to reach, in units of the loss"
+        "--tol", type=tolerance, default="auto", help="gap to reach, in units of the loss, or auto"
     )
     parser.add_argument("--solver", default="auto")
     parser.add_argument("--max-seconds", type=float, default=None, help="of each training")

@@ -104,12 +104,11 @@ def estimator_of(given: Namespace, read: FromFile) -> Any:
     options: dict[str, Any] = {
         "C": USUAL_C.get(task, 1.0),
         "solver": given.solver,
+        "tol": given.tol,
         "max_seconds": given.max_seconds,
         "n_jobs": given.jobs,
         "random_state": given.seed,
     }
-    if given.tol is not None:
-        options["tol"] = given.tol
     if task != "tagging" and (given.transitions or given.order != 1):
         raise ValueError(f"--transitions and --order are for tagging, and the task is {task}")
     if task == "tagging":

@@ -8,9 +8,13 @@ measure R_k(w) and propose points (``worker``); the best mixture of all points i
 starts and falls as in ``solvers.Proximal``. P and D are exact, from all parts: the slacks of each example at
 one w, and b and q of the multipliers that the workers hold.
 
-A part that is late is left out of a round; its points count when they come, and P needs a round that all
-parts have answered. The points of a worker that died are lost: a part begins anew from the true outputs,
-while (b, q) of what was lost remains a valid bound. Training has converged only when nothing leans on such.
+The first w has q = 0, so that the first P is P(0), which tol="auto" asks for; the gap that is wanted by now
+goes to the workers with each step.
+
+A part that is late is left out of a round except the first; its points count when they come, and P needs a
+round that all parts have answered. The points of a worker that died are lost: a part begins anew from the
+true outputs, while (b, q) of what was lost remains a valid bound. Training has converged only when nothing
+leans on such.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -27,7 +31,7 @@ from maxmargin.callbacks import Callback, Progress
 from maxmargin.cluster.bundle import Bundle
 from maxmargin.cluster.pool import Pool
 from maxmargin.cluster.worker import Answer, Facts, Job, Order
-from maxmargin.problem import Certificate, Status, gap_between
+from maxmargin.problem import Certificate, Status, Tolerance, gap_between
 from maxmargin.solvers.proximal import LARGE, STALLED_ROUNDS, STIFFEST, Proximal
 from maxmargin.train import History
 
@@ -47,6 +51,7 @@ class Rounds:
     facts: list[Facts]
     bundle: Bundle
     options: dict[str, Any]
+    tolerance: Tolerance
     k: float
     w: np.ndarray
     w_before: np.ndarray
@@ -90,6 +95,10 @@ class Rounds:
         return math.inf if most is None or self.best is None else self.started + most
 
     @property
+    def tol(self) -> float:
+        return self.tolerance.at(self.primal, self.bound)
+
+    @property
     def gap(self) -> float:
         return gap_between(self.primal, self.dual, self.total)
 
@@ -102,15 +111,15 @@ class Rounds:
         q = bundle.q()
         self.w = bundle.weights(self.k, self.z, q)
         self._send()
-        late = self.round - self.complete >= TOGETHER
+        late = self.complete == 0 or self.round - self.complete >= TOGETHER
         answers = self.pool.receive(self.handle, late or len(self.pool) == 1, self.deadline)
         bundle.receive(answers)
         self.oracle_calls += sum(answer.oracle_calls for answer in answers.values())
         self._measure(answers)
-        left = QP_SHARE * max(self._missing(), self.job.tol * self.total)
+        left = QP_SHARE * max(self._missing(), self.tol * self.total)
         bundle.solve(sorted(answers), self.k, self.z, left)
         self.w = bundle.weights(self.k, self.z, bundle.q())
-        if gap_between(self.primal, self.bound, self.total) <= self.job.tol:
+        if gap_between(self.primal, self.bound, self.total) <= self.tol:
             bundle.thaw()  # what was lost has done its service
 
     def _missing(self) -> float:
@@ -124,7 +133,7 @@ class Rounds:
                 continue
             mixture, keep, pull = self.bundle.order(part)
             self.versions[part] += 1
-            order = Order(part, self.versions[part], mixture, keep, stretch, pull)
+            order = Order(part, self.versions[part], mixture, keep, stretch, self.tol, pull)
             self.sent[part] = self.w
             self.pool.send(self.handle, order, shared)
 
@@ -143,6 +152,8 @@ class Rounds:
         risk = sum(answer.risk for answer in answers.values())
         self.planes = sum(answer.planes for answer in answers.values())
         self.seen = min(self.seen, start + sum(answer.seen for answer in answers.values()))
+        if self.round == 1:
+            self.tolerance = replace(self.tolerance, zero=start + risk)
         if start + risk < self.primal or self.best is None:
             self.primal, self.best = start + risk, w
         if not math.isfinite(start + risk) or not math.isfinite(dual):
@@ -161,12 +172,11 @@ class Rounds:
 
     def settle(self) -> None:
         """Whether to go on."""
-        tol = self.job.tol
         if self.status is not None:
             return
-        if self.gap <= tol and not self.bundle.frozen:
+        if self.gap <= self.tol and not self.bundle.frozen:
             self.status = Status.SOLVED if self.bounded else Status.INEXACT
-        elif gap_between(self.seen, self.dual, self.total) <= tol:
+        elif gap_between(self.seen, self.dual, self.total) <= self.tol:
             self.status = Status.INEXACT
         elif self.passes >= self.options["max_passes"]:
             self.status = Status.PASS_LIMIT
@@ -189,7 +199,7 @@ class Rounds:
         return Progress(
             **known,  # type: ignore[arg-type]
             step=self.round,
-            tol=self.job.tol,
+            tol=self.tol,
             max_passes=self.options["max_passes"],
             max_seconds=self.options["max_seconds"],
             solver="cluster",
@@ -205,7 +215,7 @@ class Rounds:
             primal=self.primal,
             dual=dual,
             gap=gap_between(self.primal, dual, self.total),
-            tol=self.job.tol,
+            tol=self.tol,
             converged=self.status is Status.SOLVED,
             exact=exact,
             passes=self.passes,
@@ -231,7 +241,10 @@ def first_round(pool: Pool, job: Job, handle: Any, facts: list[Facts], **setting
     bundle = Bundle(regularizer, len(pool), dimension, settings.pop("older"))
     k = stiffness(facts, float(job.svm.C), dimension, job.solver)
     w = bundle.mean.copy()
-    rounds = Rounds(pool, job, handle, facts, bundle, settings["options"], k, w, w, w)
+    options = settings["options"]
+    loss = float(np.average([own.loss for own in facts], weights=[own.n for own in facts]))
+    tolerance = Tolerance(options["tol"], sum(own.total for own in facts), loss)
+    rounds = Rounds(pool, job, handle, facts, bundle, options, tolerance, k, w, w, w)
     rounds.versions = [0] * len(pool)
     rounds.oracle_calls = sum(own.oracle_calls for own in facts)
     return rounds
@@ -240,7 +253,7 @@ def first_round(pool: Pool, job: Job, handle: Any, facts: list[Facts], **setting
 def play(rounds: Rounds, callbacks: Sequence[Callback]) -> None:
     """Rounds until the end."""
     for callback in callbacks:
-        callback.on_start(Progress(tol=rounds.job.tol, solver="cluster"))
+        callback.on_start(Progress(tol=rounds.tol, solver="cluster"))
     try:
         while rounds.status is None:
             rounds.advance()

@@ -155,7 +155,7 @@ def make_job(svm: Any, pool: Pool, solver: Proximal, passes: int) -> Job:
         twin.n_features_in_ = svm.n_features_in_
     if getattr(svm, "class_weight", None) is not None:
         twin.class_weight = weights_of_classes(svm.class_weight, found)
-    return Job(pool.run, twin, solver, float(svm.tol), passes, svm._seed())
+    return Job(pool.run, twin, solver, passes, svm._seed())
 
 
 def weights_of_classes(class_weight: Any, found: list[Survey]) -> dict[Any, float]:

@@ -44,7 +44,6 @@ class Job:
     run: str
     svm: Any  # with the model that all parts have made ready, but without weights
     solver: Proximal
-    tol: float
     passes: int  # of a proposal
     seed: int
 
@@ -58,6 +57,7 @@ class Order:
     mixture: dict[int, float]
     keep: tuple[int, ...]
     stretch: float  # s
+    tol: float  # what is asked of the gap by now, in units of the loss
     pull: np.ndarray | None = None
     restart: bool = False  # begin anew where the predecessor was not made here
 
@@ -171,7 +171,7 @@ def start(job: Job, part: int, data: Any) -> Facts:
         return facts  # which the driver refuses
     tried = problem.try_oracle() if problem.checked else 0
     rng = np.random.default_rng([job.seed, part])
-    dual = job.solver.open(problem, job.tol, rng, k=0.0, precision="double").dual
+    dual = job.solver.open(problem, 1.0, rng, k=0.0, precision="double").dual
     square, loss = dual.probe(rng.permutation(problem.active)[:PROBED])
     calls = tried + dual.oracle_calls
     return replace(
@@ -204,7 +204,7 @@ def obey(state: PartState, job: Job, order: Order, w: np.ndarray, fresh: bool) -
     pull = -v if order.pull is None else order.pull
     local = sub_problem(problem, w, order.stretch, pull)
     inner = job.solver.open(
-        local, job.tol, rng, held if points else None, k=0.0, precision="double"
+        local, order.tol, rng, held if points else None, k=0.0, precision="double"
     )
     current = inner.dual.support()  # what several points share is added up
     cut = problem.cut(w)

@@ -25,9 +25,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 
-from maxmargin.callbacks import Callback, LogProgress, ProgressLine
+from maxmargin.callbacks import Callback, EarlyStopping, LogProgress, ProgressLine
 from maxmargin.checkpoint import Checkpoint
 from maxmargin.data.arrays import check_flag, check_positive, seed_of
+from maxmargin.estimators.inputs import scorer_of
 from maxmargin.estimators.reporting import Reporting
 from maxmargin.models.examples import Examples
 from maxmargin.models.protocol import Model
@@ -40,14 +41,23 @@ from maxmargin.parts.fit import (
     streaming_of,
 )
 from maxmargin.parts.source import Settings, check_streams
-from maxmargin.problem import Formulation, Problem, Support, make_regularizer
+from maxmargin.problem import Formulation, Problem, Status, Support, make_regularizer
 from maxmargin.problem.problem import check_weights
 from maxmargin.problem.regularizer import NONNEGATIVE, PRIOR
+from maxmargin.problem.scale import learns, useful_c
+from maxmargin.problem.tolerance import check_tolerance
 from maxmargin.runtime.executor import Workers, count_jobs, opened
 from maxmargin.solvers import Solver, make_solver
-from maxmargin.train import Result, train
+from maxmargin.train import LARGEST, Result, train
 
 logger = logging.getLogger("maxmargin")
+
+
+TRIALS = 6  # values of C that are tried where nothing was learnt
+TRIAL: dict[str, Any] = {"max_passes": 100, "random_state": 0}  # of each
+TRIAL_SECONDS = 5.0  # of all together, or as long as the fit took
+TRIAL_GAP = 0.02  # of P(0)
+LEAP = 1000.0  # times C, at most, from one to the next
 
 
 def check_verbose(name: str, value: Any) -> None:
@@ -60,7 +70,7 @@ def check_verbose(name: str, value: Any) -> None:
 # scikit-learn's ``Interval`` would take True for 1, and 10^400 for a number.
 CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "C": partial(check_positive, finite=True),
-    "tol": check_positive,
+    "tol": check_tolerance,
     "max_passes": check_positive,
     "max_seconds": partial(check_positive, none=True),
     "warm_start": check_flag,
@@ -93,7 +103,7 @@ class BaseSVM(Reporting, BaseEstimator):
 
     C: float
     solver: Any
-    tol: float
+    tol: float | str
     max_passes: float
     max_seconds: float | None
     warm_start: bool
@@ -148,9 +158,59 @@ class BaseSVM(Reporting, BaseEstimator):
         """The one way from data to fitted attributes."""
         self.check_parameters()
         given = self._read(given)
+        self._attach(given)
         with self._workers(given.model) as executor:
             result = self._solve(given, executor)
         self._finish(given, result)
+
+    def _attach(self, given: Given) -> None:
+        """Let callbacks score weights on the way."""
+
+        def score(w: np.ndarray, X: Any, Y: Any, scoring: Any) -> float:
+            svm = copy.copy(self)
+            svm.adopt(given.model, w)
+            return float(scorer_of(svm, scoring)(svm, X, Y))
+
+        for callback in given.callbacks:
+            callback.attach(score)
+
+    def _advise(self, given: Given, problem: Problem, result: Result) -> None:
+        """Warn where nothing was learnt, with a C at which something is."""
+        ended = result.status in (Status.INTERRUPTED, Status.STOPPED, Status.NUMERICAL)
+        if problem.open_stream is not None or ended:
+            return
+        lack = self._lack(given, problem, result)
+        if lack:
+            better = self._better_c(given, problem, result)
+            told = f"C={problem.C:.3g} is too small, try C={better or 0:.2g}"
+            warn(f"{lack}: {told if better else 'none of some larger C that were tried helps'}")
+
+    def _lack(self, given: Given, problem: Problem, result: Result) -> str:
+        """What a solution has not learnt, in words; empty where there is nothing to say."""
+        if learns(problem, result.support, result.certificate.primal):
+            return ""
+        return "nothing was learnt, the objective is that of w = 0"
+
+    def _better_c(self, given: Given, problem: Problem, result: Result) -> float | None:
+        """A larger C at which a short training lacks nothing; None where none was found."""
+        solver, zero = self._chosen(problem), problem.at_zero()
+        left = max(TRIAL_SECONDS, result.certificate.seconds)
+        for _ in range(TRIALS):
+            useful = useful_c(problem, result.support)
+            times = min(max(useful / problem.C, 10.0), LEAP)
+            if not zero * times < LARGEST:
+                break
+            zero, problem = zero * times, problem.at(problem.C * times)
+            warm = result.support if result.resumable else None
+            with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+                tol = TRIAL_GAP * zero / problem.total
+                result = train(problem, solver, warm=warm, tol=tol, max_seconds=left, **TRIAL)
+            if result.certificate.primal < zero and not self._lack(given, problem, result):
+                return problem.C
+            left -= result.certificate.seconds
+            if left <= 0:
+                break
+        return None
 
     def _finish(self, given: Given, result: Result) -> None:
         """Set all fitted attributes."""
@@ -198,6 +258,7 @@ class BaseSVM(Reporting, BaseEstimator):
         result = self._train(
             problem, warm, self._polish(given), given.callbacks, checkpoint=given.checkpoint
         )
+        self._advise(given, problem, result)
         self.fingerprint_ = fingerprint
         return result
 
@@ -237,7 +298,9 @@ class BaseSVM(Reporting, BaseEstimator):
         if self.solver == "auto":
             logger.info("solver='auto' took %r", solver)
         # Without an exact pass nothing can be proven: the running estimate is what was asked for.
-        asked = not solver.verify and result.certificate.gap <= self.tol
+        asked = not solver.verify and result.certificate.gap <= result.certificate.tol
+        stopped = any(isinstance(callback, EarlyStopping) for callback in callbacks)
+        asked = asked or (stopped and result.status is Status.STOPPED)
         if not result.certificate.converged and not asked:
             warn_not_converged(result)
         return result
@@ -356,7 +419,7 @@ class ChunkSVM(BaseSVM):
         self.memory_, self.support_ = past, past.whole_support()
         self.adopt(model, result.w)
         self.weighted_nodes_ = False
-        if result.certificate.gap > self.tol:
+        if result.certificate.gap > result.certificate.tol:
             warn_not_converged(result)
 
     def _settings(self, given: Given) -> Settings:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +13,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted
 
+from maxmargin.callbacks import Callback
 from maxmargin.checkpoint import make_checkpoint
 from maxmargin.data.attributes import are_attributes
 from maxmargin.data.mapped import MappedRows
@@ -23,8 +26,9 @@ from maxmargin.models.binary import Binary
 from maxmargin.models.examples import Examples
 from maxmargin.models.flat import FlatModel
 from maxmargin.models.multiclass import Multiclass
-from maxmargin.problem import make_regularizer
+from maxmargin.problem import Problem, make_regularizer
 from maxmargin.problem.problem import check_weights
+from maxmargin.train import Result
 
 SMALL = 10_000  # examples x features, and x classes where there are some
 POLISHED = 1e-13  # gap, in units of the loss
@@ -115,7 +119,7 @@ class FlatSVC(ClassifierMixin, ConfidentSVM, Inspection, ChunkSVM, RowSVM):
     fit_intercept: bool = True
     class_weight: Any = None
     solver: Any = "auto"
-    tol: float = 1e-3
+    tol: float | str = "auto"
     max_passes: float = 1000
     max_seconds: float | None = None
     warm_start: bool = False
@@ -132,10 +136,11 @@ class FlatSVC(ClassifierMixin, ConfidentSVM, Inspection, ChunkSVM, RowSVM):
         checkpoint: Any = None,
         checkpoint_every: float = 300.0,
         resume: bool = False,
+        callbacks: Sequence[Callback] = (),
     ) -> FlatSVC:
         """Train on X (n, d), dense or CSR, and labels y (n,); checkpoints as in ``StructuralSVM.fit``."""
         kept = make_checkpoint(checkpoint, checkpoint_every, resume)
-        self._fit(Given(X, y, sample_weight, checkpoint=kept))
+        self._fit(Given(X, y, sample_weight, callbacks=callbacks, checkpoint=kept))
         return self
 
     def partial_fit(
@@ -190,6 +195,17 @@ class FlatSVC(ClassifierMixin, ConfidentSVM, Inspection, ChunkSVM, RowSVM):
         parts, rows = model.unpack(w), 1 if isinstance(model, Binary) else len(model.classes_)
         self.coef_ = np.ascontiguousarray(parts["weights"]).reshape(rows, -1)
         self.intercept_ = np.array(parts.get("bias", np.zeros(rows))).reshape(rows)
+
+    def _lack(self, given: Given, problem: Problem, result: Result) -> str:
+        """Also where one class alone is predicted."""
+        svm = copy.copy(self)
+        svm.adopt(given.model, result.w)
+        found = np.unique(svm.predict(given.X))
+        if len(found) > 1 or (found[0] == given.Y).all():
+            return super()._lack(given, problem, result)
+        return (
+            f"all of X is predicted to be {found[0].item()!r} (other classes may need more weight)"
+        )
 
     def _scores(self, X: Any) -> np.ndarray:
         """X coef_' + intercept_."""

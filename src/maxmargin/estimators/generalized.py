@@ -29,8 +29,8 @@ class GeneralizedSVM(RowSVM):
     C : float
     solver : str or solvers.Solver
         Any solver of the library; "dual-coordinate" is made for this.
-    tol : float
-        Wanted gap, in units of the margins l.
+    tol : float or "auto"
+        Wanted gap, in units of the margins l; "auto" as in ``StructuralSVM``.
     prior, nonnegative
         As in ``StructuralSVM``: a constant feature whose scale is infinite is a bias without a regulariser.
     max_passes, max_seconds, warm_start, n_jobs, random_state, verbose
@@ -45,7 +45,7 @@ class GeneralizedSVM(RowSVM):
 
     C: float = 1.0
     solver: Any = "dual-coordinate"
-    tol: float = 1e-3
+    tol: float | str = "auto"
     max_passes: float = 1000
     max_seconds: float | None = None
     warm_start: bool = False
@@ -109,8 +109,8 @@ class RegressionSVR(RegressorMixin, RowSVM):
         Whether 1/2 |w|^2 counts the intercept; False is the problem of LIBSVM, and takes more time.
     solver : str or solvers.Solver
         Any solver of the library; "dual-coordinate" is fast on scaled or sparse features.
-    tol : float
-        Wanted gap, in units of y.
+    tol : float or "auto"
+        Wanted gap, in units of y; "auto" as in ``StructuralSVM``.
     max_passes, max_seconds, warm_start, n_jobs, random_state, verbose
         As in ``StructuralSVM``. A small problem is solved to rounding, as by ``GeneralizedSVM``.
 
@@ -124,7 +124,7 @@ class RegressionSVR(RegressorMixin, RowSVM):
     epsilon: float = 0.1
     fit_intercept: bool = True
     solver: Any = "auto"
-    tol: float = 1e-3
+    tol: float | str = "auto"
     max_passes: float = 1000
     max_seconds: float | None = None
     warm_start: bool = False

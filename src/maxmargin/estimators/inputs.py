@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import is_classifier, is_regressor
+from sklearn.metrics import check_scoring
 from sklearn.utils.validation import validate_data
 
 from maxmargin.data.arrays import check_lengths, unmasked
@@ -16,6 +18,7 @@ from maxmargin.data.labels import plain
 from maxmargin.data.mapped import CodedLabels, CodedSequences
 from maxmargin.data.memory import check_columns
 from maxmargin.data.tree_shards import MappedTrees
+from maxmargin.metrics import get_scorer
 
 
 def plain_sequence(data: Any) -> Any:
@@ -74,3 +77,10 @@ def check_rows(svm: Any, X: Any, **options: Any) -> Any:
         return validate_data(
             svm, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", **options
         )
+
+
+def scorer_of(estimator: Any, scoring: Any) -> Any:
+    """callable(estimator, X, Y) from what the user gave as ``scoring``."""
+    if isinstance(scoring, str) and not (is_classifier(estimator) or is_regressor(estimator)):
+        return get_scorer(scoring)  # of outputs, or of their nodes
+    return check_scoring(estimator, scoring)

@@ -54,7 +54,7 @@ class LatentSVM(StructuralSVM):
         Completions and convex problems, at most.
     round_tol : float or None
         Training ends when a round lowers the objective by no more than this, in units of the task loss
-        (divided by C sum_i v_i, like the gap). None: as ``tol``.
+        (divided by C sum_i v_i, like the gap). None: as ``tol``, and for "auto" a hundredth of the objective.
     max_passes, max_seconds : float
         Budgets of all rounds together.
     C, hinge, rescaling, solver, tol, prior, nonnegative, n_jobs, verbose
@@ -100,8 +100,8 @@ class LatentSVM(StructuralSVM):
     def _solve(self, given: Given, executor: Workers | None) -> Result:
         """Choose the hidden parts, solve the convex problem that they make, and again."""
         given.model.initialize(given.X, given.Y)
-        least = self.tol if self.round_tol is None else self.round_tol
-        rounds = Rounds(self.max_rounds, self.max_passes, self.max_seconds, least)
+        asked = self.tol if self.round_tol is None else self.round_tol
+        rounds = Rounds(self.max_rounds, self.max_passes, self.max_seconds, asked)
 
         def complete(w: np.ndarray) -> list:
             return given.model.completions(given.X, given.Y, w)
@@ -121,7 +121,8 @@ class LatentSVM(StructuralSVM):
         if not rounds.enough:
             warn(
                 f"LatentSVM: not converged after {len(rounds.path)} rounds ({rounds.over()}): the last round "
-                f"lowered the objective by {rounds.fall:.3g}, round_tol {least:.3g}; raise it, or the budget"
+                f"lowered the objective by {rounds.fall:.3g}, round_tol {rounds.least:.3g}; raise it, or the "
+                "budget"
             )
         return result
 

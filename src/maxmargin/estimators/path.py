@@ -12,14 +12,13 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone, is_classifier, is_regressor
-from sklearn.metrics import check_scoring
+from sklearn.base import clone
 
 from maxmargin.callbacks import Callback
 from maxmargin.data.arrays import check_positive, check_whole, floats
 from maxmargin.estimators.base import BaseSVM, Given
+from maxmargin.estimators.inputs import scorer_of
 from maxmargin.estimators.latent import LatentSVM
-from maxmargin.metrics import get_scorer
 from maxmargin.problem import Certificate, Problem, Status, Support
 from maxmargin.problem.scale import first_c, useful_c
 
@@ -105,6 +104,7 @@ def solutions(estimator: BaseSVM, given: Given, Cs: Any) -> Iterator[Any]:
     svm = clone(estimator).set_params(warm_start=False)
     svm.check_parameters()
     given = svm._read(given)
+    svm._attach(given)
     if given.in_parts:
         raise ValueError("a path needs data in memory: a stream is read once for each fit")
     with svm._workers(given.model) as executor:
@@ -135,16 +135,9 @@ def found_range(svm: BaseSVM, problem: Problem, count: int) -> tuple[np.ndarray,
     loss = float(small.cut(np.zeros(problem.dimension)).risk) / small.total
     result = svm._train(small, None, budget={"tol": ROUGH * loss})
     least = useful_c(small, result.support)
-    least = least if np.isfinite(least) else C / BELOW
+    least = float(f"{least if np.isfinite(least) else C / BELOW:.1e}")  # the same for any seed
     warm = result.support if result.resumable else None
     return np.geomspace(least, least * 10.0**DECADES, count), warm
-
-
-def scorer_of(estimator: Any, scoring: Any) -> Any:
-    """callable(estimator, X, Y) from what the user gave as ``scoring``."""
-    if isinstance(scoring, str) and not (is_classifier(estimator) or is_regressor(estimator)):
-        return get_scorer(scoring)  # of outputs, or of their nodes
-    return check_scoring(estimator, scoring)
 
 
 def check_values(name: str, Cs: Any) -> None:

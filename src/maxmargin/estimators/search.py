@@ -18,8 +18,8 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.data.arrays import check_flag
 from maxmargin.estimators.base import BaseSVM, Given
 from maxmargin.estimators.flat import FlatSVC, MulticlassSVC
-from maxmargin.estimators.inputs import plain_sequence
-from maxmargin.estimators.path import best_of, check_values, scorer_of, solutions
+from maxmargin.estimators.inputs import plain_sequence, scorer_of
+from maxmargin.estimators.path import best_of, check_values, solutions
 from maxmargin.estimators.structural import StructuralSVM
 from maxmargin.models.examples import Examples
 from maxmargin.models.protocol import Model

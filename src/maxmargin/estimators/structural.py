@@ -52,7 +52,7 @@ class StructuralSVM(ConfidentSVM, Inspection, ChunkSVM):
     """Structural support vector machine.
 
     Minimises P(w) = 1/2 |w|^2 + C sum_i v_i xi_i(w), with xi_i(w) = max_y Delta(y_i, y) +
-    <w, Psi(x_i, y) - Psi(x_i, y_i)>, until the gap (P(w) - D(a)) / (C sum_i v_i) is at most ``tol``.
+    <w, Psi(x_i, y) - Psi(x_i, y_i)>, until the gap between P(w) and a dual bound D(a) is small enough.
 
     Parameters
     ----------
@@ -64,8 +64,9 @@ class StructuralSVM(ConfidentSVM, Inspection, ChunkSVM):
         above) or "sum": sum_y max(0, .) in place of max_y.
     solver : str or solvers.Solver
         "auto", a name of ``solvers.SOLVERS``, or an instance with options such as solvers.OneSlack(cache=5).
-    tol : float
-        Wanted gap, in units of the task loss.
+    tol : float or "auto"
+        Wanted gap. A number is in units of the task loss; "auto" is a hundredth of the primal, at which
+        test scores are those of the optimum (docs/choosing_c.md).
     max_passes, max_seconds : float
         Budgets; a pass is n oracle calls.
     prior : (mean, scale) or None
@@ -101,7 +102,7 @@ class StructuralSVM(ConfidentSVM, Inspection, ChunkSVM):
     hinge: str = "max"
     rescaling: str = "margin"
     solver: Any = "auto"
-    tol: float = 1e-3
+    tol: float | str = "auto"
     max_passes: float = 1000
     max_seconds: float | None = None
     prior: Any = None

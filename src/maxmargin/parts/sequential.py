@@ -126,6 +126,11 @@ class StreamedProblem(Problem):
         """D(a) as the solver found it: the source may be gone by now."""
         return self.dual_found
 
+    def first_part(self) -> Problem | None:
+        """The problem of the first examples; None where they have no weight."""
+        part = self.source.some(self.settings.solver.cache_bytes / CHUNKS)
+        return None if part is None else self.bind([part])
+
     def open_stream(self, *args: Any) -> PartState:
         """The state before the first pass: see ``Streaming.start``."""
         return PartState(self, *args)

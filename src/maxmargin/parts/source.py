@@ -264,6 +264,10 @@ class Stored:
             return np.ones(len(which), np.int64)
         return self.X.offsets[which + 1] - self.X.offsets[which]
 
+    def some(self, most: float) -> Part | None:
+        """The first examples with weight."""
+        return next(self.parts(np.empty(0, np.int64), most), None)
+
     def parts(self, known: np.ndarray, most: float) -> Iterator[Part]:
         """The examples except the known ones, about `most` bytes at a time."""
         waiting = NOTHING
@@ -312,6 +316,14 @@ class Chunks:
         self.n, self.weight = len(Y), float(weights.sum())
         model.initialize(X, Y)
         self.layout = layout_of(model, X)
+
+    def some(self, most: float) -> Part | None:
+        """Examples of the first chunk; None where none of them has weight."""
+        X, Y, weights = self.first
+        index = np.flatnonzero(weights > 0)[: max(1, int(most / EXAMPLE_BYTES))]
+        if not len(index):
+            return None
+        return Part(self.layout, *self.layout.copy(X, Y, index), index, weights[index])
 
     def _all(self) -> Iterator[tuple[Any, Any, np.ndarray]]:
         """The chunks of a pass."""

@@ -10,6 +10,7 @@ from maxmargin.problem.plane import Plane, Support
 from maxmargin.problem.problem import Problem
 from maxmargin.problem.regularizer import make_regularizer
 from maxmargin.problem.status import Status
+from maxmargin.problem.tolerance import Tolerance
 
 __all__ = [
     "Certificate",
@@ -18,6 +19,7 @@ __all__ = [
     "Problem",
     "Status",
     "Support",
+    "Tolerance",
     "gap_between",
     "loss_units",
     "make_regularizer",

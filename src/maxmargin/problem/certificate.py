@@ -22,7 +22,8 @@ class Certificate:
     relaxation of the argmax, whose optimum is at least that of the problem itself; ``primal`` is an upper
     bound on both. ``reduced_gap`` is the gap of the problem whose outputs are those that were kept, where
     hinge="sum" and not all outputs can be tried; else None. Where numbers overflowed nothing is bounded:
-    ``primal`` or ``dual`` is infinite, and so is the gap.
+    ``primal`` or ``dual`` is infinite, and so is the gap. ``gap`` and ``tol`` are in units of the loss;
+    ``tol="auto"`` is here the number that it came to.
     """
 
     primal: float
@@ -46,13 +47,21 @@ class Certificate:
                 "converged: these must be finite"
             )
 
+    @property
+    def relative_gap(self) -> float:
+        """(primal - dual) / primal, a share of the objective; infinite where that is not known."""
+        if not bounded_by(self.primal, self.dual) or self.primal <= 0:
+            return 0.0 if self.gap == 0 else math.inf
+        return max(0.0, self.primal - self.dual) / self.primal
+
     def __str__(self) -> str:
         proof = "proven" if self.exact else "not proven"
         if self.relaxed:
             proof += " for the linear relaxation"
         return (
             f"{self.status}: dual {self.dual:.6g} <= optimum <= primal {self.primal:.6g}, "
-            f"gap {self.gap:.3g} ({proof}; tol {self.tol:.3g}), {self.passes:.1f} passes, "
+            f"gap {self.gap:.3g} ({100 * self.relative_gap:.2g} % of the primal, {proof}; "
+            f"tol {self.tol:.3g}), {self.passes:.1f} passes, "
             f"{self.oracle_calls} oracle calls, {self.support} support planes, {self.seconds:.2f} s"
         )
 

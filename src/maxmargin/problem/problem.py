@@ -61,7 +61,9 @@ class Problem:
     risk of other examples, which counts in P, in D and in the total mass.
     """
 
-    open_stream: Any = None  # where the examples are never in memory all at once: see ``parts``
+    # Where the examples are never in memory all at once: see ``parts``.
+    open_stream: Any = None
+    first_part: Any = None
 
     def __init__(
         self,
@@ -171,6 +173,10 @@ class Problem:
         if self.frozen is None:
             return value
         return value + self.frozen.offset - float(self.frozen.vector @ np.asarray(w))
+
+    def at_zero(self) -> float:
+        """P where the regulariser has no reason to leave: at w = 0, or the mean of a prior; an exact pass."""
+        return self.objective(self.regularizer.law(np.zeros(self.dimension)))
 
     def walk(self, support: Support) -> Iterator[tuple[Problem, Support]]:
         """The problem part by part, with the multipliers of each: one part where all are in memory."""

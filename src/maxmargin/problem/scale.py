@@ -34,3 +34,22 @@ def first_c(problem: Problem) -> float:
     cut = problem.cut(np.zeros(problem.dimension))
     everything = np.arange(problem.n_blocks)
     return useful_c(problem, Support(everything, problem.mass, cut.outputs))
+
+
+SMALL = (
+    50.0  # times below the useful C: no w lowers the objective of w = 0 by more than a hundredth
+)
+NOTHING = 0.99  # of P(0): an objective above it has learnt next to nothing
+
+
+def learns(problem: Problem, support: Support, primal: float) -> bool:
+    """Whether the objective is below that of w = 0, by more than a hundredth.
+
+    P*(C) >= P(0) (1 - C / (2 useful)) along these multipliers: P(0), an exact pass, is looked at only where
+    that is above NOTHING, and there is a w that could help.
+    """
+    useful = useful_c(problem, support)
+    if not SMALL * problem.C < useful < np.inf:
+        return True
+    zero = problem.at_zero()
+    return not primal >= NOTHING * zero > 0

@@ -138,6 +138,10 @@ class Solver(ABC):
         """A state that goes on from a snapshot."""
         return self.start(problem, tol, rng, at.support)
 
+    def retarget(self, problem: Problem, state: Any, factor: float) -> None:
+        """The tolerance is this many times what it was: the objective is known better now."""
+        state.tol *= factor
+
     def reduced_gap(self, problem: Problem, state: Any) -> float | None:
         """The gap of the problem reduced to the kept outputs, where that is another one; else None."""
         return None

@@ -10,7 +10,6 @@ mixture.
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
@@ -21,8 +20,8 @@ import scipy.sparse as sp
 from maxmargin._core import core
 from maxmargin.problem import Problem, Support
 from maxmargin.problem.plane import Cut
-from maxmargin.problem.regularizer import Prior, SquaredNorm
-from maxmargin.solvers.dual_state import open_state
+from maxmargin.problem.regularizer import Prior
+from maxmargin.solvers.dual_state import open_state, unpriored
 
 QP_STEPS = 100_000  # of the inner quadratic program, at most: budgets are looked at between rounds
 TOGETHER = 20  # cuts of the line search that are not yet merged into one
@@ -289,13 +288,6 @@ class CutState:
         state = open_state(unpriored(problem), self.tol, np.random.default_rng(0))
         state.restore(self.support())
         return state.support()
-
-
-def unpriored(problem: Problem) -> Problem:
-    """The same blocks under 1/2 |w|^2, for what concerns multipliers alone."""
-    plain = copy.copy(problem)
-    plain.regularizer = SquaredNorm(problem.examples.metric)
-    return plain
 
 
 def parted(point: Support, sizes: np.ndarray) -> list[Support]:

@@ -41,8 +41,8 @@ from maxmargin.solvers.base import (
     option,
 )
 from maxmargin.solvers.box_state import MOST_VIOLATORS, BoxState, open_box
-from maxmargin.solvers.cut_state import CutState, PrimalPoint, parted, unpriored, unslim
-from maxmargin.solvers.dual_state import DualState, open_state
+from maxmargin.solvers.cut_state import CutState, PrimalPoint, parted, unslim
+from maxmargin.solvers.dual_state import DualState, open_state, unpriored
 from maxmargin.solvers.set_cuts import SetCuts, open_set_cuts, warm_point
 
 CACHED_PART = 0.3  # of the last gap that a cut of the cache must see to be worth a round

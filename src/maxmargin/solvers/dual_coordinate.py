@@ -119,6 +119,11 @@ class DualCoordinate(Solver):
         )
         return order[visit.violations > state.satisfied_below], visit.violation
 
+    def retarget(
+        self, problem: Problem, state: CoordinateState | SearchState, factor: float
+    ) -> None:
+        state.satisfied_below *= factor
+
     def learn(
         self, problem: Problem, state: CoordinateState | SearchState, slacks: np.ndarray
     ) -> None:

@@ -13,6 +13,7 @@ with multipliers s^2 a, and the objectives that it reports are divided by ``unit
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -22,14 +23,17 @@ import numpy as np
 from maxmargin._core import core
 from maxmargin.models.checks import NOISE, beaten, read_only
 from maxmargin.problem import Problem, Support
-from maxmargin.problem.regularizer import Prior
+from maxmargin.problem.regularizer import Prior, SquaredNorm
 from maxmargin.runtime.executor import workers
 from maxmargin.solvers.base import Snapshot, StepReport
 
 RULES = {"wss2": 0, "mvp": 1, "frank-wolfe": 2}
 PAIRS = ("wss2", "mvp")  # rules that choose a pair
 PRECISIONS = ("auto", "single", "double")
+PROBED = 200  # blocks that are looked at before training
+ONE_IN = 50  # blocks of a model in Python, whose oracle may be slow
 SINGLE_ENOUGH = 1e-5  # single precision reaches a tolerance of this share of the mean loss
+SINGLE_LEAST = 0.1  # if that is at least this: violations of 1e-6 and less are taken for rounding
 
 
 @dataclass(frozen=True)
@@ -363,3 +367,19 @@ def open_state(
     if warm is not None:
         state.restore(warm)
     return state
+
+
+def unpriored(problem: Problem) -> Problem:
+    """The same blocks under 1/2 |w|^2, for what concerns multipliers alone."""
+    plain = copy.copy(problem)
+    plain.regularizer = SquaredNorm(problem.examples.metric)
+    return plain
+
+
+def mean_loss(problem: Problem, rng: np.random.Generator) -> tuple[float, int]:
+    """The mean of max_y Delta_i(y) over some examples, and how often the oracle was asked."""
+    n = len(problem.active)
+    few = min(PROBED, n) if problem.examples.core is not None else -(-n // ONE_IN)
+    blocks = rng.permutation(problem.active)[: min(PROBED, few)]
+    loss = open_state(unpriored(problem), 1.0, rng, single=True, lean=True).probe(blocks)[1]
+    return float(loss), len(blocks)

@@ -196,6 +196,10 @@ class FreeSolver(Solver):
         state.inner = self.solver.resume(state.problem, state.tol, rng, at)
         return state
 
+    def retarget(self, problem: Problem, state: FreeState, factor: float) -> None:
+        state.tol *= factor
+        self.solver.retarget(state.problem, state.inner, factor)
+
     def learn(self, problem: Problem, state: FreeState, slacks: np.ndarray) -> None:
         self.solver.learn(state.problem, state.inner, slacks)
 

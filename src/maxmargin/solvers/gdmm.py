@@ -117,6 +117,10 @@ class Gdmm(Solver):
     ) -> Any:
         return self.form(problem).start(problem, tol, rng, warm)
 
+    def retarget(self, problem: Problem, state: Any, factor: float) -> None:
+        if hasattr(state, "tolerance"):  # chains have none
+            state.tolerance *= factor
+
     def step(self, problem: Problem, state: Any) -> StepReport:
         return state.step(problem)
 

@@ -35,13 +35,14 @@ from maxmargin.solvers.base import (
 from maxmargin.solvers.dual_state import (
     PAIRS,
     PRECISIONS,
+    PROBED,
     SINGLE_ENOUGH,
+    SINGLE_LEAST,
     DualState,
     Visit,
     open_state,
 )
 
-PROBED = 200  # blocks from which k is estimated
 LARGE = 100_000_000  # weights from which the two extra copies of w are not affordable
 STIFFEST = 1000.0  # k at most: a round shrinks what is left by no more than k / (1 + k)
 STALLED_ROUNDS = 10  # rounds without a fall of the estimate by a tenth
@@ -109,7 +110,8 @@ class Proximal(Solver):
             square, loss = dual.probe(rng.permutation(problem.active)[:PROBED])
             # |w|^2 <= 2 C sum v Delta, from D >= 0; scores are sums of its products with features.
             large = max(square, dual.unit * problem.total * loss) > SINGLE_MOST
-            if precision == "auto" and (tol < SINGLE_ENOUGH * loss or large):
+            small = loss < SINGLE_LEAST
+            if precision == "auto" and (tol < SINGLE_ENOUGH * loss or large or small):
                 probed = dual.oracle_calls
                 dual = open_state(problem, tol, rng, single=False, lean=lean)
                 dual.oracle_calls = probed
@@ -208,6 +210,10 @@ class Proximal(Solver):
         self, problem: Problem, tol: float, rng: np.random.Generator, at: Snapshot
     ) -> ProximalState:
         return self.open(problem, tol, rng, at.support, k=float(at.array("k", 1)[0]))
+
+    def retarget(self, problem: Problem, state: ProximalState, factor: float) -> None:
+        state.satisfied_below *= factor
+        state.dual.tol *= factor
 
     def learn(self, problem: Problem, state: ProximalState, slacks: np.ndarray) -> None:
         state.dual.refresh()

@@ -207,6 +207,11 @@ class Streaming(Solver):
         state.passes = made if self.passes is None else min(made, self.passes - 1)
         return state
 
+    def retarget(self, problem: Problem, state: StreamState, factor: float) -> None:
+        state.goal *= factor
+        if state.window is not None:
+            state.window.inner.satisfied_below *= factor
+
     def learn(self, problem: Problem, state: StreamState, slacks: np.ndarray) -> None:
         state.goal *= 0.5
         if state.window is not None:

@@ -1,0 +1,1 @@
+"""Which gap is small enough, and what a path over C costs."""
