@@ -1,9 +1,12 @@
 """How sure a prediction is: a temperature for probabilities, and sets with a guaranteed coverage.
 
 Temperature. p_c(y | x) = exp(<w, Psi(x, y)> / c) / Z is the distribution whose mode is the prediction; c is
-the one under which held-out labels are the most likely, node by node:
+the one whose probabilities are the nearest to held-out labels, node by node (the score of Brier):
 
-    min_c  - sum_v log p_c(y_v | x)
+    min_c  sum_v sum_k (p_c(y_v = k | x) - [k is the label of v])^2
+
+It is the least in expectation where p_c is the true distribution, as minus the log-likelihood is; but a node
+costs at most 2: a few labels that no temperature explains do not make all others less sure than they are.
 
 Sets (split conformal). With the nonconformity s = 1 - p of a true label or output, and examples i = 1 .. n
 that are exchangeable with a new one, the set of all labels with s <= q holds the true one with probability at

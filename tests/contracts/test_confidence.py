@@ -149,20 +149,20 @@ def tagger(generator):
     return svm, draw
 
 
-def likelihood(svm, X, Y, temperature):
+def brier(svm, X, Y, temperature):
     rows = zip(svm.predict_marginals(X, temperature=temperature), Y, strict=True)
-    code = {label: k for k, label in enumerate(svm.classes_)}
-    return np.mean([np.log(p[t, code[k]]) for p, y in rows for t, k in enumerate(y)])
+    nodes = (node for p, y in rows for node in zip(p, y, strict=True))
+    return np.mean([((q - (svm.classes_ == k)) ** 2).sum() for q, k in nodes])
 
 
-def test_calibrate_makes_the_labels_most_likely(tagger):
+def test_calibrate_brings_probabilities_near_the_labels(tagger):
     svm, draw = tagger
     X, Y = draw(150)
     assert not hasattr(svm, "predict_proba")
     assert svm.calibrate(X, Y) is svm
-    best = likelihood(svm, X, Y, svm.temperature_)
+    best = brier(svm, X, Y, svm.temperature_)
     for factor in (0.5, 0.9, 0.99, 1.01, 1.1, 2.0):
-        assert best >= likelihood(svm, X, Y, factor * svm.temperature_) - 1e-9
+        assert best <= brier(svm, X, Y, factor * svm.temperature_) + 1e-9
     for p, q in zip(svm.predict_proba(X), svm.predict_marginals(X), strict=True):
         np.testing.assert_array_equal(p, q)
 

@@ -74,23 +74,20 @@ class ConfidentSVM(BaseSVM):
         return marginals
 
     def calibrate(self, X: Any, Y: Any) -> Any:
-        """Set ``temperature_`` to that under which the true labels of held-out examples are the most likely.
+        """Set ``temperature_``: probabilities are to be the nearest to the labels of held-out examples.
 
-        Examples of the training set would make it too sure. Returns the estimator itself.
+        Examples of the training set would make it too sure, and so do those that resemble it more than new
+        ones will: hold out whole documents, not sentences of them. Returns the estimator itself.
         """
         at, codes = self._node_beliefs(X, Y)
         if len(codes) == 0:
             raise ValueError("calibrate: the examples have no nodes")
-
-        def cost(temperature: float) -> float:
-            beliefs = at(temperature)
-            return float(-beliefs.log_marginals()[beliefs.first + codes].mean())
-
         values = at(1.0)
         tops = np.maximum.reduceat(values.values, values.first)
         below = np.repeat(tops, values.labels) - values.values
         self.forget_confidence()
-        self.temperature_ = fit_temperature(cost, float(below[np.isfinite(below)].mean()))
+        scale = float(below[np.isfinite(below)].mean())
+        self.temperature_ = fit_temperature(lambda c: at(c).squared_error(codes), scale)
         return self
 
     def reliability(self, X: Any, Y: Any, bins: int = 10) -> Table:

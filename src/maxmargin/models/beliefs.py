@@ -56,6 +56,12 @@ class Beliefs:
         tops = np.maximum.reduceat(logs, self.first)
         return np.exp(tops), logs[own] == tops
 
+    def squared_error(self, codes: np.ndarray) -> float:
+        """sum_k (p(k) - [k is the code])^2 of a node, the mean over all nodes (the score of Brier)."""
+        left = np.exp(self.log_marginals())
+        left[self.first + codes] -= 1
+        return float(left @ left / len(codes))
+
     def split(self, values: np.ndarray) -> list[Any]:
         """What there is of each label, by examples: (nodes, labels), or a list where nodes differ."""
         labels = self.labels
