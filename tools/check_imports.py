@@ -31,10 +31,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "models": {"_core", "data", "formulation", "io", "losses", "runtime"},
     "problem": {"data", "formulation", "models", "runtime"},
     "solvers": {"_core", "data", "formulation", "models", "problem", "runtime"},
-    "train": {"callbacks", "problem", "runtime", "solvers"},
-    "cccp": {"models", "problem", "train"},
-    "checkpoint": {"data", "io", "models", "problem", "solvers", "train"},
-    "parts": BASIC | {"models", "problem", "solvers", "train"},
+    "run": {"callbacks", "problem", "solvers"},
+    "train": {"callbacks", "problem", "run", "runtime", "solvers"},
+    "cccp": {"models", "problem", "run"},
+    "checkpoint": {"data", "io", "models", "problem", "run", "solvers"},
+    "parts": BASIC | {"models", "problem", "run", "solvers", "train"},
     "estimators": BASIC
     | {
         "cccp",
@@ -44,6 +45,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "models",
         "parts",
         "problem",
+        "run",
         "solvers",
         "train",
     },
@@ -56,10 +58,10 @@ MAY_IMPORT: dict[str, set[str]] = {
         "losses",
         "models",
         "problem",
+        "run",
         "solvers",
-        "train",
     },
-    "cluster": BASIC | {"estimators", "models", "problem", "solvers", "train"},
+    "cluster": BASIC | {"estimators", "models", "problem", "run", "solvers"},
     "report": {"data", "io", "metrics"},
 }
 MAY_IMPORT["cli"] = BASIC | {"io"} | (set(MAY_IMPORT) - {"_core"})

@@ -36,8 +36,8 @@ from maxmargin.io.model_file import CHECKPOINT, ModelFileError, read, write
 from maxmargin.models.marginals import Marginals
 from maxmargin.problem import Problem, Support
 from maxmargin.problem.plane import MARGINALS, PLANES
+from maxmargin.run import Saved
 from maxmargin.solvers import Snapshot, Solver
-from maxmargin.train import Saved
 
 # Parameters that change neither the problem nor what a snapshot means: a later fit may have others.
 FREE = ("tol", "max_passes", "max_seconds", "warm_start", "n_jobs", "random_state", "verbose")

@@ -38,8 +38,8 @@ from maxmargin.models.groups import Groups, Regression
 from maxmargin.models.registry import LABELS, MODELS, is_listed
 from maxmargin.problem import Certificate
 from maxmargin.problem.regularizer import check_bound, check_prior
+from maxmargin.run import COLUMNS
 from maxmargin.solvers import SOLVERS
-from maxmargin.train import COLUMNS
 
 ESTIMATORS = {
     kind.__name__: kind

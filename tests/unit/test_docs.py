@@ -13,8 +13,8 @@ from sklearn.svm import LinearSVC
 import maxmargin as mm
 from maxmargin import losses, models, solvers
 from maxmargin.problem import Status
+from maxmargin.run import COLUMNS
 from maxmargin.solvers.gdmm import FORMS
-from maxmargin.train import COLUMNS
 from reference.dense_qp import dual_objective, primal_objective
 from reference.multivariate import labelling_block
 from reference.problems import binary_case, chain_case, fresh, multiclass_case

@@ -32,8 +32,8 @@ from maxmargin.cluster.bundle import Bundle
 from maxmargin.cluster.pool import Pool
 from maxmargin.cluster.worker import Answer, Facts, Job, Order
 from maxmargin.problem import Certificate, Status, Tolerance, gap_between
+from maxmargin.run import History
 from maxmargin.solvers.proximal import LARGE, STALLED_ROUNDS, STIFFEST, Proximal
-from maxmargin.train import History
 
 TOGETHER = 5  # rounds after which all parts are waited for, where one was late each time
 # Of the gap, to which the small problem is solved: the dual is left with about the square of what the primal

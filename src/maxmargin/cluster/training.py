@@ -17,12 +17,13 @@ from maxmargin.cluster.source import ShardPart, Survey, parts_of, stacked, surve
 from maxmargin.cluster.worker import Facts, Job, collected, prove, start
 from maxmargin.data.arrays import check_flag, check_positive, check_whole
 from maxmargin.estimators import BinarySVC, MulticlassSVC, StructuralSVM
-from maxmargin.estimators.base import Given, warn, warn_not_converged
+from maxmargin.estimators.advice import warn, warn_not_converged
+from maxmargin.estimators.base import Given
 from maxmargin.models.protocol import Model
 from maxmargin.problem import Support
 from maxmargin.problem.regularizer import NONNEGATIVE
+from maxmargin.run import Result
 from maxmargin.solvers import Proximal
-from maxmargin.train import Result
 
 NAME = "cluster"
 

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import copy
 import logging
-import sys
-import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, nullcontext
@@ -23,11 +21,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
-from sklearn.exceptions import ConvergenceWarning
 
 from maxmargin.callbacks import Callback, EarlyStopping, LogProgress, ProgressLine
 from maxmargin.checkpoint import Checkpoint
 from maxmargin.data.arrays import check_flag, check_positive, seed_of
+from maxmargin.estimators.advice import advise, warn_not_converged
 from maxmargin.estimators.inputs import scorer_of
 from maxmargin.estimators.reporting import Reporting
 from maxmargin.models.examples import Examples
@@ -44,20 +42,14 @@ from maxmargin.parts.source import Settings, check_streams
 from maxmargin.problem import Formulation, Problem, Status, Support, make_regularizer
 from maxmargin.problem.problem import check_weights
 from maxmargin.problem.regularizer import NONNEGATIVE, PRIOR
-from maxmargin.problem.scale import learns, useful_c
+from maxmargin.problem.scale import learns
 from maxmargin.problem.tolerance import check_tolerance
+from maxmargin.run import Result
 from maxmargin.runtime.executor import Workers, count_jobs, opened
 from maxmargin.solvers import Solver, make_solver
-from maxmargin.train import LARGEST, Result, train
+from maxmargin.train import train
 
 logger = logging.getLogger("maxmargin")
-
-
-TRIALS = 6  # values of C that are tried where nothing was learnt
-TRIAL: dict[str, Any] = {"max_passes": 100, "random_state": 0}  # of each
-TRIAL_SECONDS = 5.0  # of all together, or as long as the fit took
-TRIAL_GAP = 0.02  # of P(0)
-LEAP = 1000.0  # times C, at most, from one to the next
 
 
 def check_verbose(name: str, value: Any) -> None:
@@ -174,43 +166,11 @@ class BaseSVM(Reporting, BaseEstimator):
         for callback in given.callbacks:
             callback.attach(score)
 
-    def _advise(self, given: Given, problem: Problem, result: Result) -> None:
-        """Warn where nothing was learnt, with a C at which something is."""
-        ended = result.status in (Status.INTERRUPTED, Status.STOPPED, Status.NUMERICAL)
-        if problem.open_stream is not None or ended:
-            return
-        lack = self._lack(given, problem, result)
-        if lack:
-            better = self._better_c(given, problem, result)
-            told = f"C={problem.C:.3g} is too small, try C={better or 0:.2g}"
-            warn(f"{lack}: {told if better else 'none of some larger C that were tried helps'}")
-
     def _lack(self, given: Given, problem: Problem, result: Result) -> str:
         """What a solution has not learnt, in words; empty where there is nothing to say."""
         if learns(problem, result.support, result.certificate.primal):
             return ""
         return "nothing was learnt, the objective is that of w = 0"
-
-    def _better_c(self, given: Given, problem: Problem, result: Result) -> float | None:
-        """A larger C at which a short training lacks nothing; None where none was found."""
-        solver, zero = self._chosen(problem), problem.at_zero()
-        left = max(TRIAL_SECONDS, result.certificate.seconds)
-        for _ in range(TRIALS):
-            useful = useful_c(problem, result.support)
-            times = min(max(useful / problem.C, 10.0), LEAP)
-            if not zero * times < LARGEST:
-                break
-            zero, problem = zero * times, problem.at(problem.C * times)
-            warm = result.support if result.resumable else None
-            with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-                tol = TRIAL_GAP * zero / problem.total
-                result = train(problem, solver, warm=warm, tol=tol, max_seconds=left, **TRIAL)
-            if result.certificate.primal < zero and not self._lack(given, problem, result):
-                return problem.C
-            left -= result.certificate.seconds
-            if left <= 0:
-                break
-        return None
 
     def _finish(self, given: Given, result: Result) -> None:
         """Set all fitted attributes."""
@@ -258,7 +218,7 @@ class BaseSVM(Reporting, BaseEstimator):
         result = self._train(
             problem, warm, self._polish(given), given.callbacks, checkpoint=given.checkpoint
         )
-        self._advise(given, problem, result)
+        advise(self, given, problem, result)
         self.fingerprint_ = fingerprint
         return result
 
@@ -436,20 +396,3 @@ class ChunkSVM(BaseSVM):
                 "warm_start: a stream needs a compiled model and data that can be read again"
             )
         return problem, ""
-
-
-def warn_not_converged(result: Result) -> None:
-    """Say what was reached and what to do."""
-    c = result.certificate
-    warn(
-        f"not converged ({c.status}): gap {c.gap:.3g} after {c.passes:.1f} passes, tol {c.tol:.3g}; "
-        f"{result.advice}"
-    )
-
-
-def warn(message: str) -> None:
-    """A warning of training, at the line from which this package was called."""
-    frame, level = sys._getframe(1), 2
-    while frame.f_back and str(frame.f_globals.get("__name__")).startswith("maxmargin."):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(message, ConvergenceWarning, stacklevel=level)

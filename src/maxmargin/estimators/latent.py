@@ -14,15 +14,16 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.callbacks import Callback
 from maxmargin.cccp import Rounds, alternate
 from maxmargin.data.arrays import check_positive, check_whole
-from maxmargin.estimators.base import Given, warn
+from maxmargin.estimators.advice import warn
+from maxmargin.estimators.base import Given
 from maxmargin.estimators.inputs import examples_of
 from maxmargin.estimators.structural import StructuralSVM
 from maxmargin.models.examples import Examples
 from maxmargin.models.latent import Latent
 from maxmargin.models.partial import KINDS, Partial
 from maxmargin.problem import Problem, Support
+from maxmargin.run import Result
 from maxmargin.runtime.executor import Workers
-from maxmargin.train import Result
 
 
 def check_hidden_model(name: str, model: Any) -> None:

@@ -35,9 +35,10 @@ from maxmargin.parts.source import (
     layout_of,
 )
 from maxmargin.problem import Certificate
+from maxmargin.run import Result
 from maxmargin.solvers import Solver, Streaming
 from maxmargin.solvers.dual_state import open_state
-from maxmargin.train import Result, train
+from maxmargin.train import train
 
 
 def streaming_of(solver: Any) -> Streaming:

@@ -1,0 +1,75 @@
+"""Warnings of training: what was not reached or not learnt, and what to do.
+
+A C at which nothing is learnt is told with a larger one at which something is. That one is found by trials:
+C goes up, to where the dual stops to grow along the last multipliers (``problem/scale.py``), and a short
+training from these multipliers says whether the model still lacks anything.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from maxmargin.problem import Problem, Status
+from maxmargin.problem.scale import useful_c
+from maxmargin.run import LARGEST, Result
+from maxmargin.train import train
+
+TRIALS = 6  # values of C that are tried where nothing was learnt
+TRIAL: dict[str, Any] = {"max_passes": 100, "random_state": 0}  # of each
+TRIAL_SECONDS = 5.0  # of all together, or as long as the fit took
+TRIAL_GAP = 0.02  # of P(0)
+LEAP = 1000.0  # times C, at most, from one to the next
+
+
+def advise(svm: Any, given: Any, problem: Problem, result: Result) -> None:
+    """Warn where nothing was learnt, with a C at which something is."""
+    ended = result.status in (Status.INTERRUPTED, Status.STOPPED, Status.NUMERICAL)
+    if problem.open_stream is not None or ended:
+        return
+    lack = svm._lack(given, problem, result)
+    if lack:
+        better = better_c(svm, given, problem, result)
+        told = f"C={problem.C:.3g} is too small, try C={better or 0:.2g}"
+        warn(f"{lack}: {told if better else 'none of some larger C that were tried helps'}")
+
+
+def better_c(svm: Any, given: Any, problem: Problem, result: Result) -> float | None:
+    """A larger C at which a short training lacks nothing; None where none was found."""
+    solver, zero = svm._chosen(problem), problem.at_zero()
+    left = max(TRIAL_SECONDS, result.certificate.seconds)
+    for _ in range(TRIALS):
+        useful = useful_c(problem, result.support)
+        times = min(max(useful / problem.C, 10.0), LEAP)
+        if left <= 0 or not zero * times < LARGEST:
+            break
+        zero, problem = zero * times, problem.at(problem.C * times)
+        warm = result.support if result.resumable else None
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            tol = TRIAL_GAP * zero / problem.total
+            result = train(problem, solver, warm=warm, tol=tol, max_seconds=left, **TRIAL)
+        if result.certificate.primal < zero and not svm._lack(given, problem, result):
+            return problem.C
+        left -= result.certificate.seconds
+    return None
+
+
+def warn_not_converged(result: Result) -> None:
+    """Say what was reached and what to do."""
+    c = result.certificate
+    warn(
+        f"not converged ({c.status}): gap {c.gap:.3g} after {c.passes:.1f} passes, tol {c.tol:.3g}; "
+        f"{result.advice}"
+    )
+
+
+def warn(message: str) -> None:
+    """A warning of training, at the line from which this package was called."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back and str(frame.f_globals.get("__name__")).startswith("maxmargin."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, ConvergenceWarning, stacklevel=level)
