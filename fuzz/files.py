@@ -2,12 +2,14 @@
 
     python -m fuzz.files --seconds 60
 
-Files of every text format get strange lines, cuts and bytes. What is read has as many inputs as outputs; what
-is refused raises ``ValueError`` with the name of the file, and for what stands in a line its number.
+Files of every format get strange lines, cuts and bytes, text in columns also templates that are damaged. What
+is read has as many inputs as outputs, and is read again as the same outputs after it was written; what is
+refused raises ``ValueError`` with the name of the file, and for what stands in a line its number.
 """
 
 from __future__ import annotations
 
+import io
 import re
 from typing import Any
 
@@ -18,6 +20,7 @@ from fuzz.limits import bounded, workshop
 from fuzz.mutate import damaged_bytes, damaged_text, pick
 from maxmargin.data.from_file import Reading
 from maxmargin.data.read_file import guess_format, read_file
+from maxmargin.data.write_file import write_file
 
 Generator = np.random.Generator
 WORDS = [
@@ -61,29 +64,49 @@ ORIGINALS = {
 }
 
 
+TEMPLATE = "U00:%x[-1,0]\nU01:%x[0,0]/%x[0,1]\n# note\nB\nB01:%x[1,0]\n"
+MARKS = ["U", "B", "%", "%x[", "]", "%x[0,0]", "%x[-99,0]", "%x[0,999]", "%x[1]", "\n", "#", "é"]
+
+
+def arrays() -> bytes:
+    """A file of arrays."""
+    content = io.BytesIO()
+    np.savez(content, X=np.eye(3), y=np.arange(3))
+    return content.getvalue()
+
+
 def attempt(rng: Generator) -> str:
     """One file of one format, damaged."""
-    name = pick(rng, sorted(ORIGINALS))
-    text = ORIGINALS[name] * int(rng.integers(1, 4))
-    for _ in range(int(rng.integers(0, 5))):
-        text = damaged_text(rng, text, WORDS)
-    data = text.encode("utf-8", "surrogatepass")
-    if rng.random() < 0.2:
-        data = damaged_bytes(rng, data)
+    name = pick(rng, [*sorted(ORIGINALS), "npz"])
+    if name == "npz":
+        data = damaged_bytes(rng, arrays())
+    else:
+        text = several(rng, ORIGINALS[name] * int(rng.integers(1, 4)), WORDS)
+        data = text.encode("utf-8", "surrogatepass")
+        if rng.random() < 0.2:
+            data = damaged_bytes(rng, data)
     path = workshop("files") / f"t.{name}"
     path.write_bytes(data)
     task = pick(rng, ["", "", "multiclass", "multilabel", "regression", "tagging"])
     label = pick(rng, ["", "", "0", "7", "kind", "xpos"])
+    templates = "words" if rng.random() < 0.7 else several(rng, TEMPLATE, MARKS)
     with bounded():
-        return f"{name}, {check(str(path), name, task, label)}"
+        return f"{name}, {check(str(path), Reading(name, task, label, templates))}"
 
 
-def check(path: str, name: str, task: str, label: str) -> str:
+def several(rng: Generator, text: str, words: list[str]) -> str:
+    """A text with some damages, or none."""
+    for _ in range(int(rng.integers(0, 5))):
+        text = damaged_text(rng, text, words)
+    return text
+
+
+def check(path: str, reading: Reading) -> str:
     """Read it; what came of it."""
     try:
-        if guess_format(path) != name:
+        if guess_format(path) != reading.format:
             raise Find(f"the format of {path} is guessed wrongly")
-        found: Any = read_file(path, Reading(name, task, label))
+        found: Any = read_file(path, reading)
     except ValueError as error:
         if path not in str(error) and not re.search(r"\b(label|task)\b", str(error)):
             raise Find(f"the error does not name the file: {error}") from error
@@ -91,7 +114,22 @@ def check(path: str, name: str, task: str, label: str) -> str:
     inputs = found.X.shape[0] if hasattr(found.X, "shape") else len(found.X)
     if inputs != len(found.Y):
         raise Find(f"{inputs} inputs, but {len(found.Y)} outputs")
-    return "read"
+    return check_written(path, found)
+
+
+def check_written(path: str, found: Any) -> str:
+    """Write it and read it again; the outputs are the same."""
+    name, reading = found.reading.format, Reading(**found.reading.state())
+    try:
+        write_file(found, f"{path}.again", name)
+    except ValueError:  # a task that does not fit the format
+        return "read, not written"
+    if name == "conll":
+        reading.label = ""  # it is written last
+    again = read_file(f"{path}.again", reading)
+    if [str(y) for y in again.Y] != [str(y) for y in found.Y]:
+        raise Find(f"outputs {found.Y} were written, and {again.Y} read")
+    return "read and written"
 
 
 if __name__ == "__main__":

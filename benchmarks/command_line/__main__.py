@@ -32,7 +32,7 @@ from maxmargin.data.read_file import read_file
 from maxmargin.metrics import entity_f1_score
 
 Row = dict[str, Any]
-RESULTS = Path(__file__).parents[1] / "results"
+ROOT = Path(__file__).parents[2]
 
 
 def write_text(part: str, path: Path, most: int | None, small: bool) -> None:
@@ -78,7 +78,9 @@ def peer(folder: Path, limit: int) -> Row:
     command("convert", folder / "train.conll", folder / "train.crfsuite")
     command("convert", folder / "test.conll", folder / "test.crfsuite")
     child = [sys.executable, "-m", "benchmarks.command_line", "--peer", str(folder)]
-    found = subprocess.run([*child, "--limit", str(limit)], capture_output=True, text=True)
+    found = subprocess.run(
+        [*child, "--limit", str(limit)], capture_output=True, text=True, cwd=ROOT
+    )
     lines = [json.loads(line) for line in found.stdout.splitlines() if line.startswith("{")]
     if not lines:
         raise SystemExit(f"CRFsuite: {found.stderr[-2000:]}")
@@ -123,15 +125,16 @@ def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--limit", type=int, default=360, help="CPU seconds of CRFsuite")
     parser.add_argument("--tol", type=float, nargs="*", default=[], help="besides the default")
     parser.add_argument("--small", action="store_true", help="a tiny stand-in, without data")
-    parser.add_argument("--out", type=Path, default=RESULTS / "command_line.csv")
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
     parser.add_argument("--peer", type=Path, help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None) -> list[Row]:
     given = parse_options(arguments)
     if given.peer is not None:
-        return train_peer(given.peer, given.limit)
+        train_peer(given.peer, given.limit)
+        return []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_text("train", folder / "train.conll", given.sentences, given.small)
@@ -143,8 +146,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         row["ratio"] = rows[-1]["train_cpu"] / row["train_cpu"]
         shown = (f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in row.items())
         print("  ".join(shown))
-    write_csv(given.out, rows)
-    return None
+    write_csv(given.out / "command_line.csv", rows)
+    return rows
 
 
 if __name__ == "__main__":

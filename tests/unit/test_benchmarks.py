@@ -212,6 +212,16 @@ def test_footprint_runs_small(tmp_path: Path) -> None:
     assert rows_of(tmp_path / "footprint.csv")
 
 
+def test_the_command_line_runs_small(tmp_path: Path) -> None:
+    from benchmarks.command_line.__main__ import main
+
+    rows = main(["--small", "--tol", "0.1", "--out", str(tmp_path)])
+    assert [row["learner"] for row in rows[:2]] == ["maxmargin", "maxmargin --tol 0.1"]
+    assert len(rows) == 2 + peers.available("crfsuite-lbfgs")
+    assert all(row["f1"] > 0.8 and row["train_cpu"] > 0 for row in rows)
+    assert rows_of(tmp_path / "command_line.csv")
+
+
 def test_cutting_planes_run_small(tmp_path: Path) -> None:
     from benchmarks.papers.cutting_plane.__main__ import PARTS, main
     from benchmarks.papers.cutting_plane.tasks import TASKS

@@ -84,7 +84,9 @@ def test_a_path_over_c(name, tmp_path, capsys):
         assert run(*path, "--json", *more) == 0
         found = read_json(capsys)
         assert len(found["path"]) == 3 and found["best"] in [row["C"] for row in found["path"]]
-    assert run(*path, "--dev", tmp_path / name) == 0
+    page = tmp_path / "page.html"
+    assert run(*path, "--dev", tmp_path / name, "--report", page) == 0
+    assert "Choice of C" in page.read_text() and "Scores" in page.read_text()
     assert "<- best" in capsys.readouterr().out
 
 
@@ -136,6 +138,7 @@ WRONG = {
     "t.conllu": ("1\ta\tb\n", "line 1: 3 columns, expected 10"),
     "t.svmlight": ("1 1:1\n1 x:1\n", "line 2"),
     "zero.svmlight": ("1 0:1\n", "line 1: feature 0"),
+    "sets.svmlight": ("1 1:1\n1,2 1:1\n", "line 2: several labels, and the task is multiclass"),
     "t.crfsuite": ("N\ta:b\n", "line 1: 'b' is not a number"),
     "t.csv": ("a,b\n1\n", "line 2: 1 columns, expected 2"),
     "t.brackets": ("(S (NP\n", "line 2"),
@@ -149,7 +152,8 @@ WRONG = {
 def test_errors_name_the_file_and_the_line(name, tmp_path, capsys):
     text, words = WRONG[name]
     (tmp_path / name).write_text(text)
-    assert run("train", tmp_path / name, tmp_path / "m") == 1
+    more = ["--task", "multiclass"] if name == "sets.svmlight" else []
+    assert run("train", tmp_path / name, tmp_path / "m", *more) == 1
     said = capsys.readouterr().err
     assert words in said and name in said and "Traceback" not in said
     assert not (tmp_path / "m").exists()

@@ -18,7 +18,7 @@ from fuzz.common import run
 CASES = {
     "disk": 15,
     "extremes": 60,
-    "files": 1000,
+    "files": 10_000,
     "inputs": 150,
     "interrupts": 40,
     "model_files": 600,

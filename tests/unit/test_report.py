@@ -160,6 +160,7 @@ def test_hostile_names_are_only_text(tmp_path):
     assert "x" * 300 not in page.text and "y" * 300 not in page.text
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_many_labels_and_long_texts_stay_small(tmp_path):
     rng = np.random.default_rng(0)
     Y = np.split(rng.permutation(np.arange(1500) % 400), 30)

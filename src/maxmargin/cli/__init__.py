@@ -104,6 +104,7 @@ def parser() -> argparse.ArgumentParser:
     path.add_argument("data", metavar="TRAIN")
     path.add_argument("--dev", metavar="FILE", help="to score on; a fifth of TRAIN by default")
     path.add_argument("--Cs", type=int, default=8, help="how many, over four decades")
+    path.add_argument("--report", metavar="PAGE", help="write a page about the best, for a browser")
     path.add_argument("--scoring", help="such as entity_f1 or f1_macro")
     add_file_options(path)
     add_training_options(path)

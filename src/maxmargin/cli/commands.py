@@ -144,6 +144,8 @@ def path(given: Namespace) -> None:
     found: Any = regularization_path(
         estimator_of(given, read), X, Y, given.Cs, validation=validation, scoring=scoring
     )
+    if given.report:
+        found.best.report(given.report, *validation, title=f"{given.data}, best C", search=found)
     rows = [
         {"C": float(C), "score": float(score), "gap": float(c.gap), "passes": float(c.passes)}
         for C, score, c in zip(found.Cs, found.scores, found.certificates, strict=True)

@@ -40,7 +40,11 @@ SHARD_TASKS = {"rows": "", "sequences": "tagging", "trees": "parsing"}
 
 def read_svmlight(path: str, reading: Reading) -> FromFile:
     lines = [line for _, line in numbered_lines(path)]
-    several = reading.task == "multilabel" or any("," in line.split(" ", 1)[0] for line in lines)
+    first = (line.partition("#")[0].lstrip().split(" ", 1)[0] for line in lines)
+    sets = next((number for number, labels in enumerate(first, 1) if "," in labels), 0)
+    if sets and reading.task not in ("", "multilabel"):
+        raise FileError(f"{path}, line {sets}: several labels, and the task is {reading.task}")
+    several = reading.task == "multilabel" or sets > 0
     X, y, *_ = numbered(path, lines, reading, multilabel=several)
     Y = [tuple(int(v) for v in labels) for labels in y] if several else whole(y)
     return FromFile(X, Y, reading)
@@ -167,6 +171,8 @@ def read_npz(path: str, reading: Reading) -> FromFile:
             if not {"x", "y"} <= set(names):
                 raise ValueError(f"expected arrays X and y, got {', '.join(file.files)}")
             X, y = file[names["x"]], file[names["y"]]
+            if not (isinstance(X, np.ndarray) and isinstance(y, np.ndarray)):
+                raise ValueError("X or y is no array")
     except DAMAGED as error:
         raise FileError(f"{path}: {error}") from None
     if X.ndim != 2 or y.ndim != 1 or len(X) != len(y):
