@@ -28,6 +28,7 @@ EXACT: dict[str, Callable[[], Any]] = {
     "fasole": lambda: "fasole",
     "fasole-sweeps": lambda: solvers.Fasole(reduced="sweeps", order="random"),
     "fasole-mvp": lambda: solvers.Fasole(rule="mvp"),
+    "fasole-plain": lambda: solvers.Fasole(accelerated=False),
     "fasole-careful": lambda: solvers.Fasole(care=0.2),
     "sda": lambda: "sda",
     "sdm": lambda: "sdm",

@@ -52,13 +52,14 @@ def test_dual_after_each_pass_is_the_twins(seed, solver, name):
     np.testing.assert_allclose(found[:PASSES], expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize("accelerated", [True, False])
 @pytest.mark.parametrize("name", MAKERS)
-def test_fasole_as_printed_asks_the_oracle_as_often_as_the_twin(seed, name):
+def test_fasole_as_printed_asks_the_oracle_as_often_as_the_twin(seed, name, accelerated):
     case = MAKERS[name](fresh(seed, 8))
     tol = 1e-3
     twin = twins_batch.fasole(enumerated(case), tol=tol)
     assert twin.converged
-    svm = fit(case, solvers.Fasole(order="cyclic", reduced="printed"), tol=tol)
+    svm = fit(case, solvers.Fasole(accelerated=accelerated), tol=tol)
     slack = 2 * len(case.Y)  # a certificate pass, and flags that end a pass earlier or later
     assert abs(svm.certificate_.oracle_calls - twin.oracle_calls[-1]) <= slack
 

@@ -17,6 +17,7 @@ ASCENDING = [
     "dual-coordinate-all",
     "fasole",
     "fasole-sweeps",
+    "fasole-plain",
     "bcfw",
     "bcfw-gap",
     "bcfw-pairwise",

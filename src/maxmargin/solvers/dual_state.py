@@ -165,12 +165,15 @@ class DualState:
 
     def gap_terms(self) -> tuple[float, float]:
         """sum_i mass_i g_i as last seen, and R(w) + R*(q) - <q, w>, the part that the proximal term makes."""
-        ascent = float(self.problem.mass @ self.known_violations())
+        return float(self.problem.mass @ self.known_violations()), self.lag()
+
+    def lag(self) -> float:
+        """R(w) + R*(q) - <q, w>: by how much the proximal term keeps w from the law."""
         if self.core.proximity == 0:
-            return ascent, 0.0
+            return 0.0
         if self.prior is not None:
-            return ascent, self.core.lag()
-        return ascent, 0.5 * self.core.proximity**2 * self.core.squared_distance() / self.unit
+            return self.core.lag()
+        return 0.5 * self.core.proximity**2 * self.core.squared_distance() / self.unit
 
     def report(self, calls: int, estimate: float, slacks: np.ndarray | None = None) -> StepReport:
         """What a step did that left the state as it is now."""

@@ -8,6 +8,9 @@
       all satisfied: forget the marks
       solve the problem reduced to the kept outputs (12)
 
+Any method may solve (12). Algorithm 2 ends it, when every g_i over the kept outputs is at most tol; before it
+come rounds with a proximal term (proximal.py, without the oracle), which need fewer visits where C is large.
+
 The paper compares the sum of g_i with tol at the end; the gap is their mean, weighted by mass.
 """
 
@@ -19,10 +22,13 @@ from typing import ClassVar
 import numpy as np
 
 from maxmargin.problem import Problem, Support
-from maxmargin.solvers.base import AT_LEAST_1, SHARE, Solver, StepReport, one_of, option
+from maxmargin.solvers.base import AT_LEAST_1, SHARE, Solver, StepReport, on_or_off, one_of, option
 from maxmargin.solvers.dual_ascent import ORDERS
 from maxmargin.solvers.dual_state import PAIRS, PRECISIONS, DualState, Visit, open_state
+from maxmargin.solvers.proximal import STIFFEST, Proximal, ProximalState
 
+NEAR = 0.05  # of tol: the mean g_i when most are below tol
+CARE = 0.2  # of tol: g_i of blocks that the rounds before leave alone
 NO_GAIN = 1e-16  # a sweep that gains less than this share of the total mass gains nothing
 
 
@@ -43,6 +49,9 @@ class Fasole(Solver):
         Direction of a step; "mvp" in this frame is the paper's SDM.
     order : "cyclic" or "random"
         As printed, or a fresh permutation for every pass.
+    accelerated : bool
+        Bring the reduced problem near its end by rounds with a proximal term, before Algorithm 2 ends it as
+        printed; False: Algorithm 2 alone.
     max_sweeps : int
         At most as many visits as this many sweeps of the reduced problem make, per step; the next step
         continues.
@@ -54,14 +63,18 @@ class Fasole(Solver):
     care: float = option(1.0, SHARE)
     rule: str = one_of("wss2", PAIRS)
     order: str = one_of("cyclic", ORDERS)
+    accelerated: bool = on_or_off(True)
     max_sweeps: int = option(1000, AT_LEAST_1)
     precision: str = one_of("double", PRECISIONS[1:])
 
     def start(
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
     ) -> FasoleState:
-        state = open_state(problem, tol, rng, self.precision == "single", warm)
-        return FasoleState(state, tol, np.zeros(problem.n_blocks, dtype=bool))
+        dual = open_state(problem, tol, rng, self.precision == "single", warm)
+        none = np.zeros(problem.n_blocks, dtype=np.int64)
+        # The proximal term needs the inverse of a covariance matrix: without it then.
+        k = STIFFEST if self.accelerated and not dual.full else 0.0
+        return FasoleState(dual, tol, none.astype(bool), ProximalState(dual, tol, k, none))
 
     def step(self, problem: Problem, state: FasoleState) -> StepReport:
         todo = problem.active[~state.satisfied[problem.active]]
@@ -95,29 +108,52 @@ class Fasole(Solver):
         return state.dual.report(visit.oracle_calls, estimate, slacks)
 
     def _solve_reduced(self, problem: Problem, state: FasoleState) -> None:
-        """Algorithm 2 on the kept outputs, from the current multipliers.
+        """Problem (12), from the current multipliers.
 
-        Any order will do for (12): blocks with g_i <= care tol rest until no other is left.
+        Algorithm 2 ends it, as printed. Its steps alone are slow where C is large: rounds with a proximal
+        term come before it.
         """
-        active = pending = problem.active
-        visits = self.max_sweeps * len(active)
-        while visits > 0:
-            whole = len(pending) == len(active)
-            order = state.dual.rng.permutation(pending)
-            visit = state.dual.visit(
-                order,
-                rule=self.rule,
-                oracle=False,
-                tolerance=self.care * state.tol,
-                threads=problem.n_jobs,
-            )
-            visits -= len(order)
+        last_visit = state.dual.core.steps + self.max_sweeps * len(problem.active)
+        open_blocks, visit = self._sweep(problem, state, problem.active)
+        near = (NEAR if self.reduced == "printed" else 1.0) * state.tol * problem.total
+        if len(open_blocks) > 0 and state.proximal.k > 0 and visit.violation > 2 * near:
+            self._approach(problem, state, near, last_visit)
+        pending, opened = problem.active, np.zeros(problem.n_blocks, dtype=bool)
+        while state.dual.core.steps < last_visit:
+            whole = len(pending) == len(problem.active)
+            open_blocks, visit = self._sweep(problem, state, pending)
             idle = visit.gain <= NO_GAIN * problem.total
             if whole and (idle or self._is_solved(problem, state, visit)):
                 return
-            open_blocks = order[visit.violations > self.care * state.tol]
-            rest = self.reduced == "printed" and not idle and len(open_blocks) > 0
-            pending = open_blocks if rest else active
+            # Any order will do: blocks with g_i <= care tol rest until no other is left.
+            opened[open_blocks] = True
+            if self.reduced == "sweeps" or idle or not opened.any():
+                pending = problem.active
+            elif len(open_blocks) > 0:
+                pending = open_blocks
+            else:
+                pending = problem.active[opened[problem.active]]
+                opened[:] = False
+
+    def _sweep(
+        self, problem: Problem, state: FasoleState, blocks: np.ndarray
+    ) -> tuple[np.ndarray, Visit]:
+        """Steps on kept outputs, in random order; the blocks that were not satisfied."""
+        order, tolerance = state.dual.rng.permutation(blocks), self.care * state.tol
+        visit = state.dual.visit(
+            order, rule=self.rule, oracle=False, tolerance=tolerance, threads=problem.n_jobs
+        )
+        return order[visit.violations > tolerance], visit
+
+    def _approach(
+        self, problem: Problem, state: FasoleState, near: float, last_visit: float
+    ) -> None:
+        """Rounds with a proximal term, which are undone where the dual has fallen."""
+        before, start = state.dual.dual(), state.dual.support()
+        state.proximal.satisfied_below = min(CARE, self.care) * state.tol
+        Proximal(rule=self.rule, keep=0).settle(problem, state.proximal, near, last_visit)
+        if state.dual.dual() < before:
+            state.dual.restore(start)
 
     def _is_solved(self, problem: Problem, state: FasoleState, visit: Visit) -> bool:
         if self.reduced == "printed":
@@ -143,4 +179,5 @@ class FasoleState:
     dual: DualState
     tol: float
     satisfied: np.ndarray
+    proximal: ProximalState
     online: bool = True

@@ -45,6 +45,7 @@ from maxmargin.solvers.dual_state import (
 
 LARGE = 100_000_000  # weights from which the two extra copies of w are not affordable
 STIFFEST = 1000.0  # k at most: a round shrinks what is left by no more than k / (1 + k)
+REVISIT = 4  # rounds of kept outputs after which all blocks are looked at again
 STALLED_ROUNDS = 10  # rounds without a fall of the estimate by a tenth
 SINGLE_MOST = 1e30  # squares of weights and of features whose products it can hold
 
@@ -169,6 +170,33 @@ class Proximal(Solver):
             todo, left = self._visit(problem, state, todo, oracle=False)
             if left <= self.inner * seen:
                 break
+
+    def settle(
+        self, problem: Problem, state: ProximalState, enough: float, last_visit: float
+    ) -> None:
+        """Rounds over the kept outputs alone, until what is left of their gap is at most `enough`.
+
+        k falls from a high value, fast where the centre is far behind. Every `REVISIT` rounds, and before
+        the end, all blocks are visited; else those that were not satisfied since.
+        """
+        core, active = state.dual.core, problem.active
+        near = np.ones(problem.n_blocks, dtype=bool)
+        momentum, rounds, done = 0.0, 0, False
+        while core.steps < last_visit:
+            core.recenter(momentum, state.k)
+            whole = done or rounds % REVISIT == 0
+            todo, seen = self._visit(problem, state, active[near[active] | whole], oracle=False)
+            near &= not whole
+            near[todo] = True
+            self._cached(problem, state, todo, seen)
+            lag = state.dual.lag()
+            if lag > 0.5 * seen:
+                state.k /= 2 if lag > 2 * seen else self.decay
+            done = seen + lag <= enough
+            if done and whole:
+                break
+            momentum, rounds = self.momentum, rounds + 1
+        core.recenter(0.0, 0.0)
 
     def _visit(
         self, problem: Problem, state: ProximalState, blocks: np.ndarray, oracle: bool
