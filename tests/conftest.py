@@ -30,7 +30,7 @@ settings.load_profile("maxmargin")
 # What takes longest: `make check` leaves these out (-m "not slow"), `make test` runs all.
 SLOW = (
     "contracts/test_checkpoints.py::test_killed_processes_go_on",
-    "contracts/test_cluster.py",
+    "contracts/test_cluster",
     "contracts/test_estimators.py::test_flat_front_ends_pass_every_check_of_scikit_learn",
     "contracts/test_every_solver.py::test_float32_input_meets_the_optimum_of_its_own_values",
     "contracts/test_every_solver.py::test_pair_steps_reach",

@@ -61,7 +61,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "run",
         "solvers",
     },
-    "cluster": BASIC | {"estimators", "models", "problem", "run", "solvers"},
+    "cluster": BASIC | {"checkpoint", "estimators", "io", "models", "problem", "run", "solvers"},
     "report": {"data", "io", "metrics"},
 }
 MAY_IMPORT["cli"] = BASIC | {"io"} | (set(MAY_IMPORT) - {"_core"})

@@ -97,6 +97,12 @@ def parser() -> argparse.ArgumentParser:
         help="between two of them",
     )
     train.add_argument("--resume", action="store_true", help="go on from the checkpoint")
+    train.add_argument(
+        "--scheduler", metavar="ADDRESS", help="train on the workers of this `dask scheduler`"
+    )
+    train.add_argument(
+        "--parts", type=int, help="of the data on a cluster; one for each worker by default"
+    )
     train.add_argument("--quiet", action="store_true", help="no progress line")
     train.add_argument("--json", action="store_true", help="print the certificate as JSON")
 

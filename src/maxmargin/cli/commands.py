@@ -66,13 +66,14 @@ def train(given: Namespace) -> None:
     if given.C is not None:
         svm.set_params(C=given.C)
     svm.set_params(verbose=int(sys.stderr.isatty() and not given.quiet))  # a progress line
-    svm.fit(
-        read.X,
-        read.Y,
-        checkpoint=given.checkpoint,
-        checkpoint_every=given.checkpoint_every,
-        resume=given.resume,
-    )
+    names = ("checkpoint", "checkpoint_every", "resume")
+    asked = {name: getattr(given, name) for name in names}
+    if given.scheduler is not None:
+        fit_on_cluster(svm, given, read, asked)
+    elif given.parts is not None:
+        raise ValueError("--parts is for --scheduler")
+    else:
+        svm.fit(read.X, read.Y, **asked)
     svm.set_params(verbose=0)
     read.reading.n_features = read.width
     svm.reading_ = read.reading.state()
@@ -96,6 +97,27 @@ def train(given: Namespace) -> None:
         },
         given.json,
     )
+
+
+def fit_on_cluster(svm: Any, given: Namespace, read: FromFile, asked: dict[str, Any]) -> None:
+    """Train on workers: shards are read there, other files travel in parts."""
+    from maxmargin import cluster
+
+    try:
+        from distributed import Client
+    except ImportError:
+        raise ValueError(
+            "--scheduler needs distributed: pip install 'maxmargin[cluster]'"
+        ) from None
+    with Client(given.scheduler, set_as_default=False) as client:
+        source: Any = given.data
+        if read.reading.format != "shards":
+            n = given.parts or max(1, len(client.nthreads()))
+            source = [chosen(read, part) for part in np.array_split(np.arange(len(read.Y)), n)]
+        try:
+            cluster.fit(svm, source, client, given.parts, **asked)
+        except cluster.PartError as error:
+            raise ValueError(str(error)) from error
 
 
 def estimator_of(given: Namespace, read: FromFile) -> Any:

@@ -58,8 +58,11 @@ class Bundle:
             points = (answer.current, answer.proposal, answer.cut)
             for place, name, point in zip(places, names, points, strict=True):
                 changed.append(self._put(part, place, name, point))
-        if not changed:
-            return
+        if changed:
+            self._measure(changed)
+
+    def _measure(self, changed: list[int]) -> None:
+        """The inner products of vectors that have changed."""
         images = np.stack([self.regularizer.image(self.vectors[row]) for row in changed])
         self.gram[changed] = images @ self.vectors.T
         self.gram[:, changed] = self.gram[changed].T
@@ -70,6 +73,15 @@ class Bundle:
         self.numbers[part], self.beta[part] = EMPTY, 0.0
         self.beta[part, 1] = 1.0
         return self._put(part, 1, FROZEN, Point(offset, vector))
+
+    def freeze(self, offsets: np.ndarray, vectors: np.ndarray) -> None:
+        """Before the first round: all parts lean on points of an earlier run, which nobody holds."""
+        rows = [
+            self._put(part, 1, FROZEN, Point(float(b), q))
+            for part, (b, q) in enumerate(zip(offsets, vectors, strict=True))
+        ]
+        self.beta[:, :2] = 0.0, 1.0
+        self._measure(rows)
 
     def _put(self, part: int, place: int, number: int, point: Point) -> int:
         """A point in a slot; returns its row in the table of vectors."""

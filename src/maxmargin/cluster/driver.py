@@ -23,13 +23,13 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from maxmargin.callbacks import Callback, Progress
 from maxmargin.cluster.bundle import Bundle
-from maxmargin.cluster.pool import Pool
+from maxmargin.cluster.pool import PartError, Pool, connected
 from maxmargin.cluster.worker import Answer, Facts, Job, Order
 from maxmargin.problem import Certificate, Status, Tolerance, gap_between
 from maxmargin.run import History
@@ -250,19 +250,35 @@ def first_round(pool: Pool, job: Job, handle: Any, facts: list[Facts], **setting
     return rounds
 
 
-def play(rounds: Rounds, callbacks: Sequence[Callback]) -> None:
+class Keeper(Protocol):
+    """Keeps what a later run needs to go on: ``cluster.checkpoint``."""
+
+    def keep(self, rounds: Rounds, ended: bool) -> None:
+        """At the end, or when it is time."""
+
+
+def play(rounds: Rounds, callbacks: Sequence[Callback], keeper: Keeper | None = None) -> None:
     """Rounds until the end."""
     for callback in callbacks:
         callback.on_start(Progress(tol=rounds.tol, solver="cluster"))
     try:
         while rounds.status is None:
-            rounds.advance()
+            with connected():
+                rounds.advance()
             rounds.settle()
             progress = rounds.record()
             stop = [callback.on_step(progress) for callback in callbacks]
             if any(stop) and rounds.status is None:
                 rounds.status = Status.STOPPED
+            if keeper is not None:
+                keeper.keep(rounds, ended=rounds.status is not None)
+    except PartError:
+        if keeper is not None:
+            keeper.keep(rounds, ended=True)
+        raise
     except KeyboardInterrupt:
         if rounds.best is None:
             raise
         rounds.status = Status.INTERRUPTED
+        if keeper is not None:
+            keeper.keep(rounds, ended=True)

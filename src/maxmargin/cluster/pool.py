@@ -25,7 +25,7 @@ SHORTEST = 1.0  # seconds that no part has to be faster than
 
 
 class PartError(RuntimeError):
-    """A part of the data cannot be worked on: its number, what it is, and why."""
+    """A part of the data cannot be worked on: its number, what it is, and why; or no part can."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class Pool:
         """Wait a moment for one of these; refuse to wait for workers that never come back."""
         from distributed import wait
 
-        with suppress(TimeoutError):
+        with suppress(TimeoutError), self.client.as_current():  # which may not be the default one
             wait(futures, timeout=seconds, return_when="FIRST_COMPLETED")
             return
         now = time.perf_counter()
@@ -155,11 +155,27 @@ class Pool:
 
     def close(self) -> None:
         """Forget the run, here and on all workers."""
-        for sent in self.pending.values():
-            with suppress(Exception):  # the cluster may be gone
+        if self.client.status != "running":  # the cluster is gone
+            return
+        with suppress(Exception):  # it may go now
+            for sent in self.pending.values():
                 sent.future.cancel()
-        with suppress(Exception):
             self.client.run(forget, self.run)
+
+
+@contextmanager
+def connected() -> Iterator[None]:
+    """What `distributed` raises where the scheduler is gone, in words."""
+    from distributed.client import CancelledError, ClosedClientError
+    from distributed.comm import CommClosedError
+
+    try:
+        yield
+    except (CancelledError, ClosedClientError, CommClosedError) as error:
+        raise PartError(
+            f"the connection to the scheduler was lost ({type(error).__name__}): start the cluster again; a "
+            "fit with a checkpoint goes on with resume=True"
+        ) from error
 
 
 @contextmanager

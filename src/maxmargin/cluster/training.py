@@ -11,6 +11,8 @@ from sklearn.base import clone
 from sklearn.utils.class_weight import compute_sample_weight
 
 from maxmargin.callbacks import Callback
+from maxmargin.checkpoint import make_checkpoint
+from maxmargin.cluster.checkpoint import ClusterCheckpoint
 from maxmargin.cluster.driver import Rounds, first_round, play
 from maxmargin.cluster.pool import Pool
 from maxmargin.cluster.source import ShardPart, Survey, parts_of, stacked, survey
@@ -40,6 +42,9 @@ def fit(
     retries: int = 2,
     collect: bool = False,
     callbacks: Sequence[Callback] = (),
+    checkpoint: Any = None,
+    checkpoint_every: float = 300.0,
+    resume: bool = False,
 ) -> Any:
     """Train an estimator in place on the workers of a cluster; returns it.
 
@@ -62,6 +67,9 @@ def fit(
     collect : bool
         Whether ``support_`` gets the multipliers, from the workers, for ``certify`` and ``warm_start``.
     callbacks : callbacks.Callback objects, which receive every round
+    checkpoint, checkpoint_every, resume
+        File of the driver's state, seconds between two, and whether to go on from it, as for ``svm.fit``; the
+        cluster may be another one, the parts must be the same.
     """
     check_client(client)
     check_whole("passes", passes)
@@ -70,6 +78,7 @@ def fit(
     check_positive("patience", patience)
     check_flag("collect", collect)
     solver = check_estimator(svm)
+    kept = make_checkpoint(checkpoint, checkpoint_every, resume, ClusterCheckpoint)
     parts = parts_of(source, n_parts, len(client.nthreads()))
     pool = Pool(client, parts, retries, patience)
     try:
@@ -78,7 +87,9 @@ def fit(
         facts = check_facts(pool.each(start, handle))
         options = svm._options(callbacks)
         rounds = first_round(pool, job, handle, facts, options=options, older=older)
-        play(rounds, options["callbacks"])
+        if kept is not None:
+            kept.open(svm, rounds)
+        play(rounds, options["callbacks"], kept)
         supports = finish(pool, job, handle, rounds, collect)
     finally:
         pool.close()
