@@ -1,6 +1,7 @@
 // Names and their numbers, in the order of their first appearance: an open-addressing table over the bytes of the names.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
@@ -32,8 +33,22 @@ class Names {
     return {bytes_.data() + ends_[number], ends_[number + 1] - ends_[number]};
   }
   bool operator==(const Names& other) const { return ends_ == other.ends_ && bytes_ == other.bytes_; }
-  // The number of a name; -1 for one that is not known.
-  int32_t find(std::string_view name) const { return slots_[place(name, hash(name))].number; }
+  // The numbers of names; -1 for one that is not known. Memory is asked for ahead: a table of many names is not in
+  // the cache.
+  void find(const std::vector<std::string_view>& names, int32_t* numbers) const {
+    constexpr size_t ahead = 16;
+    uint64_t h[ahead];
+    int32_t likely[ahead];
+    for (size_t from = 0; from < names.size(); from += ahead) {
+      const size_t n = std::min(ahead, names.size() - from);
+      for (size_t k = 0; k < n; ++k) __builtin_prefetch(&slots_[home(h[k] = hash(names[from + k]))]);
+      for (size_t k = 0; k < n; ++k)
+        if ((likely[k] = slots_[home(h[k])].number) >= 0) __builtin_prefetch(&ends_[likely[k]]);
+      for (size_t k = 0; k < n; ++k)
+        if (likely[k] >= 0) __builtin_prefetch(bytes_.data() + ends_[likely[k]]);
+      for (size_t k = 0; k < n; ++k) numbers[from + k] = slots_[place(names[from + k], h[k])].number;
+    }
+  }
   // The number of a name, which is the next one for a new name.
   int32_t add(std::string_view name) {
     const uint64_t h = hash(name);
@@ -64,21 +79,29 @@ class Names {
     const char* p = name.data();
     size_t n = name.size();
     uint64_t h = n * 0x9E3779B97F4A7C15u;
-    for (; n >= 8; p += 8, n -= 8) h = mixed(h, p, 8);
-    return n ? mixed(h, p, n) : h;
+    for (; n >= 8; p += 8, n -= 8) h = mixed(h, word<uint64_t>(p));
+    if (n >= 4) return mixed(h, word<uint32_t>(p) | static_cast<uint64_t>(word<uint32_t>(p + n - 4)) << 32);
+    if (n > 0) return mixed(h, byte(p) | byte(p + n / 2) << 8 | byte(p + n - 1) << 16);
+    return h;
   }
-  static uint64_t mixed(uint64_t h, const char* p, size_t n) {
-    uint64_t word = 0;
-    std::memcpy(&word, p, n);
+  static uint64_t mixed(uint64_t h, uint64_t word) {
     h = (h ^ word) * 0xBF58476D1CE4E5B9u;
     return (h ^ (h >> 32)) * 0x94D049BB133111EBu;
   }
+  template <class Word>
+  static Word word(const char* p) {
+    Word found;
+    std::memcpy(&found, p, sizeof(Word));
+    return found;
+  }
+  static uint64_t byte(const char* p) { return static_cast<uint8_t>(*p); }
   static uint32_t tag(uint64_t h) { return static_cast<uint32_t>(h); }
 
+  size_t home(uint64_t h) const { return (h >> 29) & (slots_.size() - 1); }
   // The slot of a name, or the empty one where it would be.
   size_t place(std::string_view name, uint64_t h) const {
     const size_t mask = slots_.size() - 1;
-    size_t at = (h >> 29) & mask;
+    size_t at = home(h);
     while (slots_[at].number >= 0 && !(slots_[at].tag == tag(h) && (*this)[slots_[at].number] == name))
       at = (at + 1) & mask;
     return at;
@@ -89,7 +112,7 @@ class Names {
     const size_t mask = slots_.size() - 1;
     for (const Slot& slot : before) {
       if (slot.number < 0) continue;
-      size_t at = (hash((*this)[slot.number]) >> 29) & mask;
+      size_t at = home(hash((*this)[slot.number]));
       while (slots_[at].number >= 0) at = (at + 1) & mask;
       slots_[at] = slot;
     }

@@ -6,8 +6,8 @@
 //   {"name": {"inner": ...}}                 as {"name:inner": ...}
 //   {"name": None}                           nothing
 //
-// A name is put together in a buffer of bytes and looked up there: no Python object is made for it. Names that are not
-// strings, and types that are not Python's own, go the slow way through the interpreter.
+// The names of a node are put together in a buffer of bytes and looked up there: no Python object is made for them.
+// Names that are not strings, and types that are not Python's own, go the slow way through the interpreter.
 #include <algorithm>
 #include <string>
 
@@ -76,11 +76,31 @@ bool is_mapping(PyObject* o) {
   return found > 0;
 }
 
+// Lists of strings lie anywhere in memory: they are asked for some items ahead, and the strings, each with its head and
+// the text behind it, one list ahead.
+void ask_ahead(PyObject* lists, Py_ssize_t k) {
+  const auto later = [&](Py_ssize_t ahead) -> PyObject* {
+    return k + ahead < PyList_GET_SIZE(lists) ? PyList_GET_ITEM(lists, k + ahead) : nullptr;
+  };
+  if (PyObject* far = later(6)) __builtin_prefetch(far);
+  if (PyObject* near = later(3); near && PyList_CheckExact(near))
+    __builtin_prefetch(reinterpret_cast<PyListObject*>(near)->ob_item);
+  if (PyObject* next = later(1); next && PyList_CheckExact(next))
+    for (Py_ssize_t j = 0; j < PyList_GET_SIZE(next); ++j) {
+      const char* text = reinterpret_cast<const char*>(PyList_GET_ITEM(next, j));
+      __builtin_prefetch(text);
+      __builtin_prefetch(text + sizeof(PyASCIIObject));
+    }
+}
+
 // What an iterable holds, with a reference to each while f looks at it.
 template <class F>
-void each(PyObject* items, F&& f) {
+void each(PyObject* items, F&& f, bool nodes = false) {
   if (PyList_CheckExact(items)) {
-    for (Py_ssize_t k = 0; k < PyList_GET_SIZE(items); ++k) f(nb::borrow(PyList_GET_ITEM(items, k)).ptr());
+    for (Py_ssize_t k = 0; k < PyList_GET_SIZE(items); ++k) {
+      if (nodes) ask_ahead(items, k);
+      f(nb::borrow(PyList_GET_ITEM(items, k)).ptr());
+    }
     return;
   }
   const nb::object iterator = checked(PyObject_GetIter(items));
@@ -128,7 +148,7 @@ class Walk {
   void examples(PyObject* X, bool sequences) {
     each(X, [&](PyObject* x) {
       if (sequences) {
-        each(x, [&](PyObject* node) { row(node); });
+        each(x, [&](PyObject* node) { row(node); }, true);
       } else {
         row(x);
       }
@@ -188,16 +208,15 @@ class Walk {
     });
   }
   void indicator(PyObject* key, PyObject* value) {
-    const size_t before = name_.size();
-    append_text(name_, key);
-    name_.push_back('=');
-    append_text(name_, value);
+    if (!around_.empty()) text_.append(around_);
+    append_text(text_, key);
+    text_.push_back('=');
+    append_text(text_, value);
     put(1.0);
-    name_.resize(before);
   }
   void pair(PyObject* key, PyObject* value) {
     if (value == Py_None) return;
-    const size_t before = name_.size();
+    const size_t before = around_.size();
     if (PyUnicode_Check(value)) {
       indicator(formatted(key).ptr(), formatted(value).ptr());
     } else if (PyList_Check(value) || PyTuple_Check(value) || is_set(value)) {
@@ -207,15 +226,15 @@ class Walk {
         indicator(own.ptr(), formatted(one).ptr());
       });
     } else if (!PyFloat_Check(value) && !PyLong_Check(value) && is_mapping(value)) {
-      append_text(name_, formatted(key).ptr());
-      name_.push_back(':');
+      append_text(around_, formatted(key).ptr());
+      around_.push_back(':');
       nested(value);
+      around_.resize(before);
     } else if (before > 0 && !PyUnicode_Check(key)) {
       name(formatted(key).ptr(), number(value));
     } else {
       name(key, number(value));
     }
-    name_.resize(before);
   }
   void nested(PyObject* node) {
     struct Deeper {
@@ -239,21 +258,32 @@ class Walk {
   void name(PyObject* own, double value) {
     if (!PyUnicode_Check(own)) {
       if (hashed_) refuse("only strings have a hash that is the same everywhere");
+      look_up();  // numbers are given in the order of appearance
       add(known_.other(own, grow_), value);
       return;
     }
-    const size_t before = name_.size();
-    append_text(name_, own);
+    if (!around_.empty()) text_.append(around_);
+    append_text(text_, own);
     put(value);
-    name_.resize(before);
   }
-  // The name in the buffer.
+  // The name at the end of the buffer: it waits until the row is whole.
   void put(double value) {
-    if (hashed_) {
-      add(static_cast<int32_t>(crc32(name_) % hashed_), value);
-    } else {
-      add(grow_ ? known_.names.add(name_) : known_.names.find(name_), value);
+    ends_.push_back(text_.size());
+    waiting_.push_back(value);
+  }
+  // The names that wait.
+  void look_up() {
+    views_.clear();
+    for (size_t k = 0, from = 0; k < ends_.size(); from = ends_[k++])
+      views_.emplace_back(text_.data() + from, ends_[k] - from);
+    numbers_.resize(views_.size());
+    if (!hashed_) known_.names.find(views_, numbers_.data());
+    for (size_t k = 0; k < views_.size(); ++k) {
+      if (hashed_) numbers_[k] = static_cast<int32_t>(crc32(views_[k]) % hashed_);
+      if (numbers_[k] < 0 && grow_) numbers_[k] = known_.names.add(views_[k]);
+      add(numbers_[k], waiting_[k]);
     }
+    text_.clear(), ends_.clear(), waiting_.clear();
   }
   void add(int32_t column, double value) {
     if (column < 0) return;
@@ -266,6 +296,7 @@ class Walk {
   }
   // Columns in order; what has the same one is added up, and zeros are left out.
   void end_row() {
+    look_up();
     std::sort(order_.begin(), order_.end());
     for (size_t k = 0; k < order_.size();) {
       const uint64_t column = order_[k] >> 32;
@@ -286,8 +317,13 @@ class Walk {
   Read& read_;
   bool grow_;
   uint32_t hashed_;
-  std::string name_;
+  std::string around_;  // the names around a nested one
   nb::object node_;
+  std::string text_;  // names of the row, one after the other, that were not looked up yet
+  std::vector<size_t> ends_;
+  std::vector<double> waiting_;  // their values
+  std::vector<std::string_view> views_;
+  std::vector<int32_t> numbers_;
   std::vector<uint64_t> order_;  // (column, place) of what the row has so far
   std::vector<double> found_;
 };

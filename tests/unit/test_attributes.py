@@ -84,6 +84,17 @@ def test_lists_dicts_and_none_as_values_and_rare_names(X, least):
     assert_same(encoder.transform(X), truth.transform(X))
 
 
+def test_long_rows_of_names_of_every_length():
+    """More names than are looked up at once; what is no string takes its number in its turn."""
+    names = [text * k for text in ("a", "ab", "\N{GREEK SMALL LETTER ALPHA}b") for k in range(20)]
+    first = dict.fromkeys([*names[:25], 7, *names[25:], 2.5], 1.0)
+    encoder = AttributeEncoder().fit([[first, names[::-1]]])
+    assert encoder.get_feature_names_out().tolist() == list(first)
+    found = encoder.transform([[["new", *names, "new", *names]]])[0].toarray()[0]
+    counts = {name: 2.0 * names.count(name) for name in names}
+    assert found.tolist() == [counts.get(name, 0.0) for name in first]
+
+
 @given(sentences(STRING_NODES), st.integers(1, 50))
 def test_hashed_columns(X, width):
     encoder = AttributeEncoder(n_features=width, sequences=True).fit([])

@@ -190,7 +190,8 @@ def test_micro_runs_small(tmp_path: Path) -> None:
 def test_reading_attributes_runs_small(tmp_path: Path) -> None:
     from benchmarks.micro.attributes import main
 
-    rows = main(["--small", "--repeats", "1", "--train", "--out", str(tmp_path)])
+    rows = main(["--small", "--repeats", "1", "--tag", "--train", "--out", str(tmp_path)])
+    assert any(row.get("tagging") == "predict, 2 threads" and row["cpu"] > 0 for row in rows)
     found = {row["reading"] for row in rows if "reading" in row}
     assert {"fit_transform", "transform", "hashed"} <= found
     assert next(row for row in rows if row.get("learner") == "maxmargin")["chunk_f1"] > 0.5

@@ -175,7 +175,7 @@ class AttributeEncoder(TransformerMixin, BaseEstimator):
         """The rows of all nodes, and where those of each example begin."""
         if is_frame(X):
             X = records(X)
-        elif self.sequences_ and any(map(is_frame, X)):
+        elif self.sequences_ and any(hasattr(kind, "iloc") for kind in set(map(type, X))):
             X = [records(x) if is_frame(x) else x for x in X]
         hashed = self.n_features or 0
         data, indices, starts, offsets, i, t, item = known.read(
