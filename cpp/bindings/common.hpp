@@ -61,11 +61,7 @@ Result<double> filled(int64_t n, Fill&& fill) {
   return to_numpy(std::move(values));
 }
 
-inline void check_weights(const Array1<double>& w, int64_t size) {
-  const std::string text =
-      "w has " + std::to_string(w.size()) + " weights, the model needs " + std::to_string(size);
-  check(static_cast<int64_t>(w.size()) == size, text.c_str());
-}
+void check_weights(const Array1<double>& w, int64_t size);  // in module.cpp
 
 // Kept outputs: uint8, uint16 or int32.
 using LabelArray = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;

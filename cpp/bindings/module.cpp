@@ -5,6 +5,12 @@
 #define MM_STRING_(x) #x
 #define MM_STRING(x) MM_STRING_(x)
 
+void mm::check_weights(const Array1<double>& w, int64_t size) {
+  const std::string text =
+      "w has " + std::to_string(w.size()) + " weights, the model needs " + std::to_string(size);
+  check(mm::size(w) == size, text.c_str());
+}
+
 // Whether this machine runs code compiled for x86-64-v3 (AVX2, FMA and their companions).
 static bool runs_v3() {
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))

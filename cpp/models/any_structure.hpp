@@ -91,7 +91,7 @@ class Erased final : public AnyStructure<typename S::Label> {
   int output_size(int64_t block) const override { return structure_.output_size(block); }
   void pack(const double* flat, double* W) const override { structure_.pack(flat, W); }
   void unpack(const double* W, double* flat) const override { structure_.unpack(W, flat); }
-  Scratch scratch() const override { return std::make_unique<Own>(structure_.scratch()); }
+  Scratch scratch() const override { return std::make_unique<Own>(structure_); }
   void prepare() override { structure_.prepare(); }
   void truth(int64_t block, Label* y) const override { structure_.truth(block, y); }
   double loss(int64_t block, const Label* y) const override { return structure_.loss(block, y); }
@@ -188,7 +188,7 @@ class Erased final : public AnyStructure<typename S::Label> {
  private:
   struct Own : Any::State {
     typename S::Scratch s;
-    explicit Own(typename S::Scratch&& own) : s(std::move(own)) {}
+    explicit Own(const S& structure) : s(structure.scratch()) {}
   };
   S structure_;
 

@@ -79,6 +79,9 @@ struct Shape : Topology {
 };
 
 struct GraphData {
+  GraphData() = default;
+  GraphData(const GraphData&) = delete;
+
   std::vector<Bank> banks;
   std::vector<NodeType> node_types;
   std::vector<EdgeType> edge_types;

@@ -29,6 +29,8 @@ class Ascent {
   int64_t ahead = 0;       // blocks of a batch of searches ahead; 0: as many as are worthwhile, or none
   int64_t bytes_kept = 0;  // of all outputs, as the allocator counts them
 
+  Ascent() = default;
+  Ascent(const Ascent&) = delete;
   virtual ~Ascent() = default;
   virtual int64_t dimension() const = 0;
   virtual int64_t blocks() const = 0;
@@ -102,7 +104,7 @@ class AscentOf : public Ascent {
     return report;
   }
 
-  std::pair<double, double> probe(const int64_t* blocks, int64_t n) override {
+  [[gnu::cold]] std::pair<double, double> probe(const int64_t* blocks, int64_t n) override {
     auto s = state.structure.scratch();
     Move<S> move;
     std::vector<Label> u, y;
@@ -129,7 +131,7 @@ class AscentOf : public Ascent {
   }
   void weighted(double* flat) const override { state.structure.unpack(state.weighted.data(), flat); }
   void start_average() override { state.weighted.assign(state.structure.weights(), 0); }
-  void go_on(double steps, double scale, const double* sums, const double* weighted) override {
+  [[gnu::cold]] void go_on(double steps, double scale, const double* sums, const double* weighted) override {
     state.steps = steps;
     if (sums) {  // true outputs that were dropped, since they say nothing of w
       for (size_t i = 0; i < state.blocks.size(); ++i)
@@ -141,13 +143,13 @@ class AscentOf : public Ascent {
     }
     if (weighted) state.weighted = packed(weighted, 0);
   }
-  void set_origin(const double* flat) override {
+  [[gnu::cold]] void set_origin(const double* flat) override {
     double square = 0;
     for (int64_t j = 0; j < dimension(); ++j) square += flat[j] * flat[j];
     state.set_origin(packed(flat, 0), square);
     state.refresh();
   }
-  void set_metric(const double* diagonal, const double* lower, const double* matrix) override {
+  [[gnu::cold]] void set_metric(const double* diagonal, const double* lower, const double* matrix) override {
     if (matrix && lower) throw std::invalid_argument("bounds need a diagonal metric");
     Metric metric;
     if (diagonal) metric.diagonal = packed(diagonal, 1);
@@ -157,14 +159,14 @@ class AscentOf : public Ascent {
     state.refresh();
   }
 
-  SupportArrays support() const override {
+  [[gnu::cold]] SupportArrays support() const override {
     SupportList<Label> found;
     state.each_support([&](int64_t i, const Kept& plane, const Label* y) {
       found.add(i, plane.multiplier, y, state.structure.output_size(i));
     });
     return found;
   }
-  SupportArrays support_of(const int64_t* blocks, int64_t n) const override {
+  [[gnu::cold]] SupportArrays support_of(const int64_t* blocks, int64_t n) const override {
     SupportList<Label> found;
     for (int64_t k = 0; k < n; ++k) {
       const int64_t i = blocks[k];
@@ -176,7 +178,7 @@ class AscentOf : public Ascent {
     }
     return found;
   }
-  Usage usage() const override {
+  [[gnu::cold]] Usage usage() const override {
     const size_t n = state.blocks.size();
     Usage found{std::vector<int64_t>(n), std::vector<int32_t>(n, 1), std::vector<uint8_t>(n, 0)};
     std::vector<Label> truth;
@@ -196,7 +198,8 @@ class AscentOf : public Ascent {
   }
 
   // Takes multipliers from outside; they must fit the masses (checked by the caller).
-  void restore(const int64_t* blocks, const double* multipliers, int64_t n, LabelView outputs) override {
+  [[gnu::cold]] void restore(const int64_t* blocks, const double* multipliers, int64_t n,
+                             LabelView outputs) override {
     for (auto& block : state.blocks)
       for (auto& plane : block.planes) plane.multiplier = 0;
     state.each_given(blocks, n, outputs, [&](int64_t p, int64_t i, const Label* y) {
@@ -211,18 +214,18 @@ class AscentOf : public Ascent {
     bytes_kept = state.bytes_kept();
     state.refresh();
   }
-  void clear() override {
+  [[gnu::cold]] void clear() override {
     for (size_t i = 0; i < state.blocks.size(); ++i) {
       state.materialize_truth(static_cast<int64_t>(i), 0);
       for (auto& plane : state.blocks[i].planes) plane.multiplier = 0;
     }
     bytes_kept = state.bytes_kept();
   }
-  void freeze(const double* flat) override {
+  [[gnu::cold]] void freeze(const double* flat) override {
     state.base = packed(flat, 0);
     state.refresh();
   }
-  void prune(int64_t most) override { bytes_kept = state.prune(most); }
+  [[gnu::cold]] void prune(int64_t most) override { bytes_kept = state.prune(most); }
   int64_t planes() const override { return state.planes(); }
 
   void refresh() override { state.refresh(); }
@@ -240,13 +243,13 @@ class AscentOf : public Ascent {
  private:
   DualAscent<S> ascent_;
 
-  std::vector<double> packed(const double* flat, double padding) const {
+  [[gnu::cold]] std::vector<double> packed(const double* flat, double padding) const {
     std::vector<double> to(state.structure.weights(), padding);
     state.structure.pack(flat, to.data());
     return to;
   }
   // Sigma over flat weights, and where the structure keeps each of them.
-  void take_matrix(Metric& metric, const double* matrix) const {
+  [[gnu::cold]] void take_matrix(Metric& metric, const double* matrix) const {
     const size_t d = static_cast<size_t>(dimension());
     std::vector<double> number(d);
     for (size_t f = 0; f < d; ++f) number[f] = static_cast<double>(f);

@@ -24,6 +24,8 @@ struct BoxCut : CutReport {
 // Weights are flat. Kept outputs have numbers, in the order in which they came.
 class Box {
  public:
+  Box() = default;
+  Box(const Box&) = delete;
   virtual ~Box() = default;
   virtual int64_t dimension() const = 0;
   virtual BoxReport visit(const int64_t* order, int64_t n, const BoxOptions& options, int threads) = 0;

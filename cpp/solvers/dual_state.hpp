@@ -191,7 +191,7 @@ class DualState : public Weights<typename Structure::Real> {
 
   // Removes outputs without a multiplier, the oldest first, until no more than `most` bytes are kept (or none
   // is left to remove); returns what is kept then.
-  int64_t prune(int64_t most) {
+  [[gnu::cold]] int64_t prune(int64_t most) {
     int64_t now = bytes_kept();
     if (now <= most) return now;
     std::vector<std::pair<int32_t, int64_t>> idle;  // stamp, block

@@ -80,6 +80,7 @@ class ChainGdmm {
     scores_.resize(structure.row_length());
     structure.watch(W.data());
   }
+  ChainGdmm(const ChainGdmm&) = delete;
 
   int64_t active() const {
     int64_t n = 0;

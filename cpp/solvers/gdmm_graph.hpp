@@ -59,6 +59,7 @@ class GraphGdmm {
     for (const Shape& g : data.shapes) nodes = std::max<int64_t>(nodes, g.nodes());
     slot_.assign(nodes, -1);
   }
+  GraphGdmm(const GraphGdmm&) = delete;
 
   GdmmReport pass(const int64_t* order, int64_t n, double tolerance) {
     GdmmReport report;

@@ -54,6 +54,7 @@ class LabelGdmm {
         pairs_(shape_.links() ? shape_.nodes() : 0),
         numbers_(shape_),
         visit_(data, numbers_) {}
+  LabelGdmm(const LabelGdmm&) = delete;
 
   // One visit to each; pairs are audited in one of `period` passes, in each pass for other examples.
   GdmmReport pass(const int64_t* order, int64_t n, double tolerance, int64_t period) {
