@@ -1,6 +1,7 @@
 #include "runtime/threads.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <exception>
 #include <system_error>
@@ -53,6 +54,31 @@ void split_over_threads(int64_t n, int threads, void* work, PartOfWork call) {
   leader.abandon(false);
   for (const auto& error : failed)
     if (error) std::rethrow_exception(error);
+}
+
+void run_together(int threads, void* work, ShareOfWork call) {
+  Interrupt& leader = Interrupt::here().leader();
+  std::atomic<int> all = 0;  // how many there are, once that is known
+  const auto share = [&](int k) {
+    while (all == 0) std::this_thread::yield();
+    const Interrupt::Follower follower(leader);
+    call(work, k, all);
+  };
+  std::vector<std::thread> pool;
+  pool.reserve(threads);
+  try {
+    for (int k = 1; k < threads; ++k) pool.emplace_back(share, k);
+  } catch (const std::system_error&) {
+  }
+  all = static_cast<int>(pool.size()) + 1;
+  share(0);
+  for (auto& thread : pool) thread.join();
+}
+
+void wait_until(const std::atomic<int64_t>& value, int64_t reached) {
+  constexpr int patience = 2000;  // looks before the core is offered to others
+  for (int looks = 0; value.load(std::memory_order_acquire) < reached; ++looks)
+    if (looks > patience) std::this_thread::yield();
 }
 
 }  // namespace mm

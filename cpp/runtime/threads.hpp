@@ -1,6 +1,7 @@
 // Work over a range of blocks, split over threads of our own.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <type_traits>
 
@@ -22,5 +23,19 @@ void parallel(int64_t n, int threads, const Work& work) {
                        (*static_cast<const Work*>(own))(first, last, thread);
                      });
 }
+
+// Calls work(thread, threads) on several threads at the same time, the first of them the caller's own: on fewer where
+// the system gives no more. The work does not throw.
+using ShareOfWork = void (*)(void* work, int thread, int threads);
+void run_together(int threads, void* work, ShareOfWork call);
+
+template <class Work>
+void together(int threads, const Work& work) {
+  run_together(threads, const_cast<Work*>(&work),
+               [](void* own, int thread, int all) { (*static_cast<const Work*>(own))(thread, all); });
+}
+
+// Threads that run together wait for each other: until the value is reached.
+void wait_until(const std::atomic<int64_t>& value, int64_t reached);
 
 }  // namespace mm

@@ -12,6 +12,7 @@
 #include "models/concept.hpp"
 #include "runtime/threads.hpp"
 #include "solvers/dual_ascent.hpp"
+#include "solvers/replicas.hpp"
 #include "solvers/subgradient.hpp"
 
 namespace mm {
@@ -77,7 +78,7 @@ class AscentOf : public Ascent {
   DualState<S> state;
 
   AscentOf(std::unique_ptr<S> structure, std::vector<double> mass, bool lean)
-      : state(std::move(structure), std::move(mass), lean), ascent_(state) {}
+      : state(std::move(structure), std::move(mass), lean), ascent_(state), replicas_(state) {}
 
   int64_t dimension() const override { return state.structure.dimension(); }
   int64_t blocks() const override { return static_cast<int64_t>(state.blocks.size()); }
@@ -100,6 +101,7 @@ class AscentOf : public Ascent {
 
   VisitReport subgradient(const int64_t* order, int64_t n, double active) override {
     const VisitReport report = subgradient_pass(state, order, n, active);
+    ++state.rewritten;
     bytes_kept = state.bytes_kept();
     return report;
   }
@@ -139,6 +141,7 @@ class AscentOf : public Ascent {
       for (size_t j = 0; j < state.origin.size(); ++j)
         state.W[j] += static_cast<typename S::Real>((scale - 1) * state.origin[j]);
       state.watch();
+      ++state.rewritten;
       bytes_kept = state.bytes_kept();
     }
     if (weighted) state.weighted = packed(weighted, 0);
@@ -242,6 +245,7 @@ class AscentOf : public Ascent {
 
  private:
   DualAscent<S> ascent_;
+  Replicas<S> replicas_;
 
   [[gnu::cold]] std::vector<double> packed(const double* flat, double padding) const {
     std::vector<double> to(state.structure.weights(), padding);
@@ -262,34 +266,18 @@ class AscentOf : public Ascent {
         metric.outside[j] = static_cast<size_t>(place[j]), metric.inside[metric.outside[j]] = j;
   }
 
-  // Threads on disjoint blocks and one w, without locks: an update of w may be lost, a multiplier never.
-  // w is recomputed from the multipliers after each oracle pass, so the law holds to what the cached passes
-  // of one round may lose; the result is not reproducible.
   VisitReport run(const int64_t* order, int64_t n, const VisitOptions& options, double* violations,
                   double* slacks, int threads) {
     if constexpr (requires { S::one_thread; }) {
       const int64_t batch = ahead ? ahead : ascent_.worthwhile(n);
       if (threads > 1 && options.oracle && !options.slacks && batch > 1)
         return ascent_.pass_ahead(order, n, options, violations, batch, threads);
-    } else {
-      if (threads > 1) return race(order, n, options, violations, slacks, threads);
+    } else if constexpr (!S::given_planes) {
+      threads = std::min<int>(threads, most_threads);
+      if (replicas_.pays(n, threads)) return replicas_.pass(order, n, options, violations, slacks, threads);
     }
+    ++state.rewritten;
     return ascent_.pass(order, n, options, violations, slacks);
-  }
-  VisitReport race(const int64_t* order, int64_t n, const VisitOptions& options, double* violations,
-                   double* slacks, int threads) {
-    std::vector<VisitReport> reports(threads);
-    VisitOptions shared = options;
-    if (options.byte_budget >= 0) shared.byte_budget = options.byte_budget / threads;
-    parallel(n, threads, [&](int64_t from, int64_t to, int k) {
-      DualAscent<S> own(state);
-      double* part = options.slacks ? slacks + from : slacks;
-      reports[k] = own.pass(order + from, to - from, shared, violations + from, part);
-    });
-    VisitReport total;
-    for (const auto& r : reports) total += r;
-    if (options.oracle) state.refresh();
-    return total;
   }
 };
 

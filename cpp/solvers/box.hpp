@@ -202,7 +202,8 @@ class BoxOf : public Box {
     if (j < 0) state.add(i, y, std::min(a, state.mass[i]));
   }
 
-  // Threads on disjoint blocks and one w, without locks, as in solvers/ascent.hpp.
+  // Threads on disjoint blocks and one w, without locks: an update of w may be lost, a multiplier never. w is recomputed
+  // from the multipliers after each pass; the result is not reproducible.
   BoxReport race(const int64_t* order, int64_t n, const BoxOptions& options, int threads) {
     std::vector<BoxReport> reports(std::min<int64_t>(threads, most_threads));
     parallel(n, threads, [&](int64_t from, int64_t to, int k) {

@@ -39,14 +39,58 @@ struct VisitOptions {
 struct VisitReport {
   int64_t oracle_calls = 0, updates = 0;
   double violation = 0;  // sum_i mass_i g_i, each g_i at the w of its visit
-  double gain = 0;       // increase of the (proximal) dual
+  double gain = 0;       // increase of the (proximal) dual, by the updates one by one
+  double loss = 0;       // increase of sum a Delta, where moves are written down
   int64_t bytes = 0;     // more than were kept before
   int64_t refused = 0;   // outputs beyond the byte budget
 
   void operator+=(const VisitReport& r) {
     oracle_calls += r.oracle_calls, updates += r.updates, violation += r.violation, gain += r.gain;
-    bytes += r.bytes, refused += r.refused;
+    loss += r.loss, bytes += r.bytes, refused += r.refused;
   }
+};
+
+// Moves of w in the order in which they were made: w += c (Psi(y_1) - Psi(y_2)), or c sum_j c_j Psi(y_j).
+template <class Label>
+class MoveLog {
+ public:
+  void clear() { moves_.clear(), outputs_.clear(), coefficients_.clear(); }
+  void add_pair(int64_t block, const Label* plus, const Label* minus, int length, double c) {
+    moves_.push_back({block, c, 0});
+    outputs_.insert(outputs_.end(), plus, plus + length);
+    outputs_.insert(outputs_.end(), minus, minus + length);
+  }
+  void add_mixture(int64_t block, const Label* outputs, int length, const std::vector<double>& coefficients,
+                   double c) {
+    moves_.push_back({block, c, static_cast<int>(coefficients.size())});
+    outputs_.insert(outputs_.end(), outputs, outputs + coefficients.size() * length);
+    coefficients_.insert(coefficients_.end(), coefficients.begin(), coefficients.end());
+  }
+
+  template <class Structure>
+  void replay(const Structure& structure, typename Structure::Scratch& s, typename Structure::Real* W) const {
+    const Label* y = outputs_.data();
+    const double* c = coefficients_.data();
+    for (const Made& move : moves_) {
+      const int length = structure.output_size(move.block);
+      if (move.mixed)
+        structure.build_mixture(s, move.block, y, c, move.mixed);
+      else
+        structure.build_pair(s, move.block, y, y + length);
+      structure.apply(s, W, move.c);
+      y += (move.mixed ? move.mixed : 2) * length, c += move.mixed;
+    }
+  }
+
+ private:
+  struct Made {
+    int64_t block;
+    double c;
+    int mixed;  // outputs of a mixture; 0: a pair
+  };
+  std::vector<Made> moves_;
+  std::vector<Label> outputs_;
+  std::vector<double> coefficients_;
 };
 
 template <class Structure>
@@ -56,19 +100,29 @@ class DualAscent {
   using Real = typename Structure::Real;
   using Label = typename Structure::Label;
 
-  explicit DualAscent(State& state) : state_(state), scratch_(state.structure.scratch()) {}
+  explicit DualAscent(State& state)
+      : state_(state), W_(state.W.data()), scratch_(state.structure.scratch()) {}
+
+  void work_on(Real* W) { W_ = W; }  // a replica of w, or w itself
+  void write_to(MoveLog<Label>* log) { log_ = log; }
+  void replay(const MoveLog<Label>& log) { log.replay(state_.structure, scratch_, W_); }
 
   VisitReport pass(const int64_t* order, int64_t n, const VisitOptions& options, double* violations,
                    double* slacks) {
     VisitReport report;
     ahead_ = nullptr;
-    for (int64_t k = 0; k < n; ++k) {
+    visits(order, 0, n, options, violations, slacks, report);
+    return report;
+  }
+  // Those of a pass that are at [from, to) in its order.
+  void visits(const int64_t* order, int64_t from, int64_t to, const VisitOptions& options, double* violations,
+              double* slacks, VisitReport& report) {
+    for (int64_t k = from; k < to; ++k) {
       poll();
       step_ = state_.steps + static_cast<double>(k + 1);
       violations[k] = visit(order[k], options, report);
       if (options.slacks) slacks[k] = slack_;
     }
-    return report;
   }
 
   // Blocks of a batch of searches ahead that is small beside all n and has enough work for threads; else 0.
@@ -107,6 +161,8 @@ class DualAscent {
 
  private:
   State& state_;
+  Real* W_;                        // where updates go
+  MoveLog<Label>* log_ = nullptr;  // and where they are written down, if anywhere
   typename Structure::Scratch scratch_;
   Move<Structure> move_;
   std::vector<double> scores_, mixture_;
@@ -127,9 +183,9 @@ class DualAscent {
     if (ahead_)
       open_ahead(i, kept, bare);
     else if (options.oracle)
-      structure.open(i, state_.W.data(), scratch_, true, 1);
+      structure.open(i, W_, scratch_, true, 1);
     else
-      structure.open_where_different(i, state_.W.data(), scratch_, block.outputs.data(), kept);
+      structure.open_where_different(i, W_, scratch_, block.outputs.data(), kept);
 
     int u = 0;
     double mean = 0;
@@ -161,8 +217,8 @@ class DualAscent {
     if (u < static_cast<int>(block.planes.size())) block.planes[u].stamp = state_.clock;
     if (enough && options.update) {
       ++report.updates;
-      report.gain +=
-          options.rule == Rule::frank_wolfe ? towards(i, u, violation, options) : pair(i, u, options);
+      report.gain += options.rule == Rule::frank_wolfe ? towards(i, u, violation, options, report)
+                                                       : pair(i, u, options, report);
     }
     if (options.oracle && options.keep > 0) forget(i, u, options.keep);
     if (options.byte_budget >= 0) state_.drop_if_truth_only(i);
@@ -176,7 +232,7 @@ class DualAscent {
     const Label* own = bare ? truth_.data() : state_.blocks[i].outputs.data();
     outputs_.assign(own, own + static_cast<size_t>(kept) * length);
     outputs_.insert(outputs_.end(), ahead_, ahead_ + length);
-    state_.structure.open_where_different(i, state_.W.data(), scratch_, outputs_.data(), kept + 1);
+    state_.structure.open_where_different(i, W_, scratch_, outputs_.data(), kept + 1);
   }
 
   // Whether one more output of the block fits into what the pass may still take.
@@ -192,8 +248,8 @@ class DualAscent {
     const Structure& structure = state_.structure;
     found_.resize(structure.output_size(i));
     if (ahead_) std::copy(ahead_, ahead_ + found_.size(), found_.begin());
-    const double value = ahead_ ? structure.score(scratch_, found_.data())
-                                : structure.best(scratch_, state_.W.data(), found_.data());
+    const double value =
+        ahead_ ? structure.score(scratch_, found_.data()) : structure.best(scratch_, W_, found_.data());
     ++report.oracle_calls;
     // Scores carry the rounding of Real: what is better by less than that is not better.
     const double noise = (sizeof(Real) == 4 ? 1e-6 : 1e-13) * (1 + std::abs(top));
@@ -218,7 +274,7 @@ class DualAscent {
   }
 
   // Moves multiplier from v to u; returns the gain.
-  double pair(int64_t i, int u, const VisitOptions& options) {
+  double pair(int64_t i, int u, const VisitOptions& options, VisitReport& report) {
     const Structure& structure = state_.structure;
     auto& planes = state_.blocks[i].planes;
     const double h = state_.shrink();
@@ -245,13 +301,18 @@ class DualAscent {
       move_.renew();
     }
     move(-h * step);
+    if (log_) {
+      const Label *to = state_.output(i, u), *from = state_.output(i, v);
+      log_->add_pair(i, to, from, structure.output_size(i), -h * step);
+      report.loss += step * (structure.loss(i, to) - structure.loss(i, from));
+    }
     planes[v].multiplier = step == planes[v].multiplier ? 0 : planes[v].multiplier - step;
     planes[u].multiplier += step;
     return best;
   }
 
   // Moves the whole block towards the vertex u; returns the gain.
-  double towards(int64_t i, int u, double violation, const VisitOptions& options) {
+  double towards(int64_t i, int u, double violation, const VisitOptions& options, VisitReport& report) {
     const Structure& structure = state_.structure;
     auto& block = state_.blocks[i];
     const double mass = state_.mass[i], h = state_.shrink();
@@ -266,6 +327,10 @@ class DualAscent {
     double step = curvature <= slope ? 1 : slope / curvature;
     if (!options.line_search) step = 2 * size / (step_ - 1 + 2 * size);
     move(-h * step);
+    if (log_) {
+      log_->add_mixture(i, block.outputs.data(), structure.output_size(i), mixture_, -h * step);
+      for (int j = 0; j < n; ++j) report.loss += step * mixture_[j] * structure.loss(i, state_.output(i, j));
+    }
     for (int j = 0; j < n; ++j)
       block.planes[j].multiplier = step == 1 ? 0 : (1 - step) * block.planes[j].multiplier;
     block.planes[u].multiplier += step * mass;
@@ -274,6 +339,7 @@ class DualAscent {
 
   // w += c * (the move that was built), and its share of the average sum_j j w_j.
   void move(double c) {
+    if (log_) return state_.structure.apply(scratch_, W_, c);
     state_.shift(move_, scratch_, c);
     if (!state_.weighted.empty()) state_.weigh(move_, scratch_, c * step_ * (step_ - 1) / 2);
   }

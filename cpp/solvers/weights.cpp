@@ -36,6 +36,7 @@ template <class Real>
 void Weights<Real>::write(const std::vector<double>& v) {
   for (size_t j = 0; j < unclipped.size(); ++j) unclipped[j] = static_cast<Real>(v[j]);
   for (size_t j = 0; j < v.size(); ++j) W[j] = static_cast<Real>(metric.clipped(j, v[j]));
+  ++rewritten;
 }
 
 template <class Real>
@@ -113,6 +114,7 @@ void Weights<Real>::recenter(double momentum, double new_proximity) {
   }
   for (size_t j = 0; j < unclipped.size(); ++j) W[j] = static_cast<Real>(metric.clipped(j, v[j]));
   proximity = new_proximity;
+  ++rewritten;
 }
 
 template class Weights<float>;

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "simd.hpp"
@@ -28,6 +29,7 @@ class Weights {
   aligned<Real> unclipped;       // v, where there are bounds; else empty
   std::vector<double> weighted;  // sum_j c_j d_j of an averaged iterate; empty unless asked for
   double proximity = 0;          // k
+  int64_t rewritten = 0;         // how often W changed as a whole: copies of it are old then
 
   // Under a kernel the first `coefficients` weights are A, the next K A; else none are.
   Weights(size_t size, size_t coefficients) : W(size), coefficients_(coefficients) {}

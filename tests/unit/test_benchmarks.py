@@ -198,6 +198,17 @@ def test_reading_attributes_runs_small(tmp_path: Path) -> None:
     assert (tmp_path / "attributes.csv").is_file()
 
 
+def test_threads_run_small(tmp_path: Path) -> None:
+    from benchmarks.threads.__main__ import TASKS, main
+
+    rows = main(["--small", "--jobs", "2", "--out", str(tmp_path)])
+    assert [(row["data"], row["threads"]) for row in rows] == [
+        (n, k) for n in TASKS for k in (1, 2)
+    ]
+    assert all(row["seconds"] > 0 and row["passes"] > 0 for row in rows)
+    assert rows_of(tmp_path / "threads.csv")
+
+
 def test_footprint_runs_small(tmp_path: Path) -> None:
     from benchmarks.footprint.__main__ import main
 

@@ -1,0 +1,1 @@
+"""What threads gain."""

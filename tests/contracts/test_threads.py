@@ -1,0 +1,147 @@
+"""Threads with a replica of w each: the same bits, no update lost, the optimum of one thread."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import maxmargin as mm
+from maxmargin import models, solvers
+from maxmargin.problem import Problem
+from maxmargin.runtime.deadline import TimeUp, deadline
+from maxmargin.solvers.dual_state import open_state
+from reference.problems import fresh
+from reference.strategies import SEED
+
+
+def sequences(generator, n, d=6, labels=4):
+    """Chains whose labels can partly be told from their inputs."""
+    directions = generator.normal(size=(labels, d))
+    Y = [generator.integers(labels, size=int(generator.integers(2, 7))) for _ in range(n)]
+    return [directions[y] + generator.normal(size=(len(y), d)) for y in Y], Y
+
+
+def rows(generator, n, d=8, labels=4):
+    """Rows of as many classes."""
+    y = generator.integers(labels, size=n)
+    return generator.normal(size=(labels, d))[y] + generator.normal(size=(n, d)), y
+
+
+def tasks(n=160):
+    """Models with compiled states of their own, and one behind virtual calls."""
+    generator = fresh(SEED, 11)
+    X, Y = sequences(generator, n)
+    flat, y = rows(generator, n)
+    sets = (generator.random((n, 3)) < 0.4).astype(int)
+    return {
+        "chain": (models.Chain(), X, Y),
+        "chain-sparse": (models.Chain(start=True), [sp.csr_matrix(x) for x in X], Y),
+        "multiclass": (models.Multiclass(), flat, y),
+        "binary": (models.Binary(), flat, y % 2),
+        "multilabel": (models.MultiLabel(), flat, sets),
+    }
+
+
+TASKS = list(tasks(8))
+SOLVERS = {
+    "proximal": solvers.Proximal,
+    "proximal-double": lambda: solvers.Proximal(precision="double"),
+    "sda": solvers.SDA,
+    "bcfw": solvers.BCFW,
+}
+
+
+@pytest.fixture(scope="module")
+def given():
+    return tasks()
+
+
+def fitted(task, solver, n_jobs, tol=1e-4):
+    model, X, Y = task
+    settings = {"C": 0.05, "tol": tol, "random_state": 0, "max_passes": 2000}
+    return mm.StructuralSVM(model, solver=SOLVERS[solver](), n_jobs=n_jobs, **settings).fit(X, Y)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("name", TASKS)
+def test_the_same_bits_for_as_many_threads_and_the_optimum_of_one(given, name, solver):
+    one = fitted(given[name], solver, 1).certificate_
+    for n_jobs in (2, 3):
+        left, right = (fitted(given[name], solver, n_jobs) for _ in range(2))
+        assert left.coef_.tobytes() == right.coef_.tobytes()
+        found = left.certificate_
+        assert found.converged
+        assert found.dual <= found.primal
+        assert found.dual <= one.primal * (1 + 1e-9) and one.dual <= found.primal * (1 + 1e-9)
+
+
+def state_of(task, C=0.05, single=False):
+    model, X, Y = task
+    model.initialize(X, Y)
+    problem = Problem(model.bind(X, Y), C=C)
+    return problem, open_state(problem, 1e-6, np.random.default_rng(0), single=single)
+
+
+@pytest.mark.parametrize("rule", ["wss2", "mvp", "frank-wolfe"])
+@pytest.mark.parametrize("threads", [2, 3, 5])
+@pytest.mark.parametrize("name", TASKS)
+def test_no_update_is_lost(given, name, threads, rule):
+    problem, state = state_of(given[name])
+    order = np.random.default_rng(1).permutation(problem.active)
+    for oracle in (True, False, True, False, False):
+        state.visit(order, rule=rule, oracle=oracle, threads=threads)
+        np.testing.assert_allclose(
+            state.core.weights(False), state.core.weights(True), rtol=1e-9, atol=1e-10
+        )
+
+
+def test_threads_do_change_the_order_of_updates(given):
+    """Else the tests above would say nothing."""
+    found = []
+    for threads in (1, 2, 3):
+        problem, state = state_of(given["chain"])
+        state.visit(problem.active, threads=threads)
+        found.append(state.weights())
+    assert not np.array_equal(found[0], found[1]) and not np.array_equal(found[1], found[2])
+
+
+@pytest.mark.parametrize("threads", [2, 4])
+def test_a_pass_that_ends_at_its_deadline_leaves_a_whole_state(threads):
+    generator = fresh(SEED, 12)
+    X, Y = sequences(generator, 20_000)
+    problem, state = state_of((models.Chain(), X, Y))
+    for attempt in range(12):  # a busy machine may not even begin in a short time
+        with pytest.raises(TimeUp), deadline(2e-3 * 2**attempt):
+            while True:
+                state.visit(problem.active, threads=threads)
+        running = state.core.weights(False)
+        np.testing.assert_allclose(running, state.core.weights(True), rtol=1e-8, atol=1e-9)
+        if running.any():
+            break
+    assert running.any()
+    before = problem.dual_objective(state.support())
+    state.visit(problem.active)
+    assert problem.dual_objective(state.support()) >= before
+
+
+@pytest.mark.parametrize("n_jobs", [2, 4, 8])
+def test_blocks_that_share_all_their_features_do_not_overshoot(n_jobs):
+    """Labels without a cause and few features: steps of many threads at one w would diverge."""
+    generator = fresh(SEED, 13)
+    X = [generator.normal(size=(5, 8)) for _ in range(400)]
+    Y = [generator.integers(4, size=5) for _ in X]
+    settings = {"C": 0.1, "tol": 1e-2, "solver": "proximal", "random_state": 0, "max_passes": 60}
+    one, many = (
+        mm.StructuralSVM(models.Chain(), n_jobs=k, **settings).fit(X, Y).certificate_
+        for k in (1, n_jobs)
+    )
+    assert many.converged
+    assert many.oracle_calls < 2 * one.oracle_calls
+
+
+def test_a_prior_is_for_one_thread(given):
+    model, X, Y = given["multiclass"]
+    model.initialize(X, Y)
+    scale = np.linspace(0.5, 2.0, model.size_joint_feature)
+    settings = {"tol": 1e-4, "random_state": 0, "prior": (0.0, scale), "solver": "proximal"}
+    one, two = (mm.StructuralSVM(model, n_jobs=k, **settings).fit(X, Y) for k in (1, 2))
+    assert one.coef_.tobytes() == two.coef_.tobytes()
