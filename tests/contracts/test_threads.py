@@ -125,10 +125,8 @@ def test_a_pass_that_ends_at_its_deadline_leaves_a_whole_state(threads):
 
 @pytest.mark.parametrize("n_jobs", [2, 4, 8])
 def test_blocks_that_share_all_their_features_do_not_overshoot(n_jobs):
-    """Labels without a cause and few features: steps of many threads at one w would diverge."""
-    generator = fresh(SEED, 13)
-    X = [generator.normal(size=(5, 8)) for _ in range(400)]
-    Y = [generator.integers(4, size=5) for _ in X]
+    """Few features: steps of many threads at one w would diverge."""
+    X, Y = sequences(fresh(SEED, 13), 400, d=4)
     settings = {"C": 0.1, "tol": 1e-2, "solver": "proximal", "random_state": 0, "max_passes": 60}
     one, many = (
         mm.StructuralSVM(models.Chain(), n_jobs=k, **settings).fit(X, Y).certificate_
