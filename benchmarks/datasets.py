@@ -42,16 +42,17 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Dataset:
-    """One set, split. `kind` says how it is predicted: "chain", "multiclass" or "grammar"."""
+    """One set, split. `kind` says how it is predicted; a "tree" is one of parts with places."""
 
     name: str
-    kind: Literal["chain", "multiclass", "grammar"]
+    kind: Literal["chain", "multiclass", "grammar", "tree"]
     X_train: Any
     Y_train: Any
     X_test: Any
     Y_test: Any
     mean_loss: bool = False  # chains: Hamming loss divided by the length, not counted
     rich: bool = False
+    unit: float = 1.0  # of the model's loss, in the unit of a paper
     sentences: dict[str, list[Sentence]] = field(default_factory=dict, repr=False)
 
     @property
@@ -73,6 +74,9 @@ class Dataset:
 
     def scores(self, predicted: Sequence[Any]) -> dict[str, float]:
         """Test error, and chunk F1 where labels are chunk tags; for trees bracket F1 and wrong trees."""
+        if self.kind == "tree":
+            away = np.linalg.norm(np.subtract(self.Y_test, predicted), axis=2)
+            return {"test_error": self.unit * float(away.mean())}
         if self.kind == "grammar":
             found = bracket_scores(self.Y_test, predicted, root=False)
             return {"test_error": 1 - found.exact, "bracket_f1": found.f1}

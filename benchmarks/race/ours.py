@@ -39,10 +39,18 @@ def estimator(data: Dataset, solver: Any, regularization: float, **options: Any)
     options = {"C": C, "solver": solver, "random_state": 0, "n_jobs": 1} | options
     if data.kind == "multiclass":
         return mm.MulticlassSVC(**options)
+    return mm.StructuralSVM(model_of(data), **options)
+
+
+def model_of(data: Dataset) -> Any:
+    """The model of this kind of data."""
+    if data.kind == "multiclass":
+        return models.Multiclass()
     if data.kind == "grammar":
-        return mm.StructuralSVM(models.Grammar(horizontal=1), **options)
-    loss = "mean-hamming" if data.mean_loss else "hamming"
-    return mm.StructuralSVM(models.Chain(loss=loss), **options)
+        return models.Grammar(horizontal=1)
+    if data.kind == "tree":
+        return models.Tree()
+    return models.Chain(loss="mean-hamming" if data.mean_loss else "hamming")
 
 
 def fit(data: Dataset, make: Callable[[], Any], repeats: int) -> Timed[Any]:

@@ -166,9 +166,30 @@ def test_fasole_table_runs_small(tmp_path: Path) -> None:
 
     main(["--small", "--out", str(tmp_path)])
     rows = rows_of(tmp_path / "table2.csv")
-    assert len(rows) == 3 * 5 * 4  # tables, methods, lambdas
+    assert len(rows) == 4 * 5 * 4  # tables, methods, lambdas
     assert any(row["converged"] == "True" for row in rows if row["method"] == "fasole")
     assert (tmp_path / "table2.png").stat().st_size > 0
+
+
+def test_curves_of_fasoles_figure_bracket_the_optimum(tmp_path: Path) -> None:
+    from benchmarks.papers.fasole.__main__ import main
+
+    rows = main(["--small", "--part", "figure1", "--data", "usps", "--out", str(tmp_path)])
+    assert {row["method"] for row in rows} == {"fasole", "sdm", "bcfw", "cpa"}
+    assert min(row["distance"] for row in rows) >= 0
+    assert all(row["gap"] >= 0 and row["primal"] >= row["dual"] for row in rows)
+    assert (tmp_path / "figure1.png").stat().st_size > 0
+
+
+def test_local_binary_patterns_do_not_change_with_brightness() -> None:
+    from benchmarks.papers.fasole.faces import pattern_map, uniform_codes
+
+    assert len(np.unique(uniform_codes())) == 59
+    image = np.random.default_rng(0).integers(0, 100, size=(24, 24))
+    found = pattern_map(image)
+    assert found.shape == (12, 12, 59)
+    np.testing.assert_allclose(np.linalg.norm(found, axis=2), 1, rtol=1e-6)
+    np.testing.assert_array_equal(found, pattern_map(2 * image + 3))
 
 
 def test_exact_passes_are_not_counted_as_the_methods_own() -> None:
@@ -372,7 +393,7 @@ def test_papers_make_a_page_and_go_on_where_they_stopped(tmp_path, capsys, monke
     assert "paper_passes" in page and "![table2](fasole/table2/table2.png)" in page
     assert "Stand-ins for the data" in page and "Not made yet." in page
     shown = (tmp_path / "index.html").read_text()
-    assert '<img src="fasole/table2/table2.png"' in shown and shown.count("<table>") == 2
+    assert '<img src="fasole/table2/table2.png"' in shown and shown.count("<table>") == 3
 
     # What is done stays; what was stopped before its last file is made again.
     (tmp_path / "fasole/table2/done.json").unlink()

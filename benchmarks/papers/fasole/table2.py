@@ -52,5 +52,22 @@ TABLE: dict[tuple[str, str, float], Entry] = {
     ("ocr", "fasole", 0.1): Entry(13, 0.07 * _HOUR),
     ("ocr", "fasole", 0.01): Entry(16, 0.15 * _HOUR),
     ("ocr", "fasole", 0.001): Entry(20, 0.43 * _HOUR),
+    # The paper's LANDMARK, beside which faces68 is shown.
+    ("faces68", "cpa", 10.0): Entry(93, 2.43 * _HOUR),
+    ("faces68", "cpa", 1.0): Entry(165, 4.71 * _HOUR),
+    ("faces68", "cpa", 0.1): Entry(261, 7.82 * _HOUR),
+    ("faces68", "cpa", 0.01): Entry(446, 12.20 * _HOUR),
+    ("faces68", "bcfw", 10.0): Entry(4, 0.18 * _HOUR),
+    ("faces68", "bcfw", 1.0): Entry(20, 0.78 * _HOUR),
+    ("faces68", "bcfw", 0.1): Entry(261, 8.52 * _HOUR, finished=False),
+    ("faces68", "bcfw", 0.01): Entry(446, 12.14 * _HOUR, finished=False),
+    ("faces68", "sdm", 10.0): Entry(8, 0.32 * _HOUR),
+    ("faces68", "sdm", 1.0): Entry(11, 0.40 * _HOUR),
+    ("faces68", "sdm", 0.1): Entry(30, 1.42 * _HOUR),
+    ("faces68", "sdm", 0.01): Entry(131, 12.30 * _HOUR),
+    ("faces68", "fasole", 10.0): Entry(6, 0.21 * _HOUR),
+    ("faces68", "fasole", 1.0): Entry(8, 0.28 * _HOUR),
+    ("faces68", "fasole", 0.1): Entry(15, 0.55 * _HOUR),
+    ("faces68", "fasole", 0.01): Entry(39, 1.79 * _HOUR),
 }
 ALLOWED = 1.25  # FASOLE's passes over the paper's
