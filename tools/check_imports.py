@@ -58,7 +58,6 @@ MAY_IMPORT: dict[str, set[str]] = {
         "losses",
         "models",
         "problem",
-        "run",
         "solvers",
     },
     "cluster": BASIC | {"checkpoint", "estimators", "io", "models", "problem", "run", "solvers"},

@@ -30,6 +30,7 @@ from maxmargin.io.fields import (
     is_whole,
     short,
     table,
+    texts,
 )
 from maxmargin.io.model_file import ModelFileError, read, write
 from maxmargin.io.weights import TYPES, fold, unfold
@@ -38,7 +39,6 @@ from maxmargin.models.groups import Groups, Regression
 from maxmargin.models.registry import LABELS, MODELS, is_listed
 from maxmargin.problem import Certificate
 from maxmargin.problem.regularizer import check_bound, check_prior
-from maxmargin.run import COLUMNS
 from maxmargin.solvers import SOLVERS
 
 ESTIMATORS = {
@@ -80,6 +80,7 @@ HEADER = (
     "reading",
     "weights",
     "confidence",
+    "history",
 )
 HISTORY, MOST_STEPS = "history", 100
 REGULARIZERS = ("prior.mean", "prior.scale", "nonnegative")
@@ -119,18 +120,19 @@ def save(svm: Any, path: Any, dtype: str = "float64") -> None:
     if hasattr(svm, "temperature_") or hasattr(svm, "conformal_"):
         header["confidence"] = confidence_state(svm)
     weights, folded = fold(w, dtype)
-    further = {**regularizer_arrays(svm), **history_array(svm)}
-    write(path, {**header, **weights}, {**folded, **arrays, **further})
+    names, steps = history_of(svm)
+    header |= {HISTORY: names} if names else {}
+    write(path, {**header, **weights}, {**folded, **arrays, **regularizer_arrays(svm), **steps})
 
 
-def history_array(svm: Any) -> dict[str, np.ndarray]:
-    """How training went, a row for each column of ``history_``: some of its steps, with the last."""
-    history = getattr(svm, "history_", None)
+def history_of(svm: Any) -> tuple[list[str], dict[str, np.ndarray]]:
+    """How training went: names of columns, and a row for each with some of the steps and the last."""
+    history = getattr(svm, HISTORY + "_", None)
     if not history or len(history["passes"]) == 0:
-        return {}
-    steps = np.stack([history[name] for name in COLUMNS])
+        return [], {}
+    steps = np.stack(list(history.values()))
     kept = np.linspace(0, steps.shape[1] - 1, min(steps.shape[1], MOST_STEPS)).astype(int)
-    return {HISTORY: np.ascontiguousarray(steps[:, kept])}
+    return list(history), {HISTORY: np.ascontiguousarray(steps[:, kept])}
 
 
 def solver_state(svm: Any) -> Any:
@@ -250,9 +252,10 @@ def estimator_of(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
     svm.certificate_ = certificate_of(entries_of(field_of(header, "certificate"), "certificate"))
     svm.solver_ = solver if isinstance(solver, str) else solver.name
     svm.adopt(model, w)
-    if HISTORY in arrays:
-        steps = table(arrays, HISTORY, np.float64, len(COLUMNS), -1, finite=False)
-        svm.history_ = dict(zip(COLUMNS, steps, strict=True))
+    if HISTORY in header:
+        names = texts(header, HISTORY)
+        steps = table(arrays, HISTORY, np.float64, len(names), -1, finite=False)
+        svm.history_ = dict(zip(names, steps, strict=True))
     if "reading" in header:
         svm.reading_ = Reading.from_state(entries_of(header["reading"], "reading")).state()
     if "confidence" in header:

@@ -117,7 +117,7 @@ def certificate(subject: Subject) -> str:
 def convergence(subject: Subject) -> str:
     """The gap, its bounds and the planes, pass by pass."""
     history = getattr(subject.svm, "history_", None)
-    if not history:
+    if not history or not set(DRAWN) <= set(history):
         return ""
     passes, tol = history["passes"], float(subject.svm.certificate_.tol)
     gaps = {name: (passes, history[key]) for name, key in GAPS.items()}
@@ -134,6 +134,7 @@ def convergence(subject: Subject) -> str:
     )
 
 
+DRAWN = ("passes", "gap", "estimate", "primal", "dual", "planes")
 GAPS = {"certified": "gap", "running estimate": "estimate"}
 
 
