@@ -352,3 +352,44 @@ def warm_started(case, solver):
     quietly(lambda: svm.fit(X, case.Y, sample_weight=case.sample_weight))
     svm.set_params(warm_start=True, solver=solver, C=case.C, max_passes=40)
     return quietly(lambda: svm.fit(X, case.Y, sample_weight=case.sample_weight))
+
+
+class OneOfMany:
+    """The example after Theorem 6: Psi(x, y) is x in position y, and all mistakes cost one."""
+
+    def __init__(self, n_classes):
+        self.n_classes = n_classes
+
+    def initialize(self, X, Y):
+        self.size_joint_feature = self.n_classes
+
+    def joint_feature(self, x, y):
+        return x * (np.arange(self.n_classes) == y)
+
+    def loss(self, y, y_hat):
+        return float(y != y_hat)
+
+    def inference(self, x, w):
+        return int(np.argmax(x * w))
+
+    def loss_augmented_inference(self, x, y, w):
+        return int(np.argmax(x * w + (np.arange(self.n_classes) != y)))
+
+
+@pytest.mark.parametrize("C", [0.1, 0.25, 0.5, 2.0])
+def test_the_bound_on_rounds_is_tight(C):
+    # After k cuts w = (c, -c/k, ..., -c/k, 0, ...) with c = min(C, k / (k + 1)), and all other constraints are
+    # violated by c/k, which is the gap: epsilon is reached after about c / epsilon rounds, and never sooner.
+    model, most = OneOfMany(40), 30
+    model.initialize([1.0], [0])
+    problem = Problem(bind_model(model, [1.0], [0]), C=C)
+    solver = solvers.OneSlack(cache=0, accuracy=1e-6)
+    state = solver.start(problem, 1e-9, np.random.default_rng(0))
+    for k in range(1, most + 1):
+        solver.step(problem, state)
+        w, support = state.w, state.support()
+        c = min(C, k / (k + 1))
+        expected = np.r_[np.full(k, -c / k), np.zeros(model.n_classes - k - 1), c]
+        np.testing.assert_allclose(np.sort(w), expected, atol=1e-3 * c / k)
+        found = problem.certify(w, support)
+        assert (found.primal - found.dual) / C == pytest.approx(c / k, rel=1e-2)
