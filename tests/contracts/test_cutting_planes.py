@@ -378,8 +378,8 @@ class OneOfMany:
 
 @pytest.mark.parametrize("C", [0.1, 0.25, 0.5, 2.0])
 def test_the_bound_on_rounds_is_tight(C):
-    # After k cuts w = (c, -c/k, ..., -c/k, 0, ...) with c = min(C, k / (k + 1)), and all other constraints are
-    # violated by c/k, which is the gap: epsilon is reached after about c / epsilon rounds, and never sooner.
+    # After k cuts w = (c, -c/k, ..., -c/k, 0, ...) with c = min(C, k / (k + 1)), and all other constraints
+    # are violated by c/k, which is the gap: epsilon takes about c / epsilon rounds.
     model, most = OneOfMany(40), 30
     model.initialize([1.0], [0])
     problem = Problem(bind_model(model, [1.0], [0]), C=C)
