@@ -258,3 +258,17 @@ def test_solvers_side_by_side(name, tmp_path, capsys):
     if name != "t.conll":
         assert run(*command, "--solvers", "gdmm") == 1
         assert "gdmm" in capsys.readouterr().err
+
+
+def test_check_says_what_will_be_slow(tmp_path, capsys):
+    (tmp_path / "t.conll").write_text(COLUMNS)
+    assert run("check", tmp_path / "t.conll", "--json") == 0
+    facts = read_json(capsys)
+    assert facts["steps of a pass"].startswith("216 ") and "slow" not in facts
+    many = "".join(f"w{i} T{i % 1700}\n" for i in range(1700))
+    (tmp_path / "many.conll").write_text(many)
+    assert run("check", tmp_path / "many.conll", "--json") == 0
+    assert "a pass takes long" in read_json(capsys)["slow"]
+    (tmp_path / "t.brackets").write_text(FILES["t.brackets"])
+    assert run("check", tmp_path / "t.brackets") == 0
+    assert "105 (words^3" in capsys.readouterr().out

@@ -18,12 +18,13 @@ from maxmargin.data.read_file import guess_name, read_file
 from maxmargin.data.tags import spans_of
 from maxmargin.data.templates import TEMPLATES, template_of
 from maxmargin.data.text import numbered_lines
-from maxmargin.data.write_file import write_file
+from maxmargin.data.write_file import kind_of, write_file
 from maxmargin.estimators import BinarySVC, MulticlassSVC, RegressionSVR, StructuralSVM
 from maxmargin.estimators.path import regularization_path
 from maxmargin.metrics import tasks
 from maxmargin.persistence import load
 
+SLOW = 3e9  # steps of a pass: some seconds
 # What was best or near it on the data of the benchmarks.
 USUAL_C = {"tagging": 0.1, "parsing": 0.1, "multilabel": 1.0}
 
@@ -315,6 +316,7 @@ def check(given: Namespace) -> None:
         facts["labels"] = len(counts)
         facts["most frequent"] = ", ".join(f"{k} {v}" for k, v in counts.most_common(8))
         facts["rarest"] = ", ".join(f"{k} {v}" for k, v in counts.most_common()[:-4:-1])
+    facts |= costs(read, int(facts.get("labels", 1)))
     known = Counter(fingerprints(read))
     facts["duplicates"] = sum(n - 1 for n in known.values())
     scheme = tasks.scheme_of(read.Y) if read.reading.task == "tagging" else None
@@ -328,6 +330,21 @@ def check(given: Namespace) -> None:
             key in known for key in fingerprints(other)
         )
     show(facts, given.json)
+
+
+def costs(read: FromFile, labels: int) -> dict[str, Any]:
+    """What one pass over the examples takes, and a note where that is slow."""
+    kind = kind_of(read)
+    if kind == "trees":
+        steps, formula = sum(len(words) ** 3 for words in read.X), "words^3, for each rule"
+    elif kind == "sequences":
+        steps, formula = sum(map(len, read.Y)) * labels**2, "positions x labels^2"
+    else:
+        steps, formula = len(read.Y) * labels, "examples x labels, for each feature"
+    facts: dict[str, Any] = {"steps of a pass": f"{steps:.3g} ({formula})"}
+    if steps > SLOW:
+        facts["slow"] = "a pass takes long; train on a part first, or give --max-seconds"
+    return facts
 
 
 def label_texts(labels: Iterable[Any]) -> Iterable[str]:
