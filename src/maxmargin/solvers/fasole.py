@@ -27,7 +27,7 @@ from maxmargin.solvers.dual_ascent import ORDERS
 from maxmargin.solvers.dual_state import PAIRS, PRECISIONS, DualState, Visit, open_state
 from maxmargin.solvers.proximal import STIFFEST, Proximal, ProximalState
 
-NEAR = 0.05  # of tol: the mean g_i when most are below tol
+NEAR = 0.02  # of tol: the mean of the g_i that are not small when most are below tol
 CARE = 0.2  # of tol: g_i of blocks that the rounds before leave alone
 NO_GAIN = 1e-16  # a sweep that gains less than this share of the total mass gains nothing
 
@@ -151,7 +151,10 @@ class Fasole(Solver):
         """Rounds with a proximal term, which are undone where the dual has fallen."""
         before, start = state.dual.dual(), state.dual.support()
         state.proximal.satisfied_below = min(CARE, self.care) * state.tol
-        Proximal(rule=self.rule, keep=0).settle(problem, state.proximal, near, last_visit)
+        rounds = Proximal(
+            rule=self.rule, keep=0, inner=0.7, momentum=0.2
+        )  # measured on USPS and OCR
+        rounds.settle(problem, state.proximal, near, last_visit)
         if state.dual.dual() < before:
             state.dual.restore(start)
 

@@ -45,6 +45,7 @@ from maxmargin.solvers.dual_state import (
 
 LARGE = 100_000_000  # weights from which the two extra copies of w are not affordable
 STIFFEST = 1000.0  # k at most: a round shrinks what is left by no more than k / (1 + k)
+MOST_ROUNDS = 100  # over kept outputs alone
 REVISIT = 4  # rounds of kept outputs after which all blocks are looked at again
 STALLED_ROUNDS = 10  # rounds without a fall of the estimate by a tenth
 SINGLE_MOST = 1e30  # squares of weights and of features whose products it can hold
@@ -177,22 +178,28 @@ class Proximal(Solver):
         """Rounds over the kept outputs alone, until what is left of their gap is at most `enough`.
 
         k falls from a high value, fast where the centre is far behind. Every `REVISIT` rounds, and before
-        the end, all blocks are visited; else those that were not satisfied since.
+        the end, all blocks are visited; else those that were not satisfied since. Satisfied blocks are left
+        alone, so that only the others count at the end.
         """
-        core, active = state.dual.core, problem.active
+        core, active, below = state.dual.core, problem.active, state.satisfied_below
         near = np.ones(problem.n_blocks, dtype=bool)
         momentum, rounds, done = 0.0, 0, False
-        while core.steps < last_visit:
+        while core.steps < last_visit and rounds < MOST_ROUNDS:
             core.recenter(momentum, state.k)
             whole = done or rounds % REVISIT == 0
-            todo, seen = self._visit(problem, state, active[near[active] | whole], oracle=False)
+            order = state.dual.rng.permutation(active[near[active] | whole])
+            visit = state.visit(
+                order, rule=self.rule, oracle=False, tolerance=below, threads=problem.n_jobs
+            )
+            unsatisfied = visit.violations > below
+            todo = order[unsatisfied]
             near &= not whole
             near[todo] = True
-            self._cached(problem, state, todo, seen)
+            self._cached(problem, state, todo, visit.violation)
             lag = state.dual.lag()
-            if lag > 0.5 * seen:
-                state.k /= 2 if lag > 2 * seen else self.decay
-            done = seen + lag <= enough
+            if lag > 0.5 * visit.violation:
+                state.k /= 2 if lag > 2 * visit.violation else self.decay
+            done = problem.mass[todo] @ visit.violations[unsatisfied] + lag <= enough
             if done and whole:
                 break
             momentum, rounds = self.momentum, rounds + 1
