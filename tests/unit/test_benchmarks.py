@@ -456,6 +456,17 @@ def test_confidence_runs_small(tmp_path: Path) -> None:
     assert brier(found, [["a"], ["c"]]) == pytest.approx((0.5 + 2) / 2)
 
 
+def test_agreement_and_memory_run_small(tmp_path: Path) -> None:
+    from benchmarks.faults import agreement, memory
+
+    asked = ["--small", "--tasks", "python", "--relative", "1e-4"]
+    rows = agreement.main([*asked, "--out", str(tmp_path / "agreement.csv")])
+    assert [row["workers"] for row in rows] == [0, 2, 4] and all(row["agree"] for row in rows)
+    (row,) = memory.main(["--small", "--out", str(tmp_path / "memory.csv")])
+    assert row["converged"] and row["peak_own"] > 0
+    assert rows_of(tmp_path / "agreement.csv") and rows_of(tmp_path / "memory.csv")
+
+
 def test_kills_run_small(tmp_path: Path) -> None:
     from benchmarks.faults.kills import main
 
