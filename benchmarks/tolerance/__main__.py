@@ -44,7 +44,7 @@ class Task(NamedTuple):
 
 
 def ocr(small: bool) -> Task:
-    """Words of letters, one fold of ten for training, as the data are published."""
+    """Words of letters, of which one fold of ten is for the test."""
     data = datasets.ocr_letters(small=small)
     return Task(
         (data.X_train, data.Y_train), (data.X_test, data.Y_test), models.Chain, tag_accuracy_score

@@ -163,7 +163,7 @@ class EarlyStopping(Callback):
     def on_start(self, info: Progress) -> None:
         if self._score is None:
             raise ValueError(
-                "EarlyStopping scores by an estimator: give it to fit(..., callbacks=)"
+                "EarlyStopping scores by an estimator, on one machine: give it to fit(..., callbacks=)"
             )
         self.scores_: list[tuple[float, float]] = []
         self.best_score_: float | None = None
