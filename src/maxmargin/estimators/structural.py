@@ -65,8 +65,8 @@ class StructuralSVM(ConfidentSVM, Inspection, ChunkSVM):
     solver : str or solvers.Solver
         "auto", a name of ``solvers.SOLVERS``, or an instance with options such as solvers.OneSlack(cache=5).
     tol : float or "auto"
-        Wanted gap. A number is in units of the task loss; "auto" is a hundredth of the primal, at which
-        test scores are those of the optimum (docs/choosing_c.md).
+        Wanted gap. A number is in units of the task loss; "auto" is a hundredth of the primal, and where C is
+        small a tenth of what can be learnt (docs/choosing_c.md, also on what test scores lose by it).
     max_passes, max_seconds : float
         Budgets; a pass is n oracle calls.
     prior : (mean, scale) or None
