@@ -31,7 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "models": {"_core", "data", "formulation", "io", "losses", "runtime"},
     "problem": {"data", "formulation", "models", "runtime"},
     "solvers": {"_core", "data", "formulation", "models", "problem", "runtime"},
-    "run": {"callbacks", "problem", "solvers"},
+    "run": {"callbacks", "problem", "runtime", "solvers"},
     "train": {"callbacks", "problem", "run", "runtime", "solvers"},
     "cccp": {"models", "problem", "run"},
     "checkpoint": {"data", "io", "models", "problem", "run", "solvers"},

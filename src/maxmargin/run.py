@@ -1,16 +1,18 @@
-"""What the training loop knows of a run: counters, bounds, what is asked for, the best point, its history."""
+"""A run of training: its steps, and what is known of it: counters, bounds, the best point, its history."""
 
 from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 
-from maxmargin.callbacks import Progress
+from maxmargin.callbacks import Callback, Progress
 from maxmargin.problem import Certificate, Problem, Status, Support, Tolerance, gap_between
+from maxmargin.runtime.deadline import deadline
 from maxmargin.solvers import Snapshot, Solver, StepReport
 from maxmargin.solvers.free import fitted_to
 
@@ -20,6 +22,8 @@ CERTAIN = 0.01  # of tol: below, an exact pass is always worth its cost
 POLISH_PASSES = 300  # at most, once tol is reached
 LITTLE = 20  # passes, or as many as that took, for what is wished and not asked
 LARGEST = 1e300  # in place of an objective that is not finite
+PATIENCE = 10  # steps without an exact pass, after which one is made whatever was learnt before
+NEARBY = 30.0  # times what is enough: an estimate below this is worth an exact pass now and then
 NEWS = 0.1  # of an aim: smaller changes of it are not told to the solver
 COLUMNS = ("seconds", "passes", "oracle_calls", "primal", "dual", "gap", "estimate", "planes")
 
@@ -90,7 +94,7 @@ class Keeper(Protocol):
 
 @dataclass
 class Run:
-    """What the loop knows: counters, the best certified point, history."""
+    """Counters, the best certified point, history; a step at a time."""
 
     problem: Problem
     chosen: Solver
@@ -129,15 +133,20 @@ class Run:
         self.saved = self.seconds
         self.enough, self.aim = self.tol, self.goal  # as it seems, and what the solver was told
 
+    def _wanted(self, primal: float, dual: float) -> tuple[float, float]:
+        """The gap to be proven with these bounds, and the one at which training ends."""
+        wish = min(self.tolerance.wish(primal, dual), self.polish)
+        return self.tolerance.at(primal, dual), wish
+
     @property
     def tol(self) -> float:
         """The gap to be proven, in units of the loss; of "auto", with the bounds so far."""
-        return self.tolerance.at(self.primal, self.dual)
+        return self._wanted(self.primal, self.dual)[0]
 
     @property
     def goal(self) -> float:
         """The gap at which training ends: tol, or less where it goes on for some time."""
-        return min(self.tolerance.wish(self.primal, self.dual), self.polish)
+        return self._wanted(self.primal, self.dual)[1]
 
     def retarget(self, state: Any, report: StepReport) -> None:
         """Tell the solver what is asked for, as far as the objective is known: as the step saw the primal."""
@@ -148,8 +157,7 @@ class Run:
         dual = max(report.dual, self.dual)
         seen = dual + report.estimate * self.problem.total
         primal = min(seen, self.primal)
-        self.enough = self.tolerance.at(primal, dual)
-        aim = min(self.tolerance.wish(primal, dual), self.polish)
+        self.enough, aim = self._wanted(primal, dual)
         if abs(aim - self.aim) > NEWS * self.aim:
             self.solver.retarget(self.problem, state, aim / self.aim)
             self.aim = aim
@@ -278,4 +286,94 @@ class Run:
             solver=self.chosen.name,
             status="" if self.status is None else self.status.value,
             weights=(lambda: self.solver.solution(self.problem, state)[0]) if shown else None,
+        )
+
+    def advance(self, state: Any, callbacks: Sequence[Callback], certify_every: int | None) -> None:
+        """One step, an exact pass where it is due, and the decision to go on."""
+        if self.problem.files is not None:
+            self.problem.files.check()
+        with deadline(self.max_seconds - self.seconds):
+            report = self.solver.step(self.problem, state)
+        if report.ended and report.oracle_calls == 0 and self.certified == self.steps:
+            self.status = report.ended  # nothing has moved since the last exact pass
+            return
+        self.oracle_calls += report.oracle_calls
+        self.steps += 1
+        self.retarget(state, report)
+        asked = certify_every is not None and self.steps % certify_every == 0
+        # On the way from tol to the polished solution an exact pass marks the moment when tol is reached.
+        passed = self.aim < self.tol < self.gap and report.estimate <= self.tol
+        free = report.slacks is not None and report.estimate <= self.aim
+        # A solver that is satisfied everywhere makes no more moves: its estimate never falls to a low
+        # threshold. Where losses hang on few examples the estimate stays far above the gap.
+        near = report.estimate <= NEARBY * (self.enough if self.gap > self.enough else self.aim)
+        late = near and self.steps - self.certified >= PATIENCE
+        # A step whose numbers are not finite is looked at: what it left may have overflowed.
+        lost = not math.isfinite(report.dual) or math.isnan(report.estimate)
+        due = free or report.estimate <= self.hope * self.aim or asked or passed or late or lost
+        if due and self.chosen.verify:
+            self.certify(state, report)
+            self.settle(self.goal)
+        self.record(report)
+        progress = self.progress(state)
+        stop = [callback.on_step(progress) for callback in callbacks]
+        if self.status is None:
+            self.status = report.ended or (Status.STOPPED if any(stop) else self.budget())
+
+    def look_first(self, state: Any) -> None:
+        """A warm start may be at its goal before the first step."""
+        self.certify(state, None, self.begun)
+        self.record()
+        self.settle(self.goal)
+
+    def conclude(self, state: Any) -> None:
+        """A truthful certificate for where training ended, which may be better than was known."""
+        self.certify(state, None)
+        if not self.history.rows:  # interrupted in the first step
+            self.record()
+        self.history.amend(**self.known())
+
+    def estimate(self, state: Any) -> None:
+        """The dual of where training ended, and the gap as the solver saw it: no exact pass, no proof."""
+        self.w, self.support = self.solver.solution(self.problem, state)
+        self.dual = self.problem.dual_objective(self.support)
+        self.primal = self.dual + self.history.last("estimate", math.inf) * self.problem.total
+        self.proven = False
+        if math.isnan(self.primal) or math.isinf(self.dual):
+            self.primal, self.status = math.inf, Status.NUMERICAL
+        self.gap = gap_between(self.primal, self.dual, self.problem.total)
+
+    def finish(self, reduced_gap: float | None) -> Result:
+        """The certificate of the best point."""
+        if self.w is None or self.support is None:
+            raise ValueError(
+                "no point with a finite objective was found: C, sample_weight, the costs or X are too large "
+                "for double precision; scale them down"
+            )
+        assert self.status is not None
+        exact = self.problem.bounded and self.proven
+        certificate = Certificate(
+            primal=self.primal,
+            dual=self.dual,
+            gap=self.gap,
+            tol=self.tol,
+            converged=self.gap <= self.tol and exact,
+            exact=exact,
+            passes=self.passes,
+            oracle_calls=self.oracle_calls,
+            support=len(self.support.blocks),
+            seconds=self.seconds,
+            status=self.status.value,
+            relaxed=self.support.relaxed,
+            reduced_gap=reduced_gap,
+        )
+        return Result(
+            self.w,
+            self.support,
+            certificate,
+            self.history,
+            self.status,
+            self.chosen.name,
+            "" if certificate.converged else self.status.advice(certificate, self.chosen.advice),
+            resumable=self.support.kind in self.chosen.continues(self.problem),
         )
