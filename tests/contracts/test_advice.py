@@ -52,6 +52,25 @@ def test_one_class_alone_is_worth_a_warning(kind):
     assert set(svm.predict(X)) == {0, 1}
 
 
+@pytest.mark.parametrize("names", [["O", "B"], [0, 7], [False, True]])
+def test_a_tagger_that_finds_nothing_is_told_a_larger_c(names):
+    generator = np.random.default_rng(0)
+    codes = [(generator.random(8) < 0.04).astype(int) for _ in range(300)]
+    X = [np.c_[y, np.ones(8)] + 0.1 * generator.normal(size=(8, 2)) for y in codes]
+    Y = [[names[label] for label in y] for y in codes]
+    svm = mm.StructuralSVM(models.Chain(), C=1e-4, random_state=0)
+    with pytest.warns(ConvergenceWarning, match=f"all labels are predicted to be {names[0]!r}"):
+        svm.fit(X, Y)
+    svm.set_params(C=proposed(lambda: svm.fit(X, Y)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        svm.fit(X, Y)
+    assert {label for y in svm.predict(X) for label in y} == set(names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # nothing else is to be found in these
+        mm.StructuralSVM(models.Chain(classes=names), C=1.0).fit(X[:2], [[names[0]] * 8] * 2)
+
+
 def test_where_no_c_helps_none_is_proposed():
     X, y = make_classification(
         400, 10, n_informative=5, weights=[0.95], random_state=0, flip_y=0.01

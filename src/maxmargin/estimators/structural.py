@@ -27,8 +27,11 @@ from maxmargin.models.examples import Examples
 from maxmargin.models.multilabel import MultiLabel
 from maxmargin.models.protocol import Model, check_protocol
 from maxmargin.parts.fit import streams
+from maxmargin.problem import Problem
 from maxmargin.problem.problem import check_weights
+from maxmargin.run import Result
 
+GLANCE = 200  # sequences
 MOST_BEST = 2**31 - 1  # outputs of ``predict_k_best``: no machine holds more
 
 
@@ -171,6 +174,24 @@ class StructuralSVM(ConfidentSVM, Inspection, ChunkSVM):
     @staticmethod
     def params_of(model: Any) -> dict[str, Any]:
         return {"model": model}
+
+    def _lack(self, given: Given, problem: Problem, result: Result) -> str:
+        """Also where one label alone is predicted in all sequences."""
+        lack = super()._lack(given, problem, result)
+        if lack or getattr(given.model, "task", "") != "tagging":
+            return lack
+        svm = copy.copy(self)
+        svm.adopt(given.model, result.w)
+        # As a rule two labels are soon seen.
+        few = [given.X[:GLANCE]] if isinstance(given.X, list) else []
+        for X in [*few, given.X]:
+            found = {label for y in svm.predict(X) for label in np.asarray(y).tolist()}
+            if len(found) != 1:
+                return ""
+        (only,) = found
+        if all(label == only for y in given.Y for label in np.asarray(y).tolist()):
+            return ""
+        return f"all labels are predicted to be {only!r} (others may need more weight)"
 
     def adopt(self, model: Any, w: np.ndarray) -> None:
         self.model_, self.coef_ = model, w
