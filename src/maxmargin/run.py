@@ -23,6 +23,7 @@ POLISH_PASSES = 300  # at most, once tol is reached
 LITTLE = 20  # passes, or as many as that took, for what is wished and not asked
 LARGEST = 1e300  # in place of an objective that is not finite
 PATIENCE = 10  # steps without an exact pass, after which one is made whatever was learnt before
+LONG_PATIENCE = 30  # the same while the estimate is above the aim
 NEARBY = 30.0  # times what is enough: an estimate below this is worth an exact pass now and then
 NEWS = 0.1  # of an aim: smaller changes of it are not told to the solver
 COLUMNS = ("seconds", "passes", "oracle_calls", "primal", "dual", "gap", "estimate", "planes")
@@ -307,7 +308,8 @@ class Run:
         # A solver that is satisfied everywhere makes no more moves: its estimate never falls to a low
         # threshold. Where losses hang on few examples the estimate stays far above the gap.
         near = report.estimate <= NEARBY * (self.enough if self.gap > self.enough else self.aim)
-        late = near and self.steps - self.certified >= PATIENCE
+        waited = self.steps - self.certified
+        late = waited >= (PATIENCE if report.estimate <= self.aim else LONG_PATIENCE) and near
         # A step whose numbers are not finite is looked at: what it left may have overflowed.
         lost = not math.isfinite(report.dual) or math.isnan(report.estimate)
         due = free or report.estimate <= self.hope * self.aim or asked or passed or late or lost
