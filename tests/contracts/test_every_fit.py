@@ -191,7 +191,8 @@ def test_twice_the_weight_is_twice_c(name, seed):
         return
     left = twice.fit(X, Y, sample_weight=np.full(len(Y), 2.0)).certificate_
     right = trained(name, seed, C=2 * svm.C)[0].certificate_
-    assert left.primal == pytest.approx(right.primal, rel=1e-3)
+    open_still = max(left.primal - left.dual, right.primal - right.dual)
+    assert left.primal == pytest.approx(right.primal, rel=1e-3, abs=open_still)
     if name not in NOT_CONVEX:
         assert max(left.dual, right.dual) <= min(left.primal, right.primal) * (1 + 1e-12)
 
