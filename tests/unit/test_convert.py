@@ -344,3 +344,10 @@ def test_damaged_arrays_are_named(content, tmp_path):
     (tmp_path / "t.npz").write_bytes(content)
     with pytest.raises(FileError, match=r"t\.npz"):
         read_file(str(tmp_path / "t.npz"))
+
+
+@pytest.mark.parametrize("format", ["svmhmm", "crfsuite"])
+def test_an_empty_sequence_is_refused_by_formats_of_lines(format, tmp_path):
+    empty = FromFile([np.zeros((0, 2)), np.ones((1, 2))], [[], ["a"]], Reading("npz", "tagging"))
+    with pytest.raises(FileError, match="example 0 is an empty sequence"):
+        write_file(empty, str(tmp_path / "out"), format)

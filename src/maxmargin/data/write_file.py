@@ -196,6 +196,13 @@ def keep_width(texts: list[list[str]], width: int, used: int) -> None:
         texts[0].append(f"{width}:0")
 
 
+def check_filled(read: FromFile) -> None:
+    """Refuse sequences without a position: between lines of text they would be lost."""
+    for i, y in enumerate(read.Y):
+        if len(y) == 0:
+            raise FileError(f"example {i} is an empty sequence, which this format cannot hold")
+
+
 def write_svmlight(read: FromFile) -> bytes:
     rows, labels = rows_of(read), plain_list(read.Y)
     texts = feature_texts(rows)
@@ -212,7 +219,9 @@ def write_svmlight(read: FromFile) -> bytes:
 
 
 def write_svmhmm(read: FromFile) -> bytes:
-    (rows, _), labels = sequences_of(read), [plain_list(y) for y in read.Y]
+    rows, _ = sequences_of(read)
+    check_filled(read)
+    labels = [plain_list(y) for y in read.Y]
     numbers, comments = label_numbers(label for y in labels for label in y)
     texts = [feature_texts(own) for own in rows]
     used = max(int(own.indices.max(initial=-1)) + 1 for own in rows)
@@ -229,8 +238,9 @@ def write_svmhmm(read: FromFile) -> bytes:
 
 
 def write_crfsuite(read: FromFile) -> bytes:
-    lines: list[str] = []
-    for tokens, labels in zip(attributes_of(read), read.Y, strict=True):
+    lines, attributes = [], list(attributes_of(read))
+    check_filled(read)
+    for tokens, labels in zip(attributes, read.Y, strict=True):
         for token, label in zip(tokens, plain_list(labels), strict=True):
             first = check_text(str(label), "\t\r\n\0", "as a label")
             if not first.strip():
