@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from maxmargin.problem import Problem, Status
@@ -24,6 +26,7 @@ TRIAL: dict[str, Any] = {"max_passes": 100, "random_state": 0}  # of each
 TRIAL_SECONDS = 5.0  # of all together, or as long as the fit took
 TRIAL_GAP = 0.02  # of P(0)
 LEAP = 1000.0  # times C, at most, from one to the next
+GLANCE = 200  # examples, in which two labels are soon seen, as a rule
 
 
 def advise(svm: Any, given: Any, problem: Problem, result: Result) -> None:
@@ -36,6 +39,20 @@ def advise(svm: Any, given: Any, problem: Problem, result: Result) -> None:
         better = better_c(svm, given, problem, result)
         told = f"C={problem.C:.3g} is too small, try C={better or 0:.2g}"
         warn(f"{lack}: {told if better else 'none of some larger C that were tried helps'}")
+
+
+def lone_label(svm: Any, given: Any, labels: Callable[[Any], set[Any]]) -> list[Any]:
+    """The label that a fitted estimator predicts for all of X, where Y has others; else none.
+
+    `labels` gives those of some outputs.
+    """
+    whole = given.X
+    few = [whole[:GLANCE]] if isinstance(whole, list | np.ndarray) or sp.issparse(whole) else []
+    for X in [*few, whole]:
+        found = labels(svm.predict(X))
+        if len(found) != 1:
+            return []
+    return list(found) if labels(given.Y) - found else []
 
 
 def better_c(svm: Any, given: Any, problem: Problem, result: Result) -> float | None:

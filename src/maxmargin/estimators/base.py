@@ -159,12 +159,17 @@ class BaseSVM(Reporting, BaseEstimator):
         """Let callbacks score weights on the way."""
 
         def score(w: np.ndarray, X: Any, Y: Any, scoring: Any) -> float:
-            svm = copy.copy(self)
-            svm.adopt(given.model, w)
+            svm = self._at(given, w)
             return float(scorer_of(svm, scoring)(svm, X, Y))
 
         for callback in given.callbacks:
             callback.attach(score)
+
+    def _at(self, given: Given, w: np.ndarray) -> Any:
+        """This estimator with the weights of a solution; its own stay."""
+        svm = copy.copy(self)
+        svm.adopt(given.model, w)
+        return svm
 
     def _lack(self, given: Given, problem: Problem, result: Result) -> str:
         """What a solution has not learnt, in words; empty where there is nothing to say."""

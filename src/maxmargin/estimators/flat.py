@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,6 +16,7 @@ from maxmargin.callbacks import Callback
 from maxmargin.checkpoint import make_checkpoint
 from maxmargin.data.attributes import are_attributes
 from maxmargin.data.mapped import MappedRows
+from maxmargin.estimators.advice import lone_label
 from maxmargin.estimators.base import BaseSVM, ChunkSVM, Given
 from maxmargin.estimators.confidence import ConfidentSVM
 from maxmargin.estimators.inputs import check_rows, score_of
@@ -198,14 +198,10 @@ class FlatSVC(ClassifierMixin, ConfidentSVM, Inspection, ChunkSVM, RowSVM):
 
     def _lack(self, given: Given, problem: Problem, result: Result) -> str:
         """Also where one class alone is predicted."""
-        svm = copy.copy(self)
-        svm.adopt(given.model, result.w)
-        found = np.unique(svm.predict(given.X))
-        if len(found) > 1 or (found[0] == given.Y).all():
+        found = lone_label(self._at(given, result.w), given, lambda y: set(np.asarray(y).tolist()))
+        if not found:
             return super()._lack(given, problem, result)
-        return (
-            f"all of X is predicted to be {found[0].item()!r} (other classes may need more weight)"
-        )
+        return f"all of X is predicted to be {found[0]!r} (other classes may need more weight)"
 
     def _scores(self, X: Any) -> np.ndarray:
         """X coef_' + intercept_."""

@@ -17,6 +17,7 @@ from maxmargin.callbacks import Callback
 from maxmargin.checkpoint import make_checkpoint
 from maxmargin.data.arrays import check_positive, check_whole
 from maxmargin.data.labels import Outputs, is_masked
+from maxmargin.estimators.advice import lone_label
 from maxmargin.estimators.base import CHECKS, ChunkSVM, Given
 from maxmargin.estimators.confidence import ConfidentSVM
 from maxmargin.estimators.inputs import examples_of, plain_sequence
@@ -31,7 +32,6 @@ from maxmargin.problem import Problem
 from maxmargin.problem.problem import check_weights
 from maxmargin.run import Result
 
-GLANCE = 200  # sequences
 MOST_BEST = 2**31 - 1  # outputs of ``predict_k_best``: no machine holds more
 
 
@@ -43,6 +43,11 @@ def check_visible_model(name: str, model: Any) -> None:
         raise TypeError("model Latent has hidden parts: fit it with maxmargin.LatentSVM")
     if not isinstance(model, Model):
         check_protocol(model)
+
+
+def labels_in(sequences: Any) -> set[Any]:
+    """All labels of some sequences of them."""
+    return {label for y in sequences for label in np.asarray(y).tolist()}
 
 
 def one_by_one(X: Any) -> Any:
@@ -180,18 +185,9 @@ class StructuralSVM(ConfidentSVM, Inspection, ChunkSVM):
         lack = super()._lack(given, problem, result)
         if lack or getattr(given.model, "task", "") != "tagging":
             return lack
-        svm = copy.copy(self)
-        svm.adopt(given.model, result.w)
-        # As a rule two labels are soon seen.
-        few = [given.X[:GLANCE]] if isinstance(given.X, list) else []
-        for X in [*few, given.X]:
-            found = {label for y in svm.predict(X) for label in np.asarray(y).tolist()}
-            if len(found) != 1:
-                return ""
-        (only,) = found
-        if all(label == only for y in given.Y for label in np.asarray(y).tolist()):
-            return ""
-        return f"all labels are predicted to be {only!r} (others may need more weight)"
+        found = lone_label(self._at(given, result.w), given, labels_in)
+        said = "all labels are predicted to be {!r} (others may need more weight)"
+        return said.format(*found) if found else ""
 
     def adopt(self, model: Any, w: np.ndarray) -> None:
         self.model_, self.coef_ = model, w
