@@ -57,8 +57,7 @@ def train(
     solver.check(problem, warm)
     rng = np.random.default_rng(random_state)
     limit = math.inf if max_seconds is None else max_seconds
-    loss, calls = problem_loss(problem, random_state) if tol == AUTO else (math.nan, 0)
-    tolerance = Tolerance(tol, problem.total, loss)
+    tolerance, calls = tolerance_of(problem, tol, random_state)
     most = polish or math.inf
     run = Run(problem, solver, tolerance, most, max_passes, limit, keeper=keeper)
     run.oracle_calls += calls
@@ -81,7 +80,13 @@ def train(
         run.status = Status.TIME_LIMIT
     if state is None:
         raise KeyboardInterrupt("training was interrupted before there was a solution")
-    if not solver.verify:
+    return ended(run, state, callbacks)
+
+
+def ended(run: Run, state: Any, callbacks: Sequence[Callback]) -> Result:
+    """What is known where training ended: the last certificate, snapshot and words of callbacks."""
+    problem = run.problem
+    if not run.chosen.verify:
         run.estimate(state)
     elif run.certified != run.steps:
         run.conclude(state)
@@ -99,13 +104,15 @@ def train(
     return result
 
 
-def problem_loss(problem: Problem, random_state: Any) -> tuple[float, int]:
-    """The mean loss at w = 0 of some examples, and the oracle calls that it took.
+def tolerance_of(problem: Problem, tol: float | str, random_state: Any) -> tuple[Tolerance, int]:
+    """What is asked of the gap, and the oracle calls that it took to know.
 
-    Of a stream, those of its first part; where these have no weight, 1.
+    "auto" needs the mean loss at w = 0 of some examples: of a stream, those of its first part; where
+    these have no weight, 1.
     """
-    rng = np.random.default_rng(random_state)
-    if problem.open_stream is None:
-        return mean_loss(problem, rng)
-    part = problem.first_part()
-    return (1.0, 0) if part is None else mean_loss(part, rng)
+    loss, calls = math.nan, 0
+    if tol == AUTO:
+        part = problem if problem.open_stream is None else problem.first_part()
+        rng = np.random.default_rng(random_state)
+        loss, calls = (1.0, 0) if part is None else mean_loss(part, rng)
+    return Tolerance(tol, problem.total, loss), calls

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import version
+from typing import Any
 
 FORMATS = (
     "svmlight",
@@ -67,17 +68,7 @@ def add_training_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--order", type=int, choices=(1, 2), default=1, help="of a chain of tags")
 
 
-def parser() -> argparse.ArgumentParser:
-    """All commands and their options."""
-    top = argparse.ArgumentParser(
-        prog="maxmargin",
-        description="Structural support vector machines, each with a certificate.",
-        epilog="examples:\n" + EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    top.add_argument("--version", action="store_true", help="print the version")
-    commands = top.add_subparsers(dest="command", metavar="COMMAND")
-
+def add_train(commands: Any) -> None:
     train = commands.add_parser("train", help="train a model on a file")
     train.add_argument("data", metavar="TRAIN", help='a file, a folder of shards, or "-"')
     train.add_argument("model", metavar="MODEL", help="the model file to write")
@@ -106,6 +97,8 @@ def parser() -> argparse.ArgumentParser:
     train.add_argument("--quiet", action="store_true", help="no progress line")
     train.add_argument("--json", action="store_true", help="print the certificate as JSON")
 
+
+def add_path(commands: Any) -> None:
     path = commands.add_parser("path", help="which C: a score for each of several")
     path.add_argument("data", metavar="TRAIN")
     path.add_argument("--dev", metavar="FILE", help="to score on; a fifth of TRAIN by default")
@@ -116,6 +109,8 @@ def parser() -> argparse.ArgumentParser:
     add_training_options(path)
     path.add_argument("--json", action="store_true")
 
+
+def add_predict(commands: Any) -> None:
     predict = commands.add_parser("predict", help="predict for a file, to standard output")
     predict.add_argument("model", metavar="MODEL")
     predict.add_argument("data", metavar="INPUT")
@@ -124,17 +119,23 @@ def parser() -> argparse.ArgumentParser:
     )
     predict.add_argument("--jobs", type=int, default=None, help="threads")
 
+
+def add_evaluate(commands: Any) -> None:
     evaluate = commands.add_parser("evaluate", help="scores of a model on a file with labels")
     evaluate.add_argument("model", metavar="MODEL")
     evaluate.add_argument("data", metavar="TEST")
     evaluate.add_argument("--json", action="store_true")
     evaluate.add_argument("--jobs", type=int, default=None, help="threads")
 
+
+def add_inspect(commands: Any) -> None:
     inspect = commands.add_parser("inspect", help="what is in a model file")
     inspect.add_argument("model", metavar="MODEL")
     inspect.add_argument("--top", type=int, default=10, help="features per label")
     inspect.add_argument("--json", action="store_true")
 
+
+def add_report(commands: Any) -> None:
     report = commands.add_parser("report", help="a page about a model, for a browser")
     report.add_argument("model", metavar="MODEL")
     report.add_argument("data", metavar="TEST", nargs="?", help="a file with labels, for scores")
@@ -146,18 +147,24 @@ def parser() -> argparse.ArgumentParser:
     )
     report.add_argument("--jobs", type=int, default=None, help="threads")
 
+
+def add_check(commands: Any) -> None:
     check = commands.add_parser("check", help="look at a file before training on it")
     check.add_argument("data", metavar="FILE")
     check.add_argument("--test", metavar="FILE", help="look for its examples in FILE")
     add_file_options(check)
     check.add_argument("--json", action="store_true")
 
+
+def add_convert(commands: Any) -> None:
     convert = commands.add_parser("convert", help="write a file in another format")
     convert.add_argument("data", metavar="IN", help='a file, a folder of shards, or "-"')
     convert.add_argument("output", metavar="OUT", help='a file, a folder for shards, or "-"')
     convert.add_argument("--to", choices=FORMATS, help="format of OUT; by its name by default")
     add_file_options(convert)
 
+
+def add_bench(commands: Any) -> None:
     bench = commands.add_parser("bench", help="all solvers side by side on a file")
     bench.add_argument("data", metavar="TRAIN")
     add_file_options(bench)
@@ -167,11 +174,41 @@ def parser() -> argparse.ArgumentParser:
     bench.set_defaults(max_seconds=10.0)
     bench.add_argument("--json", action="store_true")
 
+
+def add_certify(commands: Any) -> None:
     certify = commands.add_parser("certify", help="the objective of a model on its training file")
     certify.add_argument("model", metavar="MODEL")
     certify.add_argument("data", metavar="TRAIN")
     certify.add_argument("--json", action="store_true")
 
+
+# In the order of the help.
+COMMANDS = (
+    add_train,
+    add_path,
+    add_predict,
+    add_evaluate,
+    add_inspect,
+    add_report,
+    add_check,
+    add_convert,
+    add_bench,
+    add_certify,
+)
+
+
+def parser() -> argparse.ArgumentParser:
+    """All commands and their options."""
+    top = argparse.ArgumentParser(
+        prog="maxmargin",
+        description="Structural support vector machines, each with a certificate.",
+        epilog="examples:\n" + EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("--version", action="store_true", help="print the version")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND")
+    for add in COMMANDS:
+        add(commands)
     commands.add_parser("demo", help="train on made-up letters, and show the certificate")
     return top
 
