@@ -28,7 +28,7 @@ X_test, y_test = sample(20_000, seed=1)
 best = int(0.02 * len(y_test))  # those that somebody will look at
 
 # A loss of the whole sample has one slack for all examples, so its C is of another order than that of
-# a loss of single examples: see docs/models.md. Choose it by validation, as always.
+# a loss of single examples: see docs/models/binary.md. Choose it by validation, as always.
 candidates = {
     "error": mm.BinarySVC(C=0.1),
     "error, balanced": mm.BinarySVC(C=0.1, class_weight="balanced"),

@@ -24,13 +24,21 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 from write_compatibility import page  # noqa: E402
 
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 WITH_CODE = [path for path in PAGES if BLOCK.search(path.read_text())]
 
 
 def read(name):
     return (ROOT / name).read_text()
+
+
+def name_of(path):
+    return path.relative_to(ROOT).as_posix().removesuffix(".md")
+
+
+def pages_of_models():
+    return "".join(path.read_text() for path in sorted((ROOT / "docs/models").glob("*.md")))
 
 
 def rows(text, head):
@@ -48,7 +56,7 @@ def names(cell):
 # Pages
 
 
-@pytest.mark.parametrize("path", WITH_CODE, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", WITH_CODE, ids=name_of)
 @pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")
 def test_python_blocks_run(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -64,16 +72,30 @@ def test_the_quickstart_is_short():
     assert len(first.splitlines()) <= 15
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def anchors(path):
+    """Names of the headings of a page, as GitHub and the site make them."""
+    text = re.sub(r"^```.*?^```$", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
+    heads = [head.lower() for head in re.findall(r"^#+ (.+)$", text, re.MULTILINE)]
+    return {re.sub(r"[^\w\- ]", "", head).replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name_of)
 def test_links_lead_somewhere(path):
-    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", path.read_text()):
-        if not target.startswith("http"):
-            assert (path.parent / target).exists(), target
+    for target in re.findall(r"\]\(([^)\s]+)\)", path.read_text()):
+        if target.startswith("http"):
+            continue
+        file, _, anchor = target.partition("#")
+        page = path.parent / file if file else path
+        assert page.exists(), target
+        if anchor:
+            assert anchor in anchors(page), target
 
 
 def test_every_page_is_reached_from_the_readme():
     for path in (ROOT / "docs").glob("*.md"):
         assert f"docs/{path.name}" in read("README.md")
+    for path in (ROOT / "docs/models").glob("*.md"):
+        assert f"(models/{path.name})" in read("docs/models.md")
 
 
 def test_every_public_name_is_documented():
@@ -120,7 +142,7 @@ MODELS = [kind for kind in MODELS if inspect.signature(kind).parameters]  # Rank
 @pytest.mark.parametrize("kind", MODELS)
 def test_parameters_of_a_model_are_those_of_the_code(kind):
     head = f"parameter of `models.{kind.__name__}`"
-    pages = read("docs/models.md") + read("docs/own_models.md")
+    pages = pages_of_models() + read("docs/own_models.md")
     found = [
         [name for cell in cells[:2] for name in names(cell)[:1]] for cells in rows(pages, head)
     ]
@@ -132,8 +154,8 @@ def test_parameters_of_a_model_are_those_of_the_code(kind):
     assert found == [[p.name, *default] for p, default in zip(parameters, defaults, strict=True)]
 
 
-def test_every_loss_is_in_the_models_page():
-    text = read("docs/models.md")
+def test_every_loss_is_in_the_pages_of_models():
+    text = pages_of_models()
     for name in losses.SAMPLE_LOSSES:
         assert f"losses.{name}" in text, name
 
