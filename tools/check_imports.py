@@ -31,11 +31,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "models": {"_core", "data", "formulation", "io", "losses", "runtime"},
     "problem": {"data", "formulation", "models", "runtime"},
     "solvers": {"_core", "data", "formulation", "models", "problem", "runtime"},
-    "run": {"callbacks", "problem", "runtime", "solvers"},
-    "train": {"callbacks", "problem", "run", "runtime", "solvers"},
-    "cccp": {"models", "problem", "run"},
-    "checkpoint": {"data", "io", "models", "problem", "run", "solvers"},
-    "parts": BASIC | {"models", "problem", "run", "solvers", "train"},
+    "result": {"problem", "solvers"},
+    "train": {"callbacks", "problem", "result", "runtime", "solvers"},
+    "cccp": {"models", "problem", "result"},
+    "checkpoint": {"data", "io", "models", "problem", "result", "solvers"},
+    "parts": BASIC | {"models", "problem", "result", "solvers", "train"},
     "estimators": BASIC
     | {
         "cccp",
@@ -45,7 +45,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "models",
         "parts",
         "problem",
-        "run",
+        "result",
         "solvers",
         "train",
     },
@@ -60,7 +60,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "problem",
         "solvers",
     },
-    "cluster": BASIC | {"checkpoint", "estimators", "io", "models", "problem", "run", "solvers"},
+    "cluster": BASIC | {"checkpoint", "estimators", "io", "models", "problem", "result", "solvers"},
     "report": {"data", "io", "metrics"},
 }
 MAY_IMPORT["cli"] = BASIC | {"io"} | (set(MAY_IMPORT) - {"_core"})

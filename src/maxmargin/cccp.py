@@ -24,7 +24,7 @@ import numpy as np
 from maxmargin.models.planes import PlaneExamples
 from maxmargin.problem import Certificate, Problem, Status, Support, gap_between
 from maxmargin.problem.tolerance import RELATIVE
-from maxmargin.run import COLUMNS, History, Result
+from maxmargin.result import COLUMNS, History, Result
 
 
 @dataclass

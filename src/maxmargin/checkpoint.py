@@ -36,7 +36,7 @@ from maxmargin.io.model_file import CHECKPOINT, ModelFileError, read, write
 from maxmargin.models.marginals import Marginals
 from maxmargin.problem import Problem, Support
 from maxmargin.problem.plane import MARGINALS, PLANES
-from maxmargin.run import Saved
+from maxmargin.result import Saved
 from maxmargin.solvers import Snapshot, Solver
 
 # Parameters that change neither the problem nor what a snapshot means: a later fit may have others.

@@ -13,7 +13,7 @@ from sklearn.svm import LinearSVC
 import maxmargin as mm
 from maxmargin import losses, models, solvers
 from maxmargin.problem import Status
-from maxmargin.run import COLUMNS
+from maxmargin.result import COLUMNS
 from maxmargin.solvers.gdmm import FORMS
 from reference.dense_qp import dual_objective, primal_objective
 from reference.multivariate import labelling_block

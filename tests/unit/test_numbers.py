@@ -22,7 +22,7 @@ from maxmargin.problem import (
 )
 from maxmargin.problem.plane import FrozenPlane
 from maxmargin.problem.problem import Bounds
-from maxmargin.run import Run
+from maxmargin.train import Run
 from reference.python_chain import PythonMulticlass
 
 NOT_FINITE = (np.nan, np.inf, -np.inf)

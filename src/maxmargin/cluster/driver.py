@@ -32,7 +32,7 @@ from maxmargin.cluster.bundle import Bundle
 from maxmargin.cluster.pool import PartError, Pool, connected
 from maxmargin.cluster.worker import Answer, Facts, Job, Order
 from maxmargin.problem import Certificate, Status, Tolerance, gap_between
-from maxmargin.run import History
+from maxmargin.result import History
 from maxmargin.solvers.proximal import LARGE, STALLED_ROUNDS, STIFFEST, Proximal
 
 TOGETHER = 5  # rounds after which all parts are waited for, where one was late each time

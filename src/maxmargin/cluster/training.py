@@ -24,7 +24,7 @@ from maxmargin.estimators.base import Given
 from maxmargin.models.protocol import Model
 from maxmargin.problem import Support
 from maxmargin.problem.regularizer import NONNEGATIVE
-from maxmargin.run import Result
+from maxmargin.result import Result
 from maxmargin.solvers import Proximal
 
 NAME = "cluster"

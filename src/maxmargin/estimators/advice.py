@@ -18,8 +18,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from maxmargin.problem import Problem, Status
 from maxmargin.problem.scale import useful_c
-from maxmargin.run import LARGEST, Result
-from maxmargin.train import train
+from maxmargin.result import Result
+from maxmargin.train import LARGEST, train
 
 TRIALS = 6  # values of C that are tried where nothing was learnt
 TRIAL: dict[str, Any] = {"max_passes": 100, "random_state": 0}  # of each

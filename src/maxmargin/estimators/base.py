@@ -44,7 +44,7 @@ from maxmargin.problem.problem import check_weights
 from maxmargin.problem.regularizer import NONNEGATIVE, PRIOR
 from maxmargin.problem.scale import learns
 from maxmargin.problem.tolerance import check_tolerance
-from maxmargin.run import Result
+from maxmargin.result import Result
 from maxmargin.runtime.executor import Workers, count_jobs, opened
 from maxmargin.solvers import Solver, make_solver
 from maxmargin.train import train

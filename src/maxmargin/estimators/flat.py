@@ -28,7 +28,7 @@ from maxmargin.models.flat import FlatModel
 from maxmargin.models.multiclass import Multiclass
 from maxmargin.problem import Problem, make_regularizer
 from maxmargin.problem.problem import check_weights
-from maxmargin.run import Result
+from maxmargin.result import Result
 
 SMALL = 10_000  # examples x features, and x classes where there are some
 POLISHED = 1e-13  # gap, in units of the loss

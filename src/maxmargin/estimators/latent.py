@@ -22,7 +22,7 @@ from maxmargin.models.examples import Examples
 from maxmargin.models.latent import Latent
 from maxmargin.models.partial import KINDS, Partial
 from maxmargin.problem import Problem, Support
-from maxmargin.run import Result
+from maxmargin.result import Result
 from maxmargin.runtime.executor import Workers
 
 

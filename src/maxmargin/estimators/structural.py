@@ -30,7 +30,7 @@ from maxmargin.models.protocol import Model, check_protocol
 from maxmargin.parts.fit import streams
 from maxmargin.problem import Problem
 from maxmargin.problem.problem import check_weights
-from maxmargin.run import Result
+from maxmargin.result import Result
 
 MOST_BEST = 2**31 - 1  # outputs of ``predict_k_best``: no machine holds more
 

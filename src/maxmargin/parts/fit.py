@@ -35,7 +35,7 @@ from maxmargin.parts.source import (
     layout_of,
 )
 from maxmargin.problem import Certificate
-from maxmargin.run import Result
+from maxmargin.result import Result
 from maxmargin.solvers import Solver, Streaming
 from maxmargin.solvers.dual_state import open_state
 from maxmargin.train import train

@@ -1,0 +1,77 @@
+"""What training gives back, and what it keeps on the way: history, result, snapshots."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from maxmargin.problem import Certificate, Status, Support
+from maxmargin.solvers import Snapshot
+
+COLUMNS = ("seconds", "passes", "oracle_calls", "primal", "dual", "gap", "estimate", "planes")
+
+
+class History:
+    """Columns of equal length, an entry per step.
+
+    ``primal`` is the least that an exact pass has proven so far and ``gap`` what it leaves open (infinite
+    until the first exact pass); ``estimate`` is the gap as the solver saw it while w moved.
+    """
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, float]] = []
+
+    def append(self, **values: float) -> None:
+        """Add a step, as a whole: an interrupt leaves no half of it."""
+        self.rows.append({name: float(values[name]) for name in COLUMNS})
+
+    def amend(self, **values: float) -> None:
+        """Change the last step to what is known now."""
+        self.rows[-1] = self.rows[-1] | {name: float(value) for name, value in values.items()}
+
+    def last(self, name: str, otherwise: float) -> float:
+        """The last entry of a column."""
+        return self.rows[-1][name] if self.rows else otherwise
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The columns as arrays."""
+        return {name: np.array([row[name] for row in self.rows]) for name in COLUMNS}
+
+
+@dataclass(frozen=True)
+class Result:
+    """A trained solution.
+
+    ``resumable``: the same solver can go on from ``support``. ``advice``: what to do where training did not
+    converge.
+    """
+
+    w: np.ndarray
+    support: Support
+    certificate: Certificate
+    history: History
+    status: Status
+    solver: str
+    advice: str = ""
+    resumable: bool = True
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What a later run needs to go on: a snapshot, with the best weights known, and what was spent."""
+
+    snapshot: Snapshot
+    oracle_calls: int
+    seconds: float
+
+
+class Keeper(Protocol):
+    """Keeps the snapshots of a run, and has the one to begin with: ``maxmargin.checkpoint``."""
+
+    every: float  # seconds between two
+    found: Saved | None
+
+    def save(self, saved: Saved) -> None:
+        """Keep a snapshot in place of the last one."""
