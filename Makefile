@@ -42,8 +42,17 @@ check: $(STAMP)
 test: $(STAMP) lint
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
-docs: $(STAMP)
+# The site, in build/site/html. EXAMPLES=0 leaves out what the examples print, which takes a minute or two.
+docs: $(STAMP) $(VENV)/.docs
 	$(BIN)/python tools/write_compatibility.py
+	$(BIN)/python tools/prepare_site.py build/site/source
+	EXAMPLES=$(or $(EXAMPLES),1) $(BIN)/python -m sphinx -q -W --keep-going -b html -c docs build/site/source build/site/html
+	$(BIN)/python tools/check_site.py build/site/html
+	@echo "the site: build/site/html/index.html"
+
+$(VENV)/.docs: $(VENV)/.tools
+	$(BIN)/python tools/install_requirements.py pyproject.toml docs
+	touch $@
 
 # All fuzzers, each for SECONDS with SEED; fuzz/README.md says what they promise.
 fuzz: $(STAMP)

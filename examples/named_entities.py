@@ -7,77 +7,11 @@ described as people do it: the word, its shape, its affixes, its neighbours, and
 Run: python examples/named_entities.py [--small]
 """
 
-import random
 import sys
 
 import maxmargin as mm
 from maxmargin import losses, metrics, models
-
-NAMES = """
-first    Anna Ben Carla David Elena Frank Grace Henry Irene Jordan Kim Laura Martin Nora Rose Tom Aisha
-first    Björn Chiara Dmitri Farid Ingrid Keiko Lwazi Mateus Olga Priya Rafael Siobhan Yusuf
-last     Adams Baker Chen Duval Evans Fischer Garcia Hill Ito Jensen Kumar Lincoln Moreau Novak Okafor
-last     Petrov Quinn Rossi Sato Tanaka Ueda Vargas Weber Young Zimmer Brooks Castle Field
-town     Aberdeen Boston Cairo Dallas Essen Florence Geneva Houston Jordan Kingston Lincoln Madrid
-town     Nairobi Oslo Porto Quito Riga Seoul Tunis Utrecht Valencia Warsaw York Zagreb
-head     Northern Atlas Summit Harbor Delta Pioneer Castle Field Rose Union Silver Baltic
-tail     Bank Motors Airlines Foods Energy Group Partners Systems Holdings Insurance
-day      Monday Tuesday Wednesday Thursday Friday
-month    January March May June October
-""".strip()
-PATTERNS = """
-{PER} joined {ORG} in {LOC} last {day} .
-Shares of {ORG} fell after {PER} resigned .
-{ORG} will open an office in {LOC} , {PER} said .
-In {LOC} , {PER} met managers of {ORG} on {day} .
-The bank in {LOC} was sold to {ORG} .
-{PER} and {PER} bought a castle near {LOC} .
-Analysts at {ORG} expect prices to rise in {month} .
-She walked across the field to the harbor in {LOC} .
-{PER} , who lives in {LOC} , planted a rose in {month} .
-Prices of foods and energy rose in {LOC} , {ORG} reported .
-The union called a strike at {ORG} for {day} .
-He has worked for {ORG} since {PER} left .
-""".strip().splitlines()
-LISTS = {}
-for line in NAMES.splitlines():
-    kind, *names = line.split()
-    LISTS[kind] = LISTS.get(kind, []) + names
-KNOWN = {kind: set(LISTS[kind][::2]) for kind in ("first", "town", "tail")}  # a gazetteer has gaps
-
-
-def entity(kind, chance, seen):
-    """A name of one to three words; training has seen the first part of each list only."""
-
-    def some(of):
-        return chance.choice(LISTS[of][: int(len(LISTS[of]) * (0.6 if seen else 1.0))])
-
-    if kind == "PER":
-        full = [some("first"), some("last")]
-        return chance.choice([full, full, full[1:], full[:1]])
-    if kind == "LOC":
-        return ["New", some("town")] if chance.random() < 0.1 else [some("town")]
-    name = [some("head"), some("tail")]
-    return chance.choice([name, [*name, "Inc."], [some("last"), "&", some("last")], name[:1]])
-
-
-def sentences(n, seed, seen):
-    """n pairs (words, tags); a tag is O, or B- or I- with a kind."""
-    chance, X, Y = random.Random(seed), [], []
-    for _ in range(n):
-        words, tags = [], []
-        for token in chance.choice(PATTERNS).split():
-            kind = token.strip("{}")
-            if kind in ("PER", "ORG", "LOC"):
-                found = entity(kind, chance, seen)
-                tags += [f"{'BI'[t > 0]}-{kind}" for t in range(len(found))]
-            else:
-                found = [chance.choice(LISTS[kind]) if kind != token else token]
-                tags += ["O"]
-            words += found
-        X.append(words)
-        Y.append(tags)
-    return X, Y
+from maxmargin.data.synthetic_text import KNOWN_NAMES, news_sentences
 
 
 def shape(word):
@@ -100,7 +34,7 @@ def token_features(words, t):
         "shape": shape(word),
         "prefix": [word[:k].lower() for k in (2, 3)],
         "suffix": [word[-k:].lower() for k in (1, 2, 3)],
-        "listed": [name for name, members in KNOWN.items() if word in members],
+        "listed": [name for name, members in KNOWN_NAMES.items() if word in members],
         "first": t == 0,
         **window,
     }
@@ -113,12 +47,12 @@ def features(sentence):
 
 small = "--small" in sys.argv
 data = {}
-for part, n, seed, seen in (
-    ("train", 120, 0, True),
-    ("valid", 80, 1, False),
-    ("test", 200, 2, False),
+for part, n, seed, new in (
+    ("train", 120, 0, False),
+    ("valid", 80, 1, True),
+    ("test", 200, 2, True),
 ):
-    words, tags = sentences(n if small else 4 * n, seed, seen)
+    words, tags = news_sentences(n if small else 4 * n, seed, new=new)
     data[part] = words, [features(sentence) for sentence in words], tags
 (_, X, Y), (_, X_valid, Y_valid), (words, X_test, Y_test) = data.values()
 

@@ -1,5 +1,7 @@
 """Install what building, linting and testing need, as declared in pyproject.toml, into this environment.
 
+    python tools/install_requirements.py pyproject.toml [EXTRA ...]
+
 A separate step so that the (slow) package build can run without isolation and keep its build folder.
 """
 
@@ -9,10 +11,10 @@ import sys
 from pathlib import Path
 
 
-def declared(text: str) -> list[str]:
-    """Requirements of the package and of its `dev` extra (Python 3.10 has no tomllib)."""
+def declared(text: str, keys: list[str]) -> list[str]:
+    """Requirements of these lists (Python 3.10 has no tomllib)."""
     wanted = []
-    for key in ("dependencies", "dev"):
+    for key in keys:
         block = re.search(rf"^{key} = \[(.*?)\]", text, flags=re.S | re.M)
         if block is None:
             raise SystemExit(f"pyproject.toml has no list named {key!r}")
@@ -21,5 +23,5 @@ def declared(text: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    requirements = declared(Path(sys.argv[1]).read_text())
+    requirements = declared(Path(sys.argv[1]).read_text(), sys.argv[2:] or ["dependencies", "dev"])
     subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", *requirements], check=True)

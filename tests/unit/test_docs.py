@@ -25,7 +25,8 @@ sys.path.insert(0, str(ROOT / "tools"))
 from write_compatibility import page  # noqa: E402
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# A block of code, and what it prints where a block of text follows at once.
+BLOCK = re.compile(r"^```python\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 WITH_CODE = [path for path in PAGES if BLOCK.search(path.read_text())]
 
 
@@ -58,13 +59,47 @@ def names(cell):
 
 @pytest.mark.parametrize("path", WITH_CODE, ids=name_of)
 @pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")
-def test_python_blocks_run(path, tmp_path, monkeypatch):
+def test_python_blocks_run(path, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     namespace = {"__name__": "docs"}
     for block in BLOCK.finditer(path.read_text()):
         line = path.read_text()[: block.start()].count("\n") + 2
         code = compile("\n" * (line - 1) + block.group(1), str(path), "exec")
         exec(code, namespace)
+        printed = capsys.readouterr().out
+        if block.group(2) is not None:
+            assert_printed(block.group(2), printed)
+
+
+def number(token):
+    try:
+        return float(token.strip(",;()"))
+    except ValueError:
+        return None
+
+
+def assert_printed(expected, printed):
+    """The same words, and numbers that are nearly the same; "..." stands for the rest of a line."""
+    assert len(expected.splitlines()) == len(printed.splitlines()), printed
+    for wanted, line in zip(expected.splitlines(), printed.splitlines(), strict=True):
+        tokens, found = wanted.split(), line.split()
+        if "..." in tokens:
+            tokens = tokens[: tokens.index("...")]
+            found = found[: len(tokens)]
+        assert len(tokens) == len(found), line
+        for token, other in zip(tokens, found, strict=True):
+            value = number(token)
+            if value is None:
+                assert token == other, line
+            else:
+                assert number(other) == pytest.approx(value, rel=0.05, abs=0.02), line
+
+
+def test_printed_text_is_compared():
+    assert_printed("F1 0.84 of\nC 3, ...\n", "F1 0.85 of\nC 3, and more\n")
+    for other in ("F1 0.94 of\nC 3,", "F1 0.84 in\nC 3,", "F1 0.84 of\n"):
+        with pytest.raises(AssertionError):
+            assert_printed("F1 0.84 of\nC 3, ...\n", other)
 
 
 def test_the_quickstart_is_short():

@@ -13,6 +13,7 @@ from maxmargin.data.synthetic import (
     random_treebank,
     words_of_letters,
 )
+from maxmargin.data.synthetic_text import news_sentences
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -134,3 +135,23 @@ def test_treebank_is_reproducible_and_within_its_length():
 def test_treebank_refuses_bad_sizes(n, words, name):
     with pytest.raises(ValueError, match=name):
         random_treebank(n, words)
+
+
+@pytest.mark.parametrize("new", [False, True])
+def test_sentences_have_legal_tags(new):
+    X, Y = news_sentences(200, random_state=0, new=new)
+    assert news_sentences(200, random_state=0, new=new) == (X, Y)
+    for words, tags in zip(X, Y, strict=True):
+        assert len(words) == len(tags)
+        for before, tag in zip(["O", *tags], tags, strict=False):
+            assert tag[0] != "I" or before in (tag, f"B{tag[1:]}")
+    kinds = {tag[2:] for tags in Y for tag in tags}
+    assert kinds == {"", "PER", "ORG", "LOC"}
+
+
+def test_new_sentences_have_words_that_others_lack():
+    seen, _ = news_sentences(2000, random_state=0)
+    met, _ = news_sentences(2000, random_state=1, new=True)
+    seen, met = ({word for words in X for word in words} for X in (seen, met))
+    assert seen < met and len(met - seen) > 50
+    assert "{" not in "".join(met)

@@ -1,0 +1,87 @@
+"""The site: its gallery and API list what there is, pictures show what tables say, broken links are found."""
+
+import importlib
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+import check_site  # noqa: E402
+import draw_figures  # noqa: E402
+import prepare_site  # noqa: E402
+
+
+def names_of_the_api():
+    """Pairs (module, name) of the page."""
+    text = (ROOT / "docs/api.md").read_text()
+    blocks = re.findall(r"currentmodule:: (\S+)\n.*?:toctree: api\n\n(.*?)```", text, re.DOTALL)
+    return {(module, name) for module, names in blocks for name in names.split()}
+
+
+@pytest.mark.parametrize("module", ["", ".models", ".solvers", ".metrics", ".data", ".callbacks"])
+def test_api_lists_every_public_name(module):
+    module = importlib.import_module(f"maxmargin{module}")
+    public = {name for name in module.__all__ if callable(getattr(module, name))}
+    assert {(module.__name__, name) for name in public} <= names_of_the_api()
+
+
+def test_names_of_the_api_exist():
+    for module, name in names_of_the_api():
+        assert hasattr(importlib.import_module(module), name), f"{module}.{name}"
+
+
+def test_gallery_has_every_example(tmp_path):
+    prepare_site.main(tmp_path)
+    pages = {path.stem[3:] for path in (tmp_path / "gallery_source").rglob("*.py")}
+    assert pages == {path.stem for path in (ROOT / "examples").glob("*.py")}
+    for path in (tmp_path / "gallery_source").rglob("*.py"):
+        compile(path.read_text(), str(path), "exec")
+    assert (tmp_path / "measurements.md").exists() and (tmp_path / "models/chain.md").exists()
+
+
+def test_links_lead_to_pages_of_the_site():
+    text = (
+        "[a](../benchmarks/README.md#the-race), [b](models/chain.md), `examples/kernels.py`, "
+        "[c](../cpp/simd.hpp)"
+    )
+    page = prepare_site.rewritten(text, "docs/choosing.md", "choosing.md")
+    assert "[a](measurements.md#the-race), [b](models/chain.md)" in page
+    assert re.search(r"\[examples/kernels.py\]\(gallery/3_choosing/\d\d_kernels.rst\)", page)
+    assert page.endswith(", c")
+    deeper = prepare_site.rewritten("[m](../metrics.md)", "docs/models/chain.md", "models/chain.md")
+    assert deeper == "[m](../metrics.md)"
+    fenced = "```sh\n[a](../nowhere.md)\n```"
+    assert prepare_site.rewritten(fenced, "docs/choosing.md", "choosing.md") == fenced
+
+
+def test_pictures_show_the_figures_of_the_tables():
+    drawn = {
+        "measured_tagger.svg": draw_figures.command_line_bars(),
+        "measured_footprint.svg": [
+            bar for k in (3, 4, 5) for bar in draw_figures.footprint_bars(k)
+        ],
+        "measured_labels.svg": draw_figures.many_labels_bars(),
+    }
+    for name, bars in drawn.items():
+        picture = (ROOT / "docs/figures" / name).read_text()
+        assert bars
+        for _, value, _ in bars:
+            assert f"  {value:,g} " in picture, f"{name} is old: run python tools/draw_figures.py"
+
+
+def test_broken_links_are_found(tmp_path):
+    (tmp_path / "index.html").write_text(
+        '<a href="other.html#here">x</a><a href="other.html#gone">x</a><a href="none.html">x</a>'
+        '<script src="https://example.org/x.js"></script><a href="https://example.org">x</a>'
+    )
+    (tmp_path / "other.html").write_text('<p id="here">')
+    found = check_site.wrong(tmp_path)
+    assert [line.split(": ")[1].split(",")[0] for line in found] == [
+        "other.html#gone",
+        "none.html",
+        "loads https://example.org/x.js",
+    ]
