@@ -26,18 +26,13 @@ NOT_CONVEX = {
     "partial": "as for latent",
 }
 NOT_IN_CHUNKS = {
-    "multilabel": ("takes no chunks", "sets are compiled as one graph"),
     "grammar": ("does not occur in the training data", "rules are those of the first chunk"),
     "whole-sample": ("one slack", "examples are one block"),
-    "kernel": ("needs all examples in memory", "w is a sum over all of them"),
+    "kernel": ("takes no chunks", "w is a sum over all of them"),
     "joint-kernel": ("takes no chunks", "the basis spans all pairs"),
     "latent": ("takes no chunks", "completions are of all examples"),
     "bags": ("takes no chunks", "as for latent"),
     "partial": ("takes no chunks", "as for latent"),
-}
-NO_CHUNKS = {
-    "groups": "has no partial_fit: groups are given at once",
-    "regression": "has no partial_fit",
 }
 NO_INFERENCE = {
     "groups": "a row has no outputs",
@@ -197,7 +192,7 @@ def test_twice_the_weight_is_twice_c(name, seed):
         assert max(left.dual, right.dual) <= min(left.primal, right.primal) * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("name", [name for name in FITS if name not in NO_CHUNKS])
+@every
 def test_chunks_end_with_a_bound(name, seed):
     """The dual of all that was seen is below the objective of all of it, at any w."""
     svm, X, Y = once(name, seed)
@@ -212,7 +207,3 @@ def test_chunks_end_with_a_bound(name, seed):
         return
     value = mm.objective(fit(), weights_of(chunks), X, Y)
     assert 0 < chunks.certificate_.dual <= value * (1 + 1e-9)
-
-
-def test_what_has_no_chunks_has_no_method(seed):
-    assert not any(hasattr(once(name, seed)[0], "partial_fit") for name in NO_CHUNKS)

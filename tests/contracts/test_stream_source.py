@@ -9,7 +9,8 @@ import maxmargin as mm
 from helpers import assert_truthful, built_in, loss_units, multipliers_of, quietly, refusal
 from maxmargin import models, solvers
 from maxmargin.callbacks import Callback
-from maxmargin.parts.sequential import KEPT, TWICE, PartState
+from maxmargin.parts.past import KEPT, TWICE
+from maxmargin.parts.sequential import PartState
 from reference import twins, twins_stream
 from reference.dense_qp import dual_objective, primal_objective
 from reference.problems import chain_case, fresh, multiclass_case

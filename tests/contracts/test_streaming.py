@@ -7,7 +7,7 @@ import scipy.sparse as sp
 import maxmargin as mm
 from helpers import quietly, refusal
 from maxmargin import models, solvers
-from maxmargin.parts.source import stacked_examples
+from maxmargin.parts.layout import stacked_examples
 from maxmargin.problem import Problem
 from maxmargin.solvers.dual_state import open_state
 from reference.python_chain import PythonMulticlass
@@ -287,6 +287,8 @@ def test_partial_fit_refuses_what_it_cannot_do(generator):
     svm = svm_of("multiclass", "auto").partial_fit(X, y)
     with refusal("C was 0.05"):
         svm.set_params(C=1.0).partial_fit(X, y)
+    with refusal("chunks before had", "slack", "starts over"):
+        svm.set_params(C=0.05, rescaling="slack").partial_fit(X, y)
     with refusal("class_weight"):
         mm.MulticlassSVC(class_weight="balanced").partial_fit(X, y)
     with refusal("kernel"):

@@ -243,10 +243,18 @@ def test_proximal_that_stands_still_is_certified_again():
 
 def test_a_row_of_labels_is_not_taken_for_a_set_in_chunks(generator):
     X, Y = generator.normal(size=(6, 3)), generator.integers(2, size=(6, 3))
-    with pytest.raises(ValueError, match="MultiLabel takes no chunks"):
-        mm.StructuralSVM(models.MultiLabel()).partial_fit(X, Y)
-    with pytest.raises(ValueError, match="MultiLabel takes no chunks"):
-        mm.StructuralSVM(models.MultiLabel(), solver="streaming").fit([(X, Y)])
+    names = [[f"label {k}" for k in np.flatnonzero(y)] for y in Y]
+    classes = [f"label {k}" for k in range(3)]
+    rows, sets = (
+        mm.StructuralSVM(
+            models.MultiLabel(classes=classes), solver=solver, tol=1e-6, random_state=0
+        )
+        for solver in [mm.solvers.Streaming(passes=None)] * 2
+    )
+    rows.fit([(X[i : i + 1], Y[i : i + 1]) for i in range(6)])
+    sets.fit([(X[i : i + 1], names[i : i + 1]) for i in range(6)])
+    np.testing.assert_array_equal(rows.coef_, sets.coef_)
+    assert sets.predict(X[:1])[0] == tuple(np.array(classes)[rows.predict(X[:1])[0] == 1])
     with pytest.raises(ValueError, match=r"Y\[0\] names a label twice"):
         mm.StructuralSVM(models.MultiLabel()).fit(X, [[0, 1, 1]] * 6)
 

@@ -38,7 +38,7 @@ from maxmargin.parts.fit import (
     streamed_problem,
     streaming_of,
 )
-from maxmargin.parts.source import Settings, check_streams
+from maxmargin.parts.source import NO_FREE_WEIGHTS, Settings, check_streams
 from maxmargin.problem import Formulation, Problem, Status, Support, make_regularizer
 from maxmargin.problem.problem import check_weights
 from maxmargin.problem.regularizer import NONNEGATIVE, PRIOR
@@ -46,7 +46,7 @@ from maxmargin.problem.scale import learns
 from maxmargin.problem.tolerance import check_tolerance
 from maxmargin.result import Result
 from maxmargin.runtime.executor import Workers, count_jobs, opened
-from maxmargin.solvers import Solver, make_solver
+from maxmargin.solvers import Solver, Streaming, make_solver
 from maxmargin.train import train
 
 logger = logging.getLogger("maxmargin")
@@ -313,6 +313,8 @@ class BaseSVM(Reporting, BaseEstimator):
     def _formulation(self) -> Formulation:
         return Formulation(self.hinge, self.rescaling)
 
+    _free: bool = False  # whether there is an intercept without a regulariser
+
     def _prior(self) -> Any:
         """(mean, scale) of the weights, or None."""
         return self.prior
@@ -359,9 +361,6 @@ class ChunkSVM(BaseSVM):
     def _partial_fit(self, given: Given) -> None:
         """Train on one more chunk."""
         self.check_parameters()
-        check_streams(getattr(self, "model", None))
-        for name in self._asks_for():
-            raise ValueError(f"partial_fit: {name} must be None; fit takes it")
         if self.hinge != "max":
             raise ValueError(
                 f"partial_fit solves hinge='max' only, got {self._formulation()}; use fit"
@@ -369,7 +368,8 @@ class ChunkSVM(BaseSVM):
         if given.Y is None:
             raise ValueError("partial_fit: Y must be given, the true output of every example")
         past = getattr(self, "memory_", None)
-        given = self._read(given, reset=past is None)
+        given = self._cut(self._read(given, reset=past is None))
+        check_streams(given.model)
         X, Y = given.X, given.Y
         if past is None:
             model = first_model(given.model, X, Y, given.classes)
@@ -387,13 +387,25 @@ class ChunkSVM(BaseSVM):
         if result.certificate.gap > result.certificate.tol:
             warn_not_converged(result)
 
+    def _cut(self, given: Given) -> Given:
+        """A chunk as examples that can be told apart."""
+        return given
+
+    def _streaming(self) -> Streaming:
+        """The solver of chunks: that of the parameters, or one in place of the default."""
+        return streaming_of("auto" if self.solver == type(self).solver else self.solver)
+
     def _settings(self, given: Given) -> Settings:
         """How a stream is optimised."""
-        solver, options = streaming_of(self.solver), self._options(given.callbacks)
-        return Settings(solver, self._formulation(), self._jobs(), options)
+        if self._free:
+            raise ValueError(NO_FREE_WEIGHTS)
+        solver, options = self._streaming(), self._options(given.callbacks)
+        formulation = self._formulation()
+        return Settings(solver, formulation, self._jobs(), options, self._regularizer)
 
     def _pose_parts(self, given: Given, executor: Workers | None) -> tuple[Problem, str]:
         X, Y, weights, settings = given.X, given.Y, given.sample_weight, self._settings(given)
+        weights = weights if Y is None else self.example_weights(Y, weights)
         problem = streamed_problem(given.model, X, Y, weights, settings, self.C, executor)
         warm = self._warm()
         if warm is not None and (isinstance(warm.outputs, list) or not problem.source.repeatable):

@@ -17,7 +17,7 @@ from maxmargin.checkpoint import make_checkpoint
 from maxmargin.data.attributes import are_attributes
 from maxmargin.data.mapped import MappedRows
 from maxmargin.estimators.advice import lone_label
-from maxmargin.estimators.base import BaseSVM, ChunkSVM, Given
+from maxmargin.estimators.base import ChunkSVM, Given
 from maxmargin.estimators.confidence import ConfidentSVM
 from maxmargin.estimators.inputs import check_rows, score_of
 from maxmargin.estimators.inspection import Inspection
@@ -26,6 +26,7 @@ from maxmargin.models.binary import Binary
 from maxmargin.models.examples import Examples
 from maxmargin.models.flat import FlatModel
 from maxmargin.models.multiclass import Multiclass
+from maxmargin.parts.fit import streams
 from maxmargin.problem import Problem, make_regularizer
 from maxmargin.problem.problem import check_weights
 from maxmargin.result import Result
@@ -34,7 +35,7 @@ SMALL = 10_000  # examples x features, and x classes where there are some
 POLISHED = 1e-13  # gap, in units of the loss
 
 
-class RowSVM(BaseSVM):
+class RowSVM(ChunkSVM):
     """Base of all that take rows of features: dense or CSR, with or without an intercept."""
 
     fit_intercept: bool = False
@@ -53,7 +54,7 @@ class RowSVM(BaseSVM):
         return 1.0 if self.fit_intercept else None
 
     @property
-    def _free(self) -> bool:
+    def _free(self) -> bool:  # type: ignore[override]
         """Whether there is an intercept without a regulariser."""
         return bool(self.fit_intercept and not self.penalized_intercept)
 
@@ -73,6 +74,8 @@ class RowSVM(BaseSVM):
 
         Its solution then does not depend on the order of the examples or on the seed.
         """
+        if given.in_parts:
+            return None
         size, unit = given.X.shape[0] * given.X.shape[1], 1.0
         if isinstance(given.model, FlatModel):
             size *= len(given.model.classes_)
@@ -98,6 +101,10 @@ class RowSVM(BaseSVM):
         self.model_, self.n_features_in_ = model, model.n_features_
         self.coef_ = w
 
+    def _in_chunks(self, given: Given) -> bool:
+        """Whether X is an iterable of chunks."""
+        return given.Y is None and streams(self.solver, None, given.X, None, None)
+
     def _rows(self, X: Any) -> Any:
         """Rows to predict from; mapped ones stay where they are."""
         check_is_fitted(self, "coef_")
@@ -111,7 +118,7 @@ class RowSVM(BaseSVM):
 
 
 @dataclass(eq=False, repr=False)
-class FlatSVC(ClassifierMixin, ConfidentSVM, Inspection, ChunkSVM, RowSVM):
+class FlatSVC(ClassifierMixin, ConfidentSVM, Inspection, RowSVM):
     """Base of the classifiers: parameters, training, weights of examples."""
 
     C: float = 1.0
@@ -131,14 +138,18 @@ class FlatSVC(ClassifierMixin, ConfidentSVM, Inspection, ChunkSVM, RowSVM):
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         sample_weight: Any = None,
         checkpoint: Any = None,
         checkpoint_every: float = 300.0,
         resume: bool = False,
         callbacks: Sequence[Callback] = (),
     ) -> FlatSVC:
-        """Train on X (n, d), dense or CSR, and labels y (n,); checkpoints as in ``StructuralSVM.fit``."""
+        """Train on X (n, d), dense or CSR, and labels y (n,); checkpoints as in ``StructuralSVM.fit``.
+
+        For solver="streaming" X may be an iterable of chunks (X, y) or (X, y, sample_weight); the labels of
+        the first are then all that there are.
+        """
         kept = make_checkpoint(checkpoint, checkpoint_every, resume)
         self._fit(Given(X, y, sample_weight, callbacks=callbacks, checkpoint=kept))
         return self
@@ -147,14 +158,20 @@ class FlatSVC(ClassifierMixin, ConfidentSVM, Inspection, ChunkSVM, RowSVM):
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
     ) -> FlatSVC:
         """Train on one more chunk, as ``StructuralSVM.partial_fit`` does."""
-        if self.class_weight is not None:
-            raise ValueError("partial_fit: class_weight needs all examples; give sample_weight")
+        self._check_class_weight("partial_fit")
         self._partial_fit(Given(X, y, sample_weight, classes=classes))
         return self
+
+    def _check_class_weight(self, who: str) -> None:
+        if self.class_weight is not None:
+            raise ValueError(f"{who}: class_weight needs all examples; give sample_weight")
 
     def _read(self, given: Given, reset: bool = True) -> Given:
         """X and y as scikit-learn wants them; mapped rows stay where they are."""
         X, y = given.X, given.Y
+        if self._in_chunks(given):
+            self._check_class_weight("chunks")
+            return replace(given, in_parts=True, model=self._make_model(None))
         if are_attributes(X, sequences=False):
             X = Multiclass().convert(X) if reset else self.model_.convert(X)
         if not isinstance(X, MappedRows):
@@ -164,9 +181,11 @@ class FlatSVC(ClassifierMixin, ConfidentSVM, Inspection, ChunkSVM, RowSVM):
         y = np.asarray(y)
         check_classification_targets(y)
         labels = y if given.classes is None else np.asarray(given.classes)
-        return replace(given, X=X, Y=y, model=self._make_model(labels))
+        model = self._make_model(labels)
+        in_parts = streams(self.solver, model, X, y, None)
+        return replace(given, X=X, Y=y, in_parts=in_parts, model=model)
 
-    def _make_model(self, labels: np.ndarray) -> FlatModel:
+    def _make_model(self, labels: np.ndarray | None) -> FlatModel:
         """A model with the parameters of this classifier; refuses labels that it cannot take."""
         raise NotImplementedError
 
@@ -274,7 +293,7 @@ class MulticlassSVC(FlatSVC):
 
     hinge: str = "max"
 
-    def _make_model(self, labels: np.ndarray) -> Multiclass:
+    def _make_model(self, labels: np.ndarray | None) -> Multiclass:
         return Multiclass(loss=self.loss, bias=self._bias)
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -313,8 +332,10 @@ class BinarySVC(FlatSVC):
         tags.classifier_tags.multi_class = False
         return tags
 
-    def _make_model(self, labels: np.ndarray) -> Binary:
-        kind = type_of_target(labels, input_name="y", raise_unknown=True)
+    def _make_model(self, labels: np.ndarray | None) -> Binary:
+        kind = "binary"  # chunks show it later
+        if labels is not None:
+            kind = type_of_target(labels, input_name="y", raise_unknown=True)
         if kind != "binary":
             raise ValueError(
                 f"Only binary classification is supported. The type of the target is {kind}; "

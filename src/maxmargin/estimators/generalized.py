@@ -7,13 +7,25 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.utils.metaestimators import available_if
 
 from maxmargin.checkpoint import make_checkpoint
 from maxmargin.data.arrays import floats
 from maxmargin.estimators.base import Given
 from maxmargin.estimators.flat import RowSVM
 from maxmargin.estimators.inputs import check_rows, score_of
-from maxmargin.models.groups import Groups, Regression, numbers
+from maxmargin.models.groups import Groups, Regression, numbers, told_apart
+from maxmargin.parts.source import each
+from maxmargin.problem.problem import check_weights
+
+
+def can_stream(svm: Any) -> bool:
+    """Whether its solver takes chunks; the reason is told with the missing method."""
+    try:
+        svm._streaming()
+    except ValueError as error:
+        raise AttributeError(str(error)) from None
+    return True
 
 
 @dataclass(eq=False, repr=False)
@@ -58,7 +70,7 @@ class GeneralizedSVM(RowSVM):
     def fit(
         self,
         X: Any,
-        margins: Any,
+        margins: Any = None,
         groups: Any = None,
         sample_weight: Any = None,
         checkpoint: Any = None,
@@ -75,17 +87,49 @@ class GeneralizedSVM(RowSVM):
             each row has its own
         sample_weight : array of shape (n,), one weight for each group
         checkpoint, checkpoint_every, resume : as in ``StructuralSVM.fit``
+
+        For solver="streaming" X may be an iterable of chunks (X, margins), (X, margins, groups) or
+        (X, margins, groups, sample_weight).
         """
         kept = make_checkpoint(checkpoint, checkpoint_every, resume)
         self._fit(Given(X, margins, sample_weight, groups=groups, checkpoint=kept))
         return self
 
+    @available_if(can_stream)
+    def partial_fit(
+        self, X: Any, margins: Any, groups: Any = None, sample_weight: Any = None
+    ) -> GeneralizedSVM:
+        """Train on some more constraints, as ``StructuralSVM.partial_fit`` does.
+
+        These may be what a search finds at ``coef_``, such as hard negatives: constraints that were never
+        given have no multipliers, so that the dual bounds the optimum of the problem with all of them.
+        """
+        self._partial_fit(Given(X, margins, sample_weight, groups=groups))
+        return self
+
     def _read(self, given: Given, reset: bool = True) -> Given:
-        X, margins = check_rows(self, given.X), floats(given.Y, "margins")
+        if self._in_chunks(given):
+            return replace(given, X=each(given.X, self._chunk), in_parts=True, model=Groups())
+        X, margins = check_rows(self, given.X, reset=reset), floats(given.Y, "margins")
         if margins.ndim == 0:
             margins = np.full(X.shape[0], margins)
         margins = numbers(margins, "margins", X.shape[0])
         return replace(given, X=X, Y=margins, model=Groups(given.groups))
+
+    def _chunk(self, chunk: Any) -> Any:
+        """A chunk with its groups one by one."""
+        if not isinstance(chunk, tuple) or not 2 <= len(chunk) <= 4:
+            raise ValueError(
+                "a chunk of X must be a tuple (X, margins), (X, margins, groups) or (X, margins, groups, "
+                f"sample_weight), got {type(chunk).__name__}"
+            )
+        X, margins, groups, weights = (*chunk, None, None)[:4]
+        given = self._cut(self._read(Given(X, margins, groups=groups)))
+        return given.X, given.Y, check_weights(weights, len(given.Y))
+
+    def _cut(self, given: Given) -> Given:
+        X, margins = told_apart(given.X, given.Y, given.groups)
+        return replace(given, X=X, Y=margins, model=Groups())
 
     def decision_function(self, X: Any) -> np.ndarray:
         """<w, x> of every row."""
@@ -136,20 +180,32 @@ class RegressionSVR(RegressorMixin, RowSVM):
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         sample_weight: Any = None,
         checkpoint: Any = None,
         checkpoint_every: float = 300.0,
         resume: bool = False,
     ) -> RegressionSVR:
-        """Train on X (n, d), dense or CSR, and numbers y (n,); checkpoints as in ``StructuralSVM.fit``."""
+        """Train on X (n, d), dense or CSR, and numbers y (n,); checkpoints as in ``StructuralSVM.fit``.
+
+        For solver="streaming" X may be an iterable of chunks (X, y) or (X, y, sample_weight).
+        """
         kept = make_checkpoint(checkpoint, checkpoint_every, resume)
         self._fit(Given(X, y, sample_weight, checkpoint=kept))
         return self
 
+    @available_if(can_stream)
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> RegressionSVR:
+        """Train on one more chunk, as ``StructuralSVM.partial_fit`` does."""
+        self._partial_fit(Given(X, y, sample_weight))
+        return self
+
     def _read(self, given: Given, reset: bool = True) -> Given:
-        X, y = check_rows(self, given.X, y=given.Y, y_numeric=True)
-        return replace(given, X=X, Y=floats(y, "y"), model=Regression(self.epsilon, self._bias))
+        model = Regression(self.epsilon, self._bias)
+        if self._in_chunks(given):
+            return replace(given, in_parts=True, model=model)
+        X, y = check_rows(self, given.X, y=given.Y, y_numeric=True, reset=reset)
+        return replace(given, X=X, Y=floats(y, "y"), model=model)
 
     @staticmethod
     def params_of(model: Any) -> dict[str, Any]:

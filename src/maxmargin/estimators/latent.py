@@ -21,6 +21,7 @@ from maxmargin.estimators.structural import StructuralSVM
 from maxmargin.models.examples import Examples
 from maxmargin.models.latent import Latent
 from maxmargin.models.partial import KINDS, Partial
+from maxmargin.parts.source import check_streams
 from maxmargin.problem import Problem, Support
 from maxmargin.result import Result
 from maxmargin.runtime.executor import Workers
@@ -87,7 +88,7 @@ class LatentSVM(StructuralSVM):
     round_tol: float | None = None
 
     def fit(  # type: ignore[override]
-        self, X: Any, Y: Any, sample_weight: Any = None, callbacks: Sequence[Callback] = ()
+        self, X: Any, Y: Any = None, sample_weight: Any = None, callbacks: Sequence[Callback] = ()
     ) -> LatentSVM:
         """Train on observed outputs Y; callbacks receive the steps of every round."""
         self._fit(Given(X, Y, sample_weight, callbacks=callbacks))
@@ -96,6 +97,8 @@ class LatentSVM(StructuralSVM):
     def _read(self, given: Given, reset: bool = True) -> Given:
         given = super()._read(given, reset)
         hidden = isinstance(given.model, Latent)
+        if given.in_parts:
+            check_streams(given.model if hidden else Partial(given.model))
         return given if hidden else replace(given, model=Partial(given.model))
 
     def _solve(self, given: Given, executor: Workers | None) -> Result:

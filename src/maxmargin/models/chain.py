@@ -146,9 +146,13 @@ class Chain(Described, Model):
         return core.Pairs.observed(rows.core.rows, codes, len(self.classes_))
 
     @property
-    def streams(self) -> bool:  # type: ignore[override]
-        """Whether a first chunk says which weights there are."""
-        return self.features == "all"
+    def needs_all(self) -> str:
+        """A first chunk does not say which pairs the others show."""
+        return (
+            ""
+            if self.features == "all"
+            else "the pairs of all examples say which weights there are"
+        )
 
     def set_loss(self) -> None:
         """Costs of mistakes, as the parameter says."""

@@ -15,7 +15,8 @@ import numpy as np
 
 from maxmargin._core import core
 from maxmargin.data.arrays import array_of, check_start, floats, is_number
-from maxmargin.data.memory import FeatureRows, feature_rows, shape_of
+from maxmargin.data.mapped import MappedSequences, sequences_of
+from maxmargin.data.memory import FeatureRows, feature_rows, shape_of, table_rows
 from maxmargin.io.fields import MOST_FEATURES, FieldError, bias_of, count, number
 from maxmargin.models.examples import CompiledExamples, ExplicitConstraints
 from maxmargin.models.protocol import Model, weights_and_bias
@@ -86,6 +87,12 @@ def numbers(values: Any, name: str, n: int) -> np.ndarray:
     return np.ascontiguousarray(array)
 
 
+def told_apart(X: Any, margins: np.ndarray, groups: Any) -> tuple[MappedSequences, list]:
+    """Groups of rows and their margins one by one, as parts of a stream need them."""
+    offsets = group_offsets(groups, X.shape[0])
+    return sequences_of([X], np.diff(offsets)), np.split(margins, offsets[1:-1])
+
+
 class RowModel(Model):
     """What both share: rows of features, one weight for each."""
 
@@ -105,7 +112,7 @@ class RowModel(Model):
 
     def read(self, X: Any) -> FeatureRows:
         """The rows, in the core."""
-        return feature_rows([X], self.n_features_, self.bias, names="X")
+        return table_rows(X, self.n_features_, self.bias)
 
     def bind(self, X: Any, Y: Any = None, node_weight: Any = None) -> GroupExamples:
         """The model on these rows and their margins or targets."""
@@ -137,7 +144,18 @@ class Groups(RowModel):
 
     def initialize(self, X: Any, Y: Any) -> None:
         """Learn the number of features."""
-        self._learn(X)
+        if isinstance(X, MappedSequences):
+            self._measure(X.n_features)
+        else:
+            self._learn(X)
+
+    def bind(self, X: Any, Y: Any = None, node_weight: Any = None) -> GroupExamples:
+        """The model on these constraints; groups that stand one below the other are told apart by X."""
+        if not isinstance(X, MappedSequences):
+            return super().bind(X, Y, node_weight)
+        rows = feature_rows(X, self.n_features_, names="X[{}]")
+        n, margins = rows.core.n_rows, np.concatenate([*Y, np.empty(0)])
+        return GroupExamples(rows, rows.offsets, np.arange(n), np.ones(n), margins)
 
     def _constraints(self, rows: FeatureRows, Y: np.ndarray) -> GroupExamples:
         n = rows.core.n_rows

@@ -22,7 +22,7 @@ from sklearn.base import BaseEstimator
 
 from maxmargin.data.arrays import check_choice, check_whole, generator_of
 from maxmargin.models.kernel import CHOICES
-from maxmargin.models.kernel_function import KernelFunction, check_kernel, choose_basis
+from maxmargin.models.kernel_function import SPANS, KernelFunction, check_kernel, choose_basis
 
 NEEDED = ("joint_kernel", "outputs", "loss")
 
@@ -63,9 +63,9 @@ class JointKernel(BaseEstimator):
         self.random_state = random_state
 
     @property
-    def streams(self) -> bool:
-        """Whether chunks can be taken: a basis that spans all pairs needs all of them at once."""
-        return self.rank is not None
+    def needs_all(self) -> str:
+        """A basis that spans all pairs does."""
+        return "" if self.rank is not None else SPANS
 
     def initialize(self, X: Any, Y: Any) -> None:
         """Choose the basis among the pairs of the training inputs and their outputs."""

@@ -37,6 +37,7 @@ from maxmargin.models.examples import Examples
 from maxmargin.models.kernel_examples import KernelExamples
 from maxmargin.models.kernel_function import (
     KERNELS,
+    SPANS,
     Basis,
     KernelFunction,
     check_kernel,
@@ -160,6 +161,11 @@ class Kernel(Model):
             value = getattr(self, name)
             if not is_number(value):
                 raise ValueError(f"Kernel: {name} must be a number, got {value!r}")
+
+    @property
+    def needs_all(self) -> str:
+        """An exact kernel does; a loss of the whole sample, too."""
+        return SPANS if self.rank is None else self.model.needs_all
 
     @property
     def flat(self) -> bool:

@@ -21,6 +21,7 @@ from sklearn.metrics.pairwise import pairwise_kernels
 
 from maxmargin.data.arrays import is_number
 
+SPANS = "w is a sum over all examples under an exact kernel"  # why it takes no chunks
 KERNELS = ("linear", "poly", "rbf", "laplacian", "sigmoid", "cosine")
 BLOCK_BYTES = 1 << 24  # of a block that is made and used up at once
 CHECKED = 200  # rows whose kernel matrix is looked at before training

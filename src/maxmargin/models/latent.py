@@ -48,7 +48,7 @@ class Latent(Model):
     """
 
     hidden: ClassVar[bool] = True  # outputs must be completed first
-    streams: ClassVar[bool] = False  # a round needs all examples
+    needs_all = "a round of completions is one of all examples"  # type: ignore[assignment]
 
     def __init__(self, model: Any, parts: Any = None, start: str = "k-means"):
         self.model = model

@@ -125,7 +125,6 @@ class MultiLabel(Described, GraphModel):
     powers = (LABELS, FACTORS)
     task = "multilabel"
     flat: ClassVar[bool] = False
-    streams: ClassVar[bool] = False  # one row of Y cannot be distinguished from a set of labels
 
     def __init__(
         self,
@@ -237,6 +236,10 @@ class MultiLabel(Described, GraphModel):
                 )
             codes[i, found] = 1
         return codes
+
+    def portable(self, Y: Any) -> np.ndarray:
+        """As rows of 0 and 1: one of them could not be distinguished from a set of labels."""
+        return self.encode(Y).astype(np.int8)
 
     def bind(self, X: Any, Y: Any = None, node_weight: Any = None) -> Any:
         """The model on these data; without Y for prediction only."""

@@ -83,7 +83,6 @@ class Model(BaseEstimator):
         ""  # what outputs are, for scores: a key of ``metrics.tasks.SCORES``; empty: own ones
     )
     joint: bool = False  # the loss is one of the whole sample: all examples are one block
-    streams: ClassVar[bool] = True  # chunks of examples can be cut up and joined again
     # Parameters whose name is a method of the protocol, and the attributes that hold them.
     stored: ClassVar[dict[str, str]] = {"loss": "task_loss"}
     task_loss: Any
@@ -110,6 +109,15 @@ class Model(BaseEstimator):
         ``initialize`` by those in X. Anything else stays as it is.
         """
         return X
+
+    @property
+    def needs_all(self) -> str:
+        """Why all examples are needed at once; empty where they may come in chunks."""
+        return "a loss of the whole sample has one slack for all examples" if self.joint else ""
+
+    def portable(self, Y: Any) -> Any:
+        """Outputs that can be cut up into examples and joined again, once the model is made ready."""
+        return Y
 
     def initialize(self, X: Any, Y: Any) -> None:
         """Learn the classes and the number of features."""

@@ -59,6 +59,11 @@ def converted(model: Any, X: Any) -> Any:
     return model.convert(X) if isinstance(model, Model) else X
 
 
+def portable(model: Any, Y: Any) -> Any:
+    """Outputs that can be cut up into examples and joined again."""
+    return model.portable(Y) if isinstance(model, Model) else Y
+
+
 def bind_model(
     model: Any, X: Any, Y: Any, node_weight: Any = None, executor: Workers | None = None
 ) -> Examples:

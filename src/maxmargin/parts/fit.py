@@ -17,23 +17,11 @@ from maxmargin.data.mapped import Mapped
 from maxmargin.models.chain import Chain
 from maxmargin.models.examples import Examples
 from maxmargin.models.flat import FlatModel
-from maxmargin.models.python import bind_model
-from maxmargin.parts.sequential import (
-    Past,
-    StreamedProblem,
-    empty_past,
-    remember,
-)
-from maxmargin.parts.source import (
-    Chunks,
-    Part,
-    Settings,
-    Stored,
-    bind,
-    check_streams,
-    keep,
-    layout_of,
-)
+from maxmargin.models.python import bind_model, portable
+from maxmargin.parts.layout import Part, keep, layout_of
+from maxmargin.parts.past import Past, empty_past, remember
+from maxmargin.parts.sequential import StreamedProblem
+from maxmargin.parts.source import Chunks, Settings, Stored, bind, check_streams, regularizer_of
 from maxmargin.problem import Certificate
 from maxmargin.result import Result
 from maxmargin.solvers import Solver, Streaming
@@ -64,8 +52,6 @@ def streams(solver: Any, model: Any, X: Any, Y: Any, node_weight: Any) -> bool:
         )
     if chunks and node_weight is not None:
         raise ValueError("node_weight: chunks have none")
-    if chunks:
-        check_streams(model)
     mapped = isinstance(X, Mapped) and isinstance(model, FlatModel | Chain) and not model.joint
     return chunks or (streaming and mapped and node_weight is None)
 
@@ -74,6 +60,8 @@ def streamed_problem(
     model: Any, X: Any, Y: Any, sample_weight: Any, settings: Settings, C: float, executor: Any
 ) -> StreamedProblem:
     """The problem of data that ``streams``; the model is made ready."""
+    if Y is None:
+        check_streams(model)
     source: Any
     solver, settings = settings.solver, replace(settings, executor=executor)
     if Y is not None:
@@ -107,6 +95,11 @@ def next_model(past: Past, svm: Any, classes: Any) -> Any:
     """The model of the chunks before; refuses what must stay as it was."""
     if past.C != svm.C:
         raise ValueError(f"partial_fit: C was {past.C} for the chunks before; fit starts over")
+    if past.formulation != svm._formulation():
+        raise ValueError(
+            f"partial_fit: the chunks before had {past.formulation}, now it is {svm._formulation()}; fit "
+            "starts over"
+        )
     if classes is not None:
         given, known = LabelSet(classes).classes, svm.model_.classes_
         if not np.array_equal(given, known):
@@ -120,12 +113,13 @@ def optimise_chunk(
     """Optimise a chunk together with what is kept of those before it."""
     X, Y, weights = chunk
     # Refuses what the model cannot take, with the number of the example in the chunk.
+    Y = portable(model, Y)
     own = bind_model(model, X, Y)
-    check_streams(model, own)
-    past, each = past or empty_past(C, layout_of(model, X), own.dimension), np.arange(own.n)
+    each, regularizer = np.arange(own.n), regularizer_of(settings, own)
+    past = past or empty_past(C, layout_of(model, X), own.dimension, regularizer)
     new = Part(past.layout, *past.layout.copy(X, Y, each), past.n_seen + each, weights)
     parts = [*past.parts, new]
-    problem = bind(model, parts, past.C, settings, past.plane)
+    problem = bind(model, parts, past.C, settings, past.plane, regularizer)
     warm = past.support if len(past.index) else None
     result = train(problem, settings.solver, warm=warm, **settings.options)
     rng = np.random.default_rng(0)  # no pass is made
@@ -134,7 +128,8 @@ def optimise_chunk(
     later, kept, _ = remember(past, parts, dual, settings.solver.cache_bytes)
     keep(parts, kept)
     reported = replace(result, certificate=as_reported(result.certificate, past))
-    return replace(later, n_seen=past.n_seen + own.n), reported, problem.examples
+    later = replace(later, n_seen=past.n_seen + own.n, formulation=settings.formulation)
+    return later, reported, problem.examples
 
 
 def as_reported(certificate: Certificate, past: Past) -> Certificate:

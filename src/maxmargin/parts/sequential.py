@@ -3,62 +3,45 @@
     P(w) = R(w) + sum over parts of sum_i mass_i xi_i(w)
     D(a) = (sum over parts of b) - R*(sum over parts of q),   b = sum a Delta,   q = - sum a psi
 
-Examples that no multiplier of the support names have all of their mass on the true output. While the
-multipliers of examples that are no longer in memory stay as they are, they give one plane below the risk of
-those examples, whatever w is:
-
-    sum_gone mass_i xi_i(w) >= b - <q, w>,      b = sum_gone a Delta,   q = - sum_gone a psi
-
-    P'(w) = 1/2 |w|^2 + b - <q, w> + sum_here mass_i xi_i(w)  <=  P(w) of all examples
-    D(a)  = b + sum_here a Delta - 1/2 |q - sum_here a psi|^2  <=  min P of all examples
-
-When the examples in memory were optimised, each is one of
-
-    kept      example and multipliers stay in memory, and are optimised further
-    dropped   it did not fit, and its multipliers are all on its true output: it gives nothing to b and q
-    frozen    it did not fit, but has other multipliers: they join the plane
-
-The next examples are optimised together with the kept ones, above the plane of the frozen ones.
+Examples that no multiplier of the support names have all of their mass on the true output. What is left of
+those that are no longer in memory, ``parts.past`` says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from maxmargin.data.scratch import RUN, PlaneFile, ranges
 from maxmargin.models.protocol import Model
-from maxmargin.parts.source import (
-    NOTHING,
-    Layout,
-    Part,
-    Settings,
-    bind,
-    keep,
-)
+from maxmargin.parts.layout import Part, keep
+from maxmargin.parts.past import TWICE, empty_past, joined, moved, remember
+from maxmargin.parts.source import NOTHING, Settings, bind, regularizer_of
 from maxmargin.problem import Problem, Support
 from maxmargin.problem.plane import FrozenPlane
-from maxmargin.problem.regularizer import SquaredNorm
-from maxmargin.solvers.dual_state import DualState, known_outputs
+from maxmargin.solvers.dual_state import known_outputs
 from maxmargin.solvers.proximal import Proximal, ProximalState
 from maxmargin.solvers.streaming import CHUNKS, Streaming, StreamState, Window
 
 MOST_NEW = 0.125  # of the budget, for one example, or for the new ones together
-KEPT = 0.7  # of the budget, at most, for what is kept: the rest is for new examples and new outputs
-TWICE = 2  # planes are in memory twice while they are copied
 
 
 class StreamedProblem(Problem):
     """A model on a source of examples."""
 
+    # Of its weights, as of those of examples in memory.
+    metric: Any = staticmethod(np.asarray)
+    kernelised = False
+
     def __init__(self, model: Any, source: Any, C: float, settings: Settings):
         self.model, self.source, self.settings = model, source, settings
-        self.C, self.regularizer = float(C), SquaredNorm(np.asarray)
+        self.C, self.dimension = float(C), int(model.size_joint_feature)
+        self.regularizer = regularizer_of(settings, self)
         self.formulation, self.n_jobs = settings.formulation, settings.n_jobs
-        self.dimension, self.summed = int(model.size_joint_feature), False
+        self.summed = False
         self.examples: Any = None  # not in memory
         self.frozen = self.files = None
         self.checked = not isinstance(model, Model)
@@ -136,119 +119,14 @@ class StreamedProblem(Problem):
         return PartState(self, *args)
 
 
-@dataclass(frozen=True)
-class Past:
-    """What is left of all examples seen; replaced as a whole, so that an interrupt leaves no half of it."""
-
-    C: float
-    layout: Layout
-    parts: list[Part]  # the kept examples
-    plane: FrozenPlane  # of those that are gone
-    w: np.ndarray
-    dual: float
-    support: Support  # of the kept ones, as they are numbered here
-    sizes: np.ndarray  # labels of the output of each of its planes
-    index: np.ndarray  # numbers of the kept ones in the stream
-    gaps: np.ndarray  # their g_i as last seen
-    n_seen: int = 0
-    n_frozen: int = 0
-    mass: float = 0.0  # of all examples seen
-    # Examples that were met, those of all that were frozen, and where: for the file of planes.
-    records: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
-
-    @property
-    def n_gone(self) -> int:
-        """Examples that are dropped or frozen."""
-        return self.n_seen - len(self.index)
-
-    def whole_support(self) -> Support:
-        """The multipliers of all examples seen; those of frozen ones are lost, as if on the true output."""
-        return replace(self.support, blocks=self.index[self.support.blocks])
-
-
-def empty_past(C: float, layout: Layout, dimension: int) -> Past:
-    """Before the first example."""
-    w, none = np.zeros(dimension), np.empty(0, np.int64)
-    support = Support(none, np.empty(0), [], partial=True)
-    return Past(C, layout, [], FrozenPlane(0.0, w, 0.0), w, 0.0, support, none, none, np.empty(0))
-
-
-def moved(plane: FrozenPlane, problem: Problem, support: Support, sign: float) -> FrozenPlane:
-    """The plane with some multipliers of a problem added (sign = 1), or without them (sign = -1)."""
-    if not len(support.blocks):
-        return plane
-    b, v = problem.examples.combine(support.blocks, support.multipliers, support.outputs)
-    return replace(plane, offset=plane.offset + sign * b, vector=plane.vector - sign * v)
-
-
-def sort_out(
-    dual: DualState, gaps: np.ndarray, sizes: np.ndarray, most_bytes: float
-) -> tuple[np.ndarray, ...]:
-    """Keep as many of the examples as fit, the most useful first; returns kept, frozen and gone ones.
-
-    Useful are those whose multipliers are on several outputs: they are on the margin and will move. Then
-    those with all of their mass on a wrong one, then the others; among these those with the larger share
-    of the gap, and the newer.
-    """
-    bytes_each, spread, on_others = dual.core.usage()
-    number = np.arange(len(gaps))
-    order = np.lexsort((number, gaps, on_others, spread > 1))[::-1]
-    fits = np.cumsum((sizes + TWICE * bytes_each)[order]) <= most_bytes
-    kept, gone = np.sort(order[fits]), np.sort(order[~fits])
-    return kept, gone[on_others[gone] > 0], gone
-
-
-def remember(
-    past: Past, parts: list[Part], dual: DualState, budget: float, file: PlaneFile | None = None
-) -> tuple[Past, np.ndarray, float]:
-    """What is left when the parts in memory were optimised: the kept ones of before, then new ones.
-
-    Returns the later past, which blocks it keeps, and sum mass_i g_i of the others. These are in the parts
-    still: ``keep`` leaves them out, when the past before is not needed. Frozen planes go to the file.
-    """
-    problem: Any = dual.problem
-    w = q = dual.core.weights(True)
-    if dual.core.proximity > 0:  # it ends here: for the next examples w is the weighted sum alone
-        dual.core.recenter(0.0, 0.0)
-        q = dual.core.weights(True)
-    gaps = dual.known_violations()
-    sizes = np.concatenate([part.bytes_each for part in parts])
-    kept, frozen, gone = sort_out(dual, gaps, sizes, KEPT * budget)
-    stays, goes = dual.support(kept), dual.support(frozen)
-    index = np.concatenate([part.index for part in parts])
-    mass, output_sizes = problem.mass, problem.examples.output_sizes
-    plane, records = moved(problem.frozen, problem, goes, 1.0), None
-    if file is not None:
-        places = file.write(renumbered(goes, frozen), len(frozen), output_sizes(goes.blocks))
-        records = index[len(past.index) :], index[frozen], places
-    later = replace(
-        past,
-        parts=parts,
-        plane=replace(plane, mass=plane.mass + float(mass[gone].sum())),
-        w=w,
-        dual=problem.frozen.offset + dual.core.offset() - problem.regularizer.conjugate(q),
-        support=renumbered(stays, kept),
-        sizes=output_sizes(stays.blocks),
-        index=index[kept],
-        gaps=gaps[kept],
-        n_frozen=past.n_frozen + len(frozen),
-        records=records,
-    )
-    return later, kept, float(mass[gone] @ gaps[gone])
-
-
-def renumbered(support: Support, blocks: np.ndarray) -> Support:
-    """The multipliers of these blocks, numbered as they are listed here."""
-    return replace(support, blocks=np.searchsorted(blocks, support.blocks))
-
-
 class PartState(StreamState):
     """The state of a stream whose examples come and go: what is left of them, and a file of frozen planes."""
 
     def __init__(self, problem: Any, solver: Streaming, tol: float, rng: Any, warm: Any):
         super().__init__(Proximal(precision=solver.precision), solver.share * tol)
         self.problem, self.budget, self.rng = problem, solver.cache_bytes, rng
-        self.past = empty_past(problem.C, problem.source.layout, problem.dimension)
+        layout, regularizer = problem.source.layout, problem.regularizer
+        self.past = empty_past(problem.C, layout, problem.dimension, regularizer)
         self.parts: list[Part] = []  # in memory
         self.file = PlaneFile(solver.scratch)
         self.precision = solver.precision
@@ -385,20 +263,7 @@ class PartState(StreamState):
                 f"warm_start: the last fit had {last} examples, now there are {whole.n_blocks}; set "
                 "warm_start=False or fit the same examples"
             )
-        w, n, mass = plane.vector, whole.n_blocks, whole.total
-        dual = plane.offset - whole.regularizer.conjugate(w)
+        w, n, mass = whole.regularizer.law(plane.vector), whole.n_blocks, whole.total
+        dual = plane.offset - whole.regularizer.conjugate(plane.vector)
         self.past = replace(self.past, plane=plane, w=w, dual=dual, n_seen=n, mass=mass)
         self.counting = False
-
-
-def joined(first: Support, second: Support) -> Support:
-    """All multipliers of two."""
-    if not len(first.blocks) or not len(second.blocks):
-        return second if len(second.blocks) else first
-    a, b = first.outputs, second.outputs
-    return Support(
-        np.concatenate([first.blocks, second.blocks]),
-        np.concatenate([first.multipliers, second.multipliers]),
-        a + b if isinstance(a, list) else np.concatenate([a, b]),
-        partial=True,
-    )

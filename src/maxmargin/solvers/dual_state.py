@@ -366,7 +366,7 @@ def open_state(
     kind = ExplicitState if problem.examples.core is None else DualState
     state = kind(problem, tol, rng, single, lean)
     if problem.frozen is not None and problem.frozen.vector.any():
-        state.core.freeze(np.ascontiguousarray(problem.frozen.vector))
+        state.core.freeze(state.unit * problem.frozen.vector)
     if warm is not None:
         state.restore(warm)
     return state

@@ -79,7 +79,6 @@ class Streaming(Solver):
     """
 
     name: ClassVar[str] = "streaming"
-    honours: ClassVar[tuple[str, ...]] = ()
     pairwise_optimum: ClassVar[bool] = False
     cache_bytes: int = option(64 * 2**20, AT_LEAST_1)
     passes: int | None = option(1, SOME_OR_NONE)
@@ -259,6 +258,11 @@ class StreamState:
     def refused(self) -> int:
         """Outputs that did not fit so far."""
         return self.closed_refused + (self.window.inner.refused if self.window else 0)
+
+    @property
+    def dual(self) -> Any:
+        """The dual state of the open window."""
+        return self.window.inner.dual
 
     def progress(self) -> tuple[float, int]:
         """D(a) by the running w, and how many outputs are kept in memory."""
