@@ -8,16 +8,14 @@ they were, so that the new points are near the old ones at once.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from maxmargin.checkpoint import CheckpointFile
 from maxmargin.cluster.driver import Rounds
-from maxmargin.cluster.source import ShardPart
+from maxmargin.cluster.source import FilePart
 from maxmargin.data.digest import digest_of
-from maxmargin.data.manifest import read_manifest
 from maxmargin.io.fields import FieldError, count, number, table
 
 
@@ -58,13 +56,8 @@ class ClusterCheckpoint(CheckpointFile):
 
 
 def part_checksum(part: Any, k: int) -> str:
-    """Of the files of some shards, as their manifest has it; of examples in memory, their own."""
-    if not isinstance(part, ShardPart):
-        return digest_of(list(part), f"source[{k}]")
-    manifest = read_manifest(Path(part.folder))
-    some = manifest.shards[part.shards.start : part.shards.stop]
-    files = [[name, own.sha256] for shard in some for name, own in sorted(shard.files.items())]
-    return digest_of([manifest.labels, manifest.attributes, manifest.features, files])
+    """Of files, as their first reader found it; of examples in memory, their own."""
+    return part.checksum if isinstance(part, FilePart) else digest_of(list(part), f"source[{k}]")
 
 
 def go_on(rounds: Rounds, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:

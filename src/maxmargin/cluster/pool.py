@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from maxmargin.cluster.source import ShardPart, describe
+from maxmargin.cluster.source import FilePart, describe
 from maxmargin.cluster.worker import Answer, Missing, Order, forget, step
 
 SLICE = 0.2  # seconds between two looks at the cluster
@@ -50,23 +50,25 @@ class Pool:
     """
 
     def __init__(self, client: Any, parts: Sequence[Any], retries: int, patience: float):
-        self.client, self.parts = client, parts
+        self.client = client
         self.retries, self.patience = retries, patience
         self.run = f"maxmargin-{uuid.uuid4().hex}"
         workers = sorted(client.nthreads())
         if not workers:
             raise ValueError("client: the cluster has no workers; start some with `dask worker`")
         self.homes = [workers[k % len(workers)] for k in range(len(parts))]
-        with large_tasks():
-            self.data = [
-                part if isinstance(part, ShardPart) else self.share(part) for part in parts
-            ]
+        self.take(parts)
         self.pending: dict[int, Sent] = {}
         self.times: list[float] = []  # of the steps of the last round
         self.alone: float | None = None  # since when there are no workers
 
     def __len__(self) -> int:
         return len(self.parts)
+
+    def take(self, parts: Sequence[Any]) -> None:
+        """The parts that tasks work on: files by their names, examples in memory as results of tasks."""
+        self.parts = parts
+        self.data = [part if isinstance(part, FilePart) else self.share(part) for part in parts]
 
     def share(self, value: Any) -> Any:
         """A value that all tasks may take; it travels once to each worker."""

@@ -1,13 +1,16 @@
 """Where the parts of a cluster's data come from, and what the model learns from all of them.
 
-A part is a ``ShardPart``, which every worker opens by its path, or (X, Y, sample_weight) in memory.
+A part is a ``ShardPart`` or a ``ParquetPart``, which every worker reads by its path, or (X, Y, sample_weight)
+in memory. What a part of files held at its first reading is known by a checksum: whoever reads it later, on
+this worker or another, must find the same, for the bounds of a part are bounds of these examples and of no
+others.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
@@ -15,13 +18,17 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from maxmargin.data import file_parquet, manifest
 from maxmargin.data.arrays import check_lengths, check_whole
+from maxmargin.data.attributes import Described
+from maxmargin.data.digest import digest_of
 from maxmargin.data.labels import plain
-from maxmargin.data.manifest import read_manifest
 from maxmargin.data.mapped import Mapped, MappedRows
 from maxmargin.data.sharded import open_shards
 from maxmargin.estimators.base import Given
 from maxmargin.models.outline import outline
+
+PARQUET = ".parquet"
 
 
 @dataclass(frozen=True)
@@ -30,40 +37,86 @@ class ShardPart:
 
     folder: str
     shards: range
+    checksum: str = ""
 
     def __str__(self) -> str:
         first, last = self.shards[0], self.shards[-1]
         some = f"shard {first}" if first == last else f"shards {first} to {last}"
         return f"{self.folder}, {some}"
 
+    def digest(self) -> str:
+        """Of the checksums that the manifest has of its files, wherever they are."""
+        known = manifest.read_manifest(Path(self.folder))
+        some = known.shards[self.shards.start : self.shards.stop]
+        files = [[name, own.sha256] for shard in some for name, own in sorted(shard.files.items())]
+        return digest_of([known.labels, known.attributes, known.features, files])
+
+    def read(self, svm: Any) -> tuple[Any, Any]:
+        """X and Y, mapped; each file is compared with its checksum."""
+        opened = open_shards(self.folder, shards=self.shards)
+        if opened.Y is None:
+            raise ValueError(f"{self.folder} has no labels: training needs Y")
+        return opened.X, opened.Y
+
+
+@dataclass(frozen=True)
+class ParquetPart:
+    """Some row groups of Parquet files that every worker can read."""
+
+    groups: tuple[file_parquet.Groups, ...]
+    label: str
+    checksum: str = ""
+
+    def __str__(self) -> str:
+        files = list(dict.fromkeys(path for path, _ in self.groups))
+        more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+        return f"{files[0]}{more}, {len(self.groups)} row groups"
+
+    def digest(self) -> str:
+        """Of what is in the row groups."""
+        return file_parquet.checksum_of(self.groups)
+
+    def read(self, svm: Any) -> tuple[Any, Any]:
+        """X and Y in memory: features, by the names that a model knows or else by all; dicts for others."""
+        model = getattr(svm, "model_", getattr(svm, "model", None))
+        if model is None or isinstance(model, Described):
+            return file_parquet.encoded(self.groups, self.label, getattr(model, "encoder_", None))
+        found = list(file_parquet.batches(self.groups, self.label))
+        return [row for rows, _ in found for row in rows], np.concatenate([y for _, y in found])
+
+
+FilePart = ShardPart | ParquetPart
+
 
 def describe(data: Any) -> str:
     """A part in words."""
-    return str(data) if isinstance(data, ShardPart) else "in memory"
+    return str(data) if isinstance(data, FilePart) else "in memory"
 
 
 def is_path(source: Any) -> bool:
-    """Whether it names a folder."""
+    """Whether it names a file or a folder."""
     return isinstance(source, str | os.PathLike)
 
 
-def parts_of(source: Any, n_parts: int | None, n_workers: int) -> list[Any]:
-    """The parts of a source: a folder of shards, a list of such folders, or of (X, Y) parts."""
+def parts_of(source: Any, n_parts: int | None, n_workers: int, label: str = "") -> list[Any]:
+    """The parts of a source: files that have a path, a list of such paths, or of (X, Y) parts."""
     if n_parts is not None:
         check_whole("n_parts", n_parts)
     if is_path(source):
-        return folder_parts(source, n_parts, n_workers)
+        return path_parts(source, n_parts, n_workers, label)
     if not isinstance(source, Sequence) or not len(source):
         raise ValueError(
-            "source must be a folder of shards, a list of such folders, or a list of parts (X, Y), got "
-            f"{source!r}"
+            "source must be a folder of shards, a Parquet file or a folder of such, a list of these paths, "
+            f"or a list of parts (X, Y), got {source!r}"
         )
     if all(map(is_path, source)):
         if n_parts not in (None, len(source)):
             raise ValueError(
-                f"n_parts must be None or {len(source)}: each folder of the list is a part"
+                f"n_parts must be None or {len(source)}: each path of the list is a part"
             )
-        return [folder_parts(folder, 1, 1)[0] for folder in source]
+        return [path_parts(path, 1, 1, label)[0] for path in source]
+    if label:
+        raise ValueError("label is the name of a column of Parquet files, and source has none")
     parts = [memory_part(part, k) for k, part in enumerate(source)]
     if n_parts is None or n_parts == len(parts):
         return parts
@@ -73,17 +126,31 @@ def parts_of(source: Any, n_parts: int | None, n_workers: int) -> list[Any]:
     return [joined([parts[k] for k in group]) for group in groups]
 
 
-def folder_parts(folder: Any, n_parts: int | None, n_workers: int) -> list[ShardPart]:
-    """The shards of a folder, dealt out in runs: one for each worker unless n_parts is given."""
-    path = Path(folder).resolve()
-    n = len(read_manifest(path).shards)
+def path_parts(source: Any, n_parts: int | None, n_workers: int, label: str) -> list[Any]:
+    """What is at a path, dealt out in runs: one for each worker unless n_parts is given."""
+    path = Path(source).resolve()
+    files = sorted(path.glob("*" + PARQUET)) if path.is_dir() else [path]
+    if path.is_file() or (files and not (path / manifest.NAME).exists()):
+        groups = [group for file in files for group in file_parquet.groups_of(str(file))]
+        if not groups:
+            raise ValueError(f"{source}: there are no rows")
+        known = f"{source} has {len(groups)} row groups; write it with smaller ones"
+        runs = dealt(len(groups), n_parts, n_workers, known)
+        return [ParquetPart(tuple(groups[own.start : own.stop]), label) for own in runs]
+    if label:
+        raise ValueError(f"label is the name of a column of Parquet files, and {source} has none")
+    n = len(manifest.read_manifest(path).shards)
+    known = f"{source} has {n} shards; write it with a smaller shard_bytes"
+    return [ShardPart(str(path), own) for own in dealt(n, n_parts, n_workers, known)]
+
+
+def dealt(n: int, n_parts: int | None, n_workers: int, known: str) -> list[range]:
+    """n pieces in runs."""
     if n_parts is not None and n_parts > n:
-        raise ValueError(
-            f"n_parts is {n_parts}, but {folder} has {n} shards; write it with a smaller shard_bytes"
-        )
+        raise ValueError(f"n_parts is {n_parts}, but {known}")
     wanted = min(n, max(1, n_workers)) if n_parts is None else n_parts
     bounds = np.linspace(0, n, wanted + 1).astype(int).tolist()
-    return [ShardPart(str(path), range(*ends)) for ends in pairwise(bounds)]
+    return [range(*ends) for ends in pairwise(bounds)]
 
 
 def memory_part(part: Any, k: int) -> tuple[Any, Any, Any]:
@@ -99,14 +166,18 @@ def memory_part(part: Any, k: int) -> tuple[Any, Any, Any]:
     return X, Y, weights
 
 
-def read_part(data: Any) -> tuple[Any, Any, Any]:
-    """X, Y and weights of a part; shards are mapped, and compared with their checksums."""
-    if not isinstance(data, ShardPart):
+def read_part(svm: Any, data: Any) -> tuple[Any, Any, Any]:
+    """X, Y and weights of a part, as the model of an estimator takes them."""
+    if not isinstance(data, FilePart):
         return data
-    opened = open_shards(data.folder, shards=data.shards)
-    if opened.Y is None:
-        raise ValueError(f"{data.folder} has no labels: training needs Y")
-    return opened.X, opened.Y, None
+    check_content(data)
+    return *data.read(svm), None
+
+
+def check_content(data: Any) -> None:
+    """Refuse files that hold something else than at their first reading."""
+    if data.checksum and data.digest() != data.checksum:
+        raise ValueError(f"{data}: the data have changed since training began, or are others here")
 
 
 # What the model learns from all parts
@@ -116,6 +187,7 @@ def read_part(data: Any) -> tuple[Any, Any, Any]:
 class Survey:
     """What a part has to say before there is a model: few examples that stand for it, counts of labels."""
 
+    part: Any  # with its checksum
     X: Any
     Y: Any
     labels: np.ndarray | None
@@ -124,13 +196,15 @@ class Survey:
 
 def survey(svm: Any, data: Any) -> Survey:
     """Look at a part; the examples themselves where the model has no outline of them."""
-    X, Y, weights = read_part(data)
+    if isinstance(data, FilePart):
+        data = replace(data, checksum=data.digest())
+    X, Y, weights = read_part(svm, data)
     given = svm._read(Given(X, Y, weights))
     labels = counts = None
     if getattr(svm, "class_weight", None) is not None:
         labels, counts = np.unique(np.asarray(given.Y), return_counts=True)
     found = outline(given.model, given.X, given.Y)
-    return Survey(*((X, Y) if found is None else found), labels, counts)
+    return Survey(data, *((X, Y) if found is None else found), labels, counts)
 
 
 def joined(parts: Sequence[Any]) -> tuple[Any, Any, Any]:

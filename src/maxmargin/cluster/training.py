@@ -15,7 +15,7 @@ from maxmargin.checkpoint import make_checkpoint
 from maxmargin.cluster.checkpoint import ClusterCheckpoint
 from maxmargin.cluster.driver import Rounds, first_round, play
 from maxmargin.cluster.pool import Pool
-from maxmargin.cluster.source import ShardPart, Survey, parts_of, stacked, survey
+from maxmargin.cluster.source import FilePart, Survey, parts_of, stacked, survey
 from maxmargin.cluster.worker import Facts, Job, collected, prove, start
 from maxmargin.data.arrays import check_flag, check_positive, check_whole
 from maxmargin.estimators import BinarySVC, MulticlassSVC, StructuralSVM
@@ -36,6 +36,7 @@ def fit(
     client: Any,
     n_parts: int | None = None,
     *,
+    label: str | None = None,
     passes: int = 2,
     older: int = 15,
     patience: float = 3.0,
@@ -51,11 +52,14 @@ def fit(
     Parameters
     ----------
     svm : StructuralSVM, MulticlassSVC or BinarySVC
-    source : folder of shards, list of such folders, or list of parts (X, Y) or (X, Y, sample_weight)
-        Folders must have the same path on all workers.
+    source : path, list of paths, or list of parts (X, Y) or (X, Y, sample_weight)
+        A path is that of a folder of shards, of a Parquet file or of a folder of such files, and must be the
+        same on all workers.
     client : distributed.Client
     n_parts : int or None
-        Into how many parts a folder is divided (None: one for each worker), or a list is joined.
+        Into how many parts a path is divided (None: one for each worker), or a list of (X, Y) is joined.
+    label : str or None
+        The column of Parquet files that is the label; None: the last.
     passes : int
         Passes that a worker makes over its part in a round, besides the exact one.
     older : int
@@ -79,7 +83,7 @@ def fit(
     check_flag("collect", collect)
     solver = check_estimator(svm)
     kept = make_checkpoint(checkpoint, checkpoint_every, resume, ClusterCheckpoint)
-    parts = parts_of(source, n_parts, len(client.nthreads()))
+    parts = parts_of(source, n_parts, len(client.nthreads()), label or "")
     pool = Pool(client, parts, retries, patience)
     try:
         job = make_job(svm, pool, solver, passes)
@@ -153,8 +157,9 @@ def check_facts(facts: list[Facts]) -> list[Facts]:
 
 def make_job(svm: Any, pool: Pool, solver: Proximal, passes: int) -> Job:
     """What the workers need: the parameters, and the model as all parts have made it."""
-    if all(isinstance(part, ShardPart) for part in pool.parts):
+    if isinstance(pool.parts[0], FilePart):
         found = pool.each(survey, pool.share(clone(svm)), numbered=False)
+        pool.take([own.part for own in found])  # with their checksums
     else:  # the examples are here already
         found = [survey(clone(svm), part) for part in pool.parts]
     given = svm._read(Given(stacked([own.X for own in found]), stacked([own.Y for own in found])))

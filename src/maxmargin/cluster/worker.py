@@ -145,7 +145,7 @@ def forget(run: str) -> None:
 
 def opened(job: Job, part: int, data: Any) -> PartState:
     """A part, read and bound to the model of all."""
-    X, Y, weights = read_part(data)
+    X, Y, weights = read_part(job.svm, data)
     given = job.svm._read(Given(X, Y, weights), reset=False)
     examples = job.svm._bind(replace(given, model=job.svm.model_))
     weights = job.svm.example_weights(given.Y, weights)

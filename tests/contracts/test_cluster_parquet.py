@@ -1,0 +1,214 @@
+"""Parquet as a source of a cluster: row groups are parts, names of columns are those of the features."""
+
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+
+import maxmargin as mm
+from maxmargin import cluster, models
+from maxmargin.callbacks import Callback
+from maxmargin.cluster import source
+from maxmargin.data import file_parquet
+from maxmargin.data.read_file import read_file
+from reference.python_chain import PythonMulticlass
+
+arrow = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+
+TOL = 1e-3  # of the loss; that a cluster reaches 1e-6 is tested with data in memory
+
+
+def structural(model):
+    return mm.StructuralSVM(model, C=0.1, tol=TOL, max_passes=1e4, random_state=0)
+
+
+def same_optimum(found, alone):
+    """Two solutions agree as far as their certificates say."""
+    assert found.converged and alone.converged
+    assert found.dual <= alone.primal and alone.dual <= found.primal
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Two workers, processes of their own, on loopback."""
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
+    with LocalCluster(processes=True, silence_logs=50, **options) as made, Client(made) as client:
+        yield client
+
+
+def columns(n, seed, first=0):
+    """Numbers of several kinds, a text of which each part has its own, gaps, and labels."""
+    rng = np.random.default_rng([seed, first])
+    y = rng.integers(0, 3, n)
+    x = rng.normal(size=(n, 2)) + np.eye(3)[y, :2]
+    return {
+        "size": np.where(rng.random(n) < 0.1, None, x[:, 0]).tolist(),
+        "label": [["no", "yes", "perhaps"][k] for k in y],
+        "count": rng.integers(0, 3, n).tolist(),
+        "word": [f"w{rng.integers(3) + first}" for _ in range(n)],
+        "flag": (rng.random(n) < 0.5).tolist(),
+        "width": x[:, 1].astype(np.float32).tolist(),
+    }
+
+
+def write(path, seed, n=40, first=0, rows=10):
+    parquet.write_table(arrow.table(columns(n, seed, first)), path, row_group_size=rows)
+
+
+@pytest.fixture
+def folder(tmp_path, seed):
+    (tmp_path / "tables").mkdir()
+    for k in range(3):
+        write(tmp_path / "tables" / f"{k}.parquet", seed, first=k)
+    return tmp_path / "tables"
+
+
+def all_of(folder):
+    """What one process reads, by the reader of the command line."""
+    read = [read_file(str(path), label="label") for path in sorted(folder.glob("*.parquet"))]
+    return [row for own in read for row in own.X], np.concatenate([own.Y for own in read])
+
+
+def test_parquet_has_the_optimum_of_one_process(client, folder):
+    X, y = all_of(folder)
+    alone = structural(models.Multiclass(bias=1.0)).fit(X, y)
+    paths = sorted(folder.glob("*.parquet"))
+    for where, n_parts in ((folder, None), (folder, 5), (paths, None), (str(paths[0]), 4)):
+        svm = structural(models.Multiclass(bias=1.0))
+        cluster.fit(svm, where, client, n_parts, label="label", collect=True)
+        if where == str(paths[0]):  # a file alone is divided by its row groups
+            assert svm.certificate_.converged
+            continue
+        same_optimum(svm.certificate_, alone.certificate_)
+        assert set(svm.model_.feature_names_) == set(alone.model_.feature_names_)
+        assert "word=w4" in svm.model_.feature_names_.tolist()
+        assert mm.certify(svm, X, y).gap <= 2 * TOL
+        assert svm.score(X, y) > 0.5  # rows as one process reads them
+
+
+def test_flat_estimators_and_models_in_python(client, folder):
+    X, y = all_of(folder)
+    settings = {"tol": TOL, "C": 0.3, "class_weight": "balanced"}
+    alone = mm.MulticlassSVC(**settings).fit(X, y)
+    svm = cluster.fit(mm.MulticlassSVC(**settings), folder, client, label="label")
+    same_optimum(svm.certificate_, alone.certificate_)
+    assert svm.score(X, y) > 0.5
+    own, places = Sizes(1 - np.eye(3)), {"no": 0, "yes": 1, "perhaps": 2}
+    alone = structural(own).fit(X, [places[label] for label in y.tolist()])
+    svm = cluster.fit(structural(Sizes(1 - np.eye(3))), folder, client, label="label")
+    same_optimum(svm.certificate_, alone.certificate_)
+
+
+class Sizes(PythonMulticlass):
+    """A model of dicts, as they come from the file, and of texts for labels."""
+
+    places = ("no", "yes", "perhaps")
+
+    def code(self, y):
+        return self.places.index(str(y)) if isinstance(y, str) else int(y)
+
+    def row(self, x):
+        return np.array([x.get("size", 0.0), x["width"], x["count"], 1.0])
+
+    def initialize(self, X, Y):
+        super().initialize([self.row(x) for x in X], [self.code(y) for y in Y])
+
+    def joint_feature(self, x, y):
+        return super().joint_feature(self.row(x), self.code(y))
+
+    def loss(self, y, y_hat):
+        return super().loss(self.code(y), self.code(y_hat))
+
+    def inference(self, x, w):
+        return super().inference(self.row(x), w)
+
+    def loss_augmented_inference(self, x, y, w):
+        return super().loss_augmented_inference(self.row(x), self.code(y), w)
+
+
+def test_batches_grow_names_and_checksums_know_the_bytes(folder, monkeypatch, seed):
+    groups = [g for path in sorted(folder.iterdir()) for g in file_parquet.groups_of(str(path))]
+    assert len(groups) == 12
+    whole, y = file_parquet.encoded(groups, "label", None)
+    monkeypatch.setattr(file_parquet, "BATCH", 3)
+    small, y_small = file_parquet.encoded(groups, "label", None)
+    assert len(small.parts) > len(whole.parts) and y.tolist() == y_small.tolist()
+    assert (whole.tocsr() != small.tocsr()).nnz == 0
+    names = whole.encoder.get_feature_names_out().tolist()
+    assert names == small.encoder.get_feature_names_out().tolist()
+    X, _ = all_of(folder)
+    row = whole.tocsr()[7].toarray().ravel()
+    for name, value in X[7].items():
+        at = names.index(f"{name}={value}" if isinstance(value, str) else name)
+        assert row[at] == (1.0 if isinstance(value, str) else value)
+    # A model's names are taken as they are; others are left out.
+    known, _ = file_parquet.encoded(groups[:4], "label", None)
+    again, _ = file_parquet.encoded(groups[4:], "label", known.encoder)
+    assert again.encoder.same_columns(known.encoder)
+    first = file_parquet.checksum_of(groups[:4])
+    write(folder / "1.parquet", seed + 1)
+    assert file_parquet.checksum_of(groups[:4]) == first
+    write(folder / "0.parquet", seed + 1)
+    assert file_parquet.checksum_of(groups[:4]) != first
+
+
+def test_refusals(client, folder, tmp_path):
+    svm = structural(models.Multiclass())
+    with pytest.raises(ValueError, match=r"n_parts is 13, but .* 12 row groups"):
+        cluster.fit(svm, folder, client, 13, label="label")
+    with pytest.raises(ValueError, match="each path of the list is a part"):
+        cluster.fit(svm, sorted(folder.iterdir()), client, 2, label="label")
+    with pytest.raises(cluster.PartError, match=r"part 0 .*no column 'grade'; there are size"):
+        cluster.fit(svm, folder, client, label="grade")
+    with pytest.raises(ValueError, match="label is the name of a column"):
+        cluster.fit(svm, [([[1.0], [2.0]], [0, 1])], client, label="label")
+    mm.data.write_shards(tmp_path / "rows", np.eye(4), np.arange(4) % 2)
+    with pytest.raises(ValueError, match="label is the name of a column"):
+        cluster.fit(svm, tmp_path / "rows", client, label="label")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="manifest"):
+        cluster.fit(svm, tmp_path / "empty", client)
+    parquet.write_table(arrow.table({"x": [], "label": []}), tmp_path / "none.parquet")
+    with pytest.raises(ValueError, match="no rows"):
+        cluster.fit(svm, tmp_path / "none.parquet", client)
+    (tmp_path / "text.parquet").write_bytes(b"PAR1, it says")
+    with pytest.raises(ValueError, match=r"text\.parquet"):
+        cluster.fit(svm, tmp_path / "text.parquet", client)
+    path = folder / "1.parquet"
+    content = bytearray(path.read_bytes())
+    content[4:40] = bytes(36)  # within the first pages
+    path.write_bytes(content)
+    with pytest.raises(cluster.PartError, match=r"part \d .*\.parquet"):
+        cluster.fit(svm, folder, client, label="label")
+    assert not hasattr(svm, "coef_")
+
+
+def test_files_that_change_while_training_runs_are_refused(client, folder, seed):
+    """The bounds of a part are those of its first examples: another reader must find the same."""
+    parts = source.parts_of(folder, 2, 2, "label")
+    sealed = source.survey(structural(models.Multiclass()), parts[0]).part
+    X, y, _ = source.read_part(structural(models.Multiclass()), sealed)
+    assert X.shape[0] == len(y) == 60
+    write(folder / "0.parquet", seed + 5)
+    with pytest.raises(ValueError, match="have changed since training began"):
+        source.read_part(structural(models.Multiclass()), sealed)
+
+
+def test_a_checkpoint_knows_parquet_by_its_content(client, folder, tmp_path, seed):
+    asked = {"label": "label", "checkpoint": tmp_path / "fit", "resume": True}
+
+    class Stop(Callback):
+        def on_step(self, info):
+            return info.step == 3
+
+    with pytest.warns(UserWarning, match="not converged"):
+        cluster.fit(structural(models.Multiclass()), folder, client, 3, callbacks=[Stop()], **asked)
+    folder = folder.rename(tmp_path / "elsewhere")
+    svm = cluster.fit(structural(models.Multiclass()), folder, client, 3, **asked)
+    same_optimum(
+        svm.certificate_, structural(models.Multiclass()).fit(*all_of(folder)).certificate_
+    )
+    write(folder / "2.parquet", seed + 1, first=2)
+    with pytest.raises(ValueError, match="checksums of the parts"):
+        cluster.fit(structural(models.Multiclass()), folder, client, 3, **asked)
