@@ -59,13 +59,10 @@ def structural(model, C=0.1, **settings):
     return mm.StructuralSVM(model, C=C, tol=TIGHT, max_passes=1e5, random_state=0, **settings)
 
 
-PRIOR = (np.linspace(-0.2, 0.2, 15), np.linspace(0.5, 1.5, 15))
 COVARIANCE = (0.1, np.diag(np.linspace(0.5, 1.5, 15)) + 0.1)
+# Every model is in test_cluster_models.py, without processes.
 PROBLEMS = {
     "chain": lambda: (structural(models.Chain(bias=1.0, start=True), 0.02), *words()),
-    "chain-slack": lambda: (structural(models.Chain(), 0.02, rescaling="slack"), *words(12)),
-    "multiclass": lambda: (structural(models.Multiclass(bias=1.0), 1.0), *rows()),
-    "multiclass-strong": lambda: (structural(models.Multiclass(), 1e-3), *rows()),
     "multiclass-slack": lambda: (
         structural(models.Multiclass(bias=1.0), 1.0, rescaling="slack"),
         *rows(),
@@ -75,9 +72,7 @@ PROBLEMS = {
         sp.csr_matrix(rows()[0]),
         rows()[1],
     ),
-    "prior": lambda: (structural(models.Multiclass(bias=1.0), prior=PRIOR), *rows()),
     "covariance": lambda: (structural(models.Multiclass(bias=1.0), prior=COVARIANCE), *rows()),
-    "shifted": lambda: (structural(models.Multiclass(bias=1.0), prior=(0.3, 0.7)), *rows()),
     "binary": lambda: (mm.BinarySVC(tol=TIGHT, C=0.3), *rows(labels=2)),
     "classes": lambda: (mm.MulticlassSVC(tol=TIGHT, C=0.3, class_weight="balanced"), *rows()),
     "own": lambda: (structural(PythonMulticlass(1 - np.eye(3))), *map(list, rows(30))),
@@ -168,7 +163,7 @@ def test_names_of_attributes_and_labels_of_all_parts_are_known(features, client)
     assert [y.tolist() for y in svm.predict(X)] == Y
 
 
-def test_weights_of_examples_and_other_models(client):
+def test_weights_of_examples(client):
     rng = np.random.default_rng(0)
     X, y = rows(24)
     v = rng.integers(0, 3, 24).astype(float)
@@ -176,19 +171,9 @@ def test_weights_of_examples_and_other_models(client):
     parts = [(X[:9], y[:9], v[:9]), (X[9:], y[9:], v[9:])]
     svm = cluster.fit(structural(models.Multiclass()), parts, client)
     assert svm.certificate_.primal == pytest.approx(alone.certificate_.primal, rel=1e-6)
-    sets = [{int(label), 3} for label in y]
-    graphs = [(rng.normal(size=(3, 2)), [[0, 1], [1, 2]]) for _ in range(8)]
-    grades = [rng.integers(0, 3, 5) for _ in range(8)]
-    others = (
-        (models.MultiLabel(), X, sets),
-        (models.FactorGraph(), graphs, [rng.integers(0, 2, 3) for _ in range(8)]),
-        (models.Ranking(), [rng.normal(size=(5, 2)) for _ in range(8)], grades),
-    )
-    for model, inputs, outputs in others:
-        alone = structural(model).fit(inputs, outputs)
-        parts = [(inputs[:4], outputs[:4]), (inputs[4:], outputs[4:])]
-        svm = cluster.fit(structural(model), parts, client)
-        assert svm.certificate_.primal == pytest.approx(alone.certificate_.primal, rel=1e-6)
+    v[:9] = 0.0
+    with pytest.raises(cluster.PartError, match=r"part 0 .*zero for every example"):
+        cluster.fit(structural(models.Multiclass()), [(X[:9], y[:9], v[:9]), parts[1]], client)
 
 
 # Faults

@@ -66,8 +66,8 @@ class Rounds:
     planes: int = 0
     primal: float = math.inf
     seen: float = math.inf
-    dual: float = -math.inf  # while nothing was frozen
-    bound: float = -math.inf  # whatever was
+    dual: float = -math.inf  # of what the workers hold; unknown while a part leans on what was lost
+    bound: float = -math.inf  # the best that was ever proven
     best: np.ndarray | None = None
     least: float = math.inf  # of the gap, and since how many rounds
     stalled: int = 0
@@ -102,6 +102,11 @@ class Rounds:
     def gap(self) -> float:
         return gap_between(self.primal, self.dual, self.total)
 
+    @property
+    def stretch(self) -> float:
+        """s, of the problems of the parts."""
+        return len(self.pool) / (1 + self.k)
+
     def advance(self) -> None:
         """One round."""
         self.round += 1
@@ -127,7 +132,7 @@ class Rounds:
 
     def _send(self) -> None:
         """A step for every part that is not at work."""
-        shared, stretch = self.pool.share(self.w), len(self.pool) / (1 + self.k)
+        shared, stretch = self.pool.share(self.w), self.stretch
         for part in range(len(self.pool)):
             if part in self.pool.pending:
                 continue
@@ -143,8 +148,7 @@ class Rounds:
         q = bundle.q()
         dual = bundle.dual(q)
         self.bound = max(self.bound, dual)
-        if not bundle.frozen:
-            self.dual = max(self.dual, dual)
+        self.dual = -math.inf if bundle.frozen else dual
         if len(answers) < len(self.pool) or any(self.sent[k] is not w for k in answers):
             return
         self.complete = self.round
@@ -209,15 +213,13 @@ class Rounds:
     def certificate(self) -> Certificate:
         """Of the best w and the best dual point."""
         assert self.status is not None
-        dual = max(self.dual, self.bound)
-        exact = self.bounded
         return Certificate(
             primal=self.primal,
-            dual=dual,
-            gap=gap_between(self.primal, dual, self.total),
+            dual=self.bound,
+            gap=gap_between(self.primal, self.bound, self.total),
             tol=self.tol,
             converged=self.status is Status.SOLVED,
-            exact=exact,
+            exact=self.bounded,
             passes=self.passes,
             oracle_calls=self.oracle_calls,
             support=self.planes,
@@ -257,8 +259,9 @@ class Keeper(Protocol):
         """At the end, or when it is time."""
 
 
-def play(rounds: Rounds, callbacks: Sequence[Callback], keeper: Keeper | None = None) -> None:
+def play(rounds: Rounds, keeper: Keeper | None = None) -> None:
     """Rounds until the end."""
+    callbacks: Sequence[Callback] = rounds.options["callbacks"]
     for callback in callbacks:
         callback.on_start(Progress(tol=rounds.tol, solver="cluster"))
     try:

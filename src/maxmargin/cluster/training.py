@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any
@@ -86,18 +87,29 @@ def fit(
     parts = parts_of(source, n_parts, len(client.nthreads()), label or "")
     pool = Pool(client, parts, retries, patience)
     try:
-        job = make_job(svm, pool, solver, passes)
-        handle = pool.share(job)
-        facts = check_facts(pool.each(start, handle))
-        options = svm._options(callbacks)
-        rounds = first_round(pool, job, handle, facts, options=options, older=older)
+        rounds = prepared(svm, pool, solver, passes, older, callbacks)
         if kept is not None:
             kept.open(svm, rounds)
-        play(rounds, options["callbacks"], kept)
-        supports = finish(pool, job, handle, rounds, collect)
+        play(rounds, kept)
+        supports = finish(rounds, collect)
     finally:
         pool.close()
-    return keep(svm, job, rounds, supports)
+    return keep(svm, rounds, supports)
+
+
+def prepared(
+    svm: Any,
+    pool: Pool,
+    solver: Proximal,
+    passes: int,
+    older: int,
+    callbacks: Sequence[Callback] = (),
+) -> Rounds:
+    """The parts opened by a pool, with the model of all of them: ready for the first round."""
+    job = make_job(svm, pool, solver, passes)
+    handle = pool.share(job)
+    facts = check_facts(pool.each(start, handle))
+    return first_round(pool, job, handle, facts, options=svm._options(callbacks), older=older)
 
 
 def check_client(client: Any) -> None:
@@ -192,11 +204,16 @@ def weights_of_classes(class_weight: Any, found: list[Survey]) -> dict[Any, floa
     return dict(zip(counts, weights.tolist(), strict=True))
 
 
-def finish(pool: Pool, job: Job, handle: Any, rounds: Rounds, collect: bool) -> list[Support]:
+def finish(rounds: Rounds, collect: bool) -> list[Support | None]:
     """A model in Python is held against its own predictions; the multipliers, where they are asked for."""
-    if not isinstance(job.svm.model_, Model):
+    pool, handle = rounds.pool, rounds.handle
+    if not isinstance(rounds.job.svm.model_, Model):
         pool.each(prove, handle, rounds.best)
-    return pool.each(collected, handle) if collect else []
+    if not collect:
+        return []
+    late = pool.receive(handle, True, math.inf)  # they mix what the driver has counted
+    found = pool.each(collected, handle)
+    return [None if k in late and late[k].fresh else own for k, own in enumerate(found)]
 
 
 def joined_support(supports: list[Support], sizes: list[int]) -> Support:
@@ -211,18 +228,18 @@ def joined_support(supports: list[Support], sizes: list[int]) -> Support:
     )
 
 
-def keep(svm: Any, job: Job, rounds: Rounds, supports: list[Support]) -> Any:
+def keep(svm: Any, rounds: Rounds, supports: list[Support | None]) -> Any:
     """Make the estimator the fitted one."""
     lost = [k for k, own in enumerate(supports) if own is None]
     if lost:
         warn(f"support_ is None: the multipliers of part {lost[0]} were lost with their worker")
-    whole = supports and not lost
-    support: Any = joined_support(supports, [own.n for own in rounds.facts]) if whole else None
+    whole: Any = [] if lost else supports
+    support: Any = joined_support(whole, [own.n for own in rounds.facts]) if whole else None
     assert rounds.best is not None and rounds.status is not None
     result = Result(rounds.best, support, rounds.certificate(), rounds.history, rounds.status, NAME)
     svm._keep(result)
     svm.fingerprint_, svm.weighted_nodes_ = "", False
-    svm.adopt(job.svm.model_, result.w)
+    svm.adopt(rounds.job.svm.model_, result.w)
     if not result.certificate.converged:
         warn_not_converged(result)
     return svm

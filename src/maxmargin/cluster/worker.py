@@ -131,10 +131,13 @@ STATES: dict[tuple[str, int], PartState] = {}  # of this process
 
 
 def here() -> str:
-    """The address of this worker."""
+    """The address of this worker; empty where there is none, in a process of its own."""
     from distributed import get_worker
 
-    return get_worker().address
+    try:
+        return get_worker().address
+    except ValueError:
+        return ""
 
 
 def forget(run: str) -> None:
