@@ -20,8 +20,10 @@ solvers and models declare; do not edit. A test compares this page with the code
 "reaches any tol": a tight `tol` is reached in practice, not only in the limit. `BCFW` does so
 with `pairwise=True`, `Streaming` with `passes=None` and a cache that is large enough.
 
-The sum hinge is for Binary, Multiclass, Chain, Grammar, Kernel and own models; FactorGraph, MultiLabel,
-Ranking and Tree refuse it.
+The sum hinge is for Binary, Multiclass, Chain, Grammar, FactorGraph, MultiLabel, Kernel and own models.
+Ranking and Tree refuse it: orders and placements that violate are too many to list, and nothing bounds their
+sum.
+`"gdmm"` on chains takes no covariance matrix, and nowhere infinite scales (docs/objective.md says why).
 A formulation or a regulariser without a `yes` is refused before the first pass, with the names of the
 solvers that can. `BCFW` with `averaging=True` does not honour `nonnegative`.
 """

@@ -21,13 +21,6 @@ static nb::tuple visit(Ascent& a, Array1<int64_t> order, int rule, bool oracle, 
                         r.violation, r.gain, r.refused);
 }
 
-// An array may be empty: it is not given.
-static const double* given(const Array1<double>& values, int64_t size) {
-  if (values.size() == 0) return nullptr;
-  check_weights(values, size);
-  return values.data();
-}
-
 static nb::tuple usage(const Ascent& a) {
   Usage found = a.usage();
   return nb::make_tuple(to_numpy(std::move(found.bytes)), to_numpy(std::move(found.spread)),
@@ -36,8 +29,9 @@ static nb::tuple usage(const Ascent& a) {
 
 static void bind_ascent(nb::module_& m) {
   const nb::call_guard<nb::gil_scoped_release> without_lock;
-  nb::class_<Ascent>(m, "Ascent")
-      .def("visit", &visit)
+  nb::class_<Ascent> kind(m, "Ascent");
+  bind_prior(kind);
+  kind.def("visit", &visit)
       .def_rw("ahead", &Ascent::ahead)
       .def("subgradient",
            [](Ascent& a, Array1<int64_t> order, double active) {
@@ -59,16 +53,6 @@ static void bind_ascent(nb::module_& m) {
       .def("go_on",
            [](Ascent& a, double steps, double scale, Array1<double> sums, Array1<double> weighted) {
              a.go_on(steps, scale, given(sums, a.blocks()), given(weighted, a.dimension()));
-           })
-      .def("set_origin",
-           [](Ascent& a, Array1<double> m) {
-             check_weights(m, a.dimension());
-             a.set_origin(m.data());
-           })
-      .def("set_metric",
-           [](Ascent& a, Array1<double> diagonal, Array1<double> lower, Array1<double> matrix) {
-             const int64_t d = a.dimension();
-             a.set_metric(given(diagonal, d), given(lower, d), given(matrix, d * d));
            })
       .def("support", [](const Ascent& a) { return to_numpy(a.support()); })
       .def("support_of",

@@ -39,8 +39,9 @@ static int64_t add_violators(Box& b, std::optional<Array1<double>> w, int64_t mo
 
 static void bind_box(nb::module_& m) {
   const nb::call_guard<nb::gil_scoped_release> without_lock;
-  nb::class_<Box>(m, "Box")
-      .def("visit", &visit)
+  nb::class_<Box> kind(m, "Box");
+  bind_prior(kind);
+  kind.def("visit", &visit)
       .def("visit_sets", &visit_sets)
       .def("cut", &cut)
       .def("shares", [](Box& b) { return to_numpy(b.shares()); })

@@ -95,4 +95,26 @@ struct Bindings {
   explicit Bindings(Bind bind, bool kind = false) { (kind ? kinds() : models()).push_back(bind); }
 };
 
+// An array may be empty: it is not given.
+inline const double* given(const Array1<double>& values, int64_t size) {
+  if (values.size() == 0) return nullptr;
+  check_weights(values, size);
+  return values.data();
+}
+
+// The prior of a state: its mean, and its metric with bounds.
+template <class State>
+void set_origin(State& state, Array1<double> mean) {
+  check_weights(mean, state.dimension());
+  state.set_origin(mean.data());
+}
+template <class State>
+void bind_prior(nb::class_<State>& kind) {
+  kind.def("set_origin", &set_origin<State>)
+      .def("set_metric", [](State& a, Array1<double> diagonal, Array1<double> lower, Array1<double> matrix) {
+        const int64_t d = a.dimension();
+        a.set_metric(given(diagonal, d), given(lower, d), given(matrix, d * d));
+      });
+}
+
 }  // namespace mm

@@ -182,6 +182,9 @@ static nb::tuple pairwise_argmax(Codes count, Array1<double> unary, Array2<int32
 static auto any_structure(const GraphData& data, Rescaling rescaling) {
   return erased<FactorGraph<int32_t>>(data, rescaling);
 }
+static auto box_structure(const GraphData& data, Rescaling rescaling) {
+  return erased<FactorGraph<uint16_t>>(data, rescaling);
+}
 static auto make_ascent(const GraphData& data, Rescaling rescaling, bool, std::vector<double> mass,
                         bool lean) {
   return any<AscentOf>(erased<FactorGraph<uint16_t>>(data, rescaling), std::move(mass), lean);

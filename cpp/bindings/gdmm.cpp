@@ -1,6 +1,7 @@
 #include "solvers/gdmm.hpp"
 
 #include "bindings/common.hpp"
+#include "solvers/chain_frank_wolfe.hpp"
 
 namespace mm {
 
@@ -12,8 +13,9 @@ static Messages messages_of(const Array1<int32_t>& labels, const Array1<double>&
 
 static void bind_gdmm(nb::module_& m) {
   const nb::call_guard<nb::gil_scoped_release> without_lock;
-  nb::class_<ChainGdmm>(m, "ChainGdmm")
-      .def(
+  nb::class_<ChainGdmm> kind(m, "ChainGdmm");
+  bind_prior(kind);
+  kind.def(
           "__init__",
           [](ChainGdmm* self, const ChainData& data, Array1<double> mass) {
             new (self) ChainGdmm(data, to_vector(mass));
@@ -41,9 +43,9 @@ static void bind_gdmm(nb::module_& m) {
            })
       .def("rebuild", &ChainGdmm::rebuild)
       .def("weights",
-           [](const ChainGdmm& g) {
-             return filled(g.structure.dimension(),
-                           [&](double* flat) { g.structure.unpack(g.law().data(), flat); });
+           [](ChainGdmm& g) {
+             g.rebuild();
+             return filled(g.dimension(), [&](double* flat) { g.structure.unpack(g.W.data(), flat); });
            })
       // The best pair of labels at weights and messages of one's own, for tests: (score, first, second).
       .def("best_pair",
@@ -56,6 +58,15 @@ static void bind_gdmm(nb::module_& m) {
              return nb::make_tuple(best.score, best.first, best.second);
            })
       .def_prop_ro("active", &ChainGdmm::active);
+  nb::class_<ChainFrankWolfe>(m, "ChainFrankWolfe")
+      .def(nb::init<ChainGdmm&>(), nb::keep_alive<1, 2>())
+      .def("greedy_pass",
+           [](ChainFrankWolfe& g, double rho, int partitions, bool exhaustive) {
+             const ChainGdmmOptions options{rho, 1, partitions, exhaustive, Direction::away};
+             const ChainGdmmReport report = unlocked([&] { return g.pass(options); });
+             return nb::make_tuple(report.searches, report.updates, report.violation);
+           })
+      .def_prop_ro("bases", &ChainFrankWolfe::bases);
 }
 
 static const Bindings bindings(&bind_gdmm);

@@ -2,6 +2,7 @@
 #include "solvers/gdmm_graph.hpp"
 
 #include "bindings/common.hpp"
+#include "solvers/gdmm_bounded.hpp"
 #include "solvers/gdmm_labels.hpp"
 
 namespace mm {
@@ -76,8 +77,13 @@ static void bind_gdmm_graph(nb::module_& m) {
     const JointMove found = JointStep(alpha, beta, rho, mass).solve(target);
     return nb::make_tuple(found.alpha, found.beta, found.c);
   });
-  bind<GraphGdmm, double>(m, "FactorGraphGdmm");
+  auto graphs = bind<GraphGdmm, double>(m, "FactorGraphGdmm");
+  bind_prior(graphs);
+  auto bounded = bind<BoundedGdmm, double>(m, "BoundedGdmm");
+  bind_prior(bounded);
+  bounded.def_prop_ro("bound", &BoundedGdmm::bound);
   bind<LabelGdmm, double, int64_t>(m, "LabelGdmm")
+      .def("set_origin", &set_origin<LabelGdmm>)
       .def("dual", &LabelGdmm::dual, nb::call_guard<nb::gil_scoped_release>())
       .def("joint_gains", [](LabelGdmm& g, int64_t block, int wanted, bool exhaustive) {
         const auto [found, looks] = g.joint_gains(block, wanted, exhaustive);

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "models/chain_sums.hpp"
 #include "models/concept.hpp"
+#include "models/violators.hpp"
 
 namespace mm {
 
@@ -55,10 +55,11 @@ class AnyStructure {
   virtual double ceiling(const Scratch&) const { return std::numeric_limits<double>::infinity(); }
   virtual bool slack_argmax() const { return false; }  // whether `best_slack` answers
   virtual void best_slack(Scratch&, const double*, double, const Label*, Label*) const {}
-  virtual int labels() const { return 0; }                 // where an output is one label
-  virtual bool can_list() const { return false; }          // violators can be listed:
-  virtual void list_scores(Scratch&, ChainSums&) const {}  // all that scores the open block
-  virtual void list_losses(int64_t, ChainSums&) const {}
+  virtual int labels() const { return 0; }  // where an output is one label
+  // What lists violators, null where nothing does; it reads the scores of the open block, and losses.
+  virtual std::unique_ptr<Violators> lister() const { return nullptr; }
+  virtual void list_scores(Scratch&, Violators&) const {}
+  virtual void list_losses(int64_t, Violators&) const {}
   // Labels of a node, where `beliefs` answers for the open block (beliefs.hpp): values of all nodes and their labels.
   virtual int node_labels(int64_t, int) const { return 0; }
   virtual void beliefs(Scratch&, const double*, double, double*) const {}
@@ -143,18 +144,18 @@ class Erased final : public AnyStructure<typename S::Label> {
     if constexpr (requires { structure_.labels(); }) return structure_.labels();
     return 0;
   }
-  bool can_list() const override {
-    if constexpr (requires { structure_.can_list(); }) return structure_.can_list();
-    return false;
+  std::unique_ptr<Violators> lister() const override {
+    if constexpr (requires { structure_.lister(); }) return structure_.lister();
+    return nullptr;
   }
-  void list_scores(Scratch& s, ChainSums& sums) const override {
-    if constexpr (requires { structure_.can_list(); })
+  void list_scores(Scratch& s, Violators& sums) const override {
+    if constexpr (requires { structure_.lister(); })
       structure_.list_scores(in(s), sums);
     else
       Any::list_scores(s, sums);
   }
-  void list_losses(int64_t block, ChainSums& sums) const override {
-    if constexpr (requires { structure_.can_list(); })
+  void list_losses(int64_t block, Violators& sums) const override {
+    if constexpr (requires { structure_.lister(); })
       structure_.list_losses(block, sums);
     else
       Any::list_losses(block, sums);

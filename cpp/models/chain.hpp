@@ -148,8 +148,8 @@ class Chain : public ChainBase<Real_> {
   }
 
   // All that scores a labelling of the open block.
-  void list_scores(Scratch& s, ChainSums& sums) const {
-    sums.read(scores(s, s.weights), data_.truth.data() + row(s.block, 0));
+  void list_scores(Scratch& s, Violators& sums) const {
+    static_cast<ChainSums&>(sums).read(scores(s, s.weights), data_.truth.data() + row(s.block, 0));
   }
   void best_k(Scratch& s, const Real* W, int k, std::vector<Label>& y, std::vector<double>& values) const {
     best_labellings(scores(s, W), k, y, values);

@@ -247,7 +247,7 @@ void ChainBase<Real>::shift(Scratch& s, double c) const {
 }
 
 template <class Real>
-void ChainBase<Real>::list_losses(int64_t block, ChainSums& sums) const {
+void ChainBase<Real>::list_losses(int64_t block, Violators& sums) const {
   sums.loss.resize(static_cast<size_t>(length(block)) * K_);
   for (int t = 0; t < length(block); ++t)
     for (int k = 0; k < K_; ++k) {

@@ -105,8 +105,9 @@ class ChainBase {
   void shift(Scratch& s, double c) const;
 
   bool slack_argmax() const { return counts_; }
-  bool can_list() const { return K_ <= 4096; }  // whether a table of all transitions may be copied
-  void list_losses(int64_t block, ChainSums& sums) const;
+  // Where a table of all transitions may be copied.
+  std::unique_ptr<Violators> lister() const { return K_ <= 4096 ? std::make_unique<ChainSums>() : nullptr; }
+  void list_losses(int64_t block, Violators& sums) const;
 
  protected:
   const Data& data_;

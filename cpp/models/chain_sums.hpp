@@ -23,18 +23,14 @@
 #include <vector>
 
 #include "models/chain_search.hpp"
+#include "models/violators.hpp"
 
 namespace mm {
 
-struct SumBounds {
-  double floor = 0, ceiling = 0;
-};
-
-class ChainSums {
+class ChainSums final : public Violators {
  public:
-  std::vector<double> u, A, loss;  // T x K, K x K, and T x K or empty
+  std::vector<double> u, A;  // T x K, K x K
   std::vector<int32_t> truth;
-  double constant = 0;
   int T = 0, K = 0;
 
   // The scores of a sequence, with the ends in its first and last position.
@@ -54,7 +50,7 @@ class ChainSums {
   }
 
   // Best completions; returns top.
-  double prepare() {
+  double prepare() override {
     best_.assign(static_cast<size_t>(T) * K, 0);
     for (int t = T - 2; t >= 0; --t)
       for (int k = 0; k < K; ++k) {
@@ -71,9 +67,7 @@ class ChainSums {
   }
   double top() const { return top_; }
 
-  // Calls f(labels, v, loss) for every labelling with v > least; false if there are more than `most`.
-  template <class F>
-  bool each(int64_t most, double least, F&& f) {
+  bool each(int64_t most, double least, const Found& f) override {
     path_.resize(T);
     left_ = most;
     least_ = least;
@@ -82,20 +76,8 @@ class ChainSums {
     return true;
   }
 
-  // The sum of all violations, exact if at most `most` labellings violate.
-  SumBounds sum(int64_t most, int64_t work) {
-    if (!(prepare() > 0)) return {0, 0};
-    double total = 0;
-    const bool all =
-        each(most, 0, [&](const int32_t*, double v, double d) { total += loss.empty() ? v : d * v; });
-    if (all) return {total, total};
-    SumBounds found = bracket(work);
-    found.floor = std::max(found.floor, total);
-    return found;
-  }
-
   // Bins as many as the work allows: T K^2 bins.
-  SumBounds bracket(int64_t work) {
+  SumBounds bracket(int64_t work) override {
     const double each_bin = static_cast<double>(T) * K * K;
     bins_ = static_cast<int>(std::clamp(static_cast<double>(work) / each_bin, 2.0 * T + 2, 4096.0));
     width_ = top_ / bins_;
@@ -133,8 +115,7 @@ class ChainSums {
   // What the best labelling of the rest is worth if label n follows label k of position t.
   double link(int t, int k, int n) { return pair(k, n) + node(t + 1, n) + best(t + 1, n); }
 
-  template <class F>
-  bool walk(int t, int k, double value, double lost, F&& f) {
+  bool walk(int t, int k, double value, double lost, const Found& f) {
     path_[t] = k;
     if (t == T - 1) {
       if (left_-- <= 0) return false;

@@ -12,7 +12,7 @@
 //   exact(), s.ceiling, s.prove           the argmax is a search: what it proved, and whether it should
 //   best_slack, slack_argmax()            the argmax of slack rescaling
 //   labels()                              an output is one of these: all can be tried
-//   list_scores, list_losses, can_list()  violators can be listed (chains)
+//   lister(), list_scores, list_losses    violators can be listed (violators.hpp)
 //   node_labels, beliefs                  what each label of each node is worth (beliefs.hpp)
 //   shift(s, c)                           the open scores after W += c * move, for less than opening again
 //   coefficients()                        under a kernel: how many of the weights are coefficients

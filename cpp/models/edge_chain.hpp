@@ -84,7 +84,7 @@ class EdgeChain : public Chain<double, Label_> {
   void apply(const Scratch& s, Target W, double c) const;
   void shift(Scratch& s, double c) const;
 
-  bool can_list() const { return false; }
+  std::unique_ptr<Violators> lister() const { return nullptr; }
 
  private:
   using Base::data_;

@@ -63,15 +63,15 @@ void Exact::sums(const double* flat, int threads, int64_t most, int64_t work, do
   structure_->pack(flat, W.data());
   parallel(blocks(), threads, [&](int64_t from, int64_t to, int) {
     auto s = structure_->scratch();
-    ChainSums sums;
+    const std::unique_ptr<Violators> sums = structure_->lister();
     std::vector<Label> y;
     for (int64_t i = from; i < to; ++i) {
       poll();
       structure_->open(i, W.data(), s, true, 1);
       SumBounds found;
-      if (structure_->can_list()) {
-        structure_->list_scores(s, sums);
-        found = sums.sum(most, work);
+      if (sums) {
+        structure_->list_scores(s, *sums);
+        found = sums->sum(most, work);
       } else {
         read_truth(*structure_, i, y);
         const double own = structure_->score(s, y.data());

@@ -35,7 +35,7 @@ class Exact {
   void slacks(const double* flat, int threads, double* xi, Label* outputs, double* ceilings) const;
   // sum_y max(0, s_i(y)) of every block, from below and from above.
   //   one label per example:  every label is tried
-  //   chains:                 all violators are listed, at most `most`, or bracketed in `work` steps (chain_sums.hpp)
+  //   chains, graphs:         all violators are listed, at most `most`, or bracketed in `work` steps (violators.hpp)
   //   other structures:       no output violates more than the best one, and nothing bounds their sum
   void sums(const double* flat, int threads, int64_t most, int64_t work, double* floors,
             double* ceilings) const;

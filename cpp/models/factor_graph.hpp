@@ -10,9 +10,11 @@
 
 #include <cstdint>
 #include <cstring>
+#include <memory>
 
 #include "models/beliefs.hpp"
 #include "models/graph_factors.hpp"
+#include "models/graph_sums.hpp"
 
 namespace mm {
 
@@ -74,6 +76,17 @@ class FactorGraph : public GraphFactors {
     const double value = find_best(s);
     std::copy(s.labels.begin(), s.labels.end(), y);
     return value;
+  }
+
+  std::unique_ptr<Violators> lister() const { return std::make_unique<GraphSums>(); }
+  void list_scores(Scratch& s, Violators& sums) const {
+    static_cast<GraphSums&>(sums).read(view(s), data_.truth.data() + data_.node_first[s.block]);
+  }
+  void list_losses(int64_t block, Violators& sums) const {
+    const Shape& g = data_.shape_of(block);
+    sums.loss.resize(g.place.back());
+    for (int v = 0; v < g.nodes(); ++v)
+      for (int k = 0; k < g.count[v]; ++k) sums.loss[g.place[v] + k] = node_loss(block, v, k);
   }
 
   int node_labels(int64_t block, int node) const { return data_.shape_of(block).count[node]; }

@@ -1,6 +1,7 @@
 #include "models/graph_factors.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 #include <string>
 
@@ -154,6 +155,35 @@ void GraphFactors::push_pair(Scratch& s, const Shape& g, int l, int p, int q, do
 double GraphFactors::node_loss(int64_t block, int v, int label) const {
   const NodeType& type = data_.node_types[data_.shape_of(block).type[v]];
   return type.cost.of(truth_of(block, v), label) * node_weight(block, v);
+}
+
+// Labels with different weights are orthogonal; n labels with the same weight have the eigenvalue n |x|^2.
+static double largest_group(const std::vector<int32_t>& columns) {
+  std::vector<int32_t> sorted(columns);
+  std::sort(sorted.begin(), sorted.end());
+  int most = 0, run = 0;
+  for (size_t k = 0; k < sorted.size(); ++k) {
+    run = k > 0 && sorted[k] == sorted[k - 1] ? run + 1 : 1;
+    if (sorted[k] >= 0) most = std::max(most, run);
+  }
+  return most;
+}
+double GraphFactors::node_curvature(int64_t block, int v) const {
+  const int64_t at = data_.node_first[block] + v;
+  const NodeType& type = data_.node_types[data_.shape_of(block).type[v]];
+  const Features* features = data_.banks[type.bank].features;
+  return largest_group(type.column) * (features ? features->norms[data_.node_row[at]] : 1);
+}
+double GraphFactors::link_curvature(int64_t block, int l) const {
+  const Shape& g = data_.shape_of(block);
+  double sum = 0;  // of |x| over the edges: the length of a sum is at most the sum of the lengths
+  for (int32_t e = g.link_first[l]; e < g.link_first[l + 1]; ++e) {
+    const EdgeType& type = data_.edge_types[g.edges[e].type];
+    const Features* features = data_.banks[type.bank].features;
+    const double square = features ? features->norms[edge_row(block, g.edges[e].number)] : 1;
+    sum += std::sqrt(largest_group(type.column) * square);
+  }
+  return sum * sum;
 }
 
 void GraphFactors::bank_scores(int number, int64_t row, const double* W, Scratch& s) const {

@@ -72,6 +72,9 @@ class GraphFactors {
   void push_node(Scratch& s, const Shape& g, int v, int label, double c) const;
   void push_pair(Scratch& s, const Shape& g, int l, int p, int q, double c) const;
   double node_loss(int64_t block, int v, int label) const;
+  // The largest eigenvalue of the inner products of the labels of a factor, or more.
+  double node_curvature(int64_t block, int v) const;
+  double link_curvature(int64_t block, int l) const;
 
  protected:
   const Data& data_;

@@ -88,12 +88,17 @@ class LargeChain : public Chain<Real_, Label_> {
   double node_norm(int64_t row, bool first, bool last, int label) const {
     return this->data_.nodes.norm(row, label) + (this->data_.start && first) + (this->data_.end && last);
   }
-  template <class To>
-  void add_node(int64_t row, bool first, bool last, int label, double c, To* W) const {
+  template <class Target>
+  void add_node(int64_t row, bool first, bool last, int label, double c, Target W) const {
+    using To = number_at<Target>;
     this->data_.nodes.add_column(row, W, this->stride_, label, static_cast<To>(c));
-    To* A = W + this->transitions_;
+    Target A = W + this->transitions_;
     if (this->data_.start && first) A[this->edge(this->K_, label)] += static_cast<To>(c);
     if (this->data_.end && last) A[this->edge(this->K_ + 1, label)] += static_cast<To>(c);
+  }
+  // Where the weight of a transition is in W.
+  size_t edge_place(int previous, int next) const {
+    return static_cast<size_t>(this->transitions_ + this->edge(previous, next));
   }
   template <class To>
   void add_edge(int previous, int next, double c, To* W) const {

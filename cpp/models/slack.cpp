@@ -115,7 +115,7 @@ void SlackRescaled<Label>::gather(Own& s, int64_t block, const double* c, int n)
 }
 
 template <class Label>
-void SlackRescaled<Label>::list_scores(Scratch& scratch, ChainSums& sums) const {
+void SlackRescaled<Label>::list_scores(Scratch& scratch, Violators& sums) const {
   Own& s = in(scratch);
   base_->list_scores(s.base, sums);
   base_->list_losses(s.block, sums);

@@ -43,7 +43,7 @@ class SlackRescaled final : public AnyStructure<Label_> {
   void apply(const Scratch& s, double* W, double c) const override { base_->apply(in(s).base, W, c); }
   void apply(const Scratch& s, Gather W, double c) const override { base_->apply(in(s).base, W, c); }
   int labels() const override { return base_->labels(); }
-  bool can_list() const override { return base_->can_list(); }
+  std::unique_ptr<Violators> lister() const override { return base_->lister(); }
 
   Scratch scratch() const override;
   void open(int64_t block, const double* W, Scratch& s, bool augmented, double scale) const override;
@@ -56,7 +56,7 @@ class SlackRescaled final : public AnyStructure<Label_> {
   double ceiling(const Scratch& s) const override { return in(s).ceiling; }
   void build_pair(Scratch& s, int64_t block, const Label* plus, const Label* minus) const override;
   void build_mixture(Scratch& s, int64_t block, const Label* y, const double* c, int n) const override;
-  void list_scores(Scratch& s, ChainSums& sums) const override;
+  void list_scores(Scratch& s, Violators& sums) const override;
   bool shifted(Scratch& s, double c) const override;
 
  private:

@@ -144,22 +144,11 @@ class AscentOf : public Ascent {
       ++state.rewritten;
       bytes_kept = state.bytes_kept();
     }
-    if (weighted) state.weighted = packed(weighted, 0);
+    if (weighted) state.weighted = state.packed(weighted, 0);
   }
-  [[gnu::cold]] void set_origin(const double* flat) override {
-    double square = 0;
-    for (int64_t j = 0; j < dimension(); ++j) square += flat[j] * flat[j];
-    state.set_origin(packed(flat, 0), square);
-    state.refresh();
-  }
-  [[gnu::cold]] void set_metric(const double* diagonal, const double* lower, const double* matrix) override {
-    if (matrix && lower) throw std::invalid_argument("bounds need a diagonal metric");
-    Metric metric;
-    if (diagonal) metric.diagonal = packed(diagonal, 1);
-    if (lower) metric.lower = packed(lower, -std::numeric_limits<double>::infinity());
-    if (matrix) take_matrix(metric, matrix);
-    state.set_metric(std::move(metric));
-    state.refresh();
+  void set_origin(const double* flat) override { state.take_origin(flat); }
+  void set_metric(const double* diagonal, const double* lower, const double* matrix) override {
+    state.take_metric(diagonal, lower, matrix);
   }
 
   [[gnu::cold]] SupportArrays support() const override {
@@ -225,7 +214,7 @@ class AscentOf : public Ascent {
     bytes_kept = state.bytes_kept();
   }
   [[gnu::cold]] void freeze(const double* flat) override {
-    state.base = packed(flat, 0);
+    state.base = state.packed(flat, 0);
     state.refresh();
   }
   [[gnu::cold]] void prune(int64_t most) override { bytes_kept = state.prune(most); }
@@ -246,25 +235,6 @@ class AscentOf : public Ascent {
  private:
   DualAscent<S> ascent_;
   Replicas<S> replicas_;
-
-  [[gnu::cold]] std::vector<double> packed(const double* flat, double padding) const {
-    std::vector<double> to(state.structure.weights(), padding);
-    state.structure.pack(flat, to.data());
-    return to;
-  }
-  // Sigma over flat weights, and where the structure keeps each of them.
-  [[gnu::cold]] void take_matrix(Metric& metric, const double* matrix) const {
-    const size_t d = static_cast<size_t>(dimension());
-    std::vector<double> number(d);
-    for (size_t f = 0; f < d; ++f) number[f] = static_cast<double>(f);
-    const std::vector<double> place = packed(number.data(), -1);
-    metric.matrix.assign(matrix, matrix + d * d);
-    metric.inside.assign(d, 0);
-    metric.outside.assign(place.size(), 0);
-    for (size_t j = 0; j < place.size(); ++j)
-      if (place[j] >= 0)
-        metric.outside[j] = static_cast<size_t>(place[j]), metric.inside[metric.outside[j]] = j;
-  }
 
   VisitReport run(const int64_t* order, int64_t n, const VisitOptions& options, double* violations,
                   double* slacks, int threads) {

@@ -28,6 +28,8 @@ class Box {
   Box(const Box&) = delete;
   virtual ~Box() = default;
   virtual int64_t dimension() const = 0;
+  virtual void set_origin(const double* flat) = 0;
+  virtual void set_metric(const double* diagonal, const double* lower, const double* matrix) = 0;
   virtual BoxReport visit(const int64_t* order, int64_t n, const BoxOptions& options, int threads) = 0;
   virtual SetReport visit_sets(const int64_t* order, int64_t n, bool oracle, double tolerance) = 0;
   virtual BoxCut cut(const double* w, bool oracle, int threads) = 0;
@@ -66,8 +68,13 @@ class BoxOf : public Box {
   }
 
   int64_t dimension() const override { return state.structure.dimension(); }
+  void set_origin(const double* flat) override { state.take_origin(flat); }
+  void set_metric(const double* diagonal, const double* lower, const double* matrix) override {
+    state.take_metric(diagonal, lower, matrix);
+  }
   BoxReport visit(const int64_t* order, int64_t n, const BoxOptions& options, int threads) override {
-    return threads > 1 ? race(order, n, options, threads) : ascent_.pass(order, n, options);
+    return threads > 1 && state.metric.plain() ? race(order, n, options, threads)
+                                               : ascent_.pass(order, n, options);
   }
   SetReport visit_sets(const int64_t* order, int64_t n, bool oracle, double tolerance) override {
     return sets_.pass(order, n, oracle, tolerance);
@@ -111,10 +118,13 @@ class BoxOf : public Box {
     const Real* W = w ? given.data() : state.W.data();
     std::vector<int64_t> found(most_threads, 0);
     parallel(static_cast<int64_t>(state.blocks.size()), threads, [&](int64_t from, int64_t to, int k) {
-      auto s = state.structure.scratch();
-      ChainSums sums;
-      for (int64_t i = from; i < to; ++i)
-        if (poll(); state.mass[i] > 0) found[k] += mm::widen(state, W, i, most, s, sums);
+      if constexpr (requires { state.structure.lister(); }) {
+        const std::unique_ptr<Violators> sums = state.structure.lister();
+        if (!sums) return;
+        auto s = state.structure.scratch();
+        for (int64_t i = from; i < to; ++i)
+          if (poll(); state.mass[i] > 0) found[k] += mm::widen(state, W, i, most, s, *sums);
+      }
     });
     int64_t total = 0;
     for (int64_t f : found) total += f;

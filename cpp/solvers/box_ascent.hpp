@@ -4,6 +4,8 @@
 //   g = s_i(y) - s_i(y_i) = Delta_i(y) + <w, psi_i(y)>            the gradient for one multiplier (IV.5)
 //   a_i(y) <- min(max(a_i(y) + g / |psi_i(y)|^2, 0), mass_i)      the step (IV.6), and w with it (IV.7)
 //
+// With a prior (metric.hpp) the length |psi|^2 is psi' Sigma psi and w moves by Sigma psi, then is clipped.
+//
 // V_i, the outputs kept for block i, begins with the true output, which has no multiplier: scores are compared with
 // its own. The problem reduced to the V_i has the gap sum_i sum_{y in V_i} mass_i max(0, g) - a_i(y) g.
 #pragma once
@@ -15,7 +17,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "models/chain_sums.hpp"
+#include "models/violators.hpp"
 #include "runtime/threads.hpp"
 #include "solvers/dual_state.hpp"
 
@@ -77,15 +79,18 @@ class BoxAscent {
   double score(int64_t i, int j) const { return state_.structure.score(scratch_, state_.output(i, j)); }
   typename Structure::Scratch& scratch() { return scratch_; }
 
-  // W += c * (the move that was built), and the local scores of the open block with it.
-  void move(int64_t i, double c) {
-    state_.structure.apply(scratch_, state_.W.data(), c);
-    if (!state_.structure.shifted(scratch_, c)) state_.structure.open(i, state_.W.data(), scratch_, true, 1);
+  // The length of the move that was built in the scratch.
+  double measure() {
+    move_.renew();
+    return state_.squared_norm(move_, scratch_);
   }
+  // w += c Sigma * (that move)
+  void shift(double c) { state_.shift(move_, scratch_, c); }
 
  private:
   State& state_;
   typename Structure::Scratch scratch_;
+  Move<Structure> move_;
   bool complete_;  // V_i holds all outputs: there is nothing to look for
   std::vector<Label> found_;
   std::vector<double> steps_;
@@ -97,8 +102,8 @@ class BoxAscent {
     report.oracle_calls += options.oracle;
     const double mass = state_.mass[i];
     double own = own_score(i);
-    const bool one_label = state_.structure.labels() > 0;
-    if (one_label) steps_.assign(size(i), 0);
+    const bool together = state_.structure.labels() > 0 && state_.metric.plain();
+    if (together) steps_.assign(size(i), 0);
     for (int j = 1; j < size(i); ++j) {
       double& a = block.planes[j].multiplier;
       const double g = score(i, j) - own;
@@ -107,21 +112,23 @@ class BoxAscent {
       state_.structure.build_pair(scratch_, i, state_.output(i, j), state_.output(i, 0));
       const double step = clipped(g, a, mass);
       report.change += step * step;
-      if (one_label) {  // w moves once, when the block is done
+      if (together) {  // w moves once, when the block is done
         state_.structure.shifted(scratch_, -step);
         steps_[j] = -step, steps_[0] += step;
       } else {
-        move(i, -step);
+        shift(-step);
+        if (!state_.metric.plain() || !state_.structure.shifted(scratch_, -step))
+          state_.structure.open(i, state_.W.data(), scratch_, true, 1);
       }
       own = own_score(i);
     }
-    if (one_label) apply_steps(i);
+    if (together) apply_steps(i);
     if (options.oracle && options.keep > 0 && !complete_) forget(i, options.keep);
   }
 
   // (IV.6); what ends at a bound is exactly there.
   double clipped(double g, double& a, double mass) {
-    const double curvature = state_.structure.squared_norm(scratch_);
+    const double curvature = measure();
     const double before = a, longest = g > 0 ? mass - a : a;
     if (curvature * longest <= std::abs(g))
       a = g > 0 ? mass : 0;
@@ -162,38 +169,35 @@ class BoxAscent {
 // returns how many.
 template <class Structure>
 int64_t widen(DualState<Structure>& state, const typename Structure::Real* W, int64_t i, int64_t most,
-              typename Structure::Scratch& s, ChainSums& sums) {
+              typename Structure::Scratch& s, Violators& sums) {
   using Label = typename Structure::Label;
-  if constexpr (requires { state.structure.list_scores(s, sums); }) {
-    state.materialize_truth(i, 0);
-    const int size = state.structure.output_size(i);
-    const int64_t wanted = most - static_cast<int64_t>(state.blocks[i].planes.size()) + 1;
-    if (wanted <= 0 || !state.structure.can_list()) return 0;
-    state.structure.open(i, W, s, true, 1);
-    state.structure.list_scores(s, sums);
-    const double top = sums.prepare();
-    if (!(top > 1e-13)) return 0;
-    std::unordered_set<std::string> known;
-    const auto key = [&](const Label* y) {
-      return std::string(reinterpret_cast<const char*>(y), sizeof(Label) * size);
-    };
-    for (size_t j = 0; j < state.blocks[i].planes.size(); ++j)
-      known.insert(key(state.output(i, static_cast<int>(j))));
-    std::vector<Label> found, y(size);
-    const auto collect = [&](const int32_t* labels, double v, double lost) {
-      if ((sums.loss.empty() ? v : v * lost) <= 1e-13) return;
-      std::copy(labels, labels + size, y.begin());
-      if (!known.contains(key(y.data()))) found.insert(found.end(), y.begin(), y.end());
-    };
-    for (double least : {0.0, 0.3, 0.6, 0.8, 0.9, 0.95, 0.99}) {
-      found.clear();
-      if (sums.each(most + 1, least * top, collect)) break;
-    }
-    const int64_t n = std::min<int64_t>(wanted, static_cast<int64_t>(found.size()) / size);
-    for (int64_t k = 0; k < n; ++k) state.add(i, found.data() + k * size, 0);
-    return n;
+  state.materialize_truth(i, 0);
+  const int size = state.structure.output_size(i);
+  const int64_t wanted = most - static_cast<int64_t>(state.blocks[i].planes.size()) + 1;
+  if (wanted <= 0) return 0;
+  state.structure.open(i, W, s, true, 1);
+  state.structure.list_scores(s, sums);
+  const double top = sums.prepare();
+  if (!(top > 1e-13)) return 0;
+  std::unordered_set<std::string> known;
+  const auto key = [&](const Label* y) {
+    return std::string(reinterpret_cast<const char*>(y), sizeof(Label) * size);
+  };
+  for (size_t j = 0; j < state.blocks[i].planes.size(); ++j)
+    known.insert(key(state.output(i, static_cast<int>(j))));
+  std::vector<Label> found, y(size);
+  const auto collect = [&](const int32_t* labels, double v, double lost) {
+    if ((sums.loss.empty() ? v : v * lost) <= 1e-13) return;
+    std::copy(labels, labels + size, y.begin());
+    if (!known.contains(key(y.data()))) found.insert(found.end(), y.begin(), y.end());
+  };
+  for (double least : {0.0, 0.3, 0.6, 0.8, 0.9, 0.95, 0.99}) {
+    found.clear();
+    if (sums.each(most + 1, least * top, collect)) break;
   }
-  return 0;
+  const int64_t n = std::min<int64_t>(wanted, static_cast<int64_t>(found.size()) / size);
+  for (int64_t k = 0; k < n; ++k) state.add(i, found.data() + k * size, 0);
+  return n;
 }
 
 }  // namespace mm

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "arrays.hpp"
-#include "solvers/weights.hpp"
+#include "solvers/priored_weights.hpp"
 
 namespace mm {
 
@@ -28,16 +28,15 @@ inline int64_t heap_bytes(size_t bytes) {
 }
 
 template <class Structure>
-class DualState : public Weights<typename Structure::Real> {
+class DualState : public PrioredWeights<Structure> {
  public:
   using Real = typename Structure::Real;
   using Label = typename Structure::Label;
-  using Base = Weights<Real>;
+  using Base = PrioredWeights<Structure>;
   using Base::metric;
   using Base::origin;
-  using Base::unclipped;
+  using Base::structure;
   using Base::W;
-  using Base::weighted;
 
   struct Block {
     std::vector<Kept> planes;
@@ -48,7 +47,6 @@ class DualState : public Weights<typename Structure::Real> {
   std::unique_ptr<Structure> own_;
 
  public:
-  Structure& structure;
   std::vector<double> mass;
   std::vector<Block> blocks;
   double steps = 0;          // visits so far
@@ -57,11 +55,7 @@ class DualState : public Weights<typename Structure::Real> {
 
   // lean: without the structure's tables of inner products, which are as long as the data.
   DualState(std::unique_ptr<Structure> given, std::vector<double> block_mass, bool lean = false)
-      : Base(given->weights(), coefficients(*given)),
-        own_(std::move(given)),
-        structure(*own_),
-        mass(std::move(block_mass)),
-        blocks(mass.size()) {
+      : Base(*given), own_(std::move(given)), mass(std::move(block_mass)), blocks(mass.size()) {
     if (!lean) structure.prepare();
     watch();
   }
@@ -90,27 +84,10 @@ class DualState : public Weights<typename Structure::Real> {
     if (structure.same(block, b.outputs.data(), y.data())) b = Block();
   }
 
-  // w += c Sigma (the move that was built)
-  void shift(Move<Structure>& move, const typename Structure::Scratch& s, double c) {
-    if (metric.plain()) return structure.apply(s, W.data(), c);
-    const bool bounds = metric.bounded();
-    move.each(metric, structure, s, W.size(), c, [&](size_t j, double change) {
-      if (!bounds) {
-        W[j] += static_cast<Real>(change);
-      } else {
-        unclipped[j] += static_cast<Real>(change);
-        W[j] = static_cast<Real>(metric.clipped(j, unclipped[j]));
-      }
-      if constexpr (requires { structure.changed(W.data(), j); }) structure.changed(W.data(), j);
-    });
-  }
-  // the same, into the average
-  void weigh(Move<Structure>& move, const typename Structure::Scratch& s, double c) {
-    if (metric.plain()) return structure.apply(s, weighted.data(), c);
-    move.each(metric, structure, s, W.size(), c, [&](size_t j, double change) { weighted[j] += change; });
-  }
-  double squared_norm(Move<Structure>& move, typename Structure::Scratch& s) const {
-    return move.squared_norm(metric, structure, s, W.size());
+  // Flat parts of a prior; w follows.
+  void take_origin(const double* flat) { Base::take_origin(flat), refresh(); }
+  void take_metric(const double* diagonal, const double* lower, const double* matrix) {
+    Base::take_metric(diagonal, lower, matrix), refresh();
   }
 
   const Label* output(int64_t block, int j) const {
@@ -272,12 +249,6 @@ class DualState : public Weights<typename Structure::Real> {
     int64_t n = 0;
     for (const Block& b : blocks) n += std::max<int64_t>(1, static_cast<int64_t>(b.planes.size()));
     return n;
-  }
-
- private:
-  static size_t coefficients(const Structure& of) {
-    if constexpr (requires { of.coefficients(); }) return of.coefficients();
-    return 0;
   }
 };
 

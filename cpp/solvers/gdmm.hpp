@@ -19,6 +19,8 @@
 //   pairwise      d = e_best - e_worst, both at once
 //   unigram   curvature sum_y (|x_j|_y^2 + [start] + [end] + rho pairs(j)) d_y^2,  |x|_y over the weights of y
 //   bigram    curvature |d|^2 + rho |M_a d|^2 + rho |M_b d|^2
+// With a prior (metric.hpp, Sigma diagonal) R* is in place of 1/2 |w|^2, squares of features and ones count with their
+// scale, and w is clipped where it has a bound: R* curves no more than without, so a step gains what it claims.
 // Messages are kept for active labels only: all others are exactly zero.
 // The best pair is found in the paper's four cases, see `PairSearch`.
 #pragma once
@@ -27,6 +29,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <stdexcept>
 #include <vector>
 
 #include "arrays.hpp"
@@ -34,6 +37,7 @@
 #include "runtime/interrupt.hpp"
 #include "solvers/pair_search.hpp"
 #include "solvers/path_decomposition.hpp"
+#include "solvers/priored_weights.hpp"
 
 namespace mm {
 
@@ -54,13 +58,16 @@ struct ChainGdmmReport {
 
 class ChainGdmm {
  public:
-  LargeChain<double, int32_t> structure;
-  aligned<double> W;
+  using Structure = LargeChain<double, int32_t>;
+  Structure structure;
+  PrioredWeights<Structure> prior;  // w is in it
+  aligned<double>& W;
 
   // Variables are the positions of all sequences, pairs are neighbours; nothing below knows more of a chain.
   ChainGdmm(const ChainData& data, std::vector<double> block_mass)
       : structure(data),
-        W(structure.weights()),
+        prior(structure),
+        W(prior.W),
         data_(data),
         block_mass_(std::move(block_mass)),
         search_(data.labels) {
@@ -165,23 +172,25 @@ class ChainGdmm {
     rebuild();
   }
 
-  // w of the marginals, which need not be consistent.
-  std::vector<double> law() const {
-    std::vector<double> w(structure.weights(), 0);
+  // w of the marginals, which need not be consistent, in double precision.
+  void rebuild() {
+    std::vector<double> q(structure.weights(), 0);
     for (size_t r = 0; r < unigrams_.size(); ++r) {
-      add_node(static_cast<int64_t>(r), data_.truth[r], mass_[r], w.data());
-      for (const Share& s : unigrams_[r]) add_node(static_cast<int64_t>(r), s.first, -s.mass, w.data());
+      add_node(static_cast<int64_t>(r), data_.truth[r], mass_[r], q.data());
+      for (const Share& s : unigrams_[r]) add_node(static_cast<int64_t>(r), s.first, -s.mass, q.data());
     }
     for (const Pair& pair : pairs_) {
-      structure.add_edge(data_.truth[pair.ends[0]], data_.truth[pair.ends[1]], mass_[pair.ends[0]], w.data());
-      for (const Share& s : pair.shares) structure.add_edge(s.first, s.second, -s.mass, w.data());
+      structure.add_edge(data_.truth[pair.ends[0]], data_.truth[pair.ends[1]], mass_[pair.ends[0]], q.data());
+      for (const Share& s : pair.shares) structure.add_edge(s.first, s.second, -s.mass, q.data());
     }
-    return w;
-  }
-  void rebuild() {
-    const std::vector<double> w = law();
-    std::copy(w.begin(), w.end(), W.begin());
+    prior.follow(q);
     structure.watch(W.data());
+  }
+  int64_t dimension() const { return structure.dimension(); }
+  void set_origin(const double* flat) { prior.take_origin(flat), rebuild(); }
+  void set_metric(const double* diagonal, const double* lower, const double* matrix) {
+    if (matrix) throw std::invalid_argument("the metric of a chain must be diagonal");
+    prior.take_metric(diagonal, lower, nullptr), rebuild();
   }
 
   // The searches for pairs of a pass, and nothing else: the sum of the scores found.
@@ -203,6 +212,7 @@ class ChainGdmm {
   }
 
  private:
+  friend class ChainFrankWolfe;  // its steps are over all factors at once
   struct Pair {
     std::array<int64_t, 2> ends;
     std::vector<Share> shares;
@@ -217,11 +227,46 @@ class ChainGdmm {
   aligned<double> scores_;
   std::vector<double> active_scores_, direction_;
   uint64_t random_ = 1;
+  Sparse move_;  // of one label, under a metric
 
   bool is_first(int64_t r) const { return pairs_of_[r][0] < 0; }
   bool is_last(int64_t r) const { return pairs_of_[r][1] < 0; }
-  void add_node(int64_t r, int label, double c, double* to) const {
+  template <class Target>
+  void add_node(int64_t r, int label, double c, Target to) const {
     structure.add_node(r, is_first(r), is_last(r), label, c, to);
+  }
+  // The features of a label, entry by entry.
+  const Sparse& features_of(int64_t r, int label) {
+    move_.resize(W.size());
+    move_.clear();
+    add_node(r, label, 1.0, Gather(move_));
+    return move_;
+  }
+  // |x_j|^2 over the weights of a label, in the metric.
+  double node_norm(int64_t r, int label) {
+    if (!prior.metric.scaled()) return structure.node_norm(r, is_first(r), is_last(r), label);
+    double sum = 0;
+    for (const size_t j : features_of(r, label).touched)
+      sum += prior.metric.scale(j) * move_.dense[j] * move_.dense[j];
+    return sum;
+  }
+  // w by the law of q + c x_j in the weights of a label; of q + c in those of a transition.
+  void move_node(int64_t r, int label, double c) {
+    if (prior.metric.plain()) return add_node(r, label, c, W.data());
+    for (const size_t j : features_of(r, label).touched) move_weight(j, c * move_.dense[j]);
+  }
+  void move_edge(int previous, int next, double c) {
+    if (prior.metric.plain()) return structure.add_edge(previous, next, c, W.data());
+    move_weight(structure.edge_place(previous, next), c);
+  }
+  void move_weight(size_t j, double c) {
+    if (prior.metric.bounded()) {
+      prior.unclipped[j] += prior.metric.scale(j) * c;
+      W[j] = prior.metric.clipped(j, prior.unclipped[j]);
+    } else {
+      W[j] += prior.metric.scale(j) * c;
+    }
+    structure.changed(W.data(), j);
   }
 
   static Share& put(std::vector<Share>& shares, int32_t first, int32_t second) {
@@ -239,19 +284,14 @@ class ChainGdmm {
     if (mass_[r] <= 0) return;
     auto& shares = unigrams_[r];
     const int degree = (pairs_of_[r][0] >= 0) + (pairs_of_[r][1] >= 0);
-    structure.unary_scores(r, is_first(r), is_last(r), W.data(), scores_.data());
-    for (int side = 0; side < 2; ++side) {
-      const int64_t f = pairs_of_[r][side];
-      if (f < 0) continue;
-      for (const Message& m : pairs_[f].messages[1 - side])  // r is the second end of the pair before it
-        scores_[m.label] += options.rho * (m.residual + m.multiplier);
-    }
+    score_variable(r, options.rho);
     put(shares, best_label(options.partitions), -1);
     ++report.searches;
-    const auto norm = [&](const Share& s) {
-      return structure.node_norm(r, is_first(r), is_last(r), s.first) + options.rho * degree;
-    };
+    const auto norm = [&](const Share& s) { return node_norm(r, s.first) + options.rho * degree; };
     const auto score = [&](const Share& s) { return scores_[s.first]; };
+    const auto renew = [&] {  // scores follow the moves, but for what is clipped
+      if (prior.metric.bounded()) score_variable(r, options.rho);
+    };
     const auto bend = [&] {
       double sum = 0;
       for (size_t n = 0; n < shares.size(); ++n)
@@ -259,13 +299,23 @@ class ChainGdmm {
       return sum;
     };
     const auto moved = [&](const Share& s, double more) {
-      add_node(r, s.first, -more, W.data());
+      move_node(r, s.first, -more);
       scores_[s.first] -= norm(s) * more;
       for (int side = 0; side < 2; ++side)
         if (const int64_t f = pairs_of_[r][side]; f >= 0)
           message(pairs_[f].messages[1 - side], s.first).residual -= more;
     };
-    improve(shares, mass_[r], score, bend, moved, options, report);
+    improve(shares, mass_[r], score, bend, moved, renew, options, report);
+  }
+  // Loss, score and messages of every label of a position, into scores_.
+  void score_variable(int64_t r, double rho) {
+    structure.unary_scores(r, is_first(r), is_last(r), W.data(), scores_.data());
+    for (int side = 0; side < 2; ++side) {
+      const int64_t f = pairs_of_[r][side];
+      if (f < 0) continue;
+      for (const Message& m : pairs_[f].messages[1 - side])  // r is the second end of the pair before it
+        scores_[m.label] += rho * (m.residual + m.multiplier);
+    }
   }
 
   int32_t best_label(int partitions) {
@@ -288,22 +338,23 @@ class ChainGdmm {
              rho * value_of(pair.messages[1], s.second);
     };
     const auto bend = [&] {
-      return squares() + rho * (marginal_squares(pair.shares, &Share::first) +
-                                marginal_squares(pair.shares, &Share::second));
+      return squares(pair.shares) + rho * (marginal_squares(pair.shares, &Share::first) +
+                                           marginal_squares(pair.shares, &Share::second));
     };
     const auto moved = [&](const Share& s, double more) {
-      structure.add_edge(s.first, s.second, -more, W.data());
+      move_edge(s.first, s.second, -more);
       message(pair.messages[0], s.first).residual += more;
       message(pair.messages[1], s.second).residual += more;
     };
-    improve(pair.shares, mass, score, bend, moved, options, report);
+    improve(pair.shares, mass, score, bend, moved, [] {}, options, report);
   }
 
   // Moves the marginals of an active set, each time by the exact step.
-  template <class Score, class Bend, class Moved>
+  template <class Score, class Bend, class Moved, class Renew>
   void improve(std::vector<Share>& shares, double mass, Score&& score, Bend&& bend, Moved&& moved,
-               const ChainGdmmOptions& options, ChainGdmmReport& report) {
+               Renew&& renew, const ChainGdmmOptions& options, ChainGdmmReport& report) {
     for (int turn = 0; turn < options.inner; ++turn) {
+      if (turn > 0) renew();
       active_scores_.clear();
       for (const Share& s : shares) active_scores_.push_back(score(s));
       const double gap = choose(shares, mass, options.direction);
@@ -347,9 +398,12 @@ class ChainGdmm {
     direction_[back ? worst : best] += back ? -mass : mass;
     return std::max(0.0, gap);
   }
-  double squares() const {
+  // |d|^2 in the metric of the transitions
+  double squares(const std::vector<Share>& shares) const {
     double sum = 0;
-    for (const double d : direction_) sum += d * d;
+    for (size_t n = 0; n < shares.size(); ++n)
+      sum += direction_[n] * direction_[n] *
+             prior.metric.scale(structure.edge_place(shares[n].first, shares[n].second));
     return sum;
   }
   // |M d|^2 for one end of a pair

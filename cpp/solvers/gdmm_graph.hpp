@@ -1,6 +1,7 @@
 // GDMM on pairwise factor graphs: one pass of block ascent over factors (Yen et al., Algorithms 1 to 3).
 //
 //   D(p, q) = sum Delta p - 1/2 |w|^2,   w = sum_i (mass_i Psi_i(y_i) - Psi_i(p, q))
+//   with a prior (metric.hpp) R* in place of 1/2 |w|^2, and w by its law: lengths of moves are those of its metric
 //   p_v in mass * simplex, q_l in mass * simplex, with consistency   rows of q_l = p_a,   columns of q_l = p_b
 //
 //   augmented Lagrangian   D - r/2 sum_(v, l) |M_v q_l - p_v + z_vl|^2
@@ -16,6 +17,13 @@
 // active ones; and where a link is zero unless something rare happens (two labels that are both on), links to
 // nodes where it does not happen cost nothing at all: only `loud` true labels are looked at.
 // A visit makes the `grow` nodes active that have the most to gain.
+//
+// Two nodes, or more, may gain by leaving together where none gains alone. With e_v what node v loses by leaving alone,
+// and for a link of two nodes that have not left
+//   price = max over y, z that are not true of  s(y, z) - s(y, t_b) - s(t_a, z) + s(t_a, t_b),
+// no set of nodes gains if the prices can be paid out of the e_v: then the gain of a set is at most
+// sum_v (what v has paid) - e_v <= 0. In one of `period` passes an audit lets links be paid one after the other, by the
+// end with more left; the nodes of links that remain unpaid become active.
 #pragma once
 
 #include <algorithm>
@@ -29,6 +37,7 @@
 #include "models/graph_factors.hpp"
 #include "models/marginals.hpp"
 #include "runtime/interrupt.hpp"
+#include "solvers/priored_weights.hpp"
 
 namespace mm {
 
@@ -37,6 +46,34 @@ struct GdmmReport {
   double inconsistent = 0;  // sum |r z (M q - p)|, what the multipliers' step has to do with the dual
   int64_t updates = 0, calls = 0;
 };
+
+// Sums over the columns and over the rows of a table.
+inline void sum_up(const std::vector<double>& q, std::vector<double>& rows, std::vector<double>& columns) {
+  std::fill(rows.begin(), rows.end(), 0.0);
+  std::fill(columns.begin(), columns.end(), 0.0);
+  for (size_t k = 0; k < q.size(); ++k) {
+    rows[k / columns.size()] += q[k];
+    columns[k % columns.size()] += q[k];
+  }
+}
+// q with the sums pa and pb: rows and columns that are too large are scaled down, and what is missing is
+// spread as the product of what is missing in rows and in columns.
+inline void repair_link(std::vector<double>& q, const std::vector<double>& pa,
+                        const std::vector<double>& pb) {
+  const size_t columns = pb.size();
+  std::vector<double> a(pa.size()), b(columns);
+  sum_up(q, a, b);
+  for (size_t k = 0; k < q.size(); ++k)
+    if (const size_t y = k / columns; a[y] > pa[y]) q[k] *= pa[y] / a[y];
+  sum_up(q, a, b);
+  for (size_t k = 0; k < q.size(); ++k)
+    if (const size_t z = k % columns; b[z] > pb[z]) q[k] *= pb[z] / b[z];
+  sum_up(q, a, b);
+  double missing = 0;
+  for (size_t y = 0; y < a.size(); ++y) a[y] = std::max(0.0, pa[y] - a[y]);
+  for (size_t z = 0; z < columns; ++z) missing += b[z] = std::max(0.0, pb[z] - b[z]);
+  for (size_t k = 0; k < q.size() && missing > 0; ++k) q[k] += a[k / columns] * b[k % columns] / missing;
+}
 
 class GraphGdmm {
  public:
@@ -53,7 +90,7 @@ class GraphGdmm {
         inner_(inner),
         grow_(grow),
         examples_(mass_.size()),
-        W_(structure_.weights()),
+        w_(structure_),
         loud_(loud_labels(data)) {
     int64_t nodes = 0;
     for (const Shape& g : data.shapes) nodes = std::max<int64_t>(nodes, g.nodes());
@@ -63,6 +100,7 @@ class GraphGdmm {
 
   GdmmReport pass(const int64_t* order, int64_t n, double tolerance) {
     GdmmReport report;
+    ++passes_;
     for (int64_t k = 0; k < n; ++k) poll(), visit(order[k], tolerance, report);
     return report;
   }
@@ -83,7 +121,7 @@ class GraphGdmm {
         m.link_block.push_back(static_cast<int64_t>(i));
         m.link.push_back(link.link);
         q = link.q;
-        repair(q, e.nodes[link.a].p, e.nodes[link.b].p);
+        repair_link(q, e.nodes[link.a].p, e.nodes[link.b].p);
         for (const double value : q) m.link_value.push_back(value * scale);
       }
     }
@@ -93,7 +131,6 @@ class GraphGdmm {
   // Starts at a consistent point, with multipliers of zero.
   void restore(const Marginals& m) {
     size_t n = 0, l = 0, node_place = 0, link_place = 0;
-    std::fill(W_.begin(), W_.end(), 0.0);
     for (; n < m.node.size(); ++n) {
       const int64_t i = m.node_block[n];
       const size_t size = data_.shape_of(i).count[m.node[n]];
@@ -114,19 +151,25 @@ class GraphGdmm {
 
   // w from the point as it is, which removes the rounding that updates have gathered.
   void refresh() {
-    std::fill(W_.begin(), W_.end(), 0.0);
+    std::vector<double> q(structure_.weights(), 0);
     for (size_t i = 0; i < examples_.size(); ++i) {
       enter(static_cast<int64_t>(i));
-      for (const Node& node : examples_[i].nodes) move_node(node, node.p, true);
-      for (const Link& link : examples_[i].links) move_link(link);
+      for (const Node& node : examples_[i].nodes) move_node(node, q.data());
+      for (const Link& link : examples_[i].links) move_link(link, q.data());
       leave();
     }
+    w_.follow(q);
+  }
+  int64_t dimension() const { return structure_.dimension(); }
+  void set_origin(const double* flat) { w_.take_origin(flat), refresh(); }
+  void set_metric(const double* diagonal, const double* lower, const double* matrix) {
+    w_.take_metric(diagonal, lower, matrix), refresh();
   }
 
   // In the order of coef_.
   std::vector<double> weights() const {
     std::vector<double> flat(structure_.dimension());
-    structure_.unpack(W_.data(), flat.data());
+    structure_.unpack(w_.W.data(), flat.data());
     return flat;
   }
   int64_t active_nodes() const {
@@ -155,6 +198,8 @@ class GraphGdmm {
   };
 
   static constexpr double rounding = 1e-13;
+  static constexpr int64_t period = 4;  // passes from one audit of an example to the next
+  int64_t passes_ = 0;
   const GraphData& data_;
   Structure structure_;
   Structure::Scratch s_;
@@ -162,7 +207,8 @@ class GraphGdmm {
   double eta_;
   int inner_, grow_;
   std::vector<Example> examples_;
-  aligned<double> W_;
+  PrioredWeights<Structure> w_;
+  Move<Structure> move_;
   std::vector<std::vector<char>> loud_;  // of each type of nodes and label
   // Of the visited example:
   const Shape* g_ = nullptr;
@@ -172,7 +218,8 @@ class GraphGdmm {
   std::vector<int32_t> slot_;                 // place of each node among the active ones, or -1
   std::vector<std::vector<int32_t>> around_;  // active links of each active node
   std::vector<std::pair<double, int32_t>> wish_;
-  std::vector<double> slope_, table_, rows_, columns_;
+  std::vector<int32_t> together_;
+  std::vector<double> slope_, table_, rows_, columns_, purse_, alone_;
 
   bool loud(int v) const { return loud_[g_->type[v]][truth_[v]] != 0; }
 
@@ -224,7 +271,7 @@ class GraphGdmm {
 
   // Scores of the nodes with their true labels, as far as their neighbours have theirs; the best become active.
   void activate(double tolerance, GdmmReport& report) {
-    structure_.open_nodes(block_, W_.data(), s_);
+    structure_.open_nodes(block_, w_.W.data(), s_);
     ++report.calls;
     for (int b = 0; b < g_->nodes(); ++b) {
       if (slot_[b] >= 0 || !loud(b)) continue;
@@ -233,6 +280,8 @@ class GraphGdmm {
         if (slot_[a] < 0) add_slice(l, a, truth_[b], s_.unary.data() + g_->place[a]);
       }
     }
+    const bool due = (block_ + passes_) % period == 0;
+    if (due) alone_ = s_.unary;
     add_active_neighbours();
     wish_.clear();
     for (int v = 0; v < g_->nodes(); ++v) {
@@ -245,12 +294,53 @@ class GraphGdmm {
     const size_t n = std::min(wish_.size(), static_cast<size_t>(grow_));
     std::partial_sort(wish_.begin(), wish_.begin() + n, wish_.end(), std::greater<>());
     for (size_t k = 0; k < n; ++k) add_node(wish_[k].second);
+    if (due && n == 0) audit(tolerance, report);
+  }
+  // Where no node gains alone: those that may gain together with others. Nodes that have left pay nothing.
+  void audit(double tolerance, GdmmReport& report) {
+    purse_.assign(g_->nodes(), 0);
+    for (int v = 0; v < g_->nodes(); ++v) {
+      if (slot_[v] >= 0) continue;
+      const double* score = alone_.data() + g_->place[v];
+      double most = -std::numeric_limits<double>::infinity();
+      for (int y = 0; y < g_->count[v]; ++y)
+        if (y != truth_[v]) most = std::max(most, score[y]);
+      purse_[v] = std::max(0.0, score[truth_[v]] - most);
+    }
+    together_.clear();
+    for (int l = 0; l < g_->links(); ++l) {
+      int a = g_->a[l], b = g_->b[l];
+      if (slot_[a] >= 0 && slot_[b] >= 0) continue;  // a factor of its own
+      double price = price_of(l);
+      if (purse_[a] < purse_[b]) std::swap(a, b);
+      for (const int v : {a, b}) {
+        const double paid = std::min(std::max(0.0, price), purse_[v]);
+        purse_[v] -= paid, price -= paid;
+      }
+      if (!(price > tolerance)) continue;
+      report.violation += mass_[block_] * price * static_cast<double>(period);
+      together_.insert(together_.end(), {a, b});
+    }
+    for (const int32_t v : together_)
+      if (slot_[v] < 0) add_node(v);
+  }
+  double price_of(int l) {
+    const int rows = g_->count[g_->a[l]], columns = g_->count[g_->b[l]];
+    const int t = truth_[g_->a[l]], u = truth_[g_->b[l]];
+    table_.resize(static_cast<size_t>(rows) * columns);
+    structure_.link_scores(block_, l, w_.W.data(), table_.data());
+    const auto at = [&](int y, int z) { return table_[static_cast<size_t>(y) * columns + z]; };
+    double most = 0;
+    for (int y = 0; y < rows; ++y)
+      for (int z = 0; z < columns; ++z)
+        if (y != t && z != u) most = std::max(most, at(y, z) - at(y, u) - at(t, z) + at(t, u));
+    return most;
   }
   // scores[y] += s_l(y at node v, z at the other end)
   void add_slice(int l, int v, int z, double* scores) const {
     for (int y = 0; y < g_->count[v]; ++y)
-      scores[y] += v == g_->a[l] ? structure_.pair_score(block_, l, y, z, W_.data())
-                                 : structure_.pair_score(block_, l, z, y, W_.data());
+      scores[y] += v == g_->a[l] ? structure_.pair_score(block_, l, y, z, w_.W.data())
+                                 : structure_.pair_score(block_, l, z, y, w_.W.data());
   }
   // What leaving the true label gains from the links to active nodes: mass goes along with the best label that the
   // active node has mass on.
@@ -267,8 +357,8 @@ class GraphGdmm {
   double best_partner(const Node& node, int l, int v, int y) const {
     const bool first = node.node == g_->a[l];
     const auto pair = [&](int z, int own) {
-      return first ? structure_.pair_score(block_, l, z, own, W_.data())
-                   : structure_.pair_score(block_, l, own, z, W_.data());
+      return first ? structure_.pair_score(block_, l, z, own, w_.W.data())
+                   : structure_.pair_score(block_, l, own, z, w_.W.data());
     };
     double most = -std::numeric_limits<double>::infinity();
     for (int z = 0; z < g_->count[node.node]; ++z)
@@ -306,15 +396,15 @@ class GraphGdmm {
         structure_.push_pair(s_, *g_, l, truth_[other], y, c);
     }
   }
-  // w -= Psi(p of the node) - mass Psi(true label)
-  void move_node(const Node& node, const std::vector<double>& p, bool from_truth) {
+  // q -= Psi(p of the node) - mass Psi(true label)
+  void move_node(const Node& node, double* q) {
     s_.move.clear();
-    for (size_t y = 0; y < p.size(); ++y)
-      if (p[y] != 0) push_change(node, static_cast<int>(y), p[y]);
-    if (from_truth) push_change(node, truth_[node.node], -mass_[block_]);
-    structure_.apply(s_, W_.data(), -1.0);
+    for (size_t y = 0; y < node.p.size(); ++y)
+      if (node.p[y] != 0) push_change(node, static_cast<int>(y), node.p[y]);
+    push_change(node, truth_[node.node], -mass_[block_]);
+    structure_.apply(s_, q, -1.0);
   }
-  void move_link(const Link& link) {
+  void move_link(const Link& link, double* q) {
     const int columns = g_->count[g_->b[link.link]];
     s_.move.clear();
     for (size_t k = 0; k < link.q.size(); ++k)
@@ -323,18 +413,9 @@ class GraphGdmm {
                              link.q[k]);
     structure_.push_pair(s_, *g_, link.link, truth_[g_->a[link.link]], truth_[g_->b[link.link]],
                          -mass_[block_]);
-    structure_.apply(s_, W_.data(), -1.0);
+    structure_.apply(s_, q, -1.0);
   }
 
-  // Sums over the columns and over the rows of a table.
-  static void sum_up(const std::vector<double>& q, std::vector<double>& rows, std::vector<double>& columns) {
-    std::fill(rows.begin(), rows.end(), 0.0);
-    std::fill(columns.begin(), columns.end(), 0.0);
-    for (size_t k = 0; k < q.size(); ++k) {
-      rows[k / columns.size()] += q[k];
-      columns[k % columns.size()] += q[k];
-    }
-  }
   void sums(const Link& link) {
     rows_.resize(link.za.size());
     columns_.resize(link.zb.size());
@@ -358,7 +439,7 @@ class GraphGdmm {
     Node& node = e_->nodes[k];
     const double r = penalty_[block_];
     slope_.resize(node.p.size());
-    structure_.node_scores(block_, node.node, W_.data(), slope_.data());
+    structure_.node_scores(block_, node.node, w_.W.data(), slope_.data());
     for (int32_t e = g_->first[node.node]; e < g_->first[node.node + 1]; ++e) {
       const int l = g_->around[e], other = g_->other(l, node.node);
       if (slot_[other] < 0 && loud(other)) add_slice(l, node.node, truth_[other], slope_.data());
@@ -375,7 +456,7 @@ class GraphGdmm {
     s_.move.clear();
     push_change(node, best, 1);
     push_change(node, worst, -1);
-    const double curvature = structure_.squared_norm(s_) + 2 * r * static_cast<double>(around_[k].size());
+    const double curvature = length() + 2 * r * static_cast<double>(around_[k].size());
     shift(node.p, best, worst, curvature, report);
     return true;
   }
@@ -388,7 +469,7 @@ class GraphGdmm {
     for (size_t y = 0; y < pa.size(); ++y) rows_[y] += link.za[y] - pa[y];
     for (size_t y = 0; y < pb.size(); ++y) columns_[y] += link.zb[y] - pb[y];
     slope_.resize(link.q.size());
-    structure_.link_scores(block_, link.link, W_.data(), slope_.data());
+    structure_.link_scores(block_, link.link, w_.W.data(), slope_.data());
     for (size_t y = 0; y < link.q.size(); ++y) slope_[y] -= r * (rows_[y / columns] + columns_[y % columns]);
     int best = 0, worst = 0;
     if (!choose(link.q, best, worst, report)) return false;
@@ -396,16 +477,21 @@ class GraphGdmm {
     structure_.push_pair(s_, *g_, link.link, best / columns, best % columns, 1);
     structure_.push_pair(s_, *g_, link.link, worst / columns, worst % columns, -1);
     const int turns = (best / columns != worst / columns) + (best % columns != worst % columns);
-    shift(link.q, best, worst, structure_.squared_norm(s_) + 2 * r * turns, report);
+    shift(link.q, best, worst, length() + 2 * r * turns, report);
     return true;
   }
 
-  // Moves mass along the move that was built, by the exact step.
+  // Of the move that was built, in the metric of the prior.
+  double length() {
+    move_.renew();
+    return w_.squared_norm(move_, s_);
+  }
+  // Moves mass along that move, by the exact step.
   void shift(std::vector<double>& mass, int best, int worst, double curvature, GdmmReport& report) {
     const double g = slope_[best] - slope_[worst];
     const bool whole = curvature * mass[worst] <= g;
     const double step = whole ? mass[worst] : g / curvature;
-    structure_.apply(s_, W_.data(), -step);
+    w_.shift(move_, s_, -step);
     mass[best] += step;
     mass[worst] = whole ? 0 : mass[worst] - step;
     ++report.updates;
@@ -425,24 +511,6 @@ class GraphGdmm {
     };
     one(link.za, rows_, pa);
     one(link.zb, columns_, pb);
-  }
-
-  // q with the sums pa and pb: rows and columns that are too large are scaled down, and what is missing is
-  // spread as the product of what is missing in rows and in columns.
-  static void repair(std::vector<double>& q, const std::vector<double>& pa, const std::vector<double>& pb) {
-    const size_t columns = pb.size();
-    std::vector<double> a(pa.size()), b(columns);
-    sum_up(q, a, b);
-    for (size_t k = 0; k < q.size(); ++k)
-      if (const size_t y = k / columns; a[y] > pa[y]) q[k] *= pa[y] / a[y];
-    sum_up(q, a, b);
-    for (size_t k = 0; k < q.size(); ++k)
-      if (const size_t z = k % columns; b[z] > pb[z]) q[k] *= pb[z] / b[z];
-    sum_up(q, a, b);
-    double missing = 0;
-    for (size_t y = 0; y < a.size(); ++y) a[y] = std::max(0.0, pa[y] - a[y]);
-    for (size_t z = 0; z < columns; ++z) missing += b[z] = std::max(0.0, pb[z] - b[z]);
-    for (size_t k = 0; k < q.size() && missing > 0; ++k) q[k] += a[k / columns] * b[k % columns] / missing;
   }
 };
 

@@ -91,6 +91,7 @@ class LabelGdmm {
       point.spread(left, true);
     }
     for (const double w : W_) square += w * w;
+    for (const double m : origin_) square -= m * m;
     for (int l = 0; l < shape_.links(); ++l) {
       const double w = pairs_.at(shape_.a[l], shape_.b[l]) + change[l];
       square += w * w;
@@ -140,12 +141,24 @@ class LabelGdmm {
   // w from the point as it is, which removes the rounding that updates have gathered.
   void refresh() {
     std::fill(W_.begin(), W_.end(), 0.0);
-    for (int l = 0; l < shape_.links(); ++l) pairs_.set(shape_.a[l], shape_.b[l], 0);
+    if (!origin_.empty()) structure_.pack(origin_.data(), W_.data());
+    for (int l = 0; l < shape_.links(); ++l) {
+      const Bank& bank = data_.banks[1];  // its weights are in pairs_, and nowhere else
+      pairs_.set(shape_.a[l], shape_.b[l], origin_.empty() ? 0 : origin_[bank.outside + l]);
+      W_[bank.inside + l] = 0;
+    }
     for (size_t i = 0; i < points_.size(); ++i) {
       enter(static_cast<int64_t>(i));
       visit_.write(W_.data(), pairs_, true);
       visit_.leave();
     }
+  }
+
+  int64_t dimension() const { return structure_.dimension(); }
+  // The mean of a prior, flat.
+  void set_origin(const double* flat) {
+    origin_.assign(flat, flat + dimension());
+    refresh();
   }
 
   // What the joint oracle finds in an example now, best first, and the number of weights that it looked at.
@@ -185,7 +198,8 @@ class LabelGdmm {
   std::vector<double> mass_, penalty_;
   LabelOptions options_;
   std::vector<LabelPoint> points_;
-  aligned<double> W_;  // of labels; those of pairs are in pairs_
+  std::vector<double> origin_;  // flat; empty: zero
+  aligned<double> W_;           // of labels; those of pairs are in pairs_
   JointOracle pairs_;
   LinkNumbers numbers_;
   LabelVisit visit_;

@@ -192,7 +192,7 @@ class SetAscent {
     }
     if (v == -2) return;
     build(i, u, v);
-    state_.structure.apply(box_.scratch(), state_.W.data(), -step);
+    box_.shift(-step);
     if (v >= 0) own[v].beta = step == own[v].beta ? 0 : own[v].beta - step;
     if (u >= 0) own[u].beta += step;
     report.gain += best;
@@ -208,7 +208,7 @@ class SetAscent {
       c_[0] -= c_[j];
     }
     state_.structure.build_mixture(box_.scratch(), i, state_.blocks[i].outputs.data(), c_.data(), n);
-    return state_.structure.squared_norm(box_.scratch());
+    return box_.measure();
   }
 };
 

@@ -69,7 +69,7 @@ SEARCHED = {
 # What is refused, with the words that say so.
 REFUSED = {
     "sum": (
-        ("graph", "multilabel", "tree", "ranking", "edges", "second"),
+        ("tree", "ranking", "edges", "second"),
         "hinge='sum' is not solved for models",
     ),
     "gdmm": (

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import maxmargin as mm
-from helpers import assert_truthful, built_in, fit, loss_units, quietly, refusal
+from helpers import assert_truthful, built_in, fit, loss_units, refusal
 from maxmargin import models, solvers
 from maxmargin.data.synthetic import random_chains
 from maxmargin.solvers.gdmm_chain import DIRECTIONS
@@ -167,9 +167,6 @@ def test_what_it_cannot_solve_is_refused(generator):
         mm.StructuralSVM(models.Kernel(models.Chain()), solver="gdmm").fit(X, Y)
     with refusal("gdmm", "slack"):
         mm.StructuralSVM(models.Chain(), solver="gdmm", rescaling="slack").fit(X, Y)
-    size = len(quietly(lambda: mm.StructuralSVM(models.Chain(), max_passes=1).fit(X, Y)).coef_)
-    with refusal("Gdmm", "prior"):
-        mm.StructuralSVM(models.Chain(), solver="gdmm", prior=(np.zeros(size), 2.0)).fit(X, Y)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 maximise  sum_i mass_i Delta_i . p_i - 1/2 |sum_i mass_i (Psi_i(y_i) - Psi_i(p_i, q_i))|^2
 p_v in the simplex,  q_e >= 0,  row sums of q_e = p_a,  column sums = p_b
+
+With a prior R*(q) = <m, q> + 1/2 q' Sigma q is in place of 1/2 |q|^2.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ def local_features(factors: Any, i: int) -> tuple[list, list, list]:
     return nodes, losses, edges
 
 
-def relaxed_optimum(factors: Any, mass: np.ndarray) -> float:
+def relaxed_optimum(
+    factors: Any, mass: np.ndarray, mean: Any = None, covariance: Any = None
+) -> float:
     """The optimum, which is at least that over labellings, and the same where all graphs are forests."""
     import cvxpy  # slow to import, and few workers need it
 
@@ -65,5 +69,8 @@ def relaxed_optimum(factors: Any, mass: np.ndarray) -> float:
             limits += [cvxpy.sum(q, axis=1) == p[a], cvxpy.sum(q, axis=0) == p[b]]
             true = int(truth[a]) * len(losses[b]) + int(truth[b])
             w = w + m * (psi[true] - psi.T @ cvxpy.reshape(q, (q.size,), order="C"))
+    if mean is not None:
+        gain = gain - mean @ w
+        w = np.linalg.cholesky(covariance).T @ w
     problem = cvxpy.Problem(cvxpy.Maximize(gain - 0.5 * cvxpy.sum_squares(w)), limits)
     return float(problem.solve(solver=cvxpy.CLARABEL))

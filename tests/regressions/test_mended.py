@@ -260,12 +260,7 @@ def test_a_row_of_labels_is_not_taken_for_a_set_in_chunks(generator):
 
 
 @pytest.mark.parametrize("solver", ["auto", "sdcd", "one-slack", "n-slack"])
-def test_the_summed_error_of_graphs_and_parts_is_refused_early(generator, solver):
-    X, Y = generator.normal(size=(6, 3)), generator.integers(2, size=(6, 3))
-    with pytest.raises(
-        ValueError, match="hinge='sum' is not solved for models of the kind FactorGraph"
-    ):
-        mm.StructuralSVM(models.MultiLabel(), hinge="sum", solver=solver).fit(X, Y)
+def test_the_summed_error_of_parts_is_refused_early(generator, solver):
     with pytest.raises(ValueError, match="hinge='sum' is not solved for models of the kind Tree"):
         maps = generator.normal(size=(2, 3, 3, 2))
         mm.StructuralSVM(models.Tree(), hinge="sum", solver=solver).fit(

@@ -180,6 +180,7 @@ class GraphExamples(CompiledExamples):
     """Factor graphs in the core."""
 
     powers = (FACTORS,)
+    brackets_sums = True
 
     def __init__(self, factors: Factors, inference: str, iterations: int):
         self.factors, self.iterations = factors, int(iterations)

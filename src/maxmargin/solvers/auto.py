@@ -92,10 +92,6 @@ def make_solver(
         able = "; ".join(str(f) for f in made.formulations)
         advice = f"solvers that can: {others}" if others else f"this version solves {able}"
         raise ValueError(f"solver {made.name!r} does not solve {formulation}; {advice}")
-    if formulation.hinge == "sum" and asks_for:
-        raise ValueError(
-            f"hinge='sum' is solved for 1/2 |w|^2 alone: {' and '.join(asks_for)} must be None"
-        )
     missing = [name for name in asks_for if name not in made.honoured()]
     if missing:
         raise ValueError(

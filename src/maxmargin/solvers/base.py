@@ -67,6 +67,7 @@ class Solver(ABC):
     needs: ClassVar[tuple[str, ...]] = ()  # powers that the examples must have: ``models.registry``
     # Kinds of dual points that it can start from; without any there is no warm start.
     continues_from: ClassVar[tuple[str, ...]] = (PLANES,)
+    takes_free: ClassVar[bool] = True  # infinite scales of a prior, by proximal points (``free``)
     # Reaches any tolerance in practice, not only in the limit.
     pairwise_optimum: ClassVar[bool] = True
     verify = True  # training ends with an exact pass, for a proven certificate

@@ -1,6 +1,6 @@
 """BoxState: outputs kept for each block, multipliers in a box, and w; the Python side of the core's.
 
-    hinge="sum":   0 <= a_i(y) <= mass_i,   w = - sum a psi
+    hinge="sum":   0 <= a_i(y) <= mass_i,   w = - sum a psi, or by the law of a prior as in ``dual_state``
 
 V_i, the kept outputs of block i, are all of them where these can be tried, else what searches have found.
 The problem reduced to the V_i has the same dual with a = 0 elsewhere, so that its dual bound holds for the
@@ -18,8 +18,8 @@ import numpy as np
 from maxmargin._core import core
 from maxmargin.problem import Problem, Support, loss_units
 from maxmargin.problem.plane import Cut
-from maxmargin.problem.regularizer import dot
-from maxmargin.solvers.dual_state import AskedState, known_outputs
+from maxmargin.problem.regularizer import Prior, dot
+from maxmargin.solvers.dual_state import AskedState, UnderPrior, known_outputs
 
 MOST_VIOLATORS = 1000  # kept outputs of a block, at most, when listed violators are added
 
@@ -34,8 +34,11 @@ class BoxVisit:
     change: float  # sum of the squared steps
 
 
-class BoxState:
-    """Multipliers and w of a compiled model; with ``cuts``, for cuts at any w instead of visits."""
+class BoxState(UnderPrior):
+    """Multipliers and w of a compiled model; with ``cuts``, for cuts at any w instead of visits.
+
+    Cuts are of the risk alone: a state for them knows no prior.
+    """
 
     def __init__(self, problem: Problem, tol: float, rng: np.random.Generator, cuts: bool = False):
         self.problem, self.tol, self.rng = problem, tol, rng
@@ -44,26 +47,40 @@ class BoxState:
         self.settled = (
             False  # the reduced problem is solved, and no violator is left that could be added
         )
-        self.core = self._open(problem, cuts)
+        self.unit, self.mean, self.prior = 1.0, None, None
+        if not cuts:
+            self.read_prior(problem)
+        self.core = self._open(problem, self.unit * problem.mass, cuts)
+        self.set_prior()
 
-    def _open(self, problem: Problem, cuts: bool) -> Any:
+    def take_prior(self, prior: Prior) -> None:
+        super().take_prior(prior)
+        self.settled = False
+
+    def _open(self, problem: Problem, mass: np.ndarray, cuts: bool) -> Any:
         examples: Any = problem.examples
         # Under a kernel visits move w by kernel rows; a cut needs the values of w only.
         data = examples.plain.core if cuts and examples.kernelised else examples.core
-        return data.box(problem.rescaling, problem.mass, self.complete)
+        return data.box(problem.rescaling, mass, self.complete)
 
     def visit(
         self, order: np.ndarray, oracle: bool = True, update: bool = True, keep: int = 0
     ) -> BoxVisit:
         """One pass of coordinate steps over the blocks of `order`, with a search for a violator or not."""
         threads = 1 if self.problem.examples.kernelised else self.problem.n_jobs
-        return BoxVisit(*self.core.visit(order, oracle, update, keep, threads))
+        return self.report(self.core.visit(order, oracle, update, keep, threads))
+
+    def report(self, seen: tuple[int, int, float, float]) -> BoxVisit:
+        """What the core says of a pass, in the units of the problem."""
+        calls, found, gap, change = seen
+        return BoxVisit(calls, found, gap / self.unit, change / self.unit**2)
 
     def visit_sets(
         self, order: np.ndarray, oracle: bool, tolerance: float = 0.0
     ) -> tuple[int, int, float, float]:
         """One pass that adds sets of violators, or moves their multipliers: calls, found, violation, gain."""
-        return self.core.visit_sets(order, oracle, tolerance)
+        calls, found, violation, gain = self.core.visit_sets(order, oracle, tolerance)
+        return calls, found, violation / self.unit, gain / self.unit
 
     def values(self, w: np.ndarray) -> np.ndarray:
         """w as the core of the cuts knows it."""
@@ -99,7 +116,7 @@ class BoxState:
     def support(self) -> Support:
         """The planes with positive multipliers."""
         blocks, multipliers, outputs = self.core.support()
-        return Support(blocks, multipliers, self.readable(outputs))
+        return Support(blocks, multipliers / self.unit, self.readable(outputs))
 
     def readable(self, kept: np.ndarray) -> Any:
         """Kept outputs as the model knows them."""
@@ -107,7 +124,8 @@ class BoxState:
 
     def restore(self, support: Support) -> None:
         """Start from these multipliers, each cut off at the mass of its block."""
-        self.core.restore(support.blocks, support.multipliers, self._offered(support))
+        scaled = self.unit * support.multipliers
+        self.core.restore(support.blocks, scaled, self._offered(support))
 
     def _offered(self, point: Support) -> np.ndarray:
         """The outputs of a dual point as the core keeps them."""
@@ -119,7 +137,7 @@ class BoxState:
 
     def dual(self) -> float:
         """D(a) by the running w."""
-        return self.core.dual()
+        return self.core.dual() / self.unit
 
     @property
     def n_planes(self) -> int:
@@ -130,10 +148,10 @@ class BoxState:
 class ExplicitBoxState(AskedState, BoxState):
     """The same for planes that are made in Python."""
 
-    def _open(self, problem: Problem, cuts: bool) -> Any:
+    def _open(self, problem: Problem, mass: np.ndarray, cuts: bool) -> Any:
         examples: Any = problem.examples
         self.batch = self.batch_size()
-        state = core.ExplicitBox(problem.n_blocks, problem.dimension, problem.mass, self.complete)
+        state = core.ExplicitBox(problem.n_blocks, problem.dimension, mass, self.complete)
         zero = np.zeros(problem.dimension)
         for i in problem.active.tolist() if self.complete else ():
             for offset, (index, value) in examples.every_plane(i):
@@ -154,19 +172,20 @@ class ExplicitBoxState(AskedState, BoxState):
         self, order: np.ndarray, oracle: bool = True, update: bool = True, keep: int = 0
     ) -> BoxVisit:
         if not oracle:
-            return BoxVisit(*self.core.visit(order, False, update, keep, 1))
+            return self.report(self.core.visit(order, False, update, keep, 1))
         parts = []
         for blocks in self.batches(order):
             self.ask(blocks, self.running())
             parts.append(self.core.visit(blocks, True, update, keep, 1))
-        return BoxVisit(*(sum(column) for column in zip(*parts, strict=True)))
+        calls, found, gap, change = (sum(column) for column in zip(*parts, strict=True))
+        return self.report((calls, found, gap, change))
 
     def visit_sets(
         self, order: np.ndarray, oracle: bool, tolerance: float = 0.0
     ) -> tuple[int, int, float, float]:
         if oracle:
             self.ask(order, self.running())
-        return self.core.visit_sets(order, oracle, tolerance)
+        return super().visit_sets(order, oracle, tolerance)
 
     def cut(self, w: np.ndarray, oracle: bool) -> tuple[Cut, int]:
         if oracle:

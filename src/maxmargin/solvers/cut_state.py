@@ -245,7 +245,7 @@ class CutState:
         rises = np.array([inner(g, shift) for g in cuts.vectors])
         # pulls are those of the centre as seen from the mean
         self.cuts = replace(cuts, offsets=cuts.offsets + rises, pulls=cuts.pulls - rises)
-        self.best, self.gap = None, np.inf
+        self.best, self.gap, self.settled = None, np.inf, False
         return True
 
     def forget(self, keep: int) -> None:

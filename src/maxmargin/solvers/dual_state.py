@@ -49,7 +49,48 @@ class Visit:
     refused: int = 0  # outputs for which no bytes were left
 
 
-class DualState:
+class UnderPrior:
+    """Of a state: what it has of the problem's prior, the rest of which is in the core."""
+
+    problem: Problem
+    core: Any
+    full: bool = False  # whether the metric is that of a covariance matrix
+
+    def read_prior(self, problem: Problem) -> None:
+        """Unit, mean, and the prior where it is more than these; the core is told by ``set_prior``."""
+        self.unit, self.mean = shift_of(problem)
+        prior = problem.regularizer
+        self.prior = prior if isinstance(prior, Prior) and not prior.uniform else None
+
+    def set_prior(self) -> None:
+        """The core works under the prior from now on."""
+        if self.prior is not None:
+            self.take_prior(self.prior)
+        elif self.mean is not None:
+            self.core.set_origin(self.mean)
+
+    def take_prior(self, prior: Prior) -> None:
+        """Work in the metric of this prior and within its bounds, from now on."""
+        self.prior, self.mean, self.full = prior, prior.mean, prior.full
+        set_metric(self.core, prior, self.problem.dimension)
+
+
+def set_metric(state: Any, prior: Prior, d: int) -> None:
+    """The metric, the bounds and the mean of a prior, for a state of the core."""
+    none = np.empty(0)
+    lower = none if prior.bound is None else np.where(prior.bound, 0.0, -np.inf)
+    if prior.full:
+        matrix = np.ascontiguousarray(np.asarray(prior.scale) @ np.asarray(prior.scale).T)
+        state.set_metric(none, lower, matrix.ravel())
+    else:
+        ones = np.ndim(prior.scale) == 0 and prior.scale == 1.0
+        diagonal = np.broadcast_to(np.asarray(prior.scale) ** 2, (d,))
+        state.set_metric(none if ones else np.ascontiguousarray(diagonal), lower, none)
+    if prior.mean is not None:
+        state.set_origin(prior.mean)
+
+
+class DualState(UnderPrior):
     """Multipliers and w of a compiled model.
 
     ``lean`` does without tables that are as long as the data; what is kept takes ``core.bytes_kept`` bytes.
@@ -68,39 +109,18 @@ class DualState:
         self.estimate = np.inf  # of the gap, after the last whole pass
         # Slack rescaling multiplies by losses: double precision only.
         # So does a distant mean: the scores of w alone may be far above the losses.
-        self.unit, self.mean = shift_of(problem)
-        prior = problem.regularizer
-        self.prior = prior if isinstance(prior, Prior) and not prior.uniform else None
-        self.full = False  # whether the metric is that of a covariance matrix
+        self.read_prior(problem)
         plain = problem.rescaling == "margin" and not problem.examples.kernelised
         self.single = single and plain and self.mean is None
         self.lean = lean
         self.core = self._open(problem, self.unit * problem.mass)
-        if self.prior is not None:
-            self.take_prior(self.prior)
-        elif self.mean is not None:
-            self.core.set_origin(self.mean)
+        self.set_prior()
         # g_i of each block, as its last oracle visit saw it
         self.violations = np.full(problem.n_blocks, np.inf)
         self.oracle_calls = 0
 
     def _open(self, problem: Problem, mass: np.ndarray) -> Any:
         return problem.examples.core.ascent(problem.rescaling, self.single, mass, self.lean)
-
-    def take_prior(self, prior: Prior) -> None:
-        """Work in the metric of this prior and within its bounds, from now on."""
-        self.prior, self.mean, self.full, none = prior, prior.mean, prior.full, np.empty(0)
-        d = self.problem.dimension
-        lower = none if prior.bound is None else np.where(prior.bound, 0.0, -np.inf)
-        if prior.full:
-            matrix = np.ascontiguousarray(np.asarray(prior.scale) @ np.asarray(prior.scale).T)
-            self.core.set_metric(none, lower, matrix.ravel())
-        else:
-            ones = np.ndim(prior.scale) == 0 and prior.scale == 1.0
-            diagonal = np.broadcast_to(np.asarray(prior.scale) ** 2, (d,))
-            self.core.set_metric(none if ones else np.ascontiguousarray(diagonal), lower, none)
-        if self.mean is not None:
-            self.core.set_origin(self.mean)
 
     def visit(
         self,

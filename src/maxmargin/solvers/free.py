@@ -11,8 +11,9 @@ they are repaired, and the true output takes what the others give up:
 
     a_p <- kappa a_p (1 - <lambda, psi_p,F>),     (sum_p a_p psi_p,F psi_p,F') lambda = r
 
-kappa <= 1 keeps every block within its mass. A multiplier that would become negative is set to zero, and
-lambda is found again; if that fails, all mass goes to the true output, which always meets the condition.
+kappa <= 1 keeps every block within its mass; with hinge="sum" every multiplier, and true outputs have none.
+A multiplier that would become negative is set to zero, and lambda is found again; if that fails, all mass
+goes to the true output, which always meets the condition.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ import numpy as np
 from maxmargin.problem import Problem, Support, loss_units
 from maxmargin.problem.regularizer import Prior
 from maxmargin.solvers.base import Snapshot, Solver, StepReport
-from maxmargin.solvers.dual_state import DualState, open_state
+from maxmargin.solvers.box_state import open_box
+from maxmargin.solvers.dual_state import UnderPrior, open_state
 
 ROUNDS = 30  # of one repair
 GROWTH, MOST_SPREAD = 4.0, 1e4  # of s^2, when the condition is met too slowly
@@ -57,6 +59,12 @@ class FeasibleMultipliers:
         if factors is None:
             return self.truth
         n, a = self.problem.n_blocks, support.multipliers
+        if self.problem.summed:
+            most = self.problem.mass[support.blocks]
+            fits = np.divide(most, a * factors, out=np.ones(len(a)), where=a * factors > 0)
+            kappa = min(1.0, float(fits.min(initial=1.0)))
+            kept = np.minimum(kappa * a * factors, most)
+            return Support(support.blocks, kept, support.outputs)
         moves = rows.any(axis=1)  # the others, the true outputs among them, keep what they have
         before = np.bincount(support.blocks, a * moves, minlength=n)
         after = np.bincount(support.blocks, a * moves * factors, minlength=n)
@@ -129,7 +137,7 @@ class FreeSolver(Solver):
         assert isinstance(prior, Prior) and prior.free is not None
         inner = copy.copy(problem)
         inner.regularizer = near(prior, np.zeros(problem.dimension), 1.0)
-        truth = open_state(inner, tol, rng).support()
+        truth = (open_box if problem.summed else open_state)(inner, tol, rng).support()
         feasible = FeasibleMultipliers(problem, truth, np.flatnonzero(prior.free))
         state = FreeState(inner, None, rng, INNER * tol, feasible)
         state.inner = self.solver.start(inner, state.tol, rng, warm)
@@ -154,7 +162,9 @@ class FreeSolver(Solver):
                 state.spread *= GROWTH if slow else 1.0
                 state.residual = residual
             self.recenter(problem, state, center, support)
-        return replace(report, estimate=loss_units(seen + price, problem.total), dual=dual)
+        estimate = loss_units(seen + price, problem.total)
+        done = estimate <= state.tol / INNER  # else the next proximal point has more to do
+        return replace(report, estimate=estimate, dual=dual, ended=report.ended if done else None)
 
     def recenter(
         self, problem: Problem, state: FreeState, center: np.ndarray, support: Support
@@ -164,8 +174,8 @@ class FreeSolver(Solver):
         last: Any = state.problem.regularizer
         state.problem.regularizer = following = near(prior, center, state.spread)
         inner = state.inner
-        dual = inner if isinstance(inner, DualState) else getattr(inner, "dual", None)
-        if isinstance(dual, DualState):
+        dual = inner if isinstance(inner, UnderPrior) else getattr(inner, "dual", None)
+        if isinstance(dual, UnderPrior):
             dual.take_prior(following)
         elif not inner.take_prior(last, following):
             state.inner = self.solver.start(state.problem, state.tol, state.rng, support)
@@ -206,7 +216,8 @@ class FreeSolver(Solver):
 
 def fitted_to(problem: Problem, solver: Solver) -> Solver:
     """The solver for a problem with free weights: inside their proximal points."""
-    if not solver.continues_from:  # each proximal point begins at the multipliers of the last
+    # Each proximal point begins at the multipliers of the last, which are repaired plane by plane.
+    if not solver.continues_from or not solver.takes_free:
         raise ValueError(f"solver {solver.name!r} does not take infinite scales of a prior")
     return FreeSolver(solver)
 

@@ -6,6 +6,11 @@
 Chains have factors with many labels, whose best one is found among ordered weights (``solvers.gdmm_chain``);
 graphs have many factors, few of which are active (``solvers.gdmm_graph``), and sets of labels a weight for
 every two of them, among which a joint oracle finds those that should be (``solvers.gdmm_labels``).
+
+With a prior the dual has R* in place of 1/2 |w|^2, and w is by its law: a step is exact in the metric of the
+prior. The form for sets of labels keeps no scales of its own; with several, or with bounds, that for graphs
+takes its place. On chains a covariance matrix is refused: there a step of one factor would change every
+transition, whose order is what the search for the best pair lives on.
 """
 
 from __future__ import annotations
@@ -19,13 +24,14 @@ from maxmargin.data.arrays import is_whole
 from maxmargin.models.registry import FACTORS
 from maxmargin.problem import Formulation, Problem, Support
 from maxmargin.problem.plane import MARGINALS, PLANES
-from maxmargin.solvers.base import Rule, Solver, StepReport, one_of, option
-from maxmargin.solvers.gdmm_chain import DIRECTIONS, SEARCHES, OnChains
-from maxmargin.solvers.gdmm_graph import DENSE, OnGraphs
+from maxmargin.solvers.base import Rule, Solver, StepReport, on_or_off, one_of, option
+from maxmargin.solvers.gdmm_chain import DIRECTIONS, SEARCHES, ChainsAsPrinted, OnChains
+from maxmargin.solvers.gdmm_graph import DENSE, GraphsAsPrinted, OnGraphs
 from maxmargin.solvers.gdmm_labels import OnLabelSets
 
-Form = OnChains | OnGraphs
+Form = OnChains | OnGraphs | ChainsAsPrinted | GraphsAsPrinted
 FORMS: tuple[type[Form], ...] = (OnChains, OnLabelSets, OnGraphs)  # the first that fits
+PRINTED: tuple[type[Form], ...] = (ChainsAsPrinted, GraphsAsPrinted)
 LARGEST_COUNT = 2**31 - 1  # number that the core can hold
 MANY_SET_LABELS = 100  # of a set: above, with many pairs, "auto" solves the linear relaxation
 
@@ -63,11 +69,15 @@ class Gdmm(Solver):
         Graphs: nodes of an example that may leave their true label in one pass; None: one where nodes have
         many links, else all. Sets of labels: labels that may, and as many pairs; None: the larger of 8 and
         a sixteenth of the labels.
+    printed : bool
+        The paper's algorithms as printed, to compare with: on chains Algorithm 2, away-step Frank-Wolfe over
+        all factors at once until a step that is no drop step; on graphs and sets of labels Algorithm 3,
+        block-greedy coordinate descent with steps bounded by Q_max.
     """
 
     name: ClassVar[str] = "gdmm"
     formulations: ClassVar[tuple[Formulation, ...]] = (Formulation("max", "margin"),)
-    honours: ClassVar[tuple[str, ...]] = ()
+    takes_free: ClassVar[bool] = False
     needs: ClassVar[tuple[str, ...]] = (FACTORS,)
     continues_from: ClassVar[tuple[str, ...]] = (PLANES, MARGINALS)
     pairwise_optimum: ClassVar[bool] = False
@@ -82,12 +92,13 @@ class Gdmm(Solver):
     grow: int | None = option(
         None, Rule(f"{COUNT.says}, or None", lambda x: x is None or is_count(x))
     )
+    printed: bool = on_or_off(False)
 
     @classmethod
     def suits(cls, problem: Problem) -> bool:
         """Sets of many labels with many pairs, whose argmax is neither cheap nor exact (measured on RCV1)."""
         examples: Any = problem.examples
-        if not isinstance(examples.core, OnLabelSets.data) or not OnLabelSets.fits(examples):
+        if not isinstance(examples.core, OnLabelSets.data) or not OnLabelSets.fits(problem):
             return False
         shape = examples.factors.shapes[0]
         labels, pairs = len(shape.node_types), len(shape.edges)
@@ -95,10 +106,10 @@ class Gdmm(Solver):
 
     def form(self, problem: Problem) -> Form:
         """The form for these examples, with the options that it has; refuses those of other forms."""
-        examples = problem.examples
-        own_kind = (form for form in FORMS if isinstance(examples.core, form.data))
-        kind = next(form for form in own_kind if form.fits(examples))
-        own = [field.name for field in fields(kind)]
+        forms = PRINTED if self.printed else FORMS
+        own_kind = (form for form in forms if isinstance(problem.examples.core, form.data))
+        kind = next(form for form in own_kind if form.fits(problem))
+        own = [field.name for field in fields(kind)] + ["printed"]
         changed = [f.name for f in fields(self) if getattr(self, f.name) != f.default]
         others = [name for name in changed if name not in own]
         if others:
@@ -106,7 +117,7 @@ class Gdmm(Solver):
                 f"Gdmm: {' and '.join(others)} cannot be set on {kind.examples}, whose options are "
                 f"{', '.join(own)}"
             )
-        given = {name: getattr(self, name) for name in own}
+        given = {name: getattr(self, name) for name in own if name != "printed"}
         return kind(**{name: value for name, value in given.items() if value is not None})
 
     def continues(self, problem: Problem) -> tuple[str, ...]:

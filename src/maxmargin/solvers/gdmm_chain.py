@@ -37,9 +37,9 @@ import numpy as np
 from maxmargin._core import core
 from maxmargin.problem import Problem, Support
 from maxmargin.problem.plane import PLANES
-from maxmargin.problem.regularizer import dot
+from maxmargin.problem.regularizer import Prior
 from maxmargin.solvers.base import StepReport
-from maxmargin.solvers.dual_state import known_outputs
+from maxmargin.solvers.dual_state import UnderPrior, known_outputs
 
 SEARCHES = ("ordered", "exhaustive")
 DIRECTIONS = ("pairwise", "away", "frank-wolfe")  # numbered as in the core
@@ -60,44 +60,82 @@ class OnChains:
     direction: str
 
     @staticmethod
-    def fits(examples: Any) -> bool:
-        """Whether it takes these examples, which are of its kind of data."""
+    def fits(problem: Problem) -> bool:
+        """Whether it takes this problem, whose examples are of its kind of data."""
         return True
 
     def start(
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None
     ) -> ChainState:
         """All mass on the true outputs, or the multipliers of the last fit."""
-        state = ChainState(problem, rng, core.ChainGdmm(problem.examples.core, problem.mass), self)
+        if getattr(problem.regularizer, "full", False):
+            raise ValueError(
+                "solver 'gdmm' on chains takes no covariance matrix: a step of one factor would change "
+                "every transition, whose order its search lives on; give a vector of scales, or use "
+                "another solver"
+            )
+        state = ChainState(problem, rng, self)
         if warm is not None:
             state.restore(warm)
         return state
 
 
-class ChainState:
+@dataclass(frozen=True, kw_only=True)
+class ChainsAsPrinted(OnChains):
+    """Algorithm 2 as printed, over all factors at once: ``cpp/solvers/chain_frank_wolfe.hpp``."""
+
+    examples: ClassVar[str] = "chains, as printed"
+    continues_from: ClassVar[tuple[str, ...]] = ()  # its bases are not known from multipliers
+    inner: ClassVar[int] = 1  # type: ignore[misc]
+    direction: ClassVar[str] = "away"  # type: ignore[misc]
+
+    def start(
+        self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None
+    ) -> ChainState:
+        prior = problem.regularizer
+        if isinstance(prior, Prior) and not prior.uniform:
+            raise ValueError(
+                "Gdmm: printed=True takes a prior of one scale only, and no nonnegative"
+            )
+        state = super().start(problem, tol, rng, warm)
+        state.bases = core.ChainFrankWolfe(state.core)
+        return state
+
+
+class ChainState(UnderPrior):
     """Marginals, messages and w in the core; the best feasible dual that was seen."""
 
-    def __init__(self, problem: Problem, rng: np.random.Generator, state: Any, options: OnChains):
-        self.problem, self.rng, self.core, self.options = problem, rng, state, options
-        self.dual = 0.0  # of all mass on the true outputs
-        self.rho = options.rho * len(problem.active) / problem.total
+    bases: Any = None  # of steps over all factors at once
+
+    def __init__(self, problem: Problem, rng: np.random.Generator, options: OnChains):
+        self.problem, self.rng, self.options = problem, rng, options
+        self.read_prior(problem)
+        self.core = core.ChainGdmm(problem.examples.core, self.unit * problem.mass)
+        self.set_prior()
+        # of all mass on the true outputs
+        self.dual = -problem.regularizer.conjugate(np.zeros(problem.dimension))
+        self.rho = options.rho * len(problem.active) / (self.unit * problem.total)
 
     def step(self, problem: Problem) -> StepReport:
         """One pass over the factors, and one step of the multipliers."""
         options = self.options
         order = self.rng.permutation(problem.active)
-        _, _, violation = self.core.greedy_pass(  # 1.
-            order,
-            self.rho,
-            options.inner,
-            options.partitions,
-            options.search == "exhaustive",
-            DIRECTIONS.index(options.direction),
-            int(self.rng.integers(2**63)),
-        )
+        exhaustive = options.search == "exhaustive"
+        if self.bases is not None:
+            violation = self.bases.greedy_pass(self.rho, options.partitions, exhaustive)[2]
+        else:
+            violation = self.core.greedy_pass(  # 1.
+                order,
+                self.rho,
+                options.inner,
+                options.partitions,
+                exhaustive,
+                DIRECTIONS.index(options.direction),
+                int(self.rng.integers(2**63)),
+            )[2]
         disagreement = self.rho * self.core.disagreement()
         self.core.update_multipliers(options.eta)  # 2.
-        estimate = (violation + disagreement) / problem.total
+        estimate = (violation + disagreement) / (self.unit * problem.total)
         return StepReport(len(order), estimate, self.dual, self.core.active)
 
     def refresh(self) -> None:
@@ -106,14 +144,14 @@ class ChainState:
 
     def solution(self, problem: Problem) -> tuple[np.ndarray, Support]:
         """w as it is, and labellings with multipliers near the marginals."""
-        support = Support(*self.core.support())
+        support = Support(*self.core.support()).times(1 / self.unit)
         offset, vector = problem.examples.combine(
             support.blocks, support.multipliers, support.outputs
         )
-        self.dual = max(self.dual, offset - 0.5 * dot(vector, vector))
+        self.dual = max(self.dual, offset - problem.regularizer.conjugate(-vector))
         return self.core.weights(), support
 
     def restore(self, support: Support) -> None:
         """Start from these multipliers."""
-        point = support.rescaled(self.problem.mass)
+        point = support.rescaled(self.problem.mass).times(self.unit)
         self.core.restore(point.blocks, point.multipliers, known_outputs(self.problem, point))

@@ -27,6 +27,7 @@ from maxmargin.models.marginals import Marginals
 from maxmargin.problem import Problem, Support
 from maxmargin.problem.plane import MARGINALS
 from maxmargin.solvers.base import StepReport
+from maxmargin.solvers.dual_state import UnderPrior, shift_of
 
 DENSE = 4  # links per node, from which a graph is dense: then one node becomes active at a visit
 LITTLE_GAIN = (
@@ -35,20 +36,25 @@ LITTLE_GAIN = (
 
 
 @dataclass
-class GraphState:
+class GraphState(UnderPrior):
     """Marginals in the core."""
 
+    problem: Problem
     core: Any
     rng: np.random.Generator
     tolerance: float
     repaired: tuple[float, np.ndarray, Support] | None = None  # after the last pass
+
+    def __post_init__(self) -> None:
+        self.read_prior(self.problem)
+        self.set_prior()
 
     def step(self, problem: Problem) -> StepReport:
         """One pass."""
         order = self.rng.permutation(problem.active)
         self.repaired = None
         calls, _, violation, inconsistent = self.core.visit(order, self.tolerance)
-        estimate = (violation + inconsistent) / problem.total
+        estimate = (violation + inconsistent) / (self.unit * problem.total)
         dual, _, _ = self.repair(problem)
         planes = self.core.active_nodes + self.core.active_links
         return StepReport(calls, estimate, dual, planes)
@@ -65,7 +71,7 @@ class GraphState:
                 support.blocks, support.multipliers, support.outputs
             )
             dual = offset - problem.regularizer.conjugate(-vector)
-            self.repaired = dual, -vector, support
+            self.repaired = dual, problem.regularizer.law(-vector), support
         return self.repaired
 
     def refresh(self) -> None:
@@ -80,6 +86,7 @@ class OnGraphs:
     examples: ClassVar[str] = "graphs"
     data: ClassVar[Any] = core.FactorGraphData
     continues_from: ClassVar[tuple[str, ...]] = (MARGINALS,)
+    kind: ClassVar[Any] = core.FactorGraphGdmm
     # With these every small graph that was tried converged; a step of 1 did not where many links meet.
     rho: float = 3.0
     eta: float = 0.3
@@ -87,8 +94,8 @@ class OnGraphs:
     grow: int | None = None
 
     @staticmethod
-    def fits(examples: Any) -> bool:
-        """Whether it takes these examples, which are of its kind of data."""
+    def fits(problem: Problem) -> bool:
+        """Whether it takes this problem, whose examples are of its kind of data."""
         return True
 
     def start(
@@ -96,15 +103,26 @@ class OnGraphs:
     ) -> GraphState:
         """All nodes at their true labels, or at the marginals of the last fit."""
         examples: Any = problem.examples
-        mass = problem.mass
-        unit = node_losses(examples)
+        mass = shift_of(problem)[0] * problem.mass
+        losses = node_losses(examples)
         most = max(len(shape.node_types) for shape in examples.factors.shapes)
-        penalty = np.divide(self.rho * unit, mass, out=np.zeros_like(mass), where=mass > 0)
+        penalty = np.divide(self.rho * losses, mass, out=np.zeros_like(mass), where=mass > 0)
         grow = int(self.grow or growth(examples))
-        made = core.FactorGraphGdmm(examples.core, mass, penalty, self.eta, int(self.inner), grow)
+        made = self.kind(examples.core, mass, penalty, self.eta, int(self.inner), grow)
+        state = GraphState(problem, made, rng, LITTLE_GAIN * tol / most)
         if warm is not None:
             restore(problem, made, warm)
-        return GraphState(made, rng, LITTLE_GAIN * tol / most)
+        return state
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphsAsPrinted(OnGraphs):
+    """Algorithm 3 as printed: ``cpp/solvers/gdmm_bounded.hpp``."""
+
+    examples: ClassVar[str] = "graphs, as printed"
+    kind: ClassVar[Any] = core.BoundedGdmm
+    inner: ClassVar[int] = 1  # type: ignore[misc]
+    grow: ClassVar[int] = 1  # type: ignore[misc]
 
 
 def trimmed(problem: Problem, core: Any) -> Support:

@@ -21,13 +21,15 @@ over examples in the weights of pairs, and its w is much worse. Each bound holds
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
 from maxmargin._core import core
 from maxmargin.problem import Problem, Support
+from maxmargin.problem.regularizer import Prior
 from maxmargin.solvers.base import StepReport
+from maxmargin.solvers.dual_state import UnderPrior, shift_of
 from maxmargin.solvers.gdmm_graph import LITTLE_GAIN, OnGraphs, node_losses, restore, trimmed
 
 ONE_IN = 16  # the next two are at least one in this many labels
@@ -37,21 +39,26 @@ MOST_TABLE_LABELS = 4096  # above, tables of all pairs take too much memory
 
 
 @dataclass
-class LabelState:
+class LabelState(UnderPrior):
     """What has left the truth, and w, in the core."""
 
+    problem: Problem
     core: Any
     rng: np.random.Generator
     tolerance: float
     period: int
 
+    def __post_init__(self) -> None:
+        self.read_prior(self.problem)
+        self.set_prior()
+
     def step(self, problem: Problem) -> StepReport:
         """One pass."""
         order = self.rng.permutation(problem.active)
         calls, _, violation, inconsistent = self.core.visit(order, self.tolerance, self.period)
-        estimate = (violation + inconsistent) / problem.total
+        estimate = (violation + inconsistent) / (self.unit * problem.total)
         planes = self.core.active_nodes + self.core.active_links
-        return StepReport(calls, estimate, self.core.dual(), planes)
+        return StepReport(calls, estimate, self.core.dual() / self.unit, planes)
 
     def solution(self, problem: Problem) -> tuple[np.ndarray, Support]:
         """w as it is, and the feasible point."""
@@ -71,8 +78,11 @@ class OnLabelSets(OnGraphs):
     eta: float = 1.0
 
     @staticmethod
-    def fits(examples: Any) -> bool:
-        """Whether the examples are sets of labels, not too many."""
+    def fits(problem: Problem) -> bool:
+        """Whether the examples are sets of labels, not too many, under one scale and no bounds."""
+        prior, examples = problem.regularizer, cast(Any, problem.examples)
+        if isinstance(prior, Prior) and not prior.uniform:
+            return False
         few = len(examples.factors.shapes[0].node_types) <= MOST_TABLE_LABELS
         return few and core.are_label_sets(examples.core)
 
@@ -81,13 +91,15 @@ class OnLabelSets(OnGraphs):
     ) -> LabelState:
         """All labels as they are in the truth, or at the marginals of the last fit."""
         examples: Any = problem.examples
-        mass = problem.mass
+        mass = shift_of(problem)[0] * problem.mass
         scale = self.rho * node_losses(examples)
         penalty = np.divide(scale, mass, out=np.ones_like(mass), where=(mass > 0) & (scale > 0))
         labels = len(examples.factors.shapes[0].node_types)
         grow = max(GROW, labels // ONE_IN) if self.grow is None else int(self.grow)
         made = core.LabelGdmm(examples.core, mass, penalty, self.eta, int(self.inner), grow)
+        # What stays as it is may add up over the labels of an example.
+        least, period = LITTLE_GAIN * tol / labels, max(AUDIT, labels // ONE_IN)
+        state = LabelState(problem, made, rng, least, period)
         if warm is not None:
             restore(problem, made, warm)
-        # What stays as it is may add up over the labels of an example.
-        return LabelState(made, rng, LITTLE_GAIN * tol / labels, max(AUDIT, labels // ONE_IN))
+        return state

@@ -11,6 +11,8 @@
 The first passes are of type I, then one of type I is followed by some of type II, which do not search. Where
 all outputs can be tried, V_i holds them from the start, nothing is searched for, and every pass is the same.
 
+With a prior |psi|^2 and w are those of its metric and law (``dual_state``).
+
 A multiplier moves by itself: no sum ties those of an example together. The dual of the problem reduced to the
 V_i bounds the whole problem's optimum; see docs/objective.md for what is known of the primal. After an exact
 pass that did not end training, violators that can be listed are added to the V_i. If the reduced problem is
@@ -64,7 +66,6 @@ class SDCD(Solver):
         Formulation("sum", "margin"),
         Formulation("sum", "slack"),
     )
-    honours: ClassVar[tuple[str, ...]] = ()
     searches: int = option(10, NOT_NEGATIVE)
     sweeps: int = option(5, AT_LEAST_1)
     inner: float = option(0.1, BELOW_1)

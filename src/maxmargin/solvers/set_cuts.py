@@ -76,7 +76,8 @@ class SetCuts(CutState):
 def open_set_cuts(problem: Problem, tol: float, rng: np.random.Generator, cached: bool) -> SetCuts:
     """No cut yet but the empty one, whose mixture leaves multipliers at zero."""
     box = open_box(problem, tol, rng, cuts=True)
-    state = SetCuts(tol, np.zeros(problem.dimension), np.arange(problem.n_blocks), box=box)
+    start = problem.regularizer.law(np.zeros(problem.dimension))
+    state = SetCuts(tol, start, np.arange(problem.n_blocks), box=box)
     state.lasting = box.complete
     state.cache = True if cached and not box.complete else None
     zero: Any = np.zeros(0)

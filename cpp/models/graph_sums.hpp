@@ -1,0 +1,147 @@
+// The violating labellings of a graph, by a search in depth.
+//
+//   v(y) = c + sum_v theta_v(y_v) + sum_l theta_l(y_a, y_b) - (the same of the true labelling)
+//
+// Nodes are labelled in an order in which each, but for roots, has its parent in a spanning forest before it. With
+//   B[v, k] = theta_v(k) + sum over children u of max_n theta(k, n) + B[u, n]
+// a prefix has a completion worth at most: what is known of it, B of the open children, and the largest entry of each
+// link outside the forest that is not known yet. On a forest this is attained: every prefix that is entered leads to
+// a violator, O(N K) work for each. On graphs with cycles prefixes may be entered for nothing; they are counted, and
+// beyond `patience` of them for each violator that is asked for the search gives up.
+// What is not listed has the ceiling (number of labellings) max_y v(y).
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "models/pairwise.hpp"
+#include "models/violators.hpp"
+
+namespace mm {
+
+class GraphSums final : public Violators {
+ public:
+  // The open scores of a block, which must stay as they are; the loss is that of a label at its place in the unary.
+  void read(const PairwiseView& p, const int32_t* known) {
+    p_ = p;
+    truth_.assign(known, known + p.graph->nodes());
+    loss.clear();
+    constant = 0;
+    if (graph_ != p.graph) span(*p.graph), graph_ = p.graph;
+  }
+
+  double prepare() override {
+    const Topology& g = *graph_;
+    best_.assign(p_.unary, p_.unary + g.place.back());
+    for (size_t at = order_.size(); at-- > 0;) {
+      const int v = order_[at], l = parent_[v];
+      if (l < 0) continue;
+      const int u = g.other(l, v);
+      message_.resize(g.count[u]);
+      p_.send(l, v, best_.data() + g.place[v], message_.data());
+      for (int k = 0; k < g.count[u]; ++k) best_[g.place[u] + k] += message_[k];
+    }
+    top_ = constant - p_.value(truth_.data());
+    for (const int v : order_)
+      if (parent_[v] < 0)
+        top_ += *std::max_element(best_.begin() + g.place[v], best_.begin() + g.place[v + 1]);
+    peak_.resize(g.links());
+    for (const int l : extra_) top_ += peak_[l] = largest(l);
+    return top_;
+  }
+
+  bool each(int64_t most, double least, const Found& f) override {
+    const int64_t each_one = static_cast<int64_t>(order_.size()) * patience;
+    left_ = most, least_ = least;
+    steps_ = extra_.empty() ? std::numeric_limits<int64_t>::max() : each_one * (most + 1);
+    path_.resize(order_.size());
+    return walk(0, top_, 0, f);
+  }
+
+  SumBounds bracket(int64_t) override {
+    double outputs = 1, most = 1;
+    for (const int32_t k : graph_->count) outputs *= k;
+    if (!loss.empty()) {
+      most = 0;
+      for (int v = 0; v < graph_->nodes(); ++v)
+        most += *std::max_element(loss.begin() + graph_->place[v], loss.begin() + graph_->place[v + 1]);
+    }
+    const double ceiling = outputs * top_ * most;
+    return {0, std::isfinite(ceiling) ? ceiling * (1 + 1e-12) : std::numeric_limits<double>::infinity()};
+  }
+
+ private:
+  static constexpr int64_t patience =
+      16;  // prefixes of each length that are entered for one violator, on average
+  PairwiseView p_;
+  const Topology* graph_ = nullptr;
+  std::vector<int32_t> truth_, order_, parent_, path_, rank_;
+  std::vector<int32_t> extra_;  // links outside the forest
+  std::vector<std::vector<int32_t>>
+      known_;  // those of them that are known once this node of the order is labelled
+  std::vector<double> best_, message_, peak_;
+  double top_ = 0, least_ = 0;
+  int64_t left_ = 0, steps_ = 0;
+
+  double largest(int l) const {
+    const int64_t size = static_cast<int64_t>(graph_->count[graph_->a[l]]) * graph_->count[graph_->b[l]];
+    return *std::max_element(p_.tables[l], p_.tables[l] + size);
+  }
+
+  // A spanning forest: the order of its nodes, and the links that are not in it.
+  void span(const Topology& g) {
+    order_.clear();
+    extra_.clear();
+    parent_.assign(g.nodes(), -1);
+    rank_.assign(g.nodes(), -1);
+    known_.assign(g.nodes(), {});
+    const auto take = [&](int v) {
+      rank_[v] = static_cast<int32_t>(order_.size());
+      order_.push_back(v);
+    };
+    for (int start = 0; start < g.nodes(); ++start) {
+      if (rank_[start] >= 0) continue;
+      size_t at = order_.size();
+      take(start);
+      for (; at < order_.size(); ++at)
+        for (int32_t e = g.first[order_[at]]; e < g.first[order_[at] + 1]; ++e)
+          if (const int u = g.other(g.around[e], order_[at]); rank_[u] < 0) parent_[u] = g.around[e], take(u);
+    }
+    for (int l = 0; l < g.links(); ++l) {
+      if (parent_[g.a[l]] == l || parent_[g.b[l]] == l) continue;
+      extra_.push_back(l);
+      known_[std::max(rank_[g.a[l]], rank_[g.b[l]])].push_back(l);
+    }
+  }
+
+  // `ceiling`: of the labels before node `at` of the order with their best completion.
+  bool walk(size_t at, double ceiling, double lost, const Found& f) {
+    if (at == order_.size()) {
+      if (left_-- <= 0) return false;
+      f(path_.data(), ceiling, lost);
+      return true;
+    }
+    const Topology& g = *graph_;
+    const int v = order_[at], l = parent_[v], n = g.count[v];
+    const double* own = best_.data() + g.place[v];
+    const auto worth = [&](int k) {
+      return own[k] + (l < 0 ? 0 : p_.seen_from(l, v, k, path_[g.other(l, v)]));
+    };
+    double most = worth(0);
+    for (int k = 1; k < n; ++k) most = std::max(most, worth(k));
+    for (int k = 0; k < n; ++k) {
+      path_[v] = k;
+      double next = ceiling - most + worth(k);
+      for (const int e : known_[at]) next += p_.at(e, path_[g.a[e]], path_[g.b[e]]) - peak_[e];
+      if (next <= least_) continue;
+      if (--steps_ <= 0) return false;
+      if (!walk(at + 1, next, lost + (loss.empty() ? 0 : loss[g.place[v] + k]), f)) return false;
+    }
+    return true;
+  }
+};
+
+}  // namespace mm

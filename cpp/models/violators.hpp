@@ -1,0 +1,47 @@
+// The violating outputs of a block, listed; or a bracket of the sum of their violations.
+//
+//   v(y) = c + <w, psi(y)>, with the loss in c (margin rescaling) or without (slack rescaling)
+//   wanted: sum_y max(0, v(y)), or with a loss sum_y Delta(y) max(0, v(y))
+//
+// chain_sums.hpp has them for chains, graph_sums.hpp for graphs.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace mm {
+
+struct SumBounds {
+  double floor = 0, ceiling = 0;
+};
+
+class Violators {
+ public:
+  using Found = std::function<void(const int32_t* labels, double v, double loss)>;
+  std::vector<double> loss;  // of each label of each node, or empty
+  double constant = 0;       // c, where that is not in the scores
+
+  virtual ~Violators() = default;
+  // Once all scores are known: max_y v(y), or more.
+  virtual double prepare() = 0;
+  // Calls f for every labelling with v > least; false if there are more than `most`, or too many to look at.
+  virtual bool each(int64_t most, double least, const Found& f) = 0;
+  // Bounds of the sum in about this many steps.
+  virtual SumBounds bracket(int64_t work) = 0;
+
+  // The sum of all violations, exact if at most `most` labellings violate.
+  SumBounds sum(int64_t most, int64_t work) {
+    if (!(prepare() > 0)) return {0, 0};
+    double total = 0;
+    const bool all =
+        each(most, 0, [&](const int32_t*, double v, double d) { total += loss.empty() ? v : d * v; });
+    if (all) return {total, total};
+    SumBounds found = bracket(work);
+    found.floor = std::max(found.floor, total);
+    return found;
+  }
+};
+
+}  // namespace mm

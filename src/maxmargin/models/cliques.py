@@ -1,0 +1,187 @@
+"""Factors over several nodes: which weights they have, and how they become nodes and edges.
+
+A factor over m nodes is a node of its own, without features or loss, whose label is the state of the factor.
+Edges to its members allow a state the labels that belong to it, and no others. So whatever is done for nodes
+and edges (argmax, relaxation, certificates) is done for such factors, and the linear relaxation is that of
+the factors themselves: given the state, the labels of the members are free of each other.
+
+    "full"       a state and a weight for each labelling of the members     K_1 ... K_m states
+    "diagonal"   K weights, one for each label that all members have
+    "potts"      one weight, where all members have the same label
+
+The last two need m K states in place of K^m, one for every labelling:
+
+    (k)       all members have label k                          number k, with a weight
+    (i, k)    the first i have it, the next one has not         number i K + k, 0 < i < m
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from maxmargin.data.arrays import array_of
+from maxmargin.data.labels import LabelSet
+from maxmargin.io.fields import FieldError, entries_of, field_of, is_whole, list_of, short
+
+CLIQUE_KINDS = ("full", "diagonal", "potts")
+ONE_CLIQUE = "clique"  # the name of the factors where none are given
+MOST_STATES = 2**16 - 1
+NEVER = -2  # the column of labels that are never together: no score, no output
+
+
+@dataclass(frozen=True)
+class Cliques:
+    """Factors of one name: the types of their members in order, how many labels these have, and the kind."""
+
+    name: Hashable
+    types: tuple[int, ...]
+    sizes: tuple[int, ...]
+    kind: str
+
+    @property
+    def n_states(self) -> int:
+        """How many states a factor has."""
+        return int(np.prod(self.sizes)) if self.kind == "full" else len(self.sizes) * self.sizes[0]
+
+    @property
+    def columns(self) -> np.ndarray:
+        """The weight of each state; -1: none."""
+        if self.kind == "full":
+            return np.arange(self.n_states, dtype=np.int32)
+        columns = np.full(self.n_states, -1, dtype=np.int32)
+        K = self.sizes[0]
+        columns[:K] = np.arange(K) if self.kind == "diagonal" else 0
+        return columns
+
+    @property
+    def n_weights(self) -> int:
+        """How many weights the factors share."""
+        return int(self.columns.max()) + 1
+
+    def allowed(self, member: int) -> np.ndarray:
+        """Which labels of a member belong to each state, (states, labels)."""
+        if self.kind == "full":
+            labels = np.indices(self.sizes).reshape(len(self.sizes), -1)[member]
+            return labels[:, None] == np.arange(self.sizes[member])
+        m, K = len(self.sizes), self.sizes[0]
+        same = np.eye(K, dtype=bool)
+        rows = [same]  # of the states (k), then (i, k)
+        for i in range(1, m):
+            rows.append(same if member < i else ~same if member == i else np.ones((K, K), bool))
+        return np.concatenate(rows)
+
+    def states(self, labels: np.ndarray) -> np.ndarray:
+        """The state of each labelling, (n, m) codes."""
+        if self.kind == "full":
+            return np.ravel_multi_index(tuple(labels.T), self.sizes).astype(np.int32)
+        differs = labels != labels[:, :1]
+        first = np.where(differs.any(axis=1), differs.argmax(axis=1), 0)  # 0: none differs
+        return (first * self.sizes[0] + labels[:, 0]).astype(np.int32)
+
+
+def read_cliques(given: Any, n: int, i: int) -> dict[Hashable, np.ndarray]:
+    """The factors over several nodes of an example: for each name the members, (F, m)."""
+    if given is None:
+        return {}
+    named = given.items() if isinstance(given, Mapping) else [(ONE_CLIQUE, given)]
+    found = {}
+    for name, members in named:
+        where = f"X[{i}][4]" + (f"[{name!r}]" if isinstance(given, Mapping) else "")
+        array = array_of(members, where)
+        if array.size == 0:
+            continue
+        if array.ndim != 2 or array.shape[1] < 2 or array.dtype.kind not in "iu":
+            raise ValueError(
+                f"{where} must hold the nodes of each factor, whole numbers of shape (F, m) with m of at "
+                f"least 2, got {array.dtype} {array.shape}"
+            )
+        ordered = np.sort(array, axis=1)
+        wrong = (ordered[:, 0] < 0) | (ordered[:, -1] >= n)
+        wrong |= (ordered[:, 1:] == ordered[:, :-1]).any(axis=1)
+        if wrong.any():
+            f = int(np.argmax(wrong))
+            raise ValueError(
+                f"{where}[{f}] = {array[f].tolist()} must name different nodes, of the {n} that there are"
+            )
+        found[name] = np.ascontiguousarray(array, dtype=np.int32)
+    return found
+
+
+def learn_cliques(
+    items: Sequence[Any], types: list[np.ndarray], sets: list[LabelSet], kinds: Any, names: list
+) -> list[Cliques]:
+    """The names that occur, sorted, with the types of their members."""
+    seen: dict[Hashable, tuple[int, ...]] = {}
+    for i, (item, own) in enumerate(zip(items, types, strict=True)):
+        for name, members in item.cliques.items():
+            for row in np.unique(own[members], axis=0).tolist():
+                if seen.setdefault(name, tuple(row)) != tuple(row):
+                    raise ValueError(
+                        f"X[{i}][4]: factors {name!r} have members of the types "
+                        f"{[names[t] for t in row]} and {[names[t] for t in seen[name]]}; give them names"
+                    )
+    if not seen:
+        return []
+    return [
+        made_cliques(name, seen[name], sets, kind_of(kinds, name))
+        for name in LabelSet(list(seen)).classes.tolist()
+    ]
+
+
+def kind_of(kinds: Any, name: Hashable) -> str:
+    """The kind of the weights of factors of a name, as the parameter says."""
+    kind = kinds.get(name) if isinstance(kinds, Mapping) else kinds
+    if not isinstance(kind, str) or kind not in CLIQUE_KINDS:
+        raise ValueError(
+            f"cliques must be one of {list(CLIQUE_KINDS)}, got {kind!r} for factors {name!r}"
+        )
+    return kind
+
+
+def made_cliques(
+    name: Hashable, types: tuple[int, ...], sets: list[LabelSet], kind: str
+) -> Cliques:
+    """Factors of a name; refuses different labels where labels are compared, and too many states."""
+    classes = [sets[t].classes.tolist() for t in types]
+    if kind != "full" and any(own != classes[0] for own in classes):
+        raise ValueError(f"cliques={kind!r}: members of the factors {name!r} have different labels")
+    made = Cliques(name, types, tuple(len(own) for own in classes), kind)
+    states = float(np.prod([float(size) for size in made.sizes]))
+    if kind == "full" and states > MOST_STATES:
+        raise ValueError(
+            f"cliques='full': factors {name!r} would have {states:.3g} states, at most {MOST_STATES} are "
+            "possible; 'potts' and 'diagonal' have few"
+        )
+    return made
+
+
+def saved_cliques(state: dict[str, Any], sets: list[LabelSet]) -> list[Cliques]:
+    """The same from a file; files of models without such factors have none."""
+    if "cliques" not in state:
+        return []
+    names = LabelSet.from_state(entries_of(field_of(state, "clique_names"), "clique_names"))
+    entries = list_of(state, "cliques")
+    if len(entries) != len(names) or not entries:
+        raise FieldError(f"{len(names)} names of factors, but {len(entries)} factors")
+    found = []
+    for name, entry in zip(names.classes.tolist(), entries, strict=True):
+        fits = isinstance(entry, list) and len(entry) >= 3 and entry[-1] in CLIQUE_KINDS
+        if not fits or not all(is_whole(t, 0, len(sets) - 1) for t in entry[:-1]):
+            raise FieldError(f"cliques must hold [type, ..., kind], got {short(entry)}")
+        found.append(made_cliques(name, tuple(entry[:-1]), sets, entry[-1]))
+    return found
+
+
+def clique_state(cliques: list[Cliques]) -> dict[str, Any]:
+    """What of them goes into a file."""
+    if not cliques:
+        return {}
+    names = LabelSet([own.name for own in cliques])
+    return {
+        "clique_names": names.state(),
+        "cliques": [[*own.types, own.kind] for own in cliques],
+    }
