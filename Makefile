@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 SOURCES := $(shell find cpp src -name '*.[ch]pp' -o -name '*.py' -path 'src/*' 2>/dev/null) pyproject.toml CMakeLists.txt
 JOBS   ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
 
-.PHONY: setup demo check test lint format docs bench papers fuzz sanitize clean
+.PHONY: setup demo check test lint format docs wheels bench papers fuzz sanitize clean
 setup: $(STAMP)
 
 $(VENV)/.tools: pyproject.toml
@@ -41,6 +41,11 @@ check: $(STAMP)
 
 test: $(STAMP) lint
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+# A portable wheel and an sdist in dist/, checked and tried in an empty environment; see tools/build_wheels.py.
+wheels: $(VENV)/.tools
+	$(BIN)/python tools/install_requirements.py pyproject.toml wheels
+	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(BIN)/python tools/build_wheels.py
 
 # The site, in build/site/html. EXAMPLES=0 leaves out what the examples print, which takes a minute or two.
 docs: $(STAMP) $(VENV)/.docs

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from maxmargin.problem import Certificate, Problem
     from maxmargin.train import train
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "BinarySVC",

@@ -1,4 +1,4 @@
-"""The site: its gallery and API list what there is, pictures show what tables say, broken links are found."""
+"""The site and releases: gallery and API are whole, pictures show what tables say, versions agree."""
 
 import importlib
 import re
@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
+import maxmargin
+
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
 import check_site  # noqa: E402
+import check_version  # noqa: E402
 import draw_figures  # noqa: E402
 import prepare_site  # noqa: E402
 
@@ -71,6 +74,10 @@ def test_pictures_show_the_figures_of_the_tables():
         assert bars
         for _, value, _ in bars:
             assert f"  {value:,g} " in picture, f"{name} is old: run python tools/draw_figures.py"
+
+
+def test_all_places_name_the_same_version():
+    assert set(check_version.versions().values()) == {maxmargin.__version__}
 
 
 def test_broken_links_are_found(tmp_path):

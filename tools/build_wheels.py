@@ -1,0 +1,155 @@
+"""Build a portable wheel and an sdist into dist/, check both, and try the wheel where nothing else is.
+
+    python tools/build_wheels.py [--keep] [--goal-seconds 10] [--goal-megabytes 3]
+
+1. The wheel: the core for every instruction set, with the C++ library inside; auditwheel gives it the name of
+   the oldest Linux that it runs on.
+2. The sdist, from which a wheel can be built.
+3. twine looks at both.
+4. An empty environment without a compiler: install, then the quickstart of the README.
+
+Ends with status 1 where something fails; sizes and times are printed, and compared with the goals.
+"""
+
+import argparse
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+DIST = ROOT / "dist"
+NOT_IN_SDIST = re.compile(r"^[^/]+/(build|dist|\.venv|demo_output|data|\.git|\.ci)/|\.so$|results/")
+
+
+def run(*command: str | Path, **options) -> None:
+    """A command, with this Python in front."""
+    print("$ python", *command, flush=True)
+    subprocess.run([sys.executable, *map(str, command)], check=True, cwd=ROOT, **options)
+
+
+def build_wheel() -> Path:
+    """The wheel with the core for all instruction sets, as auditwheel names it."""
+    raw = DIST / "raw"
+    shutil.rmtree(raw, ignore_errors=True)
+    run(
+        "-m", "pip", "wheel", ".", "--no-deps", "--no-build-isolation", "--quiet", "-w", raw,
+        "--config-settings=cmake.define.MAXMARGIN_STATIC_RUNTIME=ON",
+    )  # fmt: skip
+    (wheel,) = raw.glob("*.whl")
+    if sys.platform == "linux":
+        run("-m", "auditwheel", "repair", wheel, "-w", DIST)
+    else:
+        shutil.copy(wheel, DIST)
+    shutil.rmtree(raw)
+    return newest("*.whl")
+
+
+def newest(pattern: str) -> Path:
+    """The file of dist/ that was written last."""
+    return max(DIST.glob(pattern), key=lambda path: path.stat().st_mtime)
+
+
+def build_sdist() -> Path:
+    """The sdist; nothing in it that was built or that is data."""
+    run(
+        "-m", "build", "--sdist", "--no-isolation", "--outdir", DIST, ".", stdout=subprocess.DEVNULL
+    )
+    sdist = newest("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        wrong = [name for name in archive.getnames() if NOT_IN_SDIST.search(name)]
+    if wrong:
+        raise SystemExit(f"the sdist holds what it should not: {wrong[:5]}")
+    return sdist
+
+
+def quickstart() -> str:
+    """The first code of the README."""
+    found = re.search(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(), re.M | re.S)
+    if found is None:
+        raise SystemExit("README.md has no python block")
+    return found.group(1)
+
+
+def try_wheel(wheel: Path) -> float:
+    """Seconds from an empty environment to the end of the quickstart, without a compiler in reach."""
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([sys.executable, "-m", "venv", f"{folder}/env"], check=True)
+        python = f"{folder}/env/bin/python" if os.name != "nt" else f"{folder}/env/Scripts/python"
+        inside = {**os.environ, "PATH": str(Path(python).parent), "PYTHONPATH": ""}
+        began, used = time.perf_counter(), cpu()
+        for command in (["-m", "pip", "install", "--quiet", str(wheel)], ["-c", quickstart()]):
+            subprocess.run([python, *command], check=True, cwd=folder, env=inside)
+            print(
+                f"  {command[1]:<4} {time.perf_counter() - began:5.1f} s, CPU {cpu() - used:.1f} s"
+            )
+        took = time.perf_counter() - began
+        levels = "from maxmargin import _core; print('instruction sets:', *_core.available())"
+        subprocess.run([python, "-c", levels], check=True, cwd=folder, env=inside)
+        for level in core_levels(wheel):
+            chosen = {**inside, "MAXMARGIN_SIMD": level}
+            subprocess.run([python, "-c", quickstart()], check=True, cwd=folder, env=chosen,
+                           stdout=subprocess.DEVNULL)  # fmt: skip
+            print(f"  the quickstart runs with MAXMARGIN_SIMD={level}")
+    return took
+
+
+def cpu() -> float:
+    """CPU seconds of all processes that were started and have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def core_levels(wheel: Path) -> list[str]:
+    """The instruction sets of a wheel."""
+    names = zipfile.ZipFile(wheel).namelist()
+    return sorted(
+        {m.group(1) for m in (re.search(r"_core_(\w+)\.[^/]*so$", n) for n in names) if m}
+    )
+
+
+def largest(wheel: Path) -> None:
+    """What takes the space."""
+    files = sorted(zipfile.ZipFile(wheel).infolist(), key=lambda info: -info.compress_size)
+    for info in files[:4]:
+        print(
+            f"  {info.compress_size / 1e6:5.2f} MB packed, {info.file_size / 1e6:5.2f} MB  {info.filename}"
+        )
+
+
+def main() -> None:
+    """All steps."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--keep", action="store_true", help="check the wheel of dist/, build none")
+    parser.add_argument("--goal-seconds", type=float, default=10.0)
+    parser.add_argument("--goal-megabytes", type=float, default=3.0)
+    options = parser.parse_args()
+    DIST.mkdir(exist_ok=True)
+    began = time.perf_counter()
+    wheel = newest("*.whl") if options.keep else build_wheel()
+    sdist = build_sdist()
+    print(f"built in {time.perf_counter() - began:.0f} s: {wheel.name}, {sdist.name}")
+    if sys.platform == "linux":
+        run("-m", "auditwheel", "show", wheel)
+    run("-m", "twine", "check", "--strict", wheel, sdist)
+    largest(wheel)
+    seconds, size = try_wheel(wheel), wheel.stat().st_size / 1e6
+    for what, value, goal, unit in (
+        ("install and quickstart", seconds, options.goal_seconds, "s"),
+        ("wheel", size, options.goal_megabytes, "MB"),
+        ("sdist", sdist.stat().st_size / 1e6, options.goal_megabytes, "MB"),
+    ):
+        print(
+            f"{what}: {value:.2f} {unit} ({'below' if value < goal else 'ABOVE'} {goal:g} {unit})"
+        )
+
+
+if __name__ == "__main__":
+    main()
