@@ -91,6 +91,13 @@ def latent(seed: int) -> Fit:
     return Fit(mm.LatentSVM(model, C=0.1, tol=1e-4, random_state=0), X, corner // 2)
 
 
+def latent_chain(seed: int) -> Fit:
+    """Two hidden states for each label of a chain."""
+    case = make_case("chain-1to4-csr-ends", seed)
+    model = models.Latent(built_in(case), parts=2)
+    return Fit(mm.LatentSVM(model, C=0.2, tol=1e-4, random_state=0), case.X, case.Y)
+
+
 def bags(seed: int) -> Fit:
     """Bags of which the positive ones hold one candidate that is shifted."""
     generator = fresh(seed, 202)
@@ -141,6 +148,7 @@ FITS: dict[str, Callable[[int], Fit]] = {
     "kernel-rank": chain_kernel,
     "joint-kernel": with_rows(lambda: models.JointKernel(Labels()), 3),
     "latent": latent,
+    "latent-chain": latent_chain,
     "bags": bags,
     "partial": partial,
     "groups": groups,

@@ -22,6 +22,7 @@ NOT_SAVED = {
 NOT_WEIGHTED = {"whole-sample": ("loss of the whole sample", "there is one slack")}
 NOT_CONVEX = {
     "latent": "rounds end at a local optimum, which another order of steps may change",
+    "latent-chain": "as for latent",
     "bags": "as for latent",
     "partial": "as for latent",
 }
@@ -31,6 +32,7 @@ NOT_IN_CHUNKS = {
     "kernel": ("takes no chunks", "w is a sum over all of them"),
     "joint-kernel": ("takes no chunks", "the basis spans all pairs"),
     "latent": ("takes no chunks", "completions are of all examples"),
+    "latent-chain": ("takes no chunks", "as for latent"),
     "bags": ("takes no chunks", "as for latent"),
     "partial": ("takes no chunks", "as for latent"),
 }

@@ -286,8 +286,8 @@ def test_bad_use_is_refused(seed):
         mm.StructuralSVM(models.Latent(models.Multiclass(), parts=2)).fit(X, y)
     with refusal("Latent", "Binary"):
         mm.LatentSVM(models.Binary()).fit(X, y)
-    with refusal("parts", "Multiclass", "Chain"):
-        mm.LatentSVM(models.Latent(models.Chain(), parts=2)).fit(X, y)
+    with refusal("parts", "Multiclass", "Binary"):
+        mm.LatentSVM(models.Latent(models.Binary(), parts=2)).fit(X, y)
     with refusal("complete", "observed", "parts"):
         mm.LatentSVM(models.Latent(models.Multiclass())).fit(X, y)
     for parts in (0, 1.5, True, "two", {"same": 0}):

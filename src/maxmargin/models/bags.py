@@ -80,6 +80,9 @@ class Bags(Latent):
         self.bias = bias
         self.start = start
 
+    def convert(self, X: Any) -> Any:
+        return X
+
     def initialize(self, X: Any, Y: Any) -> None:
         """Learn the two classes and the number of features."""
         check_start(X, Y, self.bias)

@@ -94,12 +94,16 @@ class ChainEdges:
         self.n_features = 0
         self.encoder: Any = None  # of attributes
 
-    def learn(self, edges: Sequence | None, n_labels: int) -> None:
-        """Learn the features or the attribute names of edges."""
+    def check_labels(self, n_labels: int) -> None:
+        """Refuse more labels than there can be weights for."""
         if n_labels > MOST_LABELS:
             raise ValueError(
                 f"features of edges and order=2 take at most {MOST_LABELS} labels, got {n_labels}"
             )
+
+    def learn(self, edges: Sequence | None, n_labels: int) -> None:
+        """Learn the features or the attribute names of edges."""
+        self.check_labels(n_labels)
         if edges is None:
             return
         self.encoder = getattr(edges, "encoder", None)

@@ -217,6 +217,7 @@ class FactorGraph(Described, GraphModel):
         self.forests_ = all(is_forest(item.n_nodes, item.edges) for item in items)
         self.pairs_ = [(0, 0)] if len(self.types_) == 1 else sorted(joined)
         self.set_loss()
+        self.kinds_ = [self._kind(pair) for pair in self.pairs_]
         self._measure()
 
     def _learn_labels(self, items: list[Item], types: list[np.ndarray], Y: Sequence) -> None:
@@ -279,7 +280,6 @@ class FactorGraph(Described, GraphModel):
 
     def _measure(self) -> None:
         """What follows from types, labels and widths."""
-        self.kinds_ = [self._kind(pair) for pair in self.pairs_]
         sizes = [len(own) for own in self.label_sets_]
         self.tables_ = [
             columns_of(kind, sizes[a], sizes[b])
@@ -395,5 +395,6 @@ class FactorGraph(Described, GraphModel):
         if field_of(state, "n_edge_features") is not None:
             model.n_edge_features_ = count(state, "n_edge_features", 1, MOST_FEATURES)
         model.set_loss()
+        model.kinds_ = [model._kind(pair) for pair in model.pairs_]
         model._measure()
         return model

@@ -6,9 +6,9 @@
 A complete output z = (y, h) is an ordinary output: given the completions, learning is an ordinary convex
 problem. ``LatentSVM`` alternates between the two.
 
-With ``parts`` the hidden part is a sub-class: class k has parts_k rows of weights, its score is the best
-of them, and the cost depends on classes alone. ``coef_`` is the (sum_k parts_k, d) matrix ravelled, the
-parts of the first class first.
+With ``parts`` the model is one of the library's, and what is hidden is a state of every node: label k has
+parts_k states, each with weights of its own, and the loss looks at labels alone. ``coef_`` is that of the
+model over states, those of the first label first; see ``models.states``.
 """
 
 from __future__ import annotations
@@ -18,19 +18,28 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.cluster import KMeans
 
 from maxmargin.data.arrays import check_choice, check_whole
-from maxmargin.io.fields import FieldError, choice, is_whole, list_of
-from maxmargin.losses import Costs, cost_of
+from maxmargin.io.fields import (
+    FieldError,
+    check_names,
+    choice,
+    entries_of,
+    field_of,
+    is_whole,
+    list_of,
+)
 from maxmargin.models.checks import lent
 from maxmargin.models.examples import Examples
 from maxmargin.models.multiclass import Multiclass
-from maxmargin.models.protocol import Model, as_weights, check_protocol
-from maxmargin.models.python import bind_model
+from maxmargin.models.protocol import Model, check_protocol
+from maxmargin.models.python import bind_model, converted
+from maxmargin.models.registry import MODELS
+from maxmargin.models.states import KINDS, LabelStates, names_of
 
 STARTS = ("k-means", "random")
-MOST_PARTS = 2**14  # of all classes: their costs take 2 GiB
+KINDS_SAID = ", ".join(kind.__name__ for kind in KINDS)
+MOST_PARTS = 2**14  # of all labels: their costs take 2 GiB
 
 
 class Latent(Model):
@@ -38,13 +47,13 @@ class Latent(Model):
 
     Parameters
     ----------
-    model : Multiclass, or an own model with hidden parts
+    model : Multiclass, Chain, FactorGraph, or an own model with hidden parts
         The own model has the protocol over complete outputs, and ``complete(x, y, w)``, the best complete
         output whose observed part is y, and ``observed(z)``, the observed part.
     parts : int, mapping from labels to ints, or None
-        Hidden sub-classes of each class, for Multiclass; a label that the mapping does not name has one.
+        Hidden states of each label, for the library's models; a label that the mapping does not name has one.
     start : "k-means" or "random"
-        First completions, for Multiclass: clusters of the examples of a class, or drawn.
+        First completions with ``parts``: clusters of the nodes of a label by their features, or drawn.
     """
 
     hidden: ClassVar[bool] = True  # outputs must be completed first
@@ -60,6 +69,9 @@ class Latent(Model):
         """Whether the hidden parts are those of a model of the user's."""
         return self.parts is None
 
+    def convert(self, X: Any) -> Any:
+        return converted(getattr(self, "inner_", self.model), X)
+
     def initialize(self, X: Any, Y: Any) -> None:
         """Look at the data once; Y holds observed outputs."""
         self._check()
@@ -71,7 +83,7 @@ class Latent(Model):
             if hasattr(inner, "classes_"):
                 self.classes_ = inner.classes_
         else:
-            self._settle(inner, count_parts(self.parts, inner.classes_))
+            self._settle(inner, count_parts(self.parts, names_of(inner)))
 
     def _check(self) -> None:
         if self.own:
@@ -80,56 +92,35 @@ class Latent(Model):
             if lacks:
                 raise TypeError(
                     f"Latent: model {type(self.model).__name__} lacks {', '.join(lacks)}; give those, "
-                    "or parts=... for Multiclass"
+                    f"or parts=... for {KINDS_SAID}"
                 )
-        elif type(self.model) is not Multiclass:
+        elif type(self.model) not in KINDS:
             raise TypeError(
-                f"Latent: parts is for Multiclass, got {type(self.model).__name__}; a model of your own "
+                f"Latent: parts is for {KINDS_SAID}, got {type(self.model).__name__}; a model of your own "
                 "defines its hidden parts itself"
             )
         check_choice("Latent: start", self.start, STARTS)
 
-    def _settle(self, base: Multiclass, counts: list[int]) -> None:
-        """A Multiclass over all parts, numbered class by class; `base` knows the classes."""
-        self.base_, self.counts_, self.flat = base, counts, True
-        self.classes_ = base.classes_
-        self.owner_ = np.repeat(np.arange(len(counts)), counts)
-        numbers = np.arange(len(self.owner_))
-        cost = cost_of(base.cost_, self.owner_[:, None], self.owner_[None, :])
-        self.inner_ = Multiclass(Costs(cost), base.bias, classes=numbers)
-        self.inner_.initialize(np.zeros((len(numbers), base.n_features_)), numbers)
+    def _settle(self, base: Any, counts: list[int]) -> None:
+        """The states of a fitted model."""
+        self.base_, self.counts_, self.states_ = base, counts, LabelStates(base, counts)
+        self.inner_, self.owner_ = self.states_.inner, self.states_.owner
+        self.classes_, self.flat, self.task = base.classes_, base.flat, base.task
         self.size_joint_feature = self.inner_.size_joint_feature
 
     def begin(self, X: Any, Y: Any, seed: int) -> list[Any]:
         """First complete outputs of the true ones."""
         if self.own:
             return self.completions(X, Y, np.zeros(self.size_joint_feature))
-        codes, first = self.base_.encode(Y), np.cumsum([0, *self.counts_])
-        rows = self.base_.read(X).stacked()
-        drawn = np.random.default_rng(seed)
-        outputs = first[codes]
-        for k, count in enumerate(self.counts_):
-            members = np.flatnonzero(codes == k)
-            if count == 1 or len(members) == 0:
-                continue
-            if self.start == "random" or len(members) <= count:
-                chosen = drawn.integers(count, size=len(members))
-            else:
-                with np.errstate(over="ignore", invalid="ignore"):  # any start will do
-                    chosen = KMeans(count, n_init=4, random_state=seed).fit_predict(rows[members])
-            outputs[members] += chosen
-        return outputs.tolist()
+        return self.states_.begin(X, Y, self.start, seed)
 
     def completions(self, X: Any, Y: Any, w: np.ndarray) -> list[Any]:
         """The best complete output at w of every true output."""
-        if self.own:
-            pairs = zip((X[i] for i in range(len(Y))), Y, strict=True)
-            with lent(w, "complete") as w:
-                return [self.inner_.complete(x, y, w) for x, y in pairs]
-        codes: Any = self.base_.encode(Y)
-        examples: Any = self.inner_.bind(X)
-        scores = examples.scores(as_weights(w))
-        return np.where(self.owner_ == codes[:, None], scores, -np.inf).argmax(axis=1).tolist()
+        if not self.own:
+            return self.states_.completions(X, Y, w)
+        pairs = zip((X[i] for i in range(len(Y))), Y, strict=True)
+        with lent(w, "complete") as w:
+            return [self.inner_.complete(x, y, w) for x, y in pairs]
 
     def example_weights(self, Y: Any, sample_weight: Any) -> Any:
         """v_i of the objective."""
@@ -143,7 +134,7 @@ class Latent(Model):
         """What the data would show of complete outputs."""
         if self.own:
             return [self.inner_.observed(z) for z in outputs]
-        return self.classes_[self.owner_[np.asarray(outputs, dtype=np.int64)]]
+        return self.states_.observed(outputs)
 
     def inference(self, x: Any, w: np.ndarray) -> Any:
         """The observed part of the best output."""
@@ -151,16 +142,16 @@ class Latent(Model):
             return self.observed([self.inner_.inference(x, w)])[0]
 
     def loss(self, y: Any, y_hat: Any) -> float:
-        """Delta of observed outputs, for Multiclass; an own model compares complete ones."""
+        """Delta of observed outputs; an own model compares complete ones."""
         if self.own:
             return float(self.inner_.loss(y, y_hat))
         return self.base_.loss(y, y_hat)
 
     def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
-        """Named parts of w: those of the inner model, and for Multiclass the class of each row."""
+        """Named parts of w: those of the inner model, and with ``parts`` the label of each state."""
         if self.own:
             return self.inner_.unpack(w)
-        return {**self.inner_.unpack(w), "classes": self.classes_[self.owner_]}
+        return {**self.inner_.unpack(w), "classes": self.states_.labels}
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         if self.own:
@@ -169,27 +160,38 @@ class Latent(Model):
                 "coef_ and rebuild the model"
             )
         state, arrays = self.base_.state()
+        if not isinstance(self.base_, Multiclass):
+            state = {"base": {"kind": type(self.base_).__name__, **state}}
         return {**state, "parts": self.counts_, "start": self.start}, arrays
 
     @classmethod
     def from_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> Latent:
-        base, counts = Multiclass.from_state(state, arrays), list_of(state, "parts")
-        weights, width = arrays["w"].size, base.n_features_ + (base.bias is not None)
-        fits = len(counts) == len(base.classes_) and all(is_whole(c, 1, weights) for c in counts)
-        rows = sum(counts) if fits else 0
+        base, counts = base_of(state, arrays), list_of(state, "parts")
+        labels, weights = names_of(base).tolist(), arrays["w"].size
+        fits = len(counts) == len(labels) and all(is_whole(c, 1, weights) for c in counts)
         # The matrix of costs is not in the file: it may not take far more memory than the weights.
-        if not fits or rows * width != weights or rows > max(MOST_PARTS, 64 * width):
-            raise FieldError(
-                f"the parts do not fit {len(base.classes_)} classes, {weights} weights"
-            )
-        start = choice(state, "start", STARTS)
-        model = cls(base, dict(zip(base.classes_.tolist(), counts, strict=True)), start)
+        if not fits or sum(counts) > max(MOST_PARTS, 64 * (weights // sum(counts))):
+            raise FieldError(f"the parts do not fit {len(labels)} labels, {weights} weights")
+        model = cls(base, dict(zip(labels, counts, strict=True)), choice(state, "start", STARTS))
         model._settle(base, counts)
+        if model.size_joint_feature != weights:
+            raise FieldError(f"the parts do not fit {len(labels)} labels, {weights} weights")
         return model
 
 
+def base_of(state: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
+    """The model whose labels were split; files of Multiclass hold its state beside the parts."""
+    if "base" not in state:
+        return Multiclass.from_state(state, arrays)
+    inner = entries_of(field_of(state, "base"), "base")
+    kind = choice(inner, "kind", tuple(kind.__name__ for kind in KINDS if kind is not Multiclass))
+    base: Any = MODELS[kind].from_state(inner, arrays)
+    check_names(inner, {"kind", *base.state()[0]}, "base")
+    return base
+
+
 def count_parts(parts: Any, classes: np.ndarray) -> list[int]:
-    """Hidden sub-classes of each class; refuses what is not a positive whole number."""
+    """Hidden states of each label; refuses what is not a positive whole number."""
     if isinstance(parts, Mapping):
         labels = classes.tolist()
         unknown = [label for label in parts if label not in labels]

@@ -1,0 +1,172 @@
+"""Hidden states of labels: a fitted model whose labels are split, and what ``Latent`` asks of it.
+
+    label k has parts_k states; a node with label k is in one of them, and nobody says in which
+    Psi(x, z)    = that of the same model over states in place of labels
+    Delta(z, z') = Delta(labels of z, labels of z')
+
+States are numbered label by label, for several types of nodes type by type. The best states of given labels
+are the argmax over outputs without a mistake: exact wherever the argmax of the model is.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+
+from maxmargin._core import core
+from maxmargin.data.labels import LabelSet, as_array
+from maxmargin.losses import Costs, Hamming, cost_of
+from maxmargin.models.chain import Chain
+from maxmargin.models.factor_graph import FactorGraph
+from maxmargin.models.multiclass import Multiclass
+from maxmargin.models.protocol import as_weights
+from maxmargin.models.transitions import Rules
+
+
+def cluster(rows: Any, count: int, start: str, seed: int) -> np.ndarray:
+    """First states of the nodes of one label: clusters of their features, or drawn."""
+    n = rows.shape[0]
+    if start == "random" or n <= count:
+        return np.random.default_rng(seed).integers(count, size=n)
+    with np.errstate(over="ignore", invalid="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # any start will do
+        return KMeans(count, n_init=4, random_state=seed).fit_predict(rows)
+
+
+class LabelStates:
+    """States of the labels of a fitted Multiclass, Chain or FactorGraph."""
+
+    def __init__(self, base: Any, counts: list[int]):
+        self.base, self.counts = base, counts
+        self.first = np.cumsum([0, *counts])  # the first state of each label
+        self.owner = np.repeat(np.arange(len(counts)), counts)
+        self.labels = names_of(base)[self.owner]
+        self.inner = over_states(base, self.owner)
+        self.strict = over_states(base, self.owner, unit=True)
+
+    def begin(self, X: Any, Y: Any, start: str, seed: int) -> list[Any]:
+        """First states of the true labels."""
+        numbers, sizes, features = self._nodes(X, Y)
+        states = self.first[numbers]
+        for k, count in enumerate(self.counts):
+            members = np.flatnonzero(numbers == k)
+            if count > 1 and len(members):
+                states[members] += cluster(features(members), count, start, seed + k)
+        return self._split(states, sizes)
+
+    def completions(self, X: Any, Y: Any, w: np.ndarray) -> list[Any]:
+        """The best states at w of the true labels."""
+        numbers, sizes, _ = self._nodes(X, Y)
+        given = self.first[numbers]
+        examples: Any = self.strict.bind(X, self._split(given, sizes))
+        found = examples.decode(examples.answers.complete(as_weights(w), 1))
+        states = np.concatenate(found) if not self.base.flat else found
+        states = np.asarray(states, dtype=np.int64)
+        # Where the argmax is a search, it may have missed a label.
+        return self._split(np.where(self.owner[states] == numbers, states, given), sizes)
+
+    def observed(self, outputs: Any) -> Any:
+        """The labels of states."""
+        if self.base.flat:
+            return self.labels[np.asarray(outputs, dtype=np.int64)]
+        return [self.labels[np.asarray(z, dtype=np.int64)] for z in outputs]
+
+    def _split(self, states: np.ndarray, sizes: np.ndarray) -> list[Any]:
+        if self.base.flat:
+            return states.tolist()
+        return [states[a:b] for a, b in pairwise(np.cumsum([0, *sizes]).tolist())]
+
+    def _nodes(self, X: Any, Y: Any) -> tuple[np.ndarray, np.ndarray, Any]:
+        """Of the nodes of all examples the numbers of their labels; how many each has; their features."""
+        bound = self.base.bind(X, Y)
+        numbers = bound.true_codes().astype(np.int64)
+        sizes = bound.output_sizes(np.arange(bound.n))
+        if not isinstance(self.base, FactorGraph):
+            rows = bound.rows.stacked()
+            return numbers, sizes, lambda members: rows[members]
+        factors = bound.factors
+        types = np.concatenate([factors.shapes[s].node_types for s in factors.shape])
+        before = np.cumsum([0, *map(len, self.base.label_sets_)])
+
+        def features(members: np.ndarray) -> Any:  # of one label, so of one type
+            bank = factors.banks[factors.node_types[types[members[0]]].bank]
+            return bank.rows.stacked()[factors.node_rows[members]]
+
+        return numbers + before[types], sizes, features
+
+
+def names_of(base: Any) -> np.ndarray:
+    """The labels of a fitted model, for several types of nodes one type after the other."""
+    sets = base.label_sets_ if isinstance(base, FactorGraph) else [base.labels_]
+    every = [label for own in sets for label in own.classes.tolist()]
+    return sets[0].classes if len(sets) == 1 else as_array(every)
+
+
+def over_states(base: Any, owner: np.ndarray, unit: bool = False) -> Any:
+    """The fitted model over states; ``owner`` has the label of each. ``unit``: every wrong label costs 1."""
+    made = copy.copy(base)
+    if isinstance(base, FactorGraph):
+        split_graph(made, owner, unit)
+        return made
+    made.labels_ = LabelSet(np.arange(len(owner)))
+    made.classes_ = made.labels_.classes
+    made.cost_ = spread(base.cost_, owner, unit)
+    if isinstance(base, Multiclass):
+        made.task_loss = Costs(made.cost_)
+        made._measure()
+        return made
+    made.task_loss = made.hamming_ = Hamming(made.cost_, base.hamming_.mean and not unit)
+    made.rules_ = None if base.rules_ is None else split_rules(base.rules_, owner, made.labels_)
+    if base.edges_ is not None:
+        base.edges_.check_labels(len(owner))
+    pairs = base.nodes_.pairs
+    made._measure(None if pairs is None else split_pairs(pairs, owner))
+    return made
+
+
+def spread(cost: np.ndarray, owner: np.ndarray, unit: bool) -> np.ndarray:
+    """Costs of labels as those of states, (S, S)."""
+    if unit:
+        return (owner[:, None] != owner[None, :]).astype(np.float64)
+    return np.ascontiguousarray(cost_of(cost, owner[:, None], owner[None, :]))
+
+
+def split_graph(made: FactorGraph, owner: np.ndarray, unit: bool) -> None:
+    """Give a copy of a fitted graph model its states."""
+    before = np.cumsum([0, *map(len, made.label_sets_)])
+    bounds = np.searchsorted(owner, before)
+    made.costs_ = [
+        spread(cost, owner[a:b] - k, unit)
+        for cost, k, (a, b) in zip(made.costs_, before[:-1], pairwise(bounds), strict=True)
+    ]
+    made.label_sets_ = [LabelSet(np.arange(a, b)) for a, b in pairwise(bounds)]
+    made.hamming_ = Hamming(mean=made.hamming_.mean and not unit)
+    made._measure()
+
+
+def split_rules(rules: Rules, owner: np.ndarray, states: LabelSet) -> Rules:
+    """States are illegal in a row where their labels are."""
+    K = len(rules.labels)
+    illegal = np.zeros((K + 2, K), dtype=bool)
+    illegal.ravel()[rules.keys] = True
+    rows = np.concatenate([owner, [K, K + 1]])  # the start and the end stay what they are
+    return Rules(states, np.flatnonzero(illegal[rows][:, owner]))
+
+
+def split_pairs(pairs: Any, owner: np.ndarray) -> Any:
+    """Every state of a label has the features that the label was seen with."""
+    counts, first = np.bincount(owner), np.searchsorted(owner, np.arange(pairs.labels))
+    many = counts[pairs.label]
+    within = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
+    states = np.repeat(first[pairs.label], many) + within
+    bounds = np.concatenate([[0], np.cumsum(many)])[pairs.first]
+    return core.Pairs(bounds.astype(np.int64), states.astype(np.uint16), len(owner))
+
+
+KINDS = (Multiclass, Chain, FactorGraph)
