@@ -3,14 +3,19 @@
     python -m fuzz.files --seconds 60
 
 Files of every format get strange lines, cuts and bytes, text in columns also templates that are damaged. What
-is read has as many inputs as outputs, and is read again as the same outputs after it was written; what is
-refused raises ``ValueError`` with the name of the file, and for what stands in a line its number.
+is read has as many inputs as outputs, is the same in small batches, and is read again as the same outputs
+after it was written; what is refused raises ``ValueError`` with the name of the file, and for what stands
+in a line its number. MAXMARGIN_FUZZ_FORMATS="npz csv" tries these formats only.
 """
 
 from __future__ import annotations
 
 import io
+import os
 import re
+import shutil
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,8 +23,8 @@ import numpy as np
 from fuzz.common import Find, main
 from fuzz.limits import bounded, workshop
 from fuzz.mutate import damaged_bytes, damaged_text, pick
-from maxmargin.data.from_file import Reading
-from maxmargin.data.read_file import guess_format, read_file
+from maxmargin.data.from_file import FromFile, Reading, joined
+from maxmargin.data.read_file import Source, guess_format, read_file
 from maxmargin.data.write_file import write_file
 
 Generator = np.random.Generator
@@ -64,6 +69,7 @@ ORIGINALS = {
 }
 
 
+SHARDED = {"rows": "svmlight", "sequences": "crfsuite", "trees": "brackets"}
 TEMPLATE = "U00:%x[-1,0]\nU01:%x[0,0]/%x[0,1]\n# note\nB\nB01:%x[1,0]\n"
 MARKS = ["U", "B", "%", "%x[", "]", "%x[0,0]", "%x[-99,0]", "%x[0,999]", "%x[1]", "\n", "#", "é"]
 
@@ -75,11 +81,40 @@ def arrays() -> bytes:
     return content.getvalue()
 
 
+def table() -> bytes:
+    """A Parquet file."""
+    import pyarrow
+    from pyarrow import parquet
+
+    content = io.BytesIO()
+    columns = {"size": [1.5, None, 2.0], "colour": ["red", "é", None], "kind": [1, 2, 1]}
+    parquet.write_table(pyarrow.table(columns), content)
+    return content.getvalue()
+
+
+def folder_of_shards(rng: Generator) -> Path:
+    """A folder of shards of one kind, of which one file is damaged."""
+    kind = pick(rng, sorted(SHARDED))
+    kept, path = workshop("files") / f"{kind}.kept", workshop("files") / "shards"
+    if not kept.exists():
+        text = kept.with_suffix(f".{SHARDED[kind]}")
+        text.write_text(ORIGINALS[SHARDED[kind]].replace("1,2", "1"))
+        write_file(read_file(str(text)), str(kept), "shards")
+    shutil.rmtree(path, ignore_errors=True)
+    shutil.copytree(kept, path)
+    victim = pick(rng, sorted(path.iterdir()))
+    victim.write_bytes(damaged_bytes(rng, victim.read_bytes()))
+    return path
+
+
 def attempt(rng: Generator) -> str:
     """One file of one format, damaged."""
-    name = pick(rng, [*sorted(ORIGINALS), "npz"])
-    if name == "npz":
-        data = damaged_bytes(rng, arrays())
+    name = pick(rng, FORMATS)
+    if name == "shards":
+        with bounded():
+            return f"{name}, {check(str(folder_of_shards(rng)), Reading(name, ''))}"
+    if name in ("npz", "parquet"):
+        data = damaged_bytes(rng, arrays() if name == "npz" else table())
     else:
         text = several(rng, ORIGINALS[name] * int(rng.integers(1, 4)), WORDS)
         data = text.encode("utf-8", "surrogatepass")
@@ -87,11 +122,21 @@ def attempt(rng: Generator) -> str:
             data = damaged_bytes(rng, data)
     path = workshop("files") / f"t.{name}"
     path.write_bytes(data)
-    task = pick(rng, ["", "", "multiclass", "multilabel", "regression", "tagging"])
+    task = pick(rng, ["", "", "", "multiclass", "multilabel", "regression"])
     label = pick(rng, ["", "", "0", "7", "kind", "xpos"])
     templates = "words" if rng.random() < 0.7 else several(rng, TEMPLATE, MARKS)
     with bounded():
         return f"{name}, {check(str(path), Reading(name, task, label, templates))}"
+
+
+def formats() -> list[str]:
+    """All of them, or those of ``MAXMARGIN_FUZZ_FORMATS``; Parquet where pyarrow is installed."""
+    named = os.environ.get("MAXMARGIN_FUZZ_FORMATS", "").split()
+    there = [] if find_spec("pyarrow") is None else ["parquet"]
+    return named or [*sorted(ORIGINALS), "npz", "shards", *there]
+
+
+FORMATS = formats()
 
 
 def several(rng: Generator, text: str, words: list[str]) -> str:
@@ -103,6 +148,7 @@ def several(rng: Generator, text: str, words: list[str]) -> str:
 
 def check(path: str, reading: Reading) -> str:
     """Read it; what came of it."""
+    kept = Reading(**reading.state())
     try:
         if guess_format(path) != reading.format:
             raise Find(f"the format of {path} is guessed wrongly")
@@ -111,15 +157,24 @@ def check(path: str, reading: Reading) -> str:
         if path not in str(error) and not re.search(r"\b(label|task)\b", str(error)):
             raise Find(f"the error does not name the file: {error}") from error
         return "refused"
-    inputs = found.X.shape[0] if hasattr(found.X, "shape") else len(found.X)
-    if inputs != len(found.Y):
-        raise Find(f"{inputs} inputs, but {len(found.Y)} outputs")
+    if len(found) != len(found.Y):
+        raise Find(f"{len(found)} inputs, but {len(found.Y)} outputs")
+    parts = joined([shown(part) for part in Source(path, kept, 20)])
+    if parts.Y != shown(found).Y or kept != reading:
+        raise Find(f"outputs {found.Y} were read at once, and {parts.Y} in batches")
     return check_written(path, found)
 
 
-def check_written(path: str, found: Any) -> str:
+def shown(read: FromFile) -> FromFile:
+    """The outputs as texts."""
+    return FromFile([], [str(y) for y in read.Y], read.reading)
+
+
+def check_written(path: str, found: FromFile) -> str:
     """Write it and read it again; the outputs are the same."""
     name, reading = found.reading.format, Reading(**found.reading.state())
+    if name == "shards":
+        shutil.rmtree(f"{path}.again", ignore_errors=True)
     try:
         write_file(found, f"{path}.again", name)
     except ValueError:  # a task that does not fit the format

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,19 @@ def certify(
         status="certified",
         relaxed=support.relaxed,
     )
+
+
+def objective_of(svm: Any, w: np.ndarray, chunks: Iterable[tuple[Any, Any]]) -> float:
+    """P(w) of a fitted estimator over chunks (X, Y), which are bound one after the other."""
+    value: float | None = None
+    for X, Y in chunks:
+        X, Y = plain_sequence(X), plain_outputs(Y)
+        examples = svm.examples_at(X, Y, None, w)
+        problem = svm.problem_of(examples, svm.example_weights(Y, None))
+        value = problem.objective(w, start=value)
+    if value is None:
+        raise ValueError("objective: there are no examples")
+    return value
 
 
 def objective(

@@ -116,7 +116,7 @@ def test_errors_of_the_command(tmp_path, capsys):
     assert "'hello' in line 2" in capsys.readouterr().err
     (tmp_path / "wide").write_text("U00:%x[0,5]\n")
     assert main(["train", data, model, "--templates", str(tmp_path / "wide")]) == 1
-    assert "t.conll: templates: the template has column 5" in capsys.readouterr().err
+    assert "t.conll, line 1: templates: the template has column 5" in capsys.readouterr().err
     (tmp_path / "edges").write_text("U00:%x[0,0]\nB00:%x[0,0]\n")
     more = ["--to", "crfsuite", "--templates", str(tmp_path / "edges")]
     assert main(["convert", data, str(tmp_path / "out"), *more]) == 1

@@ -28,6 +28,10 @@ FORMATS = (
     "shards",
 )
 TASKS = ("multiclass", "binary", "tagging", "multilabel", "parsing", "regression")
+# Where a command is; the others are in ``apply``.
+MODULES = dict.fromkeys(("train", "path", "convert", "demo"), "train")
+MODULES |= {"bench": "bench", "check": "check"}
+SIZES = {"K": 2**10, "M": 2**20, "G": 2**30}
 EXAMPLES = """\
   maxmargin train train.conll tagger.model
   maxmargin predict tagger.model new.conll > tags
@@ -38,6 +42,15 @@ EXAMPLES = """\
 def tolerance(text: str) -> float | str:
     """A number, or "auto"."""
     return text if text == "auto" else float(text)
+
+
+def size(text: str) -> int:
+    """A number of bytes, such as 500M or 2G."""
+    unit = SIZES.get(text[-1:].upper(), 1)
+    found = int(float(text[:-1] if unit > 1 else text) * unit)
+    if found < 1:
+        raise ValueError
+    return found
 
 
 def add_file_options(parser: argparse.ArgumentParser) -> None:
@@ -93,6 +106,12 @@ def add_train(commands: Any) -> None:
     )
     train.add_argument(
         "--parts", type=int, help="of the data on a cluster; one for each worker by default"
+    )
+    train.add_argument(
+        "--memory",
+        type=size,
+        metavar="SIZE",
+        help="such as 500M: examples stay on the disk, of which so much is in memory at a time",
     )
     train.add_argument("--quiet", action="store_true", help="no progress line")
     train.add_argument("--json", action="store_true", help="print the certificate as JSON")
@@ -222,7 +241,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if given.command is None:
         parser().print_help(sys.stderr)
         return 2
-    commands = import_module(f"maxmargin.cli.{'bench' if given.command == 'bench' else 'commands'}")
+    commands = import_module(f"maxmargin.cli.{MODULES.get(given.command, 'apply')}")
     try:
         getattr(commands, given.command)(given)
         sys.stdout.flush()

@@ -20,10 +20,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC, LinearSVR
 
 from maxmargin.certify import objective
-from maxmargin.cli.commands import estimator_of, read_as_given
+from maxmargin.cli.train import estimator_of, read_as_given
 from maxmargin.data.from_file import FileError
 from maxmargin.data.table import Table
-from maxmargin.data.write_file import rows_of
+from maxmargin.data.write_rows import rows_of
 from maxmargin.formulation import Formulation
 from maxmargin.solvers.auto import compatible
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 
 from maxmargin.data.attributes import AttributeEncoder
-from maxmargin.data.file_rows import column_of, content_of, is_regression, table_of
-from maxmargin.data.formats import whole
+from maxmargin.data.file_labels import whole
+from maxmargin.data.file_rows import content_of, label_place
 from maxmargin.data.from_file import FileError, FromFile, Reading
 from maxmargin.data.mapped import MappedRows, csr_of
+from maxmargin.data.text import STANDARD_INPUT
 
+CELL = 8  # bytes, about
 NUMBERS = (bool, int, float)
 BATCH = 10_000  # rows that are dicts at a time
 Groups = tuple[str, int]  # a file, and the number of a row group in it
@@ -30,15 +32,20 @@ def arrow(name: str) -> Any:
         raise FileError("Parquet needs pyarrow: pip install maxmargin[parquet]") from error
 
 
-def read_parquet(path: str, reading: Reading) -> FromFile:
+def read_parquet(path: Any, reading: Reading, size: float) -> Iterator[FromFile]:
     with refused(path):
-        table = arrow("pyarrow.parquet").read_table(io.BytesIO(content_of(path)))
-    X, y = described(path, table, reading.label, reading.task)
-    if reading.task == "regression" or (not reading.task and is_regression(y)):
-        at = column_of(path, table.column_names, reading.label)
-        names = [name for j, name in enumerate(table.column_names) if j != at]
-        return FromFile(table_of(path, X, names), y, reading)
-    return FromFile(X, y, reading)
+        # Standard input has no places to go to: all of it is read.
+        content = io.BytesIO(content_of(path)) if str(path) == STANDARD_INPUT else path
+        file = arrow("pyarrow.parquet").ParquetFile(content)
+        header, first = file.schema_arrow.names, 1
+        at = label_place(path, header, reading)
+        names = [name for j, name in enumerate(header) if j != at]
+        rows = max(1, int(min(size / CELL / len(header), BATCH)))
+        for batch in file.iter_batches(rows):
+            X, cells = described(path, batch, at, first)
+            first += len(X)
+            lines = list(range(first - len(X), first))
+            yield FromFile(X, cells, reading, names=names, lines=lines)
 
 
 @contextmanager
@@ -54,20 +61,20 @@ def refused(path: str) -> Iterator[None]:
 
 
 def described(
-    path: str, table: Any, label: str, task: str = "", first: int = 1
-) -> tuple[list[dict[str, Any]], np.ndarray]:
+    path: Any, table: Any, at: int | None, first: int = 1
+) -> tuple[list[dict[str, Any]], list[Any] | None]:
     """Rows of a table as dicts of numbers and texts, and their labels; ``first``: the number of the first."""
-    with refused(path):
-        cells = [table.column(j).to_pylist() for j in range(table.num_columns)]
     names = table.schema.names
-    at = column_of(path, names, label)
-    if not cells:
-        raise FileError(f"{path}: there are no columns")
+    cells = [table.column(j).to_pylist() for j in range(table.num_columns)]
     columns = [checked(path, name, own) for name, own in zip(names, cells, strict=True)]
-    y = labels_of(path, columns.pop(at), task, first)
+    labels = None if at is None else columns.pop(at)
+    missing = next((i for i, cell in enumerate(labels or (), first) if cell is None), None)
+    if missing is not None:
+        raise FileError(f"{path}, row {missing}: the label is missing")
     names = [name for j, name in enumerate(names) if j != at]
-    rows = zip(*columns, strict=True) if columns else [()] * len(y)
-    return [{k: v for k, v in zip(names, row, strict=True) if v is not None} for row in rows], y
+    rows = zip(*columns, strict=True) if columns else [()] * table.num_rows
+    pairs = (zip(names, row, strict=True) for row in rows)
+    return [{k: v for k, v in own if v is not None} for own in pairs], labels
 
 
 def checked(path: str, name: str, cells: list[Any]) -> list[Any]:
@@ -81,15 +88,11 @@ def checked(path: str, name: str, cells: list[Any]) -> list[Any]:
     return [None if isinstance(v, float) and not np.isfinite(v) else v for v in numbers]
 
 
-def labels_of(path: str, cells: list[Any], task: str, first: int) -> np.ndarray:
+def labels_of(cells: Any) -> np.ndarray:
     """Labels: texts, or numbers, whole where they can be."""
-    missing = next((i for i, cell in enumerate(cells, first) if cell is None), None)
-    if missing is not None:
-        raise FileError(f"{path}, row {missing}: the label is missing")
     if any(isinstance(cell, str) for cell in cells):
         return np.array(cells, dtype=str)
-    values = np.array(cells, dtype=float)
-    return values if task == "regression" else whole(values)
+    return whole(np.array(cells, dtype=float))
 
 
 # Files in pieces: row groups
@@ -106,9 +109,11 @@ def batches(groups: Sequence[Groups], label: str) -> Iterator[tuple[list[dict], 
     """Rows and labels of some row groups, a few at a time."""
     for path, g in groups:
         with refused(path), arrow("pyarrow.parquet").ParquetFile(path) as file:
+            at = label_place(path, file.schema_arrow.names, Reading("parquet", "", label))
             first = 1 + sum(file.metadata.row_group(h).num_rows for h in range(g))
             for batch in file.iter_batches(BATCH, row_groups=[g]):
-                yield described(path, batch, label, first=first)
+                rows, cells = described(path, batch, at, first)
+                yield rows, labels_of(cells)
                 first += batch.num_rows
 
 
@@ -142,12 +147,48 @@ def checksum_of(groups: Sequence[Groups]) -> str:
     return total.hexdigest()
 
 
-def parquet_bytes(columns: dict[str, list[Any]]) -> bytes:
-    """Columns as the content of a file; each holds numbers or texts."""
-    for name, cells in columns.items():
-        if len({isinstance(cell, str) for cell in cells if cell is not None}) > 1:
+class Sink(io.RawIOBase):
+    """Takes what is written and hands it on in parts."""
+
+    def __init__(self) -> None:
+        self.parts: list[bytes] = []
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: Any) -> int:
+        self.parts.append(bytes(content))
+        return len(content)
+
+    def taken(self) -> bytes:
+        """What was written since the last time."""
+        found = b"".join(self.parts)
+        self.parts.clear()
+        return found
+
+
+def parquet_parts(
+    kinds: dict[str, set[type]], tables: Iterable[list[list[Any]]]
+) -> Iterator[bytes]:
+    """The content of a file of these columns, in parts; each holds numbers or texts."""
+    for name, found in kinds.items():
+        if str in found and len(found) > 1:
             raise FileError(f"column {name!r} holds numbers and texts, and here it must be one")
-    content = io.BytesIO()
-    table = arrow("pyarrow").table(columns)
-    arrow("pyarrow.parquet").write_table(table, content)
-    return content.getvalue()
+    pyarrow, sink = arrow("pyarrow"), Sink()
+    schema = pyarrow.schema([(name, arrow_type(pyarrow, own)) for name, own in kinds.items()])
+    with arrow("pyarrow.parquet").ParquetWriter(sink, schema) as writer:
+        for columns in tables:
+            arrays = [pyarrow.array(own, f.type) for own, f in zip(columns, schema, strict=True)]
+            writer.write_table(pyarrow.table(arrays, schema=schema))
+            yield sink.taken()
+    yield sink.taken()
+
+
+def arrow_type(pyarrow: Any, kinds: set[type]) -> Any:
+    """The type of a column that holds values of these types."""
+    if str in kinds:
+        return pyarrow.string()
+    if float in kinds or len(kinds) > 1:
+        return pyarrow.float64()
+    found = {bool: pyarrow.bool_(), int: pyarrow.int64()}
+    return found[kinds.copy().pop()] if kinds else pyarrow.null()

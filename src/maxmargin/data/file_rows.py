@@ -1,23 +1,27 @@
-"""Files of rows: numbered features, tables with a header, arrays, shards."""
+"""Files of rows: numbered features, tables with a header, arrays, shards.
+
+Readers give batches of about ``size`` characters of text, with labels as they are written; what these are
+is known when all of them were read (``data.file_labels``).
+"""
 
 from __future__ import annotations
 
 import csv
 import io
-import sys
+import re
 import zipfile
 import zlib
-from pathlib import Path
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.datasets import load_svmlight_file
 
-from maxmargin.data.formats import whole
 from maxmargin.data.from_file import FileError, FromFile, Reading
 from maxmargin.data.sharded import open_shards
-from maxmargin.data.text import STANDARD_INPUT, numbered_lines
+from maxmargin.data.text import line_batches, numbered_lines, open_raw
 
 # What the reader of arrays raises for other bytes.
 DAMAGED = (
@@ -35,45 +39,86 @@ DAMAGED = (
     zipfile.BadZipFile,
     zlib.error,
 )
+GROUP = re.compile(r"\bqid:(\d{1,18})\b")
 SHARD_TASKS = {"rows": "", "sequences": "tagging", "trees": "parsing"}
 
 
-def read_svmlight(path: str, reading: Reading) -> FromFile:
-    lines = [line for _, line in numbered_lines(path)]
-    first = (line.partition("#")[0].lstrip().split(" ", 1)[0] for line in lines)
-    sets = next((number for number, labels in enumerate(first, 1) if "," in labels), 0)
-    if sets and reading.task not in ("", "multilabel"):
-        raise FileError(f"{path}, line {sets}: several labels, and the task is {reading.task}")
-    several = reading.task == "multilabel" or sets > 0
-    X, y, *_ = numbered(path, lines, reading, multilabel=several)
-    Y = [tuple(int(v) for v in labels) for labels in y] if several else whole(y)
-    return FromFile(X, Y, reading)
+def read_svmlight(path: Any, reading: Reading, size: float) -> Iterator[FromFile]:
+    several = reading.task in ("", "multilabel") or reading.unlabelled
+    for first, lines in line_batches(path, size):
+        bare = 0  # the first line without a label
+        for number, line in enumerate(lines, first):
+            label = first_word(line)
+            if "," in label and reading.task not in ("", "multilabel"):
+                raise FileError(
+                    f"{path}, line {number}: several labels, and the task is {reading.task}"
+                )
+            bare = bare or (number if ":" in label else 0)
+        X, y, *_ = numbered(path, first, lines, reading, multilabel=several)
+        if X.shape[0]:
+            yield FromFile(X, y, reading, bare=bare)
 
 
-def read_svmhmm(path: str, reading: Reading) -> FromFile:
-    lines = [line for _, line in numbered_lines(path)]
-    X, y, group = numbered(path, lines, reading, query_id=True)
-    ends = np.flatnonzero(np.diff(group)) + 1
-    bounds = np.concatenate([[0], ends, [len(group)]])
-    labels = whole(y).tolist()
-    pairs = list(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True))
-    return FromFile([X[a:b] for a, b in pairs], [labels[a:b] for a, b in pairs], reading)
+def first_word(line: str) -> str:
+    """The label, or what stands in its place."""
+    return next(iter(line.partition("#")[0].split(None, 1)), "")
 
 
-def numbered(path: str, lines: list[str], reading: Reading, **options: Any) -> tuple:
+def read_svmhmm(path: Any, reading: Reading, size: float) -> Iterator[FromFile]:
+    for first, lines in whole_groups(path, size):
+        X, y, group = numbered(path, first, lines, reading, query_id=True)
+        if not len(group):
+            continue
+        bounds = np.concatenate([[0], np.flatnonzero(np.diff(group)) + 1, [len(group)]]).tolist()
+        pairs = list(pairwise(bounds))
+        yield FromFile([X[a:b] for a, b in pairs], [y[a:b] for a, b in pairs], reading)
+
+
+def whole_groups(path: Any, size: float) -> Iterator[tuple[int, list[str]]]:
+    """As ``line_batches``, where no batch ends within a sequence."""
+    first, kept = 1, list[str]()
+    for number, lines in line_batches(path, size):
+        first = first if kept else number
+        kept += lines
+        cut = last_group(kept)
+        if cut:
+            yield first, kept[:cut]
+            first, kept = first + cut, kept[cut:]
+    if kept:
+        yield first, kept
+
+
+def last_group(lines: list[str]) -> int:
+    """Where the last sequence begins; lines without a number of one may be within it."""
+    last = None
+    for k in range(len(lines), 0, -1):
+        own = group_of(lines[k - 1])
+        if own not in (None, last) and last is not None:
+            return k
+        last = own if last is None else last
+    return 0
+
+
+def group_of(line: str) -> int | None:
+    """The number of the sequence that a line is of; None where it has none."""
+    found = GROUP.search(line.partition("#")[0])
+    return int(found[1]) if found else None
+
+
+def numbered(path: Any, first: int, lines: list[str], reading: Reading, **options: Any) -> tuple:
     """What scikit-learn reads of numbered features; columns begin at 1."""
     try:
         return load_rows(lines, reading, options)
     except (ValueError, OverflowError, IndexError) as error:
-        first, last, reason = 0, len(lines), error
-        while last - first > 1:  # the first line that cannot be read
-            middle = (first + last) // 2
+        good, bad, reason = 0, len(lines), error
+        while bad - good > 1:  # the first line that cannot be read
+            middle = (good + bad) // 2
             try:
-                load_rows(lines[first:middle], reading, options)
-                first = middle
+                load_rows(lines[good:middle], reading, options)
+                good = middle
             except (ValueError, OverflowError, IndexError) as found:
-                last, reason = middle, found
-        raise FileError(f"{path}, line {first + 1}: {reason}") from None
+                bad, reason = middle, found
+        raise FileError(f"{path}, line {first + good}: {reason}") from None
 
 
 def load_rows(lines: list[str], reading: Reading, options: dict) -> tuple:
@@ -86,60 +131,87 @@ def load_rows(lines: list[str], reading: Reading, options: dict) -> tuple:
     labels = [v for y in found[1] for v in y] if options.get("multilabel") else found[1]
     if not np.isfinite(X.data).all() or not np.isfinite(labels).all():
         raise ValueError("a value or a label is not a finite number")
+    if options.get("query_id") and len(found[2]) != X.shape[0]:
+        raise ValueError("no qid: after the tag, which says of which sequence the line is")
     width = max(X.shape[1], 1)
     kept = reading.n_features or width - 1
     X = sp.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], max(width, kept + 1)))
     return (X[:, 1 : kept + 1].tocsr(), *found[1:])
 
 
-def read_csv(path: str, reading: Reading) -> FromFile:
-    separator = "\t" if reading.format == "tsv" else ","
-    rows = csv.reader((line for _, line in numbered_lines(path)), delimiter=separator)
-    try:
-        header, *body = list(rows)
-    except csv.Error as error:
-        raise FileError(f"{path}, line {rows.line_num}: {error}") from None
-    except ValueError as error:
-        raise FileError(
-            str(error) if path in str(error) else f"{path}: there is no header"
-        ) from None
-    at = column_of(path, header, reading.label)
-    X, y = [], []
-    for number, row in enumerate(body, 2):
-        if not row:
+def read_csv(path: Any, reading: Reading, size: float) -> Iterator[FromFile]:
+    header, at, batch, taken = list[str](), None, None, 0
+    for number, row, length in table_rows(path, "\t" if reading.format == "tsv" else ","):
+        if not header:
+            header, at = row, label_place(path, row, reading)
+            names = [name for j, name in enumerate(header) if j != at]
             continue
         if len(row) != len(header):
             raise FileError(f"{path}, line {number}: {len(row)} columns, expected {len(header)}")
-        y.append(row[at])
-        pairs = (p for j, p in enumerate(zip(header, row, strict=True)) if j != at)
-        X.append({name: value_of(text) for name, text in pairs if text != ""})
-    read = FromFile(X, labels_of(y, reading.task), reading)
-    if reading.task == "regression" or (not reading.task and is_regression(read.Y)):
-        names = [name for j, name in enumerate(header) if j != at]
-        read.X = table_of(path, X, names)
-    return read
+        batch = batch or FromFile([], None if at is None else [], reading, names=names)
+        if at is not None:
+            batch.Y.append(row.pop(at))
+        cells = zip(names, row, strict=True)
+        batch.X.append({name: value_of(text) for name, text in cells if text != ""})
+        batch.lines.append(number)
+        taken += length
+        if taken >= size:
+            yield batch
+            batch, taken = None, 0
+    if not header:
+        raise FileError(f"{path}: there is no header")
+    if batch:
+        yield batch
 
 
-def table_of(path: str, rows: list[dict[str, Any]], names: list[str]) -> np.ndarray:
+def table_rows(path: Any, separator: str) -> Iterator[tuple[int, list[str], int]]:
+    """Rows of a table, with the numbers of their last lines, and their lengths; empty ones are left out."""
+    rows = csv.reader((line for _, line in numbered_lines(path)), delimiter=separator)
+    try:
+        for row in rows:
+            if row:
+                yield rows.line_num, row, sum(map(len, row)) + len(row)
+    except csv.Error as error:
+        raise FileError(f"{path}, line {rows.line_num}: {error}") from None
+
+
+def table_of(read: FromFile, path: Any) -> np.ndarray:
     """Rows as numbers, a column for each name; regression takes no texts."""
-    table = np.zeros((len(rows), len(names)))
-    for i, row in enumerate(rows):
-        for j, name in enumerate(names):
+    table = np.zeros((len(read.X), len(read.names)))
+    for i, row in enumerate(read.X):
+        for j, name in enumerate(read.names):
             if not isinstance(row.get(name), float):
+                where = f"line {read.lines[i]}" if read.lines else f"row {i + 1}"
                 raise FileError(
-                    f"{path}, line {i + 2}: column {name!r} must be a number, for regression"
+                    f"{path}, {where}: column {name!r} must be a number, for regression"
                 )
             table[i, j] = row[name]
     return table
 
 
-def column_of(path: str, header: list[str], label: str) -> int:
-    """The number of the column that is the label; the last by default."""
+def label_place(path: Any, header: list[str], reading: Reading) -> int | None:
+    """The number of the column that is the label, the last by default; its name is kept for files to come.
+
+    None where it is not there, and labels may be missing.
+    """
+    if not header:
+        raise FileError(f"{path}: there are no columns")
+    twice = next((name for j, name in enumerate(header) if name in header[:j]), None)
+    if twice is not None:
+        raise FileError(f"{path}: two columns are named {twice!r}")
+    label = reading.label
     if not label:
-        return len(header) - 1
-    if label not in header:
+        at = len(header) - 1
+    elif label in header:
+        at = header.index(label)
+    elif label.isdecimal() and int(label) < len(header) and not reading.unlabelled:
+        at = int(label)
+    elif reading.unlabelled:
+        return None
+    else:
         raise FileError(f"{path}: no column {label!r}; there are {', '.join(header)}")
-    return header.index(label)
+    reading.label = header[at] or label  # an empty name says nothing
+    return at
 
 
 def value_of(text: str) -> Any:
@@ -150,44 +222,40 @@ def value_of(text: str) -> Any:
     return number if np.isfinite(number) else text
 
 
-def labels_of(texts: list[str], task: str) -> np.ndarray:
-    """Labels as whole numbers, numbers or texts."""
-    values = [value_of(t) for t in texts]
-    if task in ("multiclass", "binary") or any(isinstance(v, str) for v in values):
-        numbers = all(isinstance(v, float) and v == round(v) for v in values)
-        return whole(np.array(values)) if numbers else np.array(texts)
-    return whole(np.array(values)) if task != "regression" else np.array(values)
-
-
-def content_of(path: str) -> bytes:
+def content_of(path: Any) -> bytes:
     """All of a file that is not text."""
-    return sys.stdin.buffer.read() if path == STANDARD_INPUT else Path(path).read_bytes()
+    with open_raw(path) as file:
+        return file.read()
 
 
-def read_npz(path: str, reading: Reading) -> FromFile:
+def read_npz(path: Any, reading: Reading, size: float) -> Iterator[FromFile]:
+    y = None
     try:
         with np.load(io.BytesIO(content_of(path)), allow_pickle=False) as file:
             names = {name.lower(): name for name in file.files}
-            if not {"x", "y"} <= set(names):
+            if "x" not in names or not ("y" in names or reading.unlabelled):
                 raise ValueError(f"expected arrays X and y, got {', '.join(file.files)}")
-            X, y = file[names["x"]], file[names["y"]]
+            X = file[names["x"]]
+            y = file[names["y"]] if "y" in names else np.zeros(len(X))
             if not (isinstance(X, np.ndarray) and isinstance(y, np.ndarray)):
                 raise ValueError("X or y is no array")
     except DAMAGED as error:
         raise FileError(f"{path}: {error}") from None
     if X.ndim != 2 or y.ndim != 1 or len(X) != len(y):
         raise FileError(f"{path}: X must be (n, d) and y (n,), got {X.shape} and {y.shape}")
-    return FromFile(X, y, reading)
+    if len(X):
+        yield FromFile(X, y if "y" in names else None, reading)
 
 
-def read_shards(path: str, reading: Reading) -> FromFile:
+def read_shards(path: Any, reading: Reading, size: float) -> Iterator[FromFile]:
     data = open_shards(path)
-    if data.Y is None:
+    if data.Y is None and not reading.unlabelled:
         raise FileError(f"{path}: these shards have no labels")
     reading.task = reading.task or SHARD_TASKS[data.manifest.kind]
-    return FromFile(data.X, data.Y, reading)
-
-
-def is_regression(labels: np.ndarray) -> bool:
-    """Whether labels are numbers that are not all whole."""
-    return labels.dtype.kind == "f" and bool((labels != np.round(labels)).any())
+    n = len(data)
+    count = n if size * n >= data.n_bytes else max(1, int(size * n / data.n_bytes))
+    if count == n:
+        yield FromFile(data.X, data.Y, reading)
+        return
+    for a in range(0, n, count):
+        yield FromFile(data.X[a : a + count], data.Y and data.Y[a : a + count], reading)

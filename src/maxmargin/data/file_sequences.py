@@ -1,18 +1,44 @@
-"""Files of sequences and of trees: text in columns, attributes, brackets."""
+"""Files of sequences and of trees: text in columns, attributes, brackets.
+
+Readers give batches of about ``size`` characters of text; all of them together are the file.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 from maxmargin.data.from_file import FileError, FromFile, Reading
 from maxmargin.data.templates import describe_columns
 from maxmargin.data.text import numbered_lines
-from maxmargin.data.trees import TreeError, read_trees
+from maxmargin.data.trees import Tree, TreeError, next_token, read_trees
 
 ESCAPED = re.compile(r"((?:\\.|[^\\:])*\\?)(?:(:)(.*))?", re.DOTALL)
 UD_COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+COMMENTS = "#%;"  # between trees
+Example = tuple[Any, Any, list[str]]  # what is said of it, its output, its lines or words
+
+
+def in_batches(
+    examples: Iterable[Example], reading: Reading, size: float, tokens: bool = True
+) -> Iterator[FromFile]:
+    """Examples one after the other as batches; ``tokens`` are kept where they are lines."""
+    batch, taken = list[Example](), 0
+    for example in examples:
+        batch.append(example)
+        taken += sum(map(len, example[2])) + len(example[2])
+        if taken >= size:
+            yield batch_of(batch, reading, tokens)
+            batch, taken = [], 0
+    if batch:
+        yield batch_of(batch, reading, tokens)
+
+
+def batch_of(examples: list[Example], reading: Reading, tokens: bool) -> FromFile:
+    X, Y, lines = (list(own) for own in zip(*examples, strict=True))
+    return FromFile(X, None if Y[0] is None else Y, reading, lines if tokens else [])
 
 
 def sequences(path: Any) -> Iterator[tuple[int, list[str]]]:
@@ -30,8 +56,8 @@ def sequences(path: Any) -> Iterator[tuple[int, list[str]]]:
         yield first, lines
 
 
-def column_sequences(path: Any, least: int = 2) -> Iterator[tuple[list[str], list[list[str]]]]:
-    """The lines of each sequence, and the columns in them, of which there are at least so many."""
+def column_sequences(path: Any, least: int = 2) -> Iterator[tuple[int, list[str], list[list[str]]]]:
+    """The first line of each sequence, its lines, and the columns in them, at least so many."""
     width = 0
     for first, lines in sequences(path):
         rows = [line.split() for line in lines]
@@ -43,63 +69,82 @@ def column_sequences(path: Any, least: int = 2) -> Iterator[tuple[list[str], lis
         for t, row in enumerate(rows):
             if len(row) != width:
                 raise FileError(f"{path}, line {first + t}: {len(row)} columns, expected {width}")
-        yield lines, rows
+        yield first, lines, rows
 
 
-def read_columns(path: str, reading: Reading) -> FromFile:
-    X, Y, tokens = [], [], []
-    for lines, rows in column_sequences(path):
-        width = len(rows[0])
-        at = int(reading.label) if reading.label.isdecimal() else width - 1
-        if at >= width or not (reading.label.isdecimal() or not reading.label):
-            raise FileError(
-                f"{path}: there is no column {reading.label!r}, only {width}, from 0 on"
-            )
-        Y.append([row[at] for row in rows])
+def read_columns(path: Any, reading: Reading, size: float) -> Iterator[FromFile]:
+    return in_batches(column_examples(path, reading), reading, size)
+
+
+def column_examples(path: Any, reading: Reading) -> Iterator[Example]:
+    """Sequences of described tokens, with their labels."""
+    at: int | None = None
+    least = 1 if reading.unlabelled else 2
+    for number, (first, lines, rows) in enumerate(column_sequences(path, least)):
+        if number == 0:
+            at = label_column(path, first, len(rows[0]), reading)
         rest = [[v for j, v in enumerate(row) if j != at] for row in rows]
-        X.append(described(path, rest, reading.templates))
-        tokens.append(lines)
-    return FromFile(X, Y, reading, tokens)
+        labels = None if at is None else [row[at] for row in rows]
+        yield described(path, first, rest, reading.templates), labels, lines
 
 
-def described(path: str, rows: list[list[str]], templates: str) -> Any:
-    """The attributes of tokens; errors name the file."""
+def label_column(path: Any, line: int, width: int, reading: Reading) -> int | None:
+    """Which column is the label, kept for files to come; None where it is left out, and may be."""
+    if reading.columns and reading.unlabelled and width == reading.columns - 1:
+        return None
+    if reading.columns not in (0, width):
+        raise FileError(
+            f"{path}, line {line}: {width} columns, but in training there were {reading.columns}"
+        )
+    at = int(reading.label) if reading.label.isdecimal() else width - 1
+    if at >= width or not (reading.label.isdecimal() or not reading.label):
+        raise FileError(f"{path}: there is no column {reading.label!r}, only {width}, from 0 on")
+    reading.columns, reading.label = width, str(at)
+    return at
+
+
+def described(path: Any, line: int, rows: list[list[str]], templates: str) -> Any:
+    """The attributes of tokens; errors name the file and the line."""
     try:
         return describe_columns(rows, templates)
     except ValueError as error:
-        raise FileError(f"{path}: {error}") from None
+        raise FileError(f"{path}, line {line}: {error}") from None
 
 
-def read_conllu(path: str, reading: Reading) -> FromFile:
+def read_conllu(path: Any, reading: Reading, size: float) -> Iterator[FromFile]:
     at = reading.label or "upos"
     if at not in UD_COLUMNS[2:]:
         raise FileError(f"label must be one of {', '.join(UD_COLUMNS[2:])}, got {at!r}")
-    X, Y, tokens = [], [], []
+    return in_batches(conllu_examples(path, reading, UD_COLUMNS.index(at)), reading, size)
+
+
+def conllu_examples(path: Any, reading: Reading, at: int) -> Iterator[Example]:
+    """Sequences of described words, with what is in a column."""
     for first, lines in sequences(path):
         kept = []
         for t, line in enumerate(lines):
             columns = line.split("\t")
             if line.startswith("#"):
                 continue
-            if len(columns) != 10:
+            if len(columns) != len(UD_COLUMNS):
                 raise FileError(f"{path}, line {first + t}: {len(columns)} columns, expected 10")
             if columns[0].isdigit():  # else words of one token, or an empty node
                 kept.append(columns)
         if kept:
-            X.append(described(path, [[c[1]] for c in kept], reading.templates))
-            Y.append([c[UD_COLUMNS.index(at)] for c in kept])
-            tokens.append(["\t".join(c) for c in kept])
-    return FromFile(X, Y, reading, tokens)
+            x = described(path, first, [[c[1]] for c in kept], reading.templates)
+            yield x, [c[at] for c in kept], ["\t".join(c) for c in kept]
 
 
-def read_crfsuite(path: str, reading: Reading) -> FromFile:
-    X, Y, tokens = [], [], []
+def read_crfsuite(path: Any, reading: Reading, size: float) -> Iterator[FromFile]:
+    return in_batches(crfsuite_examples(path), reading, size)
+
+
+def crfsuite_examples(path: Any) -> Iterator[Example]:
+    """Sequences of attributes, with their labels."""
     for first, lines in sequences(path):
         fields = [line.split("\t") for line in lines]
-        Y.append([row[0] for row in fields])
-        X.append([attributes(path, first + t, row[1:]) for t, row in enumerate(fields)])
-        tokens.append(lines)
-    return FromFile(X, Y, reading, tokens)
+        x = [attributes(path, first + t, row[1:]) for t, row in enumerate(fields)]
+        yield x, [row[0] for row in fields], lines
 
 
 def attributes(path: str, line: int, texts: list[str]) -> dict[str, float]:
@@ -122,9 +167,62 @@ def unescaped(text: str) -> tuple[str, str, str]:
     return re.sub(r"\\([\\:])", r"\1", escaped), colon, value
 
 
-def read_brackets(path: str, reading: Reading) -> FromFile:
+def read_brackets(path: Any, reading: Reading, size: float) -> Iterator[FromFile]:
+    examples = bracket_examples(path, reading.unlabelled)
+    return in_batches(examples, reading, size, tokens=False)
+
+
+def bracket_examples(path: Any, unlabelled: bool) -> Iterator[Example]:
+    """Sentences with their trees; without, where lines are words and that may be."""
+    lines = numbered_lines(path)
+    for number, line in lines:
+        if not line.strip() or line.lstrip()[0] in COMMENTS:
+            continue
+        if unlabelled and line.lstrip()[0] != "(":
+            yield line.split(), None, [line]
+            break
+        for tree in bracket_trees(path, chain([(number, line)], lines)):
+            words = tree.leaves()
+            yield words, tree, words
+    for _, line in lines:  # sentences
+        if line.strip():
+            yield line.split(), None, [line]
+
+
+def bracket_trees(
+    path: Any, lines: Iterable[tuple[int, str]] | None = None, top: str | None = None
+) -> Iterator[Tree]:
+    """The trees of a file in brackets, one by one: the file is never in memory as a whole."""
+    buffered, depth, began = list[str](), 0, 1
+    for number, line in numbered_lines(path) if lines is None else lines:
+        began = began if buffered else number
+        buffered.append(line)
+        depth = depth_after(line, depth)
+        if depth <= 0:
+            yield from trees_of(path, began, buffered, top)
+            buffered, depth = [], 0
+    if buffered:
+        yield from trees_of(path, began, buffered, top)
+
+
+def depth_after(line: str, depth: int) -> int:
+    """How many brackets are open after a line; those in comments, between trees, do not count."""
+    if not any(mark in line for mark in COMMENTS):
+        return depth + line.count("(") - line.count(")")
+    position = 0
+    while (token := next_token(line, position, outside=depth <= 0)) is not None:
+        position = token.end()
+        depth += {"(": 1, ")": -1}.get(token.group(), 0)
+    return depth
+
+
+def trees_of(path: Any, began: int, lines: list[str], top: str | None = None) -> list[Tree]:
+    """The trees of some lines; errors name the file and the line of the file."""
+    text = "".join(lines)
     try:
-        trees = read_trees("".join(line for _, line in numbered_lines(path)))
-    except TreeError as error:
-        raise FileError(f"{path}: {error}") from None
-    return FromFile([tree.leaves() for tree in trees], trees, reading)
+        return read_trees(text, top)
+    except TreeError:
+        try:
+            return read_trees("\n" * (began - 1) + text, top)  # for the number of the line
+        except TreeError as error:
+            raise TreeError(f"{path}, {error}") from None

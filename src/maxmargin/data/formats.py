@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from sklearn.datasets import load_svmlight_file
 
 from maxmargin.data.attributes import AttributeEncoder
+from maxmargin.data.file_labels import whole
 from maxmargin.data.file_sequences import column_sequences
 from maxmargin.data.manifest import columns_state
 from maxmargin.data.mapped import csr_of
@@ -87,11 +88,6 @@ def first_bad_line(
     if isinstance(error, OverflowError):
         reason = "a column number is too large: at most 2^31 - 1 can be"
     return first, f"{reason}; got {lines[first][:60].decode('utf-8', 'replace').strip()!r}"
-
-
-def whole(y: np.ndarray) -> np.ndarray:
-    """Whole numbers as such, where a float has them exactly."""
-    return y.astype(np.int64) if (np.abs(y) < 2**53).all() and (y == np.floor(y)).all() else y
 
 
 def line_chunks(path: Path) -> Iterator[tuple[int, list[bytes]]]:
@@ -171,7 +167,7 @@ def read_columns(
 
 def labelled_sequences(path: Any, tag: int | None) -> Iterator[tuple[list[list[str]], list[str]]]:
     """The tokens of each sequence without their labels, and these."""
-    for _, tokens in column_sequences(path, 1 if tag is None else 2):
+    for _, _, tokens in column_sequences(path, 1 if tag is None else 2):
         width = len(tokens[0])
         if tag is None:
             yield tokens, []

@@ -272,7 +272,7 @@ def columns_encoder(manifest: Manifest) -> AttributeEncoder | None:
         return None
     if "hash_bits" in state:
         state = {"n_features": 2 ** state["hash_bits"]}
-    encoder = AttributeEncoder.from_state(state, sequences=True)
+    encoder = AttributeEncoder.from_state(state, sequences=manifest.kind == "sequences")
     return encoder if encoder.n_features_ == manifest.features else None
 
 

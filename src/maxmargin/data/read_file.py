@@ -16,15 +16,13 @@ Every error names the file, and the line where there are lines. "-" is standard 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from maxmargin.data.file_labels import USUAL, Summary
 from maxmargin.data.file_parquet import read_parquet
 from maxmargin.data.file_rows import (
-    is_regression,
     read_csv,
     read_npz,
     read_shards,
@@ -32,9 +30,12 @@ from maxmargin.data.file_rows import (
     read_svmlight,
 )
 from maxmargin.data.file_sequences import read_brackets, read_columns, read_conllu, read_crfsuite
-from maxmargin.data.from_file import FileError, FromFile, Reading
-from maxmargin.data.text import numbered_lines
+from maxmargin.data.from_file import NUMBERED, TASKS, FileError, FromFile, Reading, joined
+from maxmargin.data.text import STANDARD_INPUT, KeptInput, first_line
 
+# Characters of text that are read at a time: attributes of words take a few hundred times as much memory.
+BATCH = 2**17
+WHOLE = 2**23  # where all of it is kept anyway
 SUFFIXES = {
     ".svmlight": "svmlight",
     ".libsvm": "svmlight",
@@ -55,17 +56,13 @@ SUFFIXES = {
 }
 
 
-def guess_format(path: str) -> str:
+def guess_format(path: Any) -> str:
     """The format of a file, by its name, else by its first line."""
-    if path != "-" and Path(path).is_dir():
-        return "shards"
-    named = guess_name(path)
-    if named:
-        return named
-    if path == "-":
-        raise FileError("standard input: give --format, its format cannot be guessed")
-    first = next((line for _, line in numbered_lines(path) if line.strip() and line[0] != "#"), "")
-    found = guess_line(first.rstrip("\n"))
+    if str(path) != STANDARD_INPUT:
+        named = "shards" if Path(path).is_dir() else guess_name(path)
+        if named:
+            return named
+    found = guess_line(first_line(path))
     if not found:
         raise FileError(f"{path}: its format cannot be guessed, give --format")
     return found
@@ -94,35 +91,87 @@ def guess_line(line: str) -> str:
     return "conll" if len(words) > 1 else ""
 
 
-def read_file(path: str, reading: Reading | None = None, **given: Any) -> FromFile:
+def reading_of(path: Any, **given: Any) -> Reading:
+    """How to read a file: what is given of it; the format is guessed, the task known when it was read."""
+    found = given.pop("format", None) or guess_format(path)
+    if found not in READERS:
+        raise FileError(f"format must be one of {sorted(READERS)}, got {found!r}")
+    return Reading(found, given.pop("task", None) or "", **given)
+
+
+def check_task(path: Any, reading: Reading) -> None:
+    """Refuse a task that a format has no examples of."""
+    known = USUAL.get(reading.format)
+    rows = ("multiclass", "binary", "regression") + ("multilabel",) * (reading.format == "svmlight")
+    fitting = (known,) if known else TASKS if reading.format == "shards" else rows
+    if reading.task and reading.task not in fitting:
+        raise FileError(
+            f"{path}: {reading.format} is for the task {' or '.join(fitting)}, not {reading.task}"
+        )
+
+
+class Source:
+    """The examples of a file in batches of about ``size`` characters of text, as often as it is iterated.
+
+    Text is read batch by batch. What labels are is known when all of them were seen (``data.file_labels``),
+    so that tables and numbered features are read once more for that; a model knows it (``as_trained``).
+    """
+
+    def __init__(self, path: Any, reading: Reading, size: float = BATCH):
+        check_task(path, reading)
+        self.path, self.reading, self.size = path, reading, size
+        self._summary: Summary | None = None
+
+    def keep(self) -> None:
+        """Standard input is going to be read more than once."""
+        if self.path == STANDARD_INPUT:
+            self.path = KeptInput()
+
+    def as_trained(self, classes: Any) -> Source:
+        """The same, where labels are those of a model."""
+        self._summary = Summary.of_model(self.path, self.reading, classes)
+        return self
+
+    def pieces(self) -> Iterator[FromFile]:
+        """Batches with labels as they are written."""
+        empty = True
+        for read in READERS[self.reading.format](self.path, self.reading, self.size):
+            empty = False
+            yield read
+        if empty:
+            raise FileError(f"{self.path}: there are no examples")
+
+    def __iter__(self) -> Iterator[FromFile]:
+        """Batches as the whole file has them."""
+        if self._summary is None:
+            look = self.reading.format in NUMBERED or self.reading.format not in USUAL
+            if look:
+                self.keep()
+            summary = Summary(self.path, self.reading)
+            for read in self.pieces() if look else ():
+                summary.add(read)
+            summary.settle()
+            self._summary = summary
+        return map(self._summary.final, self.pieces())
+
+    def read(self) -> FromFile:
+        """All examples."""
+        if self._summary is not None:
+            return joined(list(self))
+        summary, found = Summary(self.path, self.reading), []
+        for read in self.pieces():
+            summary.add(read)
+            found.append(read)
+        summary.settle()
+        return joined([summary.final(read) for read in found])
+
+
+def read_file(path: Any, reading: Reading | None = None, **given: Any) -> FromFile:
     """Examples of a file; ``reading`` as in training, or what is given of it and the rest guessed."""
-    if reading is None:
-        found = given.pop("format", None) or guess_format(path)
-        if found not in READERS:
-            raise FileError(f"format must be one of {sorted(READERS)}, got {found!r}")
-        reading = Reading(found, given.pop("task", None) or "", **given)
-    read = READERS[reading.format](path, reading)
-    if len(read.Y) == 0:
-        raise FileError(f"{path}: there are no examples")
-    if not reading.task:
-        reading.task = guess_task(read)
-    return read
+    return Source(path, reading or reading_of(path, **given), WHOLE).read()
 
 
-def guess_task(read: FromFile) -> str:
-    """The task of examples without sequences, by their labels."""
-    known = USUAL.get(read.reading.format)
-    if known:
-        return known
-    if len(read.Y) and isinstance(read.Y[0], tuple):
-        return "multilabel"
-    labels = np.asarray(read.Y)
-    if is_regression(labels):
-        return "regression"
-    return "binary" if len(np.unique(labels)) == 2 else "multiclass"
-
-
-READERS: dict[str, Callable[[str, Reading], FromFile]] = {
+READERS: dict[str, Callable[[Any, Reading, float], Iterator[FromFile]]] = {
     "svmlight": read_svmlight,
     "svmhmm": read_svmhmm,
     "crfsuite": read_crfsuite,
@@ -134,11 +183,4 @@ READERS: dict[str, Callable[[str, Reading], FromFile]] = {
     "npz": read_npz,
     "parquet": read_parquet,
     "shards": read_shards,
-}
-USUAL = {
-    "svmhmm": "tagging",
-    "crfsuite": "tagging",
-    "conll": "tagging",
-    "conllu": "tagging",
-    "brackets": "parsing",
 }

@@ -57,13 +57,12 @@ class ShardedDataset:
             return
         opened = enumerate(self.manifest.shards)
         parts = MappedParts(self._features(k, shard) for k, shard in opened)
-        codes = self._codes()
+        codes, encoder = self._codes(), columns_encoder(self.manifest)
         if self.manifest.kind == "rows":
-            self.X = MappedRows(parts, self.manifest.features)
+            self.X = MappedRows(parts, self.manifest.features, encoder)
             self.Y = codes and CodedLabels(coded(self.manifest.labels), codes)  # type: ignore[arg-type]
         else:
             offsets = self._offsets()
-            encoder = columns_encoder(self.manifest)
             self.X = MappedSequences(parts, self.manifest.features, offsets, encoder)
             self.Y = codes and CodedSequences(coded(self.manifest.labels), codes, offsets)  # type: ignore
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 from maxmargin.data.trees import Tree, as_tree
@@ -29,6 +29,10 @@ class BracketScores:
     predicted: int
     right_trees: int  # trees without a wrong or missing span
     trees: int
+
+    def __add__(self, other: BracketScores) -> BracketScores:
+        """Those of both sets of trees together."""
+        return BracketScores(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
     @property
     def precision(self) -> float:

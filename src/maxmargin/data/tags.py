@@ -77,10 +77,15 @@ def read_tag(tag: Any, scheme: str, outside: str = "O") -> tuple[str, str]:
     return roles[letter], str(kind)
 
 
-def scheme_of_tags(tags: Iterable[Any], outside: str = "O") -> str | None:
+SCHEMES_OF_TAGS = ("iob2", "ioe2", "iobes", "bilou")
+
+
+def scheme_of_tags(
+    tags: Iterable[Any], outside: str = "O", names: Sequence[str] = SCHEMES_OF_TAGS
+) -> str | None:
     """The scheme that tags with these letters are of, "iob2" before "iob1"; None: of none."""
     kinds = set(tags) - {outside}
-    for name in ("iob2", "ioe2", "iobes", "bilou") if kinds else ():
+    for name in names if kinds else ():
         with suppress(ValueError):
             for tag in kinds:
                 read_tag(tag, name, outside)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import lzma
+import os
+import shutil
 import sys
+import tempfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,16 +27,49 @@ def readable(path: Any) -> Path:
         return found
 
 
+class KeptInput:
+    """Standard input in an unnamed file, for those who read it more than once."""
+
+    def __init__(self) -> None:
+        self.file = tempfile.TemporaryFile()  # noqa: SIM115
+        shutil.copyfileobj(standard_input(), self.file)
+
+    def __str__(self) -> str:
+        return STANDARD_INPUT
+
+    def open(self) -> IO[bytes]:
+        """It, from its beginning."""
+        self.file.seek(0)
+        return open(os.dup(self.file.fileno()), "rb")
+
+
+def standard_input() -> Any:
+    """The bytes of standard input, which a look at the first of them does not take away."""
+    file = sys.stdin.buffer
+    return file if hasattr(file, "peek") else io.BufferedReader(file)  # type: ignore[arg-type]
+
+
+def open_raw(path: Any) -> Any:
+    """The bytes of a file as they are; "-" is standard input."""
+    if isinstance(path, KeptInput):
+        return path.open()
+    return standard_input() if str(path) == STANDARD_INPUT else open(path, "rb")
+
+
 def open_bytes(path: Any) -> IO[bytes]:
     """The bytes of a text file, unpacked where it is packed; "-" is standard input."""
-    if str(path) == STANDARD_INPUT:
-        return sys.stdin.buffer
-    with open(path, "rb") as file:
-        start = file.read(6)
+    file = open_raw(path)
+    start = file.peek(6)[:6]
     if start.startswith(b"PK\x03\x04"):
+        file.close()
         raise ValueError(f"{path} is a zip file, expected text: unpack it first")
-    opened = next((opener for magic, opener in PACKED.items() if start.startswith(magic)), open)
-    return opened(path, "rb")
+    unpacked = next((opener for magic, opener in PACKED.items() if start.startswith(magic)), None)
+    if unpacked is None:
+        return file
+    if str(path) != STANDARD_INPUT:
+        file.close()
+        return unpacked(path, "rb")
+    return unpacked(file, "rb")
 
 
 def byte_lines(path: Any) -> Iterator[bytes]:
@@ -61,3 +98,27 @@ def numbered_lines(path: Any) -> Iterator[tuple[int, str]]:
                 f"{path}, line {number}: the byte 0x{byte:02x} is not UTF-8 text; convert the file"
             ) from None
         yield number, line.replace("\r\n", "\n")
+
+
+def line_batches(path: Any, size: float) -> Iterator[tuple[int, list[str]]]:
+    """The lines of a file, about ``size`` characters at a time, with the number of the first of them."""
+    first, lines, taken = 1, list[str](), 0
+    for number, line in numbered_lines(path):
+        first = first if lines else number
+        lines.append(line)
+        taken += len(line)
+        if taken >= size:
+            yield first, lines
+            lines, taken = [], 0
+    if lines:
+        yield first, lines
+
+
+def first_line(path: Any) -> str:
+    """The first line that is neither empty nor a comment; of standard input no more than has come by now."""
+    lines = numbered_lines(path)
+    if str(path) == STANDARD_INPUT and not isinstance(path, KeptInput):
+        start = standard_input().peek(2**13).decode("utf-8-sig", "replace")
+        lines = enumerate(start.splitlines(keepends=True), 1)
+    found = next((line for _, line in lines if line.strip() and line[0] != "#"), "")
+    return found.rstrip("\r\n")

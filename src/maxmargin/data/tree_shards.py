@@ -10,17 +10,18 @@ In memory are the offsets. ``rows`` of a shard counts the bytes of ``data``, ``e
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from maxmargin.data.file_sequences import bracket_trees
 from maxmargin.data.manifest import Shard
 from maxmargin.data.mapped import MappedParts, ShardError
 from maxmargin.data.shard_writer import SHARD_BYTES, ShardWriter
-from maxmargin.data.text import numbered_lines, readable
-from maxmargin.data.trees import Tree, TreeError, as_tree, clean, read_trees, write_trees
+from maxmargin.data.text import readable
+from maxmargin.data.trees import Tree, TreeError, as_tree, clean, write_trees
 
 
 class TreeShardWriter(ShardWriter):
@@ -172,31 +173,6 @@ def open_trees(data: Any) -> tuple[MappedSentences, MappedTrees | None]:
     return X, texts(MappedTrees, "trees", "starts", [shard.entries for shard in shards])
 
 
-def penn_trees(path: Path, top: str | None) -> Iterator[Tree]:
-    """The trees of a file in brackets, one by one: the file is never in memory as a whole."""
-    buffered: list[str] = []
-    depth, began = 0, 1
-    for number, line in numbered_lines(path):
-        if depth == 0 and (not line.strip() or line.lstrip()[0] in "#%;"):
-            continue
-        began = number if not buffered else began
-        buffered.append(line)
-        depth += line.count("(") - line.count(")")
-        if depth <= 0:
-            yield from parsed(path, began, buffered, top)
-            buffered, depth = [], 0
-    if buffered:
-        yield from parsed(path, began, buffered, top)
-
-
-def parsed(path: Path, began: int, lines: list[str], top: str | None) -> list[Tree]:
-    """The trees of some lines; errors name the file and the line of the file."""
-    try:
-        return read_trees("".join(lines), top)
-    except TreeError as error:
-        raise TreeError(f"{path}, from line {began} on: {error}") from None
-
-
 def trees_to_shards(
     paths: Any,
     folder: Any,
@@ -218,7 +194,7 @@ def trees_to_shards(
     sources = [readable(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
     with TreeShardWriter(folder, "trees", shard_bytes, overwrite) as writer:
         for path in sources:
-            for tree in penn_trees(path, top):
+            for tree in bracket_trees(path, top=top):
                 kept = clean(tree) if cleaned else tree
                 if kept is not None:
                     writer.add(None, kept)

@@ -47,11 +47,21 @@ def lock_folder(folder: Path) -> tuple[int | None, bool | None]:
 
 def write_whole(target: Path, content: Any) -> None:
     """Put content in the place of a file, whole or not at all; it is on the disk when this returns."""
+    write_parts(target, [content])
+
+
+def write_parts(target: Path, parts: Iterable[Any]) -> None:
+    """The same, of content that comes in parts; a device or a pipe just gets them."""
+    if target.exists() and not target.is_file() and not target.is_dir():
+        with open(target, "wb") as stream:
+            stream.writelines(parts)
+        return
+    target = target.resolve()  # what a link leads to is replaced, not the link
     remove_left_over(target)
     handle, temporary = open_part(target)
     try:
         with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
+            stream.writelines(parts)
             stream.flush()
             os.fsync(stream.fileno())
             os.umask(mask := os.umask(0))

@@ -36,6 +36,12 @@ class Counts:
             for thing, times in found.items():
                 total[thing[0]] += times
 
+    def update(self, other: Counts) -> None:
+        """Count what others have counted."""
+        self.true.update(other.true)
+        self.predicted.update(other.predicted)
+        self.matched.update(other.matched)
+
     def kinds(self) -> list[Any]:
         """The kinds that the truth or the prediction has."""
         found = list({**self.true, **self.predicted})

@@ -114,8 +114,13 @@ def tag_report(Y: Any, P: Any) -> Table:
 
 def sequence_accuracy_score(Y: Any, P: Any) -> float:
     """Share of the sequences whose labels are all right."""
-    right = [true == predicted for true, predicted in sequences(Y, P)]
+    right = same_sequences(Y, P)
     return float(np.mean(right)) if right else 0.0
+
+
+def same_sequences(Y: Any, P: Any) -> list[bool]:
+    """Of each sequence whether its labels are all right."""
+    return [true == predicted for true, predicted in sequences(Y, P)]
 
 
 def unknown_accuracy_score(Y: Any, P: Any, words: Any, known: Collection[Any]) -> float:
@@ -162,10 +167,15 @@ def bracket_f1_score(Y: Any, P: Any, root: bool = True) -> float:
 def bracket_report(Y: Any, P: Any, root: bool = True) -> Table:
     """Labelled bracket precision, recall and F1 by label of the phrases."""
     bracket_scores(Y, P, root)  # refuses trees over different words
+    return bracket_counts(Y, P, root).report("phrase")
+
+
+def bracket_counts(Y: Any, P: Any, root: bool = True) -> Counts:
+    """Phrases by label."""
     counts = Counts()
     for _, true, predicted in pairs(Y, P):
         counts.add(*(labelled_spans(as_tree(tree), root) for tree in (true, predicted)))
-    return counts.report("phrase")
+    return counts
 
 
 # Sets of labels

@@ -1,4 +1,4 @@
-"""The scores and the report that fit a task: what a line of a command and a page show."""
+"""The scores and the report that fit a task, counted in batches: what a line of a command and a page show."""
 
 from __future__ import annotations
 
@@ -7,22 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.data.spans import BracketScores, bracket_scores
 from maxmargin.data.table import Table
-from maxmargin.data.tags import scheme_of_tags
+from maxmargin.data.tags import SCHEMES_OF_TAGS, scheme_of_tags
+from maxmargin.metrics.counts import Counts
 from maxmargin.metrics.outputs import labels_of
 from maxmargin.metrics.scores import (
-    bracket_f1_score,
-    bracket_report,
-    entity_f1_score,
-    entity_precision_score,
-    entity_recall_score,
-    entity_report,
-    multilabel_f1_score,
-    multilabel_report,
-    sequence_accuracy_score,
-    tag_accuracy_score,
+    bracket_counts,
+    entity_counts,
+    same_sequences,
+    set_counts,
     tag_counts,
-    tag_report,
 )
 
 
@@ -31,67 +26,127 @@ def scheme_of(*outputs: Any) -> str | None:
     return scheme_of_tags(label for Y in outputs for y in Y for label in labels_of(y, "Y"))
 
 
-def class_scores(Y: Any, P: Any) -> dict[str, float]:
+class Tally:
     """Of one label per example."""
-    return {
-        "accuracy": tag_accuracy_score(Y, P),
-        "macro F1": float(tag_counts(Y, P).average("macro")[2]),
-    }
+
+    def __init__(self) -> None:
+        self.counts = Counts()
+
+    def add(self, Y: Any, P: Any) -> None:
+        """Count the outputs of some examples, the true and the predicted ones."""
+        self.counts.update(tag_counts(Y, P))
+
+    @property
+    def accuracy(self) -> float:
+        """The share of right labels, of all positions together."""
+        total = self.counts.true.total()
+        return self.counts.matched.total() / total if total else 0.0
+
+    def scores(self) -> dict[str, float]:
+        """Of all that was added."""
+        return {"accuracy": self.accuracy, "macro F1": float(self.counts.average("macro")[2])}
+
+    def report(self) -> Table | None:
+        """A row for each label."""
+        return self.counts.report("label")
 
 
-def tagging_scores(Y: Any, P: Any) -> dict[str, float]:
+class TaggingTally(Tally):
     """Of sequences of labels; of entities where the labels are tags of spans."""
-    scores = {
-        "tag accuracy": tag_accuracy_score(Y, P),
-        "sequence accuracy": sequence_accuracy_score(Y, P),
-    }
-    scheme = scheme_of(Y, P)
-    if scheme is not None:
-        scores["entity precision"] = entity_precision_score(Y, P, scheme)
-        scores["entity recall"] = entity_recall_score(Y, P, scheme)
-        scores["entity F1"] = entity_f1_score(Y, P, scheme)
-    return scores
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.right = self.sequences = 0
+        # By each scheme that all tags up to now may be of, until all were seen.
+        self.entities = {name: Counts() for name in SCHEMES_OF_TAGS}
+
+    def add(self, Y: Any, P: Any) -> None:
+        super().add(Y, P)
+        self.right += sum(same_sequences(Y, P))
+        self.sequences += len(Y)
+        tags = {*self.counts.true, *self.counts.predicted}
+        fitting = {n: c for n, c in self.entities.items() if scheme_of_tags(tags, names=(n,))}
+        self.entities = fitting if tags - {"O"} else self.entities
+        for name, counts in self.entities.items():
+            counts.update(entity_counts(Y, P, name, "O", False))
+
+    def scores(self) -> dict[str, float]:
+        scores = {
+            "tag accuracy": self.accuracy,
+            "sequence accuracy": self.right / self.sequences if self.sequences else 0.0,
+        }
+        counts = self._of_entities()
+        if counts is not None:
+            for k, name in enumerate(("precision", "recall", "F1")):
+                scores[f"entity {name}"] = float(counts.average("micro")[k])
+        return scores
+
+    def report(self) -> Table | None:
+        """A row for each type of entities, or for each label."""
+        counts = self._of_entities()
+        return super().report() if counts is None else counts.report("entity")
+
+    def _of_entities(self) -> Counts | None:
+        scheme = scheme_of_tags({*self.counts.true, *self.counts.predicted})
+        return None if scheme is None else self.entities[scheme]
 
 
-def tagging_report(Y: Any, P: Any) -> Table:
-    """Of entities by type, or of labels."""
-    scheme = scheme_of(Y, P)
-    return tag_report(Y, P) if scheme is None else entity_report(Y, P, scheme)
-
-
-def set_scores(Y: Any, P: Any) -> dict[str, float]:
+class SetTally(Tally):
     """Of sets of labels."""
-    return {f"{kind} F1": multilabel_f1_score(Y, P, average=kind) for kind in ("micro", "macro")}
+
+    def add(self, Y: Any, P: Any) -> None:
+        self.counts.update(set_counts(Y, P))
+
+    def scores(self) -> dict[str, float]:
+        return {f"{kind} F1": float(self.counts.average(kind)[2]) for kind in ("micro", "macro")}
 
 
-def tree_scores(Y: Any, P: Any) -> dict[str, float]:
+class TreeTally(Tally):
     """Of trees."""
-    return {"bracket F1": bracket_f1_score(Y, P)}
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.brackets = BracketScores(0, 0, 0, 0, 0)
+
+    def add(self, Y: Any, P: Any) -> None:
+        self.brackets += bracket_scores(Y, P)
+        self.counts.update(bracket_counts(Y, P))
+
+    def scores(self) -> dict[str, float]:
+        return {"bracket F1": self.brackets.f1}
+
+    def report(self) -> Table | None:
+        return self.counts.report("phrase")
 
 
-def regression_scores(Y: Any, P: Any) -> dict[str, float]:
+class NumberTally(Tally):
     """Of real numbers."""
-    true, predicted = np.asarray(Y, dtype=float), np.asarray(P, dtype=float)
-    spread = float(((true - true.mean()) ** 2).sum())
-    squares = float(((true - predicted) ** 2).sum())
-    return {
-        "mean absolute error": float(np.abs(true - predicted).mean()),
-        "R2": 1.0 - squares / spread if spread else float("nan"),
-    }
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pairs: list[np.ndarray] = []
+
+    def add(self, Y: Any, P: Any) -> None:
+        self.pairs.append(np.array([np.asarray(Y, dtype=float), np.asarray(P, dtype=float)]))
+
+    def scores(self) -> dict[str, float]:
+        true, predicted = np.concatenate(self.pairs, axis=1)
+        spread = float(((true - true.mean()) ** 2).sum())
+        squares = float(((true - predicted) ** 2).sum())
+        return {
+            "mean absolute error": float(np.abs(true - predicted).mean()),
+            "R2": 1.0 - squares / spread if spread else float("nan"),
+        }
+
+    def report(self) -> Table | None:
+        return None
 
 
-SCORES: dict[str, Callable[[Any, Any], dict[str, float]]] = {
-    "multiclass": class_scores,
-    "binary": class_scores,
-    "tagging": tagging_scores,
-    "multilabel": set_scores,
-    "parsing": tree_scores,
-    "regression": regression_scores,
-}
-REPORTS: dict[str, Callable[[Any, Any], Table]] = {
-    "multiclass": tag_report,
-    "binary": tag_report,
-    "tagging": tagging_report,
-    "multilabel": multilabel_report,
-    "parsing": bracket_report,
+TALLIES: dict[str, Callable[[], Tally]] = {
+    "multiclass": Tally,
+    "binary": Tally,
+    "tagging": TaggingTally,
+    "multilabel": SetTally,
+    "parsing": TreeTally,
+    "regression": NumberTally,
 }

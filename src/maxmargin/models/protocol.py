@@ -80,7 +80,7 @@ class Model(BaseEstimator):
     size_joint_feature: int
     powers: ClassVar[tuple[str, ...]] = ()  # that not every model has: see ``models.registry``
     task: str = (
-        ""  # what outputs are, for scores: a key of ``metrics.tasks.SCORES``; empty: own ones
+        ""  # what outputs are, for scores: a key of ``metrics.tasks.TALLIES``; empty: own ones
     )
     joint: bool = False  # the loss is one of the whole sample: all examples are one block
     # Parameters whose name is a method of the protocol, and the attributes that hold them.

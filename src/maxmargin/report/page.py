@@ -16,7 +16,7 @@ import numpy as np
 from maxmargin.data.table import Table
 from maxmargin.io.files import write_whole
 from maxmargin.metrics import confusion
-from maxmargin.metrics.tasks import REPORTS, SCORES
+from maxmargin.metrics.tasks import TALLIES
 from maxmargin.report.html import document, facts, paragraph, row, table, text
 from maxmargin.report.plots import path_of, pixels_of
 from maxmargin.report.svg import chart, picture
@@ -181,12 +181,12 @@ def scores(subject: Subject) -> str:
         return ""
     Y, P = subject.Y, subject.predicted
     values: dict[str, Any] = {"examples": len(Y)}
-    if subject.task in SCORES:
-        values |= SCORES[subject.task](Y, P)
-    else:
-        values["score"] = float(subject.svm.score(subject.X, Y))
-    report = REPORTS.get(subject.task)
-    return row([facts(values), "" if report is None else table(report(Y, P))])
+    if subject.task not in TALLIES:
+        return row([facts({**values, "score": float(subject.svm.score(subject.X, Y))})])
+    tally = TALLIES[subject.task]()
+    tally.add(Y, P)
+    report = tally.report()
+    return row([facts(values | tally.scores()), "" if report is None else table(report)])
 
 
 def confused(subject: Subject) -> str:

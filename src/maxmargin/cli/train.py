@@ -1,0 +1,238 @@
+"""Commands that train, and those that need no model: train, path, convert, demo."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import Namespace
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from maxmargin import metrics, models
+from maxmargin.cli.show import show
+from maxmargin.data.encoded import read_encoded
+from maxmargin.data.from_file import FileError, FromFile, Reading
+from maxmargin.data.read_file import Source, guess_name, reading_of
+from maxmargin.data.sharded import open_shards
+from maxmargin.data.templates import TEMPLATES, template_of
+from maxmargin.data.text import numbered_lines
+from maxmargin.data.write_file import ONE_WALK, write_file
+from maxmargin.estimators import BinarySVC, MulticlassSVC, RegressionSVR, StructuralSVM
+from maxmargin.estimators.path import regularization_path
+from maxmargin.solvers import Streaming
+
+# What was best or near it on the data of the benchmarks.
+USUAL_C = {"tagging": 0.1, "parsing": 0.1, "multilabel": 1.0}
+IN_PARTS = ("multiclass", "binary", "tagging")  # tasks whose examples may be on a disk
+
+
+def source_of(given: Namespace) -> Source:
+    """The file of a command, by its options."""
+    options = {name: getattr(given, name) for name in ("format", "task", "label")}
+    reading = reading_of(given.data, templates=templates_of(given.templates), **options)
+    return Source(given.data, reading)
+
+
+def read_as_given(given: Namespace) -> FromFile:
+    """All examples of the file of a command."""
+    return read_encoded(source_of(given))
+
+
+def templates_of(given: str) -> str:
+    """The name of templates, or the text of a file of them."""
+    if given in TEMPLATES:
+        return given
+    try:
+        text = "".join(line for _, line in numbered_lines(given))
+        template_of(text)
+    except (OSError, ValueError) as error:
+        raise FileError(f"{given}: {error}") from None
+    return text
+
+
+def train(given: Namespace) -> None:
+    with ExitStack() as stack:
+        read = on_disk(given, stack) if given.memory else read_as_given(given)
+        svm = estimator_of(given, read)
+        fit(svm, given, read)
+        svm.set_params(verbose=0)
+        read.reading.n_features = read.width
+        svm.reading_ = read.reading.state()
+        svm.save(given.model)
+        certificate, examples = svm.certificate_, len(read)
+    show(
+        {
+            "model": given.model,
+            "task": read.reading.task,
+            "format": read.reading.format,
+            "examples": examples,
+            "solver": svm.solver_,
+            "C": float(svm.C),
+            "status": str(certificate.status),
+            "converged": certificate.converged,
+            "primal": certificate.primal,
+            "dual": certificate.dual,
+            "gap": certificate.gap,
+            "passes": certificate.passes,
+            "seconds": certificate.seconds,
+        },
+        given.json,
+    )
+
+
+def on_disk(given: Namespace, stack: ExitStack) -> FromFile:
+    """The examples in shards, which are read a part at a time: those of the file, or a folder of them."""
+    source = source_of(given)
+    if source.reading.format == "shards":
+        return source.read()
+    folder = Path(stack.enter_context(TemporaryDirectory(prefix="maxmargin-"))) / "shards"
+    try:
+        write_file(source, str(folder), "shards")
+    except FileError as error:
+        raise FileError(f"{given.data} cannot be trained on with --memory: {error}") from None
+    data = open_shards(folder, verify=False)
+    return FromFile(data.X, data.Y, source.reading)
+
+
+def fit(svm: Any, given: Namespace, read: FromFile) -> None:
+    """Train as the options say: here, on a cluster, or with data on the disk."""
+    if given.C is not None:
+        svm.set_params(C=given.C)
+    svm.set_params(verbose=int(sys.stderr.isatty() and not given.quiet))  # a progress line
+    names = ("checkpoint", "checkpoint_every", "resume")
+    asked = {name: getattr(given, name) for name in names}
+    if given.memory:
+        if read.reading.task not in IN_PARTS:
+            raise ValueError(f"--memory is for {', '.join(IN_PARTS)}, not {read.reading.task}")
+        if given.solver not in ("auto", "streaming") or given.scheduler is not None:
+            raise ValueError("--memory needs --solver streaming or auto, and no --scheduler")
+        svm.set_params(solver=Streaming(passes=None, cache_bytes=given.memory))
+    if given.scheduler is not None:
+        fit_on_cluster(svm, given, read, asked)
+    elif given.parts is not None:
+        raise ValueError("--parts is for --scheduler")
+    else:
+        svm.fit(read.X, read.Y, **asked)
+
+
+def fit_on_cluster(svm: Any, given: Namespace, read: FromFile, asked: dict[str, Any]) -> None:
+    """Train on workers: shards are read there, other files travel in parts."""
+    from maxmargin import cluster
+
+    try:
+        from distributed import Client
+    except ImportError:
+        raise ValueError(
+            "--scheduler needs distributed: pip install 'maxmargin[cluster]'"
+        ) from None
+    with Client(given.scheduler, set_as_default=False) as client:
+        source: Any = given.data
+        if read.reading.format != "shards":
+            n = given.parts or max(1, len(client.nthreads()))
+            source = [chosen(read, part) for part in np.array_split(np.arange(len(read.Y)), n)]
+        try:
+            cluster.fit(svm, source, client, given.parts, **asked)
+        except cluster.PartError as error:
+            raise ValueError(str(error)) from error
+
+
+def estimator_of(given: Namespace, read: FromFile) -> Any:
+    """The estimator of a task."""
+    task = read.reading.task
+    options: dict[str, Any] = {
+        "C": USUAL_C.get(task, 1.0),
+        "solver": given.solver,
+        "tol": given.tol,
+        "max_seconds": given.max_seconds,
+        "n_jobs": given.jobs,
+        "random_state": given.seed,
+    }
+    if task != "tagging" and (given.transitions or given.order != 1):
+        raise ValueError(f"--transitions and --order are for tagging, and the task is {task}")
+    if task == "tagging":
+        chain = models.Chain(
+            start=True,
+            end=True,
+            order=given.order,
+            transitions=given.transitions,
+            edges=isinstance(read.X[0], tuple),
+        )
+        return StructuralSVM(chain, **options)
+    if task == "parsing":
+        return StructuralSVM(models.Grammar(), **options)
+    if task == "multilabel":
+        return StructuralSVM(models.MultiLabel(bias=1.0), **options)
+    kinds = {"multiclass": MulticlassSVC, "binary": BinarySVC, "regression": RegressionSVR}
+    return kinds[task](**options)
+
+
+def path(given: Namespace) -> None:
+    read = read_as_given(given)
+    if given.dev:
+        read.reading.n_features = read.width
+        dev = Source(given.dev, Reading(**read.reading.state())).read()
+        (X, Y), validation = (read.X, read.Y), (dev.X, dev.Y)
+    else:
+        order = np.random.default_rng(given.seed).permutation(len(read.Y))
+        held, kept = np.sort(order[: len(order) // 5]), np.sort(order[len(order) // 5 :])
+        if len(held) == 0:
+            raise FileError(f"{given.data}: too few examples to hold some out; give --dev")
+        (X, Y), validation = chosen(read, kept), chosen(read, held)
+    scoring = None if given.scoring is None else metrics.get_scorer(given.scoring)
+    found: Any = regularization_path(
+        estimator_of(given, read), X, Y, given.Cs, validation=validation, scoring=scoring
+    )
+    if given.report:
+        found.best.report(given.report, *validation, title=f"{given.data}, best C", search=found)
+    rows = [
+        {"C": float(C), "score": float(score), "gap": float(c.gap), "passes": float(c.passes)}
+        for C, score, c in zip(found.Cs, found.scores, found.certificates, strict=True)
+    ]
+    best = float(found.best.C)
+    if given.json:
+        print(json.dumps({"best": best, "path": rows}))
+        return
+    print(f"{'C':>12}  {'score':>8}  {'gap':>10}  {'passes':>8}")
+    for row in rows:
+        mark = "  <- best" if row["C"] == best else ""
+        print(
+            f"{row['C']:12.6g}  {row['score']:8.4f}  {row['gap']:10.3g}  {row['passes']:8.1f}{mark}"
+        )
+
+
+def chosen(read: FromFile, numbers: np.ndarray) -> tuple[Any, Any]:
+    """Some of the examples."""
+    X = read.X[numbers] if hasattr(read.X, "shape") else [read.X[i] for i in numbers]
+    return X, [read.Y[i] for i in numbers]
+
+
+def convert(given: Namespace) -> None:
+    to = given.to or guess_name(given.output)
+    if not to:
+        raise FileError(f"{given.output}: its format cannot be guessed, give --to")
+    source = source_of(given)
+    if to not in ONE_WALK:
+        source.keep()
+    try:
+        write_file(source, given.output, to)
+    except FileError as error:
+        said = str(error)
+        raise FileError(
+            said
+            if said.startswith(str(given.data))
+            else f"{given.data} cannot become {to}: {error}"
+        ) from None
+
+
+def demo(given: Namespace) -> None:
+    from maxmargin.data.synthetic import random_chains
+
+    X, Y = random_chains(400, 8, 20, random_state=0)
+    svm = StructuralSVM(models.Chain(), C=0.1, random_state=0).fit(X[:300], Y[:300])
+    print("300 made-up sequences of 8 labels, tagged by a chain")
+    print(svm.certificate_)
+    print(f"right on 100 others: {svm.score(X[300:], Y[300:]):.1%}")

@@ -1,0 +1,283 @@
+"""Rows and numbered sequences into files: svmlight, SVM-hmm, tables, arrays.
+
+A writer takes batches of examples, which it may walk through more than once, and gives the content of the
+file in parts. Attributes and texts are numbered in the order of their first use; labels that are texts from
+1 on, in comments at the top.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from maxmargin.data.attributes import AttributeEncoder
+from maxmargin.data.file_labels import MOST_EXACT
+from maxmargin.data.file_parquet import parquet_parts
+from maxmargin.data.from_file import FileError, FromFile
+from maxmargin.data.trees import Tree
+
+MOST_CELLS = 2**28  # of a dense array that was sparse
+CELLS = 2**20  # of a part of a table
+Batches = Iterable[FromFile]
+
+
+def kind_of(read: FromFile) -> str:
+    """Rows, sequences or trees."""
+    if isinstance(read.Y[0], Tree):
+        return "trees"
+    return "sequences" if read.reading.task == "tagging" else "rows"
+
+
+def check_kind(read: FromFile, *kinds: str) -> None:
+    """Refuse data that a format has no form for."""
+    found = kind_of(read)
+    if found not in kinds:
+        raise FileError(f"this format holds {' or '.join(kinds)}, and the examples are {found}")
+
+
+class Numbers:
+    """Features by number: attributes get the next column when they are first met."""
+
+    def __init__(self, sequences: bool):
+        self.own = AttributeEncoder(sequences=sequences).fit([])
+        self.encoder: AttributeEncoder | None = (
+            None  # of the names of columns, where they have some
+        )
+        self.width = self.used = self.examples = 0
+
+    def rows(self, read: FromFile) -> sp.csr_matrix:
+        """The features of rows."""
+        check_kind(read, "rows")
+        X = read.X
+        if isinstance(X, list):
+            X = self.named(self.own.extend(X)).parts[0]
+        self.encoder = self.encoder or getattr(X, "encoder", None)
+        found = X.tocsr() if hasattr(X, "tocsr") else sp.csr_matrix(np.asarray(X, dtype=float))
+        return self.seen([tidy(found)], len(read))[0]
+
+    def sequences(self, read: FromFile) -> list[sp.csr_matrix]:
+        """The features of the positions of each sequence."""
+        check_kind(read, "sequences")
+        X = read.X
+        if isinstance(X[0], tuple):
+            raise FileError(
+                "lines of a template that begin with B are features of edges, which only Chain has"
+            )
+        if isinstance(X, list) and not hasattr(X[0], "shape"):
+            X = self.named(self.own.extend(X))
+        self.encoder = self.encoder or getattr(X, "encoder", None)
+        return self.seen([tidy(X[i]) for i in range(len(X))], len(read))
+
+    def named(self, encoded: Any) -> Any:
+        self.encoder = self.own
+        return encoded
+
+    def seen(self, matrices: list[sp.csr_matrix], examples: int) -> list[sp.csr_matrix]:
+        self.width = max(self.width, matrices[0].shape[1])
+        self.used = max(self.used, *(int(own.indices.max(initial=-1)) + 1 for own in matrices))
+        self.examples += examples
+        return matrices
+
+
+def rows_of(read: FromFile) -> sp.csr_matrix:
+    """The features of rows by number."""
+    return Numbers(sequences=False).rows(read)
+
+
+def tidy(rows: Any) -> sp.csr_matrix:
+    """A copy with columns in their order, each once."""
+    found = sp.csr_matrix(rows, copy=True)
+    found.sum_duplicates()
+    return found
+
+
+def label_numbers(known: dict[Any, None]) -> tuple[dict[Any, str], list[str]]:
+    """The text of each label where labels must be numbers, and comments that explain texts."""
+    if all(type(label) in (int, float) for label in known):
+        for label in known:
+            if abs(label) >= MOST_EXACT:
+                raise FileError(f"the label {label} is too large to be written exactly")
+        return {label: repr(label) for label in known}, []
+    ordered = sorted(known, key=str)
+    for label in ordered:
+        check_text(str(label), "\r\n\0", "in a comment")
+    numbers = {label: str(k) for k, label in enumerate(ordered, 1)}
+    return numbers, [f"# {k} is {label}" for label, k in numbers.items()]
+
+
+def plain_list(labels: Any) -> list[Any]:
+    """Labels as Python's own values."""
+    found = labels.tolist() if hasattr(labels, "tolist") else labels
+    return [label.item() if isinstance(label, np.generic) else label for label in found]
+
+
+def check_text(value: str, forbidden: str, where: str) -> str:
+    """A text; refuses one that would be read as something else."""
+    if any(c in value for c in forbidden):
+        raise FileError(f"{value[:60]!r} cannot be written {where}")
+    return value
+
+
+def joined(lines: Iterable[str]) -> bytes:
+    """Lines as the content of a file."""
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def feature_texts(rows: sp.csr_matrix) -> list[list[str]]:
+    """index:value of all features of each row, columns from 1 on."""
+    columns, values = (rows.indices + 1).tolist(), rows.data.astype(float).tolist()
+    pairs = [f"{j}:{v!r}" for j, v in zip(columns, values, strict=True)]
+    return [pairs[a:b] for a, b in pairwise(rows.indptr.tolist())]
+
+
+def keep_width(texts: list[str], numbers: Numbers) -> None:
+    """Columns at the end that no row has would be lost: the first row says how many there are."""
+    if numbers.used < numbers.width:
+        texts.append(f"{numbers.width}:0")
+
+
+def check_filled(read: FromFile, first: int) -> None:
+    """Refuse sequences without a position: between lines of text they would be lost."""
+    for i, y in enumerate(read.Y, first):
+        if len(y) == 0:
+            raise FileError(f"example {i} is an empty sequence, which this format cannot hold")
+
+
+def write_svmlight(batches: Batches) -> Iterator[bytes]:
+    first, seen, several = Numbers(sequences=False), dict[Any, None](), False
+    for read in batches:
+        first.rows(read)
+        labels = plain_list(read.Y)
+        several = several or isinstance(labels[0], tuple)
+        seen.update(
+            dict.fromkeys(v for y in labels for v in y) if several else dict.fromkeys(labels)
+        )
+    numbers, comments = label_numbers(seen)
+    yield joined(comments)
+    for k, read in enumerate(batches):
+        texts = feature_texts(first.rows(read))
+        if k == 0:
+            keep_width(texts[0], first)
+        labels = plain_list(read.Y)
+        sets = labels if several else [(y,) for y in labels]
+        marks = ([",".join(numbers[label] for label in own)] if own else [] for own in sets)
+        # A line without labels and features is empty, and would be no example.
+        yield joined(" ".join([*m, *own] or ["1:0"]) for m, own in zip(marks, texts, strict=True))
+
+
+def write_svmhmm(batches: Batches) -> Iterator[bytes]:
+    first, seen, number = Numbers(sequences=True), dict[Any, None](), 0
+    for read in batches:
+        first.sequences(read)
+        check_filled(read, first.examples - len(read))
+        seen.update(dict.fromkeys(label for y in read.Y for label in plain_list(y)))
+    numbers, comments = label_numbers(seen)
+    yield joined(comments)
+    for read in batches:
+        lines = []
+        for y, own in zip(read.Y, first.sequences(read), strict=True):
+            texts = feature_texts(own)
+            if number == 0:
+                keep_width(texts[0], first)
+            number += 1
+            for label, features in zip(plain_list(y), texts, strict=True):
+                lines.append(" ".join([numbers[label], f"qid:{number}", *features]))
+        yield joined(lines)
+
+
+# Tables and arrays
+
+
+def single_labels(read: FromFile) -> list[Any]:
+    """The labels of rows; refuses sets."""
+    check_kind(read, "rows")
+    labels = plain_list(read.Y)
+    if isinstance(labels[0], tuple):
+        raise FileError(
+            "this format has one label for each row, and the examples have sets of them"
+        )
+    return labels
+
+
+class Columns:
+    """The columns of a table, the label last: what all batches have, then each of them as rows."""
+
+    def __init__(self, batches: Batches):
+        self.kinds: dict[str, set[type]] = {}
+        self.numbers, label, of_label = Numbers(sequences=False), "", set[type]()
+        for read in batches:
+            label = label or read.reading.label or "label"
+            of_label.update(map(type, single_labels(read)))
+            if not isinstance(read.X, list):
+                self.numbers.rows(read)
+                continue
+            for row in read.X:
+                for name, cell in row.items():
+                    self.kinds.setdefault(name, set()).add(type(cell))
+        cells = self.numbers.examples * self.numbers.width
+        if cells > MOST_CELLS:
+            raise FileError(f"{cells} features are too many for a table")
+        self.names = list(self.kinds) or [f"x{j}" for j in range(1, self.numbers.width + 1)]
+        self.kinds = {name: self.kinds.get(name, {float}) for name in self.names}
+        while label in self.kinds:
+            label += "_"
+        self.kinds[label] = of_label
+
+    def rows(self, read: FromFile) -> Iterator[list[list[Any]]]:
+        """The rows of a batch, some at a time; None for what is missing."""
+        labels = single_labels(read)
+        count = max(1, CELLS // max(1, len(self.names)))
+        table = None if isinstance(read.X, list) else self.numbers.rows(read)
+        for a in range(0, len(labels), count):
+            if table is None:
+                own = [[row.get(name) for name in self.names] for row in read.X[a : a + count]]
+            else:
+                own = table[a : a + count].toarray().tolist()
+            yield [[*row, y] for row, y in zip(own, labels[a : a + count], strict=True)]
+
+
+def write_table(batches: Batches, separator: str) -> Iterator[bytes]:
+    columns = Columns(batches)
+    yield table_text([list(columns.kinds)], separator)
+    for read in batches:
+        for rows in columns.rows(read):
+            yield table_text(rows, separator)
+
+
+def table_text(rows: Iterable[list[Any]], separator: str) -> bytes:
+    """Rows as lines."""
+    text = io.StringIO()
+    writer = csv.writer(text, delimiter=separator, lineterminator="\n")
+    for row in rows:
+        cells = ("" if cell is None else str(cell) for cell in row)
+        writer.writerow([check_text(cell, "\r\0", "in a table") for cell in cells])
+    return text.getvalue().encode()
+
+
+def write_parquet(batches: Batches) -> Iterator[bytes]:
+    columns = Columns(batches)
+    tables = (rows for read in batches for rows in columns.rows(read))
+    yield from parquet_parts(
+        columns.kinds, ([list(own) for own in zip(*rows, strict=True)] for rows in tables)
+    )
+
+
+def write_npz(batches: Batches) -> Iterator[bytes]:
+    """All of it at once: the arrays of such a file are whole."""
+    numbers, rows, labels, content = Numbers(sequences=False), [], [], io.BytesIO()
+    for read in batches:
+        rows.append(numbers.rows(read))
+        labels += single_labels(read)
+    if numbers.examples * numbers.width > MOST_CELLS:
+        raise FileError(f"{numbers.examples} x {numbers.width} features are too many for a table")
+    for own in rows:
+        own.resize(own.shape[0], numbers.width)
+    X = sp.vstack(rows, format="csr").toarray()
+    np.savez_compressed(content, X=X, y=np.asarray(labels))
+    yield content.getvalue()
