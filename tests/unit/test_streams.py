@@ -218,10 +218,10 @@ def test_training_with_little_memory(name, trained, tmp_path, capsys):
     """The same optimum; and the model is that of Python on shards, bit for bit."""
     if name == "t.csv":
         assert run("convert", trained / "t.svmlight", trained / name) == 0
-    command = ["train", trained / name, tmp_path / "m", "--quiet", "--tol", "1e-3", "--json"]
+    command = ["train", trained / name, tmp_path / "m", "--quiet", "--tol", "1e-2", "--json"]
     assert run(*command) == 0
     whole = json.loads(capsys.readouterr().out)
-    assert run(*command, "--memory", "100K") == 0
+    assert run(*command, "--memory", "300K") == 0
     parts = json.loads(capsys.readouterr().out)
     assert parts["solver"] == "streaming" and parts["converged"]
     assert parts["examples"] == whole["examples"]
@@ -233,9 +233,9 @@ def test_training_with_little_memory(name, trained, tmp_path, capsys):
         return
     assert run("convert", trained / name, tmp_path / "shards", "--to", "shards") == 0
     data = mm.data.open_shards(tmp_path / "shards")
-    solver = Streaming(passes=None, cache_bytes=100 * 2**10)
+    solver = Streaming(passes=None, cache_bytes=300 * 2**10)
     own = mm.StructuralSVM(
-        models.Chain(start=True, end=True), C=0.1, tol=1e-3, solver=solver, random_state=0
+        models.Chain(start=True, end=True), C=0.1, tol=1e-2, solver=solver, random_state=0
     ).fit(data.X, data.Y)
     assert svm.coef_.tobytes() == own.coef_.tobytes()
 
