@@ -41,28 +41,46 @@ static void take_edges(TreeOwner& data, const Array2<int32_t>& ends, const Array
   }
 }
 
+// How many types each part has; outputs are numbers of types and places together.
+static void take_types(TreeOwner& data, const Array1<int32_t>& types) {
+  data.types = to_vector(types);
+  check(static_cast<int32_t>(data.types.size()) == data.parts, "a number of types for each part");
+  for (int32_t count : data.types) {
+    check(count > 0, "a part has at least one type");
+    for (const PlaceMap& map : data.maps)
+      check(static_cast<int64_t>(count) * map.places() < (1 << 30), "types times places");
+  }
+  data.number();
+}
+
 static auto any_structure(const TreeOwner& data, Rescaling rescaling) {
   return erased<Tree>(data, rescaling);
 }
 
 static void bind_tree(nb::module_& m) {
   nb::class_<TreeOwner> kind(m, "TreeData");
-  kind.def("__init__", [](TreeOwner* self, std::vector<Map> maps, int parts, Array2<int32_t> edges,
-                          Array2<double> springs, Array1<int32_t> truth) {
-    TreeOwner data;
-    data.parts = parts;
-    check(parts > 0, "at least one part is needed");
-    take_maps(data, std::move(maps));
-    take_edges(data, edges, springs);
-    data.truth = to_vector(truth);
-    if (!data.truth.empty()) {
-      check(static_cast<int64_t>(data.truth.size()) == data.blocks() * parts, "places of the true parts");
-      const Tree tree(data);
-      for (int64_t i = 0; i < data.blocks(); ++i)
-        check(tree.valid(i, data.truth.data() + i * parts), "a true part outside of its map");
-    }
-    new (self) TreeOwner(std::move(data));
-  });
+  kind.def("__init__",
+           [](TreeOwner* self, std::vector<Map> maps, Array1<int32_t> types, Array2<int32_t> edges,
+              Array2<double> springs, Array1<int32_t> truth, Array1<uint8_t> known, bool strict) {
+             TreeOwner data;
+             data.parts = static_cast<int32_t>(types.size());
+             check(data.parts > 0, "at least one part is needed");
+             take_maps(data, std::move(maps));
+             take_edges(data, edges, springs);
+             take_types(data, types);
+             data.truth = to_vector(truth);
+             data.known.assign(known.data(), known.data() + known.size());
+             data.strict = strict;
+             check(data.known.empty() || data.known.size() == data.truth.size(), "which parts are known");
+             if (!data.truth.empty()) {
+               check(static_cast<int64_t>(data.truth.size()) == data.blocks() * data.parts,
+                     "places of the true parts");
+               const Tree tree(data);
+               for (int64_t i = 0; i < data.blocks(); ++i)
+                 check(tree.valid(i, data.truth.data() + i * data.parts), "a true part outside of its map");
+             }
+             new (self) TreeOwner(std::move(data));
+           });
   bind_powers(kind);
 }
 

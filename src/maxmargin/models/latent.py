@@ -8,7 +8,8 @@ problem. ``LatentSVM`` alternates between the two.
 
 With ``parts`` the model is one of the library's, and what is hidden is a state of every node: label k has
 parts_k states, each with weights of its own, and the loss looks at labels alone. ``coef_`` is that of the
-model over states, those of the first label first; see ``models.states``.
+model over states, those of the first label first; see ``models.states``. Parts of a ``Tree`` have types; see
+``models.part_types``.
 """
 
 from __future__ import annotations
@@ -29,15 +30,26 @@ from maxmargin.io.fields import (
     is_whole,
     list_of,
 )
+from maxmargin.models.chain import Chain
 from maxmargin.models.checks import lent
 from maxmargin.models.examples import Examples
+from maxmargin.models.factor_graph import FactorGraph
 from maxmargin.models.multiclass import Multiclass
+from maxmargin.models.part_types import PartTypes
 from maxmargin.models.protocol import Model, check_protocol
 from maxmargin.models.python import bind_model, converted
 from maxmargin.models.registry import MODELS
-from maxmargin.models.states import KINDS, LabelStates, names_of
+from maxmargin.models.states import LabelStates
+from maxmargin.models.tree import Tree
 
 STARTS = ("k-means", "random")
+# The library's models that have hidden states, and what knows of them.
+KINDS: dict[type, Any] = {
+    Multiclass: LabelStates,
+    Chain: LabelStates,
+    FactorGraph: LabelStates,
+    Tree: PartTypes,
+}
 KINDS_SAID = ", ".join(kind.__name__ for kind in KINDS)
 MOST_PARTS = 2**14  # of all labels: their costs take 2 GiB
 
@@ -47,13 +59,15 @@ class Latent(Model):
 
     Parameters
     ----------
-    model : Multiclass, Chain, FactorGraph, or an own model with hidden parts
+    model : Multiclass, Chain, FactorGraph, Tree, or an own model with hidden parts
         The own model has the protocol over complete outputs, and ``complete(x, y, w)``, the best complete
         output whose observed part is y, and ``observed(z)``, the observed part.
     parts : int, mapping from labels to ints, or None
-        Hidden states of each label, for the library's models; a label that the mapping does not name has one.
+        Hidden states of each label, for the library's models, for Tree types of each part by its number;
+        a label that the mapping does not name has one.
     start : "k-means" or "random"
-        First completions with ``parts``: clusters of the nodes of a label by their features, or drawn.
+        First completions with ``parts``: clusters of the nodes of a label by their features (of the parts of
+        a Tree by where their neighbours are), or drawn.
     """
 
     hidden: ClassVar[bool] = True  # outputs must be completed first
@@ -76,14 +90,16 @@ class Latent(Model):
         """Look at the data once; Y holds observed outputs."""
         self._check()
         inner = clone(self.model, safe=False)
+        if not self.own:
+            states = KINDS[type(inner)]
+            states.prepare(inner, X, Y)
+            self._settle(inner, count_parts(self.parts, states.names(inner)))
+            return
         inner.initialize(X, Y)
-        if self.own:
-            self.inner_ = inner
-            self.size_joint_feature = int(inner.size_joint_feature)
-            if hasattr(inner, "classes_"):
-                self.classes_ = inner.classes_
-        else:
-            self._settle(inner, count_parts(self.parts, names_of(inner)))
+        self.inner_ = inner
+        self.size_joint_feature = int(inner.size_joint_feature)
+        if hasattr(inner, "classes_"):
+            self.classes_ = inner.classes_
 
     def _check(self) -> None:
         if self.own:
@@ -103,9 +119,13 @@ class Latent(Model):
 
     def _settle(self, base: Any, counts: list[int]) -> None:
         """The states of a fitted model."""
-        self.base_, self.counts_, self.states_ = base, counts, LabelStates(base, counts)
+        self.base_, self.counts_, self.states_ = base, counts, KINDS[type(base)](base, counts)
         self.inner_, self.owner_ = self.states_.inner, self.states_.owner
-        self.classes_, self.flat, self.task = base.classes_, base.flat, base.task
+        self.flat, self.task = getattr(base, "flat", False), base.task
+        if hasattr(base, "classes_"):
+            self.classes_ = base.classes_
+        if hasattr(self.states_, "agreement"):  # else that of labels
+            self.agreement = self.states_.agreement
         self.size_joint_feature = self.inner_.size_joint_feature
 
     def begin(self, X: Any, Y: Any, seed: int) -> list[Any]:
@@ -145,7 +165,7 @@ class Latent(Model):
         """Delta of observed outputs; an own model compares complete ones."""
         if self.own:
             return float(self.inner_.loss(y, y_hat))
-        return self.base_.loss(y, y_hat)
+        return self.states_.loss(y, y_hat)
 
     def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
         """Named parts of w: those of the inner model, and with ``parts`` the label of each state."""
@@ -167,7 +187,7 @@ class Latent(Model):
     @classmethod
     def from_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> Latent:
         base, counts = base_of(state, arrays), list_of(state, "parts")
-        labels, weights = names_of(base).tolist(), arrays["w"].size
+        labels, weights = KINDS[type(base)].names(base).tolist(), arrays["w"].size
         fits = len(counts) == len(labels) and all(is_whole(c, 1, weights) for c in counts)
         # The matrix of costs is not in the file: it may not take far more memory than the weights.
         if not fits or sum(counts) > max(MOST_PARTS, 64 * (weights // sum(counts))):

@@ -22,7 +22,6 @@ from sklearn.exceptions import ConvergenceWarning
 from maxmargin._core import core
 from maxmargin.data.labels import LabelSet, as_array
 from maxmargin.losses import Costs, Hamming, cost_of
-from maxmargin.models.chain import Chain
 from maxmargin.models.factor_graph import FactorGraph
 from maxmargin.models.multiclass import Multiclass
 from maxmargin.models.protocol import as_weights
@@ -46,9 +45,21 @@ class LabelStates:
         self.base, self.counts = base, counts
         self.first = np.cumsum([0, *counts])  # the first state of each label
         self.owner = np.repeat(np.arange(len(counts)), counts)
-        self.labels = names_of(base)[self.owner]
+        self.labels = self.names(base)[self.owner]
         self.inner = over_states(base, self.owner)
         self.strict = over_states(base, self.owner, unit=True)
+
+    @staticmethod
+    def prepare(base: Any, X: Any, Y: Any) -> None:
+        """Fit the model over labels to the data."""
+        base.initialize(X, Y)
+
+    @staticmethod
+    def names(base: Any) -> np.ndarray:
+        """The labels of a fitted model, for several types of nodes one type after the other."""
+        sets = base.label_sets_ if isinstance(base, FactorGraph) else [base.labels_]
+        every = [label for own in sets for label in own.classes.tolist()]
+        return sets[0].classes if len(sets) == 1 else as_array(every)
 
     def begin(self, X: Any, Y: Any, start: str, seed: int) -> list[Any]:
         """First states of the true labels."""
@@ -77,6 +88,10 @@ class LabelStates:
             return self.labels[np.asarray(outputs, dtype=np.int64)]
         return [self.labels[np.asarray(z, dtype=np.int64)] for z in outputs]
 
+    def loss(self, y: Any, y_hat: Any) -> float:
+        """Delta of labels."""
+        return self.base.loss(y, y_hat)
+
     def _split(self, states: np.ndarray, sizes: np.ndarray) -> list[Any]:
         if self.base.flat:
             return states.tolist()
@@ -99,13 +114,6 @@ class LabelStates:
             return bank.rows.stacked()[factors.node_rows[members]]
 
         return numbers + before[types], sizes, features
-
-
-def names_of(base: Any) -> np.ndarray:
-    """The labels of a fitted model, for several types of nodes one type after the other."""
-    sets = base.label_sets_ if isinstance(base, FactorGraph) else [base.labels_]
-    every = [label for own in sets for label in own.classes.tolist()]
-    return sets[0].classes if len(sets) == 1 else as_array(every)
 
 
 def over_states(base: Any, owner: np.ndarray, unit: bool = False) -> Any:
@@ -167,6 +175,3 @@ def split_pairs(pairs: Any, owner: np.ndarray) -> Any:
     states = np.repeat(first[pairs.label], many) + within
     bounds = np.concatenate([[0], np.cumsum(many)])[pairs.first]
     return core.Pairs(bounds.astype(np.int64), states.astype(np.uint16), len(owner))
-
-
-KINDS = (Multiclass, Chain, FactorGraph)

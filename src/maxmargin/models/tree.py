@@ -32,11 +32,22 @@ LOOSE = 3.0
 class TreeExamples(CompiledExamples):
     """Maps in the core."""
 
-    def __init__(self, model: Tree, maps: list[np.ndarray], truth: np.ndarray):
+    strict = False  # whether the loss counts the parts that are not in their place
+
+    def __init__(
+        self,
+        model: Tree,
+        maps: list[np.ndarray],
+        truth: np.ndarray,
+        known: np.ndarray | None = None,
+    ):
         self.columns = np.array([x.shape[1] for x in maps], dtype=np.int64)
+        self.places = np.array([[x.shape[0] * x.shape[1]] for x in maps], dtype=np.int64)
         self.parts = model.n_parts_
         springs = np.ascontiguousarray(np.hstack([model.anchors_, model.spreads_]))
-        self.take(core.TreeData(maps, self.parts, model.edges_, springs, truth))
+        known = np.empty(0, dtype=np.uint8) if known is None else known.astype(np.uint8)
+        strict = self.strict
+        self.take(core.TreeData(maps, model.types_, model.edges_, springs, truth, known, strict))
 
     def output_sizes(self, blocks: np.ndarray) -> np.ndarray:
         return np.full(len(blocks), self.parts, dtype=np.int64)
@@ -69,13 +80,18 @@ class Tree(Model):
         """Learn the number of parts and of features, the tree, and the springs' lengths at rest."""
         check_lengths(X, Y)
         maps = read_maps(X)
-        places = read_places(Y, maps)
-        n_parts, n_features = len(places[0]), maps[0].shape[2]
-        stacked = np.stack(places).astype(np.float64)
-        ends = spanning_tree(stacked) if self.edges is None else given_tree(self.edges, n_parts)
-        between = stacked[:, ends[:, 1]] - stacked[:, ends[:, 0]]
-        spreads = LOOSE * np.maximum(between.std(axis=0), 1.0)
-        self._take(ends, between.mean(axis=0), spreads, n_features)
+        self.learn(np.stack(read_places(Y, maps)), maps[0].shape[2])
+
+    def learn(self, places: np.ndarray, n_features: int) -> None:
+        """The same from places (n, P, 2), NaN where one is not known."""
+        n_parts, places = places.shape[1], places.astype(np.float64)
+        ends = spanning_tree(places) if self.edges is None else given_tree(self.edges, n_parts)
+        between = places[:, ends[:, 1]] - places[:, ends[:, 0]]
+        lost = np.flatnonzero(np.isnan(between).all(axis=(0, 2)))
+        if len(lost):
+            raise ValueError(f"Y: no example has places for both parts {ends[lost[0]].tolist()}")
+        spreads = LOOSE * np.maximum(np.nanstd(between, axis=0), 1.0)
+        self._take(ends, np.nanmean(between, axis=0), spreads, n_features)
 
     def _take(
         self, edges: np.ndarray, anchors: np.ndarray, spreads: np.ndarray, n_features: int
@@ -84,6 +100,7 @@ class Tree(Model):
         self.n_parts_, self.n_features_ = len(edges) + 1, n_features
         self.edges_ = np.ascontiguousarray(edges, dtype=np.int32)
         self.anchors_, self.spreads_ = anchors, spreads
+        self.types_ = np.ones(self.n_parts_, dtype=np.int32)
         self.size_joint_feature = self.n_parts_ * n_features + 4 * len(edges)
 
     def bind(self, X: Sequence, Y: Any = None, node_weight: Any = None) -> TreeExamples:
@@ -104,10 +121,13 @@ class Tree(Model):
         maps = read_maps([x], self.n_features_)
         (places,) = read_places([y], maps, self.n_parts_)
         parts = maps[0][places[:, 0], places[:, 1]].astype(np.float64)
+        return np.concatenate([parts.ravel(), self.stretches(places).ravel()])
+
+    def stretches(self, places: np.ndarray) -> np.ndarray:
+        """(r, r^2, c, c^2) of every spring."""
         between = places[self.edges_[:, 1]] - places[self.edges_[:, 0]]
         z = (between - self.anchors_) / self.spreads_
-        springs = np.stack([z[:, 0], z[:, 0] ** 2, z[:, 1], z[:, 1] ** 2], axis=1)
-        return np.concatenate([parts.ravel(), springs.ravel()])
+        return np.stack([z[:, 0], z[:, 0] ** 2, z[:, 1], z[:, 1] ** 2], axis=1)
 
     def loss(self, y: Any, y_hat: Any) -> float:
         """Delta(y, y_hat): the mean distance of the parts."""
@@ -173,9 +193,9 @@ def read_maps(X: Sequence, n_features: int | None = None) -> list[np.ndarray]:
 
 
 def read_places(
-    Y: Sequence, maps: list[np.ndarray], n_parts: int | None = None
+    Y: Sequence, maps: list[np.ndarray], n_parts: int | None = None, unknown: bool = False
 ) -> list[np.ndarray]:
-    """Rows and columns of the parts, (P, 2) whole numbers inside of their maps."""
+    """Rows and columns of the parts, (P, 2) whole numbers inside of their maps; ``unknown``: or NaN."""
     places: list[np.ndarray] = []
     for i, (item, x) in enumerate(zip(Y, maps, strict=True)):
         y = array_of(item, f"Y[{i}]")
@@ -184,16 +204,17 @@ def read_places(
         n_parts = len(y) if n_parts is None else n_parts
         if len(y) != n_parts:
             raise ValueError(f"Y[{i}] has {len(y)} parts, expected {n_parts}")
-        if not np.array_equal(y, np.floor(y)):
+        lost = np.isnan(y).all(axis=1) if unknown else np.zeros(len(y), dtype=bool)
+        if not np.array_equal(y[~lost], np.floor(y[~lost])):
             raise ValueError(f"Y[{i}] must hold whole cells of the grid: round the places")
-        outside = np.flatnonzero(((y < 0) | (y >= x.shape[:2])).any(axis=1))
+        outside = np.flatnonzero(~lost & ((y < 0) | (y >= x.shape[:2])).any(axis=1))
         if len(outside):
             p = int(outside[0])
             raise ValueError(
                 f"Y[{i}][{p}] = {y[p].tolist()} is outside of its map of {x.shape[0]} rows and "
                 f"{x.shape[1]} columns"
             )
-        places.append(y.astype(np.int64))
+        places.append(y.astype(np.float64 if unknown else np.int64))
     return places
 
 
@@ -201,7 +222,7 @@ def spanning_tree(places: np.ndarray) -> np.ndarray:
     """The tree of the least total variance between its parts."""
     between = places[:, :, None] - places[:, None, :]
     # A distance of zero would mean no edge to scipy.
-    variance = between.var(axis=0).sum(axis=2) + 1.0
+    variance = np.nanvar(between, axis=0).sum(axis=2) + 1.0
     n_parts = places.shape[1]
     links = minimum_spanning_tree(np.triu(variance, 1)).tocoo()
     return away_from_root(np.stack([links.row, links.col], axis=1), 0, n_parts)
