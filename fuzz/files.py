@@ -72,6 +72,7 @@ ORIGINALS = {
 SHARDED = {"rows": "svmlight", "sequences": "crfsuite", "trees": "brackets"}
 TEMPLATE = "U00:%x[-1,0]\nU01:%x[0,0]/%x[0,1]\n# note\nB\nB01:%x[1,0]\n"
 MARKS = ["U", "B", "%", "%x[", "]", "%x[0,0]", "%x[-99,0]", "%x[0,999]", "%x[1]", "\n", "#", "é"]
+MARKS += ["u:", "*:", '%t[0,0,"', '%M[0,0,"^.?a*$"]', "%X[@1,0]", "%x[*1,0]", "\\u"]
 
 
 def arrays() -> bytes:
@@ -123,7 +124,7 @@ def attempt(rng: Generator) -> str:
     path = workshop("files") / f"t.{name}"
     path.write_bytes(data)
     task = pick(rng, ["", "", "", "multiclass", "multilabel", "regression"])
-    label = pick(rng, ["", "", "0", "7", "kind", "xpos"])
+    label = pick(rng, ["", "", "", "", "0", "7", "kind", "xpos"])
     templates = "words" if rng.random() < 0.7 else several(rng, TEMPLATE, MARKS)
     with bounded():
         return f"{name}, {check(str(path), Reading(name, task, label, templates))}"

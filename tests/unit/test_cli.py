@@ -272,3 +272,18 @@ def test_check_says_what_will_be_slow(tmp_path, capsys):
     (tmp_path / "t.brackets").write_text(FILES["t.brackets"])
     assert run("check", tmp_path / "t.brackets") == 0
     assert "105 (words^3" in capsys.readouterr().out
+
+
+def test_a_page_of_a_test_file_wherever_the_options_stand(tmp_path, capsys):
+    (tmp_path / "t.conll").write_text(COLUMNS)
+    model, data, page = tmp_path / "m", tmp_path / "t.conll", tmp_path / "page.html"
+    assert run("train", data, model, "--quiet") == 0
+    for words in ([model, data, "--output", page], [model, "--output", page, data],
+                  ["--output", page, model, data], [model, "--output", page, "--top", 3, data]):  # fmt: skip
+        page.unlink(missing_ok=True)
+        assert run("report", *words) == 0
+        assert "Scores" in page.read_text()
+    for words in ([model, data, "--output", page, data], [model, "--what", page, data]):
+        with pytest.raises(SystemExit) as wrong:
+            run("report", *words)
+        assert wrong.value.code == 2 and "unrecognized arguments" in capsys.readouterr().err

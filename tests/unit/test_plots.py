@@ -8,7 +8,14 @@ from matplotlib.figure import Figure
 
 import maxmargin as mm
 from maxmargin import models
-from maxmargin.report import plot_confusion, plot_convergence, plot_path, plot_weights
+from maxmargin.report import (
+    convergence_plot,
+    plot_confusion,
+    plot_convergence,
+    plot_path,
+    plot_weights,
+    validation_plot,
+)
 
 
 def history(n=6):
@@ -131,3 +138,17 @@ def test_weights_as_an_image(ax):
     assert np.allclose(ax.images[0].get_array(), svm.coef_[2].reshape(2, 3))
     with pytest.raises(ValueError, match=r"shape must be \(height, width\) of 6 features"):
         plot_weights(svm, 2, shape=(2, 2))
+
+
+def test_the_names_that_plots_had_still_draw_and_warn(tmp_path):
+    history = {name: np.array([1.0, 2.0, 3.0]) for name in ("passes", "seconds", "gap", "estimate")}
+    with pytest.warns(FutureWarning, match="use plot_convergence"):
+        figure = convergence_plot({"a": history}, tmp_path / "a.png", tol=0.1)
+    assert len(figure.axes) == 2 and (tmp_path / "a.png").stat().st_size > 0
+    with pytest.warns(FutureWarning, match="use plot_convergence"):
+        assert convergence_plot({"a": history}, ax=figure.axes[0]) is figure
+    with pytest.warns(FutureWarning, match="use plot_path"):
+        figure = validation_plot([0.1, 1.0], [[0.5, 0.7], [0.6, 0.8]], tmp_path / "b.png")
+    assert len(figure.axes) == 1 and (tmp_path / "b.png").stat().st_size > 0
+    with pytest.warns(FutureWarning), pytest.raises(ValueError, match="scores: expected"):
+        validation_plot([1.0], [[1.0, 2.0]])

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import maxmargin as mm
 from maxmargin.cli import main
 from maxmargin.data.from_file import Reading
+from maxmargin.data.patterns import Expression
 from maxmargin.data.read_file import read_file
 from maxmargin.data.templates import describe_columns
 
@@ -121,3 +122,120 @@ def test_errors_of_the_command(tmp_path, capsys):
     more = ["--to", "crfsuite", "--templates", str(tmp_path / "edges")]
     assert main(["convert", data, str(tmp_path / "out"), *more]) == 1
     assert "features of edges" in capsys.readouterr().err
+
+
+# wapiti
+
+
+WAPITI = {
+    "u:%x[0,0]": "u:the",
+    "U1:%x[-1,1]/%X[0,0] # a note": "u1:VBZ/the",
+    "u:%X[-2,0]": "u:he",
+    "u:%x[-5,0]": "u:_x-3",
+    "u:%x[-9,0]%x[9,0]": "u:_x-#_x+#",
+    "u:%x[+2,1]": "u:NN",
+    "u:%x[@1,0] %x[@-1,0] %x[@0,0] %x[@9,0]": "u:He account _x-1 _x+4",
+    'u:%t[-2,0,"^\\u"]': "u:true",
+    'u:%t[0,0,"\\u"]': "u:false",
+    'u:%m[-1,0,"^.?.?.?"]': "u:rec",
+    'u:%m[-1,0,"..?$"]': "u:ns",
+    'u:%M[-2,0,"^\\u"]': "u:h",
+    'u:%m[-1,0,"c.*n"]': "u:ckon",  # as few as will do
+    'u:%m[0,0,"\\d"]|': "u:|",
+    '*:%t[0,1,"^\\U"]': "*:false",
+}
+
+
+@pytest.mark.parametrize("line", WAPITI)
+def test_patterns_of_wapiti(line):
+    found = describe_columns(SENTENCE, f"u:%x[0,0]\n{line}\nb\n")
+    nodes, edges = found if line[0] == "*" else (found, None)
+    assert nodes[2][1] == WAPITI[line]
+    if edges is not None:
+        assert edges[1] == [WAPITI[line]] and len(edges) == len(SENTENCE) - 1
+
+
+def test_a_row_may_be_in_a_column():
+    rows = [["a", "2"], ["b", "-1"], ["c", "x"], ["d", "9"]]
+    assert describe_columns(rows, "u:%x[*1,0]") == [["u:c"], ["u:a"], ["u:c"], ["u:_x+#"]]
+
+
+CLASSES = {
+    "d": "[0-9]",
+    "a": "[A-Za-z]",
+    "l": "[a-z]",
+    "u": "[A-Z]",
+    "w": "[A-Za-z0-9]",
+    "s": r"\s",
+}
+PIECES = st.sampled_from([*"aB1", ".", *(f"\\{c}" for c in CLASSES), r"\U", r"\D", "(", r"\."])
+
+
+@given(
+    pieces=st.lists(st.tuples(PIECES, st.sampled_from(["", "", "*", "?"])), max_size=5),
+    ends=st.tuples(st.booleans(), st.booleans()),
+    text=st.text(st.sampled_from("aB1(. "), max_size=6),
+)
+def test_expressions_match_as_those_of_python(pieces, ends, text):
+    """Written in Python's way: * takes as few as will do, other marks are themselves."""
+    own, python = "", ""
+    for char, often in pieces:
+        own += char + often
+        known = CLASSES.get(char[-1].lower()) if char[0] == "\\" else None
+        if known is not None:
+            python += known if char[-1].islower() else f"(?!{known})(?:.|\\s)"
+        else:
+            python += "." if char == "." else re.escape(char[-1])
+        if known is not None and char[-1].isupper() and often:
+            python = python[: -len(f"(?!{known})(?:.|\\s)")] + f"(?:(?!{known})(?:.|\\s))"
+        python += {"*": "*?", "?": "?", "": ""}[often]
+    own = "^" * ends[0] + own + "$" * ends[1]
+    python = "^" * ends[0] + python + r"\Z" * ends[1]
+    found = re.search(python, text, re.DOTALL)
+    assert Expression(own).search(text) == (found[0] if found else None)
+
+
+def test_the_end_may_be_meant_itself():
+    assert Expression(r"a\$").search("ba$c") == "a$" and Expression(r"a\$").search("a") is None
+    assert (
+        Expression(r"a\\$").search("ba\\") == "a\\" and Expression(r"a\\$").search("a\\c") is None
+    )
+    assert Expression("a^$b").search("a^$b") == "a^$b"
+
+
+def test_no_expression_takes_long():
+    assert Expression("a*" * 30 + "b").search("a" * 3000) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("u:%t[0,0]", "have an expression in quotes"),
+        ('u:%x[0,0,"a"]', "%x has none"),
+        ('u:%m[0,0,"**"]', "has nothing to belong to"),
+        ('u:%m[0,0,"a\\"]', "in line 2"),
+        ("u:%y[0,0]", "in line 2"),
+        ("x:%x[0,0]", "in line 2"),
+        ("u:%x[*-1,0]", "columns count from 0"),
+    ],
+)
+def test_what_wapiti_would_not_read_is_refused(line, words, tmp_path, capsys):
+    (tmp_path / "t.conll").write_text(COLUMNS)
+    (tmp_path / "patterns").write_text(f"u:%x[0,0]\n{line}\n")
+    command = ["train", str(tmp_path / "t.conll"), str(tmp_path / "m")]
+    assert main([*command, "--templates", str(tmp_path / "patterns")]) == 1
+    said = capsys.readouterr().err
+    assert words in said and "line 2" in said and "patterns:" in said
+
+
+def test_from_patterns_of_wapiti_to_a_model(tmp_path, capsys):
+    (tmp_path / "t.conll").write_text(COLUMNS)
+    (tmp_path / "patterns").write_text(
+        '*\nu:%X[0,0]\nu:%t[0,0,"^\\u"]\nb:%x[0,1]\n*:%m[0,0,"..$"]\n'
+    )
+    files = [str(tmp_path / name) for name in ("t.conll", "m")]
+    assert main(["train", *files, "--templates", str(tmp_path / "patterns"), "--quiet"]) == 0
+    capsys.readouterr()
+    assert {"*", "u:dog", "u:false", "*:og"} <= set(mm.load(files[1]).feature_names_)
+    assert main(["evaluate", files[1], files[0], "--json"]) == 0
+    assert '"tag accuracy": 1.0' in capsys.readouterr().out

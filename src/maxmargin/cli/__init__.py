@@ -62,7 +62,7 @@ def add_file_options(parser: argparse.ArgumentParser) -> None:
         "--templates",
         default="words",
         metavar="words|window|FILE",
-        help="features of text columns; FILE: a template of CRF++",
+        help="features of text columns; FILE: a template of CRF++ or wapiti",
     )
 
 
@@ -232,9 +232,20 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+def parsed(argv: Sequence[str] | None) -> argparse.Namespace:
+    """What the command line says; a file that may be missing may also come after options."""
+    given, rest = parser().parse_known_args(argv)
+    file = len(rest) == 1 and (rest[0] == "-" or not rest[0].startswith("-"))
+    if file and given.command == "report" and given.data is None:
+        given.data = rest.pop()
+    if rest:
+        parser().error(f"unrecognized arguments: {' '.join(rest)}")
+    return given
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit status."""
-    given = parser().parse_args(argv)
+    given = parsed(argv)
     if given.version:
         print(f"maxmargin {version('maxmargin')}")
         return 0

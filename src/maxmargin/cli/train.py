@@ -16,9 +16,10 @@ from maxmargin import metrics, models
 from maxmargin.cli.show import show
 from maxmargin.data.encoded import read_encoded
 from maxmargin.data.from_file import FileError, FromFile, Reading
+from maxmargin.data.patterns import template_of
 from maxmargin.data.read_file import Source, guess_name, reading_of
 from maxmargin.data.sharded import open_shards
-from maxmargin.data.templates import TEMPLATES, template_of
+from maxmargin.data.templates import TEMPLATES
 from maxmargin.data.text import numbered_lines
 from maxmargin.data.write_file import ONE_WALK, write_file
 from maxmargin.estimators import BinarySVC, MulticlassSVC, RegressionSVR, StructuralSVM

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from maxmargin.data.templates import TEMPLATES, template_of
+from maxmargin.data.patterns import template_of
+from maxmargin.data.templates import TEMPLATES
 from maxmargin.io.fields import (
     MOST_FEATURES,
     FieldError,
