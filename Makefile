@@ -11,13 +11,13 @@ setup: $(STAMP)
 
 $(VENV)/.tools: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "maxmargin: installing tools and libraries into $(VENV)"
 	$(BIN)/python tools/install_requirements.py pyproject.toml
 	touch $@
 
 $(STAMP): $(VENV)/.tools $(SOURCES)
-	@echo "maxmargin: compiling the core for this machine, two or three minutes the first time"
-	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation \
-	  --config-settings=cmake.define.MAXMARGIN_LEVELS=native .
+	@echo "maxmargin: the first time this takes some minutes of a compiler"
+	@CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(BIN)/python tools/install_package.py
 	touch $@
 
 demo: $(STAMP)

@@ -15,6 +15,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 import check_site  # noqa: E402
 import check_version  # noqa: E402
 import draw_figures  # noqa: E402
+import install_package  # noqa: E402
 import prepare_site  # noqa: E402
 
 
@@ -92,3 +93,14 @@ def test_broken_links_are_found(tmp_path):
         "none.html",
         "loads https://example.org/x.js",
     ]
+
+
+def test_steps_of_the_compiler_are_told():
+    lines = [
+        "  [3/49] Building CXX object CMakeFiles/_core_v3.dir/cpp/bindings/chain.cpp.o\n",
+        "  [4/49] Building CXX object CMakeFiles/nanobind-static.dir/root/x/nanobind/src/nb_func.cpp.o\n",
+        "noise\n",
+        "[48/49] Linking CXX shared module _core_v3.so\n",
+    ]
+    told = list(install_package.steps(lines))
+    assert told == [(3, 49, "cpp/bindings/chain.cpp"), (48, 49, "linking")]
