@@ -56,6 +56,7 @@ GALLERY = {
             "large_alphabet": "Two thousand labels",
             "transfer": "Old weights as a prior",
             "latent_mixture": "Classes that are mixtures",
+            "latent_states": "Hidden states of labels",
             "latent_states": "Labels with hidden states",
             "unknown_labels": "Sentences with some tags only",
             "detection": "Detection without boxes",

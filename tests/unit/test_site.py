@@ -104,3 +104,16 @@ def test_steps_of_the_compiler_are_told():
     ]
     told = list(install_package.steps(lines))
     assert told == [(3, 49, "cpp/bindings/chain.cpp"), (48, 49, "linking")]
+
+
+def test_every_page_is_in_the_navigation():
+    listed = {"index"}
+    for path in (ROOT / "docs").rglob("*.md"):
+        for block in re.findall(r"^```\{toctree\}\n(.*?)^```$", path.read_text(), re.M | re.S):
+            listed |= {line for line in block.splitlines() if line and not line.startswith(":")}
+    pages = {
+        p.relative_to(ROOT / "docs").with_suffix("").as_posix()
+        for p in (ROOT / "docs").rglob("*.md")
+    }
+    outside = {Path(page).stem for page in prepare_site.PAGES.values()} | {"gallery/index"}
+    assert listed == pages | outside
