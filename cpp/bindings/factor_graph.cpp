@@ -43,9 +43,11 @@ static void add_edge_type(GraphData& g, int a, int b, int bank, Codes columns) {
   check(bank >= 0 && bank < static_cast<int>(g.banks.size()), "no such bank");
   check(a >= 0 && a < types && b >= 0 && b < types, "no such type of nodes");
   check(static_cast<int>(columns.size()) == g.node_types[a].labels() * g.node_types[b].labels() &&
-            within(columns.data(), columns.size(), -1, g.banks[bank].columns),
+            within(columns.data(), columns.size(), EdgeType::never, g.banks[bank].columns),
         "columns do not fit the pairs of labels");
-  g.edge_types.push_back({a, b, bank, to_vector(columns)});
+  EdgeType type{a, b, bank, to_vector(columns)};
+  type.strict = std::count(type.column.begin(), type.column.end(), EdgeType::never) > 0;
+  g.edge_types.push_back(std::move(type));
 }
 
 static void add_shape(GraphData& g, Codes types, Array2<int32_t> edges, Codes edge_types) {
@@ -64,6 +66,10 @@ static void add_shape(GraphData& g, Codes types, Array2<int32_t> edges, Codes ed
           "an edge does not fit its type");
   }
   shape.join(edges.data(), edge_types.data(), static_cast<int64_t>(m));
+  for (size_t e = 0; e < m; ++e)  // the first end of a strict edge
+    if (g.edge_types[edge_types.data()[e]].strict) shape.derived.push_back(edges.data()[2 * e]);
+  std::sort(shape.derived.begin(), shape.derived.end());
+  shape.derived.erase(std::unique(shape.derived.begin(), shape.derived.end()), shape.derived.end());
   shape.place_tables([&](int32_t type) { return g.banks[g.edge_types[type].bank].features != nullptr; });
   shape.finish();
   g.shapes.push_back(std::move(shape));

@@ -70,7 +70,21 @@ static nb::class_<Gdmm> bind(nb::module_& m, const char* name) {
   return kind;
 }
 
+// What the slack of every example in the linear relaxation cannot exceed at w, by prices of pairs: a proof for any of them.
+static auto label_ceilings(const GraphData& data, Values w, Numbers block, Codes link, Values first,
+                           Values second) {
+  check_weights(w, data.dimension());
+  check(block.size() == link.size() && first.size() == link.size() && second.size() == link.size(),
+        "two prices for each pair");
+  const std::vector<double> ones(data.blocks(), 1.0);
+  return to_numpy(unlocked([&] {
+    LabelGdmm proof(data, ones, ones, 0, 1, 1);
+    return proof.ceilings(w.data(), {to_vector(block), to_vector(link), to_vector(first), to_vector(second)});
+  }));
+}
+
 static void bind_gdmm_graph(nb::module_& m) {
+  m.def("label_ceilings", &label_ceilings);
   m.def("marginal_sum", &marginal_sum);
   m.def("are_label_sets", &are_label_sets);
   m.def("joint_move", [](double alpha, double beta, double target, double rho, double mass) {
@@ -82,8 +96,15 @@ static void bind_gdmm_graph(nb::module_& m) {
   auto bounded = bind<BoundedGdmm, double>(m, "BoundedGdmm");
   bind_prior(bounded);
   bounded.def_prop_ro("bound", &BoundedGdmm::bound);
-  bind<LabelGdmm, double, int64_t>(m, "LabelGdmm")
+  bind<LabelGdmm, double, int64_t, int, bool, uint64_t>(m, "LabelGdmm")
       .def("set_origin", &set_origin<LabelGdmm>)
+      .def("ceilings", [](LabelGdmm& g) { return to_numpy(unlocked([&] { return g.ceilings(); })); })
+      .def("prices",
+           [](const LabelGdmm& g) {
+             PairPrices p = g.prices();
+             return nb::make_tuple(to_numpy(std::move(p.block)), to_numpy(std::move(p.link)),
+                                   to_numpy(std::move(p.first)), to_numpy(std::move(p.second)));
+           })
       .def("dual", &LabelGdmm::dual, nb::call_guard<nb::gil_scoped_release>())
       .def("joint_gains", [](LabelGdmm& g, int64_t block, int wanted, bool exhaustive) {
         const auto [found, looks] = g.joint_gains(block, wanted, exhaustive);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <utility>
 #include <vector>
@@ -31,8 +32,15 @@ struct NodeType {
   int labels() const { return static_cast<int>(column.size()); }
 };
 struct EdgeType {
+  static constexpr int32_t never =
+      -2;                       // the column of a pair of labels that no output has; -1: it scores nothing
   int a = 0, b = 0, bank = 0;   // types of the ends
   std::vector<int32_t> column;  // of each pair of labels, row-major by the label of a
+  bool strict = false;          // some pairs of labels never are
+  double score(size_t pair, const double* values) const {
+    const int32_t k = column[pair];
+    return k >= 0 ? values[k] : k == never ? -std::numeric_limits<double>::infinity() : 0;
+  }
 };
 
 // A graph without its features; many examples may share one.
@@ -44,6 +52,8 @@ struct Shape : Topology {
   std::vector<int32_t> type;        // of each node
   std::vector<int32_t> link_first;  // edges of link l: edges[link_first[l]] .. edges[link_first[l + 1]]
   std::vector<Edge> edges;
+  // Nodes whose label follows from those of their neighbours: factors over several nodes, of which each state is a label.
+  std::vector<int32_t> derived;
   std::vector<int64_t> own;  // where the table of a link begins; -1: that of its type serves
   int64_t own_size = 0;
 
@@ -108,7 +118,7 @@ inline std::vector<std::vector<char>> loud_labels(const GraphData& data) {
     const int rows = data.node_types[type.a].labels(), columns = data.node_types[type.b].labels();
     for (int y = 0; y < rows; ++y)
       for (int z = 0; z < columns; ++z)
-        if (type.column[static_cast<size_t>(y) * columns + z] >= 0) loud[type.a][y] = loud[type.b][z] = 1;
+        if (type.column[static_cast<size_t>(y) * columns + z] != -1) loud[type.a][y] = loud[type.b][z] = 1;
   }
   return loud;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <stdexcept>
 #include <string>
 
@@ -138,10 +139,21 @@ void GraphFactors::link_scores(int64_t block, int l, const double* W, double* ou
     for (int q = 0; q < columns; ++q) out[p * columns + q] = pair_score(block, l, p, q, W);
 }
 double GraphFactors::pair_score(int64_t block, int l, int p, int q, const double* W) const {
+  if (never(data_.shape_of(block), l, p, q)) return -std::numeric_limits<double>::infinity();
   double sum = 0;
   each_column(data_.shape_of(block), block, l, p, q,
               [&](int bank, int32_t column, int64_t row) { sum += column_score(bank, row, column, W); });
   return sum;
+}
+bool GraphFactors::never(const Shape& g, int l, int p, int q) const {
+  for (int32_t e = g.link_first[l]; e < g.link_first[l + 1]; ++e) {
+    const EdgeType& type = data_.edge_types[g.edges[e].type];
+    if (!type.strict) continue;
+    const bool turned = g.edges[e].reversed;
+    const int first = turned ? q : p, second = turned ? p : q, width = g.count[turned ? g.a[l] : g.b[l]];
+    if (type.column[static_cast<size_t>(first) * width + second] == EdgeType::never) return true;
+  }
+  return false;
 }
 void GraphFactors::push_node(Scratch& s, const Shape& g, int v, int label, double c) const {
   const NodeType& type = data_.node_types[g.type[v]];
@@ -213,8 +225,7 @@ void GraphFactors::open_link(const Shape& g, int l, const double* W, Scratch& s)
     }
     for (int p = 0; p < rows; ++p)
       for (int q = 0; q < columns; ++q) {
-        const int32_t column = type.column[edge.reversed ? q * rows + p : p * columns + q];
-        if (column >= 0) table[p * columns + q] += values[column];
+        table[p * columns + q] += type.score(edge.reversed ? q * rows + p : p * columns + q, values);
       }
   }
   s.tables[l] = table;
@@ -224,8 +235,7 @@ const double* GraphFactors::shared_table(int number, const double* W, Scratch& s
   double* table = s.shared.data() + s.shared_place[number];
   if (s.stamp[number] != s.opened) {
     const double* values = W + data_.banks[type.bank].inside;
-    for (size_t k = 0; k < type.column.size(); ++k)
-      table[k] = type.column[k] < 0 ? 0 : values[type.column[k]];
+    for (size_t k = 0; k < type.column.size(); ++k) table[k] = type.score(k, values);
     s.stamp[number] = s.opened;
   }
   return table;

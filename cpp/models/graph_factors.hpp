@@ -69,6 +69,8 @@ class GraphFactors {
   // Scores of all pairs of labels of one link, row-major by its end a.
   void link_scores(int64_t block, int l, const double* W, double* out) const;
   double pair_score(int64_t block, int l, int p, int q, const double* W) const;
+  bool never(const Shape& g, int l, int p,
+             int q) const;  // whether no output has these labels at the ends of a link
   void push_node(Scratch& s, const Shape& g, int v, int label, double c) const;
   void push_pair(Scratch& s, const Shape& g, int l, int p, int q, double c) const;
   double node_loss(int64_t block, int v, int label) const;

@@ -95,7 +95,10 @@ class MarginalSum {
     const double* q = m.link_value.data() + place;
     for (int y = 0; y < rows; ++y) {
       double sum = 0;
-      for (int z = 0; z < columns; ++z) sum += check(q[y * columns + z]);
+      for (int z = 0; z < columns; ++z) {
+        sum += check(q[y * columns + z]);
+        if (q[y * columns + z] > 0 && structure_.never(*g_, l, y, z)) fail("labels that never are together");
+      }
       if (std::abs(sum - at(g_->a[l], y)) > rounding) fail("a link does not fit its nodes");
     }
     for (int z = 0; z < columns; ++z) {
@@ -135,6 +138,8 @@ class MarginalSum {
     const int a = g_->a[l], b = g_->b[l], columns = g_->count[b];
     const auto found = q_.find(l);
     const double stay = at(a, truth_[a]) + at(b, truth_[b]) - 1;
+    if (found == q_.end() && !g_->derived.empty())
+      fail("a link of a factor over several nodes is not listed");
     if (found == q_.end() && stay < -rounding)
       fail("a link of two nodes that leave their true labels together is not listed");
     const auto value = [&](int y, int z) {

@@ -37,6 +37,7 @@
 #include "models/graph_factors.hpp"
 #include "models/marginals.hpp"
 #include "runtime/interrupt.hpp"
+#include "solvers/clique_repair.hpp"
 #include "solvers/priored_weights.hpp"
 
 namespace mm {
@@ -112,6 +113,10 @@ class GraphGdmm {
     for (size_t i = 0; i < examples_.size(); ++i) {
       const Example& e = examples_[i];
       const double scale = 1 / mass_[i];
+      if (const Shape& g = data_.shape_of(static_cast<int64_t>(i)); !g.derived.empty()) {
+        repair_cliques(g, static_cast<int64_t>(i), m);
+        continue;
+      }
       for (const Node& node : e.nodes) {
         m.node_block.push_back(static_cast<int64_t>(i));
         m.node.push_back(node.node);
@@ -271,6 +276,12 @@ class GraphGdmm {
 
   // Scores of the nodes with their true labels, as far as their neighbours have theirs; the best become active.
   void activate(double tolerance, GdmmReport& report) {
+    if (!g_->derived.empty()) {  // a factor over several nodes can leave its true state only with these
+      for (int v = 0; v < g_->nodes() && e_->nodes.size() < static_cast<size_t>(g_->nodes()); ++v)
+        if (slot_[v] < 0) add_node(v);
+      ++report.calls;
+      return;
+    }
     structure_.open_nodes(block_, w_.W.data(), s_);
     ++report.calls;
     for (int b = 0; b < g_->nodes(); ++b) {
@@ -428,8 +439,9 @@ class GraphGdmm {
     worst = -1;
     double mean = 0;
     for (size_t y = 0; y < mass.size(); ++y) {
+      if (mass[y] <= 0) continue;  // nothing has mass on labels that never are together
       mean += mass[y] * slope_[y];
-      if (mass[y] > 0 && (worst < 0 || slope_[y] < slope_[worst])) worst = static_cast<int>(y);
+      if (worst < 0 || slope_[y] < slope_[worst]) worst = static_cast<int>(y);
     }
     report.violation += std::max(0.0, mass_[block_] * slope_[best] - mean);
     return slope_[best] > slope_[worst] + rounding * (1 + std::abs(slope_[best]));
@@ -485,6 +497,31 @@ class GraphGdmm {
   double length() {
     move_.renew();
     return w_.squared_norm(move_, s_);
+  }
+  // The same with factors over several nodes: nodes as they are, each factor trimmed to its nodes (clique_repair.hpp).
+  void repair_cliques(const Shape& g, int64_t i, Marginals& m) const {
+    const Example& e = examples_[i];
+    if (e.nodes.empty()) return;
+    std::vector<std::vector<double>> p(g.nodes()), q(g.links());
+    for (const Node& node : e.nodes) p[node.node] = node.p;
+    for (const Link& link : e.links) q[link.link] = link.q;
+    std::vector<char> done(g.links(), 0);
+    for (const int32_t z : g.derived) {
+      CliqueRepair(structure_, g, z).run(p, q);
+      for (int32_t k = g.first[z]; k < g.first[z + 1]; ++k) done[g.around[k]] = 1;
+    }
+    for (int l = 0; l < g.links(); ++l)
+      if (!done[l]) repair_link(q[l], p[g.a[l]], p[g.b[l]]);
+    for (int v = 0; v < g.nodes(); ++v) {
+      m.node_block.push_back(i);
+      m.node.push_back(v);
+      for (const double value : p[v]) m.node_value.push_back(value / mass_[i]);
+    }
+    for (int l = 0; l < g.links(); ++l) {
+      m.link_block.push_back(i);
+      m.link.push_back(l);
+      for (const double value : q[l]) m.link_value.push_back(value / mass_[i]);
+    }
   }
   // Moves mass along that move, by the exact step.
   void shift(std::vector<double>& mass, int best, int worst, double curvature, GdmmReport& report) {

@@ -28,6 +28,7 @@
 #pragma once
 
 #include <cstdint>
+#include <random>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -38,6 +39,13 @@
 #include "solvers/label_visit.hpp"
 
 namespace mm {
+
+// What the labels of a pair are paid for leaving together, by the number of its link and the order of its ends.
+struct PairPrices {
+  std::vector<int64_t> block;
+  std::vector<int32_t> link;
+  std::vector<double> first, second;
+};
 
 class LabelGdmm {
  public:
@@ -56,17 +64,23 @@ class LabelGdmm {
         visit_(data, numbers_) {}
   LabelGdmm(const LabelGdmm&) = delete;
 
-  // One visit to each; pairs are audited in one of `period` passes, in each pass for other examples.
-  GdmmReport pass(const int64_t* order, int64_t n, double tolerance, int64_t period) {
-    if (period < 1) throw std::invalid_argument("period must be 1 or more");
+  // One visit to each; pairs are audited in one of `period` passes, in each pass for other examples. Between audits a
+  // visit looks for labels in one of `partitions` parts of them, chosen at random.
+  GdmmReport pass(const int64_t* order, int64_t n, double tolerance, int64_t period, int partitions,
+                  bool exhaustive, uint64_t seed) {
+    if (period < 1 || partitions < 1) throw std::invalid_argument("period and partitions must be 1 or more");
     GdmmReport report;
     options_.tolerance = tolerance;
+    options_.exhaustive = exhaustive;
+    std::minstd_rand random(static_cast<uint32_t>(seed));
+    const int parts = std::min(partitions, shape_.nodes());
     ++passes_;
     for (int64_t k = 0; k < n; ++k) {
       poll();
       options_.audit = (order[k] + passes_) % period == 0 ? period : 0;
       enter(order[k]);
-      visit_.open(W_.data(), pairs_);
+      const bool whole = parts == 1 || options_.audit > 0;
+      visit_.open(W_.data(), pairs_, whole ? 0 : static_cast<int>(random() % parts), whole ? 1 : parts);
       visit_.run(pairs_, options_, report);
       visit_.write(W_.data(), pairs_, false);
       visit_.forget();
@@ -159,6 +173,54 @@ class LabelGdmm {
   void set_origin(const double* flat) {
     origin_.assign(flat, flat + dimension());
     refresh();
+  }
+
+  // The prices of the active pairs, which with w are a proof of `ceilings`; and that proof for any w and prices.
+  PairPrices prices() const {
+    PairPrices found;
+    std::vector<double> left(shape_.nodes(), 0.0);
+    for (size_t i = 0; i < points_.size(); ++i) {
+      points_[i].spread(left);
+      for (const LabelLink& link : points_[i].links) {
+        const int32_t l = numbers_(link.a, link.b);
+        const double a = link.la + penalty_[i] * (link.alpha - left[link.a]);
+        const double b = link.lb + penalty_[i] * (link.beta - left[link.b]);
+        const bool same = shape_.a[l] == link.a;
+        found.block.push_back(static_cast<int64_t>(i));
+        found.link.push_back(l);
+        found.first.push_back(same ? a : b);
+        found.second.push_back(same ? b : a);
+      }
+      points_[i].spread(left, true);
+    }
+    return found;
+  }
+  std::vector<double> ceilings(const double* flat, const PairPrices& prices) {
+    structure_.pack(flat, W_.data());
+    for (int l = 0; l < shape_.links(); ++l)
+      pairs_.set(shape_.a[l], shape_.b[l], flat[data_.banks[1].outside + l]);
+    for (LabelPoint& point : points_) point = {};
+    for (size_t k = 0; k < prices.link.size(); ++k) {
+      const int64_t i = prices.block[k];
+      const int32_t l = prices.link[k];
+      if (i < 0 || i >= data_.blocks() || l < 0 || l >= shape_.links())
+        throw std::invalid_argument("prices of pairs that are not there");
+      points_[i].links.push_back({shape_.a[l], shape_.b[l], 0, 0, 0, prices.first[k], prices.second[k]});
+    }
+    return ceilings();
+  }
+  // Of every example: what its slack in the linear relaxation cannot exceed at the weights as they are. A proof, whatever
+  // the state is; and near the slack when the state is near the optimum, if audits have left nothing out.
+  std::vector<double> ceilings() {
+    std::vector<double> found(points_.size());
+    for (size_t i = 0; i < points_.size(); ++i) {
+      poll();
+      enter(static_cast<int64_t>(i));
+      visit_.open(W_.data(), pairs_);
+      found[i] = visit_.ceiling(pairs_);
+      visit_.leave();
+    }
+    return found;
   }
 
   // What the joint oracle finds in an example now, best first, and the number of weights that it looked at.

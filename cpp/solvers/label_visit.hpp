@@ -19,7 +19,8 @@ struct LabelOptions {
   double eta;
   int inner, grow;
   double tolerance = 0;
-  int64_t audit = 0;  // passes from one to the next, if this is one
+  int64_t audit = 0;        // passes from one to the next, if this is one
+  bool exhaustive = false;  // pairs are found by a look at all of them
 };
 
 class LabelVisit {
@@ -62,10 +63,15 @@ class LabelVisit {
     }
   }
 
-  // g of every label, at weights W of labels and those of pairs; x W is computed here and nowhere else.
-  void open(const double* W, const JointOracle& pairs) {
+  // g of every label, at weights W of labels and those of pairs; x W is computed here and nowhere else. Or of the labels
+  // of one of some parts, and of those that have left: the others take no part in this visit.
+  void open(const double* W, const JointOracle& pairs, int part = 0, int parts = 1) {
+    const double* own = W + bank_.inside;
     std::fill(scores_.begin(), scores_.end(), 0.0);
-    x_.add_scores(row_, W + bank_.inside, bank_.stride, scores_.data());
+    if (parts == 1)
+      x_.add_scores(row_, own, bank_.stride, scores_.data());
+    else
+      sample(own, part, parts);
     if (numbers_.places())
       for (const int32_t b : on_) {
         const double* w = pairs.weights(b);
@@ -108,6 +114,36 @@ class LabelVisit {
     for (const LabelLink& link : point_->links)
       report.inconsistent +=
           std::abs(link.la * (link.alpha - u_[link.a])) + std::abs(link.lb * (link.beta - u_[link.b]));
+  }
+
+  // What the linear relaxation of the example can gain over the truth at the open weights, or more. For any prices
+  // la + lb of what both labels of a pair gain, and with all sums over u, c of the local polytope in [0, 1],
+  //   sum g_a u_a + sum p_ab c_ab  <=  sum_a max(0, g_a + prices of a) + sum_ab max(0, -la, -lb, p_ab - la - lb):
+  // c is no more than u_a and u_b, and what a pair is short of is at most its own. Active pairs have the prices of their
+  // messages; each other pair with p > 0 is paid by its labels out of what these lose by leaving (see `audit`).
+  double ceiling(JointOracle& pairs) {
+    pairs_ = &pairs;
+    double sum = 0;
+    wish_.clear();
+    for (int a = 0; a < L_; ++a) {
+      const double s = slope(a);
+      sum += std::max(0.0, s);
+      e_[a] = std::max(0.0, -s);
+      if (numbers_.places() && e_[a] < pairs.most(a, truth_, on_) + rounding) wish_.emplace_back(e_[a], a);
+    }
+    for (size_t k = 0; k < point_->links.size(); ++k) {
+      const LabelLink& link = point_->links[k];
+      const double p = sign(link.a, link.b) * (base_[k] - both_on(link));
+      const double ma = link.la + rho_ * (link.alpha - u_[link.a]),
+                   mb = link.lb + rho_ * (link.beta - u_[link.b]);
+      sum += std::max({0.0, -ma, -mb, p - ma - mb});
+    }
+    std::sort(wish_.begin(), wish_.end());
+    unpaid_.clear();
+    for (size_t i = 0; i < wish_.size(); ++i)
+      for (size_t j = i + 1; j < wish_.size(); ++j) charge(wish_[i].second, wish_[j].second, 0);
+    for (const auto& pair : unpaid_) sum += pair.first;
+    return sum;
   }
 
   // Weights for what has changed since the visit began; `from_truth`: for all that has left.
@@ -185,6 +221,17 @@ class LabelVisit {
   std::vector<std::pair<double, int32_t>> wish_;
   std::vector<std::pair<double, std::pair<int32_t, int32_t>>> unpaid_;
 
+  void sample(const double* W, int part, int parts) {
+    std::fill(scores_.begin(), scores_.end(), 0.0);
+    const int64_t from = static_cast<int64_t>(L_) * part / parts,
+                  to = static_cast<int64_t>(L_) * (part + 1) / parts;
+    for (int a = 0; a < L_; ++a) {
+      if (listed_[a] || (a >= from && a < to))
+        scores_[a] = x_.score_of(row_, W, bank_.stride, a);
+      else  // never the best
+        scores_[a] = (truth_[a] ? 1 : -1) * std::numeric_limits<double>::infinity();
+    }
+  }
   double leaving(int a) const {
     const NodeType& type = data_.node_types[data_.shapes[0].type[a]];
     return data_.weight[first_ + a] * type.cost.of(truth_[a], !truth_[a]);
@@ -234,7 +281,7 @@ class LabelVisit {
   }
 
   void activate_links(const LabelOptions& o, GdmmReport& report) {
-    for (const JointGain& found : seek(*pairs_, o.tolerance, o.grow, false)) {
+    for (const JointGain& found : seek(*pairs_, o.tolerance, o.grow, o.exhaustive)) {
       report.violation += m_ * found.gain;
       add_link(found.a, found.b);
     }

@@ -78,6 +78,51 @@ def test_optimum_of_the_linear_relaxation(seed, make, C):
     assert problem.objective(w, np.maximum(found, ceilings)) >= optimum * (1 - 1e-6)
 
 
+@pytest.mark.parametrize("make", DATA)
+@pytest.mark.parametrize("passes", [0, 1, 4, 40])
+def test_ceilings_are_a_proof_in_every_state(seed, make, passes):
+    """Against the linear program: messages of active pairs, and purses for all others, bound each example."""
+    problem = problem_of(*make(fresh(seed, 69)), 0.7, bias=1.0)
+    _, state = trained(problem, passes, seed, inner=1)
+    w = state.core.weights()
+    ceilings = state.core.ceilings()
+    found, exact = problem.relaxed_bounds(w)
+    assert (np.maximum(found, exact) <= ceilings + 1e-9).all()
+    again = core.label_ceilings(problem.examples.core, w, *state.core.prices())
+    np.testing.assert_allclose(again, ceilings, atol=1e-8)
+
+
+@pytest.mark.parametrize("make", DATA)
+@pytest.mark.parametrize("options", [{}, {"partitions": 3}, {"search": "exhaustive"}, {"grow": 1}])
+def test_audits_leave_nothing_out(seed, make, options):
+    """The bound covers all pairs and labels: if it closes on the dual, nothing that gains is not active."""
+    problem = problem_of(*make(fresh(seed, 70)), 0.7, bias=1.0)
+    solver, state = trained(problem, 1500, seed, **options)
+    w, support = solver.solution(problem, state)
+    bound = problem.objective(w, state.core.ceilings())
+    dual = problem.dual_objective(support)
+    assert dual <= bound * (1 + 1e-9) and bound - dual <= 2e-4 * dual
+    # and prices of nothing at all are a bound as well, only a loose one
+    none = [np.empty(0, kind) for kind in (np.int64, np.int32, float, float)]
+    loose = core.label_ceilings(problem.examples.core, w, *none)
+    assert (loose >= problem.relaxed_bounds(w)[1] - 1e-9).all()
+
+
+def test_sets_of_many_labels_are_certified_by_prices(seed, monkeypatch):
+    X, Y = attractive(fresh(seed, 71), n=12)
+    svm = mm.StructuralSVM(models.MultiLabel(bias=1.0), C=0.5, solver="gdmm", tol=1e-3)
+    svm.set_params(max_passes=5000, random_state=0).fit(X, Y)
+    monkeypatch.setattr("maxmargin.models.factors.MANY_SET_LABELS", 2)
+    proven = mm.StructuralSVM(models.MultiLabel(bias=1.0), C=0.5, solver="gdmm", tol=1e-3)
+    proven.set_params(max_passes=5000, random_state=0).fit(X, Y)
+    assert proven.certificate_.converged and proven.certificate_.exact
+    assert proven.certificate_.dual <= svm.certificate_.primal
+    assert proven.certificate_.primal >= svm.certificate_.dual
+    with pytest.raises(ValueError, match="not there"):
+        prices = (np.array([0]), np.array([99], np.int32), np.ones(1), np.ones(1))
+        core.label_ceilings(proven.model_.bind(X, Y).core, proven.coef_, *prices)
+
+
 def test_options_of_the_model_and_weights_of_examples(seed):
     g = fresh(seed, 52)
     X, Y = attractive(g)

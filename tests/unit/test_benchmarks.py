@@ -345,7 +345,14 @@ def test_large_domains_run_small(tmp_path):
     assert {row["method"] for row in results["labels"] if row["relaxed"]} >= {"gdmm"}
     (oracle,) = results["oracle"]
     assert oracle["labels"] == 6 and oracle["pairs"] == 15 and oracle["looks"] > 0
-    for name in ("labels", "oracle"):
+    assert {row["method"] for row in results["iterations"]} >= {
+        "gdmm",
+        "soft-bcfw, rho 1",
+        "algorithm 2 as printed",
+        "algorithm 3 as printed",
+    }
+    assert all(row["factor_of_ten_passes"] > 0 for row in results["rates"])
+    for name in ("labels", "oracle", "iterations"):
         assert rows_of(tmp_path / f"{name}.csv") and (tmp_path / f"{name}.png").stat().st_size > 0
     (whole,) = results["whole"]
     assert whole["accuracy"] > whole["most_frequent"] > 0

@@ -161,7 +161,7 @@ def test_forms_of_gdmm_have_the_options_of_the_table():
     found = rows(read("docs/solvers.md"), "option of `solvers.Gdmm`")
     for form in FORMS:
         listed = [names(cells[0])[0] for cells in found if form.examples in cells[2].split(", ")]
-        assert listed == [*(field.name for field in dataclasses.fields(form)), "printed"]
+        assert set(listed) == {"printed", *(field.name for field in dataclasses.fields(form))}
 
 
 def test_every_solver_is_in_the_tables():

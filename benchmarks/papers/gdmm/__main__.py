@@ -7,6 +7,7 @@ Chains with many labels, and sets of labels (Yen et al., 2016).
     whole    "auto" on all 155,144 clauses of the pinyin task: time, memory, accuracy
     labels   sets of labels with weights for all pairs: cost of the joint oracle against the number of labels;
              objective of the linear relaxation against CPU time
+    iterations  GDMM, Soft-BCFW and the algorithms as printed in passes and in time; the linear rate
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ from typing import Any
 from benchmarks.papers.gdmm import figures
 from benchmarks.papers.gdmm.curves import curves
 from benchmarks.papers.gdmm.domain import cost_of_domains
+from benchmarks.papers.gdmm.iterations import passes_and_time
 from benchmarks.papers.gdmm.labels import label_curves, oracle_costs
 from benchmarks.papers.gdmm.tasks import load
 from benchmarks.papers.gdmm.whole import train_on_all
 from benchmarks.timing import write_csv
 
 Row = dict[str, Any]
-PARTS = ("domain", "curves", "whole", "labels")
+PARTS = ("domain", "curves", "whole", "labels", "iterations")
 
 
 def all_curves(config: dict[str, Any], tasks: Sequence[str], small: bool) -> list[Row]:
@@ -65,6 +67,11 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, list[Row]]:
             tasks = [{**task, "seconds": 0.05} for task in tasks[:1]]
         results["oracle"] = oracle_costs(tasks, own["lambda"], asked.small)
         results["labels"] = label_curves(tasks, own["lambda"], own["methods"], asked.small)
+    if "iterations" in asked.parts:
+        own = config["iterations"]
+        chosen = [t for t in own["tasks"] if not asked.tasks or t["data"] in asked.tasks]
+        found = passes_and_time({**own, "tasks": chosen}, asked.small)
+        results["iterations"], results["rates"] = found
     for name, rows in results.items():
         write_csv(asked.out / f"{name}.csv", rows)
         if hasattr(figures, name):

@@ -83,6 +83,30 @@ def labels(rows: list[Row], path: Path) -> None:
     save(figure, path)
 
 
+def iterations(rows: list[Row], path: Path) -> None:
+    """Objective above the best dual against passes and CPU time; the gap on a log scale over passes."""
+    tasks = list(dict.fromkeys(row["task"] for row in rows))
+    figure = Figure(figsize=(4.5 * len(tasks), 10))
+    grid = figure.subplots(3, len(tasks), squeeze=False)
+    for column, task in enumerate(tasks):
+        own = [row for row in rows if row["task"] == task]
+        floor = max(row["dual"] for row in own)
+        for method in dict.fromkeys(row["method"] for row in own):
+            line = [row for row in own if row["method"] == method]
+            above = [row["primal"] / floor - 1 if floor > 0 else row["gap"] for row in line]
+            passes, seconds = ([row[key] for row in line] for key in ("pass", "cpu_s"))
+            grid[0][column].loglog(passes, above, ".-", label=method)
+            grid[1][column].loglog(seconds, above, ".-")
+            grid[2][column].semilogy(passes, [row["gap"] for row in line], ".-")
+        for row, label in enumerate(("passes", "CPU seconds", "passes")):
+            grid[row][column].set_xlabel(label)
+        grid[0][column].set_title(task)
+        grid[0][column].legend(fontsize="small")
+    grid[0][0].set_ylabel("objective above the best dual, relative")
+    grid[2][0].set_ylabel("proven gap: a straight line is a linear rate")
+    save(figure, path)
+
+
 def oracle(rows: list[Row], path: Path) -> None:
     """Weights that the joint oracle looks at, against the number of labels."""
     figure = Figure(figsize=(5, 4))

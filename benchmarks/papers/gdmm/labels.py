@@ -3,7 +3,8 @@
 Soft-BCFW (Meshi, Srebro and Hazan) is GDMM without the step of the multipliers: the penalty rho alone holds
 the factors together; its solution comes the nearer, and the slower, the larger rho is.
 
-The relaxation's objective is proven for all methods alike, by roof duality. BCFW, Proximal and Subgradient
+The relaxation's objective is proven for all methods alike, by roof duality; above 256 labels that of GDMM by
+the prices of its pairs, a bound that takes milliseconds (docs/solvers.md). BCFW, Proximal and Subgradient
 minimise that of labellings, which is not higher: `labellings` is its ceiling at the same w, where a proof of
 every argmax is not too expensive (`labellings` of a task: "always", at the "last" look, or "never").
 
@@ -39,7 +40,7 @@ def label_curves(
             entry = methods[method]
             solver = getattr(solvers, entry["solver"])(**entry.get("settings", {}))
             for row in race.curve(solver):
-                rows.append({"task": task["data"], "method": method, **row})
+                rows.append({"task": task.get("name", task["data"]), "method": method, **row})
                 print(rows[-1], flush=True)
     return rows
 
@@ -91,7 +92,7 @@ class Race:
     def look(self, w: np.ndarray, support: Any, labellings: bool) -> Row:
         """Both objectives, the dual, and the score on new rows."""
         problem = self.problem
-        found, ceilings = problem.relaxed_bounds(w)
+        found, ceilings = problem.relaxed_bounds(w, support.prices)
         return {
             "primal": problem.objective(w, np.maximum(found, ceilings)),
             "labellings": problem.objective(w) if labellings else np.nan,

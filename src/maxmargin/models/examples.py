@@ -153,7 +153,9 @@ class Examples(ABC):
         """All constraints, where they are few enough to be written down (margin rescaling)."""
         return None
 
-    def relaxed_slacks(self, w: np.ndarray, n_jobs: int) -> tuple[np.ndarray, np.ndarray]:
+    def relaxed_slacks(
+        self, w: np.ndarray, n_jobs: int, prices: Any = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Slacks of the linear relaxation as far as they were found, and what they cannot exceed."""
         return self.slacks(w, n_jobs)
 

@@ -1,6 +1,7 @@
 """FactorGraph: a label for each node of a graph, scored by nodes and by edges.
 
-    <w, Psi(x, y)> = sum_v <w_{y_v}, x_v> + sum_{e = (a, b)} <A_{y_a, y_b}, x_e>   (x_e = 1 without features)
+    <w, Psi(x, y)> = sum_v <w_{y_v}, x_v> + sum_{e = (a, b)} <A_{y_a, y_b}, x_e> + sum_f B_{y_f}
+                     (x_e = 1 without features; f: factors over several nodes)
     Delta(y, y')   = sum_v weight_v cost[y_v, y'_v]
 
 Nodes may be of several types, each with its own labels, features and weights; edges then have weights for
@@ -15,6 +16,7 @@ ravelled, or (P,) without features of edges. P counts the weights of the kind ``
     "diagonal"   K             a weight for each label, where both ends have it
     "potts"      1             one weight, where both ends have the same label
 
+Last the weights of factors over several nodes, in the order of ``cliques_`` (``models.cliques``).
 See ``models.graph_input`` for what an example is.
 """
 
@@ -25,7 +27,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from maxmargin.data.arrays import check_choice, check_lengths, check_start
+from maxmargin.data.arrays import check_lengths, check_start
 from maxmargin.data.attributes import Described, check_encoder, encoder_of, saved_attributes
 from maxmargin.data.labels import LabelSet, check_classes
 from maxmargin.io.fields import (
@@ -43,9 +45,16 @@ from maxmargin.io.fields import (
 from maxmargin.losses import Hamming, cost_of, mistake_costs, saved_costs, sequence_loss
 from maxmargin.models.chain import MOST_LABELS
 from maxmargin.models.checks import no_cost
+from maxmargin.models.cliques import clique_state, learn_cliques, saved_cliques
 from maxmargin.models.constraints import Graph, of_each
-from maxmargin.models.factors import METHODS, Factors, GraphExamples
-from maxmargin.models.graph_factors import FactorBuilder, by_type, where_nodes
+from maxmargin.models.factors import Factors, GraphExamples
+from maxmargin.models.graph_factors import (
+    KINDS,
+    FactorBuilder,
+    by_type,
+    columns_of,
+    where_nodes,
+)
 from maxmargin.models.graph_input import (
     Graphs,
     Item,
@@ -56,49 +65,8 @@ from maxmargin.models.graph_input import (
     width_of,
     with_features,
 )
-from maxmargin.models.protocol import Model
-from maxmargin.models.registry import FACTORS
+from maxmargin.models.graph_model import GraphModel
 from maxmargin.models.saved_graph import saved_method, saved_pairs, saved_types
-
-KINDS = ("full", "symmetric", "diagonal", "potts")
-
-
-def columns_of(kind: str, K: int, other: int) -> np.ndarray:
-    """The weight that each pair of labels takes, (K, K'); -1: none."""
-    if kind == "full":
-        return np.arange(K * other, dtype=np.int32).reshape(K, other)
-    table = np.full((K, K), -1, dtype=np.int32)
-    if kind == "symmetric":
-        rows, columns = np.triu_indices(K)
-        table[rows, columns] = table[columns, rows] = np.arange(len(rows))
-    else:
-        np.fill_diagonal(table, np.arange(K) if kind == "diagonal" else 0)
-    return table
-
-
-class GraphModel(Model):
-    """What models over graphs share: the method of the argmax, and its budget."""
-
-    powers: ClassVar[tuple[str, ...]] = (FACTORS,)
-    stored: ClassVar[dict[str, str]] = {"loss": "task_loss", "inference": "inference_method"}
-    inference_method: str
-    iterations: int
-
-    @property
-    def exact(self) -> bool:
-        """Whether the argmax is exact for graphs as in training; else certificates are made of ceilings."""
-        forests = self.inference_method == "auto" and getattr(self, "forests_", False)
-        return self.inference_method == "tree" or forests
-
-    def check_inference(self) -> None:
-        """Refuse a method that does not exist, and a budget that is not a number."""
-        check_choice("inference", self.inference_method, METHODS)
-        whole = isinstance(self.iterations, int | np.integer)
-        if not whole or isinstance(self.iterations, bool) or not 1 <= self.iterations < 2**31:
-            raise ValueError(
-                "iterations must be a whole number of at least 1 and below 2^31, got "
-                f"{self.iterations!r}"
-            )
 
 
 class LabelledGraph(Graph):
@@ -121,15 +89,21 @@ class FactorGraphExamples(GraphExamples):
         super().__init__(factors, model.inference_method, model.iterations)
 
     def output(self, i: int, codes: np.ndarray) -> np.ndarray:
-        """The labels of the nodes of example i."""
+        """The labels of the nodes of example i; those of factors over several nodes follow from them."""
         sets = self.model.label_sets_
+        codes = codes[: self.items[i].n_nodes]
         if len(sets) == 1:
             return sets[0].decode(codes)
-        types = self.factors.shapes[self.factors.shape[i]].node_types
+        types = self.node_types(i)
         labels = np.empty(len(codes), dtype=object)
         for t, own in enumerate(sets):
             labels[types == t] = own.decode(codes[types == t]).astype(object)
         return labels
+
+    def node_types(self, i: int) -> np.ndarray:
+        """Of the nodes of example i, without factors."""
+        shape = self.factors.shapes[self.factors.shape[i]]
+        return shape.node_types[: self.items[i].n_nodes]
 
     def label_classes(self) -> list[np.ndarray]:
         return [labels.classes for labels in self.model.label_sets_]
@@ -138,7 +112,7 @@ class FactorGraphExamples(GraphExamples):
         """The best labellings that keep the constraints."""
         outputs = []
         for i, own in enumerate(of_each(constraints, self.n)):
-            types = self.factors.shapes[self.factors.shape[i]].node_types
+            types = self.node_types(i)
             graph = LabelledGraph(self.model.label_sets_, types, self.items[i].edges)
             rows = [row for constraint in own for row in constraint.rows(graph)]
             outputs.append(self.predict_under(w, i, rows))
@@ -146,7 +120,7 @@ class FactorGraphExamples(GraphExamples):
 
 
 class FactorGraph(Described, GraphModel):
-    """Pairwise factor graph.
+    """Factor graph over nodes, edges, and factors over several nodes.
 
     Parameters
     ----------
@@ -162,6 +136,8 @@ class FactorGraph(Described, GraphModel):
         Of message passing, at most, where "lp" is used.
     classes : sequence or None
         All labels, where the data may miss some; with several types a mapping from types to labels.
+    cliques : "full", "diagonal", "potts", or a mapping from names of factors to these
+        Which labellings of a factor over several nodes share a weight.
     """
 
     task = "tagging"
@@ -176,6 +152,7 @@ class FactorGraph(Described, GraphModel):
         inference: str = "auto",
         iterations: int = 100,
         classes: Any = None,
+        cliques: Any = "full",
     ):
         self.pairwise = pairwise
         self.task_loss = loss
@@ -183,6 +160,7 @@ class FactorGraph(Described, GraphModel):
         self.inference_method = inference
         self.iterations = iterations
         self.classes = classes
+        self.cliques = cliques
 
     def convert(self, X: Any) -> Any:
         if isinstance(X, Graphs):
@@ -214,7 +192,9 @@ class FactorGraph(Described, GraphModel):
             for item, t in zip(items, types, strict=True)
             for pair in np.unique(t[item.edges], axis=0).tolist()
         }
-        self.forests_ = all(is_forest(item.n_nodes, item.edges) for item in items)
+        self.forests_ = all(is_forest(x.n_nodes, x.edges, x.cliques) for x in items)
+        names = self.types_.classes.tolist()
+        self.cliques_ = learn_cliques(items, types, self.label_sets_, self.cliques, names)
         self.pairs_ = [(0, 0)] if len(self.types_) == 1 else sorted(joined)
         self.set_loss()
         self.kinds_ = [self._kind(pair) for pair in self.pairs_]
@@ -292,7 +272,8 @@ class FactorGraph(Described, GraphModel):
         bias = self.bias is not None
         unary = sum(K * (d + bias) for K, d in zip(sizes, self.n_features_, strict=True))
         width = self.n_edge_features_ or 1
-        self.size_joint_feature = unary + width * sum(int(t.max()) + 1 for t in self.tables_)
+        pairwise = width * sum(int(t.max()) + 1 for t in self.tables_)
+        self.size_joint_feature = unary + pairwise + sum(own.n_weights for own in self.cliques_)
 
     def bind(self, X: Sequence, Y: Any = None, node_weight: Any = None) -> FactorGraphExamples:
         """The model on these data; without Y for prediction only."""
@@ -335,7 +316,8 @@ class FactorGraph(Described, GraphModel):
     def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
         """Named parts of w: unary (K, d), bias (K,), pairwise (K, K') or (P,), each by d_e with features.
 
-        With several types of nodes the names are those of the types: "unary[a]", "pairwise[a, b]".
+        With several types of nodes the names are those of the types: "unary[a]", "pairwise[a, b]". Factors
+        over several nodes have theirs, "cliques[name]": (K_1, ..., K_m) or (P,).
         """
         parts, place, w = {}, 0, np.asarray(w)
         names, single = self.types_.classes.tolist(), len(self.types_) == 1
@@ -354,6 +336,11 @@ class FactorGraph(Described, GraphModel):
             suffix = "" if single else f"[{names[a]}, {names[b]}]"
             parts[f"pairwise{suffix}"] = w[place : place + size].reshape(shape)
             place += size
+        for own_clique in self.cliques_:
+            shape = list(own_clique.sizes) if own_clique.kind == "full" else [own_clique.n_weights]
+            size = own_clique.n_weights
+            parts[f"cliques[{own_clique.name}]"] = w[place : place + size].reshape(shape)
+            place += size
         return parts
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -370,6 +357,7 @@ class FactorGraph(Described, GraphModel):
             "types": self.types_.state(),
             "labels": [own.state() for own in self.label_sets_],
             **saved_attributes(self.encoder_),
+            **clique_state(self.cliques_),
         }
         return state, {f"cost{t}": cost for t, cost in enumerate(self.costs_)}
 
@@ -383,9 +371,11 @@ class FactorGraph(Described, GraphModel):
         kinds: Any = {(names[a], names[b]): kind for a, b, kind in pairs}
         if len(names) == 1:
             kinds, given = pairs[0][2], None if plain else tables[0]
-        loss = Hamming(given, flag(state, "mean"))
+        loss, cliques = Hamming(given, flag(state, "mean")), saved_cliques(state, sets)
         model = cls(kinds, loss, bias_of(state), *saved_method(state))
-        model.types_, model.label_sets_ = types, sets
+        if cliques:
+            model.cliques = {own.name: own.kind for own in cliques}
+        model.types_, model.label_sets_, model.cliques_ = types, sets, cliques
         model.pairs_ = [(a, b) for a, b, _ in pairs]
         widths = list_of(state, "n_features")
         if len(widths) != len(types) or not all(is_whole(d, 0, MOST_FEATURES) for d in widths):

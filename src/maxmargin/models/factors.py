@@ -6,7 +6,8 @@
 
 A bank is a table of weights, (columns, features): the weights that factors of one template share. A type
 of nodes is a domain of labels: which column of its bank each label takes, and what mistakes cost. A type of
-edges says which column each pair of labels takes. -1 takes none: the factor is zero there. ``coef_`` is all
+edges says which column each pair of labels takes. -1 takes none: the factor is zero there; -2 forbids the
+pair, as factors over several nodes do (``models.cliques``). ``coef_`` is all
 banks one after the other, each ravelled column by column.
 """
 
@@ -28,6 +29,9 @@ from maxmargin.models.marginals import Marginals
 from maxmargin.models.milp import Linear, solve_milp
 from maxmargin.models.registry import FACTORS
 
+MANY_SET_LABELS = (
+    256  # of a set: above, prices of pairs bound a slack, which roof duality takes too long for
+)
 RELAXED_SWEEPS = 200  # of message passing, at most, for a ceiling of the linear relaxation
 METHODS = ("auto", "tree", "cut", "lp", "milp")
 ROOF = len(METHODS)  # of the linear relaxation alone
@@ -221,9 +225,14 @@ class GraphExamples(CompiledExamples):
         factors = np.bincount(blocks, multipliers, minlength=self.n)
         return core.marginal_sum(self.core, factors, *outputs.arrays)
 
-    def relaxed_slacks(self, w: np.ndarray, n_jobs: int) -> tuple[np.ndarray, np.ndarray]:
+    def relaxed_slacks(
+        self, w: np.ndarray, n_jobs: int, prices: Any = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         if not self.relaxed:
             return self.slacks(w, n_jobs)
+        if prices is not None and len(self.factors.shapes[0].node_types) > MANY_SET_LABELS:
+            proven = core.label_ceilings(self.core, w, *prices)
+            return proven, proven
         if self._relaxation is None:
             data = self.factors.compiled()
             # Roof duality is exact; the ceilings of message passing are above the relaxation's optimum.
@@ -252,14 +261,25 @@ class GraphExamples(CompiledExamples):
     def margins(self, w: Any, n_jobs: int = 1) -> list[np.ndarray]:
         self.check_forests("predict_margins")
         found = self.answers.margins(self.packed(w), n_jobs)
-        return [found[a:b] for a, b in pairwise(self.offsets.tolist())]
+        sizes = [len(self.node_types(i)) for i in range(self.n)]
+        starts = self.offsets[:-1].tolist()
+        return [found[a : a + size] for a, size in zip(starts, sizes, strict=True)]
 
     def beliefs(self, w: Any, temperature: float, n_jobs: int = 1) -> Beliefs:
         self.check_forests("predict_marginals")
         values = self.answers.beliefs(self.packed(w), temperature, n_jobs)
-        shapes = [self.factors.shapes[s] for s in self.factors.shape.tolist()]
-        kinds = np.concatenate([shape.node_types for shape in shapes])
-        return Beliefs(values, self.label_classes(), kinds, self.offsets, temperature)
+        kinds, places = [], []  # of nodes alone: the label of a factor is no label of the user
+        for i in range(self.n):
+            own, counts = self.node_types(i), self.factors.counts(i)
+            kinds.append(own)
+            places.append(np.arange(counts.sum()) < counts[: len(own)].sum())
+        offsets = np.concatenate([[0], np.cumsum([len(own) for own in kinds])])
+        values = values[np.concatenate(places)]
+        return Beliefs(values, self.label_classes(), np.concatenate(kinds), offsets, temperature)
+
+    def node_types(self, i: int) -> np.ndarray:
+        """The types of the nodes of example i that have a label in the output."""
+        return self.factors.shapes[self.factors.shape[i]].node_types
 
     def label_classes(self) -> list[np.ndarray]:
         """The labels of each type of nodes."""

@@ -1,4 +1,8 @@
-"""From the examples of a fitted ``FactorGraph`` to ``Factors``: banks, domains, shapes, rows."""
+"""From the examples of a fitted ``FactorGraph`` to ``Factors``: banks, domains, shapes, rows.
+
+Factors over several nodes are nodes too (``models.cliques``): those of an example follow its own, name by
+name, and so do their edges.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ import numpy as np
 from maxmargin.data.labels import LabelSet
 from maxmargin.data.memory import FeatureRows, feature_rows
 from maxmargin.models.chain import check_node_weight
+from maxmargin.models.cliques import NEVER, Cliques
 from maxmargin.models.factors import Bank, EdgeType, Factors, NodeType, Shape
 from maxmargin.models.graph_input import Item, check_output, without_gaps
 
@@ -27,12 +32,31 @@ def by_type(types: LabelSet, items: list[Item], own: list[np.ndarray]) -> list[l
     return [[x.matrix(name, codes == t) for x, codes in pairs] for t, name in enumerate(names)]
 
 
+KINDS = ("full", "symmetric", "diagonal", "potts")
+
+
+def columns_of(kind: str, K: int, other: int) -> np.ndarray:
+    """The weight that each pair of labels takes, (K, K'); -1: none."""
+    if kind == "full":
+        return np.arange(K * other, dtype=np.int32).reshape(K, other)
+    table = np.full((K, K), -1, dtype=np.int32)
+    if kind == "symmetric":
+        rows, columns = np.triu_indices(K)
+        table[rows, columns] = table[columns, rows] = np.arange(len(rows))
+    else:
+        np.fill_diagonal(table, np.arange(K) if kind == "diagonal" else 0)
+    return table
+
+
 class FactorBuilder:
     """Factors of some examples; ``model`` is a fitted FactorGraph."""
 
     def __init__(self, model: Any, items: list[Item]):
         self.model, self.items = model, items
         self.types = [x.type_codes(model.types_, f"X[{i}]") for i, x in enumerate(items)]
+        self.known = {own.name: own for own in model.cliques_}
+        for i, item in enumerate(items):
+            self._check_cliques(item, i)
 
     def build(self, Y: Any, node_weight: Any) -> Factors:
         """The factors, with true labels and weights where they are given."""
@@ -52,7 +76,66 @@ class FactorBuilder:
             weight = weight / np.repeat(lengths, lengths)
         rows = self._rows([bank.rows for bank in banks[: len(node_types)]])
         truth = np.zeros(int(lengths.sum()), np.int32) if Y is None else self._encode(Y)
+        if model.cliques_:
+            for own in model.cliques_:
+                banks.append(Bank(None, own.n_weights))
+                cost = np.zeros(own.n_states)
+                node_types.append(NodeType(len(banks) - 1, own.columns, cost))
+                edge_types += self._member_edges(own, len(node_types) - 1, len(banks) - 1)
+            rows, weight, truth = self._with_cliques(rows, weight, truth)
+            edge_rows = self._padded(edge_rows)
         return Factors(banks, node_types, edge_types, shapes, shape, rows, truth, weight, edge_rows)
+
+    def _check_cliques(self, item: Item, i: int) -> None:
+        """Refuse factors that training had none of."""
+        for name, members in item.cliques.items():
+            if name not in self.known:
+                raise ValueError(
+                    f"X[{i}][4] has factors {name!r}, of which there were none in training"
+                )
+            expected = self.known[name].types
+            kinds = self.types[i][members]
+            if members.shape[1] != len(expected) or (kinds != expected).any():
+                raise ValueError(
+                    f"X[{i}][4]: factors {name!r} must have {len(expected)} members, of the types "
+                    f"{[self.model.types_.classes.tolist()[t] for t in expected]}"
+                )
+
+    @staticmethod
+    def _member_edges(own: Cliques, node_type: int, bank: int) -> list[EdgeType]:
+        """What allows a state the labels of each member."""
+        tables = [np.where(own.allowed(j), -1, NEVER) for j in range(len(own.types))]
+        return [EdgeType(node_type, t, bank, x) for t, x in zip(own.types, tables, strict=True)]
+
+    def _with_cliques(self, *parts: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Rows, weights and true labels of nodes, those of factors after the nodes of each example."""
+        rows, weight, truth = ([] for _ in range(3))
+        first = 0
+        for item in self.items:
+            own = slice(first, first + item.n_nodes)
+            labels = parts[2][own]
+            states = [
+                self.known[name].states(labels[item.cliques[name]])
+                for name in self.known
+                if name in item.cliques
+            ]
+            n = sum(map(len, states))
+            rows += [parts[0][own], np.zeros(n, np.int64)]
+            weight += [parts[1][own], np.zeros(n)]
+            truth += [labels, *states]
+            first += item.n_nodes
+        return tuple(np.concatenate(part) for part in (rows, weight, truth))
+
+    def _padded(self, edge_rows: np.ndarray) -> np.ndarray:
+        """Rows of edges, and a zero for each edge of a factor, which has no features."""
+        if not len(edge_rows):
+            return edge_rows
+        found, first = [], 0
+        for item in self.items:
+            extra = sum(members.size for members in item.cliques.values())
+            found += [edge_rows[first : first + len(item.edges)], np.zeros(extra, np.int64)]
+            first += len(item.edges)
+        return np.concatenate(found)
 
     def _nodes(self) -> tuple[list[Bank], list[NodeType]]:
         """Weights and domains of the types of nodes."""
@@ -99,7 +182,10 @@ class FactorBuilder:
         shapes: list[Shape] = []
         which = np.empty(len(self.items), dtype=np.int32)
         for i, (item, own) in enumerate(zip(self.items, self.types, strict=True)):
-            key = (own.tobytes(), item.edges.tobytes())
+            cliques = [
+                (name, members.shape, members.tobytes()) for name, members in item.cliques.items()
+            ]
+            key = (own.tobytes(), item.edges.tobytes(), *sorted(cliques, key=repr))
             if key not in known:
                 known[key] = len(shapes)
                 shapes.append(self._shape(item, own, i))
@@ -119,7 +205,25 @@ class FactorBuilder:
             raise ValueError(
                 f"X[{i}][1][{e}] joins nodes of the types {a!r} and {b!r}, which no edge did in training"
             )
+        if item.cliques:
+            own, edges, kinds = self._join(item, own, edges, kinds)
         return Shape(own, edges, np.array(kinds, dtype=np.int32))
+
+    def _join(
+        self, item: Item, own: np.ndarray, edges: np.ndarray, kinds: list[int]
+    ) -> tuple[np.ndarray, np.ndarray, list[int]]:
+        """The same with factors over several nodes, and an edge from each of them to each member."""
+        node_type, edge_type = len(self.model.types_), len(self.model.pairs_)
+        parts = [edges]
+        for name, clique in self.known.items():
+            members = item.cliques.get(name, np.empty((0, len(clique.types)), np.int32))
+            F, m = members.shape
+            first = len(own)
+            own = np.concatenate([own, np.full(F, node_type, own.dtype)])
+            parts.append(np.stack([np.repeat(first + np.arange(F), m), members.ravel()], axis=1))
+            kinds = kinds + [edge_type + j for _ in range(F) for j in range(m)]
+            node_type, edge_type = node_type + 1, edge_type + m
+        return own, np.concatenate(parts).astype(np.int32), kinds
 
     def _encode(self, Y: Sequence) -> np.ndarray:
         """Codes of the labels; refuses wrong lengths, and labels that the type does not have."""

@@ -1,18 +1,20 @@
 """What an example of a factor graph is, and how it is read.
 
-An item of X is a tuple (nodes, edges), (nodes, edges, edge_features) or (nodes, edges, edge_features, types):
+An item of X is a tuple (nodes, edges), with up to three more parts (edge_features, types, cliques):
 
     nodes           array or sparse matrix (N, d), row v the features of node v; or a mapping from a type of
                     nodes to a matrix whose rows are the nodes of that type, in the order of their numbers
     edges           whole numbers (E, 2): the nodes that each edge joins
     edge_features   array or sparse matrix (E, d_e), or None
     types           the type of each node (N,), any hashable values, or None: all nodes are of one type
+    cliques         factors over several nodes: whole numbers (F, m), the nodes of each; a mapping from names
+                    to these, where there are several kinds; or None
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,7 @@ from maxmargin.data.arrays import array_of, count_of, unmasked
 from maxmargin.data.attributes import Place
 from maxmargin.data.labels import LabelSet, as_array, plain
 from maxmargin.data.mapped import some_of
+from maxmargin.models.cliques import read_cliques
 
 ONE_TYPE = "node"  # the name of the type where none are given
 
@@ -36,6 +39,7 @@ class Item:
     edge_features: Any
     types: Any
     n_nodes: int
+    cliques: dict[Hashable, np.ndarray] = field(default_factory=dict)
 
     def type_codes(self, types: LabelSet, where: str) -> np.ndarray:
         """The number of each node's type."""
@@ -104,12 +108,12 @@ def with_features(X: Any, convert: Callable[[list, Place], Any]) -> Any:
 
 def read_item(x: Any, i: int) -> Item:
     """One example, checked as far as it can be without the model."""
-    if not isinstance(x, tuple | list) or not 2 <= len(x) <= 4:
+    if not isinstance(x, tuple | list) or not 2 <= len(x) <= 5:
         raise ValueError(
-            f"X[{i}] must be a tuple (nodes, edges), (nodes, edges, edge_features) or (nodes, edges, "
-            f"edge_features, types), got {type(x).__name__}"
+            f"X[{i}] must be a tuple (nodes, edges), (nodes, edges, edge_features), (nodes, edges, "
+            f"edge_features, types) or (nodes, edges, edge_features, types, cliques), got {type(x).__name__}"
         )
-    nodes, edges, edge_features, types = [*x, None, None][:4]
+    nodes, edges, edge_features, types, cliques = [*x, None, None, None][:5]
     if isinstance(nodes, Mapping) and types is None:
         raise ValueError(
             f"X[{i}] has nodes by type: its fourth part must give the type of each node"
@@ -119,7 +123,8 @@ def read_item(x: Any, i: int) -> Item:
     n = len(types) if types is not None else count_of(nodes, f"X[{i}][0]")
     if n == 0:
         raise ValueError(f"X[{i}] has no nodes")
-    item = Item(nodes, read_edges(edges, n, i), edge_features, types, n)
+    factors = read_cliques(cliques, n, i)
+    item = Item(nodes, read_edges(edges, n, i), edge_features, types, n, factors)
     check_counts(item, i)
     return item
 
@@ -207,9 +212,14 @@ def without_gaps(matrices: list[Any], width: int) -> list[Any]:
     return [np.zeros((0, width), dtype=dtype) if m is None else m for m in matrices]
 
 
-def is_forest(n: int, edges: np.ndarray) -> bool:
-    """Whether a graph has no cycle; edges between the same nodes count once."""
-    links = np.unique(np.sort(edges, axis=1), axis=0)
+def is_forest(n: int, edges: np.ndarray, cliques: Mapping[Hashable, np.ndarray]) -> bool:
+    """Whether a graph has no cycle; edges between the same nodes count once, a factor over more is a node."""
+    parts = [edges]
+    for members in cliques.values():
+        F, m = members.shape
+        parts.append(np.stack([np.repeat(n + np.arange(F), m), members.ravel()], axis=1))
+        n += F
+    links = np.unique(np.sort(np.concatenate(parts), axis=1), axis=0)
     graph = sp.coo_matrix((np.ones(len(links)), (links[:, 0], links[:, 1])), shape=(n, n))
     return len(links) == n - connected_components(graph, directed=False, return_labels=False)
 

@@ -44,7 +44,9 @@ def solve_milp(
 ) -> tuple[np.ndarray, float]:
     """A best labelling within the tolerance of HiGHS, and what none exceeds: its bound and its tolerance."""
     links = np.asarray(links).reshape(-1, 2)
-    scores, exponent = scaled(np.concatenate([unary, tables]))
+    scores = np.concatenate([unary, tables])
+    never = scores == -np.inf  # pairs of labels that no labelling has
+    scores, exponent = scaled(np.where(never, 0.0, scores))
     first = np.concatenate([[0], np.cumsum(counts)])
     rows, right = consistency(counts, links, first)
     n, m = len(unary), len(tables)
@@ -52,7 +54,7 @@ def solve_milp(
     answer = milp(
         -scores,
         integrality=np.concatenate([np.ones(n), np.zeros(m)]),
-        bounds=Bounds(0.0, 1.0),
+        bounds=Bounds(0.0, np.where(never, 0.0, 1.0)),
         constraints=conditions,
         options={"mip_rel_gap": 0.0},
     )

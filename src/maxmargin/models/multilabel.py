@@ -40,9 +40,9 @@ from maxmargin.losses import (
     saved_sample_loss,
 )
 from maxmargin.models.constraints import Graph, of_each
-from maxmargin.models.factor_graph import GraphModel
 from maxmargin.models.factors import Bank, EdgeType, Factors, GraphExamples, NodeType, Shape
 from maxmargin.models.graph_input import is_forest
+from maxmargin.models.graph_model import GraphModel
 from maxmargin.models.inside import LabelsInside
 from maxmargin.models.label_samples import LabelSample
 from maxmargin.models.protocol import as_weights
@@ -165,7 +165,7 @@ class MultiLabel(Described, GraphModel):
             raise ValueError(f"{name} no labels: at least one is needed")
         self.encode(Y)
         self._learn_pairs()
-        self.forests_ = is_forest(len(self.labels_), self.pair_codes_)
+        self.forests_ = is_forest(len(self.labels_), self.pair_codes_, {})
         self.set_loss()
         self._measure()
 

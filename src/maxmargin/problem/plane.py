@@ -57,7 +57,8 @@ class Support:
     models, (loss, vector) pairs for models written in Python. With ``partial``, blocks that are not
     mentioned have all of their mass on the true output. ``kind``: the multipliers are those of planes of
     outputs, or marginals of factors. ``relaxed``: the point is one of a linear relaxation, whose optimum
-    may be higher.
+    may be higher. ``prices``: what may help to bound the slacks of that relaxation, a proof for any values
+    (``cpp/solvers/label_visit.hpp``); or None.
     """
 
     blocks: np.ndarray
@@ -66,6 +67,7 @@ class Support:
     partial: bool = False
     kind: str = PLANES
     relaxed: bool = False
+    prices: Any = None
 
     def __len__(self) -> int:
         return len(self.blocks)

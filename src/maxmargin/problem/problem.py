@@ -153,9 +153,10 @@ class Problem:
         """xi_i(w) as far as the argmax found it, and what it cannot exceed."""
         return self.examples.slacks(np.ascontiguousarray(w, np.float64), self.n_jobs)
 
-    def relaxed_bounds(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def relaxed_bounds(self, w: np.ndarray, prices: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """The same for the slacks of the linear relaxation, which are at least as large."""
-        return self.examples.relaxed_slacks(np.ascontiguousarray(w, np.float64), self.n_jobs)
+        w = np.ascontiguousarray(w, np.float64)
+        return self.examples.relaxed_slacks(w, self.n_jobs, prices)
 
     def objective(
         self, w: np.ndarray, slacks: np.ndarray | None = None, start: float | None = None
@@ -213,7 +214,7 @@ class Problem:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Slacks by an exact pass, and what they cannot exceed; compared with the kept outputs."""
         if support.relaxed:  # a labelling says nothing about the relaxation
-            ceilings = np.maximum(*self.relaxed_bounds(w))
+            ceilings = np.maximum(*self.relaxed_bounds(w, support.prices))
             return ceilings, ceilings
         if slacks is None or not self.exact:
             slacks, ceilings = self.slack_bounds(w)

@@ -59,9 +59,9 @@ class Gdmm(Solver):
     inner : int
         At most this many steps in a visit to a factor; on sets of labels, rounds over the factors of a set.
     partitions : int
-        Chains: the labels of a position are searched in one of this many parts at a time.
+        Chains and sets of labels: labels are searched in one of this many parts at a time.
     search : "ordered" or "exhaustive"
-        Chains: the best pair of labels by ordered weights, or by a look at all of them.
+        Chains and sets of labels: the best pair of labels by ordered weights, or by a look at all of them.
     direction : "pairwise", "away" or "frank-wolfe"
         Chains: how the marginals of a factor move: from the worst to the best active label; towards the best
         or away from the worst, whichever is steeper; towards the best.

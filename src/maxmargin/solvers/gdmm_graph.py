@@ -23,6 +23,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from maxmargin._core import core
+from maxmargin.models.cliques import NEVER
 from maxmargin.models.marginals import Marginals
 from maxmargin.problem import Problem, Support
 from maxmargin.problem.plane import MARGINALS
@@ -124,6 +125,14 @@ class GraphsAsPrinted(OnGraphs):
     inner: ClassVar[int] = 1  # type: ignore[misc]
     grow: ClassVar[int] = 1  # type: ignore[misc]
 
+    def start(
+        self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None
+    ) -> GraphState:
+        examples: Any = problem.examples
+        if any((kind.columns == NEVER).any() for kind in examples.factors.edge_types):
+            raise ValueError("Gdmm: printed=True is for graphs of nodes and edges, without cliques")
+        return super().start(problem, tol, rng, warm)
+
 
 def trimmed(problem: Problem, core: Any) -> Support:
     """The multipliers of a consistent point, one plane per block."""
@@ -142,11 +151,13 @@ def restore(problem: Problem, core: Any, warm: Support) -> None:
 def node_losses(examples: Any) -> np.ndarray:
     """The loss of a node that is wrong, on average over the nodes of each example."""
     factors = examples.factors
-    largest = [float(t.cost.max()) for t in factors.node_types]
-    types = [np.array(largest)[shape.node_types] for shape in factors.shapes]
-    losses = factors.node_weight * np.concatenate([types[s] for s in factors.shape])
-    first = factors.node_offsets
-    return np.add.reduceat(losses, first[:-1]) / np.diff(first)
+    largest = np.array([float(t.cost.max()) for t in factors.node_types])
+    types = np.concatenate([factors.shapes[s].node_types for s in factors.shape])
+    first = factors.node_offsets[:-1]
+    counted = np.add.reduceat(
+        (largest > 0).astype(float)[types], first
+    )  # factors are nodes without loss
+    return np.add.reduceat(factors.node_weight * largest[types], first) / np.maximum(counted, 1)
 
 
 def growth(examples: Any) -> int:

@@ -11,7 +11,8 @@ u is the mass of a label that has left the truth, alpha the copy of it that an a
 labels leave one at a time is not a factor of its own: its weight is a part of the labels' scores, and it
 needs neither memory nor multipliers (formulas in ``cpp/solvers/gdmm_labels.hpp``, the search among ordered
 weights in ``joint_oracle.hpp``). Scores of all labels are computed once in a visit, and weights are written
-once.
+once. With ``partitions`` a visit scores the labels of one part of them, chosen at random, and those that have
+left; audits score all.
 
 Nodes are consistent at all times; the share of a pair that has left together is trimmed to what its labels
 allow. That point is feasible, so its D is a bound. w is that of the shares as they are: the trimming adds up
@@ -20,7 +21,7 @@ over examples in the weights of pairs, and its w is much worse. Each bound holds
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -47,6 +48,7 @@ class LabelState(UnderPrior):
     rng: np.random.Generator
     tolerance: float
     period: int
+    options: OnLabelSets
 
     def __post_init__(self) -> None:
         self.read_prior(self.problem)
@@ -55,14 +57,22 @@ class LabelState(UnderPrior):
     def step(self, problem: Problem) -> StepReport:
         """One pass."""
         order = self.rng.permutation(problem.active)
-        calls, _, violation, inconsistent = self.core.visit(order, self.tolerance, self.period)
+        calls, _, violation, inconsistent = self.core.visit(
+            order,
+            self.tolerance,
+            self.period,
+            self.options.partitions,
+            self.options.search == "exhaustive",
+            int(self.rng.integers(1, 2**31)),
+        )
         estimate = (violation + inconsistent) / (self.unit * problem.total)
         planes = self.core.active_nodes + self.core.active_links
         return StepReport(calls, estimate, self.core.dual() / self.unit, planes)
 
     def solution(self, problem: Problem) -> tuple[np.ndarray, Support]:
         """w as it is, and the feasible point."""
-        return self.core.weights(), trimmed(problem, self.core)
+        support = replace(trimmed(problem, self.core), prices=self.core.prices())
+        return self.core.weights(), support
 
     def refresh(self) -> None:
         """Remove the rounding of w."""
@@ -76,6 +86,8 @@ class OnLabelSets(OnGraphs):
     examples: ClassVar[str] = "sets of labels"
     rho: float = 0.5
     eta: float = 1.0
+    partitions: int = 1
+    search: str = "ordered"
 
     @staticmethod
     def fits(problem: Problem) -> bool:
@@ -99,7 +111,7 @@ class OnLabelSets(OnGraphs):
         made = core.LabelGdmm(examples.core, mass, penalty, self.eta, int(self.inner), grow)
         # What stays as it is may add up over the labels of an example.
         least, period = LITTLE_GAIN * tol / labels, max(AUDIT, labels // ONE_IN)
-        state = LabelState(problem, made, rng, least, period)
+        state = LabelState(problem, made, rng, least, period, self)
         if warm is not None:
             restore(problem, made, warm)
         return state
