@@ -180,6 +180,7 @@ TABLES = (
                 (COVERTYPE, *TAGS),
                 "covertype and Brown",
             ),
+            ("cyclic", "cyclic passes with a small cache", (), TAGS[:1], ""),
         )
     ),
     Table(

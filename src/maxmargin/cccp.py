@@ -16,8 +16,9 @@ problem; nobody knows how far F is from its least value.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -95,15 +96,16 @@ class Rounds(History):
 
 def alternate(
     rounds: Rounds,
-    outputs: list,
-    complete: Callable[[np.ndarray], list],
-    pose: Callable[[list], Problem],
+    outputs: Sequence[Any] | np.ndarray,
+    complete: Callable[[np.ndarray], Any],
+    pose: Callable[[Any], Problem],
     solve: Callable[[Problem, Support | None], Result],
-) -> tuple[Result, list]:
+) -> tuple[Result, Any]:
     """Rounds until one lowers F by too little, or a budget ends; the last result and its completions.
 
     ``outputs`` are the first completions, ``complete(w)`` the best ones at w; ``pose`` makes the convex
-    problem of some completions, and ``solve`` solves it from some multipliers.
+    problem of some completions, and ``solve`` solves it from some multipliers. Completions of a stream are
+    the weights that they are best at.
     """
     problem, before = pose(outputs), outputs
     result: Result | None = None
@@ -127,7 +129,7 @@ def alternate(
     return replace(result, certificate=rounds.summed(result.certificate), history=rounds), before
 
 
-def changed(before: list, after: list) -> np.ndarray:
+def changed(before: Any, after: Any) -> np.ndarray:
     """Which completions differ."""
     return np.array([not np.array_equal(a, b) for a, b in zip(before, after, strict=True)])
 
@@ -140,12 +142,14 @@ def kept(result: Result, w: np.ndarray, primal: float, problem: Problem) -> Resu
     return replace(result, w=w, certificate=certificate)
 
 
-def carried(problem: Problem, support: Support, moved: np.ndarray) -> Support:
+def carried(problem: Problem, support: Support, moved: np.ndarray) -> Support | None:
     """Multipliers for the next completions.
 
     Outputs mean the same whatever the true output is. Planes are differences to it: where it moved, the
     block starts again.
     """
+    if problem.open_stream is not None and isinstance(support.outputs, list):
+        return None  # of a stream nobody knows which have moved
     if not isinstance(problem.examples, PlaneExamples):
         return support
     stay = ~moved[support.blocks]

@@ -297,8 +297,8 @@ def test_bad_use_is_refused(seed):
         latent({"neither": 2}).fit(X, y)
     with refusal("start", "zero"):
         latent(start="zero").fit(X, y)
-    with refusal("Latent", "chunks", "all examples"):
-        latent().partial_fit(X, y)
+    with refusal("iterator", "rounds read them again"):
+        latent(solver="streaming").fit(iter([(X, y)]))
     with refusal("hinge", "max", "sum"):
         latent(hinge="sum").fit(X, y)
     for name, value in (("max_rounds", 0), ("max_rounds", 1.5), ("round_tol", -1.0)):

@@ -9,8 +9,11 @@ import maxmargin as mm
 from helpers import assert_truthful, built_in, loss_units, multipliers_of, quietly, refusal
 from maxmargin import models, solvers
 from maxmargin.callbacks import Callback
+from maxmargin.parts import stored
+from maxmargin.parts.layout import EXAMPLE_BYTES, ROW_BYTES
 from maxmargin.parts.past import KEPT, TWICE
 from maxmargin.parts.sequential import PartState
+from maxmargin.parts.stored import StoredState
 from reference import twins, twins_stream
 from reference.dense_qp import dual_objective, primal_objective
 from reference.problems import chain_case, fresh, multiclass_case
@@ -56,17 +59,52 @@ def fit_stream(case, data, **options):
     return quietly(lambda: svm.fit(data.X, data.Y, sample_weight=case.sample_weight))
 
 
+@pytest.mark.parametrize("keeps", ["outputs", "examples"])
 @pytest.mark.parametrize("tight", [False, True], ids=["roomy", "tight"])
 @pytest.mark.parametrize("name", CASES)
-def test_cyclic_passes_over_shards_reach_the_optimum(name, tight, seed, tmp_path):
+def test_cyclic_passes_over_shards_reach_the_optimum(name, tight, keeps, seed, tmp_path):
     case = CASES[name](fresh(seed, 31))
     data = shards_of(tmp_path, case.X, case.Y)
-    budget = {"cache_bytes": TIGHT[name]} if tight else {}
-    svm = fit_stream(case, data, passes=None, tol=loss_units(case, 1e-4), **budget)
+    budget = {"cache_bytes": TIGHT[name] * (3 if keeps == "outputs" else 1)} if tight else {}
+    svm = fit_stream(case, data, passes=None, tol=loss_units(case, 1e-4), keeps=keeps, **budget)
     assert svm.certificate_.converged and svm.certificate_.exact
     assert_truthful(case, svm)
     again = mm.certify(svm, data.X, data.Y, sample_weight=case.sample_weight)
     assert again.gap <= svm.tol and again.dual == pytest.approx(svm.certificate_.dual)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_outputs_that_no_longer_fit_go_to_a_file(name, seed, tmp_path, monkeypatch):
+    case = CASES[name](fresh(seed, 38))
+    data = shards_of(tmp_path, case.X, case.Y)
+    left, leave = [], StoredState._leave
+
+    def watched(self, support):
+        before = self.window.inner.dual.dual()
+        leave(self, support)
+        left.append((before, self.past.dual))
+
+    monkeypatch.setattr(StoredState, "_leave", watched)
+    rows = sum(len(np.atleast_1d(y)) for y in case.Y)
+    bound = ROW_BYTES * rows + EXAMPLE_BYTES * len(case.Y)
+    monkeypatch.setattr(stored, "ROOM", 0.97)  # nearly nothing is left for outputs
+    svm = fit_stream(
+        case, data, passes=None, cache_bytes=int(bound / 0.97) + 1, tol=loss_units(case, 1e-4)
+    )
+    for before, after in left:  # nothing is lost
+        assert after == pytest.approx(before, rel=1e-5, abs=1e-9)
+    assert svm.certificate_.converged and len(left) <= 1  # else it ends with a full cache
+    assert_truthful(case, svm)
+
+
+def test_outputs_alone_are_kept_where_that_was_asked_for(seed, tmp_path):
+    case = CASES["chain"](fresh(seed, 39))
+    data = shards_of(tmp_path, case.X, case.Y)
+    with refusal("keeps", "at least", "cache_bytes"):
+        fit_stream(case, data, keeps="outputs", cache_bytes=2_000)
+    svm = mm.StructuralSVM(models.Chain(), solver=solvers.Streaming(keeps="outputs"))
+    with refusal("keeps", "shards"):
+        svm.fit([(case.X, case.Y)])
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -263,7 +301,8 @@ def test_an_interrupt_keeps_the_truth(where, number, seed, tmp_path, monkeypatch
     case = CASES["chain"](fresh(seed, 45))
     data = shards_of(tmp_path, case.X, case.Y)
     Interrupt(monkeypatch, number, where)
-    svm = fit_stream(case, data, cache_bytes=TIGHT["chain"], chunk=3, passes=None)
+    keeps = "auto" if where[0] is solvers.Streaming else "examples"
+    svm = fit_stream(case, data, cache_bytes=TIGHT["chain"], chunk=3, passes=None, keeps=keeps)
     assert svm.certificate_.status == "interrupted" and svm.certificate_.exact
     assert_truthful(case, svm)
 

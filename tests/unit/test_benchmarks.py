@@ -311,6 +311,8 @@ def test_streaming_runs_small(tmp_path, monkeypatch):
     assert all(row["converged"] for row in results["objective"] if row["passes"] == "to tol")
     assert all(row["above_optimum"] < 0.1 for row in results["objective"])
     assert len(rows_of(tmp_path / "objective.csv")) == 3 * 2
+    whole, *others = results["cyclic"]
+    assert whole["status"] == "solved" and others and all(abs(r["above"]) < 0.05 for r in others)
 
 
 def test_landmarks_small(tmp_path: Path) -> None:

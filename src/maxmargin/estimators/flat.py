@@ -17,7 +17,8 @@ from maxmargin.checkpoint import make_checkpoint
 from maxmargin.data.attributes import are_attributes
 from maxmargin.data.mapped import MappedRows
 from maxmargin.estimators.advice import lone_label
-from maxmargin.estimators.base import ChunkSVM, Given
+from maxmargin.estimators.base import Given
+from maxmargin.estimators.chunks import ChunkSVM
 from maxmargin.estimators.confidence import ConfidentSVM
 from maxmargin.estimators.inputs import check_rows, score_of
 from maxmargin.estimators.inspection import Inspection

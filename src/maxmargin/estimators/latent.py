@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,19 +12,25 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.callbacks import Callback
-from maxmargin.cccp import Rounds, alternate
+from maxmargin.cccp import Rounds, alternate, changed
 from maxmargin.data.arrays import check_positive, check_whole
 from maxmargin.estimators.advice import warn
 from maxmargin.estimators.base import Given
 from maxmargin.estimators.inputs import examples_of
 from maxmargin.estimators.structural import StructuralSVM
+from maxmargin.models.completing import Completing
 from maxmargin.models.examples import Examples
 from maxmargin.models.latent import Latent
 from maxmargin.models.partial import KINDS, Partial
-from maxmargin.parts.source import check_streams
+from maxmargin.parts.sequential import StreamedProblem
+from maxmargin.parts.source import Chunks, Settings
 from maxmargin.problem import Problem, Support
 from maxmargin.result import Result
 from maxmargin.runtime.executor import Workers
+from maxmargin.train import train
+
+Solve = Callable[[Problem, Support | None], Result]
+Posed = tuple[Any, Callable[[np.ndarray], Any], Callable[[Any], Problem]]
 
 
 def check_hidden_model(name: str, model: Any) -> None:
@@ -69,7 +75,8 @@ class LatentSVM(StructuralSVM):
     Attributes
     ----------
     objective_path_ : array, F after every round; it never rises
-    completions_ : the complete true outputs of the last convex problem
+    completions_ : the complete true outputs of the last convex problem; None for chunks, of which
+        ``completed_at_`` are the weights that they are best at
     history_ : dict of arrays over all rounds; ``round`` numbers them, counters and seconds run on
     certificate_ : bounds of the last convex problem; its counters and seconds are those of all rounds
     coef_, model_, solver_, support_ : as in ``StructuralSVM``, of the last round
@@ -97,30 +104,21 @@ class LatentSVM(StructuralSVM):
     def _read(self, given: Given, reset: bool = True) -> Given:
         given = super()._read(given, reset)
         hidden = isinstance(given.model, Latent)
-        if given.in_parts:
-            check_streams(given.model if hidden else Partial(given.model))
         return given if hidden else replace(given, model=Partial(given.model))
 
     def _solve(self, given: Given, executor: Workers | None) -> Result:
         """Choose the hidden parts, solve the convex problem that they make, and again."""
-        given.model.initialize(given.X, given.Y)
         asked = self.tol if self.round_tol is None else self.round_tol
         rounds = Rounds(self.max_rounds, self.max_passes, self.max_seconds, asked)
-
-        def complete(w: np.ndarray) -> list:
-            return given.model.completions(given.X, given.Y, w)
-
-        weights = given.model.example_weights(given.Y, given.sample_weight)
-
-        def pose(outputs: list) -> Problem:
-            examples = self._bind(replace(given, Y=outputs), executor)
-            return self.problem_of(examples, weights, self._jobs())
 
         def solve(problem: Problem, warm: Support | None) -> Result:
             return self._train(problem, warm, None, given.callbacks, rounds.left())
 
-        outputs = self._first_outputs(given, rounds, solve)
-        result, self.completions_ = alternate(rounds, outputs, complete, pose, solve)
+        posed = self._posed_parts if given.in_parts else self._posed
+        outputs, complete, pose = posed(given, executor, rounds, solve)
+        result, last = alternate(rounds, outputs, complete, pose, solve)
+        self.completions_: Any = None if given.in_parts else last
+        self.completed_at_: Any = last if given.in_parts else None
         self.objective_path_ = np.array(rounds.path)
         if not rounds.enough:
             warn(
@@ -130,9 +128,71 @@ class LatentSVM(StructuralSVM):
             )
         return result
 
-    def _first_outputs(
-        self, given: Given, rounds: Rounds, solve: Callable[[Problem, Support | None], Result]
-    ) -> list:
+    def _posed(self, given: Given, executor: Any, rounds: Rounds, solve: Solve) -> Posed:
+        """Of examples in memory: the first completions, the best ones at w, and their convex problem."""
+        given.model.initialize(given.X, given.Y)
+        weights = given.model.example_weights(given.Y, given.sample_weight)
+
+        def pose(outputs: list) -> Problem:
+            examples = self._bind(replace(given, Y=outputs), executor)
+            return self.problem_of(examples, weights, self._jobs())
+
+        first = self._first_outputs(given, rounds, solve)
+        return first, partial(given.model.completions, given.X, given.Y), pose
+
+    def _posed_parts(self, given: Given, executor: Any, rounds: Rounds, solve: Solve) -> Posed:
+        """Of a stream: completions are made of the weights that they are best at, whenever examples come.
+
+        The first weights are learnt from the first chunk.
+        """
+        settings, latent = self._settings(given), given.model
+        if isinstance(given.X, Iterator):
+            raise ValueError(
+                "X is an iterator, which gives its chunks once: rounds read them again"
+            )
+        source = Chunks(Completing(latent), given.X, executor)
+        begin = getattr(self, "coef_", None) if self.warm_start else None
+        if begin is None:
+            X, Y, weights = source.first
+            own = replace(given, X=X, Y=Y, sample_weight=weights)
+            outputs = self._first_outputs(own, rounds, solve)
+            problem = self.problem_of(latent.over(X, outputs, executor), weights, self._jobs())
+            begin = solve(problem, None).w
+
+        def pose(w: np.ndarray) -> Problem:
+            return StreamedProblem(Completing(latent, w), source, self.C, settings)
+
+        return begin, lambda w: w, pose
+
+    def _optimise(
+        self, past: Any, model: Any, chunk: tuple[Any, Any, np.ndarray], settings: Settings
+    ) -> tuple[Any, Result, Examples]:
+        """Rounds over the hidden parts of a chunk; those of the chunks before stay as they are."""
+        X, Y, weights = chunk
+        weights = model.example_weights(Y, weights)
+        rounds = Rounds(self.max_rounds, self.max_passes, self.max_seconds, 0.0)
+        own = Given(X, Y, weights, model=model)
+
+        def solve(problem: Problem, warm: Support | None) -> Result:
+            return train(problem, settings.solver, **settings.options)
+
+        if past is None:
+            outputs = self._first_outputs(own, rounds, solve)
+        else:
+            outputs = model.completions(X, Y, self.coef_)
+        value = np.inf
+        for _ in range(self.max_rounds):
+            trained = super()._optimise(past, Completing(model), (X, outputs, weights), settings)
+            certificate, before = trained[1].certificate, outputs
+            outputs = model.completions(X, Y, trained[1].w)
+            enough = certificate.tol if self.round_tol is None else self.round_tol
+            fall, value = value - certificate.primal, certificate.primal
+            if not changed(before, outputs).any() or fall <= enough * self.C * weights.sum():
+                break
+        self.completions_, self.completed_at_ = None, trained[1].w
+        return trained
+
+    def _first_outputs(self, given: Given, rounds: Rounds, solve: Solve) -> list:
         """Complete outputs to begin with: the model's, or those of the last fit for a warm start.
 
         Where some labels are unknown, those at the weights that are learnt from the known ones alone.
@@ -167,6 +227,12 @@ class LatentSVM(StructuralSVM):
 
     def examples_at(self, X: Any, Y: Any, node_weight: Any, w: np.ndarray | None) -> Examples:
         """With the best completions at w; without w, with those of the last convex problem."""
+        if w is None and self.completions_ is None:
+            if self.model_.own:
+                raise ValueError(
+                    "planes of an own model belong to completions of chunks, which were not kept"
+                )
+            w = self.completed_at_
         if w is None and len(Y) != len(self.completions_):
             raise ValueError(f"the fit had {len(self.completions_)} examples, but Y has {len(Y)}")
         Y = self.completions_ if w is None else self.model_.completions(X, Y, w)

@@ -18,7 +18,8 @@ from maxmargin.checkpoint import make_checkpoint
 from maxmargin.data.arrays import check_positive, check_whole
 from maxmargin.data.labels import Outputs, is_masked
 from maxmargin.estimators.advice import lone_label
-from maxmargin.estimators.base import CHECKS, ChunkSVM, Given
+from maxmargin.estimators.base import CHECKS, Given
+from maxmargin.estimators.chunks import ChunkSVM
 from maxmargin.estimators.confidence import ConfidentSVM
 from maxmargin.estimators.inputs import examples_of, plain_sequence
 from maxmargin.estimators.inspection import Inspection

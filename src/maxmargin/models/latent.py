@@ -71,7 +71,6 @@ class Latent(Model):
     """
 
     hidden: ClassVar[bool] = True  # outputs must be completed first
-    needs_all = "a round of completions is one of all examples"  # type: ignore[assignment]
 
     def __init__(self, model: Any, parts: Any = None, start: str = "k-means"):
         self.model = model
@@ -141,10 +140,6 @@ class Latent(Model):
         pairs = zip((X[i] for i in range(len(Y))), Y, strict=True)
         with lent(w, "complete") as w:
             return [self.inner_.complete(x, y, w) for x, y in pairs]
-
-    def example_weights(self, Y: Any, sample_weight: Any) -> Any:
-        """v_i of the objective."""
-        return sample_weight
 
     def over(self, X: Any, outputs: Any = None, executor: Any = None) -> Examples:
         """The examples with complete outputs: what is learnt from once the hidden parts are chosen."""

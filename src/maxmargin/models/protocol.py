@@ -115,6 +115,10 @@ class Model(BaseEstimator):
         """Why all examples are needed at once; empty where they may come in chunks."""
         return "a loss of the whole sample has one slack for all examples" if self.joint else ""
 
+    def example_weights(self, Y: Any, weights: Any) -> Any:
+        """v_i of the objective, from those that were given."""
+        return weights
+
     def portable(self, Y: Any) -> Any:
         """Outputs that can be cut up into examples and joined again, once the model is made ready."""
         return Y

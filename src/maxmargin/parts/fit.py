@@ -22,6 +22,7 @@ from maxmargin.parts.layout import Part, keep, layout_of
 from maxmargin.parts.past import Past, empty_past, remember
 from maxmargin.parts.sequential import StreamedProblem
 from maxmargin.parts.source import Chunks, Settings, Stored, bind, check_streams, regularizer_of
+from maxmargin.parts.stored import StoredProblem
 from maxmargin.problem import Certificate
 from maxmargin.result import Result
 from maxmargin.solvers import Solver, Streaming
@@ -75,7 +76,8 @@ def streamed_problem(
         )
     else:
         source = Chunks(model, X, executor)
-    return StreamedProblem(model, source, C, settings)
+    kind = StreamedProblem if Y is None else StoredProblem
+    return kind(model, source, C, settings)
 
 
 # partial_fit

@@ -103,6 +103,7 @@ class Layout:
 
 def layout_of(model: Any, X: Any) -> Layout:
     """How examples like these are kept for a model."""
+    model = getattr(model, "packed_as", model)
     if isinstance(model, FlatModel | Regression | MultiLabel):
         return Layout("rows")
     if not isinstance(model, Chain | Groups):

@@ -105,6 +105,15 @@ class StreamedProblem(Problem):
         """Checks the first part alone, to which these ceilings belong."""
         self.bind([next(self.read(NOTHING))]).check_ceilings(w, ceilings)
 
+    def objective(
+        self, w: np.ndarray, slacks: np.ndarray | None = None, start: float | None = None
+    ) -> float:
+        """P(w) by definition, part by part."""
+        value = self.regularizer.value(np.asarray(w)) if start is None else start
+        for part in self.read(NOTHING):
+            value = self.bind([part]).objective(w, None, value)
+        return value
+
     def dual_objective(self, support: Support) -> float:
         """D(a) as the solver found it: the source may be gone by now."""
         return self.dual_found
@@ -114,9 +123,11 @@ class StreamedProblem(Problem):
         part = self.source.some(self.settings.solver.cache_bytes / CHUNKS)
         return None if part is None else self.bind([part])
 
-    def open_stream(self, *args: Any) -> PartState:
+    def open_stream(self, solver: Streaming, *args: Any) -> StreamState:
         """The state before the first pass: see ``Streaming.start``."""
-        return PartState(self, *args)
+        if solver.keeps == "outputs":
+            raise ValueError('Streaming: keeps="outputs" is for data in shards, read in place')
+        return PartState(self, solver, *args)
 
 
 class PartState(StreamState):
@@ -247,10 +258,10 @@ class PartState(StreamState):
 
     def restore(self, warm: Support) -> None:
         """Start from these multipliers: all of them go to the file, and their part to the plane."""
-        plane, count, whole = self.past.plane, 0, self.problem
+        plane, count, end, whole = self.past.plane, 0, 0, self.problem
         for index, problem, own in whole.numbered_parts(warm):
             own = own.rescaled(problem.mass)
-            count += len(own)
+            count, end = count + len(own), int(index[-1]) + 1  # those without a weight are left out
             examples: Any = problem.examples
             if examples.core is not None:
                 known_outputs(problem, own)
@@ -258,7 +269,7 @@ class PartState(StreamState):
             sizes = examples.output_sizes(own.blocks)
             self.file.take(index, self.file.write(own, len(index), sizes))
         last = int(warm.blocks.max()) + 1 if len(warm) else 0
-        if count != len(warm) or (not warm.partial and last != whole.n_blocks):
+        if count != len(warm) or (not warm.partial and last != end):
             raise ValueError(
                 f"warm_start: the last fit had {last} examples, now there are {whole.n_blocks}; set "
                 "warm_start=False or fit the same examples"

@@ -15,6 +15,7 @@ import numpy as np
 
 from maxmargin.data.arrays import floats
 from maxmargin.data.scratch import RUN
+from maxmargin.models.protocol import Model
 from maxmargin.models.python import bind_model, converted, portable
 from maxmargin.parts.layout import EXAMPLE_BYTES, ROW_BYTES, Part, layout_of, stacked_examples
 from maxmargin.problem import Formulation, Problem
@@ -96,6 +97,10 @@ class Stored:
         features = X.nnz * (4.0 + X.dtype.itemsize) / max(1, int(X.firsts[-1]))
         self.row_bytes = features if X.sparse else float(X.n_features * X.dtype.itemsize)
 
+    def bound_bytes(self) -> int:
+        """What all examples take in memory while their features stay in their files."""
+        return ROW_BYTES * int(self.X.firsts[-1]) + EXAMPLE_BYTES * self.n
+
     def lengths(self, which: np.ndarray) -> np.ndarray:
         """Rows of some examples, and labels of an output of each."""
         if self.layout.kind == "rows":
@@ -150,8 +155,9 @@ class Chunks:
             raise ValueError("X: the iterable of chunks is empty") from None
         X, Y, weights = self.first
         X = converted(model, X)
-        self.n, self.weight = len(Y), float(weights.sum())
         model.initialize(X, Y)
+        weights = weighed(model, Y, weights)
+        self.n, self.weight = len(Y), float(weights.sum())
         self.first = X, portable(model, Y), weights
         self.layout = layout_of(model, X)
 
@@ -171,6 +177,7 @@ class Chunks:
         running = self.running if fresh else iter(self.iterable)
         for number, chunk in enumerate(running, int(fresh)):
             X, Y, weights = checked(chunk, number)
+            weights = weighed(self.model, Y, weights)
             yield converted(self.model, X), portable(self.model, Y), weights
 
     def parts(self, known: np.ndarray, most: float) -> Iterator[Part]:
@@ -196,6 +203,11 @@ class Chunks:
             raise ValueError(
                 f"X gave {self.n} examples in its first pass and {first} in a later one"
             )
+
+
+def weighed(model: Any, Y: Any, weights: np.ndarray) -> np.ndarray:
+    """The weights of examples, as far as the model learns from them."""
+    return model.example_weights(Y, weights) if isinstance(model, Model) else weights
 
 
 def checked(chunk: Any, number: int) -> tuple[Any, Any, np.ndarray]:

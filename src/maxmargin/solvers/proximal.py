@@ -209,7 +209,7 @@ class Proximal(Solver):
         self, problem: Problem, state: ProximalState, blocks: np.ndarray, oracle: bool
     ) -> tuple[np.ndarray, float]:
         """One pass in a fresh order; the blocks that are not satisfied, and the sum of mass_i g_i."""
-        order = state.dual.rng.permutation(blocks)
+        order = state.shuffled(blocks)
         visit = state.visit(
             order,
             rule=self.rule,
@@ -269,6 +269,15 @@ class ProximalState:
     reported: int = 0  # oracle calls that steps have reported
     most_bytes: int = -1  # of the kept outputs; -1: any
     refused: int = 0  # outputs for which no bytes were left
+    stretch: int = 0  # blocks that a pass leaves behind before it goes on; 0: it goes to and fro
+
+    def shuffled(self, blocks: np.ndarray) -> np.ndarray:
+        """A fresh order of some blocks."""
+        rng = self.dual.rng
+        if self.stretch == 0:
+            return rng.permutation(blocks)
+        turns = rng.permutation(len(self.rest) // self.stretch + 1)  # always the same would be slow
+        return blocks[np.lexsort((rng.random(len(blocks)), turns[blocks // self.stretch]))]
 
     def visit(self, order: np.ndarray, **options: Any) -> Visit:
         """One pass of the dual state, within the bytes that outputs may still take."""

@@ -15,7 +15,8 @@ explored example pays for `revisits` visits to the cache; all that is left is do
 
 A pass is a sequence of windows: the examples in memory, of which some are new. Where all are in memory
 anyway, in arrays, a window is a range of blocks and the cache holds outputs alone (``StreamState``). Where
-they stay on a disk or come from an iterable, the problem opens the state: see ``parts.sequential``.
+they stay on a disk or come from an iterable, the problem opens the state: see ``parts.sequential`` and
+``parts.stored``.
 """
 
 from __future__ import annotations
@@ -76,6 +77,10 @@ class Streaming(Solver):
         Of w while it is updated; multipliers and certificates are always double.
     scratch : path or None
         Folder of the unnamed files for what does not fit the cache; None: that of temporary files.
+    keeps : "auto", "outputs" or "examples"
+        What the cache holds of data in shards. "outputs": the outputs and multipliers of all examples, whose
+        features are read in their files at every visit. "examples": whole examples, as many as fit, so that
+        a pass reads the files once. "auto": "outputs" where they fit and passes is None.
     """
 
     name: ClassVar[str] = "streaming"
@@ -89,6 +94,7 @@ class Streaming(Solver):
     verify: bool = on_or_off(True)
     precision: str = one_of("auto", PRECISIONS)
     scratch: Any = None
+    keeps: str = one_of("auto", ("auto", "outputs", "examples"))
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -189,7 +195,7 @@ class Streaming(Solver):
         refused = state.refused - state.refused_before
         stalled = refused > 0 and estimate > STALLED * state.estimate
         state.estimate = estimate
-        if stalled:
+        if stalled and state.is_full():
             return Status.CACHE_FULL
         return Status.PASSES_MADE if state.passes == self.passes else None
 
@@ -293,6 +299,10 @@ class StreamState:
     def gap_of_all(self, gap: float, settled: bool) -> float:
         """The gap of all examples as far as it is known; `gap` is that of the window."""
         return gap
+
+    def is_full(self) -> bool:
+        """Whether outputs that did not fit end training; else the state makes room."""
+        return True
 
     def solution(self) -> tuple[np.ndarray, Support]:
         """w and the multipliers."""
