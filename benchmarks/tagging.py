@@ -87,13 +87,16 @@ def tags(
     train, test = split(corpus, small)
     order = np.random.default_rng(seed).permutation(len(train))[:most]
     train = [train[i] for i in order]
-    described = [affix_attributes(words) for words, _ in train]
     vocabulary = Vocabulary()
-    vocabulary.numbers = {name: j for j, name in enumerate(_frequent(described, rare))}
+    # Attributes are made twice: those of a whole corpus at a time would fill gigabytes.
+    names = _frequent((affix_attributes(words) for words, _ in train), rare)
+    vocabulary.numbers = {name: j for j, name in enumerate(names)}
     return Dataset(
         name=f"{corpus}-tags",
         kind="chain",
-        X_train=vocabulary.encode(described, np.float32, False),
+        X_train=vocabulary.encode(
+            (affix_attributes(words) for words, _ in train), np.float32, False
+        ),
         Y_train=[tags for _, tags in train],
         X_test=vocabulary.encode((affix_attributes(words) for words, _ in test), np.float32, False),
         Y_test=[tags for _, tags in test],

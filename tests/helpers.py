@@ -36,6 +36,8 @@ EXACT: dict[str, Callable[[], Any]] = {
     "dual-coordinate-all": lambda: solvers.DualCoordinate(shrinking=False),
     "one-slack": lambda: "one-slack",
     "n-slack": lambda: "n-slack",
+    "n-slack-printed": lambda: solvers.NSlack(batch=1, growing=False, keep=0),
+    "n-slack-pruned": lambda: solvers.NSlack(batch=3, keep=1),
     "streaming-cyclic": lambda: solvers.Streaming(passes=None),
     "bcfw-pairwise": lambda: solvers.BCFW(pairwise=True),
     "bcfw-pairwise-gap": lambda: solvers.BCFW(pairwise=True, gap_sampling=True),

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import html
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from benchmarks.papers.fasole.claims import claims
+from benchmarks.papers.rows import Row, read
 from benchmarks.papers.table import Table
 
-MOST_ROWS = 60  # of a table, on the page; the CSV file has all
-CLAIMS = {"fasole/table2": claims}  # sentences that are computed from the rows
-
-
-def read(path: Path) -> list[dict[str, str]]:
-    """Rows of a CSV file."""
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
+MOST_ROWS = 40  # of a table, on the page; the CSV file has all
+DATA = "Data are in the folder that MAXMARGIN_DATA names, else in `data/` of the checkout."
 
 
 def shown(value: str) -> str:
@@ -40,37 +33,40 @@ def section(table: Table, out: Path, level: str) -> list[str]:
         lines += [f"Quick run; left out: {table.quick_leaves_out}.", ""]
     if made["level"] == "small":
         lines += ["Stand-ins for the data: these numbers say nothing beside the paper's.", ""]
-    lines += [
-        f"{made['level']}, {made['wall_seconds']} s, of which CPU {made['cpu_seconds']} s.",
-        "",
-    ]
+    lines += [f"Made as {spent(made)}.", ""]
     for path in sorted(table.folder(out).glob("*.csv")):
         rows = read(path)
-        lines += [
-            *grid(rows, table.columns),
-            "",
-            f"[{path.name}]({path.relative_to(out).as_posix()})",
-        ]
-        lines += [f"({len(rows)} rows, the first {MOST_ROWS} above)"] * (len(rows) > MOST_ROWS) + [
-            ""
-        ]
-        if table.name in CLAIMS and made["level"] != "small":
-            lines += [f"- {sentence}" for sentence in CLAIMS[table.name](rows)] + [""]
+        lines += [*grid(rows, table.columns), ""]
+        lines += [f"[{path.name}]({path.relative_to(out).as_posix()})"]
+        lines += [f"({len(rows)} rows, the first {MOST_ROWS} above)"] * (len(rows) > MOST_ROWS)
+        lines += ["", *sentences(table, rows, made["level"]), ""]
     for path in sorted(table.folder(out).glob("*.png")):
         lines += [f"![{path.stem}]({path.relative_to(out).as_posix()})", ""]
     return lines
 
 
+def spent(made: dict) -> str:
+    """Level and time."""
+    return f"{made['level']}: {made['wall_seconds']} s, of which CPU {made['cpu_seconds']} s"
+
+
+def sentences(table: Table, rows: Sequence[Row], level: str) -> list[str]:
+    """What follows from the rows; of stand-ins nothing does."""
+    if table.says is None or level == "small":
+        return []
+    return [f"- {sentence}" for sentence in table.says(rows)]
+
+
 def reason(table: Table, level: str) -> str:
     """Why a table is not there."""
     if missing := table.missing(level):
-        return "Not made: it needs " + ", ".join(f"`{file}`" for file in missing) + "."
+        return "Not made: it needs " + ", ".join(f"`{file}`" for file in missing) + f". {DATA}"
     if table.arguments(level) is None:
         return f"Not made at the level {level}."
     return "Not made yet."
 
 
-def grid(rows: Sequence[dict[str, str]], columns: Sequence[str]) -> list[str]:
+def grid(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
     """A table of Markdown."""
     if not rows:
         return ["(no rows)"]
@@ -81,9 +77,22 @@ def grid(rows: Sequence[dict[str, str]], columns: Sequence[str]) -> list[str]:
     ]
 
 
+def contents(tables: Sequence[Table], out: Path) -> Iterator[str]:
+    """Which tables are there, how they were made, and what that took."""
+    yield "| table | made | seconds | of which CPU |"
+    yield "|---|---|---|---|"
+    for table in tables:
+        made = table.made(out) or {"level": "no", "wall_seconds": "", "cpu_seconds": ""}
+        entries = (made[name] for name in ("level", "wall_seconds", "cpu_seconds"))
+        yield f"| {table.name} | " + " | ".join(map(str, entries)) + " |"
+    done = [made for table in tables if (made := table.made(out))]
+    totals = (round(sum(made[name] for made in done)) for name in ("wall_seconds", "cpu_seconds"))
+    yield f"| all | {len(done)} of {len(tables)} | " + " | ".join(map(str, totals)) + " |"
+
+
 def write(tables: Sequence[Table], out: Path, level: str) -> None:
     """index.md and index.html."""
-    lines = ["# Tables and figures of the papers", ""]
+    lines = ["# Tables and figures of the papers", "", *contents(tables, out), ""]
     lines += [line for table in tables for line in section(table, out, level)]
     out.mkdir(parents=True, exist_ok=True)
     (out / "index.md").write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -1,7 +1,9 @@
-"""One table or figure of a paper: how it is made at each level, what it needs, and whether it is done.
+"""One table or figure of a paper, or its part on one data set: how it is made at each level, what it
+needs, and whether it is done.
 
-A table is made by the command of its paper, which writes CSV files and pictures into a folder of the table's
-own. The last file to be written is `done.json`: a run that was stopped begins with the table that has none.
+A table is made by the command of its paper, which writes CSV files and pictures into a folder of the
+table's own. The last file to be written is `done.json`: a run that was stopped begins with the table that
+has none. The names of parts of a table begin with its own: `cutting_plane/table1/covertype`.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.datasets import missing_files
+from benchmarks.papers.rows import Claims
 
 LEVELS = ("full", "quick", "small")
 DONE = "done.json"
@@ -33,6 +36,7 @@ class Table:
     differs: str  # from the paper's numbers, and why
     quick_leaves_out: str = ""
     columns: tuple[str, ...] = ()  # shown on the page; all if empty
+    says: Claims | None = None  # sentences that follow from the rows of a run
 
     def arguments(self, level: str) -> tuple[str, ...] | None:
         """Of the command; None where the level leaves the table out."""

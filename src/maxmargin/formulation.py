@@ -28,3 +28,6 @@ class Formulation:
 
     def __str__(self) -> str:
         return f"hinge={self.hinge!r}, rescaling={self.rescaling!r}"
+
+
+EVERY_FORMULATION = tuple(Formulation(h, r) for h in HINGES for r in RESCALINGS)

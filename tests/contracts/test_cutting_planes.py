@@ -354,6 +354,75 @@ def warm_started(case, solver):
     return quietly(lambda: svm.fit(X, case.Y, sample_weight=case.sample_weight))
 
 
+class CountingNSlack(solvers.NSlack):
+    """Counts programs and the outputs that joined."""
+
+    def solve(self, problem, state):
+        super().solve(problem, state)
+        counts(self).append(state.n_planes)
+
+    def ask(self, problem, state, blocks):
+        joined, violation = super().ask(problem, state, blocks)
+        counts(self, "joined").append(joined)
+        return joined, violation
+
+
+def counts(solver, name="programs"):
+    """A list that a frozen solver carries."""
+    if name not in solver.__dict__:
+        object.__setattr__(solver, name, [])
+    return solver.__dict__[name]
+
+
+@pytest.mark.parametrize("hinge", ["max", "sum"])
+@pytest.mark.parametrize("batch", [1, 4, 100])
+def test_a_program_waits_for_a_batch_of_outputs(batch, hinge, generator):
+    case = chain_case(generator, n=12, lengths=(1, 4), n_classes=3)
+    model = built_in(case)
+    model.initialize(case.X, case.Y)
+    problem = Problem(model.bind(case.X, case.Y), case.C, None, Formulation(hinge, "margin"))
+    solver = CountingNSlack(batch=batch)
+    state = solver.start(problem, 1e-3, generator)
+    for _ in range(4):
+        counts(solver, "joined").clear(), counts(solver).clear()
+        solver.step(problem, state)
+        assert len(counts(solver)) == -(-sum(counts(solver, "joined")) // batch)
+
+
+def test_outputs_without_a_multiplier_leave(generator):
+    case = chain_case(generator, n=10, lengths=(2, 4), n_classes=4)
+    kept = {}
+    for keep in (0, 3):
+        solver = CountingNSlack(batch=5, keep=keep)
+        svm = fit(case, solver, relative=1e-6)
+        assert_optimal(case, svm)
+        kept[keep] = max(counts(solver))
+        if keep == 0:
+            assert (np.diff(counts(solver)) >= 0).all()
+    assert kept[3] < kept[0]
+
+
+def test_a_growing_precision_sweeps_less(generator):
+    case = chain_case(generator, n=10, lengths=(2, 4), n_classes=4).replace(C=1.0)
+    problem = open_problem(case)
+    sweeps, visit = {}, solvers.dual_state.DualState.visit
+    for growing in (False, True):
+        counted = []
+
+        def watched(self, order, *given, counted=counted, **named):
+            counted.append(named.get("oracle", True))
+            return visit(self, order, *given, **named)
+
+        solver = solvers.NSlack(batch=3, growing=growing)
+        state = solver.start(problem, 1e-3, np.random.default_rng(0))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(solvers.dual_state.DualState, "visit", watched)
+            while solver.step(problem, state).estimate > 1e-3:
+                pass
+        sweeps[growing] = counted.count(False)
+    assert sweeps[True] < 0.8 * sweeps[False]
+
+
 class OneOfMany:
     """The example after Theorem 6: Psi(x, y) is x in position y, and all mistakes cost one."""
 

@@ -91,6 +91,30 @@ def test_dual_after_each_pass_is_the_twins(seed, make):
     assert len(found) >= 8
 
 
+@pytest.mark.parametrize("C", [0.01, 0.3, 3.0])
+def test_the_printed_mode_ends_where_the_twin_ends(seed, C):
+    case = chain_case(fresh(seed, 97), n=8, lengths=(1, 3, 2), costs=True, C=C)
+    blocks = EnumeratedBlocks(case.truth, case.X, case.Y, case.C, case.sample_weight)
+    change = 1e-4 * C**2
+    expected, alpha = sdcd(blocks, passes=1000, change=change)
+    svm = quietly(lambda: fit(case, solvers.SDCD.printed(change), tol=1e-12, max_passes=3000))
+    assert svm.certificate_.status == "multipliers unchanged"
+    found = svm.history_["dual"]
+    assert len(found) == len(expected)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert svm.history_["planes"][-1] == sum(map(len, alpha))
+    assert svm.certificate_.reduced_gap is not None
+
+
+def test_the_printed_threshold_ends_after_one_pass_where_c_is_a_hundredth(seed):
+    # A block gets one output in the first pass, whose multiplier moves by C at most: C^2 = 1e-4 is no more
+    # than the threshold.
+    case = chain_case(fresh(seed, 98), n=8, lengths=(1, 3, 2), C=0.01)
+    svm = quietly(lambda: fit(case, solvers.SDCD.printed(), tol=1e-12))
+    assert svm.certificate_.status == "multipliers unchanged"
+    assert len(svm.history_["dual"]) == 1
+
+
 @pytest.mark.parametrize(
     "name", ["multiclass-cost-csr-weights", "chain-1to4-dense", "chain-mean-weights"]
 )

@@ -11,7 +11,7 @@ import maxmargin as mm
 from helpers import built_in, fit, quietly
 from maxmargin import solvers
 from maxmargin.solvers.dual_state import open_state
-from reference import twins, twins_batch
+from reference import twins, twins_batch, twins_cuts
 from reference.problems import binary_case, chain_case, fresh, multiclass_case
 
 MAKERS = {
@@ -115,3 +115,52 @@ def test_updates_are_within_the_bound_of_theorem_1(seed, name, rule, share):
     assert 0 < updates <= bound
     bounds = problem.certify(*state.solution())
     assert bounds.primal - bounds.dual <= tol * problem.total * (1 + 1e-9)
+
+
+EXACT_PROGRAM = 1e-5  # of tol, or of the last gap: what a program is solved to
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_n_slack_as_printed_is_the_twin(seed, name):
+    case, eps = MAKERS[name](fresh(seed, 15)), 1e-2
+    expected = twins_cuts.n_slack(enumerated(case), eps)
+    exactly = {"accuracy": EXACT_PROGRAM, "max_sweeps": 1_000_000}
+    solver = solvers.NSlack(batch=1, growing=False, keep=0, **exactly)
+    problem = opened(case)
+    state = solver.start(problem, eps, fresh(seed))
+    found = [solver.step(problem, state).dual for _ in expected]
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert len(expected) > 1
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_one_slack_as_printed_is_the_twin(seed, name):
+    case, eps = MAKERS[name](fresh(seed, 16)), 1e-2
+    expected = twins_cuts.one_slack(enumerated(case), eps)
+    solver = solvers.OneSlack(cache=0, accuracy=EXACT_PROGRAM, keep=10_000)
+    problem = opened(case)
+    state = solver.start(problem, 1e-12, fresh(seed))
+    for dual in expected:
+        assert state.dual() == pytest.approx(dual, rel=1e-5, abs=1e-9)
+        solver.step(problem, state)
+    assert len(expected) > 1
+
+
+def test_cuts_of_violators_as_printed_are_the_twins(seed):
+    case, eps = MAKERS["chain"](fresh(seed, 17)), 1e-2
+    expected = twins_cuts.summed(enumerated(case), eps)
+    solver = solvers.OneSlack(cache=0, accuracy=EXACT_PROGRAM, keep=10_000, violators=0)
+    problem = opened(case, "sum")
+    state = solver.start(problem, 1e-12, fresh(seed))
+    for dual in expected:
+        assert state.dual() == pytest.approx(dual, rel=1e-5, abs=1e-9)
+        solver.step(problem, state)
+    assert len(expected) > 1
+
+
+def opened(case, hinge="max"):
+    """The problem of a case."""
+    model = built_in(case)
+    model.initialize(case.X, case.Y)
+    formulation = mm.problem.Formulation(hinge, case.rescaling)
+    return mm.Problem(model.bind(case.X, case.Y), case.C, case.sample_weight, formulation)

@@ -2,11 +2,18 @@
 
 Joachims, Finley and Yu, Cutting-Plane Training of Structural SVMs (2009), on the data at hand. WHAT:
 
-table1     CPU time, oracle calls and support vectors of 1-slack and n-slack          Table 1
-size       against the number of examples, with and without the cache                Figures 1, 3, 5
-epsilon    iterations and oracle calls against epsilon                                Figure 8
-weight     the same against C                                                         Figure 9
-liblinear  all of covertype beside LIBLINEAR on the same objective
+table1      CPU time, oracle calls and support vectors of 1-slack and n-slack         Table 1
+table2      two classes, beside LIBLINEAR and LIBSVM                                   Table 2
+size        against the number of examples, with and without the cache                Figures 1, 3, 4, 5
+best_c      the same with the best C for each size                                     Figure 2
+cache       oracle calls against the size of the cache                                 Figure 6
+duals       1-slack against n-slack over C                                             Figure 7
+epsilon     iterations and oracle calls against epsilon                                Figure 8
+weight      the same against C                                                         Figure 9
+corollary2  kernels with k basis functions                                             Corollary 2
+ordinal     ordinal regression by 1-slack                                              Section 3.2
+threads     the oracle by several threads                                              Section 4
+liblinear   all of covertype beside LIBLINEAR on the same objective
 """
 
 from __future__ import annotations
@@ -16,83 +23,38 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.papers.cutting_plane import figures, liblinear
-from benchmarks.papers.cutting_plane.measure import line, measure
+from benchmarks.papers.cutting_plane import (
+    corollary2,
+    figure1,
+    figure2,
+    figure6,
+    figure7,
+    figure8,
+    liblinear,
+    ordinal,
+    table1,
+    table2,
+    threads,
+)
 from benchmarks.papers.cutting_plane.tasks import TASKS, Task
 from benchmarks.timing import write_csv
 
 Row = dict[str, Any]
-SIZES = {"covertype": (5000, 20_000, 100_000, 500_000)}
-SHARES = (0.125, 0.25, 0.5, 1.0)  # of the other sets
-FACTORS = (0.01, 0.1, 1.0)  # of the paper's C
-EPSILONS = (30.0, 10.0, 3.0, 1.0)  # of the paper's epsilon
-
-
-def sizes_of(task: Task, small: bool) -> list[int]:
-    """Numbers of examples for the curves."""
-    if task.name in SIZES and not small:
-        return list(SIZES[task.name])
-    return [max(10, int(share * task.size)) for share in SHARES]
-
-
-def table1(tasks: list[Task], options: argparse.Namespace) -> list[Row]:
-    """1-slack with the cache against n-slack, and the library's default beside them."""
-    rows = []
-    for task in tasks:
-        for method in ("1-slack cache", "n-slack", "auto"):
-            rows.append(measure(task, method, seconds=options.seconds, test=True))
-            print(line(rows[-1]), flush=True)
-    return rows
-
-
-def size(tasks: list[Task], options: argparse.Namespace) -> list[Row]:
-    """Against the number of examples."""
-    rows = []
-    for task in tasks:
-        rows += figures.against_size(task, sizes_of(task, options.small), options.seconds)
-    columns = ("cpu", "iterations", "oracle_calls", "support")
-    figures.draw(rows, "n", columns, options.out / "size.png")
-    return rows
-
-
-def epsilon(tasks: list[Task], options: argparse.Namespace) -> list[Row]:
-    """Against epsilon."""
-    rows = []
-    for task in tasks:
-        values = [factor * task.eps for factor in EPSILONS]
-        rows += figures.against(task, "eps", values, options.seconds)
-    return drawn(rows, "eps", options.out / "epsilon.png")
-
-
-def weight(tasks: list[Task], options: argparse.Namespace) -> list[Row]:
-    """Against C."""
-    rows = []
-    for task in tasks:
-        values = [factor * task.weight for factor in FACTORS]
-        rows += figures.against(task, "weight", values, options.seconds)
-    return drawn(rows, "C", options.out / "weight.png")
-
-
-def drawn(rows: list[Row], across: str, path: Path) -> list[Row]:
-    """The rows, once their picture is made."""
-    figures.draw(rows, across, ("iterations", "oracle_calls"), path)
-    return rows
-
-
-def beside_liblinear(tasks: list[Task], options: argparse.Namespace) -> list[Row]:
-    """Covertype only."""
-    return [
-        row for t in tasks if t.name == "covertype" for row in liblinear.run(t, options.seconds)
-    ]
-
-
 PARTS: dict[str, Callable[[list[Task], argparse.Namespace], list[Row]]] = {
-    "table1": table1,
-    "size": size,
-    "epsilon": epsilon,
-    "weight": weight,
-    "liblinear": beside_liblinear,
+    "table1": table1.run,
+    "table2": table2.run,
+    "size": figure1.run,
+    "best_c": figure2.run,
+    "cache": figure6.run,
+    "duals": figure7.run,
+    "epsilon": figure8.epsilon,
+    "weight": figure8.weight,
+    "corollary2": corollary2.run,
+    "ordinal": ordinal.run,
+    "threads": threads.run,
+    "liblinear": liblinear.run,
 }
+WITHOUT_TASKS = ("table2", "corollary2", "ordinal")
 
 
 def main(arguments: list[str] | None = None) -> dict[str, list[Row]]:
@@ -104,6 +66,7 @@ def main(arguments: list[str] | None = None) -> dict[str, list[Row]]:
         "what", nargs="*", metavar="WHAT", help="default: all of " + ", ".join(PARTS)
     )
     parser.add_argument("--tasks", nargs="+", choices=list(TASKS), default=list(TASKS))
+    parser.add_argument("--sets", nargs="+", choices=table2.TASKS, help="of table2; default: all")
     parser.add_argument("--seconds", type=float, default=600.0, help="for one fit, at most")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/cutting_plane"))
     parser.add_argument("--small", action="store_true")
@@ -111,9 +74,11 @@ def main(arguments: list[str] | None = None) -> dict[str, list[Row]]:
     if unknown := set(options.what) - set(PARTS):
         parser.error(f"WHAT must be of {list(PARTS)}, got {sorted(unknown)}")
     options.out.mkdir(parents=True, exist_ok=True)
-    tasks = [TASKS[name](options.small) for name in options.tasks]
+    parts = options.what or list(PARTS)
+    names = options.tasks if set(parts) - set(WITHOUT_TASKS) else []
+    tasks = [TASKS[name](options.small) for name in names]
     results = {}
-    for part in options.what or PARTS:
+    for part in parts:
         results[part] = PARTS[part](tasks, options)
         write_csv(options.out / f"{part}.csv", results[part])
     return results

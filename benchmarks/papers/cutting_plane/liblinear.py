@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.svm import LinearSVC
 
+from benchmarks.papers import rows as reading
 from benchmarks.papers.cutting_plane.measure import line, measure
 from benchmarks.papers.cutting_plane.tasks import Task
 from benchmarks.race.peers import multiclass_primal
@@ -38,7 +41,12 @@ def peer(task: Task, tol: float, rounds: int = 200) -> Row:
     return row | {"cpu": timed.cpu, "primal": primal, "iterations": int(svm.n_iter_)}
 
 
-def run(task: Task, seconds: float) -> list[Row]:
+def run(tasks: list[Task], options: argparse.Namespace) -> list[Row]:
+    """Covertype only."""
+    return [row for t in tasks if t.name == "covertype" for row in beside(t, options.seconds)]
+
+
+def beside(task: Task, seconds: float) -> list[Row]:
     """All methods; `excess` is the primal above the best lower bound, in units of the loss."""
     task = all_examples(task)
     rows = []
@@ -52,3 +60,12 @@ def run(task: Task, seconds: float) -> list[Row]:
     for row in rows:
         row["excess"] = (row["primal"] - floor) / task.weight
     return rows
+
+
+def says(rows: Sequence[reading.Row]) -> list[str]:
+    """Time and excess of each."""
+    return [
+        f"{row['method']}: {reading.short(reading.number(row, 'cpu'))} s to "
+        f"{reading.short(reading.number(row, 'excess'))} above the best bound, in units of the loss."
+        for row in rows
+    ]

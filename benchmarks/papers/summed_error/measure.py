@@ -12,6 +12,13 @@ from sklearn.exceptions import ConvergenceWarning
 from maxmargin import StructuralSVM, callbacks, solvers
 
 Row = dict[str, Any]
+FINISHED = ("solved", "reduced problem solved", "multipliers unchanged")
+
+
+def say(row: Row) -> None:
+    """A row as a line."""
+    shown = (f"{k} {v:.5g}" if isinstance(v, float) else f"{k} {v}" for k, v in row.items())
+    print(", ".join(shown), flush=True)
 
 
 @dataclass
@@ -35,19 +42,20 @@ class Fit:
     svm: Any
     cpu: float
     curve: list[Row]
+    kept: str  # what the solver keeps: "violators", sum |V_i| without the true outputs, or "cuts"
 
     def row(self) -> Row:
         """The certificate, and what training took."""
         c = self.svm.certificate_
         return {
             "cpu": self.cpu,
-            "finished": c.status in ("solved", "reduced problem solved"),
+            "finished": c.status in FINISHED,
             "status": c.status,
             "dual": c.dual,
             "primal": c.primal,
             "gap": c.gap,
             "reduced_gap": c.reduced_gap,
-            "kept": int(self.svm.history_["planes"][-1]),
+            self.kept: int(self.svm.history_["planes"][-1]),
             "support": c.support,
         }
 
@@ -55,8 +63,12 @@ class Fit:
 def fit(
     model: Any, X: Any, Y: Any, C: float, method: Row, tol: float, cpu: float, hinge: str = "sum"
 ) -> Fit:
-    """Train with a solver of ``maxmargin.solvers`` and its settings."""
-    solver = getattr(solvers, method["solver"])(**method["settings"])
+    """Train with a solver of ``maxmargin.solvers`` and its settings; "printed" ones with their own end."""
+    kind = getattr(solvers, method["solver"])
+    if method.get("printed"):
+        solver, tol = kind.printed(method["printed"] * C**2), 1e-9
+    else:
+        solver = kind(**method["settings"])
     trace = CpuTrace(cpu)
     svm = StructuralSVM(
         model, C=C, hinge=hinge, solver=solver, tol=tol, max_passes=10**6, random_state=0
@@ -64,4 +76,5 @@ def fit(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         svm.fit(X, Y, callbacks=[trace])
-    return Fit(svm, time.process_time() - trace.began, trace.rows)
+    kept = "cuts" if isinstance(solver, solvers.OneSlack) else "violators"
+    return Fit(svm, time.process_time() - trace.began, trace.rows, kept)

@@ -19,6 +19,7 @@ class Status(str, Enum):
     PASSES_MADE = "passes made"
     CACHE_FULL = "cache full"
     REDUCED = "reduced problem solved"
+    UNCHANGED = "multipliers unchanged"
     NUMERICAL = "numerical trouble"
 
     def advice(self, certificate: Certificate, solver: str = "") -> str:
@@ -38,6 +39,10 @@ ADVICE = {
         "the problem reduced to the {c.support} outputs with multipliers is solved (its gap: "
         "{c.reduced_gap:.3g}); what all other outputs add to the sum is not known well enough"
     ),
+    Status.UNCHANGED: (
+        "no multipliers moved by more than SDCD's `change` in the last search: lower it, or set it to 0 to "
+        "train until the gap is small"
+    ),
     Status.NUMERICAL: (
         "numbers have overflowed, and later steps would prove nothing: scale the features to about 1, or "
         "lower C, the weights of examples and nodes, or the costs"
@@ -49,4 +54,5 @@ ADVICE = {
     Status.PASSES_MADE: "solvers.Streaming(passes=None) makes passes until tol is reached",
     Status.CACHE_FULL: "the multipliers alone fill the cache: raise cache_bytes, or lower C",
 }
-WHATEVER_PROVEN = (Status.REDUCED, Status.NUMERICAL)  # what they advise needs no proven gap
+# What they advise needs no proven gap.
+WHATEVER_PROVEN = (Status.REDUCED, Status.UNCHANGED, Status.NUMERICAL)

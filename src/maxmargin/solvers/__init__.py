@@ -2,11 +2,12 @@
 
 from maxmargin.solvers.auto import SOLVERS, compatibility_table, make_solver
 from maxmargin.solvers.base import Snapshot, Solver, StepReport
-from maxmargin.solvers.cutting_plane import NSlack, OneSlack
+from maxmargin.solvers.cutting_plane import OneSlack
 from maxmargin.solvers.dual_ascent import BCFW, SDA, SDM
 from maxmargin.solvers.dual_coordinate import DualCoordinate
 from maxmargin.solvers.fasole import Fasole
 from maxmargin.solvers.gdmm import Gdmm
+from maxmargin.solvers.n_slack import NSlack
 from maxmargin.solvers.proximal import Proximal
 from maxmargin.solvers.sdcd import SDCD
 from maxmargin.solvers.streaming import Streaming

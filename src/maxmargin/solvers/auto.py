@@ -9,11 +9,12 @@ from maxmargin.models.registry import MODELS, STRUCTURAL
 from maxmargin.problem import Formulation, Problem
 from maxmargin.problem.regularizer import NONNEGATIVE, PRIOR
 from maxmargin.solvers.base import Solver
-from maxmargin.solvers.cutting_plane import NSlack, OneSlack
+from maxmargin.solvers.cutting_plane import OneSlack
 from maxmargin.solvers.dual_ascent import BCFW, SDA, SDM
 from maxmargin.solvers.dual_coordinate import DualCoordinate
 from maxmargin.solvers.fasole import Fasole
 from maxmargin.solvers.gdmm import Gdmm
+from maxmargin.solvers.n_slack import NSlack
 from maxmargin.solvers.proximal import Proximal
 from maxmargin.solvers.sdcd import SDCD
 from maxmargin.solvers.streaming import Streaming

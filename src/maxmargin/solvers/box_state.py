@@ -43,6 +43,7 @@ class BoxState(UnderPrior):
     def __init__(self, problem: Problem, tol: float, rng: np.random.Generator, cuts: bool = False):
         self.problem, self.tol, self.rng = problem, tol, rng
         self.passes = 0
+        self.estimate = np.inf  # of the gap, after the last whole pass
         self.complete = problem.exact
         self.settled = (
             False  # the reduced problem is solved, and no violator is left that could be added

@@ -1,6 +1,6 @@
-"""Cutting planes (Joachims, Finley and Yu, 2009): one slack for the whole set, or one for each example.
+"""1-slack cutting planes (Joachims, Finley and Yu, 2009, Algorithms 3 and 4): one slack for the whole set.
 
-OneSlack, Algorithms 3 and 4. A cut is one plane for the whole risk, the sum of the worst planes of all
+A cut is one plane for the whole risk, the sum of the worst planes of all
 blocks at w. The dual over the cuts is a small quadratic program over the simplex,
 
     max_beta <b, beta> - 1/2 |sum_c beta_c g_c|^2,   beta >= 0, sum beta = 1,   w = - sum_c beta_c g_c
@@ -10,11 +10,8 @@ blocks at w. The dual over the cuts is a small quadratic program over the simple
 A cut may also be made of outputs that the oracle answered before (the cache): while such cuts are violated
 enough, the oracle is not asked.
 
-NSlack, Algorithms 1 and 2. Every block has its own working set of outputs; after each batch of blocks the
-quadratic program over all working sets is solved, starting from its current point.
-
 With hinge="sum" (Balamurugan, Shevade and Babu, Section III) the slack of a block is a maximum over sets of
-outputs, attained by all violators: the same two methods, with sets of kept violators for outputs.
+outputs, attained by all violators: the same method, with sets of kept violators for outputs.
 """
 
 from __future__ import annotations
@@ -24,7 +21,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from maxmargin.formulation import HINGES, RESCALINGS
+from maxmargin.formulation import EVERY_FORMULATION
 from maxmargin.problem import Formulation, Problem, Status, Support, gap_between, loss_units
 from maxmargin.problem.plane import Cut
 from maxmargin.problem.regularizer import PRIOR
@@ -40,16 +37,15 @@ from maxmargin.solvers.base import (
     one_of,
     option,
 )
-from maxmargin.solvers.box_state import MOST_VIOLATORS, BoxState, open_box
+from maxmargin.solvers.box_state import MOST_VIOLATORS
 from maxmargin.solvers.cut_state import CutState, PrimalPoint, parted, unslim
-from maxmargin.solvers.dual_state import DualState, open_state, unpriored
+from maxmargin.solvers.dual_state import open_state, unpriored
 from maxmargin.solvers.set_cuts import SetCuts, open_set_cuts, warm_point
 
 CACHED_PART = 0.3  # of the last gap that a cut of the cache must see to be worth a round
 CACHED_ROUNDS = 100  # cuts of the cache between two of the oracle, at most
 WEIGHTS = (1e-3, 3.0)  # of the proximal term, least and most
 LOOSER, TIGHTER = 0.7, 1.5
-EVERY_FORMULATION = tuple(Formulation(h, r) for h in HINGES for r in RESCALINGS)
 
 
 @dataclass(frozen=True)
@@ -247,88 +243,3 @@ class OneSlack(Solver):
         cut = state._box().cut(state.best.w, oracle=False)[0]
         primal = problem.regularizer.value(state.best.w) + cut.risk
         return gap_between(primal, state.dual(), problem.total)
-
-
-@dataclass(frozen=True)
-class NSlack(Solver):
-    """n-slack cutting planes.
-
-    Parameters
-    ----------
-    batch : int
-        Blocks that are asked between two solutions of the quadratic program.
-    accuracy : float
-        The program is solved until its gap is this part of tol.
-    max_sweeps : int
-        Sweeps of the program's solver, at most.
-    violators : int
-        As in ``OneSlack``.
-    """
-
-    name: ClassVar[str] = "n-slack"
-    formulations: ClassVar[tuple[Formulation, ...]] = EVERY_FORMULATION
-    batch: int = option(100, AT_LEAST_1)
-    accuracy: float = option(0.5, INSIDE)
-    max_sweeps: int = option(1000, AT_LEAST_1)
-    violators: int = option(MOST_VIOLATORS, NOT_NEGATIVE)
-
-    def start(
-        self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
-    ) -> DualState | BoxState:
-        if not problem.summed:
-            return open_state(problem, tol, rng, warm=warm)
-        state = open_box(problem, tol, rng, warm)
-        state.core.multipliers_to_sets()
-        return state
-
-    def step(self, problem: Problem, state: DualState | BoxState) -> StepReport:
-        if isinstance(state, BoxState):
-            return self._step_sets(problem, state)
-        calls, seen = 0, 0.0
-        for start in range(0, len(problem.active), self.batch):
-            blocks = problem.active[start : start + self.batch]
-            visit = state.visit(
-                blocks, update=False, tolerance=self.accuracy * state.tol, threads=problem.n_jobs
-            )
-            calls, seen = calls + visit.oracle_calls, seen + visit.violation
-            if (visit.violations > self.accuracy * state.tol).any():
-                self._solve(problem, state)
-        return state.report(calls, seen / problem.total)
-
-    def _step_sets(self, problem: Problem, state: BoxState) -> StepReport:
-        """The same with sets of violators for outputs."""
-        if state.settled:
-            sets, ended = state.core.sets, Status.REDUCED
-            return StepReport(0, state.reduced_gap(), state.dual(), sets, ended=ended)
-        calls, seen, enough = 0, 0.0, self.accuracy * state.tol
-        for start in range(0, len(problem.active), self.batch):
-            blocks = problem.active[start : start + self.batch]
-            asked, _, violation, _ = state.visit_sets(blocks, True, enough)
-            calls, seen = calls + asked, seen + violation
-            for _ in range(self.max_sweeps if violation > 0 else 0):
-                order = state.rng.permutation(problem.active)
-                _, _, left, gain = state.visit_sets(order, False)
-                if left <= enough * problem.total or gain <= 0:
-                    break
-        state.core.sets_to_multipliers()
-        return StepReport(calls, seen / problem.total, state.dual(), state.core.sets)
-
-    def learn(self, problem: Problem, state: DualState | BoxState, slacks: np.ndarray) -> None:
-        super().learn(problem, state, slacks)
-        state.tol *= 0.5  # what it counts as satisfied was not enough
-        if isinstance(state, BoxState) and not state.complete:
-            state.widen(self.violators)
-            state.settled = state.reduced_gap() <= 2 * state.tol
-
-    def reduced_gap(self, problem: Problem, state: DualState | BoxState) -> float | None:
-        if not isinstance(state, BoxState) or state.complete:
-            return None
-        return state.reduced_gap()
-
-    def _solve(self, problem: Problem, state: DualState) -> None:
-        """The quadratic program over all working sets, from its current point."""
-        for _ in range(self.max_sweeps):
-            order = state.rng.permutation(problem.active)
-            visit = state.visit(order, oracle=False, tolerance=0.0, threads=problem.n_jobs)
-            if visit.violation <= self.accuracy * state.tol * problem.total or visit.gain <= 0:
-                return

@@ -10,6 +10,8 @@
 
 The first passes are of type I, then one of type I is followed by some of type II, which do not search. Where
 all outputs can be tried, V_i holds them from the start, nothing is searched for, and every pass is the same.
+As printed (``SDCD.printed``) training ends with the pass of type I in which the squared steps of no block add
+up to more than ``change`` (lines 20 to 28).
 
 With a prior |psi|^2 and w are those of its metric and law (``dual_state``).
 
@@ -36,7 +38,7 @@ from maxmargin.solvers.base import (
     one_of,
     option,
 )
-from maxmargin.solvers.box_state import MOST_VIOLATORS, BoxState, open_box
+from maxmargin.solvers.box_state import MOST_VIOLATORS, BoxState, BoxVisit, open_box
 from maxmargin.solvers.dual_ascent import ORDERS
 
 
@@ -49,7 +51,7 @@ class SDCD(Solver):
     searches : int
         Passes of type I before the first of type II (kappa_1 of the paper).
     sweeps : int
-        After that, a pass of type I is followed by this number less one of type II (kappa_2).
+        After that, a pass of type I is followed by this number of type II, later by one less (kappa_2).
     inner : float
         These end early when the gap they see is this part of what the pass of type I saw; 0: never.
     order : "random" or "cyclic"
@@ -59,6 +61,9 @@ class SDCD(Solver):
     violators : int
         Kept outputs per example, at most, when violators that an exact pass lists are added; 0: none are
         (as printed).
+    change : float
+        End when a search moves no example's multipliers by more than this, in the sum of squares; a gap of
+        the reduced problem then ends nothing. As printed 1e-4; 0: never.
     """
 
     name: ClassVar[str] = "sdcd"
@@ -72,6 +77,12 @@ class SDCD(Solver):
     order: str = one_of("random", ORDERS)
     keep: int = option(10, NOT_NEGATIVE)
     violators: int = option(MOST_VIOLATORS, NOT_NEGATIVE)
+    change: float = option(0.0, NOT_NEGATIVE)
+
+    @classmethod
+    def printed(cls, change: float = 1e-4) -> SDCD:
+        """Algorithm 2 to the letter: file order, full sweeps, nothing dropped or listed, its own end."""
+        return cls(inner=0, order="cyclic", keep=0, violators=0, change=change)
 
     def start(
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
@@ -81,18 +92,37 @@ class SDCD(Solver):
     def step(self, problem: Problem, state: BoxState) -> StepReport:
         if state.settled:
             return self.report(state, 0, state.reduced_gap(), Status.REDUCED)
-        seen = state.visit(self.blocks(problem, state), keep=self.keep)
+        seen = self.search(problem, state)
         state.passes += 1
-        gap = seen.gap
-        if state.passes > self.searches and not state.complete:
-            for _ in range(self.sweeps - 1):
-                gap = state.visit(self.blocks(problem, state), oracle=False).gap
-                if gap <= self.inner * seen.gap:
-                    break
+        if seen.change <= self.change > 0:
+            gap = state.reduced_gap()
+            return self.report(state, seen.oracle_calls, gap, Status.UNCHANGED)
+        gap = self.sweep(problem, state, seen.gap)
         if state.complete or seen.found:
             # What a pass saw before it found more is not an estimate of where it ended.
             return self.report(state, seen.oracle_calls, max(gap, seen.gap) / problem.total)
-        return self.report(state, seen.oracle_calls, state.reduced_gap())
+        estimate = state.reduced_gap() if self.change == 0 else np.inf
+        return self.report(state, seen.oracle_calls, estimate)
+
+    def search(self, problem: Problem, state: BoxState) -> BoxVisit:
+        """A pass of type I; where its end is asked for, with the largest change of a block."""
+        order = self.blocks(problem, state)
+        if self.change == 0:
+            return state.visit(order, keep=self.keep)
+        parts = [state.visit(order[k : k + 1], keep=self.keep) for k in range(len(order))]
+        calls, found, gap = (
+            sum(getattr(part, name) for part in parts) for name in ("oracle_calls", "found", "gap")
+        )
+        return BoxVisit(int(calls), int(found), gap, max(part.change for part in parts))
+
+    def sweep(self, problem: Problem, state: BoxState, seen: float) -> float:
+        """Passes of type II after one of type I, one more the first time (lines 30 to 37); their gap."""
+        after, gap = state.passes - self.searches, seen
+        for _ in range(0 if after < 1 or state.complete else self.sweeps - (after > 1)):
+            gap = state.visit(self.blocks(problem, state), oracle=False).gap
+            if gap <= self.inner * seen:
+                break
+        return gap
 
     def report(
         self, state: BoxState, calls: int, estimate: float, ended: Status | None = None
@@ -106,7 +136,7 @@ class SDCD(Solver):
 
     def learn(self, problem: Problem, state: BoxState, slacks: np.ndarray) -> None:
         state.refresh()
-        if state.complete:
+        if state.complete or self.change > 0:
             return
         # All that can be listed joins; if the gap is small even then, nothing is left to do.
         state.widen(self.violators)

@@ -1,0 +1,47 @@
+"""Figure 6: oracle calls of 1-slack against the size of the cache."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from benchmarks.papers import rows as reading
+from benchmarks.papers.cutting_plane import figures
+from benchmarks.papers.cutting_plane.measure import WatchedOneSlack, line, measure
+from benchmarks.papers.cutting_plane.tasks import Task
+
+SIZES = (0, 1, 2, 5, 10, 20)
+ENOUGH = 5  # the paper: all of the benefits
+
+
+def run(tasks: list[Task], options: argparse.Namespace) -> list[dict[str, Any]]:
+    """All sizes on all tasks."""
+    found = []
+    for task in tasks:
+        for size in SIZES:
+            solver = WatchedOneSlack(cache=size)
+            row = measure(task, f"cache of {size}", seconds=options.seconds, solver=solver)
+            found.append({"cache": size} | row)
+            print(line(found[-1]), flush=True)
+    curves = [row | {"method": "1-slack"} for row in found]
+    figures.draw(
+        curves, "cache", ("oracle_calls", "cpu"), options.out / "cache.png", scale="linear"
+    )
+    return found
+
+
+def says(rows: Sequence[reading.Row]) -> list[str]:
+    """Calls beside those with the cache that the paper calls large enough."""
+    found = []
+    for task in reading.values(rows, "task"):
+        own = reading.chosen(rows, task=task)
+        base = next(
+            reading.number(row, "oracle_calls") for row in own if row["cache"] == str(ENOUGH)
+        )
+        ratios = reading.listed([reading.number(row, "oracle_calls") / base for row in own])
+        caches = ", ".join(row["cache"] for row in own)
+        found.append(
+            f"{task}: oracle calls over those with a cache of {ENOUGH}, cache {caches}: {ratios}."
+        )
+    return [*found, f"The paper: a cache of {ENOUGH} has all of the benefits."]

@@ -1,0 +1,74 @@
+"""Figures 8 and 9: iterations and oracle calls of 1-slack against epsilon and against C."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from benchmarks.papers import rows as reading
+from benchmarks.papers.cutting_plane import figures
+from benchmarks.papers.cutting_plane.measure import line, measure
+from benchmarks.papers.cutting_plane.tasks import Task
+
+FACTORS = (0.01, 0.1, 1.0)  # of the paper's C
+EPSILONS = (30.0, 10.0, 3.0, 1.0)  # of the paper's epsilon
+
+
+def against(
+    tasks: list[Task], name: str, factors: Sequence[float], seconds: float
+) -> list[dict[str, Any]]:
+    """Figure 8 (name "eps") or 9 (name "weight")."""
+    found = []
+    for task in tasks:
+        for factor in factors:
+            for method in figures.CACHED:
+                value = {name: factor * getattr(task, name)}
+                found.append(measure(task, method, seconds=seconds, **value))
+                print(line(found[-1]), flush=True)
+    return found
+
+
+def epsilon(tasks: list[Task], options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Figure 8."""
+    found = against(tasks, "eps", EPSILONS, options.seconds)
+    figures.draw(found, "eps", ("iterations", "oracle_calls"), options.out / "epsilon.png")
+    return found
+
+
+def weight(tasks: list[Task], options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Figure 9."""
+    found = against(tasks, "weight", FACTORS, options.seconds)
+    figures.draw(found, "C", ("iterations", "oracle_calls"), options.out / "weight.png")
+    return found
+
+
+def says_epsilon(rows: Sequence[reading.Row]) -> list[str]:
+    """Exponents of 1/epsilon."""
+    return powers(rows, "eps", -1.0, "1/epsilon")
+
+
+def says_weight(rows: Sequence[reading.Row]) -> list[str]:
+    """Exponents of C."""
+    return powers(rows, "C", 1.0, "C")
+
+
+def powers(rows: Sequence[reading.Row], across: str, sign: float, name: str) -> list[str]:
+    """Iterations without the cache and calls with it, as powers."""
+    found = []
+    for task in reading.values(rows, "task"):
+        plain, cached = (
+            reading.chosen(rows, task=task, method=m, status="solved") for m in figures.CACHED
+        )
+        if min(len(plain), len(cached)) > 1:
+            rounds = sign * reading.growth(plain, across, "iterations")
+            calls = sign * reading.growth(cached, across, "oracle_calls")
+            found.append(
+                f"{task}: iterations without the cache grow as ({name})^{rounds:.2f}, oracle "
+                f"calls with it as "
+                f"({name})^{calls:.2f}."
+            )
+    return [
+        *found,
+        f"The paper: iterations grow slower than {name}, calls with the cache hardly at all.",
+    ]

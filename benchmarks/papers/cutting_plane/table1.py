@@ -1,0 +1,93 @@
+"""Table 1: CPU time, oracle calls and support vectors of 1-slack with its cache and of n-slack; and the test
+scores of Figure 7. The library's default is beside them, and n-slack as printed where its limit of a minute
+allows it.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from benchmarks.papers import rows as reading
+from benchmarks.papers.cutting_plane.measure import line, measure
+from benchmarks.papers.cutting_plane.tasks import Task
+
+METHODS = ("1-slack cache", "n-slack", "n-slack printed", "auto")
+# n, N; hours, oracle calls, support vectors, test score (percent) of 1-slack and of n-slack
+PAPER: dict[str, tuple] = {
+    "covertype": (
+        *(522_911, 378, (1.05, 1180.56), (4_183_288, 10_981_131)),
+        *((98, 334_524), (72.33, 72.35)),
+    ),
+    "treebank-tags": (
+        *(35_531, 18_573_781, (0.90, 177.0), (1_314_647, 4_476_906)),
+        *((139, 83_126), (96.71, 96.69)),
+    ),
+    "treebank-parses": (
+        *(9780, 154_655, (2.90, 8.52), (224_940, 479_220)),
+        *((70, 12_890), (70.22, 70.09)),
+    ),
+}
+ORACLE_SHARES = {"covertype": "less than 1", "treebank-tags": "15", "treebank-parses": "98"}
+NAMES = ("hours", "calls", "support", "score")
+
+
+def run(tasks: list[Task], options: argparse.Namespace) -> list[dict[str, Any]]:
+    """All methods on all tasks."""
+    found = []
+    for task in tasks:
+        for method in METHODS:
+            row = measure(task, method, seconds=options.seconds, test=True)
+            found.append(row | of_paper(task.name, method))
+            print(line(found[-1]), flush=True)
+    return found
+
+
+def of_paper(task: str, method: str) -> dict[str, float]:
+    """The paper's entries beside a row."""
+    if task not in PAPER or method not in ("1-slack cache", "n-slack"):
+        return {}
+    column = ("1-slack cache", "n-slack").index(method)
+    entries = {f"paper_{name}": PAPER[task][2 + k][column] for k, name in enumerate(NAMES)}
+    return {"paper_n": PAPER[task][0], "paper_N": PAPER[task][1], **entries}
+
+
+def says(rows: Sequence[reading.Row]) -> list[str]:
+    """What follows from the rows."""
+    found = []
+    for task in reading.values(rows, "task"):
+        own = {row["method"]: row for row in reading.chosen(rows, task=task)}
+        one, many = own["1-slack cache"], own["n-slack"]
+        ended = "" if many["status"] == "solved" else f" ({many['status']}: not at the gap)"
+        found.append(
+            f"{task}: n-slack takes {ratio(many, one, 'cpu')} times the CPU time{ended}, "
+            f"{ratio(many, one, 'oracle_calls')} times the oracle calls and {ratio(many, one, 'support')} "
+            f"times the support vectors of 1-slack with its cache{paper_ratios(task)}."
+        )
+        shares = [
+            f"{100 * reading.number(one, name):.0f} %" for name in ("oracle_share", "qp_share")
+        ]
+        claim = f" (the paper: {ORACLE_SHARES[task]} % the oracle)" if task in ORACLE_SHARES else ""
+        found.append(
+            f"{task}: of the time of 1-slack {shares[0]} is the oracle, {shares[1]} the program{claim}."
+        )
+        found.append(
+            f"{task}: `auto` takes {reading.short(reading.number(own['auto'], 'cpu'))} s, "
+            f"{ratio(one, own['auto'], 'cpu')} times less than 1-slack."
+        )
+    return found
+
+
+def ratio(above: reading.Row, below: reading.Row, name: str) -> str:
+    """Of two entries."""
+    return reading.short(reading.over(above, below, name))
+
+
+def paper_ratios(task: str) -> str:
+    """The same of the paper's numbers."""
+    if task not in PAPER:
+        return ""
+    hours, calls, support = (PAPER[task][k] for k in (2, 3, 4))
+    three = reading.listed([b / a for a, b in (hours, calls, support)])
+    return f"; in the paper {three} times"

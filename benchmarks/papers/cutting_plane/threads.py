@@ -1,0 +1,47 @@
+"""Section 4, parallelisation: the loop over the oracle with several threads; the paper expects a speed-up
+that is almost linear where the oracle has 98 % of the time (parses), and has no numbers. Seconds are
+those of a clock.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from benchmarks.papers import rows as reading
+from benchmarks.papers.cutting_plane.measure import line, measure
+from benchmarks.papers.cutting_plane.tasks import Task
+
+THREADS = (1, 2, 4, 8)
+
+
+def run(tasks: list[Task], options: argparse.Namespace) -> list[dict[str, Any]]:
+    """1-slack without its cache, so that the oracle counts; as many threads as there are cores, at most."""
+    found = []
+    cores = os.cpu_count() or 1
+    for task in tasks:
+        for n_jobs in (each for each in THREADS if each <= cores):
+            row = measure(task, "1-slack", seconds=options.seconds, n_jobs=n_jobs)
+            found.append({"threads": n_jobs, "load": os.getloadavg()[0]} | row)
+            print(line(found[-1]), flush=True)
+    return found
+
+
+def says(rows: Sequence[reading.Row]) -> list[str]:
+    """Speed-up by the clock; what one thread spends on the oracle bounds it."""
+    found = []
+    for task in reading.values(rows, "task"):
+        own = reading.chosen(rows, task=task)
+        one = own[0]
+        share, wall = reading.number(one, "oracle_share"), reading.number(one, "wall")
+        for row in own[1:]:
+            threads = int(row["threads"])
+            most = 1 / (1 - share + share / threads)
+            found.append(
+                f"{task}: {threads} threads are {wall / reading.number(row, 'wall'):.2f} times as fast; with "
+                f"{100 * share:.0f} % in the oracle at most {most:.2f} (load of the machine "
+                f"{reading.number(row, 'load'):.1f})."
+            )
+    return found
