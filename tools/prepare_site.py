@@ -54,6 +54,7 @@ GALLERY = {
             "own_model": "A model of your own",
             "out_of_core_tagger": "A tagger from data on a disk",
             "large_alphabet": "Two thousand labels",
+            "parity_checks": "Factors over four nodes: an error-correcting code",
             "transfer": "Old weights as a prior",
             "latent_mixture": "Classes that are mixtures",
             "latent_states": "Labels with hidden states",
