@@ -224,3 +224,18 @@ def test_a_factor_over_thirty_nodes(seed):
     Y = [(g.integers(2, size=30) if i % 2 else np.full(30, i // 2 % 2)).tolist() for i in range(8)]
     svm = mm.StructuralSVM(models.FactorGraph(cliques="diagonal"), C=0.1, tol=0.01)
     assert svm.fit(X, Y).certificate_.converged
+
+
+def test_unknown_labels_and_hidden_states(seed):
+    """Factors with an unknown member are left out at the start; states are labels of the factors."""
+    g = fresh(seed, 329)
+    X, Y = drawn(g, n=10, K=2)
+    some = [list(y) for y in Y]
+    some[3][1] = some[5][0] = None
+    known = mm.LatentSVM(models.FactorGraph(cliques="potts"), C=0.3, tol=0.05, random_state=0)
+    assert known.fit(X, some).certificate_.converged
+    assert all(len(y) == 5 for y in known.predict(X))
+    hidden = models.Latent(models.FactorGraph(cliques="full"), parts=2)
+    svm = mm.LatentSVM(hidden, C=0.3, tol=0.1, random_state=0).fit(X, Y)
+    assert svm.certificate_.converged
+    assert all(set(y.tolist()) <= {0, 1} and len(y) == 5 for y in svm.predict(X))

@@ -265,6 +265,12 @@ class GraphExamples(CompiledExamples):
         starts = self.offsets[:-1].tolist()
         return [found[a : a + size] for a, size in zip(starts, sizes, strict=True)]
 
+    def true_codes(self) -> np.ndarray:
+        found, starts = super().true_codes(), self.offsets[:-1].tolist()
+        return np.concatenate(
+            [found[a : a + len(self.node_types(i))] for i, a in enumerate(starts)]
+        )
+
     def beliefs(self, w: Any, temperature: float, n_jobs: int = 1) -> Beliefs:
         self.check_forests("predict_marginals")
         values = self.answers.beliefs(self.packed(w), temperature, n_jobs)

@@ -287,5 +287,9 @@ def cut_graph(x: Any, y: Any, i: int) -> list[tuple[Any, list]]:
     else:
         nodes = nodes[known] if hasattr(nodes, "shape") else np.asarray(nodes)[known]
     features = None if item.edge_features is None else item.edge_features[joined]
-    part = (nodes, numbers[item.edges[joined]], features, None if types is None else types[known])
+    cliques = {
+        name: numbers[members[known[members].all(axis=1)]] for name, members in item.cliques.items()
+    }
+    kept_types = None if types is None else types[known]
+    part = (nodes, numbers[item.edges[joined]], features, kept_types, cliques)
     return [(part, [label for label, kept in zip(y, known, strict=True) if kept])]

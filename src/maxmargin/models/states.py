@@ -22,6 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 from maxmargin._core import core
 from maxmargin.data.labels import LabelSet, as_array
 from maxmargin.losses import Costs, Hamming, cost_of
+from maxmargin.models.cliques import made_cliques
 from maxmargin.models.factor_graph import FactorGraph
 from maxmargin.models.multiclass import Multiclass
 from maxmargin.models.protocol import as_weights
@@ -101,17 +102,19 @@ class LabelStates:
         """Of the nodes of all examples the numbers of their labels; how many each has; their features."""
         bound = self.base.bind(X, Y)
         numbers = bound.true_codes().astype(np.int64)
-        sizes = bound.output_sizes(np.arange(bound.n))
         if not isinstance(self.base, FactorGraph):
             rows = bound.rows.stacked()
+            sizes = bound.output_sizes(np.arange(bound.n))
             return numbers, sizes, lambda members: rows[members]
-        factors = bound.factors
-        types = np.concatenate([factors.shapes[s].node_types for s in factors.shape])
+        factors, own = bound.factors, [bound.node_types(i) for i in range(bound.n)]
+        types, sizes = np.concatenate(own), np.array([len(kinds) for kinds in own])
+        places = [a + np.arange(n) for a, n in zip(bound.offsets[:-1], sizes, strict=True)]
+        rows_of = factors.node_rows[np.concatenate(places)]
         before = np.cumsum([0, *map(len, self.base.label_sets_)])
 
         def features(members: np.ndarray) -> Any:  # of one label, so of one type
             bank = factors.banks[factors.node_types[types[members[0]]].bank]
-            return bank.rows.stacked()[factors.node_rows[members]]
+            return bank.rows.stacked()[rows_of[members]]
 
         return numbers + before[types], sizes, features
 
@@ -154,6 +157,9 @@ def split_graph(made: FactorGraph, owner: np.ndarray, unit: bool) -> None:
         for cost, k, (a, b) in zip(made.costs_, before[:-1], pairwise(bounds), strict=True)
     ]
     made.label_sets_ = [LabelSet(np.arange(a, b)) for a, b in pairwise(bounds)]
+    made.cliques_ = [
+        made_cliques(own.name, own.types, made.label_sets_, own.kind) for own in made.cliques_
+    ]
     made.hamming_ = Hamming(mean=made.hamming_.mean and not unit)
     made._measure()
 
