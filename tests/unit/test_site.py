@@ -3,6 +3,7 @@
 import importlib
 import re
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import maxmargin
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
+import build_wheels  # noqa: E402
 import check_site  # noqa: E402
 import check_version  # noqa: E402
 import draw_figures  # noqa: E402
@@ -117,3 +119,26 @@ def test_every_page_is_in_the_navigation():
     }
     outside = {Path(page).stem for page in prepare_site.PAGES.values()} | {"gallery/index"}
     assert listed == pages | outside
+
+
+def test_wheels_are_tried_with_the_quickstart(tmp_path):
+    assert "StructuralSVM" in build_wheels.quickstart()
+    compile(build_wheels.quickstart(), "README.md", "exec")
+    with zipfile.ZipFile(tmp_path / "a.whl", "w") as wheel:
+        for level in ("v3", "baseline"):
+            wheel.writestr(f"maxmargin/_core_{level}.cpython-311-x86_64-linux-gnu.so", "")
+    assert build_wheels.core_levels(tmp_path / "a.whl") == ["baseline", "v3"]
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [
+        ("maxmargin-1/cpp/simd.hpp", True),
+        ("maxmargin-1/src/maxmargin/data/labels.py", True),
+        ("maxmargin-1/build/site/html/index.html", False),
+        ("maxmargin-1/data/usps/zip.train.gz", False),
+        ("maxmargin-1/src/maxmargin/_core_v3.so", False),
+    ],
+)
+def test_what_was_built_or_is_data_is_not_in_an_sdist(name, kept):
+    assert (build_wheels.NOT_IN_SDIST.search(name) is None) == kept
