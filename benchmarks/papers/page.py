@@ -30,7 +30,7 @@ def section(table: Table, out: Path, level: str) -> list[str]:
         return [*lines, reason(table, level), ""]
     lines += [f"{table.differs}", ""]
     if made["level"] == "quick":
-        lines += [f"Quick run; left out: {table.quick_leaves_out}.", ""]
+        lines += [f"Quick run; left out: {table.quick_leaves_out or 'nothing'}.", ""]
     if made["level"] == "small":
         lines += ["Stand-ins for the data: these numbers say nothing beside the paper's.", ""]
     lines += [f"Made as {spent(made)}.", ""]
