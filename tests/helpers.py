@@ -34,6 +34,7 @@ EXACT: dict[str, Callable[[], Any]] = {
     "sdm": lambda: "sdm",
     "dual-coordinate": lambda: "dual-coordinate",
     "dual-coordinate-all": lambda: solvers.DualCoordinate(shrinking=False),
+    "dual-coordinate-pruned": lambda: solvers.DualCoordinate(prune=True, order="cyclic"),
     "one-slack": lambda: "one-slack",
     "n-slack": lambda: "n-slack",
     "n-slack-printed": lambda: solvers.NSlack(batch=1, growing=False, keep=0),

@@ -354,3 +354,25 @@ def test_a_budget_of_passes_is_told(generator):
     svr = mm.RegressionSVR(C=100.0, solver="dual-coordinate", tol=1e-12, max_passes=3)
     found = quietly(lambda: svr.fit(X, y)).certificate_
     assert not found.converged and found.passes <= 6
+
+
+@pytest.mark.parametrize("name", ["chain-1to4-dense", "multiclass-cost-dense", "tree-path"])
+def test_pruning_keeps_what_carries_multipliers_and_the_optimum(seed, name):
+    case = make_case(name, seed)
+    pruned = fit(case, solvers.DualCoordinate(prune=True))
+    whole = fit(case, solvers.DualCoordinate(keep=0, sweeps=30, order="cyclic"))
+    for svm in (pruned, whole):
+        assert svm.certificate_.converged
+        assert svm.certificate_.primal == pytest.approx(case.optimum.value, rel=1e-6)
+        assert (np.diff(svm.history_["dual"]) >= -1e-9 * case.optimum.value).all()
+    assert pruned.history_["planes"][-1] == len(pruned.support_.blocks)
+    assert pruned.history_["planes"].max() <= whole.history_["planes"].max()
+
+
+def test_the_order_of_the_examples_needs_no_seed(seed):
+    case = make_case("chain-1to4-dense", seed)
+    left, right = (
+        fit(case, solvers.DualCoordinate(order="cyclic"), relative=1e-3, random_state=s)
+        for s in (0, 1)
+    )
+    np.testing.assert_array_equal(left.coef_, right.coef_)

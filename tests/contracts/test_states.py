@@ -1,5 +1,7 @@
 """Hidden states of labels: completions, both argmaxima and the objective against enumeration."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -174,6 +176,28 @@ def test_attributes_and_graphs_of_several_types(tmp_path):
     loaded = mm.load(tmp_path / "graph")
     for a, b in zip(loaded.predict(graphs), fitted.predict(graphs), strict=True):
         assert list(a) == list(b)
+
+
+@pytest.mark.parametrize("kind", ["full", "diagonal", "potts"])
+def test_factors_over_several_nodes_are_over_states(seed, kind):
+    g = fresh(seed, 711)
+    X = [(g.normal(size=(3, 2)), np.empty((0, 2), int), None, None, [(0, 1, 2)]) for _ in range(5)]
+    Y = [[int(v) for v in g.integers(2, size=3)] for _ in X]
+    Y[0] = [0, 1, 0]
+    model = models.Latent(models.FactorGraph(cliques=kind), {1: 2}, start="random")
+    svm = mm.LatentSVM(model, C=0.5, tol=1e-4, round_tol=1e-7, random_state=0)
+    quietly(lambda: svm.fit(X, Y))
+    assert (np.diff(svm.objective_path_) <= 1e-9).all()
+    inner, w = svm.model_.inner_, fresh(seed, 712).normal(size=svm.coef_.shape)
+    found, best = svm.model_.completions(X, Y, w), svm.model_.over(X).predict(w)
+    label = np.array([0, 1, 1])
+    for x, y, z, top in zip(X, Y, found, best, strict=True):
+        every = list(product(range(3), repeat=3))
+        scores = [w @ inner.joint_feature(x, list(s)) for s in every]
+        right = [v for v, s in zip(scores, every, strict=True) if label[list(s)].tolist() == y]
+        assert label[z].tolist() == y
+        assert w @ inner.joint_feature(x, list(z)) == pytest.approx(max(right))
+        assert w @ inner.joint_feature(x, list(top)) == pytest.approx(max(scores))
 
 
 def test_graphs_with_cycles_have_completions_that_agree(seed):

@@ -371,6 +371,28 @@ def test_streaming_runs_small(tmp_path, monkeypatch):
     assert whole["status"] == "solved" and others and all(abs(r["above"]) < 0.05 for r in others)
 
 
+def test_pose_small(tmp_path: Path) -> None:
+    from benchmarks.pose.__main__ import main
+    from benchmarks.pose.measures import pck, pcp
+
+    rows = main(["--small", "--out", str(tmp_path)])
+    assert [row["method"] for row in rows][:3] == [
+        "mean pose",
+        "tree, all joints visible",
+        "1 types",
+    ]
+    assert len(rows_of(tmp_path / "pose.csv")) == len(rows) == 5
+    assert min(row["PCP"] for row in rows[2:]) > rows[0]["PCP"]
+    truth = np.full((1, 14, 2), np.nan)
+    truth[0, [12, 13]] = [[10.0, 10.0], [0.0, 10.0]]
+    found = np.full((1, 14, 2), 3.0)
+    found[0, [12, 13]] = [[10.0, 14.0], [5.1, 10.0]]
+    assert pcp(truth, found)["PCP"] == 0.0  # the head's top is more than half a head away
+    assert pck(truth, found, 0.45) == 0.5
+    found[0, 13] = [4.9, 10.0]
+    assert pcp(truth, found)["head"] == 1.0
+
+
 def test_landmarks_small(tmp_path: Path) -> None:
     from benchmarks.landmarks.__main__ import main
 

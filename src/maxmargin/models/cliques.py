@@ -150,13 +150,18 @@ def made_cliques(
     if kind != "full" and any(own != classes[0] for own in classes):
         raise ValueError(f"cliques={kind!r}: members of the factors {name!r} have different labels")
     made = Cliques(name, types, tuple(len(own) for own in classes), kind)
-    states = float(np.prod([float(size) for size in made.sizes]))
-    if kind == "full" and states > MOST_STATES:
-        raise ValueError(
-            f"cliques='full': factors {name!r} would have {states:.3g} states, at most {MOST_STATES} are "
-            "possible; 'potts' and 'diagonal' have few"
-        )
+    check_states(made)
     return made
+
+
+def check_states(made: Cliques) -> None:
+    """Refuse more states than there can be."""
+    states = float(np.prod([float(size) for size in made.sizes]))
+    if made.kind == "full" and states > MOST_STATES:
+        raise ValueError(
+            f"cliques='full': factors {made.name!r} would have {states:.3g} states, at most {MOST_STATES} "
+            "are possible; 'potts' and 'diagonal' have few"
+        )
 
 
 def saved_cliques(state: dict[str, Any], sets: list[LabelSet]) -> list[Cliques]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -22,7 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 from maxmargin._core import core
 from maxmargin.data.labels import LabelSet, as_array
 from maxmargin.losses import Costs, Hamming, cost_of
-from maxmargin.models.cliques import made_cliques
+from maxmargin.models.cliques import check_states
 from maxmargin.models.factor_graph import FactorGraph
 from maxmargin.models.multiclass import Multiclass
 from maxmargin.models.protocol import as_weights
@@ -157,9 +158,12 @@ def split_graph(made: FactorGraph, owner: np.ndarray, unit: bool) -> None:
         for cost, k, (a, b) in zip(made.costs_, before[:-1], pairwise(bounds), strict=True)
     ]
     made.label_sets_ = [LabelSet(np.arange(a, b)) for a, b in pairwise(bounds)]
+    counts = np.diff(bounds).tolist()
     made.cliques_ = [
-        made_cliques(own.name, own.types, made.label_sets_, own.kind) for own in made.cliques_
+        replace(own, sizes=tuple(counts[t] for t in own.types)) for own in made.cliques_
     ]
+    for own in made.cliques_:
+        check_states(own)
     made.hamming_ = Hamming(mean=made.hamming_.mean and not unit)
     made._measure()
 

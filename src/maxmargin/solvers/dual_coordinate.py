@@ -13,7 +13,9 @@ Two ways, one method. Where all constraints are explicit (two classes, K classes
 groups) a step is one compiled epoch, ``cpp/solvers/dual_coordinate.hpp``, with shrinking: blocks that
 cannot move are put aside, and all of them are seen again after an exact pass that did not end training.
 Where outputs must be searched for, a step is one pass of the oracle, which gives every violated block a
-new plane and a step, and sweeps of pair steps over the kept planes of the blocks that are not satisfied.
+new plane and a step, and sweeps of pair steps over the kept planes of the blocks that are not satisfied. So
+it is for explicit constraints too under ``order="cyclic"`` and ``prune=True``: epochs are in random order and
+have nothing to drop. Pruning (Section 3) leaves D(a) as it is; an output that is needed again is found again.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ from maxmargin.solvers.base import (
     one_of,
     option,
 )
+from maxmargin.solvers.dual_ascent import ORDERS
 from maxmargin.solvers.dual_state import (
     PRECISIONS,
     SINGLE_ENOUGH,
@@ -61,6 +64,10 @@ class DualCoordinate(Solver):
         They end when the gap they see is this part of what the oracle pass saw.
     keep : int
         Oracle visits that an output without a multiplier is kept; 0: never dropped.
+    prune : bool
+        Drop every output without a multiplier at the end of each step, in place of ``keep``: little memory.
+    order : "random" or "cyclic"
+        A fresh permutation for every pass, or the order of the examples.
     precision : "auto", "single" or "double"
         Of w while it is updated. "auto": single for K classes where tol allows it, else double.
     """
@@ -70,6 +77,8 @@ class DualCoordinate(Solver):
     sweeps: int = option(30, NOT_NEGATIVE)
     inner: float = option(0.3, BELOW_1)
     keep: int = option(10, NOT_NEGATIVE)
+    prune: bool = on_or_off(False)
+    order: str = one_of("random", ORDERS)
     precision: str = one_of("auto", PRECISIONS)
 
     def start(
@@ -79,6 +88,7 @@ class DualCoordinate(Solver):
         prior = problem.regularizer
         scaled = isinstance(prior, Prior) and not (prior.uniform and prior.mean is None)
         plain = problem.rescaling == "margin" and not scaled
+        plain = plain and self.order == "random" and not self.prune
         explicit = problem.examples.explicit() if plain else None
         if explicit is None:
             return SearchState(open_state(problem, tol, rng, single, warm), CARE * tol)
@@ -103,13 +113,15 @@ class DualCoordinate(Solver):
             todo, left = self._visit(problem, state, blocks, oracle=False)
             if left <= self.inner * seen:
                 break
+        if self.prune:
+            state.dual.core.prune(0)
         return state.dual.report(calls, seen / problem.total)
 
     def _visit(
         self, problem: Problem, state: SearchState, blocks: np.ndarray, oracle: bool
     ) -> tuple[np.ndarray, float]:
-        """One pass in a fresh order; the blocks that are not satisfied, and the sum of mass_i g_i."""
-        order = state.dual.rng.permutation(blocks)
+        """One pass; the blocks that are not satisfied, and the sum of mass_i g_i."""
+        order = state.dual.rng.permutation(blocks) if self.order == "random" else blocks
         visit = state.dual.visit(
             order,
             oracle=oracle,
