@@ -57,11 +57,7 @@ GALLERY = {
             "parity_checks": "Factors over four nodes: an error-correcting code",
             "transfer": "Old weights as a prior",
             "latent_mixture": "Classes that are mixtures",
-<<<<<<< HEAD
             "latent_states": "Labels with hidden states",
-=======
-            "latent_states": "Hidden states of labels",
->>>>>>> b137c0b (Poses of lspet400 as a benchmark; dual coordinate ascent prunes at once and goes in order where asked; hidden states under factors over several nodes)
             "unknown_labels": "Sentences with some tags only",
             "detection": "Detection without boxes",
             "cluster": "A cluster whose worker dies",
