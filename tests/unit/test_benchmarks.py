@@ -371,6 +371,15 @@ def test_streaming_runs_small(tmp_path, monkeypatch):
     assert whole["status"] == "solved" and others and all(abs(r["above"]) < 0.05 for r in others)
 
 
+def test_schedules_small(tmp_path: Path) -> None:
+    from benchmarks.papers.dual_coordinate.schedules import BOUNDS, SCHEDULES, SEEDS, main, says
+
+    rows = main(["--small", "--data", "ocr", "--out", str(tmp_path)])
+    assert len(rows) == len(SEEDS) * (len(SCHEDULES) + len(BOUNDS))
+    assert all(row["converged"] for row in rows)
+    assert says(rows) == says(rows_of(tmp_path / "schedules.csv"))
+
+
 def test_pose_small(tmp_path: Path) -> None:
     from benchmarks.pose.__main__ import main
     from benchmarks.pose.measures import pck, pcp
@@ -486,7 +495,7 @@ def test_papers_make_a_page_and_go_on_where_they_stopped(tmp_path, capsys, monke
     assert "paper_passes" in page and "![table2](fasole/table2/usps/table2.png)" in page
     assert "Stand-ins for the data" in page and "Not made yet." in page
     shown = (tmp_path / "index.html").read_text()
-    assert '<img src="fasole/table2/usps/table2.png"' in shown and shown.count("<table>") == 3
+    assert '<img src="fasole/table2/usps/table2.png"' in shown and shown.count("<table>") == 4
 
     # What is done stays; what was stopped before its last file is made again.
     (tmp_path / "fasole/table2/usps/done.json").unlink()
