@@ -2,13 +2,16 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import maxmargin as mm
 from helpers import built_in, refusal
-from maxmargin import models
+from maxmargin import models, solvers
 from maxmargin.problem import make_regularizer
 from maxmargin.solvers.dual_state import open_state
 from reference.priors import CASES, draw, small
+
+CYCLIC = solvers.Streaming(passes=None)
 
 
 @pytest.mark.parametrize("kind", ["mean-scalar", "vector", "matrix", "bound"])
@@ -40,12 +43,25 @@ def test_the_running_dual_and_gap_are_those_of_the_definition(seed, generator, n
 # --- streams -------------------------------------------------------------------------------------
 
 
-def test_streams_refuse_priors(generator):
+def test_streams_take_priors_but_no_free_weights(generator):
     X, y = generator.normal(size=(12, 2)), np.arange(12) % 2
-    for given in ({"prior": (0, [1.0, np.inf])}, {"prior": (0, 2.0)}, {"nonnegative": [0]}):
-        with refusal("partial_fit", "must be None", "fit"):
-            mm.StructuralSVM(models.Binary(), **given).partial_fit(X, y)
-        with refusal("Streaming", "does not honour"):
-            mm.StructuralSVM(models.Binary(), solver="streaming", **given).fit(X, y)
-    with refusal("partial_fit", "prior"):
-        mm.BinarySVC(penalized_intercept=False).partial_fit(X, y)
+    for given in ({"prior": (0, 2.0)}, {"nonnegative": [0]}, {"prior": (0, [1.0, np.inf])}):
+        svm = mm.StructuralSVM(models.Binary(), tol=1e-6, solver=CYCLIC, **given)
+        best = clone(svm).set_params(solver="auto").fit(X, y).certificate_
+        # Over arrays all of them: free weights in proximal points, as with any solver.
+        own = clone(svm).fit(X, y).certificate_
+        assert max(own.dual, best.dual) <= min(own.primal, best.primal) * (1 + 1e-9)
+        if "nonnegative" in given or np.isfinite(given["prior"][1]).all():
+            svm.partial_fit(X[:6], y[:6]).partial_fit(X[6:], y[6:])
+            assert svm.certificate_.primal == pytest.approx(best.primal, rel=1e-5)
+            continue
+        with refusal("sum a psi = 0 over all examples"):
+            svm.partial_fit(X, y)
+        with refusal("sum a psi = 0 over all examples"):
+            svm.fit([(X, y)])
+    for svm in (
+        mm.BinarySVC(penalized_intercept=False),
+        mm.RegressionSVR(penalized_intercept=False),
+    ):
+        with refusal("sum a psi = 0 over all examples"):
+            svm.partial_fit(X, y)

@@ -207,11 +207,12 @@ def test_one_chunk_is_a_fit(generator):
     np.testing.assert_allclose(svm.coef_, twin.coef_)
 
 
-def test_frozen_examples_keep_their_part(generator):
+@pytest.mark.parametrize("hinge", ["max", "sum"])
+def test_frozen_examples_keep_their_part(hinge, generator):
     X, y = data_of("multiclass", generator)
-    best = svm_of("multiclass", "auto", tol=1e-4).fit(X, y).certificate_
+    best = svm_of("multiclass", "auto", tol=1e-4, hinge=hinge).fit(X, y).certificate_
     solver = solvers.Streaming(passes=None, cache_bytes=150_000)
-    svm, duals = svm_of("multiclass", solver), []
+    svm, duals = svm_of("multiclass", solver, hinge=hinge), []
     for x, part in parts(X, y, 60):
         quietly(lambda x=x, part=part: svm.partial_fit(x, part, classes=range(4)))
         duals.append(svm.certificate_.dual)

@@ -136,3 +136,26 @@ def test_certify_agrees_with_the_certificate(solver, case, passes):
     assert again.dual == pytest.approx(svm.certificate_.dual, rel=1e-8, abs=1e-12)
     assert again.gap == pytest.approx(svm.certificate_.gap, rel=1e-6, abs=1e-10)
     assert again.exact
+
+
+@few
+@given(case=cases(), parts=st.integers(1, 5), room=st.integers(10, 40), bound=st.booleans())
+def test_a_stream_in_any_parts_ends_at_the_optimum_of_all(case, parts, room, bound):
+    """Whatever the chunks, the budget (in examples) and the regulariser are."""
+    size, d = -(-len(case.Y) // parts), len(fit(case, "auto", relative=1e-2).coef_)
+    weights = np.ones(len(case.Y)) if case.sample_weight is None else case.sample_weight
+    labels = sorted({label for y in case.Y for label in np.ravel(y).tolist()})
+    options = {"C": case.C, "tol": loss_units(case, 1e-7), "max_passes": 10**6, "random_state": 0}
+    options |= {"nonnegative": np.arange(d) % 3 == 0} if bound else {"prior": (0.1, 0.8)}
+    whole = mm.StructuralSVM(built_in(case).set_params(classes=labels), **options)
+    whole.fit(case.X, case.Y, sample_weight=weights)
+    each = max(np.asarray(x).nbytes if not hasattr(x, "nnz") else 16 * x.nnz for x in case.X)
+    cache = solvers.Streaming(passes=None, cache_bytes=room * (int(each) + 2_000))
+    chunks = [
+        (case.X[k : k + size], case.Y[k : k + size], weights[k : k + size])
+        for k in range(0, len(case.Y), size)
+    ]
+    stream = mm.StructuralSVM(built_in(case).set_params(classes=labels), solver=cache, **options)
+    own, best = stream.fit(chunks).certificate_, whole.certificate_
+    assert own.converged and max(own.dual, best.dual) <= min(own.primal, best.primal) * (1 + 1e-9)
+    assert own.primal == pytest.approx(best.primal, rel=1e-6)

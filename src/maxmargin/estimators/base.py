@@ -174,14 +174,15 @@ class BaseSVM(Reporting, BaseEstimator):
         self.adopt(given.model, result.w)
         self.weighted_nodes_ = given.node_weight is not None
 
-    def check_parameters(self) -> None:
-        """Refuse parameters before any work on the data."""
+    def check_parameters(self, solver: bool = True) -> None:
+        """Refuse parameters before any work on the data; ``solver``: also one that is not able."""
         for name, value in self.get_params(deep=False).items():
             if name in self.checks:
                 self.checks[name](name, value)
         self._jobs()
         self._seed()
-        self._chosen()
+        if solver:
+            self._chosen()
 
     def _jobs(self) -> int:
         """How many threads there are to be."""

@@ -29,11 +29,7 @@ class ChunkSVM(BaseSVM):
 
     def _partial_fit(self, given: Given) -> None:
         """Train on one more chunk."""
-        self.check_parameters()
-        if self.hinge != "max":
-            raise ValueError(
-                f"partial_fit solves hinge='max' only, got {self._formulation()}; use fit"
-            )
+        self.check_parameters(solver=self.hinge == "max")  # sums have a solver of their own
         if given.Y is None:
             raise ValueError("partial_fit: Y must be given, the true output of every example")
         past = getattr(self, "memory_", None)

@@ -23,9 +23,10 @@ from maxmargin.parts.past import Past, empty_past, remember
 from maxmargin.parts.sequential import StreamedProblem
 from maxmargin.parts.source import Chunks, Settings, Stored, bind, check_streams, regularizer_of
 from maxmargin.parts.stored import StoredProblem
-from maxmargin.problem import Certificate
+from maxmargin.problem import Certificate, Problem, Support
 from maxmargin.result import Result
-from maxmargin.solvers import Solver, Streaming
+from maxmargin.solvers import SDCD, Solver, Streaming
+from maxmargin.solvers.box_state import open_box
 from maxmargin.solvers.dual_state import open_state
 from maxmargin.train import train
 
@@ -123,15 +124,24 @@ def optimise_chunk(
     parts = [*past.parts, new]
     problem = bind(model, parts, past.C, settings, past.plane, regularizer)
     warm = past.support if len(past.index) else None
-    result = train(problem, settings.solver, warm=warm, **settings.options)
-    rng = np.random.default_rng(0)  # no pass is made
-    dual = open_state(problem, 1.0, rng, warm=result.support, lean=True)
-    dual.violations[:] = 0.0
+    solver = SDCD() if problem.summed else settings.solver
+    result = train(problem, solver, warm=warm, **settings.options)
+    dual = reopened(problem, result.support)
     later, kept, _ = remember(past, parts, dual, settings.solver.cache_bytes)
     keep(parts, kept)
     reported = replace(result, certificate=as_reported(result.certificate, past))
     later = replace(later, n_seen=past.n_seen + own.n, formulation=settings.formulation)
     return later, reported, problem.examples
+
+
+def reopened(problem: Problem, support: Support) -> Any:
+    """The state at these multipliers, of which no pass is made."""
+    rng = np.random.default_rng(0)
+    if problem.summed:
+        return open_box(problem, 1.0, rng, support)
+    dual = open_state(problem, 1.0, rng, warm=support, lean=True)
+    dual.violations[:] = 0.0
+    return dual
 
 
 def as_reported(certificate: Certificate, past: Past) -> Certificate:

@@ -29,6 +29,7 @@ from maxmargin.parts.layout import Layout, Part
 from maxmargin.problem import Formulation, Problem, Support
 from maxmargin.problem.plane import FrozenPlane
 from maxmargin.problem.regularizer import SquaredNorm
+from maxmargin.solvers.box_state import BoxState
 from maxmargin.solvers.dual_state import DualState
 
 KEPT = 0.7  # of the budget, at most, for what is kept: the rest is for new examples and new outputs
@@ -83,7 +84,7 @@ def moved(plane: FrozenPlane, problem: Problem, support: Support, sign: float) -
 
 
 def sort_out(
-    dual: DualState, gaps: np.ndarray, sizes: np.ndarray, most_bytes: float
+    dual: DualState | BoxState, gaps: np.ndarray, sizes: np.ndarray, most_bytes: float
 ) -> tuple[np.ndarray, ...]:
     """Keep as many of the examples as fit, the most useful first; returns kept, frozen and gone ones.
 
@@ -91,7 +92,7 @@ def sort_out(
     those with all of their mass on a wrong one, then the others; among these those with the larger share
     of the gap, and the newer.
     """
-    bytes_each, spread, on_others = dual.core.usage()
+    bytes_each, spread, on_others = dual.usage()
     number = np.arange(len(gaps))
     order = np.lexsort((number, gaps, on_others, spread > 1))[::-1]
     fits = np.cumsum((sizes + TWICE * bytes_each)[order]) <= most_bytes
@@ -100,7 +101,11 @@ def sort_out(
 
 
 def remember(
-    past: Past, parts: list[Part], dual: DualState, budget: float, file: PlaneFile | None = None
+    past: Past,
+    parts: list[Part],
+    dual: DualState | BoxState,
+    budget: float,
+    file: PlaneFile | None = None,
 ) -> tuple[Past, np.ndarray, float]:
     """What is left when the parts in memory were optimised: the kept ones of before, then new ones.
 

@@ -133,6 +133,21 @@ class Prior(SquaredNorm):
         return w if self.bound is None else np.where(self.bound, np.maximum(w, 0.0), w)
 
 
+def tilted(regularizer: SquaredNorm, q: np.ndarray) -> tuple[Prior, float]:
+    """R(w) - <q, w> as a prior around another mean, and what it exceeds that by.
+
+    With R' = R of the mean m + Sigma q:   R(w) - <q, w> = R'(w) - (<m, q> + 1/2 <q, Sigma q>)
+    """
+    scale: Any = 1.0
+    bound = None
+    if isinstance(regularizer, Prior):
+        scale, bound = regularizer.scale, regularizer.bound
+    image, m = regularizer.image(q), regularizer.mean
+    more = 0.5 * float(q @ image) + (0.0 if m is None else float(m @ q))
+    mean = image if m is None else m + image
+    return Prior(mean, scale, bound, regularizer.metric, regularizer.asks_for), more
+
+
 def make_regularizer(prior: Any, nonnegative: Any, examples: Examples) -> SquaredNorm:
     """The regulariser of the parameters ``prior`` and ``nonnegative``."""
     if prior is None and nonnegative is None:

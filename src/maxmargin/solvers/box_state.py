@@ -9,6 +9,7 @@ whole problem; its primal is too small.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -16,11 +17,13 @@ from typing import Any
 import numpy as np
 
 from maxmargin._core import core
+from maxmargin.data.mapped import ranges
 from maxmargin.problem import Problem, Support, loss_units
 from maxmargin.problem.plane import Cut
-from maxmargin.problem.regularizer import Prior, dot
+from maxmargin.problem.regularizer import Prior, dot, tilted
 from maxmargin.solvers.dual_state import AskedState, UnderPrior, known_outputs
 
+PLANE_BYTES, LABEL_BYTES = 32, 4  # of a kept output, and of each of its labels
 MOST_VIOLATORS = 1000  # kept outputs of a block, at most, when listed violators are added
 
 
@@ -49,6 +52,13 @@ class BoxState(UnderPrior):
             False  # the reduced problem is solved, and no violator is left that could be added
         )
         self.unit, self.mean, self.prior = 1.0, None, None
+        self.fixed = 0.0  # of D(a): what the plane of examples that are gone gives
+        frozen = problem.frozen
+        if frozen is not None and not cuts:
+            # A plane is a tilt of the regulariser, and this a shift of its mean.
+            problem = copy.copy(problem)
+            problem.regularizer, more = tilted(problem.regularizer, frozen.vector)
+            self.fixed = frozen.offset - more
         if not cuts:
             self.read_prior(problem)
         self.core = self._open(problem, self.unit * problem.mass, cuts)
@@ -114,10 +124,34 @@ class BoxState(UnderPrior):
         """w by the law, in double precision."""
         return self.core.weights()
 
-    def support(self) -> Support:
-        """The planes with positive multipliers."""
-        blocks, multipliers, outputs = self.core.support()
-        return Support(blocks, multipliers / self.unit, self.readable(outputs))
+    def support(self, blocks: np.ndarray | None = None) -> Support:
+        """The planes with positive multipliers; or those of some blocks."""
+        found, multipliers, kept = self.core.support()
+        outputs = self.readable(kept)
+        if blocks is None:
+            return Support(found, multipliers / self.unit, outputs)
+        own = np.flatnonzero(np.isin(found, blocks))
+        if isinstance(outputs, list):
+            outputs = [outputs[p] for p in own]
+        else:
+            sizes = self.problem.examples.output_sizes(found)
+            outputs = outputs[ranges((np.cumsum(sizes) - sizes)[own], sizes[own])]
+        return Support(found[own], multipliers[own] / self.unit, outputs, partial=True)
+
+    def usage(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of each block the bytes of its planes, how many of them can still move, and their multipliers."""
+        found, multipliers, _ = self.core.support()
+        n, sizes = self.problem.n_blocks, self.problem.examples.output_sizes(found)
+        inside = multipliers < self.unit * self.problem.mass[found]
+        return (
+            np.bincount(found, PLANE_BYTES + LABEL_BYTES * sizes, n),
+            1 + np.bincount(found, inside, n),
+            np.bincount(found, multipliers, n),
+        )
+
+    def known_violations(self) -> np.ndarray:
+        """Of no block: searches find single outputs, a gap is one of all."""
+        return np.zeros(self.problem.n_blocks)
 
     def readable(self, kept: np.ndarray) -> Any:
         """Kept outputs as the model knows them."""
@@ -138,7 +172,7 @@ class BoxState(UnderPrior):
 
     def dual(self) -> float:
         """D(a) by the running w."""
-        return self.core.dual() / self.unit
+        return self.core.dual() / self.unit + self.fixed
 
     @property
     def n_planes(self) -> int:

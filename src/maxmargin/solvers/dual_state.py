@@ -240,6 +240,10 @@ class DualState(UnderPrior):
         weighted = at.array("weighted", self.problem.dimension) if averaging else np.empty(0)
         self.core.go_on(steps, scale, sums, weighted)
 
+    def usage(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of each block the bytes of its planes, how many have a multiplier, and those of wrong outputs."""
+        return self.core.usage()
+
     def refresh(self) -> None:
         """Remove the rounding that updates of w have gathered."""
         self.core.refresh()
