@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import signal
 import subprocess
 import sys
 
@@ -143,6 +144,9 @@ WRONG = {
     "t.csv": ("a,b\n1\n", "line 2: 1 columns, expected 2"),
     "t.brackets": ("(S (NP\n", "line 2"),
     "t.tsv": ("x\ty\n1\t1.5\none\t2\n", "line 3: column 'x' must be a number"),
+    "missing.csv": ("a,b\n1,x\n2,\n", "line 3: the label is missing"),
+    "large.svmlight": ("1 1:1\n2 1:1e200\n", "line 2: a value above 1e+150"),
+    "one.svmlight": ("1 1:1\n1 2:1\n", "at least 2 classes are needed"),
     "empty.conll": ("\n\n", "there are no examples"),
     "unknown": ("word\n", "cannot be guessed"),
 }
@@ -287,3 +291,66 @@ def test_a_page_of_a_test_file_wherever_the_options_stand(tmp_path, capsys):
         with pytest.raises(SystemExit) as wrong:
             run("report", *words)
         assert wrong.value.code == 2 and "unrecognized arguments" in capsys.readouterr().err
+
+
+def test_what_cannot_be_written_is_said_before_the_work(tmp_path, capsys):
+    (tmp_path / "t.conll").write_text(COLUMNS)
+    missing = tmp_path / "none" / "m"
+    for words in (
+        ["train", tmp_path / "not_read", missing],
+        ["train", tmp_path / "not_read", tmp_path],
+    ):
+        assert run(*words) == 1
+        said = capsys.readouterr().err
+        assert said.startswith(f"maxmargin: error: {words[2]}: ") and "[Errno" not in said
+    assert run("convert", tmp_path / "t.conll", missing, "--to", "crfsuite") == 1
+    assert f"{missing}: No such file or directory" in capsys.readouterr().err
+    assert run("train", tmp_path / "not_read", tmp_path / "m") == 1
+    assert "not_read: No such file or directory" in capsys.readouterr().err
+
+
+def test_columns_of_numbers_are_known_by_their_names(tmp_path, capsys):
+    rows = [(i, i % 3, 2 * i + 0.5) for i in range(20)]
+    (tmp_path / "t.csv").write_text("a,b,y\n" + "".join(f"{a},{b},{y}\n" for a, b, y in rows))
+    (tmp_path / "p.csv").write_text("b,y,a\n" + "".join(f"{b},{y},{a}\n" for a, b, y in rows))
+    (tmp_path / "less.csv").write_text("b,y\n1,1.5\n")
+    assert run("train", tmp_path / "t.csv", tmp_path / "m", "--quiet") == 0
+    capsys.readouterr()
+    found = []
+    for name in ("t.csv", "p.csv"):
+        assert run("evaluate", tmp_path / "m", tmp_path / name, "--json") == 0
+        found.append(read_json(capsys))
+    assert found[0] == found[1]
+    assert run("predict", tmp_path / "m", tmp_path / "less.csv") == 1
+    assert "line 2: column 'a' must be a number" in capsys.readouterr().err
+    (tmp_path / "wide.svmlight").write_text("1 2147483646:1\n2 2:1\n")
+    assert run("train", tmp_path / "wide.svmlight", tmp_path / "m") == 1
+    assert "do not fit into the memory" in capsys.readouterr().err
+
+
+def test_a_pipe_that_is_closed_and_ctrl_c(tmp_path):
+    (tmp_path / "t.conll").write_text(COLUMNS)
+    assert run("train", tmp_path / "t.conll", tmp_path / "m", "--quiet") == 0
+    (tmp_path / "long.conll").write_text((COLUMNS + "\n") * 900)
+    python = f"{sys.executable} -m maxmargin"
+    for command in (f"predict {tmp_path / 'm'} {tmp_path / 'long.conll'}",
+                    f"convert {tmp_path / 'long.conll'} - --to crfsuite"):  # fmt: skip
+        line = f"{python} {command} | head -n 1; exit ${{PIPESTATUS[0]}}"
+        found = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
+        assert found.returncode == 0 and found.stderr == "" and len(found.stdout.splitlines()) == 1
+    command = [
+        sys.executable,
+        "-m",
+        "maxmargin",
+        "train",
+        "-",
+        tmp_path / "new",
+        "--format",
+        "conll",
+    ]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdin.write(COLUMNS.encode() * 500)  # it reads, since the pipe took all of it
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read().decode()
+    assert process.returncode == 130 and said == "maxmargin: interrupted\n"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["long.conll", "m", "t.conll"]

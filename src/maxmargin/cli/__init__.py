@@ -243,6 +243,12 @@ def parsed(argv: Sequence[str] | None) -> argparse.Namespace:
     return given
 
 
+def failed(why: str) -> int:
+    """Say why; the exit status."""
+    print(f"maxmargin: error: {why}", file=sys.stderr)
+    return 1
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit status."""
     given = parsed(argv)
@@ -262,7 +268,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # whoever read has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (ValueError, TypeError, OSError) as error:
-        print(f"maxmargin: error: {error}", file=sys.stderr)
-        return 1
+    except MemoryError:
+        return failed("there is not enough memory; train --memory SIZE keeps examples on the disk")
+    except OSError as error:
+        named = error.filename is not None and error.strerror is not None
+        return failed(f"{error.filename}: {error.strerror}" if named else str(error))
+    except (ValueError, TypeError) as error:
+        return failed(str(error))
     return 0

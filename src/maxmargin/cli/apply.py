@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.certify import objective_of
-from maxmargin.cli.show import one_line, show
+from maxmargin.cli.show import check_target, one_line, show
 from maxmargin.data.from_file import FileError, FromFile, Reading
 from maxmargin.data.read_file import Source
 from maxmargin.metrics.tasks import TALLIES
@@ -105,6 +105,7 @@ def inspect(given: Namespace) -> None:
 
 
 def report(given: Namespace) -> None:
+    check_target(given.output)
     if given.data is None:
         svm, data = load(given.model), {}
     else:

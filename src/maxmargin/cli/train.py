@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import sys
 from argparse import Namespace
 from contextlib import ExitStack
@@ -13,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin import metrics, models
-from maxmargin.cli.show import show
+from maxmargin.cli.show import check_target, show
 from maxmargin.data.encoded import read_encoded
 from maxmargin.data.from_file import FileError, FromFile, Reading
 from maxmargin.data.patterns import template_of
@@ -56,10 +58,16 @@ def templates_of(given: str) -> str:
 
 
 def train(given: Namespace) -> None:
+    check_target(given.model)
     with ExitStack() as stack:
         read = on_disk(given, stack) if given.memory else read_as_given(given)
         svm = estimator_of(given, read)
-        fit(svm, given, read)
+        check_weights(given, read)
+        try:
+            fit(svm, given, read)
+        except ValueError as error:
+            of_data = re.search(r"\b[XY]\b", str(error)) is not None
+            raise FileError(f"{given.data}: {error}") if of_data else error from None
         svm.set_params(verbose=0)
         read.reading.n_features = read.width
         svm.reading_ = read.reading.state()
@@ -83,6 +91,18 @@ def train(given: Namespace) -> None:
         },
         given.json,
     )
+
+
+def check_weights(given: Namespace, read: FromFile) -> None:
+    """Refuse more weights of numbered features than this machine has memory for."""
+    if not hasattr(os, "sysconf") or read.reading.task == "regression":
+        return
+    there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if 16.0 * read.width > there:  # two labels, at least
+        raise FileError(
+            f"{given.data}: weights of {read.width} features for each label do not fit into the "
+            f"memory of this machine, {there / 2**30:.0f} GiB"
+        )
 
 
 def on_disk(given: Namespace, stack: ExitStack) -> FromFile:

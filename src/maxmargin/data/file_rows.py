@@ -39,6 +39,7 @@ DAMAGED = (
     zipfile.BadZipFile,
     zlib.error,
 )
+LARGEST = 1e150  # of features: products of larger ones are not finite
 GROUP = re.compile(r"\bqid:(\d{1,18})\b")
 SHARD_TASKS = {"rows": "", "sequences": "tagging", "trees": "parsing"}
 
@@ -131,6 +132,8 @@ def load_rows(lines: list[str], reading: Reading, options: dict) -> tuple:
     labels = [v for y in found[1] for v in y] if options.get("multilabel") else found[1]
     if not np.isfinite(X.data).all() or not np.isfinite(labels).all():
         raise ValueError("a value or a label is not a finite number")
+    if (np.abs(X.data) > LARGEST).any():
+        raise ValueError(f"a value above {LARGEST:g}")
     if options.get("query_id") and len(found[2]) != X.shape[0]:
         raise ValueError("no qid: after the tag, which says of which sequence the line is")
     width = max(X.shape[1], 1)
@@ -151,6 +154,8 @@ def read_csv(path: Any, reading: Reading, size: float) -> Iterator[FromFile]:
         batch = batch or FromFile([], None if at is None else [], reading, names=names)
         if at is not None:
             batch.Y.append(row.pop(at))
+            if not (batch.Y[-1] or reading.unlabelled):
+                raise FileError(f"{path}, line {number}: the label is missing")
         cells = zip(names, row, strict=True)
         batch.X.append({name: value_of(text) for name, text in cells if text != ""})
         batch.lines.append(number)
@@ -176,10 +181,11 @@ def table_rows(path: Any, separator: str) -> Iterator[tuple[int, list[str], int]
 
 
 def table_of(read: FromFile, path: Any) -> np.ndarray:
-    """Rows as numbers, a column for each name; regression takes no texts."""
-    table = np.zeros((len(read.X), len(read.names)))
+    """Rows as numbers, a column for each name of training, in that order; regression takes no texts."""
+    names = read.reading.names = read.reading.names or read.names
+    table = np.zeros((len(read.X), len(names)))
     for i, row in enumerate(read.X):
-        for j, name in enumerate(read.names):
+        for j, name in enumerate(names):
             if not isinstance(row.get(name), float):
                 where = f"line {read.lines[i]}" if read.lines else f"row {i + 1}"
                 raise FileError(

@@ -19,6 +19,7 @@ from maxmargin.io.fields import (
     count,
     field_of,
     short,
+    texts,
 )
 
 FORMATS = (
@@ -52,6 +53,7 @@ class Reading:
     templates: str = "words"  # of columns, a name or the text of a template: see ``data.templates``
     n_features: int = 0  # of numbered features, as many as in training; 0: as many as there are
     columns: int = 0  # of text in columns, with the label; 0: as many as there are
+    names: list[str] = field(default_factory=list)  # of the columns of a table of numbers, in order
     unlabelled: bool = False  # whether labels may be missing: for predictions
 
     def state(self) -> dict[str, Any]:
@@ -62,7 +64,7 @@ class Reading:
     def from_state(cls, state: dict[str, Any]) -> Reading:
         """What ``state`` gave; refuses what is not a way of reading."""
         known = {f.name for f in fields(cls)} - {"unlabelled"}
-        state = {"columns": 0, **state}  # which older files do not say
+        state = {"columns": 0, "names": [], **state}  # which older files do not say
         check_names(state, sorted(known), "reading")
         for name in ("label", "templates"):
             if not isinstance(field_of(state, name), str):
@@ -74,6 +76,7 @@ class Reading:
             known_templates(state),
             count(state, "n_features", 0, MOST_FEATURES),
             count(state, "columns", 0, MOST_FEATURES),
+            texts(state, "names"),
         )
 
 

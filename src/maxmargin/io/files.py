@@ -58,7 +58,10 @@ def write_parts(target: Path, parts: Iterable[Any]) -> None:
         return
     target = target.resolve()  # what a link leads to is replaced, not the link
     remove_left_over(target)
-    handle, temporary = open_part(target)
+    try:
+        handle, temporary = open_part(target)
+    except OSError as error:  # of the file that is asked for, not of the one beside it
+        raise type(error)(error.errno, error.strerror, str(target)) from None
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.writelines(parts)
