@@ -38,6 +38,26 @@ static void add_node_type(GraphData& g, int bank, Codes columns, Array1<double> 
   g.node_types.push_back({bank, to_vector(columns), std::move(costs)});
 }
 
+// What each label of the first end allows, if that is all that a type of edges says, and simple enough.
+static std::vector<int32_t> sieve_of(const EdgeType& type, int rows, int columns) {
+  std::vector<int32_t> sieve;
+  for (int s = 0; s < rows && type.strict; ++s) {
+    const int32_t* row = type.column.data() + static_cast<int64_t>(s) * columns;
+    if (std::any_of(row, row + columns, [](int32_t c) { return c >= 0; })) return {};
+    const int64_t out = std::count(row, row + columns, EdgeType::never);
+    const auto place = [&](int32_t c) { return static_cast<int>(std::find(row, row + columns, c) - row); };
+    if (out == columns - 1)
+      sieve.push_back(Sieve::only(place(-1)));
+    else if (out == 1)
+      sieve.push_back(Sieve::all_but(place(EdgeType::never)));
+    else if (out == 0)
+      sieve.push_back(Sieve::everything);
+    else
+      return {};
+  }
+  return sieve;
+}
+
 static void add_edge_type(GraphData& g, int a, int b, int bank, Codes columns) {
   const int types = static_cast<int>(g.node_types.size());
   check(bank >= 0 && bank < static_cast<int>(g.banks.size()), "no such bank");
@@ -47,6 +67,7 @@ static void add_edge_type(GraphData& g, int a, int b, int bank, Codes columns) {
         "columns do not fit the pairs of labels");
   EdgeType type{a, b, bank, to_vector(columns)};
   type.strict = std::count(type.column.begin(), type.column.end(), EdgeType::never) > 0;
+  type.sieve = sieve_of(type, g.node_types[a].labels(), g.node_types[b].labels());
   g.edge_types.push_back(std::move(type));
 }
 
@@ -70,6 +91,14 @@ static void add_shape(GraphData& g, Codes types, Array2<int32_t> edges, Codes ed
     if (g.edge_types[edge_types.data()[e]].strict) shape.derived.push_back(edges.data()[2 * e]);
   std::sort(shape.derived.begin(), shape.derived.end());
   shape.derived.erase(std::unique(shape.derived.begin(), shape.derived.end()), shape.derived.end());
+  if (!shape.derived.empty()) {
+    for (int l = 0; l < shape.links(); ++l) {
+      const Shape::Edge& edge = shape.edges[shape.link_first[l]];
+      const std::vector<int32_t>& sieve = g.edge_types[edge.type].sieve;
+      const bool alone = shape.link_first[l + 1] - shape.link_first[l] == 1 && !edge.reversed;
+      shape.sieves.push_back(alone && !sieve.empty() ? sieve.data() : nullptr);
+    }
+  }
   shape.place_tables([&](int32_t type) { return g.banks[g.edge_types[type].bank].features != nullptr; });
   shape.finish();
   g.shapes.push_back(std::move(shape));

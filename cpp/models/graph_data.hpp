@@ -37,6 +37,7 @@ struct EdgeType {
   int a = 0, b = 0, bank = 0;   // types of the ends
   std::vector<int32_t> column;  // of each pair of labels, row-major by the label of a
   bool strict = false;          // some pairs of labels never are
+  std::vector<int32_t> sieve;   // where nothing else is said of pairs (pairwise.hpp); else empty
   double score(size_t pair, const double* values) const {
     const int32_t k = column[pair];
     return k >= 0 ? values[k] : k == never ? -std::numeric_limits<double>::infinity() : 0;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace mm {
@@ -20,6 +21,8 @@ struct Topology {
   std::vector<int32_t> around;  // numbers of links
   std::vector<int32_t> order;   // of a forest: nodes, each after its parent
   std::vector<int32_t> parent;  // link to the parent of each node, or -1
+  // Of links whose end a only allows labels of end b, what each label of a allows: see `Sieve`. Null, or empty: tables.
+  std::vector<const int32_t*> sieves;
   bool forest = true, binary = true;
 
   int nodes() const { return static_cast<int>(count.size()); }
@@ -73,6 +76,61 @@ struct Topology {
   }
 };
 
+// The labels of a node that a state of a factor over several nodes allows: one, all but one, or all. The best state of m
+// nodes with K labels is then found from K scores of each node in O(m K), not from all labellings: for a state that
+// allows all but one label the best score counts, or the second where the best is that label's.
+struct Sieve {
+  static constexpr int32_t everything = std::numeric_limits<int32_t>::min();
+  static int32_t only(int k) { return k; }
+  static int32_t all_but(int k) { return -1 - k; }
+
+  // out[state] = max over the labels that it allows of from[label]
+  static void of_labels(const int32_t* allows, int states, const double* from, int labels, double* out) {
+    const auto [best, first, second] = two(from, labels);
+    for (int s = 0; s < states; ++s) {
+      const int32_t a = allows[s];
+      out[s] = a >= 0 ? from[a] : a != everything && -1 - a == best ? second : first;
+    }
+  }
+  // out[label] = max over the states that allow it of from[state]
+  static void of_states(const int32_t* allows, int states, const double* from, int labels, double* out) {
+    const double never = -std::numeric_limits<double>::infinity();
+    double all = never, first = never, second = never;
+    int kept = -1;  // the label that the best of the states "all but" leaves out
+    std::fill(out, out + labels, never);
+    for (int s = 0; s < states; ++s) {
+      const int32_t a = allows[s];
+      if (a >= 0) {
+        out[a] = std::max(out[a], from[s]);
+      } else if (a == everything) {
+        all = std::max(all, from[s]);
+      } else if (const int k = -1 - a; k == kept) {
+        first = std::max(first, from[s]);
+      } else if (from[s] > first) {
+        second = first, first = from[s], kept = k;
+      } else {
+        second = std::max(second, from[s]);
+      }
+    }
+    for (int k = 0; k < labels; ++k) out[k] = std::max({out[k], all, k == kept ? second : first});
+  }
+
+ private:
+  struct Two {
+    int best;
+    double first, second;
+  };
+  static Two two(const double* values, int n) {
+    Two found{0, values[0], -std::numeric_limits<double>::infinity()};
+    for (int k = 1; k < n; ++k)
+      if (values[k] > found.first)
+        found = {k, values[k], found.first};
+      else
+        found.second = std::max(found.second, values[k]);
+    return found;
+  }
+};
+
 struct PairwiseView {
   const Topology* graph = nullptr;
   const double* unary = nullptr;
@@ -96,6 +154,10 @@ struct PairwiseView {
   void send(int link, int v, const double* from, double* out) const {
     const int rows = graph->count[graph->a[link]], columns = graph->count[graph->b[link]];
     const double* table = tables[link];
+    if (!graph->sieves.empty() && graph->sieves[link]) {
+      const auto send = graph->a[link] == v ? &Sieve::of_states : &Sieve::of_labels;
+      return send(graph->sieves[link], rows, from, columns, out);
+    }
     if (graph->a[link] == v) {
       for (int q = 0; q < columns; ++q) out[q] = from[0] + table[q];
       for (int p = 1; p < rows; ++p) {
