@@ -60,6 +60,7 @@ GALLERY = {
             "latent_states": "Labels with hidden states",
             "unknown_labels": "Sentences with some tags only",
             "detection": "Detection without boxes",
+            "part_detection": "Part-based detection over an image pyramid",
             "cluster": "A cluster whose worker dies",
         },
     ),

@@ -169,3 +169,13 @@ def test_the_running_dual_under_a_prior_with_several_scales(case, generator):
     svm.fit(case.X, case.Y)
     assert np.isfinite(svm.history_["dual"]).all()
     assert svm.certificate_.converged
+
+
+def test_no_edges_are_one_part(generator):
+    X = generator.normal(size=(6, 3, 4, 2))
+    Y = [generator.integers((3, 4), size=(1, 2)) for _ in X]
+    named, learnt = (
+        mm.StructuralSVM(models.Tree(edges), tol=1e-6, random_state=0).fit(X, Y)
+        for edges in ([], None)
+    )
+    np.testing.assert_array_equal(named.coef_, learnt.coef_)

@@ -231,7 +231,7 @@ def spanning_tree(places: np.ndarray) -> np.ndarray:
 def given_tree(edges: Any, n_parts: int) -> np.ndarray:
     """The tree that the user named, from its root downwards."""
     links = array_of(edges, "edges")
-    links = links.reshape(0, 2) if links.size == 0 else links
+    links = np.empty((0, 2), np.int64) if links.size == 0 else links
     if links.ndim != 2 or links.shape[1] != 2 or links.dtype.kind not in "iu":
         raise ValueError(f"edges must be pairs of parts, got {edges!r}")
     if links.size and (links.min() < 0 or links.max() >= n_parts):
