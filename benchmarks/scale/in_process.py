@@ -91,9 +91,13 @@ def fit(
 
 
 def prepare(
-    svm: Any, pool: InProcess, passes: int = 2, older: int = 15, callbacks: Sequence[Any] = ()
+    svm: Any,
+    pool: InProcess,
+    passes: int = 2,
+    older: int | None = None,
+    callbacks: Sequence[Any] = (),
 ) -> Rounds:
     """The first round of a fit."""
-    solver = training.check_estimator(svm)
+    solver, older = training.check_estimator(svm), older or training.usual_older(len(pool))
     made: Any = pool
     return training.prepared(svm, made, solver, passes, older, callbacks)

@@ -62,7 +62,7 @@ def structural(model, C=0.1, **settings):
 COVARIANCE = (0.1, np.diag(np.linspace(0.5, 1.5, 15)) + 0.1)
 # Every model is in test_cluster_models.py, without processes.
 PROBLEMS = {
-    "chain": lambda: (structural(models.Chain(bias=1.0, start=True), 0.02), *words()),
+    "chain": lambda: (structural(models.Chain(bias=1.0, start=True), 0.02), *words(8)),
     "multiclass-slack": lambda: (
         structural(models.Multiclass(bias=1.0), 1.0, rescaling="slack"),
         *rows(),
@@ -195,9 +195,9 @@ class KillOne(Callback):
 def test_a_killed_worker_costs_rounds_and_nothing_else():
     X, Y = words()
     parts, X_all, Y_all = divided(X, Y, 4)
-    alone = structural(models.Chain(), 0.02).fit(X, Y).certificate_
+    alone = structural(models.Chain(), 0.005).fit(X, Y).certificate_
     with start_cluster() as made, Client(made) as client:
-        kill, svm = KillOne(client, at=(4, 9)), structural(models.Chain(), 0.02)
+        kill, svm = KillOne(client, at=(4, 9)), structural(models.Chain(), 0.005)
         cluster.fit(svm, parts, client, collect=True, callbacks=[kill])
     assert len(kill.killed) == 2
     assert svm.certificate_.converged
