@@ -55,7 +55,7 @@ class Rounds(History):
     def left(self) -> dict[str, float | None]:
         """The budgets of the next round."""
         seconds = None if self.max_seconds is None else max(self.max_seconds - self.seconds, 1e-9)
-        return {"max_passes": self.max_passes - self.passes, "max_seconds": seconds}
+        return {"max_passes": max(self.max_passes - self.passes, 1e-9), "max_seconds": seconds}
 
     def over(self) -> str:
         """Which budget has ended, if one has."""
@@ -100,21 +100,24 @@ def alternate(
     complete: Callable[[np.ndarray], Any],
     pose: Callable[[Any], Problem],
     solve: Callable[[Problem, Support | None], Result],
+    w: np.ndarray | None = None,
+    keep: Callable[[np.ndarray, bool], None] = lambda w, ended: None,
 ) -> tuple[Result, Any]:
     """Rounds until one lowers F by too little, or a budget ends; the last result and its completions.
 
     ``outputs`` are the first completions, ``complete(w)`` the best ones at w; ``pose`` makes the convex
     problem of some completions, and ``solve`` solves it from some multipliers. Completions of a stream are
-    the weights that they are best at.
+    the weights that they are best at. ``w`` is that of the last of earlier rounds, whose completions
+    ``outputs`` are; ``keep`` receives that of every round. There is always one, for the certificate.
     """
     problem, before = pose(outputs), outputs
-    result: Result | None = None
     warm: Support | None = None
-    while not rounds.enough and not rounds.over():
-        last, result = result, solve(problem, warm)
-        if last is not None and result.certificate.primal > rounds.path[-1]:
+    while True:
+        result = solve(problem, warm)
+        if w is not None and result.certificate.primal > rounds.path[-1]:
             # No better than what it began with, within tol: P(w; h) of the last w is F(w).
-            result = kept(result, last.w, rounds.path[-1], problem)
+            result = kept(result, w, rounds.path[-1], problem)
+        w = result.w
         before, outputs = outputs, complete(result.w)
         moved = changed(before, outputs)
         again = pose(outputs)
@@ -122,10 +125,12 @@ def alternate(
         # The user stopped it, or numbers overflowed.
         ended = result.status in (Status.INTERRUPTED, Status.STOPPED, Status.NUMERICAL)
         rounds.enough = ended or not moved.any() or rounds.fall <= rounds.least
+        keep(w, bool(rounds.enough or rounds.over()))
+        if rounds.enough or rounds.over():
+            break
         if result.resumable:
             warm = carried(problem, result.support, moved)
         problem = again
-    assert result is not None
     return replace(result, certificate=rounds.summed(result.certificate), history=rounds), before
 
 

@@ -40,7 +40,10 @@ from maxmargin.result import Saved
 from maxmargin.solvers import Snapshot, Solver
 
 # Parameters that change neither the problem nor what a snapshot means: a later fit may have others.
-FREE = ("tol", "max_passes", "max_seconds", "warm_start", "n_jobs", "random_state", "verbose")
+FREE = (
+    *("tol", "max_passes", "max_seconds", "warm_start", "n_jobs", "random_state", "verbose"),
+    *("max_rounds", "round_tol"),
+)
 DATA = ("X", "Y", "sample_weight", "node_weight", "groups")
 VECTORS = {"offsets": np.float64, "sizes": np.int64, "index": np.int32, "value": np.float64}
 POINT = ("partial", "kind", "relaxed")
@@ -120,6 +123,47 @@ class Checkpoint(CheckpointFile):
         self.store(header, arrays | {"w": saved.snapshot.w} | arrays_of(point))
 
 
+class RoundsCheckpoint(CheckpointFile):
+    """What rounds of hidden parts have reached: the weights, from which the next completions follow."""
+
+    def open(self, svm: Any, given: Any, rounds: Any) -> np.ndarray | None:
+        """Know whose rounds these are; the weights to go on from, where there are some."""
+        if given.in_parts:
+            raise ValueError(
+                "checkpoint: rounds over a stream are not kept; give the data themselves"
+            )
+        self.dimension, self.saved = int(given.model.size_joint_feature), 0.0
+        facts = {"number of examples": len(given.Y), "number of weights": self.dimension}
+        if not self.begin(svm, facts | checksums_of(given)):
+            return None
+        return self.stored(partial(self._take, rounds=rounds))
+
+    def keep(self, w: np.ndarray, rounds: Any, ended: bool) -> None:
+        """Replace the file after a round, at the end or when it is time."""
+        if not ended and rounds.seconds - self.saved < self.every:
+            return
+        header = {"oracle_calls": int(rounds.oracle_calls), "seconds": rounds.seconds}
+        path = np.asarray(rounds.path, dtype=np.float64)
+        self.store(header, {"w": np.asarray(w), "path": path, "passes": np.array([rounds.passes])})
+        self.saved = rounds.seconds
+
+    def _take(
+        self, header: dict[str, Any], arrays: dict[str, np.ndarray], rounds: Any
+    ) -> np.ndarray:
+        w, path = (
+            table(arrays, "w", np.float64, self.dimension),
+            table(arrays, "path", np.float64, -1),
+        )
+        passes = float(table(arrays, "passes", np.float64, 1)[0])
+        if not len(path) or not np.isfinite(path).all() or not np.isfinite(w).all() or passes < 0:
+            raise FieldError("the rounds have weights or objectives that cannot be")
+        rounds.path, rounds.passes = path.tolist(), passes
+        rounds.oracle_calls = count(header, "oracle_calls")
+        rounds.began -= max(0.0, number(header, "seconds"))
+        self.saved = rounds.seconds
+        return w
+
+
 def saved_of(header: dict[str, Any], arrays: dict[str, np.ndarray], problem: Problem) -> Saved:
     """What ``Checkpoint.save`` wrote."""
     support = support_of(entries_of(field_of(header, "point"), "point"), arrays, problem)
@@ -179,6 +223,16 @@ def data_of(given: Any, problem: Problem) -> dict[str, Any]:
             )
         if given.Y is None:
             parts |= dict(zip(DATA, source.first, strict=False))
+    return checksums(parts)
+
+
+def checksums_of(given: Any) -> dict[str, str]:
+    """Of all that was given."""
+    return checksums({name: getattr(given, name) for name in DATA})
+
+
+def checksums(parts: dict[str, Any]) -> dict[str, str]:
+    """Of what there is."""
     known = {name: part for name, part in parts.items() if part is not None}
     return {f"checksum of {name}": digest_of(part, name) for name, part in known.items()}
 

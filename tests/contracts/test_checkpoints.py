@@ -1,6 +1,7 @@
 """Checkpoints: a fit that was killed goes on, and ends at the same optimum."""
 
 import os
+import pickle
 import subprocess
 import sys
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 import maxmargin as mm
+from contracts.test_latent import HiddenShift, hidden_halves, latent, mixtures
 from helpers import (
     EXACT,
     RATED,
@@ -282,6 +284,75 @@ def test_warm_start_gives_way_to_a_checkpoint(tmp_path, seed):
     svm.fit(X, y, checkpoint=tmp_path / "fit")
     svm.fit(X, y, checkpoint=tmp_path / "fit", resume=True)
     assert svm.certificate_.converged and len(svm.history_["gap"]) == 1  # there was nothing to do
+
+
+# Rounds of hidden parts
+
+
+def hidden(kind, seed):
+    """An estimator with hidden parts, and its data."""
+    if kind == "own":
+        X, Y = hidden_halves(seed)[:2]
+        return mm.LatentSVM(models.Latent(HiddenShift()), C=0.3, tol=1e-4, random_state=0), X, Y
+    if kind == "unknown":
+        case = make_case("chain-1to4-dense", seed)
+        Y = [[None if t % 3 == 2 else int(v) for t, v in enumerate(y)] for y in case.Y]
+        return mm.LatentSVM(models.Chain(), C=0.3, tol=1e-4, random_state=0), case.X, Y
+    return latent(C=1.0, start="random"), *mixtures(seed)
+
+
+@pytest.mark.parametrize("kind", ["parts", "unknown", "own"])
+def test_rounds_of_hidden_parts_go_on(kind, tmp_path, seed):
+    path = tmp_path / "fit"
+    svm, X, Y = hidden(kind, seed)
+    svm.set_params(max_rounds=1)
+    quietly(lambda: svm.fit(X, Y, checkpoint=path))
+    first, spent = svm.objective_path_, svm.certificate_.passes
+    content = path.read_bytes()
+    kill = Kill(0)  # within the next round
+    svm, *_ = hidden(kind, seed)
+    with pytest.raises(Killed):
+        svm.fit(X, Y, checkpoint=path, resume=True, callbacks=[kill])
+    assert path.read_bytes() == content
+    svm, *_ = hidden(kind, seed)
+    svm.fit(X, Y, checkpoint=path, resume=True)
+    found = svm.objective_path_
+    assert found[: len(first)].tolist() == first.tolist()
+    assert len(found) > len(first) and (np.diff(found) <= 1e-9 * np.abs(found[:-1])).all()
+    assert found[-1] == pytest.approx(mm.objective(svm, svm.coef_, X, Y), rel=1e-9)
+    assert svm.certificate_.passes > spent
+    # One more round after the end lowers the objective by less than was asked for.
+    again = hidden(kind, seed)[0].fit(X, Y, checkpoint=path, resume=True)
+    assert len(again.objective_path_) == len(found) + 1
+    assert again.objective_path_[-1] <= found[-1]
+    other = hidden(kind, seed)[0].set_params(C=7.0)
+    with pytest.raises(ValueError, match=r"C was .*, now it is 7\.0"):
+        other.fit(X, Y, checkpoint=path, resume=True)
+    with pytest.raises(ValueError, match=r"number of examples|checksum of X"):
+        hidden(kind, seed)[0].fit(X[1:], Y[1:], checkpoint=path, resume=True)
+
+
+def test_a_pickle_between_two_chunks_is_the_checkpoint_of_partial_fit(seed):
+    X, y = rows(90, seed=seed)
+    svm, whole = (mm.StructuralSVM(models.Multiclass(), random_state=0) for _ in range(2))
+    for k in range(3):
+        chunk = slice(30 * k, 30 * k + 30)
+        svm = pickle.loads(pickle.dumps(svm)).partial_fit(X[chunk], y[chunk], classes=[0, 1, 2])
+        whole.partial_fit(X[chunk], y[chunk], classes=[0, 1, 2])
+    assert svm.coef_.tolist() == whole.coef_.tolist()
+    assert svm.certificate_.dual == whole.certificate_.dual
+
+
+def test_what_takes_no_checkpoint_refuses_it(seed):
+    X, y = rows(30, seed=seed)
+    for call in (
+        lambda **asked: mm.MulticlassSVCCV().fit(X, y, **asked),
+        lambda **asked: mm.StructuralSVMCV(models.Multiclass()).fit(X, y, **asked),
+        lambda **asked: mm.MulticlassSVC().partial_fit(X, y, **asked),
+        lambda **asked: mm.regularization_path(mm.MulticlassSVC(), X, y, [1.0], **asked),
+    ):
+        with pytest.raises(TypeError, match="checkpoint"):
+            call(checkpoint="fit")
 
 
 # Real kills

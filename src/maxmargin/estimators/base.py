@@ -74,7 +74,7 @@ class Given:
     groups: Any = None
     classes: Any = None
     callbacks: Sequence[Callback] = ()
-    checkpoint: Checkpoint | None = None
+    checkpoint: Any = None  # a ``checkpoint.CheckpointFile``
     in_parts: bool = False  # whether the data are read a part at a time
     model: Any = None
 

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.callbacks import Callback
 from maxmargin.cccp import Rounds, alternate, changed
+from maxmargin.checkpoint import RoundsCheckpoint, make_checkpoint
 from maxmargin.data.arrays import check_positive, check_whole
 from maxmargin.estimators.advice import warn
 from maxmargin.estimators.base import Given
@@ -95,10 +96,21 @@ class LatentSVM(StructuralSVM):
     round_tol: float | None = None
 
     def fit(  # type: ignore[override]
-        self, X: Any, Y: Any = None, sample_weight: Any = None, callbacks: Sequence[Callback] = ()
+        self,
+        X: Any,
+        Y: Any = None,
+        sample_weight: Any = None,
+        callbacks: Sequence[Callback] = (),
+        checkpoint: Any = None,
+        checkpoint_every: float = 300.0,
+        resume: bool = False,
     ) -> LatentSVM:
-        """Train on observed outputs Y; callbacks receive the steps of every round."""
-        self._fit(Given(X, Y, sample_weight, callbacks=callbacks))
+        """Train on observed outputs Y; callbacks receive the steps of every round.
+
+        Checkpoints as in ``StructuralSVM.fit``, but written between rounds.
+        """
+        kept = make_checkpoint(checkpoint, checkpoint_every, resume, RoundsCheckpoint)
+        self._fit(Given(X, Y, sample_weight, callbacks=callbacks, checkpoint=kept))
         return self
 
     def _read(self, given: Given, reset: bool = True) -> Given:
@@ -114,9 +126,19 @@ class LatentSVM(StructuralSVM):
         def solve(problem: Problem, warm: Support | None) -> Result:
             return self._train(problem, warm, None, given.callbacks, rounds.left())
 
+        file = given.checkpoint
+        if file is not None and given.in_parts:
+            raise ValueError("checkpoint: rounds over a stream are not kept; give the data themselves")
         posed = self._posed_parts if given.in_parts else self._posed
-        outputs, complete, pose = posed(given, executor, rounds, solve)
-        result, last = alternate(rounds, outputs, complete, pose, solve)
+        first, complete, pose = posed(given, executor, rounds, solve)
+        w = None if file is None else file.open(self, given, rounds)
+        outputs = first() if w is None else complete(w)
+
+        def keep(w: np.ndarray, ended: bool) -> None:
+            if file is not None:
+                file.keep(w, rounds, ended)
+
+        result, last = alternate(rounds, outputs, complete, pose, solve, w, keep)
         self.completions_: Any = None if given.in_parts else last
         self.completed_at_: Any = last if given.in_parts else None
         self.objective_path_ = np.array(rounds.path)
@@ -137,7 +159,7 @@ class LatentSVM(StructuralSVM):
             examples = self._bind(replace(given, Y=outputs), executor)
             return self.problem_of(examples, weights, self._jobs())
 
-        first = self._first_outputs(given, rounds, solve)
+        first = partial(self._first_outputs, given, rounds, solve)
         return first, partial(given.model.completions, given.X, given.Y), pose
 
     def _posed_parts(self, given: Given, executor: Any, rounds: Rounds, solve: Solve) -> Posed:
@@ -162,7 +184,7 @@ class LatentSVM(StructuralSVM):
         def pose(w: np.ndarray) -> Problem:
             return StreamedProblem(Completing(latent, w), source, self.C, settings)
 
-        return begin, lambda w: w, pose
+        return lambda: begin, lambda w: w, pose
 
     def _optimise(
         self, past: Any, model: Any, chunk: tuple[Any, Any, np.ndarray], settings: Settings

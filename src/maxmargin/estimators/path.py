@@ -85,6 +85,10 @@ def regularization_path(
     """
     known = {field.name for field in fields(Given)}
     for name in fit_params:
+        if name in ("checkpoint", "checkpoint_every", "resume"):
+            raise TypeError(
+                f"regularization_path takes no {name}: fit each C with a checkpoint of its own"
+            )
         if name not in known - {"classes", "in_parts", "model"}:
             raise TypeError(f"regularization_path: unknown argument {name!r}")
     score = None if validation is None else scorer_of(estimator, scoring)

@@ -1,0 +1,94 @@
+"""The scale model: what a round moves, holds and takes, as formulas of docs/scale.md.
+
+d weights, K parts (one for each worker), m = older + 4 points of a part, p passes of a proposal
+
+bytes      a round brings w (8 d) and an order (ORDER) to each worker, and three vectors back (24 d, less
+           where they are sparse). The scheduler passes on all answers: it writes 8 d + K (24 d + ORDER)
+driver     8 K m d for the vectors of all points, 8 (K m)^2 for their inner products
+rounds     A K^B to a gap, fitted to simulations
+time       a round takes (p + 1) n / K examples at a worker, its bytes through the scheduler's wire, and the
+           mixture, MIX (K m)^3 as far as it was measured
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+ORDER = 2000  # bytes of an order and of what `distributed` adds to a task, measured on loopback
+POINTS = 19  # m
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A cluster, its data and what was measured of them."""
+
+    parts: int
+    weights: int
+    examples: float
+    example_seconds: float  # CPU of an example in a pass
+    bandwidth: float = 1.25e9  # bytes a second of the scheduler's wire: 10 Gbit
+    passes: int = 2
+    points: int = POINTS
+
+    @property
+    def to_worker(self) -> float:
+        """Bytes of a round to each worker."""
+        return 8.0 * self.weights + ORDER
+
+    @property
+    def from_part(self) -> float:
+        """Bytes of a round from each part, where vectors are dense."""
+        return 24.0 * self.weights
+
+    @property
+    def through_scheduler(self) -> float:
+        """Bytes that the scheduler writes in a round."""
+        return 8.0 * self.weights + self.parts * (self.from_part + ORDER)
+
+    @property
+    def driver_memory(self) -> float:
+        """Bytes of the driver's points and of their inner products."""
+        table = self.parts * self.points
+        return 8.0 * table * self.weights + 8.0 * table**2
+
+    def round_seconds(self, mixing: float) -> dict[str, float]:
+        """Seconds of a round: passes, wire and mixture, where that takes so long."""
+        passes = (self.passes + 1) * self.examples / self.parts * self.example_seconds
+        return {
+            "passes": passes,
+            "wire": self.through_scheduler / self.bandwidth,
+            "mixing": mixing,
+        }
+
+
+def power_law(x: Sequence[float], y: Sequence[float]) -> tuple[float, float]:
+    """A and B of y = A x^B, by least squares of the logarithms."""
+    B, a = np.polyfit(np.log(x), np.log(y), 1)
+    return float(np.exp(a)), float(B)
+
+
+def extrapolated(
+    rows: Sequence[dict[str, Any]], cluster: Cluster, gap: str = "rounds_0.01"
+) -> dict[str, Any]:
+    """What simulations of several numbers of parts say of a larger cluster."""
+    reached = [row for row in rows if row[gap] and row["parts"] > 1]
+    A, B = power_law([row["parts"] for row in reached], [row[gap] for row in reached])
+    E, F = power_law([row["parts"] for row in reached], [row["mixing_seconds"] for row in reached])
+    rounds = A * cluster.parts**B
+    seconds = cluster.round_seconds(E * cluster.parts**F)
+    return {
+        "parts": cluster.parts,
+        "weights": cluster.weights,
+        "examples": cluster.examples,
+        "exponent": B,
+        "mixing_exponent": F,
+        "rounds": rounds,
+        "driver_gb": cluster.driver_memory / 1e9,
+        "scheduler_gb_a_round": cluster.through_scheduler / 1e9,
+        **{f"{name}_seconds": value for name, value in seconds.items()},
+        "hours": rounds * sum(seconds.values()) / 3600,
+    }
