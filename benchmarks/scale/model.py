@@ -7,7 +7,7 @@ bytes      a round brings w (8 d) and an order (ORDER) to each worker, and three
 driver     8 K m d for the vectors of all points, 8 (K m)^2 for their inner products
 rounds     A K^B to a gap, fitted to simulations
 time       a round takes (p + 1) n / K examples at a worker, its bytes through the scheduler's wire, and the
-           mixture, MIX (K m)^3 as far as it was measured
+           mixture: Newton steps on a program of K m unknowns, so that it grows as K^3 from what was measured
 """
 
 from __future__ import annotations
@@ -77,15 +77,14 @@ def extrapolated(
     """What simulations of several numbers of parts say of a larger cluster."""
     reached = [row for row in rows if row[gap] and row["parts"] > 1]
     A, B = power_law([row["parts"] for row in reached], [row[gap] for row in reached])
-    E, F = power_law([row["parts"] for row in reached], [row["mixing_seconds"] for row in reached])
+    last = max(reached, key=lambda row: row["parts"])
     rounds = A * cluster.parts**B
-    seconds = cluster.round_seconds(E * cluster.parts**F)
+    seconds = cluster.round_seconds(last["mixing_seconds"] * (cluster.parts / last["parts"]) ** 3)
     return {
         "parts": cluster.parts,
         "weights": cluster.weights,
         "examples": cluster.examples,
         "exponent": B,
-        "mixing_exponent": F,
         "rounds": rounds,
         "driver_gb": cluster.driver_memory / 1e9,
         "scheduler_gb_a_round": cluster.through_scheduler / 1e9,

@@ -581,6 +581,30 @@ def test_agreement_and_memory_run_small(tmp_path: Path) -> None:
     assert rows_of(tmp_path / "agreement.csv") and rows_of(tmp_path / "memory.csv")
 
 
+def test_the_scale_model_runs_small(tmp_path: Path) -> None:
+    from benchmarks.scale.__main__ import main
+    from benchmarks.scale.model import ORDER, Cluster, power_law
+
+    found = main(["rounds", "loopback", "extrapolate", "--small", "--out", str(tmp_path)])
+    schemes = {row["scheme"]: row for row in found["rounds"]}
+    assert set(schemes) == {"design", "adding", "adding-proximal", "averaging", "one-slack"}
+    assert schemes["design"]["rounds_0.01"] > 0
+    # The formulas of the page are what is counted.
+    row = schemes["design"]
+    model = Cluster(row["parts"], row["weights"], row["examples"], 0.0)
+    assert row["bundle_bytes"] == model.driver_memory
+    assert model.to_worker - ORDER <= row["bytes_to_part"] <= model.to_worker
+    assert row["bytes_from_part"] <= model.from_part + ORDER
+    (real,) = found["loopback"]
+    assert real["rounds_0.01"] == real["simulated"] > 0
+    for who in ("driver", "scheduler"):
+        assert real[f"{who}_bytes"] == pytest.approx(real[f"{who}_expected"], rel=0.25)
+    assert {row["parts"] for row in found["extrapolate"]} == {32, 100, 1000}
+    assert all(row["hours"] > 0 and row["rounds"] > 1 for row in found["extrapolate"])
+    assert power_law([1, 2, 4], [3, 6, 12]) == pytest.approx((3.0, 1.0))
+    assert rows_of(tmp_path / "rounds.csv") and rows_of(tmp_path / "extrapolated.csv")
+
+
 def test_kills_run_small(tmp_path: Path) -> None:
     from benchmarks.faults.kills import main
 

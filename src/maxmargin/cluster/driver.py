@@ -39,6 +39,7 @@ TOGETHER = 5  # rounds after which all parts are waited for, where one was late 
 # Of the gap, to which the small problem is solved: the dual is left with about the square of what the primal
 # is, so that a coarser solution would stop rounds from gaining anything.
 QP_SHARE = 1e-5
+ROUNDING = 1e-6  # by which a bound may exceed what it bounds, in sums of many terms
 
 
 @dataclass
@@ -118,6 +119,8 @@ class Rounds:
         self._send()
         late = self.complete == 0 or self.round - self.complete >= TOGETHER
         answers = self.pool.receive(self.handle, late or len(self.pool) == 1, self.deadline)
+        for part, answer in answers.items():
+            self._check(part, answer)
         bundle.receive(answers)
         self.oracle_calls += sum(answer.oracle_calls for answer in answers.values())
         self._measure(answers)
@@ -141,6 +144,31 @@ class Rounds:
             order = Order(part, self.versions[part], mixture, keep, stretch, self.tol, pull)
             self.sent[part] = self.w
             self.pool.send(self.handle, order, shared)
+
+    def _check(self, part: int, answer: Answer) -> None:
+        """Refuse numbers that would spoil all that is known."""
+        points = answer.current, answer.proposal, answer.cut
+        numbers = [answer.seen, answer.risk, *(point.offset for point in points)]
+        if not np.isfinite(numbers).all() or not all(point.finite for point in points):
+            raise PartError(
+                f"part {part}: {answer.worker or 'its worker'} answered with numbers that are not finite; "
+                "features or C are too large, or the worker is at fault"
+            )
+        if self.facts[part].bounded:
+            self._check_bounds(part, answer)
+
+    def _check_bounds(self, part: int, answer: Answer) -> None:
+        """R_k(w) >= b - <w, q> holds for every point of a part, old or new, or one of them is none."""
+        points, rows = (answer.current, answer.proposal, answer.cut), self.bundle.slots(part)
+        offsets = np.append(self.bundle.offsets.ravel()[rows], [p.offset for p in points])
+        vectors = np.vstack([self.bundle.vectors[rows], *(p.dense for p in points)])
+        slopes = vectors @ self.sent[part]
+        noise = ROUNDING * (np.abs(offsets) + np.abs(slopes) + self.facts[part].total)
+        if (offsets - slopes > answer.risk + noise).any():
+            raise PartError(
+                f"part {part}: what was known of it contradicts what {answer.worker or 'its worker'} "
+                "found now; its data, its worker or the checkpoint have changed"
+            )
 
     def _measure(self, answers: dict[int, Answer]) -> None:
         """P, where all parts have answered the same w, and D."""

@@ -91,8 +91,8 @@ class Pool:
             k: self._submit(k, task, *args, *([k] if numbered else []), self.data[k])
             for k in range(len(self))
         }
-        while not all(future.done() for future in futures.values()):
-            self._look(list(futures.values()), SLICE)
+        while waiting := [future for future in futures.values() if not future.done()]:
+            self._look(waiting, SLICE)
         return [self._result(k, future) for k, future in futures.items()]
 
     def send(self, job: Any, order: Order, w: Any) -> None:

@@ -16,8 +16,8 @@ from maxmargin.checkpoint import make_checkpoint
 from maxmargin.cluster.checkpoint import ClusterCheckpoint
 from maxmargin.cluster.driver import Rounds, first_round, play
 from maxmargin.cluster.pool import Pool
-from maxmargin.cluster.source import FilePart, Survey, parts_of, stacked, survey
-from maxmargin.cluster.worker import Facts, Job, collected, prove, start
+from maxmargin.cluster.source import FilePart, ShardPart, Survey, parts_of, stacked, survey
+from maxmargin.cluster.worker import Facts, Job, collected, confirm, prove, start
 from maxmargin.data.arrays import check_flag, check_positive, check_whole
 from maxmargin.estimators import BinarySVC, MulticlassSVC, StructuralSVM
 from maxmargin.estimators.advice import warn, warn_not_converged
@@ -211,8 +211,13 @@ def weights_of_classes(class_weight: Any, found: list[Survey]) -> dict[Any, floa
 
 
 def finish(rounds: Rounds, collect: bool) -> list[Support | None]:
-    """A model in Python is held against its own predictions; the multipliers, where they are asked for."""
+    """Mapped files are read again, a model in Python is held against its own predictions.
+
+    The multipliers, where they are asked for.
+    """
     pool, handle = rounds.pool, rounds.handle
+    if isinstance(pool.parts[0], ShardPart):
+        pool.each(confirm, numbered=False)
     if not isinstance(rounds.job.svm.model_, Model):
         pool.each(prove, handle, rounds.best)
     if not collect:

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from maxmargin.cluster.source import read_part
+from maxmargin.cluster.source import ShardPart, read_part
 from maxmargin.estimators.base import Given
 from maxmargin.problem import Problem, Support
 from maxmargin.problem.regularizer import Prior, SquaredNorm
@@ -74,6 +74,12 @@ class Point:
         """q as an array."""
         q = self.vector
         return q if isinstance(q, np.ndarray) else q.toarray().ravel()
+
+    @property
+    def finite(self) -> bool:
+        """Whether all of q is."""
+        q = self.vector
+        return bool(np.isfinite(q if isinstance(q, np.ndarray) else q.data).all())
 
 
 @dataclass(frozen=True)
@@ -271,6 +277,12 @@ def prove(job: Job, w: np.ndarray, part: int, data: Any) -> None:
     """Compare what an exact pass of a model in Python finds at w with what the model predicts there."""
     state = STATES.get((job.run, part)) or opened(job, part, data)
     state.problem.check_ceilings(w, state.problem.slack_bounds(w)[1])
+
+
+def confirm(data: Any) -> None:
+    """Compare mapped files with their checksums again: whether all rounds have seen the same examples."""
+    if isinstance(data, ShardPart):
+        data.read(None)
 
 
 def collected(job: Job, part: int, data: Any) -> Support | None:
