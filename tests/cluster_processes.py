@@ -12,7 +12,7 @@ from pathlib import Path
 
 from distributed import Client
 
-CONNECT = 10  # seconds, also for a client that has lost its scheduler
+CONNECT = 30  # seconds, also for a client that has lost its scheduler
 OPTIONS = ["--host", "127.0.0.1", "--no-dashboard"]
 
 

@@ -37,10 +37,11 @@ def start_cluster():
 
 
 class Slowly(PythonMulticlass):
-    """A model that takes its time where the environment says so."""
+    """A model that waits, where the environment names a file, until that is gone."""
 
     def loss_augmented_inference(self, x, y, w):
-        time.sleep(float(os.environ.get("MAXMARGIN_TEST_DELAY", "0")))
+        while os.path.exists(os.environ.get("MAXMARGIN_TEST_GATE", "")):
+            time.sleep(0.01)
         return super().loss_augmented_inference(x, y, w)
 
 
@@ -187,6 +188,7 @@ class KillOne(Callback):
 
     def on_step(self, info):
         if info.step in self.at:
+            self.client.wait_for_workers(2)  # the last that was killed is replaced by now
             address, pid = sorted(self.client.run(os.getpid).items())[0]
             os.kill(pid, signal.SIGKILL)
             self.killed.append((address, pid))
@@ -220,17 +222,22 @@ def test_workers_that_read_shards_may_die_as_well(tmp_path):
     assert svm.certificate_.primal == pytest.approx(alone.primal, rel=1e-6)
 
 
-def set_delay(seconds):
-    os.environ["MAXMARGIN_TEST_DELAY"] = str(seconds)
+def set_gate(path):
+    os.environ["MAXMARGIN_TEST_GATE"] = str(path)
 
 
-def test_the_others_go_on_without_a_slow_worker(client, monkeypatch):
+def test_the_others_go_on_without_a_slow_worker(client, monkeypatch, tmp_path):
+    """One worker waits until a round has ended without it."""
     monkeypatch.setattr(pool_module, "SHORTEST", 0.05)
-    answered, receive = [], Pool.receive
+    answered, receive, gate = [], Pool.receive, tmp_path / "gate"
 
     def spy(*args):
         answers = receive(*args)
         answered.append(len(answers))
+        if len(answered) == 1:
+            gate.touch()
+        elif len(answers) == 1:
+            gate.unlink(missing_ok=True)
         return answers
 
     monkeypatch.setattr(Pool, "receive", spy)
@@ -238,11 +245,12 @@ def test_the_others_go_on_without_a_slow_worker(client, monkeypatch):
     alone = structural(PythonMulticlass(1 - np.eye(3))).fit(X, y).certificate_
     parts, *_ = divided(X, y, 2)
     slow = sorted(client.nthreads())[0]
-    client.run(set_delay, 0.02, workers=[slow])
+    client.run(set_gate, gate, workers=[slow])
     try:
         svm = cluster.fit(structural(Slowly(1 - np.eye(3))), parts, client, patience=1.5)
     finally:
-        client.run(set_delay, 0, workers=[slow])
+        gate.unlink(missing_ok=True)
+        client.run(set_gate, "", workers=[slow])
     assert 1 in answered and 2 in answered
     assert svm.certificate_.converged
     assert svm.certificate_.primal == pytest.approx(alone.primal, rel=1e-6)

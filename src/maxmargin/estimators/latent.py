@@ -128,7 +128,9 @@ class LatentSVM(StructuralSVM):
 
         file = given.checkpoint
         if file is not None and given.in_parts:
-            raise ValueError("checkpoint: rounds over a stream are not kept; give the data themselves")
+            raise ValueError(
+                "checkpoint: rounds over a stream are not kept; give the data themselves"
+            )
         posed = self._posed_parts if given.in_parts else self._posed
         first, complete, pose = posed(given, executor, rounds, solve)
         w = None if file is None else file.open(self, given, rounds)
