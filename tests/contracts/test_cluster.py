@@ -197,9 +197,9 @@ class KillOne(Callback):
 def test_a_killed_worker_costs_rounds_and_nothing_else():
     X, Y = words()
     parts, X_all, Y_all = divided(X, Y, 4)
-    alone = structural(models.Chain(), 0.005).fit(X, Y).certificate_
+    alone = structural(models.Chain(), 0.02).fit(X, Y).certificate_
     with start_cluster() as made, Client(made) as client:
-        kill, svm = KillOne(client, at=(4, 9)), structural(models.Chain(), 0.005)
+        kill, svm = KillOne(client, at=(4, 9)), structural(models.Chain(), 0.02)
         cluster.fit(svm, parts, client, collect=True, callbacks=[kill])
     assert len(kill.killed) == 2
     assert svm.certificate_.converged
