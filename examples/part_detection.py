@@ -45,7 +45,7 @@ def creature(rng):
     scale, up = int(rng.choice(LEVELS)), bool(rng.integers(2))
     body = rng.integers(6, SIDE // scale - 6, size=2)
     side = -4 if up else 4
-    arms = body + [[side, -4], [side, 4]] + rng.integers(-1, 2, size=(2, 2))
+    arms = body + np.array([[side, -4], [side, 4]]) + rng.integers(-1, 2, size=(2, 2))
     image[tuple(slice((v - 6) * scale, (v + 7) * scale) for v in body)] = 0.0
     draw(image, BODY, *body, scale)
     for arm in arms:
@@ -79,7 +79,7 @@ def sample(n, seed, arms_known=1.0):
     for i in range(n):
         image, scale, places = creature(rng)
         atlas, first = pyramid(image)
-        y = (places + [0, first[scale]]).astype(float)
+        y = (places + np.array([0, first[scale]])).astype(float)
         y[1:] = y[1:] if i < 10 or rng.random() < arms_known else np.nan
         X.append(atlas)
         Y.append(y)
