@@ -461,7 +461,7 @@ def test_summed_error_runs_small(tmp_path: Path) -> None:
     for part in PARTS:
         assert rows_of(tmp_path / f"{part}.csv")
     rows = results["ocr"]
-    assert len(rows) == 3 * 4  # weights, methods
+    assert len(rows) == 3 * 5  # weights, methods
     assert all(row["finished"] for row in rows)
     whole = [row for row in rows if row["method"] == "sdcd, all violators"]
     assert all(row["status"] == "solved" and row["gap"] <= 0.01 for row in whole)

@@ -11,7 +11,7 @@ figure2    dual and test accuracy against CPU, tags of the treebank and of Brown
 "sdcd" and "cutting planes" solve what the paper solves: the problem reduced to the violators that argmax
 searches have found, to a gap (of that problem) of tol. "sdcd as printed" is Algorithm 2 to the letter,
 with its own end: no squared steps of an example above 1e-4, in units of C^2. "sdcd, all violators" solves
-the problem itself. All are limited in CPU seconds.
+the problem itself, "maximum" that with hinge="max". All are limited in CPU seconds.
 """
 
 from __future__ import annotations

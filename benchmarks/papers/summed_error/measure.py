@@ -71,7 +71,13 @@ def fit(
         solver = kind(**method["settings"])
     trace = CpuTrace(cpu)
     svm = StructuralSVM(
-        model, C=C, hinge=hinge, solver=solver, tol=tol, max_passes=10**6, random_state=0
+        model,
+        C=C,
+        hinge=method.get("hinge", hinge),
+        solver=solver,
+        tol=tol,
+        max_passes=10**6,
+        random_state=0,
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
