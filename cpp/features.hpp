@@ -72,8 +72,8 @@ class Features {
 
   void prefetch(int64_t r) const {
     for (int line = 0; line < 4; ++line) {
-      __builtin_prefetch(static_cast<const char*>(rows[r].value) + 64 * line);
-      if (rows[r].index) __builtin_prefetch(reinterpret_cast<const char*>(rows[r].index) + 64 * line);
+      fetch_ahead(static_cast<const char*>(rows[r].value) + 64 * line);
+      if (rows[r].index) fetch_ahead(reinterpret_cast<const char*>(rows[r].index) + 64 * line);
     }
   }
 };

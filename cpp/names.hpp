@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "portable.hpp"
+
 namespace mm {
 
 // The cyclic redundancy check of zlib: the same in every process and on every machine.
@@ -41,11 +43,11 @@ class Names {
     int32_t likely[ahead];
     for (size_t from = 0; from < names.size(); from += ahead) {
       const size_t n = std::min(ahead, names.size() - from);
-      for (size_t k = 0; k < n; ++k) __builtin_prefetch(&slots_[home(h[k] = hash(names[from + k]))]);
+      for (size_t k = 0; k < n; ++k) fetch_ahead(&slots_[home(h[k] = hash(names[from + k]))]);
       for (size_t k = 0; k < n; ++k)
-        if ((likely[k] = slots_[home(h[k])].number) >= 0) __builtin_prefetch(&ends_[likely[k]]);
+        if ((likely[k] = slots_[home(h[k])].number) >= 0) fetch_ahead(&ends_[likely[k]]);
       for (size_t k = 0; k < n; ++k)
-        if (likely[k] >= 0) __builtin_prefetch(bytes_.data() + ends_[likely[k]]);
+        if (likely[k] >= 0) fetch_ahead(bytes_.data() + ends_[likely[k]]);
       for (size_t k = 0; k < n; ++k) numbers[from + k] = slots_[place(names[from + k], h[k])].number;
     }
   }

@@ -4,11 +4,19 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 #include <type_traits>
 #include <vector>
 
-#if defined(__AVX2__) || defined(__SSE2__)
+#include "portable.hpp"
+
+#if MM_GNU && !defined(MAXMARGIN_PLAIN_LANES)
+#define MM_VECTORS 1  // vectors of the compiler
+#else
+#define MM_VECTORS 0  // arrays, which it may make vectors of
+#endif
+#if MM_VECTORS && (defined(__AVX2__) || defined(__SSE2__))
 #include <immintrin.h>
 #endif
 
@@ -20,11 +28,41 @@ constexpr int vector_bytes = 32;
 constexpr int vector_bytes = 16;  // wider types on a narrow machine are split, badly
 #endif
 
+#if MM_VECTORS
 template <class Real>
 struct Vector {
   typedef Real type __attribute__((vector_size(vector_bytes)));
   static constexpr int lanes = vector_bytes / static_cast<int>(sizeof(Real));
 };
+#else
+template <class Real>
+struct Vector {
+  static constexpr int lanes = vector_bytes / static_cast<int>(sizeof(Real));
+  struct type {
+    Real lane[lanes] = {};
+    Real operator[](int k) const { return lane[k]; }
+    template <class F>
+    static type each(F&& f) {
+      type v;
+      for (int k = 0; k < lanes; ++k) v.lane[k] = f(k);
+      return v;
+    }
+    template <class F>
+    static int bits(F&& f) {
+      int found = 0;
+      for (int k = 0; k < lanes; ++k) found |= f(k) << k;
+      return found;
+    }
+    friend type operator+(const type& a, const type& b) {
+      return each([&](int k) { return a[k] + b[k]; });
+    }
+    friend type operator*(const type& a, const type& b) {
+      return each([&](int k) { return a[k] * b[k]; });
+    }
+    type& operator+=(const type& b) { return *this = *this + b; }
+  };
+};
+#endif
 template <class Real>
 using vec = typename Vector<Real>::type;
 
@@ -38,16 +76,20 @@ constexpr int padded(int n) {
 template <class Real>
 inline vec<Real> load(const Real* p) {
   vec<Real> v;
-  __builtin_memcpy(&v, p, sizeof v);
+  std::memcpy(&v, p, sizeof v);
   return v;
 }
 template <class Real>
 inline void store(Real* p, vec<Real> v) {
-  __builtin_memcpy(p, &v, sizeof v);
+  std::memcpy(p, &v, sizeof v);
 }
 template <class Real>
 inline vec<Real> broadcast(Real x) {
+#if MM_VECTORS
   return x - vec<Real>{};
+#else
+  return vec<Real>::each([&](int) { return x; });
+#endif
 }
 // As many numbers of another type as a vector of reals holds.
 template <class Real, class T>
@@ -55,10 +97,14 @@ inline vec<Real> load_as(const T* p) {
   if constexpr (std::is_same_v<Real, T>) {
     return load<Real>(p);
   } else {
+#if MM_VECTORS
     typedef T source __attribute__((vector_size(Vector<Real>::lanes * sizeof(T))));
     source v;
-    __builtin_memcpy(&v, p, sizeof v);
+    std::memcpy(&v, p, sizeof v);
     return __builtin_convertvector(v, vec<Real>);
+#else
+    return vec<Real>::each([&](int k) { return static_cast<Real>(p[k]); });
+#endif
   }
 }
 template <class Real>
@@ -90,35 +136,40 @@ inline void by_vectors(int stride, F&& f) {
 }
 
 // A comparison and a blend are not folded into one `max` under IEEE rules, hence the intrinsics.
-#if defined(__AVX2__)
+#if MM_VECTORS && defined(__AVX2__)
 inline vec<float> maximum(vec<float> a, vec<float> b) {
   return (vec<float>)_mm256_max_ps((__m256)a, (__m256)b);
 }
 inline vec<double> maximum(vec<double> a, vec<double> b) {
   return (vec<double>)_mm256_max_pd((__m256d)a, (__m256d)b);
 }
-#elif defined(__SSE2__)
+#elif MM_VECTORS && defined(__SSE2__)
 inline vec<float> maximum(vec<float> a, vec<float> b) { return (vec<float>)_mm_max_ps((__m128)a, (__m128)b); }
 inline vec<double> maximum(vec<double> a, vec<double> b) {
   return (vec<double>)_mm_max_pd((__m128d)a, (__m128d)b);
 }
-#else
+#elif MM_VECTORS
 inline vec<float> maximum(vec<float> a, vec<float> b) { return a > b ? a : b; }
 inline vec<double> maximum(vec<double> a, vec<double> b) { return a > b ? a : b; }
+#else
+template <class V>
+inline V maximum(const V& a, const V& b) {
+  return V::each([&](int k) { return a[k] > b[k] ? a[k] : b[k]; });
+}
 #endif
 
 // Which lanes of a comparison hold: a bit for each.
-#if defined(__AVX2__)
-inline int bits_of(vec<int32_t> holds) { return _mm256_movemask_ps((__m256)holds); }
-inline int bits_of(vec<int64_t> holds) { return _mm256_movemask_pd((__m256d)holds); }
-#else
+#if MM_VECTORS
 template <class Lanes>
 inline int bits_of(Lanes holds) {
+#if defined(__AVX2__)
+  if constexpr (sizeof(holds[0]) == 4) return _mm256_movemask_ps((__m256)holds);
+  if constexpr (sizeof(holds[0]) == 8) return _mm256_movemask_pd((__m256d)holds);
+#endif
   int bits = 0;
   for (int n = 0; n < static_cast<int>(sizeof(Lanes) / sizeof(holds[0])); ++n) bits |= (holds[n] != 0) << n;
   return bits;
 }
-#endif
 template <class V>
 inline int lanes_above(V a, V b) {
   return bits_of(a > b);
@@ -127,6 +178,16 @@ template <class V>
 inline int lanes_at_least(V a, V b) {
   return bits_of(a >= b);
 }
+#else
+template <class V>
+inline int lanes_above(const V& a, const V& b) {
+  return V::bits([&](int k) { return a[k] > b[k]; });
+}
+template <class V>
+inline int lanes_at_least(const V& a, const V& b) {
+  return V::bits([&](int k) { return a[k] >= b[k]; });
+}
+#endif
 
 // Memory aligned to cache lines, zeroed by std::vector.
 template <class T>

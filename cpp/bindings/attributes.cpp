@@ -82,14 +82,14 @@ void ask_ahead(PyObject* lists, Py_ssize_t k) {
   const auto later = [&](Py_ssize_t ahead) -> PyObject* {
     return k + ahead < PyList_GET_SIZE(lists) ? PyList_GET_ITEM(lists, k + ahead) : nullptr;
   };
-  if (PyObject* far = later(6)) __builtin_prefetch(far);
-  if (PyObject* near = later(3); near && PyList_CheckExact(near))
-    __builtin_prefetch(reinterpret_cast<PyListObject*>(near)->ob_item);
+  if (PyObject* distant = later(6)) fetch_ahead(distant);
+  if (PyObject* close = later(3); close && PyList_CheckExact(close))
+    fetch_ahead(reinterpret_cast<PyListObject*>(close)->ob_item);
   if (PyObject* next = later(1); next && PyList_CheckExact(next))
     for (Py_ssize_t j = 0; j < PyList_GET_SIZE(next); ++j) {
       const char* text = reinterpret_cast<const char*>(PyList_GET_ITEM(next, j));
-      __builtin_prefetch(text);
-      __builtin_prefetch(text + sizeof(PyASCIIObject));
+      fetch_ahead(text);
+      fetch_ahead(text + sizeof(PyASCIIObject));
     }
 }
 

@@ -1,4 +1,5 @@
 #include "bindings/common.hpp"
+#include "portable.hpp"
 #include "runtime/interrupt.hpp"
 #include "simd.hpp"
 
@@ -9,17 +10,6 @@ void mm::check_weights(const Array1<double>& w, int64_t size) {
   const std::string text =
       "w has " + std::to_string(w.size()) + " weights, the model needs " + std::to_string(size);
   check(mm::size(w) == size, text.c_str());
-}
-
-// Whether this machine runs code compiled for x86-64-v3 (AVX2, FMA and their companions).
-static bool runs_v3() {
-#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
-  __builtin_cpu_init();
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
-         __builtin_cpu_supports("bmi2");
-#else
-  return false;
-#endif
 }
 
 // Signals reach Python in its main thread alone: other threads need not take the lock of the interpreter for them.
@@ -46,7 +36,7 @@ NB_MODULE(MM_MODULE, m) {
   nb::set_leak_warnings(false);  // a model kept by the interpreter at exit is not a leak
   m.attr("name") = MM_STRING(MM_MODULE);
   m.attr("vector_bytes") = mm::vector_bytes;
-  m.def("runs_v3", &runs_v3, "Whether this machine runs code compiled for x86-64-v3.");
+  m.def("runs_v3", &mm::runs_v3, "Whether this machine runs code compiled for x86-64-v3.");
   bind_interrupt(m);
   for (const auto bind : mm::Bindings::kinds()) bind(m);
   for (const auto bind : mm::Bindings::models()) bind(m);

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -265,7 +266,7 @@ class LargeChain : public Chain<Real_, Label_> {
       for (int k = first; k < end; k += lanes) {
         const vec<Real> x = load(F + k), y = broadcast(bar);
         for (int found = above ? lanes_above(x, y) : lanes_at_least(x, y); found; found &= found - 1) {
-          const int j = k + __builtin_ctz(found);
+          const int j = k + std::countr_zero(static_cast<unsigned>(found));
           if (doubt[j]) evaluate(s, A, t, j);
           if (above ? F[j] > bar : F[j] >= bar) place(L, {F[j], j});
           if (!above && L.count) return;
@@ -329,8 +330,8 @@ class LargeChain : public Chain<Real_, Label_> {
     s.rising.clear();
     for (int k = 0; k < this->stride_; k += lanes)
       for (int found = lanes_above(load(F + k) + load(most + k), bar); found; found &= found - 1) {
-        s.rising.push_back(k + __builtin_ctz(found));
-        __builtin_prefetch(known().gains(s.rising.back()).data());
+        s.rising.push_back(k + std::countr_zero(static_cast<unsigned>(found)));
+        fetch_ahead(known().gains(s.rising.back()).data());
       }
     const Real* U = this->local(s, t);
     Real* G = forward(s, t);
@@ -376,7 +377,7 @@ class LargeChain : public Chain<Real_, Label_> {
     if (rest <= reach) return;
     for (int j = 0; j < this->stride_; j += lanes)
       for (int found = lanes_above(load(F + j), broadcast(reach)); found; found &= found - 1) {
-        const int l = j + __builtin_ctz(found);
+        const int l = j + std::countr_zero(static_cast<unsigned>(found));
         offer(l, transition(A, l, k));
       }
   }

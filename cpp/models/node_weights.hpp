@@ -8,6 +8,7 @@
 // Which pairs there are does not change: a structure sees a plain vector of weights, only a shorter one.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -39,7 +40,7 @@ class Pairs {
     if (row.table >= 0) {
       const Word& word = words_[row.table + k / 64];
       const uint64_t bit = uint64_t(1) << (k % 64);
-      return word.bits & bit ? word.place + __builtin_popcountll(word.bits & (bit - 1)) : -1;
+      return word.bits & bit ? word.place + std::popcount(word.bits & (bit - 1)) : -1;
     }
     const Label* at = label_.data() + row.first;
     int32_t left = row.count;

@@ -62,7 +62,7 @@ class BlockStep<Groups<Real>> {
   void prefetch(int64_t block, const double* a) const {
     const GroupsData& data = structure_.data();
     if (data.size(block) == 0) return;
-    __builtin_prefetch(a);
+    fetch_ahead(a);
     data.features->prefetch(data.group(block)->row);
   }
 
@@ -172,7 +172,7 @@ class BlockStep<Multiclass<Real>> {
   int outputs(int64_t) const { return structure_.labels(); }
 
   void prefetch(int64_t block, const double* a) const {
-    __builtin_prefetch(a);
+    fetch_ahead(a);
     structure_.data().features->prefetch(block);
   }
 
