@@ -111,3 +111,18 @@ def test_a_kill_leaves_the_old_data_set_and_the_next_writer_removes_the_rest(tmp
     assert mm.data.open_shards(tmp_path).Y.tolist() == [1, 0]
     names = {path.name for path in tmp_path.iterdir()}
     assert len(names) == 4 and "shard-notes.txt" in names
+
+
+@POSIX
+def test_links_and_devices_stay_what_they_are(tmp_path):
+    """What a link leads to is replaced; a pipe gets the content."""
+    (tmp_path / "real").write_bytes(b"old")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    files.write_parts(tmp_path / "link", [b"n", b"ew"])
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "real").read_bytes() == b"new"
+    os.mkfifo(tmp_path / "pipe")
+    reader = subprocess.Popen(["cat", tmp_path / "pipe"], stdout=subprocess.PIPE)
+    files.write_whole(tmp_path / "pipe", b"through")
+    assert reader.communicate()[0] == b"through" and (tmp_path / "pipe").is_fifo()
+    with pytest.raises(FileNotFoundError, match="none/file'$"):
+        files.write_whole(tmp_path / "none" / "file", b"")
