@@ -1,4 +1,4 @@
-"""python -m benchmarks.pose [--train N] [--types 1 3 6] [--C 3] [--out DIR] [--small]
+"""python -m benchmarks.pose [--train N] [--types 1 4] [--C 30] [--out DIR] [--small]
 
 The 14 joints of people doing sports (lspet400: 300 images to train on, 100 to test) by a tree of parts on
 cells of 4 x 4 pixels, with histograms of gradients as features. Parts have hidden types: each has an
@@ -175,11 +175,11 @@ def main(arguments: Sequence[str] | None = None) -> list[dict]:
     """Run, write pose.csv, print the table."""
     parser = argparse.ArgumentParser(prog="benchmarks.pose", description=__doc__)
     parser.add_argument("--train", type=int, default=300)
-    parser.add_argument("--types", type=int, nargs="+", default=[1, 3, 6])
-    parser.add_argument("--C", type=float, default=10.0, help="times n")
+    parser.add_argument("--types", type=int, nargs="+", default=[1, 4])
+    parser.add_argument("--C", type=float, default=30.0, help="times n")
     parser.add_argument("--tol", type=float, default=0.3, help="in cells")
-    parser.add_argument("--passes", type=int, default=30, help="of all rounds")
-    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--passes", type=int, default=12, help="of all rounds")
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
     parser.add_argument("--small", action="store_true")
     options = parser.parse_args(arguments)
