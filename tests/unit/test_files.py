@@ -124,5 +124,5 @@ def test_links_and_devices_stay_what_they_are(tmp_path):
     reader = subprocess.Popen(["cat", tmp_path / "pipe"], stdout=subprocess.PIPE)
     files.write_whole(tmp_path / "pipe", b"through")
     assert reader.communicate()[0] == b"through" and (tmp_path / "pipe").is_fifo()
-    with pytest.raises(FileNotFoundError, match="none/file'$"):
+    with pytest.raises(FileNotFoundError, match=r"none/file'$"):
         files.write_whole(tmp_path / "none" / "file", b"")
