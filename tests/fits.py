@@ -98,6 +98,13 @@ def latent_chain(seed: int) -> Fit:
     return Fit(mm.LatentSVM(model, C=0.2, tol=1e-4, random_state=0), case.X, case.Y)
 
 
+def latent_tree(seed: int) -> Fit:
+    """Two hidden types for each part of a tree."""
+    case = make_case("tree-three-parts", seed)
+    model = models.Latent(built_in(case), parts=2)
+    return Fit(mm.LatentSVM(model, C=0.5, tol=1e-4, random_state=0), case.X, case.Y)
+
+
 def bags(seed: int) -> Fit:
     """Bags of which the positive ones hold one candidate that is shifted."""
     generator = fresh(seed, 202)
@@ -149,6 +156,7 @@ FITS: dict[str, Callable[[int], Fit]] = {
     "joint-kernel": with_rows(lambda: models.JointKernel(Labels()), 3),
     "latent": latent,
     "latent-chain": latent_chain,
+    "latent-tree": latent_tree,
     "bags": bags,
     "partial": partial,
     "groups": groups,

@@ -23,6 +23,7 @@ NOT_WEIGHTED = {"whole-sample": ("loss of the whole sample", "there is one slack
 NOT_CONVEX = {
     "latent": "rounds end at a local optimum, which another order of steps may change",
     "latent-chain": "as for latent",
+    "latent-tree": "as for latent",
     "bags": "as for latent",
     "partial": "as for latent",
 }
