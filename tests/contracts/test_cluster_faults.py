@@ -317,3 +317,17 @@ def test_what_is_held_is_feasible_after_all_of_it(seed):
     np.testing.assert_allclose(sums, 0.1, rtol=1e-9)
     proof = mm.certify(svm, X, y)
     assert proof.gap <= 2 * TOL and proof.dual <= proof.primal
+
+
+def test_a_cluster_without_workers_is_refused_after_a_while(monkeypatch, seed):
+    from maxmargin.cluster import pool
+
+    monkeypatch.setattr(pool, "LONELY", 0.2)
+    empty = LocalCluster(n_workers=0, dashboard_address=":0", silence_logs=50)
+    words = "no workers for 0 seconds; start some"
+    with (
+        empty as made,
+        Client(made, set_as_default=False) as client,
+        pytest.raises(ValueError, match=words),
+    ):
+        cluster.fit(structural(models.Multiclass()), halves(seed), client)

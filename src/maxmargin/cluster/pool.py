@@ -54,8 +54,6 @@ class Pool:
         self.retries, self.patience = retries, patience
         self.run = f"maxmargin-{uuid.uuid4().hex}"
         workers = sorted(client.nthreads())
-        if not workers:
-            raise ValueError("client: the cluster has no workers; start some with `dask worker`")
         self.homes = [workers[k % len(workers)] for k in range(len(parts))]
         self.take(parts)
         self.pending: dict[int, Sent] = {}
@@ -163,6 +161,18 @@ class Pool:
             for sent in self.pending.values():
                 sent.future.cancel()
             self.client.run(forget, self.run)
+
+
+def await_worker(client: Any) -> None:
+    """Wait for the first worker, as long as for one that comes back: those just started need a while."""
+    from distributed import TimeoutError as TooLate
+
+    try:
+        client.wait_for_workers(1, timeout=LONELY)
+    except TooLate:
+        raise ValueError(
+            f"client: the cluster has had no workers for {LONELY:.0f} seconds; start some with `dask worker`"
+        ) from None
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from maxmargin.callbacks import Callback
 from maxmargin.checkpoint import make_checkpoint
 from maxmargin.cluster.checkpoint import ClusterCheckpoint
 from maxmargin.cluster.driver import Rounds, first_round, play
-from maxmargin.cluster.pool import Pool
+from maxmargin.cluster.pool import Pool, await_worker
 from maxmargin.cluster.source import FilePart, ShardPart, Survey, parts_of, stacked, survey
 from maxmargin.cluster.worker import Facts, Job, collected, confirm, prove, start
 from maxmargin.data.arrays import check_flag, check_positive, check_whole
@@ -85,6 +85,7 @@ def fit(
     check_flag("collect", collect)
     solver = check_estimator(svm)
     kept = make_checkpoint(checkpoint, checkpoint_every, resume, ClusterCheckpoint)
+    await_worker(client)
     parts = parts_of(source, n_parts, len(client.nthreads()), label or "")
     pool = Pool(client, parts, retries, patience)
     try:
