@@ -70,6 +70,27 @@ void axpy_of(const Row& row, Target w, Real c) {
   for (int32_t j = 0; j < row.length; ++j) w[row.index(j)] += c * static_cast<Real>(row.value(j));
 }
 
+// W[index_j, 0 : N vectors] += scale x_j c; returns how the squares have changed, summed in double precision.
+template <class Real, int N, class Row>
+double add_and_measure(const Row& row, Real* W, int stride, const Real* c, Real scale) {
+  constexpr int lanes = Vector<Real>::lanes;
+  vec<Real> factor[N];
+  for (int n = 0; n < N; ++n) factor[n] = scale * load(c + n * lanes);
+  WideSum<Real> sums;
+  for (int32_t j = 0; j < row.length; ++j) {
+    Real* w = W + row.index(j) * stride;
+    const vec<Real> x = broadcast(static_cast<Real>(row.value(j)));
+    vec<Real> change = {};
+    for (int n = 0; n < N; ++n) {
+      const vec<Real> old = load(w + n * lanes), d = x * factor[n];
+      change += d * (old + old + d);
+      store(w + n * lanes, old + d);
+    }
+    sums.add(change);
+  }
+  return sums.total();
+}
+
 // <a, b>
 template <class T>
 double product(const DenseRow<T>& a, const DenseRow<T>& b) {
@@ -201,6 +222,19 @@ void Features::add_outer(int64_t r, double* W, int stride, const double* c) cons
   });
 }
 
+template <class Real>
+double Features::add_measured(int64_t r, Real* W, int stride, const Real* c, Real scale) const {
+  double sum = 0;
+  const auto add = [&](const auto& row, Real* at) {
+    by_vectors<Real>(stride, [&]<int N>(int column) {
+      sum += add_and_measure<Real, N>(row, at + column, stride, c + column, scale);
+    });
+  };
+  with_row(*this, r, [&](const auto& row) { add(row, W); });
+  if (bias != 0) add(DenseRow<double>{&bias, 1}, W + columns * stride);
+  return sum;
+}
+
 void Features::take_squares(int64_t r, double* W, int stride, double& sum) const {
   each_feature(*this, r, [&](int64_t j, double) {
     double& w = W[j * stride];
@@ -214,6 +248,8 @@ template float Features::score_of(int64_t, const float*, int, int) const;
 template double Features::score_of(int64_t, const double*, int, int) const;
 template float Features::dot_weights(int64_t, const float*) const;
 template double Features::dot_weights(int64_t, const double*) const;
+template double Features::add_measured(int64_t, float*, int, const float*, float) const;
+template double Features::add_measured(int64_t, double*, int, const double*, double) const;
 template void Features::add_pair(int64_t, float*, int, int, int, float) const;
 template void Features::add_pair(int64_t, double*, int, int, int, double) const;
 template void Features::add_pair(int64_t, Gather, int, int, int, double) const;

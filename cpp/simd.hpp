@@ -114,6 +114,32 @@ inline Real sum_of_lanes(vec<Real> v) {
   return sum;
 }
 
+// A sum of vectors of reals in double precision.
+template <class Real>
+class WideSum {
+ public:
+  void add(vec<double> v) { low_ += v; }
+#if defined(__AVX2__)
+  void add(vec<float> v) {
+    low_ += (vec<double>)_mm256_cvtps_pd(_mm256_castps256_ps128((__m256)v));
+    high_ += (vec<double>)_mm256_cvtps_pd(_mm256_extractf128_ps((__m256)v, 1));
+  }
+#elif defined(__SSE2__)
+  void add(vec<float> v) {
+    low_ += (vec<double>)_mm_cvtps_pd((__m128)v);
+    high_ += (vec<double>)_mm_cvtps_pd(_mm_movehl_ps((__m128)v, (__m128)v));
+  }
+#else
+  void add(vec<float> v) {
+    for (int k = 0; k < Vector<float>::lanes; ++k) low_[k % Vector<double>::lanes] += v[k];
+  }
+#endif
+  double total() const { return sum_of_lanes<double>(low_ + high_); }
+
+ private:
+  vec<double> low_ = {}, high_ = {};
+};
+
 // Calls f<N>(column) for all columns of a table with whole rows of vectors, N of them at a time, at most four.
 template <class Real, class F>
 inline void by_vectors(int stride, F&& f) {

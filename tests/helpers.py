@@ -66,6 +66,9 @@ SUMMED: dict[str, Callable[[], Any]] = {
 EVERY = {**EXACT, **RATED, "sda-cyclic": lambda: solvers.SDA(order="cyclic")}
 
 
+# Solvers of the log loss: tests/contracts/test_crf.py walks through them.
+SOFT = tuple(name for name, kind in solvers.SOLVERS.items() if kind.formulations[0].soft)
+
 FLAT = {"multiclass": models.Multiclass, "binary": models.Binary}  # kinds with one label an example
 
 

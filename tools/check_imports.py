@@ -41,6 +41,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cccp",
         "checkpoint",
         "confidence",
+        "formulation",
         "metrics",
         "models",
         "parts",

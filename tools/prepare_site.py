@@ -45,6 +45,7 @@ GALLERY = {
             "choosing_c": "C along a path, and early stops",
             "choosing_a_solver": "The solvers side by side",
             "summed_error": "The maximum of violations, or their sum",
+            "crf": "Hinge, softmax margin or log loss",
             "kernels": "Kernels, exact and with a basis",
         },
     ),

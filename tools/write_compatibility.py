@@ -20,6 +20,8 @@ solvers and models declare; do not edit. A test compares this page with the code
 "reaches any tol": a tight `tol` is reached in practice, not only in the limit. `BCFW` does so
 with `pairwise=True`, `Streaming` with `passes=None` and a cache that is large enough.
 
+`formulation="log"` and `"softmax-margin"` are those of `CRF` and `MulticlassLogistic` ([crf.md](crf.md)):
+for chains of any kind, classes, grammars, and graphs without cycles.
 The sum hinge is for Binary, Multiclass, Chain, Grammar, FactorGraph, MultiLabel, Kernel and own models.
 Ranking and Tree refuse it: orders and placements that violate are too many to list, and nothing bounds their
 sum.

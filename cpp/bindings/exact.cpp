@@ -93,6 +93,44 @@ static Result<double> select(const Exact& e, Array1<int64_t> blocks, Array1<int3
   });
 }
 
+static void check_sums(const Exact& e, const Array1<double>& mass) {
+  check(e.sums_all(), "this model has no sums over all outputs");
+  check(size(mass) == e.blocks(), "masses do not fit the examples");
+}
+static Result<double> log_sums(const Exact& e, Array1<double> w, int threads, bool augmented) {
+  check_weights(w, e.dimension());
+  check(e.sums_all(), "this model has no sums over all outputs");
+  return filled(e.blocks(), [&](double* xi) { e.log_sums(w.data(), threads, augmented, xi); });
+}
+// sum_i mass_i xi_i and its gradient.
+static nb::tuple tilt(const Exact& e, Array1<double> w, Array1<double> mass, int threads, bool augmented) {
+  check_weights(w, e.dimension());
+  check_sums(e, mass);
+  double risk = 0;
+  auto gradient = filled(e.dimension(),
+                         [&](double* sum) { risk = e.tilt(w.data(), mass.data(), threads, augmented, sum); });
+  return nb::make_tuple(risk, std::move(gradient));
+}
+// The plane of distributions that are given by potentials.
+static nb::tuple mixture(const Exact& e, Array1<float> theta, Array1<double> mass, int threads,
+                         bool augmented) {
+  check_sums(e, mass);
+  check(size(theta) == e.potentials(), "potentials that do not fit the examples");
+  double offset = 0;
+  auto flat = filled(e.dimension(), [&](double* sum) {
+    offset = e.mixture(theta.data(), mass.data(), threads, augmented, sum);
+  });
+  return nb::make_tuple(offset, std::move(flat));
+}
+
+static Result<int32_t> draw(const Exact& e, Array1<double> w, int n, uint64_t seed, int threads) {
+  check_weights(w, e.dimension());
+  check(e.draws() && n >= 0, "no outputs can be drawn");
+  std::vector<int32_t> outputs(static_cast<size_t>(n) * e.labels());
+  unlocked([&] { e.draw(w.data(), n, seed, threads, outputs.data()); });
+  return to_numpy(std::move(outputs));
+}
+
 static void bind_exact(nb::module_& m) {
   nb::class_<PackedWeights>(m, "PackedWeights");
   nb::class_<Exact>(m, "Exact")
@@ -102,6 +140,13 @@ static void bind_exact(nb::module_& m) {
       .def("slacks", &slacks)
       .def("slack_bounds", &slack_bounds)
       .def("sums", &sums)
+      .def_prop_ro("sums_all", &Exact::sums_all)
+      .def_prop_ro("potentials", &Exact::potentials)
+      .def("log_sums", &log_sums)
+      .def("tilt", &tilt)
+      .def("mixture", &mixture)
+      .def_prop_ro("draws", &Exact::draws)
+      .def("draw", &draw)
       .def("pack", &pack)
       .def("predict", &predict)
       .def("predict", &predict_packed)

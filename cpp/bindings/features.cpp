@@ -202,6 +202,7 @@ static void bind_features(nb::module_& m) {
       .def_ro("bad_row", &Checked::bad_row)
       .def_ro("sorted", &Checked::sorted)
       .def_ro("in_range", &Checked::in_range)
+      .def("norms", [](const Checked& c) { return to_numpy(std::vector<float>(c.features.norms)); })
       .def_prop_ro("n_rows", [](const Checked& c) { return c.features.size(); })
       .def_prop_ro("width", [](const Checked& c) { return c.features.width(); })
       .def_prop_ro("kind",

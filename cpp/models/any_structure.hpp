@@ -63,6 +63,18 @@ class AnyStructure {
   // Labels of a node, where `beliefs` answers for the open block (beliefs.hpp): values of all nodes and their labels.
   virtual int node_labels(int64_t, int) const { return 0; }
   virtual void beliefs(Scratch&, const double*, double, double*) const {}
+  // Distributions over all outputs (SumsAll); rows of potentials are 0 where there are none.
+  virtual bool sums_all() const { return false; }
+  virtual int row_labels() const { return 0; }
+  virtual int row_stride() const { return 0; }
+  virtual int64_t potentials(int64_t) const { return 0; }
+  virtual void list_potentials(Scratch&, const double*, double*) const {}
+  virtual double distribute(Scratch&, int64_t, const double*, double*) const { return 0; }
+  virtual void subtract_truth(int64_t, double*) const {}
+  virtual double expected_loss(int64_t, const double*) const { return 0; }
+  virtual void add_expected(Scratch&, int64_t, const double*, double*, double) const {}
+  virtual bool draws() const { return false; }
+  virtual void draw(Scratch&, int64_t, const double*, const double*, Label*) const {}
   // The open scores after W += c * move; false where the block must be opened again.
   virtual bool shifted(Scratch&, double) const { return false; }
   // Where an argmax needs an index of the weights W: that index, and the structure that reads it; else null.
@@ -170,6 +182,51 @@ class Erased final : public AnyStructure<typename S::Label> {
       structure_.beliefs(in(s), W, temperature, out);
     else
       Any::beliefs(s, W, temperature, out);
+  }
+  bool sums_all() const override {
+    if constexpr (requires { structure_.can_sum(); }) return structure_.can_sum();
+    return SumsAll<S>;
+  }
+  int row_labels() const override {
+    if constexpr (SumsAll<S>) return structure_.row_labels();
+    return 0;
+  }
+  int row_stride() const override {
+    if constexpr (SumsAll<S>) return structure_.row_stride();
+    return 0;
+  }
+  int64_t potentials([[maybe_unused]] int64_t block) const override {
+    if constexpr (SumsAll<S>) return structure_.potentials(block);
+    return 0;
+  }
+  void list_potentials([[maybe_unused]] Scratch& s, [[maybe_unused]] const double* W,
+                       [[maybe_unused]] double* theta) const override {
+    if constexpr (SumsAll<S>) structure_.list_potentials(in(s), W, theta);
+  }
+  double distribute([[maybe_unused]] Scratch& s, [[maybe_unused]] int64_t block,
+                    [[maybe_unused]] const double* theta, [[maybe_unused]] double* m) const override {
+    if constexpr (SumsAll<S>) return structure_.distribute(in(s), block, theta, m);
+    return 0;
+  }
+  void subtract_truth([[maybe_unused]] int64_t block, [[maybe_unused]] double* m) const override {
+    if constexpr (SumsAll<S>) structure_.subtract_truth(block, m);
+  }
+  double expected_loss([[maybe_unused]] int64_t block, [[maybe_unused]] const double* m) const override {
+    if constexpr (SumsAll<S>) return structure_.expected_loss(block, m);
+    return 0;
+  }
+  void add_expected([[maybe_unused]] Scratch& s, [[maybe_unused]] int64_t block,
+                    [[maybe_unused]] const double* m, [[maybe_unused]] double* W,
+                    [[maybe_unused]] double c) const override {
+    if constexpr (SumsAll<S>) structure_.add_expected(in(s), block, m, W, c);
+  }
+  bool draws() const override {
+    return requires(Scratch& s, const double* u, Label* y) { structure_.draw(in(s), int64_t(0), u, u, y); };
+  }
+  void draw([[maybe_unused]] Scratch& s, [[maybe_unused]] int64_t block, [[maybe_unused]] const double* m,
+            [[maybe_unused]] const double* u, [[maybe_unused]] Label* y) const override {
+    if constexpr (requires { structure_.draw(in(s), block, m, u, y); })
+      structure_.draw(in(s), block, m, u, y);
   }
   bool shifted(Scratch& s, double c) const override {
     if constexpr (requires { structure_.shift(in(s), c); }) return structure_.shift(in(s), c), true;

@@ -6,6 +6,7 @@
 // One weight per feature, inside as outside: no table, no padding.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -92,6 +93,35 @@ class Binary : public OneWeightPerFeature<BinaryData> {
   template <class Target>
   void apply(const Scratch& s, Target W, double c) const {
     if (s.move != 0) data_.features->axpy(s.block, W, c * s.move);
+  }
+  // Sums over both labels (SumsAll): a row of two potentials.
+  int row_labels() const { return 2; }
+  int row_stride() const { return 2; }
+  int64_t potentials(int64_t) const { return 1; }
+  void list_potentials(const Scratch& s, const Real*, Real* theta) const {
+    theta[0] = s.scores[0], theta[1] = s.scores[1];
+  }
+  double distribute(Scratch&, int64_t, const Real* theta, Real* m) const {
+    const int top = theta[1] > theta[0];
+    const double below = std::exp(static_cast<double>(theta[1 - top]) - theta[top]), sum = 1 + below;
+    if (m) m[top] = static_cast<Real>(1 / sum), m[1 - top] = static_cast<Real>(below / sum);
+    return theta[top] + std::log1p(below);
+  }
+  void subtract_truth(int64_t block, Real* m) const { m[data_.truth[block]] -= 1; }
+  double expected_loss(int64_t block, const Real* m) const {
+    const int32_t own = data_.truth[block];
+    return m[1 - own] * data_.cost[own];
+  }
+  void draw(const Scratch&, int64_t, const Real* m, const double* chance, Label* y) const {
+    *y = *chance >= m[0];
+  }
+  // |w + c x|^2 - |w|^2 = c <w, x> + c <w + c x, x>
+  double add_expected(const Scratch&, int64_t block, const Real* m, Real* W, double c) const {
+    const Real step = static_cast<Real>(c * (m[1] - m[0]) / 2);
+    double products = data_.features->dot_weights(block, W);
+    data_.features->axpy(block, W, step);
+    products += data_.features->dot_weights(block, W);
+    return step * products;
   }
   // The scores of the open block after W += c * move.
   void shift(Scratch& s, double c) const {

@@ -11,6 +11,9 @@
 
 namespace mm {
 
+template <class Real>
+class ForwardBackward;
+
 struct ChainData {
   NodeWeights nodes;
   int labels = 0;
@@ -50,6 +53,19 @@ class Stack {
   size_t size_ = 0;
 };
 
+// W += c x for n numbers, whole vectors of them; returns how |W|^2 has changed.
+template <class Real>
+double add_counted(Real* W, const Real* x, size_t n, Real c) {
+  constexpr size_t lanes = Vector<Real>::lanes;
+  WideSum<Real> sum;
+  for (size_t k = 0; k < n; k += lanes) {
+    const vec<Real> old = load(W + k), d = c * load(x + k);
+    sum.add(d * (old + old + d));
+    store(W + k, old + d);
+  }
+  return sum.total();
+}
+
 template <class Real_>
 class ChainBase {
  public:
@@ -75,6 +91,8 @@ class ChainBase {
     std::vector<double> table;    // a long move as a dense vector; zero between uses
     Stack<Node> nodes;
     Stack<Edge> edges;
+    std::shared_ptr<ForwardBackward<Real>> sums;  // made when first needed
+    aligned<Real> nodes_with_ends;                // potentials, where some labels are illegal at an end
     const Real* weights = nullptr;
     int64_t block = 0;
     bool partial = false;
@@ -109,6 +127,18 @@ class ChainBase {
   std::unique_ptr<Violators> lister() const { return K_ <= 4096 ? std::make_unique<ChainSums>() : nullptr; }
   void list_losses(int64_t block, Violators& sums) const;
 
+  // Sums over all labellings (SumsAll; chain_sums_all.cpp): a row of potentials for each position, which has what the
+  // ends add, then the table of the transitions. What is illegal has no probability, whatever its potential.
+  int row_labels() const { return K_; }
+  int row_stride() const { return stride_; }
+  int64_t potentials(int64_t block) const { return length(block) + K_; }
+  void list_potentials(Scratch& s, const Real* W, Real* theta) const;
+  double distribute(Scratch& s, int64_t block, const Real* theta, Real* m) const;
+  void subtract_truth(int64_t block, Real* m) const;
+  double expected_loss(int64_t block, const Real* m) const;
+  double add_expected(Scratch& s, int64_t block, const Real* m, Real* W, double c) const;
+  void draw(Scratch& s, int64_t block, const Real* m, const double* chance, int32_t* y) const;
+
  protected:
   const Data& data_;
   int K_, stride_;
@@ -133,6 +163,10 @@ class ChainBase {
   bool has_start() const { return data_.start || penalty_; }
   bool has_end() const { return data_.end || penalty_; }
   Real penalty(int64_t edge) const { return penalty_ ? (*penalty_)[edge] : Real(0); }
+
+  // Potentials of positions as sums take them: with the penalties of the ends.
+  const Real* with_ends(Scratch& s, int64_t block, const Real* theta) const;
+  static ForwardBackward<Real>& sums_of(Scratch& s);
 
   // Viterbi: additions and maxima only; the labels are found again on the way back.
   // Neighbouring labels of positions t - 1 and t are scored by the table at `pairs + t * step`.

@@ -14,6 +14,7 @@
 //   labels()                              an output is one of these: all can be tried
 //   lister(), list_scores, list_losses    violators can be listed (violators.hpp)
 //   node_labels, beliefs                  what each label of each node is worth (beliefs.hpp)
+//   potentials, distribute, ...           distributions over all outputs: SumsAll, below
 //   shift(s, c)                           the open scores after W += c * move, for less than opening again
 //   coefficients()                        under a kernel: how many of the weights are coefficients
 //   given_planes                          outputs are planes from outside (Explicit): release(y), bytes_of(y)
@@ -53,5 +54,25 @@ concept Structure =
       structure.apply(s, flat, c);  // W += c * move
       structure.apply(s, move, c);  // the same, entry by entry
     };
+
+// A structure that sums over all outputs. A distribution of a block is given by potentials theta, in `potentials(block)`
+// rows of `row_stride()` reals, of which the first `row_labels()` count; its expectations m have the same layout:
+//   p(y) = exp(<theta, phi(y)>) / Z,   m = E phi(y),   entropy = log Z - <theta, m>
+// where Psi(x, y) is linear in phi(y), the indicators of parts: labels of nodes, pairs of neighbours. `can_sum()`: whether
+// these data allow it; `draw(s, block, m, u, y)`: an output from numbers u in [0, 1), after `distribute`.
+template <class S>
+concept SumsAll = requires(const S& structure, typename S::Scratch& s, int64_t block,
+                           const typename S::Real* W, typename S::Real* m, const typename S::Real* theta,
+                           typename S::Real* own, double c) {
+  { structure.row_labels() } -> std::convertible_to<int>;
+  { structure.row_stride() } -> std::convertible_to<int>;
+  { structure.potentials(block) } -> std::convertible_to<int64_t>;
+  structure.list_potentials(s, W, m);  // scores of the open block: p is that of w
+  // log Z, and m unless it is null; minus infinity where no output is possible
+  { structure.distribute(s, block, theta, m) } -> std::convertible_to<double>;
+  structure.subtract_truth(block, m);                                        // m -= phi(y_i)
+  { structure.expected_loss(block, theta) } -> std::convertible_to<double>;  // E Delta, of m
+  structure.add_expected(s, block, theta, own, c);  // W += c E Psi for an m; may return how |W|^2 has changed
+};
 
 }  // namespace mm

@@ -53,6 +53,7 @@ class EdgeChain : public Chain<double, Label_> {
     aligned<double> states;  // F_t over pairs, T x K x stride
     aligned<double> from;    // F_{t-1}[:, j]
     std::vector<char> open;  // at t: local scores 1, table 2
+    aligned<double> pair_scores, pair_moves, pair_expected, move_expected;  // sums of second order
     Stack<Pair> pairs;
     Stack<Edge> triples;
   };
@@ -85,6 +86,13 @@ class EdgeChain : public Chain<double, Label_> {
   void shift(Scratch& s, double c) const;
 
   std::unique_ptr<Violators> lister() const { return nullptr; }
+  // Sums over all labellings (edge_chain_sums_all.cpp).
+  int64_t potentials(int64_t block) const;
+  void list_potentials(Scratch& s, const double* W, double* theta) const;
+  double distribute(Scratch& s, int64_t block, const double* theta, double* m) const;
+  void subtract_truth(int64_t block, double* m) const;
+  double add_expected(Scratch& s, int64_t block, const double* m, double* W, double c) const;
+  void draw(Scratch& s, int64_t block, const double* m, const double* chance, int32_t* y) const;
 
  private:
   using Base::data_;
@@ -112,6 +120,9 @@ class EdgeChain : public Chain<double, Label_> {
   }
   SequenceScores sequence(Scratch& s, const double* W) const;
   PairStates pair_states(Scratch& s, const double* W) const;
+  void add_tables(int T, double* E) const;
+  double distribute_pairs(Scratch& s, int T, const double* u, const double* P, double* m) const;
+  void spread_pairs(const Scratch& s, int T, double* m) const;
   void open_table(Scratch& s, int t) const;
   void best_pairs(Scratch& s, const double* D, const SequenceScores& all) const;
   void first_states(const SequenceScores& all, double* F) const;

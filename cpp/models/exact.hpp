@@ -39,6 +39,19 @@ class Exact {
   //   other structures:       no output violates more than the best one, and nothing bounds their sum
   void sums(const double* flat, int threads, int64_t most, int64_t work, double* floors,
             double* ceilings) const;
+  // Where the structure sums over all outputs (SumsAll); `augmented`: with the loss in the exponent.
+  bool sums_all() const { return structure_->sums_all(); }
+  // log sum_y exp(s_i(y)) of every block, s_i(y_i) = 0.
+  void log_sums(const double* flat, int threads, bool augmented, double* xi) const;
+  // The gradient of sum_i mass_i xi_i at these weights into `flat`; returns that sum.
+  double tilt(const double* flat, const double* mass, int threads, bool augmented, double* gradient) const;
+  // Numbers of the potentials of all blocks, without padding.
+  int64_t potentials() const;
+  // The plane of given distributions: sum_i mass_i (E Psi - Psi(y_i)) into `flat`; returns sum_i mass_i (H_i + E Delta).
+  double mixture(const float* theta, const double* mass, int threads, bool augmented, double* flat) const;
+  // n outputs of every block, drawn from its distribution at these weights: those of a block one after the other.
+  bool draws() const { return structure_->draws(); }
+  void draw(const double* flat, int n, uint64_t seed, int threads, Label* outputs) const;
   PackedWeights pack(const double* flat) const;
   bool fits(const PackedWeights& w) const {
     return w.dimension == dimension() && w.W.size() == structure_->weights();
@@ -71,6 +84,9 @@ class Exact {
   std::unique_ptr<Any> structure_;
   std::vector<int64_t> first_;  // where the output of each block begins
 
+  // Calls f(block, what a thread has), and adds up the sums of the threads, each as long as W.
+  template <class F>
+  void add_up(int threads, double* flat, F&& f) const;
   int64_t beliefs_of(int64_t block) const;
   // Calls f(block, beliefs) for every block.
   template <class F>

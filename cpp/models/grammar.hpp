@@ -8,6 +8,7 @@
 // over a word). A tree and its derivation are one to one.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
@@ -15,6 +16,7 @@
 
 #include "gather.hpp"
 #include "models/chart.hpp"
+#include "models/inside_outside.hpp"
 #include "simd.hpp"
 
 namespace mm {
@@ -43,6 +45,7 @@ class Grammar {
   struct Scratch {
     std::unique_ptr<Chart<false>> best;  // made when first needed
     std::unique_ptr<Chart<true>> several;
+    std::unique_ptr<InsideOutside> sums;
     std::vector<double> chain_scores;
     Sparse move;
     const double* weights = nullptr;
@@ -124,6 +127,37 @@ class Grammar {
   void best_slack(Scratch& s, const Real*, double shift, const Label* truth, Label* y) const {
     const double other = best_but(s, truth, y);
     if (!(other + shift > 0)) std::copy(truth, truth + output_size(s.block), y);
+  }
+
+  // Sums over all trees (SumsAll): a potential for each rule, whose expectation is how often it is used. The loss in
+  // the exponent is that of the open block.
+  int row_labels() const { return 1; }
+  int row_stride() const { return 1; }
+  int64_t potentials(int64_t) const { return data_.dimension(); }
+  void list_potentials(const Scratch&, const Real* W, Real* theta) const {
+    std::copy(W, W + weights(), theta);
+  }
+  double distribute(Scratch& s, int64_t block, const Real* theta, Real* m) const {
+    if (!s.sums) s.sums = std::make_unique<InsideOutside>(data_.rules);
+    for (int c = 0; c < data_.rules.chains(); ++c) s.chain_scores[c] = chain_score(c, theta);
+    SpanCosts costs;
+    double offset = 0;
+    if (s.augmented && data_.spans) {
+      costs = {true_keys(block), true_keys(block) + true_spans(block), s.loss_scale};
+      offset = s.loss_scale * static_cast<double>(true_spans(block));
+    }
+    if (m) std::fill(m, m + weights(), 0);
+    const int32_t* words = data_.words.data() + data_.offsets[block];
+    const double all =
+        s.sums->run(words, data_.length(block), theta, s.chain_scores.data(), costs, m) + offset;
+    return s.augmented && !data_.spans ? with_zero_one(s, block, theta, all, m) : all;
+  }
+  void subtract_truth(int64_t block, Real* m) const { add_rules(true_output(block), block, m, -1); }
+  double expected_loss(int64_t, const Real*) const {
+    throw std::logic_error("the expected loss is not one of rules");
+  }
+  void add_expected(const Scratch&, int64_t, const Real* m, Real* W, double c) const {
+    for (size_t k = 0; k < weights(); ++k) W[k] += c * m[k];
   }
 
   // The k best trees by <w, Psi>, best first, one after the other; fewer where there are fewer.
@@ -257,6 +291,28 @@ class Grammar {
     if (j - i == 1) return y + 3;
     if (rules.real(rules.parent[y[1]])) f(i, j, rules.parent[y[1]]);
     return visit_spans(visit_spans(y + 3, i, i + y[2], f), i + y[2], j, f);
+  }
+
+  // counts += c for each rule of an output
+  void add_rules(const Label* y, int64_t block, Real* counts, double c) const {
+    const int64_t unary = data_.rules.binaries(), lexical = unary + data_.rules.unaries();
+    for (const Label* end = y + output_size(block); y < end; y += 3) {
+      counts[y[2] ? y[1] : lexical + y[1]] += c;
+      for (int32_t r = y[0] ? data_.rules.chain_first[y[0] - 1] : 0;
+           y[0] && r < data_.rules.chain_first[y[0]]; ++r)
+        counts[unary + data_.rules.chain_rules[r]] += c;
+    }
+  }
+  // All trees but the true one are e^scale as likely: Z' = e^scale (Z - Z_true) + Z_true.
+  double with_zero_one(const Scratch& s, int64_t block, const Real* theta, double all, Real* m) const {
+    const Label* truth = true_output(block);
+    std::vector<double> own(weights(), 0);
+    add_rules(truth, block, own.data(), 1);
+    double score = 0;
+    for (size_t k = 0; k < own.size(); ++k) score += own[k] * theta[k];
+    const double p = std::exp(score - all), more = std::exp(s.loss_scale), sum = more * (1 - p) + p;
+    for (size_t k = 0; m && k < own.size(); ++k) m[k] = (more * m[k] + (1 - more) * p * own[k]) / sum;
+    return all + std::log(sum);
   }
 
   void clear(Scratch& s, int64_t block) const {

@@ -31,7 +31,10 @@ class GraphFactors {
     std::vector<char> differs, changes;
     std::vector<int32_t> labels, changed;
     std::vector<Item> move;
-    std::vector<double> dense;  // a long move as a vector; zero between uses
+    std::vector<double> dense;            // a long move as a vector; zero between uses
+    std::vector<double> up, row, column;  // of sum-product
+    std::vector<std::vector<double>> messages;
+    std::vector<int64_t> link_place;
     Argmax argmax;
     int64_t opened = 0, block = 0;
     uint64_t chance = 1;
@@ -61,6 +64,17 @@ class GraphFactors {
   PairwiseView view(const Scratch& s) const {
     return {&data_.shape_of(s.block), s.unary.data(), s.tables.data()};
   }
+
+  // Sums over all labellings of forests (SumsAll; graph_sums_all.cpp).
+  bool can_sum() const;
+  int row_labels() const { return 1; }
+  int row_stride() const { return 1; }
+  int64_t potentials(int64_t block) const;
+  void list_potentials(const Scratch& s, const double* W, double* theta) const;
+  double distribute(Scratch& s, int64_t block, const double* theta, double* m) const;
+  void subtract_truth(int64_t block, double* m) const;
+  double expected_loss(int64_t block, const double* m) const;
+  void add_expected(Scratch& s, int64_t block, const double* m, double* W, double c) const;
 
   // Parts of a visit, for methods that move one factor at a time.
   void open_nodes(int64_t block, const double* W, Scratch& s) const;
@@ -95,6 +109,8 @@ class GraphFactors {
 
  private:
   struct NodeScores;
+  static void place_links(const Shape& g, std::vector<int64_t>& place);
+  void distribute_down(const Shape& g, Scratch& s, const double* theta, double* m) const;
   static constexpr size_t many = 24;  // items of a move, from which a table is cheaper than all pairs
 
   int truth_of(int64_t block, int v) const { return data_.truth[data_.node_first[block] + v]; }

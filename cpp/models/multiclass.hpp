@@ -6,10 +6,13 @@
 // Weights inside: feature-major, W[f, k] at W[f * stride + k]. Weights outside (flat): class-major (K, d).
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <vector>
 
+#include "exponential.hpp"
 #include "features.hpp"
 #include "models/costs.hpp"
 
@@ -130,6 +133,37 @@ class Multiclass {
   void shift(Scratch& s, double c) const {
     for (const Term& t : s.move)
       s.scores[t.label] += static_cast<Real>(c * t.c * data_.features->norms[s.block]);
+  }
+
+  // Sums over all labels (SumsAll): one row of potentials.
+  int row_labels() const { return K_; }
+  int row_stride() const { return stride_; }
+  int64_t potentials(int64_t) const { return 1; }
+  void list_potentials(const Scratch& s, const Real*, Real* theta) const {
+    std::copy(s.scores.begin(), s.scores.end(), theta);
+  }
+  double distribute(Scratch& s, int64_t, const Real* theta, Real* m) const {
+    const Real top = *std::max_element(theta, theta + K_);
+    Real* e = m ? m : s.scores.data();
+    exponentials(theta, top, stride_, e);
+    double sum = 0;
+    for (int k = 0; k < K_; ++k) sum += e[k];
+    const Real inverse = static_cast<Real>(1 / sum);
+    for (int k = 0; k < stride_; ++k) e[k] = k < K_ ? e[k] * inverse : Real(0);
+    return top + std::log(sum);
+  }
+  void subtract_truth(int64_t block, Real* m) const { m[data_.truth[block]] -= 1; }
+  double expected_loss(int64_t block, const Real* m) const {
+    double sum = 0;
+    for (int k = 0; k < K_; ++k) sum += m[k] * data_.cost.of(data_.truth[block], k);
+    return sum;
+  }
+  void draw(const Scratch&, int64_t, const Real* m, const double* chance, Label* y) const {
+    double left = *chance;
+    for (*y = 0; *y + 1 < K_ && (left -= m[*y]) >= 0; ++*y) continue;
+  }
+  double add_expected(const Scratch&, int64_t block, const Real* m, Real* W, double c) const {
+    return data_.features->add_measured(block, W, stride_, m, static_cast<Real>(c));
   }
 
   // W[:, label] += c x for all terms of the move in one walk over the row (not under a kernel).

@@ -93,6 +93,20 @@ void NodeWeights::add_to_pairs(int64_t r, Target W, int k, number_at<Target> c) 
   });
 }
 
+template <class Real>
+double NodeWeights::add_to_all_pairs(int64_t r, Real* W, const Real* c, Real scale) const {
+  double sum = 0;
+  each_feature(*features, r, [&](int64_t j, auto x) {
+    const Pairs::Label* k = pairs->label().data();
+    for (int64_t p = pairs->first()[j], end = pairs->first()[j + 1]; p < end; ++p) {
+      const Real d = scale * static_cast<Real>(x) * c[k[p]];
+      sum += static_cast<double>(d) * (2.0 * W[p] + d);
+      W[p] += d;
+    }
+  });
+  return sum;
+}
+
 void NodeWeights::take_squares(int64_t r, double* W, int stride, int k, double& sum) const {
   if (!pairs) return features->take_squares(r, W + k, stride, sum);
   each_feature(*features, r, [&](int64_t j, double) {
@@ -119,6 +133,8 @@ template void NodeWeights::add_pair_scores(int64_t, const float*, float*) const;
 template void NodeWeights::add_pair_scores(int64_t, const double*, double*) const;
 template float NodeWeights::pair_score(int64_t, const float*, int) const;
 template double NodeWeights::pair_score(int64_t, const double*, int) const;
+template double NodeWeights::add_to_all_pairs(int64_t, float*, const float*, float) const;
+template double NodeWeights::add_to_all_pairs(int64_t, double*, const double*, double) const;
 template void NodeWeights::add_to_pairs(int64_t, float*, int, float) const;
 template void NodeWeights::add_to_pairs(int64_t, double*, int, double) const;
 template void NodeWeights::add_to_pairs(int64_t, Gather, int, double) const;

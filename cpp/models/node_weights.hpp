@@ -106,6 +106,11 @@ class NodeWeights {
     add_to_pairs(r, W, plus, c);
     add_to_pairs(r, W, minus, -c);
   }
+  // W(:, k) += scale c[k] x_r for all k; returns how |W|^2 has changed
+  template <class Real>
+  double add_measured(int64_t r, Real* W, int stride, const Real* c, Real scale) const {
+    return pairs ? add_to_all_pairs(r, W, c, scale) : features->add_measured(r, W, stride, c, scale);
+  }
   // sum += the squares of W(:, k) where x_r is stored, which become zero
   void take_squares(int64_t r, double* W, int stride, int k, double& sum) const;
   double norm(int64_t r, int k) const { return pairs ? pair_norm(r, k) : features->norms[r]; }
@@ -118,6 +123,8 @@ class NodeWeights {
   Real pair_score(int64_t r, const Real* W, int k) const;
   template <class Target>
   void add_to_pairs(int64_t r, Target W, int k, number_at<Target> c) const;
+  template <class Real>
+  double add_to_all_pairs(int64_t r, Real* W, const Real* c, Real scale) const;
   double pair_norm(int64_t r, int k) const;
   double pair_dot(int64_t r, int64_t q, int k) const;
 };

@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from maxmargin import callbacks, cluster, data, losses, metrics, models, solvers
     from maxmargin.certify import certify, objective
     from maxmargin.estimators import (
+        CRF,
         BinarySVC,
         GeneralizedSVM,
         LatentSVM,
+        MulticlassLogistic,
         MulticlassSVC,
         MulticlassSVCCV,
         RegressionSVR,
@@ -37,11 +39,13 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 __all__ = [
+    "CRF",
     "BinarySVC",
     "Certificate",
     "GeneralizedSVM",
     "LatentSVM",
     "ModelFileError",
+    "MulticlassLogistic",
     "MulticlassSVC",
     "MulticlassSVCCV",
     "OracleError",
@@ -68,10 +72,12 @@ __all__ = [
 # that importing the package costs nothing.
 HOMES = {
     "BinarySVC": "estimators",
+    "CRF": "estimators",
     "Certificate": "problem",
     "GeneralizedSVM": "estimators",
     "LatentSVM": "estimators",
     "ModelFileError": "io.model_file",
+    "MulticlassLogistic": "estimators",
     "MulticlassSVC": "estimators",
     "MulticlassSVCCV": "estimators",
     "OracleError": "models.checks",

@@ -35,7 +35,7 @@ from maxmargin.io.fields import (
 from maxmargin.io.model_file import CHECKPOINT, ModelFileError, read, write
 from maxmargin.models.marginals import Marginals
 from maxmargin.problem import Problem, Support
-from maxmargin.problem.plane import MARGINALS, PLANES
+from maxmargin.problem.plane import DISTRIBUTIONS, MARGINALS, PLANES
 from maxmargin.result import Saved
 from maxmargin.solvers import Snapshot, Solver
 
@@ -290,7 +290,7 @@ def support_of(header: dict[str, Any], arrays: dict[str, np.ndarray], problem: P
         raise FieldError("the dual point names examples that there are not")
     if len(blocks) and multipliers.min() < 0:
         raise FieldError("the dual point has negative multipliers")
-    kind = choice(header, "kind", (PLANES, MARGINALS))
+    kind = choice(header, "kind", (PLANES, MARGINALS, DISTRIBUTIONS))
     point = Support(
         blocks, multipliers, None, flag(header, "partial"), kind, flag(header, "relaxed")
     )
@@ -300,6 +300,10 @@ def support_of(header: dict[str, Any], arrays: dict[str, np.ndarray], problem: P
     if problem.checked or "offsets" in arrays:
         return replace(point, outputs=planes_of(arrays, len(blocks), problem.dimension))
     outputs = field_of(arrays, "outputs")
+    if kind == DISTRIBUTIONS:
+        if outputs.ndim != 1 or outputs.dtype not in (np.float32, np.float64):
+            raise FieldError(f"the array outputs must be numbers, got {outputs.dtype}")
+        return replace(point, outputs=outputs)
     if outputs.ndim != 1 or outputs.dtype.kind not in "iu":
         raise FieldError(f"the array outputs must be whole numbers, got {outputs.dtype}")
     return replace(point, outputs=outputs)

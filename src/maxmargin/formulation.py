@@ -3,6 +3,11 @@
 margin rescaling:  offset = Delta, vector = psi
 slack rescaling:   offset = Delta, vector = Delta * psi
 hinge="max":       a >= 0, sum_y a_i(y) = C v_i       hinge="sum":  0 <= a_i(y) <= C v_i
+
+soft, in place of a hinge: the slack is the logarithm of a sum over all outputs, and a / (C v_i) a
+distribution
+    "log"              xi_i(w) = log sum_y exp(<w, psi_i(y)>): minus the log-likelihood of a random field
+    "softmax-margin"   xi_i(w) = log sum_y exp(Delta_i(y) + <w, psi_i(y)>)
 """
 
 from __future__ import annotations
@@ -12,6 +17,7 @@ from dataclasses import dataclass
 from maxmargin.data.arrays import check_choice
 
 HINGES = ("max", "sum")
+SOFT = ("log", "softmax-margin")
 RESCALINGS = ("margin", "slack")
 
 
@@ -23,10 +29,24 @@ class Formulation:
     rescaling: str = "margin"
 
     def __post_init__(self) -> None:
-        check_choice("hinge", self.hinge, HINGES)
+        check_choice("hinge", self.hinge, HINGES + SOFT)
         check_choice("rescaling", self.rescaling, RESCALINGS)
+        if self.soft and self.rescaling != "margin":
+            raise ValueError(f"formulation {self.hinge!r} has no rescaling={self.rescaling!r}")
+
+    @property
+    def soft(self) -> bool:
+        """Whether a slack is the logarithm of a sum over all outputs."""
+        return self.hinge in SOFT
+
+    @property
+    def augmented(self) -> bool:
+        """Whether the loss counts in a slack."""
+        return self.hinge != "log"
 
     def __str__(self) -> str:
+        if self.soft:
+            return f"formulation={self.hinge!r}"
         return f"hinge={self.hinge!r}, rescaling={self.rescaling!r}"
 
 

@@ -12,9 +12,11 @@ from maxmargin.confidence import confidence_state, set_confidence
 from maxmargin.data.arrays import check_choice
 from maxmargin.data.from_file import Reading
 from maxmargin.estimators import (
+    CRF,
     BinarySVC,
     GeneralizedSVM,
     LatentSVM,
+    MulticlassLogistic,
     MulticlassSVC,
     RegressionSVR,
     StructuralSVM,
@@ -43,11 +45,21 @@ from maxmargin.solvers import SOLVERS
 
 ESTIMATORS = {
     kind.__name__: kind
-    for kind in (StructuralSVM, LatentSVM, MulticlassSVC, BinarySVC, RegressionSVR, GeneralizedSVM)
+    for kind in (
+        StructuralSVM,
+        LatentSVM,
+        MulticlassSVC,
+        BinarySVC,
+        RegressionSVR,
+        GeneralizedSVM,
+        CRF,
+        MulticlassLogistic,
+    )
 }
 SAVED = (
     "C",
     "hinge",
+    "formulation",
     "rescaling",
     "tol",
     "max_passes",
@@ -64,12 +76,13 @@ SAVED = (
 )
 PLAIN = (str, int, float, bool, type(None))
 # The models that an estimator can have; a structural one takes all without hidden parts.
-OWN = {
+OWN: dict[Any, Any] = {
     LatentSVM: Latent,
     MulticlassSVC: Multiclass,
     BinarySVC: Binary,
     RegressionSVR: Regression,
     GeneralizedSVM: Groups,
+    MulticlassLogistic: (Multiclass, Binary),
 }
 HEADER = (
     "estimator",
@@ -240,7 +253,7 @@ def estimator_of(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
     kind: Any = ESTIMATORS[choice(header, "estimator", tuple(ESTIMATORS))]
     model, w = rebuild(entries_of(field_of(header, "model"), "model"), arrays)
     hidden = getattr(model, "hidden", False)
-    if not isinstance(model, OWN.get(kind, object)) or (kind is StructuralSVM and hidden):
+    if not isinstance(model, OWN.get(kind, object)) or (kind in (StructuralSVM, CRF) and hidden):
         raise FieldError(f"{kind.__name__} does not have models {type(model).__name__}")
     params = entries_of(field_of(header, "params"), "params")
     check_plain(params)

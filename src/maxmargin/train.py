@@ -128,6 +128,9 @@ def tolerance_of(problem: Problem, tol: float | str, random_state: Any) -> tuple
     these have no weight, 1.
     """
     loss, calls = math.nan, 0
+    if tol == AUTO and problem.formulation.soft:
+        zero = problem.at_zero()
+        return Tolerance(tol, problem.total, zero / problem.total, zero), problem.n_blocks
     if tol == AUTO:
         part = problem if problem.open_stream is None else problem.first_part()
         rng = np.random.default_rng(random_state)

@@ -621,3 +621,14 @@ def test_the_study_of_tolerances_runs_small(capsys: pytest.CaptureFixture[str]) 
     said = capsys.readouterr().out
     assert all(f"{name} C=" in said and f"{name}: path" in said for name in DATA)
     assert said.count("auto") == len(DATA)
+
+
+def test_the_log_loss_runs_small(tmp_path: Path) -> None:
+    from benchmarks.crf.__main__ import CHAINS, FLAT, main
+
+    rows = main(["--small", "--peers", "lbfgs", "--out", str(tmp_path)])
+    assert {row["data"] for row in rows} == {*CHAINS, *FLAT}
+    ours = [row for row in rows if row["learner"].startswith("maxmargin")]
+    assert len(ours) == len(CHAINS) + len(FLAT)
+    assert all(row["train_cpu"] > 0 and row["gap"] >= 0 for row in ours)
+    assert rows_of(tmp_path / "crf.csv")

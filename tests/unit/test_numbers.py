@@ -9,7 +9,7 @@ import scipy.sparse
 from sklearn.exceptions import ConvergenceWarning
 
 import maxmargin as mm
-from helpers import quietly, refusal
+from helpers import SOFT, quietly, refusal
 from maxmargin import models, solvers
 from maxmargin.problem import (
     Certificate,
@@ -26,7 +26,7 @@ from maxmargin.train import Run
 from reference.python_chain import PythonMulticlass
 
 NOT_FINITE = (np.nan, np.inf, -np.inf)
-FLAT = [name for name in solvers.SOLVERS if name not in ("gdmm", "sdcd")]
+FLAT = [name for name in solvers.SOLVERS if name not in ("gdmm", "sdcd", *SOFT)]
 
 
 def rows(generator, n=8, d=3, scale=1.0):

@@ -24,10 +24,11 @@ from sklearn.base import BaseEstimator, clone
 
 from maxmargin.callbacks import Callback, EarlyStopping, LogProgress, ProgressLine
 from maxmargin.checkpoint import Checkpoint
-from maxmargin.data.arrays import check_flag, check_positive, seed_of
+from maxmargin.data.arrays import check_choice, check_flag, check_positive, seed_of
 from maxmargin.estimators.advice import advise, warn_not_converged
 from maxmargin.estimators.inputs import scorer_of
 from maxmargin.estimators.reporting import Reporting
+from maxmargin.formulation import HINGES
 from maxmargin.models.examples import Examples
 from maxmargin.models.protocol import Model
 from maxmargin.models.python import PythonExamples
@@ -60,6 +61,7 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "fit_intercept": check_flag,
     "penalized_intercept": check_flag,
     "verbose": check_verbose,
+    "hinge": partial(check_choice, allowed=HINGES),
 }
 
 

@@ -118,50 +118,10 @@ class RowSVM(ChunkSVM):
         return X
 
 
-@dataclass(eq=False, repr=False)
-class FlatSVC(ClassifierMixin, ConfidentSVM, Inspection, RowSVM):
-    """Base of the classifiers: parameters, training, weights of examples."""
+class FlatClassifier(ClassifierMixin, ConfidentSVM, Inspection, RowSVM):
+    """What classifiers share, whatever they minimise: training, weights of examples, scores."""
 
-    C: float = 1.0
-    loss: Any = "zero-one"
-    fit_intercept: bool = True
     class_weight: Any = None
-    solver: Any = "auto"
-    tol: float | str = "auto"
-    max_passes: float = 1000
-    max_seconds: float | None = None
-    warm_start: bool = False
-    n_jobs: Any = None
-    random_state: Any = None
-    verbose: int = 0
-    penalized_intercept: bool = True
-
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
-        checkpoint: Any = None,
-        checkpoint_every: float = 300.0,
-        resume: bool = False,
-        callbacks: Sequence[Callback] = (),
-    ) -> FlatSVC:
-        """Train on X (n, d), dense or CSR, and labels y (n,); checkpoints as in ``StructuralSVM.fit``.
-
-        For solver="streaming" X may be an iterable of chunks (X, y) or (X, y, sample_weight); the labels of
-        the first are then all that there are.
-        """
-        kept = make_checkpoint(checkpoint, checkpoint_every, resume)
-        self._fit(Given(X, y, sample_weight, callbacks=callbacks, checkpoint=kept))
-        return self
-
-    def partial_fit(
-        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
-    ) -> FlatSVC:
-        """Train on one more chunk, as ``StructuralSVM.partial_fit`` does."""
-        self._check_class_weight("partial_fit")
-        self._partial_fit(Given(X, y, sample_weight, classes=classes))
-        return self
 
     def _check_class_weight(self, who: str) -> None:
         if self.class_weight is not None:
@@ -204,10 +164,6 @@ class FlatSVC(ClassifierMixin, ConfidentSVM, Inspection, RowSVM):
                 f"class_weight must be finite and not negative, got {self.class_weight!r}"
             )
         return balance if weights is None else weights * balance
-
-    @staticmethod
-    def params_of(model: Any) -> dict[str, Any]:
-        return {"loss": model.task_loss}
 
     def adopt(self, model: Any, w: np.ndarray) -> None:
         super().adopt(model, w)
@@ -264,6 +220,56 @@ class FlatSVC(ClassifierMixin, ConfidentSVM, Inspection, RowSVM):
         scores = self.decision_function(X)
         winners = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[winners]
+
+
+@dataclass(eq=False, repr=False)
+class FlatSVC(FlatClassifier):
+    """Base of the support vector classifiers."""
+
+    C: float = 1.0
+    loss: Any = "zero-one"
+    fit_intercept: bool = True
+    class_weight: Any = None
+    solver: Any = "auto"
+    tol: float | str = "auto"
+    max_passes: float = 1000
+    max_seconds: float | None = None
+    warm_start: bool = False
+    n_jobs: Any = None
+    random_state: Any = None
+    verbose: int = 0
+    penalized_intercept: bool = True
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        checkpoint: Any = None,
+        checkpoint_every: float = 300.0,
+        resume: bool = False,
+        callbacks: Sequence[Callback] = (),
+    ) -> FlatSVC:
+        """Train on X (n, d), dense or CSR, and labels y (n,); checkpoints as in ``StructuralSVM.fit``.
+
+        For solver="streaming" X may be an iterable of chunks (X, y) or (X, y, sample_weight); the labels of
+        the first are then all that there are.
+        """
+        kept = make_checkpoint(checkpoint, checkpoint_every, resume)
+        self._fit(Given(X, y, sample_weight, callbacks=callbacks, checkpoint=kept))
+        return self
+
+    def partial_fit(
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
+    ) -> FlatSVC:
+        """Train on one more chunk, as ``StructuralSVM.partial_fit`` does."""
+        self._check_class_weight("partial_fit")
+        self._partial_fit(Given(X, y, sample_weight, classes=classes))
+        return self
+
+    @staticmethod
+    def params_of(model: Any) -> dict[str, Any]:
+        return {"loss": model.task_loss}
 
 
 @dataclass(eq=False, repr=False)

@@ -56,115 +56,13 @@ def one_by_one(X: Any) -> Any:
     return (X.tocsr()[i : i + 1] for i in range(X.shape[0])) if sp.issparse(X) else X
 
 
-@dataclass(eq=False, repr=False)
-class StructuralSVM(ConfidentSVM, Inspection, ChunkSVM):
-    """Structural support vector machine.
-
-    Minimises P(w) = 1/2 |w|^2 + C sum_i v_i xi_i(w), with xi_i(w) = max_y Delta(y_i, y) +
-    <w, Psi(x_i, y) - Psi(x_i, y_i)>, until the gap between P(w) and a dual bound D(a) is small enough.
-
-    Parameters
-    ----------
-    model : a model of ``maxmargin.models``, or any object with the protocol of ``models.protocol``
-    C : float
-        Weight of the risk. The papers' lambda form is C = 1 / (lambda n).
-    hinge, rescaling : str
-        The formulation: rescaling="margin" (as above) or "slack" (Delta times 1 + <w, psi>); hinge="max" (as
-        above) or "sum": sum_y max(0, .) in place of max_y.
-    solver : str or solvers.Solver
-        "auto", a name of ``solvers.SOLVERS``, or an instance with options such as solvers.OneSlack(cache=5).
-    tol : float or "auto"
-        Wanted gap. A number is in units of the task loss; "auto" is a hundredth of the primal, and where C is
-        small a tenth of what can be learnt (docs/choosing_c.md, also on what test scores lose by it).
-    max_passes, max_seconds : float
-        Budgets; a pass is n oracle calls.
-    prior : (mean, scale) or None
-        1/2 (w - mean)' Sigma^-1 (w - mean) in place of 1/2 |w|^2: the mean a vector or a number, the scale
-        a number s, Sigma = s^2 I, a vector of these, or a matrix, Sigma itself. In a vector a scale may be
-        infinite: that weight is not regularised.
-    nonnegative : indices or mask over ``coef_``, or None
-        Weights that must not be negative.
-    warm_start : bool
-        Start the next fit from the multipliers of the last one (same examples; C may change).
-    n_jobs : int, None or concurrent.futures.Executor
-        Threads of the compiled models, or workers of an oracle written in Python. The same number gives
-        the same bits, but for ``hinge="sum"``; the certificate holds in any case.
-    random_state : int, RandomState or None
-    verbose : int
-        1: a progress line on stderr; 2: through the logger "maxmargin".
-
-    Attributes
-    ----------
-    coef_ : array, the weights
-    certificate_ : Certificate
-    history_ : dict of arrays
-    model_ : the fitted model; classes_ where it has classes
-    solver_ : name of the solver that was used
-    support_ : the multipliers, for ``certify`` and ``warm_start``
-    """
+class Structured(ConfidentSVM, Inspection, ChunkSVM):
+    """What estimators of any model share, whatever they minimise: how they predict and are scored."""
 
     checks = CHECKS | {"model": check_visible_model}
     scored: ClassVar[bool] = True  # whether the score of a prediction is one of what is observed
 
     model: Any
-    C: float = 1.0
-    hinge: str = "max"
-    rescaling: str = "margin"
-    solver: Any = "auto"
-    tol: float | str = "auto"
-    max_passes: float = 1000
-    max_seconds: float | None = None
-    prior: Any = None
-    nonnegative: Any = None
-    warm_start: bool = False
-    n_jobs: Any = None
-    random_state: Any = None
-    verbose: int = 0
-
-    def fit(
-        self,
-        X: Any,
-        Y: Any = None,
-        sample_weight: Any = None,
-        node_weight: Any = None,
-        callbacks: Sequence[Callback] = (),
-        checkpoint: Any = None,
-        checkpoint_every: float = 300.0,
-        resume: bool = False,
-    ) -> StructuralSVM:
-        """Train.
-
-        Parameters
-        ----------
-        X, Y : sequences of examples and their outputs, as the model takes them; for solver="streaming" also
-            an iterable of chunks (X, Y) or (X, Y, sample_weight), with Y=None
-        sample_weight : array of shape (n,), one weight for each example
-        node_weight : list of arrays, a factor on the loss of each position (Chain)
-        callbacks : callbacks.Callback objects, which receive every step; one may stop training
-        checkpoint : file, or None
-            Where to write, now and then and at the end, what a later fit needs: docs/checkpoints.md.
-        checkpoint_every : seconds between two of them; they are written between passes
-        resume : whether to go on from the checkpoint, where there is one
-        """
-        kept = make_checkpoint(checkpoint, checkpoint_every, resume)
-        given = Given(X, Y, sample_weight, node_weight, callbacks=callbacks, checkpoint=kept)
-        self._fit(given)
-        return self
-
-    def partial_fit(
-        self, X: Any, Y: Any, classes: Any = None, sample_weight: Any = None
-    ) -> StructuralSVM:
-        """Train on one more chunk; the objective is that of all chunks so far, with weight C per example.
-
-        Examples that carry multipliers are kept, within the solver's ``cache_bytes``; the others go. See
-        docs/data.md for what ``certificate_`` then proves.
-
-        Parameters
-        ----------
-        classes : all labels, at the first call; else those of the first chunk are all
-        """
-        self._partial_fit(Given(X, Y, sample_weight, classes=classes))
-        return self
 
     def _read(self, given: Given, reset: bool = True) -> Given:
         in_parts = streams(self.solver, self.model, given.X, given.Y, given.node_weight)
@@ -314,7 +212,7 @@ class StructuralSVM(ConfidentSVM, Inspection, ChunkSVM):
         if not hasattr(self.model_, "inference_k_best"):
             raise ValueError(f"model {type(self.model_).__name__} has no inference_k_best")
 
-    def prune(self, tolerance: float) -> StructuralSVM:
+    def prune(self, tolerance: float) -> Any:
         """A fitted copy whose weights of at most ``tolerance`` are zero: smaller, nearly the same scores.
 
         ``pruning_`` of the copy has what was dropped: the score of an output y changes by no more than
@@ -389,3 +287,111 @@ class StructuralSVM(ConfidentSVM, Inspection, ChunkSVM):
         # Outputs of an own model may differ in length: what one has more than the other is wrong.
         same = sum(bool(np.all(a == b)) for a, b in zip(y, y_hat, strict=False))
         return float(same), max(len(y), len(y_hat))
+
+
+@dataclass(eq=False, repr=False)
+class StructuralSVM(Structured):
+    """Structural support vector machine.
+
+    Minimises P(w) = 1/2 |w|^2 + C sum_i v_i xi_i(w), with xi_i(w) = max_y Delta(y_i, y) +
+    <w, Psi(x_i, y) - Psi(x_i, y_i)>, until the gap between P(w) and a dual bound D(a) is small enough.
+
+    Parameters
+    ----------
+    model : a model of ``maxmargin.models``, or any object with the protocol of ``models.protocol``
+    C : float
+        Weight of the risk. The papers' lambda form is C = 1 / (lambda n).
+    hinge, rescaling : str
+        The formulation: rescaling="margin" (as above) or "slack" (Delta times 1 + <w, psi>); hinge="max" (as
+        above) or "sum": sum_y max(0, .) in place of max_y.
+    solver : str or solvers.Solver
+        "auto", a name of ``solvers.SOLVERS``, or an instance with options such as solvers.OneSlack(cache=5).
+    tol : float or "auto"
+        Wanted gap. A number is in units of the task loss; "auto" is a hundredth of the primal, and where C is
+        small a tenth of what can be learnt (docs/choosing_c.md, also on what test scores lose by it).
+    max_passes, max_seconds : float
+        Budgets; a pass is n oracle calls.
+    prior : (mean, scale) or None
+        1/2 (w - mean)' Sigma^-1 (w - mean) in place of 1/2 |w|^2: the mean a vector or a number, the scale
+        a number s, Sigma = s^2 I, a vector of these, or a matrix, Sigma itself. In a vector a scale may be
+        infinite: that weight is not regularised.
+    nonnegative : indices or mask over ``coef_``, or None
+        Weights that must not be negative.
+    warm_start : bool
+        Start the next fit from the multipliers of the last one (same examples; C may change).
+    n_jobs : int, None or concurrent.futures.Executor
+        Threads of the compiled models, or workers of an oracle written in Python. The same number gives
+        the same bits, but for ``hinge="sum"``; the certificate holds in any case.
+    random_state : int, RandomState or None
+    verbose : int
+        1: a progress line on stderr; 2: through the logger "maxmargin".
+
+    Attributes
+    ----------
+    coef_ : array, the weights
+    certificate_ : Certificate
+    history_ : dict of arrays
+    model_ : the fitted model; classes_ where it has classes
+    solver_ : name of the solver that was used
+    support_ : the multipliers, for ``certify`` and ``warm_start``
+    """
+
+    model: Any
+    C: float = 1.0
+    hinge: str = "max"
+    rescaling: str = "margin"
+    solver: Any = "auto"
+    tol: float | str = "auto"
+    max_passes: float = 1000
+    max_seconds: float | None = None
+    prior: Any = None
+    nonnegative: Any = None
+    warm_start: bool = False
+    n_jobs: Any = None
+    random_state: Any = None
+    verbose: int = 0
+
+    def fit(
+        self,
+        X: Any,
+        Y: Any = None,
+        sample_weight: Any = None,
+        node_weight: Any = None,
+        callbacks: Sequence[Callback] = (),
+        checkpoint: Any = None,
+        checkpoint_every: float = 300.0,
+        resume: bool = False,
+    ) -> StructuralSVM:
+        """Train.
+
+        Parameters
+        ----------
+        X, Y : sequences of examples and their outputs, as the model takes them; for solver="streaming" also
+            an iterable of chunks (X, Y) or (X, Y, sample_weight), with Y=None
+        sample_weight : array of shape (n,), one weight for each example
+        node_weight : list of arrays, a factor on the loss of each position (Chain)
+        callbacks : callbacks.Callback objects, which receive every step; one may stop training
+        checkpoint : file, or None
+            Where to write, now and then and at the end, what a later fit needs: docs/checkpoints.md.
+        checkpoint_every : seconds between two of them; they are written between passes
+        resume : whether to go on from the checkpoint, where there is one
+        """
+        kept = make_checkpoint(checkpoint, checkpoint_every, resume)
+        given = Given(X, Y, sample_weight, node_weight, callbacks=callbacks, checkpoint=kept)
+        self._fit(given)
+        return self
+
+    def partial_fit(
+        self, X: Any, Y: Any, classes: Any = None, sample_weight: Any = None
+    ) -> StructuralSVM:
+        """Train on one more chunk; the objective is that of all chunks so far, with weight C per example.
+
+        Examples that carry multipliers are kept, within the solver's ``cache_bytes``; the others go. See
+        docs/data.md for what ``certificate_`` then proves.
+
+        Parameters
+        ----------
+        classes : all labels, at the first call; else those of the first chunk are all
+        """
+        self._partial_fit(Given(X, Y, sample_weight, classes=classes))
+        return self

@@ -44,7 +44,7 @@ from maxmargin.models.chain_nodes import FEATURES, ChainNodes, saved_pairs
 from maxmargin.models.checks import no_cost
 from maxmargin.models.inside import ChainInside
 from maxmargin.models.protocol import Model, as_weights
-from maxmargin.models.registry import FACTORS, LABELS, ROWS
+from maxmargin.models.registry import FACTORS, LABELS, POTENTIALS, ROWS, SUMS
 from maxmargin.models.transitions import read_transitions, rules_from_state
 
 MOST_LABELS = 65_535  # a kept labelling has at most two bytes per position or node
@@ -77,7 +77,7 @@ class Chain(Described, Model):
         data: small, and fast where labels are many. Transitions have all weights.
     """
 
-    powers = (LABELS, ROWS, FACTORS)
+    powers = (LABELS, ROWS, FACTORS, SUMS, POTENTIALS)
     task = "tagging"
     flat: ClassVar[bool] = False
     sequences: ClassVar[bool] = True

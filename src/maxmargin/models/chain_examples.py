@@ -12,7 +12,7 @@ from maxmargin.data.memory import FeatureRows
 from maxmargin.models.beliefs import Beliefs, even_beliefs
 from maxmargin.models.chain_edges import MOST_LISTED
 from maxmargin.models.examples import CompiledExamples
-from maxmargin.models.registry import FACTORS
+from maxmargin.models.registry import FACTORS, POTENTIALS, SUMS
 from maxmargin.models.transitions import FREE, Rules, read_fixed
 
 MOST_KEPT = 2**28  # labels of the k best labellings of a sequence
@@ -27,14 +27,16 @@ def table_bytes(lengths: np.ndarray) -> np.ndarray:
 class ChainExamples(CompiledExamples):
     """Sequences; some of their transitions may be illegal, and some of their labels fixed."""
 
-    powers: tuple[str, ...] = (FACTORS,)
+    powers: tuple[str, ...] = (FACTORS, SUMS, POTENTIALS)
     brackets_sums = True
 
     def __init__(self, rows: FeatureRows, labels: LabelSet, chain: Any, rules: Rules | None):
         self.rows, self.labels, self.chain, self.rules = rows, labels, chain, rules
         self.fixed = np.full(int(rows.offsets[-1]), FREE, dtype=np.int32)
         if rules is not None:
-            self.powers = ()  # a dual over factors does not know of illegal pairs
+            self.powers = tuple(
+                p for p in self.powers if p != FACTORS
+            )  # a dual over factors does not know of illegal pairs
         self.take(self.core_data())
 
     def core_data(self) -> Any:
@@ -43,6 +45,9 @@ class ChainExamples(CompiledExamples):
 
     def output_sizes(self, blocks: np.ndarray) -> np.ndarray:
         return np.diff(self.rows.offsets)[blocks]
+
+    def all_sizes(self) -> np.ndarray:
+        return np.diff(self.rows.offsets)
 
     def table_bytes(self) -> int:
         return int(table_bytes(np.diff(self.rows.offsets)).sum())
@@ -109,7 +114,7 @@ class ChainExamples(CompiledExamples):
 class EdgeChainExamples(ChainExamples):
     """The same, where edges have features or three labels in a row a weight."""
 
-    powers = ()
+    powers = (SUMS,)
     brackets_sums = False
 
     def __init__(

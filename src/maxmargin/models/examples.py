@@ -3,9 +3,13 @@
 ``model.bind(X, Y)`` hands the data over; ``under(formulation)`` says once what a slack is, and refuses what
 the model cannot answer. From then on
 
-    xi_i(w) = max_y s_i(y)  or  sum_y max(0, s_i(y)),     s_i(y) = offset + <w, vector>
+    xi_i(w) = max_y s_i(y)  or  sum_y max(0, s_i(y))  or  log sum_y exp(s_i(y))
+    s_i(y)  = offset + <w, vector>
 
-with the offset and the vector of an output as ``maxmargin.formulation`` has them.
+with the offset and the vector of an output as ``maxmargin.formulation`` has them. A plane of the last is made
+by a distribution a over the outputs, xi_i(w) >= H(a) + E_a s_i(y): such outputs are numbers, the weights
+(double precision) at which all examples have theirs, p(y) ~ exp(s_i(y)), or the potentials (single) of each
+example.
 """
 
 from __future__ import annotations
@@ -25,6 +29,11 @@ NO_BELIEFS = (
     "sums and maxima over all outputs with a given label are found for Multiclass, Binary, Chain, and for "
     "FactorGraph and MultiLabel whose graphs are forests; maxima also for Tree"
 )
+NO_SUMS = (
+    "sums over all outputs are found for Multiclass, Binary, Chain and Grammar without a kernel, and for "
+    "FactorGraph and MultiLabel whose graphs are forests"
+)
+NO_DRAWS = "outputs are drawn for Multiclass, Binary and Chain"
 LISTED = 10_000  # violators of an example that a sum lists one by one; more are bracketed
 WORK = 20_000_000  # steps of such a bracket, about
 
@@ -77,10 +86,17 @@ class Examples(ABC):
         """The same examples in this formulation; refuses one that they have no answers for."""
         if formulation == self.formulation:
             return self
+        if formulation.soft and not self.sums_all:
+            raise ValueError(f"{formulation} is not solved for this model: {NO_SUMS}")
         other = copy.copy(self)
         other.formulation = formulation
         other.rebind()
         return other
+
+    @property
+    def sums_all(self) -> bool:
+        """Whether sums over all outputs of an example are found, as a soft formulation needs them."""
+        return False
 
     @property
     def summed(self) -> bool:
@@ -206,7 +222,36 @@ class CompiledExamples(Examples):
         self.exact = self.enumerates if self.summed else self.argmax_exact
         self.bounded = not self.summed or self.enumerates or self.brackets_sums
 
+    @property
+    def sums_all(self) -> bool:
+        return self.answers.sums_all and not self.kernelised
+
+    def log_sums(self, w: np.ndarray, n_jobs: int = 1) -> np.ndarray:
+        """log sum_y exp(s_i(y)) of every example."""
+        return self.answers.log_sums(w, n_jobs, self.formulation.augmented)
+
+    def tilt(self, w: np.ndarray, mass: np.ndarray, n_jobs: int = 1) -> tuple[float, np.ndarray]:
+        """sum_i mass_i xi_i(w) of a soft formulation, and its gradient."""
+        return self.answers.tilt(w, mass, n_jobs, self.formulation.augmented)
+
+    def draw(self, w: np.ndarray, n: int, seed: int, n_jobs: int = 1) -> list[Any]:
+        """n outputs of every example, drawn from p(y) ~ exp(<w, Psi(x_i, y)>): a list of n draws of all."""
+        if not self.answers.draws:
+            raise ValueError(f"sample: {NO_DRAWS}")
+        codes = self.answers.draw(w, n, seed, n_jobs)
+        sizes = self.all_sizes()
+        places = np.repeat(n * (np.cumsum(sizes) - sizes), sizes)
+        places += np.concatenate([np.arange(size) for size in sizes]).astype(np.int64)
+        return [self.decode(codes[places + k * np.repeat(sizes, sizes)]) for k in range(n)]
+
+    def all_sizes(self) -> np.ndarray:
+        """How many labels an output of each example has."""
+        return self.output_sizes(np.arange(self.n))
+
     def slacks(self, w: np.ndarray, n_jobs: int = 1) -> tuple[np.ndarray, np.ndarray]:
+        if self.formulation.soft:
+            found = self.log_sums(w, n_jobs)
+            return found, found
         if self.summed:
             return self.answers.sums(w, n_jobs, LISTED, WORK)
         if not self.argmax_exact:
@@ -215,13 +260,24 @@ class CompiledExamples(Examples):
         return found, found
 
     def worst(self, w: np.ndarray, n_jobs: int = 1) -> tuple[np.ndarray, np.ndarray]:
+        if self.formulation.soft:
+            return self.log_sums(w, n_jobs), w
         return self.answers.slacks(w, n_jobs, True)
 
     def combine(
         self, blocks: np.ndarray, multipliers: np.ndarray, outputs: Any, n_jobs: int = 1
     ) -> tuple[float, np.ndarray]:
+        if self.formulation.soft:
+            return self.mixture(np.bincount(blocks, multipliers, minlength=self.n), outputs, n_jobs)
         labels = np.ascontiguousarray(outputs, dtype=np.int32)
         return self.answers.combine(blocks, multipliers, labels, n_jobs)
+
+    def mixture(self, mass: np.ndarray, given: np.ndarray, n_jobs: int) -> tuple[float, np.ndarray]:
+        """The same of distributions, which weights or potentials give."""
+        if given.dtype == np.float32:
+            return self.answers.mixture(given, mass, n_jobs, self.formulation.augmented)
+        risk, vector = self.tilt(given, mass, n_jobs)  # E_p s = log Z - H
+        return risk - float(np.einsum("i,i->", given, vector)), vector
 
     def select(self, blocks: np.ndarray, outputs: Any, columns: np.ndarray) -> np.ndarray:
         labels = np.ascontiguousarray(outputs, dtype=np.int32)

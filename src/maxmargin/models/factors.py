@@ -27,7 +27,7 @@ from maxmargin.models.beliefs import Beliefs
 from maxmargin.models.examples import CompiledExamples
 from maxmargin.models.marginals import Marginals
 from maxmargin.models.milp import Linear, solve_milp
-from maxmargin.models.registry import FACTORS
+from maxmargin.models.registry import FACTORS, SUMS
 
 MANY_SET_LABELS = (
     256  # of a set: above, prices of pairs bound a slack, which roof duality takes too long for
@@ -183,7 +183,7 @@ def codes(values: Any) -> np.ndarray:
 class GraphExamples(CompiledExamples):
     """Factor graphs in the core."""
 
-    powers = (FACTORS,)
+    powers = (FACTORS, SUMS)
     brackets_sums = True
 
     def __init__(self, factors: Factors, inference: str, iterations: int):

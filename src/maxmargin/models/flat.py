@@ -15,13 +15,14 @@ from maxmargin.io.fields import MOST_FEATURES, count
 from maxmargin.models.beliefs import Beliefs, even_beliefs, margins_of
 from maxmargin.models.examples import CompiledExamples
 from maxmargin.models.protocol import Model, as_weights, encode_all
-from maxmargin.models.registry import LABELS, ROWS
+from maxmargin.models.registry import LABELS, POTENTIALS, ROWS, SUMS
 
 
 class FlatExamples(CompiledExamples):
     """Rows with a label each, in the core."""
 
     enumerates = True
+    powers = (SUMS, POTENTIALS)
 
     def __init__(self, rows: FeatureRows, labels: LabelSet, data: Any):
         self.rows, self.labels = rows, labels
@@ -47,7 +48,7 @@ class FlatExamples(CompiledExamples):
 class FlatModel(Described, Model):
     """Labels, rows of features, and the protocol on single rows."""
 
-    powers = (LABELS, ROWS)
+    powers = (LABELS, ROWS, SUMS, POTENTIALS)
     task = "multiclass"
     flat: ClassVar[bool] = True  # an output is one label, whatever it is
     bias: float | None

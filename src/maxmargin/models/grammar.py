@@ -27,6 +27,7 @@ from maxmargin.io.fields import FieldError, count, field_of, table, texts
 from maxmargin.models.examples import CompiledExamples
 from maxmargin.models.lexicon import UNKNOWN, Lexicon
 from maxmargin.models.protocol import Model, as_weights
+from maxmargin.models.registry import SUMS
 from maxmargin.models.rules import Rules, check_tree, derive
 
 LOSSES = ("spans", "zero-one")
@@ -34,6 +35,8 @@ LOSSES = ("spans", "zero-one")
 
 class GrammarExamples(CompiledExamples):
     """Sentences in the core."""
+
+    powers = (SUMS,)
 
     def __init__(self, model: Grammar, sentences: list[list[str]], truth: list[int]):
         self.model, self.sentences = model, sentences
@@ -117,6 +120,7 @@ class Grammar(Model):
         The label that the root of every tree has; None: any that training has seen.
     """
 
+    powers = (SUMS,)
     task = "parsing"
 
     def __init__(

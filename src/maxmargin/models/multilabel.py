@@ -46,7 +46,7 @@ from maxmargin.models.graph_model import GraphModel
 from maxmargin.models.inside import LabelsInside
 from maxmargin.models.label_samples import LabelSample
 from maxmargin.models.protocol import as_weights
-from maxmargin.models.registry import FACTORS, LABELS
+from maxmargin.models.registry import FACTORS, LABELS, SUMS
 from maxmargin.models.saved_graph import saved_method
 
 OFF_ON = np.array([0, 1])
@@ -122,7 +122,7 @@ class MultiLabel(Described, GraphModel):
         All labels; for Y as a matrix, the names of its columns.
     """
 
-    powers = (LABELS, FACTORS)
+    powers = (LABELS, FACTORS, SUMS)
     task = "multilabel"
     flat: ClassVar[bool] = False
 

@@ -10,6 +10,8 @@ from typing import Any
 LABELS = "one set of labels"  # which may be given, as the parameter ``classes``
 ROWS = "feature rows"  # on which there may be a kernel: ``read`` and ``bind_rows``
 FACTORS = "nodes and edges"  # of which scores and losses are sums, and which are visited one by one
+SUMS = "sums over all outputs"  # so that there is a log loss
+POTENTIALS = "labels and neighbours"  # whose potentials give distributions, which may be kept
 
 MODELS: dict[str, Any] = {}  # classes by name
 STRUCTURAL: list[

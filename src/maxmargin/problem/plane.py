@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-PLANES, MARGINALS = "planes", "marginals"  # kinds of dual points
+# kinds of dual points
+PLANES, MARGINALS, DISTRIBUTIONS = "planes", "marginals", "distributions"
 
 
 @dataclass(frozen=True)
@@ -56,9 +57,10 @@ class Support:
     ``outputs`` holds what the model keeps of a plane: labels one after the other for the compiled
     models, (loss, vector) pairs for models written in Python. With ``partial``, blocks that are not
     mentioned have all of their mass on the true output. ``kind``: the multipliers are those of planes of
-    outputs, or marginals of factors. ``relaxed``: the point is one of a linear relaxation, whose optimum
-    may be higher. ``prices``: what may help to bound the slacks of that relaxation, a proof for any values
-    (``cpp/solvers/label_visit.hpp``); or None.
+    outputs, marginals of factors, or those of one distribution over the outputs of each block (``outputs``
+    then gives these: ``models.examples``). ``relaxed``: the point is one of a linear relaxation, whose
+    optimum may be higher. ``prices``: what may help to bound the slacks of that relaxation, a proof for any
+    values (``cpp/solvers/label_visit.hpp``); or None.
     """
 
     blocks: np.ndarray

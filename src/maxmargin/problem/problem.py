@@ -3,6 +3,7 @@
 P(w) = R(w) + sum_i mass_i xi_i(w),     mass_i = C v_i
 D(a) = sum a Delta - R*(- sum a psi),   a >= 0, sum_y a_i(y) = mass_i
 hinge="sum":  xi_i(w) = sum_y max(0, s_i(y)),   0 <= a_i(y) <= mass_i; outputs that a leaves out have a = 0
+soft:         xi_i(w) = log sum_y exp(s_i(y)),   and sum a Delta stands for sum_i mass_i (H(a_i) + E Delta)
 """
 
 from __future__ import annotations
@@ -90,6 +91,8 @@ class Problem:
                 f"sample_weight (and class_weight) must be None: {examples.unweighted}"
             )
         self.regularizer = regularizer or SquaredNorm(examples.metric)
+        if self.formulation.soft and self.regularizer.free is not None:
+            raise ValueError("the log loss is not solved with weights that have no regulariser")
         self.n_jobs = n_jobs
         self.frozen = frozen
         self.weights = check_weights(sample_weight, examples.n)

@@ -48,6 +48,8 @@ def learns(problem: Problem, support: Support, primal: float) -> bool:
     P*(C) >= P(0) (1 - C / (2 useful)) along these multipliers: P(0), an exact pass, is looked at only where
     that is above NOTHING, and there is a w that could help.
     """
+    if problem.formulation.soft:  # a pass at w = 0 is cheaper than the plane of distributions
+        return not primal >= NOTHING * problem.at_zero()
     useful = useful_c(problem, support)
     if not SMALL * problem.C < useful < np.inf:
         return True

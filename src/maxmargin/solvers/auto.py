@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from maxmargin.formulation import HINGES, RESCALINGS
+from maxmargin.formulation import HINGES, RESCALINGS, SOFT
 from maxmargin.models.registry import MODELS, STRUCTURAL
 from maxmargin.problem import Formulation, Problem
 from maxmargin.problem.regularizer import NONNEGATIVE, PRIOR
@@ -12,11 +12,14 @@ from maxmargin.solvers.base import Solver
 from maxmargin.solvers.cutting_plane import OneSlack
 from maxmargin.solvers.dual_ascent import BCFW, SDA, SDM
 from maxmargin.solvers.dual_coordinate import DualCoordinate
+from maxmargin.solvers.exponentiated import Exponentiated
 from maxmargin.solvers.fasole import Fasole
 from maxmargin.solvers.gdmm import Gdmm
+from maxmargin.solvers.lbfgs import LBFGS
 from maxmargin.solvers.n_slack import NSlack
 from maxmargin.solvers.proximal import Proximal
 from maxmargin.solvers.sdcd import SDCD
+from maxmargin.solvers.sgd import SGD
 from maxmargin.solvers.streaming import Streaming
 from maxmargin.solvers.subgradient import Subgradient
 
@@ -35,13 +38,23 @@ SOLVERS: dict[str, type[Solver]] = {
         Gdmm,
         Subgradient,
         SDCD,
+        Exponentiated,
+        LBFGS,
+        SGD,
     )
 }
 # "auto" takes the first that suits, or the last that solves the formulation: that is also the choice before
 # data are known. Proximal was measured on OCR letters, USPS and CoNLL-2000, for strong and weak
 # regularisation, cheap and expensive oracles: the fewest oracle calls and the least time of all solvers
 # here. SDCD is ten times faster than cutting planes on OCR letters, covertype and a treebank.
-RANKED: tuple[type[Solver], ...] = (OneSlack, Gdmm, SDCD, Proximal)
+RANKED: tuple[type[Solver], ...] = (
+    OneSlack,
+    Gdmm,
+    SDCD,
+    Proximal,
+    Exponentiated,
+    LBFGS,
+)
 
 
 def compatible(formulation: Formulation, asks_for: tuple[str, ...] = ()) -> list[str]:
@@ -105,17 +118,19 @@ def make_solver(
 def compatibility_table() -> str:
     """Solver x model x formulation as a Markdown table, from what solvers and models declare."""
     forms = [Formulation(hinge, rescaling) for hinge in HINGES for rescaling in RESCALINGS]
+    soft = [Formulation(name) for name in SOFT]
     head = [
         "solver",
         "models",
         *(f"{f.hinge} hinge, {f.rescaling} rescaling" for f in forms),
+        *(str(f) for f in soft),
         *(f"`{name}`" for name in (PRIOR, NONNEGATIVE)),
         "reaches any tol",
     ]
     rows = [head, ["---"] * len(head)]
     for name, kind in SOLVERS.items():
         able = [n for n in STRUCTURAL if set(kind.needs) <= set(MODELS[n].powers)]
-        marks = [f in kind.formulations for f in forms]
+        marks = [f in kind.formulations for f in forms + soft]
         marks += [parameter in kind.honours for parameter in (PRIOR, NONNEGATIVE)]
         marks += [kind.pairwise_optimum]
         own = [] if kind.needs else ["own model in Python"]

@@ -1,0 +1,1 @@
+"""Log loss: conditional random fields and logistic regression beside their peers."""

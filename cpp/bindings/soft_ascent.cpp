@@ -1,0 +1,94 @@
+#include "solvers/soft_ascent.hpp"
+
+#include "bindings/powers.hpp"
+#include "models/binary.hpp"
+#include "models/chain.hpp"
+#include "models/multiclass.hpp"
+#include "solvers/soft_gradient.hpp"
+
+namespace mm {
+
+template <class Single, class Double>
+static void bind_for(nb::module_& m) {
+  using Data = typename Single::Data;
+  m.def(
+      "soft_ascent",
+      [](const Data& data, Array1<double> mass, bool augmented, double height,
+         bool single) -> std::unique_ptr<SoftAscent> {
+        auto own = masses(data, mass);
+        if (single) return std::make_unique<SoftAscentOf<Single>>(data, std::move(own), augmented, height);
+        return std::make_unique<SoftAscentOf<Double>>(data, std::move(own), augmented, height);
+      },
+      nb::keep_alive<0, 1>());
+  m.def(
+      "soft_gradient",
+      [](const Data& data, Array1<double> mass, bool augmented, double first,
+         double count) -> std::unique_ptr<SoftGradient> {
+        check(first > 0, "time must begin above 0");
+        return std::make_unique<SoftGradientOf<Double>>(data, masses(data, mass), augmented, first, count);
+      },
+      nb::keep_alive<0, 1>());
+}
+
+template <class State>
+static void check_order(const State& state, const Array1<int64_t>& order) {
+  for (size_t k = 0; k < order.size(); ++k)
+    if (order.data()[k] < 0 || order.data()[k] >= state.blocks()) throw nb::index_error("no such example");
+}
+static nb::tuple visit(SoftAscent& state, Array1<int64_t> order) {
+  check_order(state, order);
+  SoftReport report = unlocked([&] { return state.visit(order.data(), size(order)); });
+  return nb::make_tuple(to_numpy(std::move(report.shares)), report.gain, report.halved, report.visited);
+}
+
+static void bind_soft_ascent(nb::module_& m) {
+  nb::class_<SoftAscent>(m, "SoftAscent")
+      .def_prop_ro("potentials", &SoftAscent::potentials)
+      .def_prop_ro("proximity", &SoftAscent::proximity)
+      .def("visit", &visit)
+      .def("lift",
+           [](SoftAscent& state, Array1<double> heights) {
+             check(size(heights) == state.blocks(), "a height for each example");
+             unlocked([&] { state.lift(heights.data()); });
+           })
+      .def("recenter", &SoftAscent::recenter)
+      .def("squared_distance", &SoftAscent::squared_distance)
+      .def("dual", &SoftAscent::dual)
+      .def("weights",
+           [](const SoftAscent& state) {
+             return filled(state.dimension(), [&](double* flat) { state.weights(flat); });
+           })
+      .def("set_origin",
+           [](SoftAscent& state, Array1<double> mean) {
+             check_weights(mean, state.dimension());
+             state.set_origin(mean.data());
+           })
+      .def("rebuild", [](SoftAscent& state) { unlocked([&] { state.rebuild(); }); })
+      .def("read",
+           [](SoftAscent& state, Array1<float> theta) {
+             check(size(theta) == state.potentials(), "potentials that do not fit the examples");
+             unlocked([&] { state.read(theta.data()); });
+           })
+      .def("write", [](const SoftAscent& state) {
+        std::vector<float> theta(static_cast<size_t>(state.potentials()));
+        unlocked([&] { state.write(theta.data()); });
+        return to_numpy(std::move(theta));
+      });
+  nb::class_<SoftGradient>(m, "SoftGradient")
+      .def("visit",
+           [](SoftGradient& state, Array1<int64_t> order) {
+             check_order(state, order);
+             unlocked([&] { state.visit(order.data(), size(order)); });
+           })
+      .def("weights", [](const SoftGradient& state) {
+        return filled(state.dimension(), [&](double* flat) { state.weights(flat); });
+      });
+  bind_for<Chain<float, int32_t>, Chain<double, int32_t>>(m);
+  bind_for<Multiclass<float>, Multiclass<double>>(m);
+  bind_for<Binary<float>, Binary<double>>(m);
+}
+
+// After the data of the models, which the functions take.
+static const Bindings bindings(&bind_soft_ascent);
+
+}  // namespace mm

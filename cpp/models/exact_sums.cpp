@@ -1,0 +1,146 @@
+// Exact answers about distributions over all outputs: log partition functions, gradients, entropies.
+#include <algorithm>
+#include <vector>
+
+#include "models/exact.hpp"
+#include "runtime/threads.hpp"
+
+namespace mm {
+namespace {
+
+size_t potentials_of(const Exact::Any& structure, int64_t i) {
+  return static_cast<size_t>(structure.potentials(i)) * structure.row_stride();
+}
+
+// SplitMix64.
+uint64_t mixed(uint64_t& state) {
+  uint64_t x = state += 0x9e3779b97f4a7c15u;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+// What a thread needs for distributions of blocks.
+struct Own {
+  Exact::Any::Scratch s;
+  aligned<double> theta, m;
+  std::vector<Exact::Label> y;
+  double* sum;
+};
+
+}  // namespace
+
+int64_t Exact::potentials() const {
+  int64_t size = 0;
+  for (int64_t i = 0; i < blocks(); ++i) size += structure_->potentials(i) * structure_->row_labels();
+  return size;
+}
+
+void Exact::log_sums(const double* flat, int threads, bool augmented, double* xi) const {
+  const PackedWeights w = pack(flat);
+  const double* W = w.W.data();
+  parallel(blocks(), threads, [&](int64_t from, int64_t to, int) {
+    auto s = structure_->scratch();
+    std::vector<Label> y;
+    aligned<double> theta;
+    for (int64_t i = from; i < to; ++i) {
+      poll();
+      y.resize(structure_->output_size(i));
+      theta.resize(potentials_of(*structure_, i));
+      structure_->truth(i, y.data());
+      structure_->open(i, W, s, augmented, 1);
+      const double own = structure_->score(s, y.data());
+      structure_->list_potentials(s, W, theta.data());
+      xi[i] = structure_->distribute(s, i, theta.data(), nullptr) - own;
+    }
+  });
+}
+
+template <class F>
+void Exact::add_up(int threads, double* flat, F&& f) const {
+  threads = static_cast<int>(std::clamp<int64_t>(threads, 1, std::min<int64_t>(most_threads, blocks())));
+  std::vector<aligned<double>> sums(threads);
+  parallel(blocks(), threads, [&](int64_t from, int64_t to, int k) {
+    sums[k].assign(structure_->weights(), 0);
+    Own own{structure_->scratch(), {}, {}, {}, sums[k].data()};
+    for (int64_t i = from; i < to; ++i) {
+      poll();
+      own.theta.resize(potentials_of(*structure_, i)), own.m.resize(own.theta.size());
+      f(i, own);
+    }
+  });
+  for (int k = 1; k < threads; ++k)
+    for (size_t j = 0; j < sums[k].size(); ++j) sums[0][j] += sums[k][j];
+  structure_->unpack(sums[0].data(), flat);
+}
+
+double Exact::tilt(const double* flat, const double* mass, int threads, bool augmented,
+                   double* gradient) const {
+  const PackedWeights w = pack(flat);
+  const double* W = w.W.data();
+  std::vector<double> xi(blocks(), 0);
+  add_up(threads, gradient, [&](int64_t i, Own& own) {
+    if (mass[i] == 0) return;
+    own.y.resize(structure_->output_size(i));
+    structure_->truth(i, own.y.data());
+    structure_->open(i, W, own.s, augmented, 1);
+    const double right = structure_->score(own.s, own.y.data());
+    structure_->list_potentials(own.s, W, own.theta.data());
+    xi[i] = mass[i] * (structure_->distribute(own.s, i, own.theta.data(), own.m.data()) - right);
+    structure_->subtract_truth(i, own.m.data());
+    structure_->add_expected(own.s, i, own.m.data(), own.sum, mass[i]);
+  });
+  double risk = 0;
+  for (const double x : xi) risk += x;
+  return risk;
+}
+
+double Exact::mixture(const float* theta, const double* mass, int threads, bool augmented,
+                      double* flat) const {
+  const int labels = structure_->row_labels(), stride = structure_->row_stride();
+  std::vector<int64_t> first(1, 0);
+  for (int64_t i = 0; i < blocks(); ++i) first.push_back(first.back() + structure_->potentials(i) * labels);
+  std::vector<double> offsets(blocks(), 0);
+  add_up(threads, flat, [&](int64_t i, Own& own) {
+    if (mass[i] == 0) return;
+    const float* given = theta + first[i];
+    std::fill(own.theta.begin(), own.theta.end(), 0.0);
+    for (size_t r = 0; r < own.theta.size(); r += stride, given += labels)
+      std::copy(given, given + labels, own.theta.begin() + r);
+    double offset = structure_->distribute(own.s, i, own.theta.data(), own.m.data());
+    for (size_t k = 0; k < own.theta.size(); ++k) offset -= own.theta[k] * own.m[k];
+    if (augmented) offset += structure_->expected_loss(i, own.m.data());
+    offsets[i] = mass[i] * offset;
+    structure_->subtract_truth(i, own.m.data());
+    structure_->add_expected(own.s, i, own.m.data(), own.sum, mass[i]);
+  });
+  double offset = 0;
+  for (const double x : offsets) offset += x;
+  return offset;
+}
+
+void Exact::draw(const double* flat, int n, uint64_t seed, int threads, Label* outputs) const {
+  const PackedWeights w = pack(flat);
+  const double* W = w.W.data();
+  parallel(blocks(), threads, [&](int64_t from, int64_t to, int) {
+    auto s = structure_->scratch();
+    aligned<double> theta, m;
+    std::vector<double> chance;
+    for (int64_t i = from; i < to; ++i) {
+      poll();
+      const int size = structure_->output_size(i);
+      theta.resize(potentials_of(*structure_, i)), m.resize(theta.size()), chance.resize(size);
+      structure_->open(i, W, s, false, 1);
+      structure_->list_potentials(s, W, theta.data());
+      structure_->distribute(s, i, theta.data(), m.data());
+      uint64_t state = seed + 0x9e3779b97f4a7c15u * static_cast<uint64_t>(i);  // the same for any threads
+      for (int k = 0; k < n; ++k) {
+        for (double& u : chance) u = static_cast<double>(mixed(state) >> 11) * 0x1p-53;
+        structure_->draw(s, i, m.data(), chance.data(),
+                         outputs + n * first_[i] + static_cast<int64_t>(k) * size);
+      }
+    }
+  });
+}
+
+}  // namespace mm

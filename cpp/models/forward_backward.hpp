@@ -1,0 +1,240 @@
+// Sums over all labellings of a sequence, in probability space.
+//
+//   p(y) = exp(sum_t u[t, y_t] + sum_{t>0} A[y_{t-1}, y_t]) / Z
+//   forward:   a_t[k] = e_t[k] sum_j a_{t-1}[j] P[j, k] / c_t      e_t = exp(u_t - max u_t),   P = exp(A - max A)
+//   backward:  b_{t-1}[j] = sum_k P[j, k] r_t[k]                   r_t = e_t b_t / c_t
+//   marginals: m_t = a_t b_t       pairs: E[j, k] = P[j, k] sum_t a_{t-1}[j] r_t[k]
+//   log Z = sum_t (log c_t + max u_t) + (T - 1) max A
+//
+// c_t makes a_t sum to one. A c_t that is tiny says that the numbers are too far apart for this: then the same sums are
+// taken in logarithms. Tables have rows of `stride`; columns from K on are padding, zero in the marginals.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "exponential.hpp"
+#include "simd.hpp"
+
+namespace mm {
+
+// out = from' M for N vectors of columns
+template <class Real, int N>
+void times_matrix(const Real* from, const Real* M, int64_t stride, int rows, Real* out) {
+  constexpr int lanes = Vector<Real>::lanes;
+  vec<Real> even[N] = {}, odd[N] = {};
+  int j = 0;
+  for (; j + 1 < rows; j += 2) {
+    const vec<Real> f = broadcast(from[j]), g = broadcast(from[j + 1]);
+    const Real* m = M + j * stride;
+    for (int n = 0; n < N; ++n) even[n] += f * load(m + n * lanes);
+    for (int n = 0; n < N; ++n) odd[n] += g * load(m + stride + n * lanes);
+  }
+  if (j < rows)
+    for (int n = 0; n < N; ++n) even[n] += broadcast(from[j]) * load(M + j * stride + n * lanes);
+  for (int n = 0; n < N; ++n) store(out + n * lanes, even[n] + odd[n]);
+}
+
+template <class Real>
+class ForwardBackward {
+ public:
+  // log Z, with m (T x stride) and E (K x stride). `penalty`: added to A, or null. `step`: from the table of one
+  // position to that of the next, both of A and of E; 0 where all have one. Minus infinity where no labelling is
+  // possible, and NaN, of Real = float alone, where its range is too small.
+  double run(int T, int K, int stride, const Real* u, const Real* A, const Real* penalty, int64_t step,
+             Real* m, Real* E) {
+    T_ = T, K_ = K, stride_ = stride, step_ = step;
+    const size_t nodes = static_cast<size_t>(T) * stride, table = static_cast<size_t>(K) * stride;
+    a_.resize(nodes), r_.resize(stride), b_.resize(stride), e_.resize(nodes), sum_.resize(table);
+    P_.resize(table), turned_.resize(table);
+    scores_ = A;
+    if (penalty) {
+      const size_t tables = step ? static_cast<size_t>(T) * step : table;
+      legal_.resize(tables);
+      for (size_t k = 0; k < tables; ++k) legal_[k] = A[k] + penalty[k % table];
+      scores_ = legal_.data();
+    }
+    const double log_sum = forward(u);
+    logarithms_ = std::isnan(log_sum);
+    if (logarithms_) {
+      if constexpr (sizeof(Real) == sizeof(float)) return log_sum;
+      return by_logarithms(u, m, E);
+    }
+    if (m) backward(m, E);
+    return log_sum;
+  }
+
+  // A labelling from numbers in [0, 1), after `run`: the last label first, then each before by what leads to the next.
+  template <class Label>
+  void draw(const double* chance, int T, Label* y) {
+    weight_.resize(K_);
+    for (int t = T - 1; t >= 0; --t) {
+      if (t + 1 < T && step_ && !logarithms_) open_pairs(t + 1);
+      for (int j = 0; j < K_; ++j) weight_[j] = before(t, j, t + 1 < T ? static_cast<int>(y[t + 1]) : -1);
+      if (logarithms_) {
+        const double top = *std::max_element(weight_.begin(), weight_.end());
+        for (double& x : weight_) x = std::exp(x - top);
+      }
+      double sum = 0;
+      for (const double x : weight_) sum += x;
+      double left = chance[t] * sum;
+      int found = 0;
+      while (found + 1 < K_ && (left -= weight_[found]) >= 0) ++found;
+      while (found > 0 && weight_[found] == 0) --found;  // what rounding left over
+      y[t] = static_cast<Label>(found);
+    }
+  }
+
+ private:
+  static constexpr double smallest = sizeof(Real) == sizeof(float) ? 1e-25 : 1e-60;
+  static constexpr double never = -std::numeric_limits<double>::infinity();
+  int T_ = 0, K_ = 0, stride_ = 0;
+  int64_t step_ = 0;
+  const Real* scores_ = nullptr;
+  aligned<Real> a_, r_, b_, e_, P_, turned_, sum_, legal_;
+  aligned<double> prefix_, suffix_, next_, weight_;
+  bool logarithms_ = false;  // how the last sums were taken
+
+  // The largest number of the first K columns of a table; 0 where all are minus infinity.
+  Real largest(const Real* A, int rows) const {
+    constexpr int lanes = Vector<Real>::lanes;
+    const int whole = K_ / lanes * lanes;
+    vec<Real> tops = broadcast(A[0]);
+    for (int j = 0; j < rows; ++j)
+      for (int k = 0; k < whole; k += lanes)
+        tops = maximum(tops, load(A + static_cast<size_t>(j) * stride_ + k));
+    Real top = A[0];
+    for (int k = 0; k < lanes; ++k) top = std::max(top, tops[k]);
+    for (int k = whole; k < K_; ++k)
+      for (int j = 0; j < rows; ++j) top = std::max(top, A[static_cast<size_t>(j) * stride_ + k]);
+    return top > -std::numeric_limits<Real>::infinity() ? top : Real(0);
+  }
+  // P of the pairs into position t; returns max A.
+  Real open_pairs(int t) {
+    const Real* A = scores_ + t * step_;
+    const Real top = largest(A, K_);
+    exponentials(A, top, K_ * stride_, P_.data());
+    return top;
+  }
+  void product(const Real* from, const Real* M, Real* out) const {
+    by_vectors<Real>(stride_, [&]<int N>(int column) {
+      times_matrix<Real, N>(from, M + column, stride_, K_, out + column);
+    });
+  }
+
+  double forward(const Real* u) {
+    double logs = 0, scale = 1;  // log Z = logs + log(scale)
+    Real pair_top = T_ > 1 && !step_ ? open_pairs(0) : Real(0);
+    for (int t = 0; t < T_; ++t, u += stride_) {
+      Real *a = a_.data() + static_cast<size_t>(t) * stride_,
+           *e = e_.data() + static_cast<size_t>(t) * stride_;
+      const Real top = largest(u, 1);
+      exponentials(u, top, stride_, e);
+      std::fill(e + K_, e + stride_, Real(0));
+      logs += top;
+      if (t == 0) {
+        std::copy(e, e + stride_, a);
+      } else {
+        if (step_) pair_top = open_pairs(t);
+        product(a - stride_, P_.data(), a);
+        for (int k = 0; k < stride_; ++k) a[k] *= e[k];
+        logs += pair_top;
+      }
+      vec<Real> sums = {};
+      for (int k = 0; k < stride_; k += Vector<Real>::lanes) sums += load(a + k);
+      const Real c = sum_of_lanes<Real>(sums);
+      if (!(c > smallest)) return std::numeric_limits<double>::quiet_NaN();
+      const Real inverse = 1 / c;
+      for (int k = 0; k < stride_; ++k) a[k] *= inverse, e[k] *= inverse;
+      scale *= c;
+      if (scale < 1e-200 || scale > 1e200) logs += std::log(scale), scale = 1;
+    }
+    return logs + std::log(scale);
+  }
+
+  void turn() {
+    for (int j = 0; j < K_; ++j)
+      for (int k = 0; k < K_; ++k)
+        turned_[static_cast<size_t>(k) * stride_ + j] = P_[static_cast<size_t>(j) * stride_ + k];
+  }
+
+  void backward(Real* m, Real* E) {
+    const size_t table = static_cast<size_t>(K_) * stride_;
+    if (T_ > 1 && !step_) turn(), std::fill(sum_.begin(), sum_.end(), Real(0));
+    std::fill(b_.begin(), b_.end(), Real(0));
+    std::fill(b_.begin(), b_.begin() + K_, Real(1));
+    std::fill(E, E + table, Real(0));
+    for (int t = T_ - 1; t >= 0; --t) {
+      const Real *a = a_.data() + static_cast<size_t>(t) * stride_,
+                 *e = e_.data() + static_cast<size_t>(t) * stride_;
+      Real* out = m + static_cast<size_t>(t) * stride_;
+      for (int k = 0; k < stride_; ++k) out[k] = a[k] * b_[k], r_[k] = e[k] * b_[k];
+      if (t == 0) break;
+      if (step_) open_pairs(t), turn(), std::fill(sum_.begin(), sum_.end(), Real(0));
+      const Real* before = a - stride_;
+      for (int j = 0; j < K_; ++j) {
+        Real* row = sum_.data() + static_cast<size_t>(j) * stride_;
+        const Real c = before[j];
+        for (int k = 0; k < stride_; ++k) row[k] += c * r_[k];
+      }
+      product(r_.data(), turned_.data(), b_.data());
+      if (step_)
+        for (size_t k = 0; k < table; ++k) E[t * step_ + k] = sum_[k] * P_[k];
+    }
+    for (size_t k = 0; !step_ && T_ > 1 && k < table; ++k) E[k] = sum_[k] * P_[k];
+  }
+
+  // What prefixes that end in label j of position t are worth, where label `next` follows (-1: none).
+  double before(int t, int j, int next) const {
+    if (logarithms_) return prefix_[static_cast<size_t>(t) * K_ + j] + (next < 0 ? 0 : score(t + 1, j, next));
+    const double own = a_[static_cast<size_t>(t) * stride_ + j];
+    return next < 0 ? own : own * P_[static_cast<size_t>(j) * stride_ + next];
+  }
+  double score(int t, int j, int k) const {
+    return scores_[t * step_ + static_cast<int64_t>(j) * stride_ + k];
+  }
+
+  // The same in logarithms, where numbers are far apart.
+  double by_logarithms(const Real* u, Real* m, Real* E) {
+    const size_t nodes = static_cast<size_t>(T_) * K_, table = static_cast<size_t>(K_) * stride_;
+    prefix_.assign(nodes, 0), suffix_.assign(nodes, 0), next_.resize(K_);
+    for (int t = 0; t < T_; ++t)
+      for (int k = 0; k < K_; ++k) {
+        for (int j = 0; j < K_ && t > 0; ++j) next_[j] = prefix_[(t - 1) * K_ + j] + score(t, j, k);
+        prefix_[t * K_ + k] = u[t * stride_ + k] + (t > 0 ? soft_maximum(next_.data()) : 0);
+      }
+    for (int t = T_ - 1; t > 0; --t)
+      for (int j = 0; j < K_; ++j) {
+        for (int k = 0; k < K_; ++k) next_[k] = score(t, j, k) + u[t * stride_ + k] + suffix_[t * K_ + k];
+        suffix_[(t - 1) * K_ + j] = soft_maximum(next_.data());
+      }
+    const double log_sum = soft_maximum(prefix_.data() + (T_ - 1) * K_);
+    if (!m) return log_sum;
+    std::fill(m, m + static_cast<size_t>(T_) * stride_, Real(0));
+    std::fill(E, E + table, Real(0));
+    if (log_sum == never) return never;
+    for (int t = 0; t < T_; ++t) {
+      Real* own = E + t * step_;
+      if (step_) std::fill(own, own + table, Real(0));
+      for (int k = 0; k < K_; ++k) {
+        const double after = suffix_[t * K_ + k] - log_sum;
+        m[t * stride_ + k] = static_cast<Real>(std::exp(prefix_[t * K_ + k] + after));
+        for (int j = 0; j < K_ && t > 0; ++j)
+          own[j * stride_ + k] += static_cast<Real>(
+              std::exp(prefix_[(t - 1) * K_ + j] + score(t, j, k) + u[t * stride_ + k] + after));
+      }
+    }
+    return log_sum;
+  }
+  double soft_maximum(const double* values) const {
+    const double top = *std::max_element(values, values + K_);
+    if (top == never) return never;
+    double sum = 0;
+    for (int k = 0; k < K_; ++k) sum += std::exp(values[k] - top);
+    return top + std::log(sum);
+  }
+};
+
+}  // namespace mm

@@ -1,0 +1,173 @@
+// Sums over all trees of a sentence: the chart of chart.hpp with sums of exponentials in place of maxima.
+//
+//   inside, in logarithms:   node(i, j, A), top(i, j, A), and log Z over the roots
+//   outside, in probabilities, from the whole sentence down:
+//     p(chain over node B)  = p(top A) exp(node(B) + w[chain] - top(A))
+//     p(rule A -> B C at m) = p(node A) exp(top(B) + top(C) + w[rule] + cost - node(A)), which both children receive
+//   sums of the latter are the expected numbers of rules. Nothing is divided by a small number.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "models/chart.hpp"
+
+namespace mm {
+
+class InsideOutside {
+ public:
+  explicit InsideOutside(const RuleTable& rules) : rules_(rules), is_true_(rules.reals, 0) {}
+
+  // log Z; the expected number of each rule (binary, unary, lexical) into `counts` unless it is null.
+  double run(const int32_t* words, int length, const double* w, const double* chain_scores,
+             const SpanCosts& costs, double* counts) {
+    words_ = words, length_ = length, w_ = w, chain_scores_ = chain_scores, costs_ = costs;
+    const size_t size = static_cast<size_t>(length) * (length + 1) / 2 * rules_.symbols;
+    node_.assign(size, dead), top_.assign(size, dead), scale_.assign(rules_.symbols, 0);
+    alive_.assign(static_cast<size_t>(length) * (length + 1) / 2, {});
+    for (int j = 1; j <= length; ++j)
+      for (int i = j - 1; i >= 0; --i) {
+        poll();
+        fill(i, j);
+      }
+    log_sum_ = dead;
+    const double* roots = cell(top_, 0, length);
+    for (int A = 0; A < rules_.reals; ++A)
+      if (rules_.root[A]) log_sum_ = joined(log_sum_, roots[A]);
+    if (counts && log_sum_ != dead) outside(counts);
+    return log_sum_;
+  }
+
+ private:
+  static constexpr double dead = -std::numeric_limits<double>::infinity();
+  const RuleTable& rules_;
+  const int32_t* words_ = nullptr;
+  const double *w_ = nullptr, *chain_scores_ = nullptr;
+  SpanCosts costs_;
+  int length_ = 0;
+  double log_sum_ = 0;
+  std::vector<double> node_, top_, scale_;  // scores of each symbol of each cell
+  std::vector<double> node_share_, top_share_;
+  std::vector<std::vector<int32_t>> alive_;  // symbols of each cell that have a top
+  std::vector<uint8_t> is_true_;
+
+  static size_t index(int i, int j) { return static_cast<size_t>(j) * (j - 1) / 2 + i; }
+  double* cell(std::vector<double>& values, int i, int j) {
+    return values.data() + index(i, j) * rules_.symbols;
+  }
+  // log(exp(a) + exp(b))
+  static double joined(double a, double b) {
+    if (b == dead) return a;
+    if (a == dead) return b;
+    const double top = std::max(a, b);
+    return top + std::log1p(std::exp(std::min(a, b) - top));
+  }
+  // sums[A] += exp(x), kept as exp(values[A]) sums[A] with the largest x in values
+  void add(double* values, int A, double x) {
+    if (x <= values[A])
+      scale_[A] += std::exp(x - values[A]);
+    else
+      scale_[A] = (values[A] == dead ? 0 : scale_[A] * std::exp(values[A] - x)) + 1, values[A] = x;
+  }
+
+  // Calls f(rule, left, right) for every pair of children over i .. m and m .. j.
+  template <class F>
+  void each_join(int i, int m, int j, F&& f) {
+    const double *L = cell(top_, i, m), *R = cell(top_, m, j);
+    for (const int32_t B : alive_[index(i, m)])
+      for (int32_t r = rules_.left_first[B]; r < rules_.left_first[B + 1]; ++r)
+        if (const double right = R[rules_.right[r]]; right != dead) f(r, L[B], right);
+  }
+  double node_cost(int i, int j, int A) const {
+    return costs_.scale == 0 || j - i == 1 || !rules_.real(A) ? 0 : cost(A);
+  }
+  double cost(int A) const { return is_true_[A] ? -costs_.scale : costs_.scale; }
+  double chain_score(int c) const {
+    double sum = chain_scores_[c];
+    for (int32_t r = rules_.chain_first[c]; costs_.scale != 0 && r < rules_.chain_first[c + 1]; ++r)
+      sum += cost(rules_.upper[rules_.chain_rules[r]]);
+    return sum;
+  }
+  void mark(int i, int j, uint8_t flag) {
+    if (costs_.first == costs_.last) return;
+    const int64_t from = span_key(i, j, 0, rules_.reals), to = from + rules_.reals;
+    for (const int64_t* key = std::lower_bound(costs_.first, costs_.last, from);
+         key != costs_.last && *key < to; ++key)
+      is_true_[*key - from] = flag;
+  }
+
+  void fill(int i, int j) {
+    double *node = cell(node_, i, j), *top = cell(top_, i, j);
+    const int64_t lexical = rules_.binaries() + rules_.unaries();
+    mark(i, j, 1);
+    if (j == i + 1)
+      for (int32_t r = rules_.terminal_first[words_[i]]; r < rules_.terminal_first[words_[i] + 1]; ++r)
+        add(node, rules_.tag[r], w_[lexical + r]);
+    for (int m = i + 1; m < j; ++m)
+      each_join(i, m, j, [&](int32_t r, double left, double right) {
+        add(node, rules_.parent[r], left + right + w_[r]);
+      });
+    for (int A = 0; A < rules_.symbols; ++A)
+      if (node[A] != dead) node[A] += std::log(scale_[A]) + node_cost(i, j, A);
+    std::copy(node, node + rules_.symbols, top);
+    for (int B = 0; B < rules_.reals; ++B)
+      for (int32_t c = rules_.bottom_first[B]; node[B] != dead && c < rules_.bottom_first[B + 1]; ++c) {
+        double& own = top[rules_.chain_top(c)];
+        own = joined(own, node[B] + chain_score(c));
+      }
+    for (int A = 0; A < rules_.symbols; ++A)
+      if (top[A] != dead) alive_[index(i, j)].push_back(A);
+    mark(i, j, 0);
+  }
+
+  void outside(double* counts) {
+    node_share_.assign(node_.size(), 0), top_share_.assign(top_.size(), 0);
+    double* whole = cell(top_share_, 0, length_);
+    for (int A = 0; A < rules_.reals; ++A)
+      if (rules_.root[A]) whole[A] = std::exp(cell(top_, 0, length_)[A] - log_sum_);
+    for (int size = length_; size > 0; --size)
+      for (int i = 0; i + size <= length_; ++i) {
+        poll();
+        share(i, i + size, counts);
+      }
+  }
+
+  void share(int i, int j, double* counts) {
+    double *node = cell(node_, i, j), *top = cell(top_, i, j);
+    double *node_share = cell(node_share_, i, j), *top_share = cell(top_share_, i, j);
+    const int64_t unary = rules_.binaries(), lexical = unary + rules_.unaries();
+    mark(i, j, 1);
+    for (const int32_t A : alive_[index(i, j)])
+      if (top_share[A] > 0 && node[A] != dead) node_share[A] += top_share[A] * std::exp(node[A] - top[A]);
+    for (int B = 0; B < rules_.reals; ++B)
+      for (int32_t c = rules_.bottom_first[B]; node[B] != dead && c < rules_.bottom_first[B + 1]; ++c) {
+        const int A = rules_.chain_top(c);
+        if (!(top_share[A] > 0)) continue;
+        const double p = top_share[A] * std::exp(node[B] + chain_score(c) - top[A]);
+        node_share[B] += p;
+        for (int32_t r = rules_.chain_first[c]; r < rules_.chain_first[c + 1]; ++r)
+          counts[unary + rules_.chain_rules[r]] += p;
+      }
+    if (j == i + 1)
+      for (int32_t r = rules_.terminal_first[words_[i]]; r < rules_.terminal_first[words_[i] + 1]; ++r) {
+        const int A = rules_.tag[r];
+        if (node_share[A] > 0) counts[lexical + r] += node_share[A] * std::exp(w_[lexical + r] - node[A]);
+      }
+    for (int m = i + 1; m < j; ++m) {
+      double *left_share = cell(top_share_, i, m), *right_share = cell(top_share_, m, j);
+      each_join(i, m, j, [&](int32_t r, double left, double right) {
+        const int A = rules_.parent[r];
+        if (!(node_share[A] > 0)) return;
+        const double p = node_share[A] * std::exp(left + right + w_[r] + node_cost(i, j, A) - node[A]);
+        counts[r] += p;
+        left_share[rules_.left[r]] += p;
+        right_share[rules_.right[r]] += p;
+      });
+    }
+    mark(i, j, 0);
+  }
+};
+
+}  // namespace mm

@@ -1,0 +1,237 @@
+"""Exponentiated dual ascent for the log loss, block by block, with proximal acceleration: the default.
+
+    D(a) = sum_i mass_i H(a_i) - R*(q),     q = sum_i mass_i (Psi(y_i) - E_{a_i} Psi),    w by the law of q
+
+Every block keeps a distribution a_i over its outputs by the potentials of its parts. A visit moves these
+towards the scores at w and keeps the move if the dual rises (cpp/solvers/soft_ascent.hpp); one pass over
+the blocks costs one sum over all outputs each. Around it the loop of ``Proximal``: a pass ascends the dual of
+P(w) + k/2 |w - z|^2, then the centre moves with momentum, z = w + beta (w - w_previous), and
+
+    P(w) - D(a) = sum_i mass_i KL(a_i || p_w) + k^2 / 2 |w - z|^2.
+
+k falls by `decay` whenever the second term is more than half of the first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from maxmargin._core import core
+from maxmargin.models.registry import POTENTIALS
+from maxmargin.problem import Formulation, Problem, Support
+from maxmargin.problem.plane import DISTRIBUTIONS
+from maxmargin.problem.regularizer import PRIOR
+from maxmargin.solvers.base import (
+    ABOVE_1,
+    BELOW_1,
+    NOT_NEGATIVE,
+    SHARE,
+    Snapshot,
+    Solver,
+    StepReport,
+    one_of,
+    option,
+)
+from maxmargin.solvers.dual_state import PRECISIONS, shift_of
+from maxmargin.solvers.lbfgs import SOFT_FORMULATIONS
+from maxmargin.solvers.proximal import STALLED_ROUNDS, STIFFEST
+
+# Of the first potentials of the true labels, and more by log k for a large first k: with less, the first w is
+# too large to recover from.
+HEIGHT, MODERATE = 10.0, 10.0
+STIFFNESS = 0.1  # times C |x|^2, the first k
+STIFF = 100.0  # a first k above which L-BFGS is faster
+SINGLE_ENOUGH = 1e-4  # nats: a gap that single precision reaches
+# Of the potentials and their marginals: more may not fit, and less is solved by L-BFGS in no time.
+LEAST_BYTES, MOST_BYTES = 2**17, 2**32
+
+
+@dataclass(frozen=True)
+class Exponentiated(Solver):
+    """Exponentiated dual ascent with proximal acceleration.
+
+    Parameters
+    ----------
+    momentum : float
+        beta; 0.7 and more can fail to converge.
+    proximity : float
+        Factor on the first k; 0 turns the proximal term off.
+    decay : float
+        k is divided by this when the centre is too far from w.
+    care : float
+        A block is satisfied once its share of the gap is this part of tol.
+    skip : int
+        Passes that a satisfied block may miss.
+    precision : "auto", "single" or "double"
+        Of potentials and of w while it is updated. "auto": single where tol allows it.
+    """
+
+    name: ClassVar[str] = "exponentiated"
+    formulations: ClassVar[tuple[Formulation, ...]] = SOFT_FORMULATIONS
+    honours: ClassVar[tuple[str, ...]] = (PRIOR,)
+    needs: ClassVar[tuple[str, ...]] = (POTENTIALS,)
+    continues_from: ClassVar[tuple[str, ...]] = (DISTRIBUTIONS,)
+    momentum: float = option(0.4, BELOW_1)
+    proximity: float = option(1.0, NOT_NEGATIVE)
+    decay: float = option(1.3, ABOVE_1)
+    care: float = option(0.3, SHARE)
+    skip: int = option(1, NOT_NEGATIVE)
+    precision: str = one_of("auto", PRECISIONS)
+
+    @classmethod
+    def suits(cls, problem: Problem) -> bool:
+        fits = one_scale(problem) and LEAST_BYTES <= kept_bytes(problem) <= MOST_BYTES
+        return fits and stiffness(problem) <= STIFF
+
+    def check(self, problem: Problem, warm: Support | None = None) -> None:
+        super().check(problem, warm)
+        if not one_scale(problem):
+            raise ValueError(
+                f"solver {self.name!r} takes a prior of one scale only; solver='lbfgs' takes any"
+            )
+
+    def start(
+        self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
+    ) -> SoftState:
+        single = tol >= SINGLE_ENOUGH if self.precision == "auto" else self.precision == "single"
+        state = SoftState(problem, self.care * tol, rng, single)
+        state.k = min(STIFFEST, self.proximity * stiffness(problem))
+        if warm is not None:
+            state.restore(warm)
+        state.refresh()
+        return state
+
+    def step(self, problem: Problem, state: SoftState) -> StepReport:
+        if state.k > 0:
+            state.core.recenter(self.momentum, state.k)
+        ascent = state.visit(problem.active[state.rest[problem.active] == 0], self.skip)
+        lag = 0.5 * state.core.proximity**2 * state.core.squared_distance() / state.unit
+        estimate = (ascent + lag) / problem.total
+        self._balance(state, ascent, lag, estimate)
+        return StepReport(state.calls(), estimate, state.dual(), problem.n_blocks)
+
+    def retarget(self, problem: Problem, state: SoftState, factor: float) -> None:
+        state.satisfied_below *= factor
+
+    def learn(self, problem: Problem, state: SoftState, slacks: np.ndarray) -> None:
+        state.refresh()
+        state.rest[:] = 0
+        state.satisfied_below *= 0.5  # what was skipped adds up to more than expected
+
+    def _balance(self, state: SoftState, ascent: float, lag: float, estimate: float) -> None:
+        """Lower k where the centre is too far from w, or nothing falls."""
+        state.stalled += 1
+        if estimate < 0.9 * state.best:
+            state.best, state.stalled = estimate, 0
+        if lag > 0.5 * ascent:
+            state.k /= self.decay
+        elif state.stalled >= STALLED_ROUNDS:
+            state.k, state.stalled = state.k / 2, 0
+
+    def snapshot(self, problem: Problem, state: SoftState) -> Snapshot:
+        return Snapshot(*self.solution(problem, state), {"k": np.array([state.k])})
+
+    def resume(
+        self, problem: Problem, tol: float, rng: np.random.Generator, at: Snapshot
+    ) -> SoftState:
+        state = self.start(problem, tol, rng, at.support)
+        state.k = float(at.array("k", 1)[0])
+        return state
+
+
+def one_scale(problem: Problem) -> bool:
+    """Whether the regulariser is a shift of w and another C."""
+    return not problem.regularizer.asks_for or problem.regularizer.uniform  # type: ignore[attr-defined]
+
+
+def kept_bytes(problem: Problem) -> int:
+    """What potentials and marginals of all blocks take in single precision."""
+    return 8 * problem.examples.answers.potentials  # type: ignore[attr-defined]
+
+
+def stiffness(problem: Problem) -> float:
+    """The first k: STIFFNESS C sum_t |x_t|^2 in the scale of the prior, the mean over the examples."""
+    rows, (unit, _) = problem.examples.rows.core, shift_of(problem)  # type: ignore[attr-defined]
+    size = float(np.mean(rows.norms())) * rows.n_rows / problem.n_blocks
+    return STIFFNESS * unit * problem.total / problem.n_blocks * size
+
+
+@dataclass
+class SoftState:
+    """Distributions, w, and k."""
+
+    problem: Problem
+    satisfied_below: float  # the share of a block
+    rng: np.random.Generator = field(repr=False)
+    single: bool
+    k: float = 0.0
+    best: float = np.inf
+    stalled: int = 0
+    reported: int = 0
+    core: Any = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        problem = self.problem
+        self.unit, self.mean = shift_of(problem)
+        height = HEIGHT + max(0.0, np.log(max(stiffness(problem), 1.0) / MODERATE))
+        self.core = core.soft_ascent(
+            problem.examples.core,
+            self.unit * problem.mass,
+            problem.formulation.augmented,
+            float(height),
+            self.single,
+        )
+        if self.mean is not None:
+            self.core.set_origin(self.mean)
+        self.visited = 0
+        self.shares = np.zeros(problem.n_blocks)
+        self.rest = np.zeros(problem.n_blocks, dtype=np.int64)  # passes that a block may still miss
+
+    def visit(self, due: np.ndarray, skip: int) -> float:
+        """One pass over some blocks in a fresh order; sum_i mass_i KL(a_i || p_w) as it was last seen."""
+        order = self.rng.permutation(due)
+        shares, _, _, visited = self.core.visit(order)
+        self.visited += visited
+        self.shares[order] = shares
+        self.rest -= self.rest > 0
+        self.rest[order] = np.where(shares <= self.satisfied_below, skip, 0)
+        return float(np.einsum("i,i->", self.problem.mass, self.shares))
+
+    def calls(self) -> int:
+        """Sums over all outputs since the last call."""
+        new, self.reported = self.visited - self.reported, self.visited
+        return new
+
+    def dual(self) -> float:
+        """D, with q read off the running w."""
+        return self.core.dual() / self.unit
+
+    def refresh(self) -> None:
+        """w from the distributions, without the rounding that updates have gathered."""
+        self.core.rebuild()
+
+    def restore(self, point: Support) -> None:
+        """Start from these distributions; those at weights are not kept by potentials.
+
+        For another mass the odds of the true labels change by the factor: what is left of E Psi - Psi(y),
+        and with it w, then stays about the same.
+        """
+        if point.outputs.dtype != np.float32:
+            return
+        self.core.read(point.outputs)
+        if (point.multipliers != self.problem.mass).any():
+            with np.errstate(divide="ignore", invalid="ignore"):
+                heights = np.log(self.problem.mass / point.multipliers)
+            self.core.lift(np.where(np.isfinite(heights), heights, 0.0))
+
+    def weights(self) -> np.ndarray:
+        """w as it is."""
+        return self.core.weights()
+
+    def support(self) -> Support:
+        """The distributions."""
+        everything = np.arange(self.problem.n_blocks)
+        return Support(everything, self.problem.mass, self.core.write(), kind=DISTRIBUTIONS)

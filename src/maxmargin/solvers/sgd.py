@@ -1,0 +1,78 @@
+"""Stochastic gradient for the log loss, with steps 1 / t: the baseline that everyone knows.
+
+    w_t = (1 - 1/t) w_{t-1} + (n / t) mass_i (Psi(y_i) - E_p Psi)
+
+Blocks come in a fresh permutation for every pass. t begins where a step is no longer than the curvature of
+the loss allows, t_0 = n `delay` C |x|^2. A pass over the data follows each pass of steps: value and gradient
+there are a certificate, as for ``LBFGS``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from maxmargin._core import core
+from maxmargin.models.registry import POTENTIALS
+from maxmargin.problem import Formulation, Problem, Support
+from maxmargin.problem.regularizer import dot
+from maxmargin.solvers.base import Rule, Solver, StepReport, option, slow
+from maxmargin.solvers.exponentiated import STIFFNESS, stiffness
+from maxmargin.solvers.lbfgs import SOFT_FORMULATIONS, posteriors
+
+POSITIVE = Rule("above 0", lambda x: x > 0)
+
+
+@dataclass(frozen=True)
+class SGD(Solver):
+    """Stochastic gradient.
+
+    Parameters
+    ----------
+    delay : float
+        Of the steps: the first is 1 / (n delay C |x|^2).
+    """
+
+    name: ClassVar[str] = "sgd"
+    formulations: ClassVar[tuple[Formulation, ...]] = SOFT_FORMULATIONS
+    honours: ClassVar[tuple[str, ...]] = ()
+    needs: ClassVar[tuple[str, ...]] = (POTENTIALS,)
+    continues_from: ClassVar[tuple[str, ...]] = ()
+    pairwise_optimum: ClassVar[bool] = False
+    advice: ClassVar[str] = slow("sgd")
+    delay: float = option(0.25, POSITIVE)
+
+    def start(
+        self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
+    ) -> Steps:
+        n = len(problem.active)
+        first = 1.0 + n * self.delay * stiffness(problem) / STIFFNESS
+        data, augmented = problem.examples.core, problem.formulation.augmented
+        return Steps(core.soft_gradient(data, problem.mass, augmented, first, float(n)), tol, rng)
+
+    def step(self, problem: Problem, state: Steps) -> StepReport:
+        state.core.visit(state.rng.permutation(problem.active))
+        w = state.core.weights()
+        risk, gradient = problem.examples.tilt(w, problem.mass, problem.n_jobs)  # type: ignore[attr-defined]
+        gradient += w
+        gap = 0.5 * dot(gradient, gradient)
+        dual = problem.regularizer.value(w) + risk - gap
+        return StepReport(2 * problem.n_blocks, gap / problem.total, dual, problem.n_blocks)
+
+    def solution(self, problem: Problem, state: Steps) -> tuple[np.ndarray, Support]:
+        w = state.core.weights()
+        return w, posteriors(problem, w)
+
+    def learn(self, problem: Problem, state: Steps, slacks: np.ndarray) -> None:
+        """Nothing to correct: w is a plain sum."""
+
+
+@dataclass
+class Steps:
+    """The sum of the steps, and what chooses their order."""
+
+    core: Any = field(repr=False)
+    tol: float
+    rng: np.random.Generator = field(repr=False)
