@@ -223,7 +223,9 @@ class Columns:
         cells = self.numbers.examples * self.numbers.width
         if cells > MOST_CELLS:
             raise FileError(f"{cells} features are too many for a table")
-        self.names = list(self.kinds) or [f"x{j}" for j in range(1, self.numbers.width + 1)]
+        numbered = [f"x{j}" for j in range(1, self.numbers.width + 1)]
+        known = read.reading.names if len(read.reading.names) == len(numbered) else numbered
+        self.names = list(self.kinds) or known
         self.kinds = {name: self.kinds.get(name, {float}) for name in self.names}
         while label in self.kinds:
             label += "_"
