@@ -15,7 +15,7 @@ from maxmargin.callbacks import Callback
 from maxmargin.checkpoint import make_checkpoint
 from maxmargin.cluster.checkpoint import ClusterCheckpoint
 from maxmargin.cluster.driver import Rounds, first_round, play
-from maxmargin.cluster.pool import Pool, await_worker
+from maxmargin.cluster.pool import Pool, await_worker, connected
 from maxmargin.cluster.source import FilePart, ShardPart, Survey, parts_of, stacked, survey
 from maxmargin.cluster.worker import Facts, Job, collected, confirm, prove, start
 from maxmargin.data.arrays import check_flag, check_positive, check_whole
@@ -89,11 +89,13 @@ def fit(
     parts = parts_of(source, n_parts, len(client.nthreads()), label or "")
     pool = Pool(client, parts, retries, patience)
     try:
-        rounds = prepared(svm, pool, solver, passes, older or usual_older(len(pool)), callbacks)
+        with connected():
+            rounds = prepared(svm, pool, solver, passes, older or usual_older(len(pool)), callbacks)
         if kept is not None:
             kept.open(svm, rounds)
         play(rounds, kept)
-        supports = finish(rounds, collect)
+        with connected():
+            supports = finish(rounds, collect)
     finally:
         pool.close()
     return keep(svm, rounds, supports)
