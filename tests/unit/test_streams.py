@@ -16,7 +16,7 @@ import maxmargin as mm
 from maxmargin import models
 from maxmargin.cli import main
 from maxmargin.data import text
-from maxmargin.data.from_file import FileError, joined
+from maxmargin.data.from_file import FileError, Reading, joined
 from maxmargin.data.read_file import Source, read_file, reading_of
 from maxmargin.data.write_file import WRITERS, write_file
 from maxmargin.solvers import Streaming
@@ -310,3 +310,12 @@ def test_labels_are_what_they_were_in_training(tmp_path, capsys):
     capsys.readouterr()
     assert run("evaluate", tmp_path / "m", tmp_path / "new.csv", "--json") == 0
     assert json.loads(capsys.readouterr().out)["accuracy"] == 1.0
+
+
+@pytest.mark.parametrize("line", ["2 qid,:1 2:1", "2 2:1", "2 2:1 qid:1"])
+def test_a_position_names_its_sequence(tmp_path, line):
+    path = tmp_path / "t.svmhmm"
+    path.write_text(f"1 qid:1 1:1\n{line}\n1 qid:2 1:1\n")
+    for size in (1, 1e6):
+        with pytest.raises(FileError, match=r"line 2: no qid: after the tag"):
+            list(Source(str(path), Reading("svmhmm", ""), size))

@@ -41,6 +41,7 @@ DAMAGED = (
 )
 LARGEST = 1e150  # of features: products of larger ones are not finite
 GROUP = re.compile(r"\bqid:(\d{1,18})\b")
+NO_GROUP = "no qid: after the tag, which says of which sequence the line is"
 SHARD_TASKS = {"rows": "", "sequences": "tagging", "trees": "parsing"}
 
 
@@ -67,6 +68,9 @@ def first_word(line: str) -> str:
 
 def read_svmhmm(path: Any, reading: Reading, size: float) -> Iterator[FromFile]:
     for first, lines in whole_groups(path, size):
+        for number, line in enumerate(lines, first):
+            if first_word(line) and group_of(line) is None:  # scikit-learn takes "qid,:1", too
+                raise FileError(f"{path}, line {number}: {NO_GROUP}")
         X, y, group = numbered(path, first, lines, reading, query_id=True)
         if not len(group):
             continue
@@ -135,7 +139,7 @@ def load_rows(lines: list[str], reading: Reading, options: dict) -> tuple:
     if (np.abs(X.data) > LARGEST).any():
         raise ValueError(f"a value above {LARGEST:g}")
     if options.get("query_id") and len(found[2]) != X.shape[0]:
-        raise ValueError("no qid: after the tag, which says of which sequence the line is")
+        raise ValueError(NO_GROUP)
     width = max(X.shape[1], 1)
     kept = reading.n_features or width - 1
     X = sp.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], max(width, kept + 1)))
