@@ -317,5 +317,5 @@ def test_a_position_names_its_sequence(tmp_path, line):
     path = tmp_path / "t.svmhmm"
     path.write_text(f"1 qid:1 1:1\n{line}\n1 qid:2 1:1\n")
     for size in (1, 1e6):
-        with pytest.raises(FileError, match=r"line 2: no qid: after the tag"):
+        with pytest.raises(FileError, match="line 2: "):
             list(Source(str(path), Reading("svmhmm", ""), size))
