@@ -6,6 +6,8 @@
 // their arguments away before.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <type_traits>
 
@@ -27,6 +29,11 @@ constexpr Real inverse_factorial(int k) {
 
 template <class Real>
 inline vec<Real> exponential(vec<Real> given) {
+#if !MM_VECTORS
+  return vec<Real>::each([&](int k) {
+    return given[k] >= exp_least<Real> ? std::exp(std::min(given[k], exp_most<Real>)) : Real(0);
+  });
+#else
   constexpr bool single = std::is_same_v<Real, float>;
   using Bits = std::conditional_t<single, int32_t, int64_t>;
   constexpr int mantissa = single ? 23 : 52, terms = single ? 7 : 13;
@@ -47,13 +54,14 @@ inline vec<Real> exponential(vec<Real> given) {
   const vec<Bits> power = ((vec<Bits>)shifted + bias) << mantissa;
   const vec<Real> result = sum * (vec<Real>)power;
   return known ? result : vec<Real>{};
+#endif
 }
 
 // out = exp(x - top) for whole vectors of numbers
 template <class Real>
 inline void exponentials(const Real* x, Real top, int size, Real* out) {
   constexpr int lanes = Vector<Real>::lanes;
-  for (int k = 0; k < size; k += lanes) store(out + k, exponential<Real>(load(x + k) - top));
+  for (int k = 0; k < size; k += lanes) store(out + k, exponential<Real>(load(x + k) + broadcast(-top)));
 }
 
 }  // namespace mm

@@ -41,6 +41,7 @@ struct Vector {
   struct type {
     Real lane[lanes] = {};
     Real operator[](int k) const { return lane[k]; }
+    Real& operator[](int k) { return lane[k]; }
     template <class F>
     static type each(F&& f) {
       type v;
@@ -119,12 +120,12 @@ template <class Real>
 class WideSum {
  public:
   void add(vec<double> v) { low_ += v; }
-#if defined(__AVX2__)
+#if MM_VECTORS && defined(__AVX2__)
   void add(vec<float> v) {
     low_ += (vec<double>)_mm256_cvtps_pd(_mm256_castps256_ps128((__m256)v));
     high_ += (vec<double>)_mm256_cvtps_pd(_mm256_extractf128_ps((__m256)v, 1));
   }
-#elif defined(__SSE2__)
+#elif MM_VECTORS && defined(__SSE2__)
   void add(vec<float> v) {
     low_ += (vec<double>)_mm_cvtps_pd((__m128)v);
     high_ += (vec<double>)_mm_cvtps_pd(_mm_movehl_ps((__m128)v, (__m128)v));

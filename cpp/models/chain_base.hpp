@@ -59,7 +59,7 @@ double add_counted(Real* W, const Real* x, size_t n, Real c) {
   constexpr size_t lanes = Vector<Real>::lanes;
   WideSum<Real> sum;
   for (size_t k = 0; k < n; k += lanes) {
-    const vec<Real> old = load(W + k), d = c * load(x + k);
+    const vec<Real> old = load(W + k), d = broadcast(c) * load(x + k);
     sum.add(d * (old + old + d));
     store(W + k, old + d);
   }

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "models/concept.hpp"
+#include "portable.hpp"
 #include "runtime/interrupt.hpp"
 #include "simd.hpp"
 #include "solvers/weights.hpp"
@@ -31,7 +32,7 @@ namespace mm {
 // While it lives, numbers below the normal range are taken for zero, which is faster.
 class NoDenormals {
  public:
-#if defined(__SSE2__)
+#if MM_VECTORS && defined(__SSE2__)
   NoDenormals() : before_(_mm_getcsr()) { _mm_setcsr(before_ | 0x8040); }
   ~NoDenormals() { _mm_setcsr(before_); }
   NoDenormals(const NoDenormals&) = delete;
@@ -210,8 +211,8 @@ class SoftAscentOf final : public SoftAscent {
     constexpr size_t page = 4096 / sizeof(Real), line = 64 / sizeof(Real);
     for (size_t k = first_[i]; k < first_[i + 1]; k += page)
       for (size_t n = 0; n < 4; ++n) {
-        __builtin_prefetch(theta_.data() + k + n * line);
-        __builtin_prefetch(m_.data() + k + n * line);
+        fetch_ahead(theta_.data() + k + n * line);
+        fetch_ahead(m_.data() + k + n * line);
       }
   }
   // Marginals and entropy of the potentials of a block.
