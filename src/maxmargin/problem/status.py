@@ -28,7 +28,9 @@ class Status(str, Enum):
             return (
                 "the model's argmax is not exact, or no exact pass was made: the gap is not proven"
             )
-        if self in ADVICE:
+        # A budget may end before the gap of the reduced problem was looked at.
+        unknown = self is Status.REDUCED and certificate.reduced_gap is None
+        if self in ADVICE and not unknown:
             return ADVICE[self].format(c=certificate)
         return solver or GENERAL
 
