@@ -181,6 +181,16 @@ def test_a_solver_that_ends_says_why(solver, hinge, status, seed):
     assert result.advice == status.advice(result.certificate)
 
 
+@pytest.mark.parametrize("solver", [solvers.OneSlack(violators=0), solvers.NSlack(violators=0)])
+def test_a_warm_start_that_is_settled_knows_its_reduced_gap(solver, seed):
+    problem = problem_of("Chain", seed, "sum")
+    first = mm.train(problem, solver, tol=1e-6, random_state=0)
+    again = mm.train(problem, solver, tol=1e-6, warm=first.support, random_state=0)
+    assert first.status is again.status is Status.REDUCED
+    assert 0 <= again.certificate.reduced_gap <= 2e-6
+    assert again.advice == Status.REDUCED.advice(again.certificate)
+
+
 def test_advice_is_that_of_the_status_then_of_the_solver():
     proven = Certificate(1.0, 0.0, 1.0, reduced_gap=0.5)
     searched = Certificate(1.0, 0.0, 1.0, exact=False, reduced_gap=0.5)
@@ -189,6 +199,7 @@ def test_advice_is_that_of_the_status_then_of_the_solver():
     assert "max_passes" in Status.PASS_LIMIT.advice(proven)
     assert "passes=None" in own[Status.PASSES_MADE] and "cache_bytes" in own[Status.CACHE_FULL]
     assert "overflowed" in own[Status.NUMERICAL] and "0.5" in own[Status.REDUCED]
+    assert "max_passes" in Status.REDUCED.advice(Certificate(1.0, 0.0, 1.0))  # without its gap
     for status in Status:
         kept = status in (Status.REDUCED, Status.UNCHANGED, Status.NUMERICAL)
         assert (status.advice(searched) == own[status]) == kept

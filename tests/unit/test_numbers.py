@@ -226,12 +226,3 @@ def test_own_features_whose_squares_overflow_are_refused(generator):
     X, y = rows(generator, scale=1e200)
     with refusal("joint_feature of example", "above 1e150", kinds=(mm.OracleError,)):
         mm.StructuralSVM(PythonMulticlass(1.0 - np.eye(2))).fit(X, (y == y[0]).astype(int))
-
-
-def test_advice_without_the_gap_of_the_reduced_problem():
-    numbers = dict.fromkeys(("primal", "dual", "gap", "tol", "passes", "seconds"), 1.0)
-    certificate = mm.Certificate(
-        **numbers, converged=False, exact=True, oracle_calls=1, support=1, status="", relaxed=False
-    )
-    assert "max_passes" in Status.REDUCED.advice(certificate)
-    assert "0.5" in Status.REDUCED.advice(replace(certificate, reduced_gap=0.5))

@@ -28,7 +28,7 @@ class Status(str, Enum):
             return (
                 "the model's argmax is not exact, or no exact pass was made: the gap is not proven"
             )
-        # A budget may end before the gap of the reduced problem was looked at.
+        # Of weights without a regulariser only the proximal problems are reduced.
         unknown = self is Status.REDUCED and certificate.reduced_gap is None
         if self in ADVICE and not unknown:
             return ADVICE[self].format(c=certificate)

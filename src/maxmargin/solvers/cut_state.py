@@ -134,6 +134,11 @@ class CutState:
         """The multipliers of the cuts."""
         return self.cuts.beta
 
+    @property
+    def best_w(self) -> np.ndarray:
+        """The best w so far; where none was looked at yet, as after a warm start, w itself."""
+        return self.w if self.best is None else self.best.w
+
     def add(
         self,
         problem: Problem,

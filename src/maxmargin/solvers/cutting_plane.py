@@ -117,8 +117,7 @@ class OneSlack(Solver):
         used = state.beta > 0
         points = [p for p, own in zip(state.cuts.points, used, strict=True) if own]
         sizes = np.array([[len(p), len(p.outputs)] for p in points])
-        w = state.w if state.best is None else state.best.w
-        return Snapshot(w, state.support(), {"beta": state.beta[used], "sizes": sizes})
+        return Snapshot(state.best_w, state.support(), {"beta": state.beta[used], "sizes": sizes})
 
     def resume(
         self, problem: Problem, tol: float, rng: np.random.Generator, at: Snapshot
@@ -219,8 +218,7 @@ class OneSlack(Solver):
         return solved
 
     def solution(self, problem: Problem, state: CutState) -> tuple[np.ndarray, Support]:
-        w = state.w if state.best is None else state.best.w
-        return w, state.merged(problem)
+        return state.best_w, state.merged(problem)
 
     def learn(self, problem: Problem, state: CutState, slacks: np.ndarray) -> None:
         """A searching argmax missed outputs that the cuts hold: try these too."""
@@ -238,8 +236,6 @@ class OneSlack(Solver):
         state.cache = cache
 
     def reduced_gap(self, problem: Problem, state: CutState) -> float | None:
-        if not isinstance(state, SetCuts) or state._box().complete or state.best is None:
+        if not isinstance(state, SetCuts) or state._box().complete:
             return None
-        cut = state._box().cut(state.best.w, oracle=False)[0]
-        primal = problem.regularizer.value(state.best.w) + cut.risk
-        return gap_between(primal, state.dual(), problem.total)
+        return gap_between(state.reduced_primal(problem), state.dual(), problem.total)

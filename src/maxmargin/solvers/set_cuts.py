@@ -67,10 +67,14 @@ class SetCuts(CutState):
         box = self._box()
         if box.complete:
             return
-        w = self.w if self.best is None else self.best.w
-        box.widen(most, w)
-        primal = problem.regularizer.value(w) + box.cut(w, oracle=False)[0].risk
-        self.settled = primal - self.dual() <= self.tol * problem.total
+        box.widen(most, self.best_w)
+        left = self.reduced_primal(problem) - self.dual()
+        self.settled = left <= self.tol * problem.total
+
+    def reduced_primal(self, problem: Problem) -> float:
+        """The objective at the best w with the kept outputs alone."""
+        cut = self._box().cut(self.best_w, oracle=False)[0]
+        return problem.regularizer.value(self.best_w) + cut.risk
 
 
 def open_set_cuts(problem: Problem, tol: float, rng: np.random.Generator, cached: bool) -> SetCuts:
