@@ -8,10 +8,11 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from distributed import Client, LocalCluster
+from distributed import Client
 from sklearn.exceptions import ConvergenceWarning
 
 import maxmargin as mm
+from loopback import start_cluster
 from maxmargin import cluster, models, solvers
 from maxmargin.callbacks import Callback
 from maxmargin.cluster import pool as pool_module
@@ -21,19 +22,6 @@ from maxmargin.problem.tolerance import PROGRESS, RELATIVE, Tolerance
 from reference.python_chain import PythonMulticlass
 
 TIGHT = 3e-7  # of the loss: within 1e-6 of the optimum of each problem here
-
-
-@pytest.fixture(scope="module")
-def client():
-    """Two workers, processes of their own, on loopback."""
-    with start_cluster() as made, Client(made) as client:
-        yield client
-
-
-def start_cluster():
-    return LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
-    )
 
 
 class Slowly(PythonMulticlass):

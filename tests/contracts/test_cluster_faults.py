@@ -18,6 +18,7 @@ from benchmarks.scale.in_process import InProcess, fit, prepare
 
 import maxmargin as mm
 from helpers import quietly
+from loopback import agree
 from maxmargin import cluster, models
 from maxmargin.callbacks import Callback
 from maxmargin.checkpoint import make_checkpoint
@@ -43,19 +44,6 @@ def rows(seed, n=60):
 def halves(seed, n=60):
     X, y = rows(seed, n)
     return [(X[: n // 2], y[: n // 2]), (X[n // 2 :], y[n // 2 :])]
-
-
-def agree(found, alone):
-    assert found.converged and alone.converged
-    assert found.dual <= alone.primal and alone.dual <= found.primal
-
-
-@pytest.fixture(scope="module")
-def client():
-    """Two workers, processes of their own, on loopback."""
-    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
-    with LocalCluster(processes=True, silence_logs=50, **options) as made, Client(made) as client:
-        yield client
 
 
 # Workers that answer with garbage

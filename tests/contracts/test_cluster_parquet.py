@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster
 
 import maxmargin as mm
+from loopback import agree
 from maxmargin import cluster, models
 from maxmargin.callbacks import Callback
 from maxmargin.cluster import source
@@ -21,20 +21,6 @@ TOL = 1e-3  # of the loss; that a cluster reaches 1e-6 is tested with data in me
 
 def structural(model):
     return mm.StructuralSVM(model, C=0.1, tol=TOL, max_passes=1e4, random_state=0)
-
-
-def same_optimum(found, alone):
-    """Two solutions agree as far as their certificates say."""
-    assert found.converged and alone.converged
-    assert found.dual <= alone.primal and alone.dual <= found.primal
-
-
-@pytest.fixture(scope="module")
-def client():
-    """Two workers, processes of their own, on loopback."""
-    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
-    with LocalCluster(processes=True, silence_logs=50, **options) as made, Client(made) as client:
-        yield client
 
 
 def columns(n, seed, first=0):
@@ -80,7 +66,7 @@ def test_parquet_has_the_optimum_of_one_process(client, folder):
         if where == str(paths[0]):  # a file alone is divided by its row groups
             assert svm.certificate_.converged
             continue
-        same_optimum(svm.certificate_, alone.certificate_)
+        agree(svm.certificate_, alone.certificate_)
         assert set(svm.model_.feature_names_) == set(alone.model_.feature_names_)
         assert "word=w4" in svm.model_.feature_names_.tolist()
         assert mm.certify(svm, X, y).gap <= 2 * TOL
@@ -92,12 +78,12 @@ def test_flat_estimators_and_models_in_python(client, folder):
     settings = {"tol": TOL, "C": 0.3, "class_weight": "balanced"}
     alone = mm.MulticlassSVC(**settings).fit(X, y)
     svm = cluster.fit(mm.MulticlassSVC(**settings), folder, client, label="label")
-    same_optimum(svm.certificate_, alone.certificate_)
+    agree(svm.certificate_, alone.certificate_)
     assert svm.score(X, y) > 0.5
     own, places = Sizes(1 - np.eye(3)), {"no": 0, "yes": 1, "perhaps": 2}
     alone = structural(own).fit(X, [places[label] for label in y.tolist()])
     svm = cluster.fit(structural(Sizes(1 - np.eye(3))), folder, client, label="label")
-    same_optimum(svm.certificate_, alone.certificate_)
+    agree(svm.certificate_, alone.certificate_)
 
 
 class Sizes(PythonMulticlass):
@@ -206,9 +192,7 @@ def test_a_checkpoint_knows_parquet_by_its_content(client, folder, tmp_path, see
         cluster.fit(structural(models.Multiclass()), folder, client, 3, callbacks=[Stop()], **asked)
     folder = folder.rename(tmp_path / "elsewhere")
     svm = cluster.fit(structural(models.Multiclass()), folder, client, 3, **asked)
-    same_optimum(
-        svm.certificate_, structural(models.Multiclass()).fit(*all_of(folder)).certificate_
-    )
+    agree(svm.certificate_, structural(models.Multiclass()).fit(*all_of(folder)).certificate_)
     write(folder / "2.parquet", seed + 1, first=2)
     with pytest.raises(ValueError, match="checksums of the parts"):
         cluster.fit(structural(models.Multiclass()), folder, client, 3, **asked)

@@ -7,7 +7,6 @@ import sys
 
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster
 
 import maxmargin as mm
 from cluster_processes import processes
@@ -110,14 +109,6 @@ def test_a_driver_that_is_killed_goes_on(tmp_path, client, seed):
     again = Record()
     cluster.fit(svm, tmp_path / "rows", client, n_parts=3, callbacks=[again], **asked)
     same_optimum(svm, alone)
-
-
-@pytest.fixture(scope="module")
-def client():
-    """Two workers, processes of their own, on loopback."""
-    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
-    with LocalCluster(processes=True, silence_logs=50, **options) as made, Client(made) as client:
-        yield client
 
 
 def test_the_command_line_trains_on_a_cluster(client, tmp_path, capsys):
