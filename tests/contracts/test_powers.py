@@ -128,6 +128,18 @@ def test_a_problem_without_what_a_solver_needs_is_refused(solver, name, seed):
 
 
 @pytest.mark.parametrize("solver", solvers.SOLVERS.values(), ids=lambda kind: kind.name)
+@pytest.mark.parametrize("hinge", ["max", "sum", "log", "softmax-margin"])
+def test_a_formulation_that_a_solver_does_not_declare_is_refused(solver, hinge, seed):
+    problem = problem_of("Chain", seed, hinge)
+    if problem.formulation in solver.formulations:
+        found = mm.train(problem, solver(), tol=0.1, max_passes=3, random_state=0).certificate
+        assert found.dual <= found.primal < np.inf
+    else:
+        with refusal(solver.name, f"does not solve {problem.formulation}"):
+            mm.train(problem, solver(), tol=0.1, max_passes=3, random_state=0)
+
+
+@pytest.mark.parametrize("solver", solvers.SOLVERS.values(), ids=lambda kind: kind.name)
 @pytest.mark.parametrize("name", ["Chain", "FactorGraph"])
 def test_warm_starts_are_taken_from_what_a_solver_continues_from(solver, name, seed):
     if solver.formulations[0].hinge == "sum":

@@ -47,14 +47,7 @@ SOLVERS: dict[str, type[Solver]] = {
 # data are known. Proximal was measured on OCR letters, USPS and CoNLL-2000, for strong and weak
 # regularisation, cheap and expensive oracles: the fewest oracle calls and the least time of all solvers
 # here. SDCD is ten times faster than cutting planes on OCR letters, covertype and a treebank.
-RANKED: tuple[type[Solver], ...] = (
-    OneSlack,
-    Gdmm,
-    SDCD,
-    Proximal,
-    Exponentiated,
-    LBFGS,
-)
+RANKED: tuple[Solver, ...] = (OneSlack(), Gdmm(), SDCD(), Proximal(), Exponentiated(), LBFGS())
 
 
 def compatible(formulation: Formulation, asks_for: tuple[str, ...] = ()) -> list[str]:
@@ -70,13 +63,13 @@ def automatic(
     formulation: Formulation, problem: Problem | None, asks_for: tuple[str, ...]
 ) -> Solver:
     """The choice of ``solver="auto"``."""
-    able = [kind for kind in RANKED if formulation in kind.formulations]
+    able = [solver for solver in RANKED if formulation in solver.formulations]
     if problem is not None:
-        for kind in able[:-1]:
-            powers = set(kind.needs) <= set(problem.examples.powers)
-            if powers and set(asks_for) <= set(kind.honours) and kind.suits(problem):
-                return kind()
-    return able[-1]()
+        for solver in able[:-1]:
+            powers = set(solver.needs) <= set(problem.examples.powers)
+            if powers and set(asks_for) <= set(solver.honours) and solver.suits(problem):
+                return solver
+    return able[-1]
 
 
 def make_solver(
@@ -101,17 +94,9 @@ def make_solver(
     else:
         known = ["auto", *SOLVERS]
         raise ValueError(f"solver must be one of {known} or an instance of these, got {solver!r}")
-    if formulation not in made.formulations:
-        others = compatible(formulation)
-        able = "; ".join(str(f) for f in made.formulations)
-        advice = f"solvers that can: {others}" if others else f"this version solves {able}"
-        raise ValueError(f"solver {made.name!r} does not solve {formulation}; {advice}")
-    missing = [name for name in asks_for if name not in made.honoured()]
-    if missing:
-        raise ValueError(
-            f"{made!r} does not honour {' and '.join(missing)}; solvers that can: "
-            f"{compatible(formulation, asks_for)}"
-        )
+    beyond = made.beyond(formulation, asks_for)
+    if beyond:
+        raise ValueError(f"{beyond}; solvers that can: {compatible(formulation, asks_for)}")
     return made
 
 

@@ -93,11 +93,18 @@ class Solver(ABC):
         """Kinds of dual points of this problem that it can start from."""
         return self.continues_from
 
+    def beyond(self, formulation: Formulation, asks_for: tuple[str, ...]) -> str:
+        """What of a formulation with these regularisers it does not solve, in words; or nothing."""
+        if formulation not in self.formulations:
+            return f"solver {self.name!r} does not solve {formulation}"
+        missing = [name for name in asks_for if name not in self.honoured()]
+        return f"{self!r} does not honour {' and '.join(missing)}" if missing else ""
+
     def check(self, problem: Problem, warm: Support | None = None) -> None:
         """Refuse a problem, or a warm start, that it declares not to take."""
-        missing = [name for name in problem.regularizer.asks_for if name not in self.honoured()]
-        if missing:
-            raise ValueError(f"solver {self.name!r} does not honour {' and '.join(missing)}")
+        beyond = self.beyond(problem.formulation, problem.regularizer.asks_for)
+        if beyond:
+            raise ValueError(beyond)
         for power in self.needs:
             if power not in problem.examples.powers:
                 able = f"one of {names_with(power)}, without a kernel or illegal transitions"
