@@ -180,11 +180,11 @@ def make_checkpoint(
     kind: type[File] = Checkpoint,  # type: ignore[assignment]
 ) -> File | None:
     """What the parameters of ``fit`` ask for."""
+    if path is None and not resume:
+        return None
     check_flag("resume", resume)
     if path is None:
-        if resume:
-            raise ValueError("resume: give checkpoint, the file to go on from")
-        return None
+        raise ValueError("resume: give checkpoint, the file to go on from")
     return kind(path, every, resume)
 
 

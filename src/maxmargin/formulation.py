@@ -12,7 +12,7 @@ distribution
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from maxmargin.data.arrays import check_choice
 
@@ -27,17 +27,15 @@ class Formulation:
 
     hinge: str = "max"
     rescaling: str = "margin"
+    # Whether a slack is the logarithm of a sum over all outputs.
+    soft: bool = field(init=False, repr=False, compare=False, default=False)
 
     def __post_init__(self) -> None:
         check_choice("hinge", self.hinge, HINGES + SOFT)
         check_choice("rescaling", self.rescaling, RESCALINGS)
+        object.__setattr__(self, "soft", self.hinge in SOFT)
         if self.soft and self.rescaling != "margin":
             raise ValueError(f"formulation {self.hinge!r} has no rescaling={self.rescaling!r}")
-
-    @property
-    def soft(self) -> bool:
-        """Whether a slack is the logarithm of a sum over all outputs."""
-        return self.hinge in SOFT
 
     @property
     def augmented(self) -> bool:

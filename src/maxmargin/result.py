@@ -31,10 +31,6 @@ class History:
         """Change the last step to what is known now."""
         self.rows[-1] = self.rows[-1] | {name: float(value) for name, value in values.items()}
 
-    def last(self, name: str, otherwise: float) -> float:
-        """The last entry of a column."""
-        return self.rows[-1][name] if self.rows else otherwise
-
     def arrays(self) -> dict[str, np.ndarray]:
         """The columns as arrays."""
         return {name: np.array([row[name] for row in self.rows]) for name in COLUMNS}

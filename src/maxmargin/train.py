@@ -15,7 +15,7 @@ import numpy as np
 
 from maxmargin.callbacks import Callback, Progress
 from maxmargin.problem import Certificate, Problem, Status, Support, Tolerance, gap_between
-from maxmargin.problem.tolerance import AUTO, check_tolerance
+from maxmargin.problem.tolerance import AUTO, ROUNDING, check_tolerance
 from maxmargin.result import History, Keeper, Result, Saved
 from maxmargin.runtime.deadline import TimeUp, deadline
 from maxmargin.solvers import Snapshot, Solver, StepReport
@@ -31,6 +31,7 @@ LARGEST = 1e300  # in place of an objective that is not finite
 PATIENCE = 10  # steps without an exact pass, after which one is made whatever was learnt before
 LONG_PATIENCE = 30  # the same while the estimate is above the aim
 NEARBY = 30.0  # times what is enough: an estimate below this is worth an exact pass now and then
+BEFORE = StepReport(0, math.inf, -math.inf, 0)  # the first step
 NEWS = 0.1  # of an aim: smaller changes of it are not told to the solver
 
 
@@ -161,6 +162,7 @@ class Run:
     ceilings: np.ndarray | None = None  # of the slacks at w
     support: Support | None = None
     history: History = field(default_factory=History)
+    last: StepReport = BEFORE  # in the history
     status: Status | None = None
     proven: bool = True
     keeper: Keeper | None = None
@@ -181,7 +183,7 @@ class Run:
 
     def _wanted(self, primal: float, dual: float) -> tuple[float, float]:
         """The gap to be proven with these bounds, and the one at which training ends."""
-        wish = min(self.tolerance.wish(primal, dual), self.polish)
+        wish = min(self.tolerance.at(primal, dual, ROUNDING), self.polish)
         return self.tolerance.at(primal, dual), wish
 
     @property
@@ -196,7 +198,7 @@ class Run:
 
     def retarget(self, state: Any, report: StepReport) -> None:
         """Tell the solver what is asked for, as far as the objective is known: as the step saw the primal."""
-        if not self.tolerance.relative:
+        if self.tolerance.asked != AUTO:
             return
         # The mass of a stream is known when it was read.
         self.tolerance = replace(self.tolerance, total=self.problem.total)
@@ -313,6 +315,7 @@ class Run:
         """Add a step to the history; without a report, the certified point."""
         if report is None:
             report = StepReport(0, self.gap, self.dual, len(self.support or ()))
+        self.last = report
         self.history.append(
             **self.known(), dual=report.dual, estimate=report.estimate, planes=report.planes
         )
@@ -323,9 +326,9 @@ class Run:
         return Progress(
             **self.known(),
             step=self.steps,
-            dual=self.history.last("dual", -math.inf),
-            estimate=self.history.last("estimate", math.inf),
-            planes=int(self.history.last("planes", 0)),
+            dual=self.last.dual,
+            estimate=self.last.estimate,
+            planes=self.last.planes,
             tol=self.tol,
             max_passes=self.max_passes,
             max_seconds=self.max_seconds,
@@ -384,7 +387,7 @@ class Run:
         """The dual of where training ended, and the gap as the solver saw it: no exact pass, no proof."""
         self.w, self.support = self.solver.solution(self.problem, state)
         self.dual = self.problem.dual_objective(self.support)
-        self.primal = self.dual + self.history.last("estimate", math.inf) * self.problem.total
+        self.primal = self.dual + self.last.estimate * self.problem.total
         self.proven = False
         if math.isnan(self.primal) or math.isinf(self.dual):
             self.primal, self.status = math.inf, Status.NUMERICAL

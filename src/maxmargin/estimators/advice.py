@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
+from maxmargin.models.python import bind_model
 from maxmargin.problem import Problem, Status
-from maxmargin.problem.scale import useful_c
+from maxmargin.problem.scale import learns, useful_c
 from maxmargin.result import Result
 from maxmargin.train import LARGEST, train
 
@@ -34,25 +34,38 @@ def advise(svm: Any, given: Any, problem: Problem, result: Result) -> None:
     ended = result.status in (Status.INTERRUPTED, Status.STOPPED, Status.NUMERICAL)
     if problem.open_stream is not None or ended:
         return
-    lack = svm._lack(given, problem, result)
+    lack = lack_of(svm, given, problem, result)
     if lack:
         better = better_c(svm, given, problem, result)
         told = f"C={problem.C:.3g} is too small, try C={better or 0:.2g}"
         warn(f"{lack}: {told if better else 'none of some larger C that were tried helps'}")
 
 
-def lone_label(svm: Any, given: Any, labels: Callable[[Any], set[Any]]) -> list[Any]:
-    """The label that a fitted estimator predicts for all of X, where Y has others; else none.
+def lack_of(svm: Any, given: Any, problem: Problem, result: Result) -> str:
+    """What a solution has not learnt, in words; empty where there is nothing to say."""
+    if not learns(problem, result.support, result.certificate.primal):
+        return "nothing was learnt, the objective is that of w = 0"
+    said = svm.lone.get(getattr(given.model, "task", ""), "")
+    found = lone_label(given, problem, result.w) if said else []
+    return said.format(*found) if found else ""
 
-    `labels` gives those of some outputs.
-    """
-    whole = given.X
-    few = [whole[:GLANCE]] if isinstance(whole, list | np.ndarray) or sp.issparse(whole) else []
-    for X in [*few, whole]:
-        found = labels(svm.predict(X))
-        if len(found) != 1:
+
+def lone_label(given: Any, problem: Problem, w: np.ndarray) -> list[Any]:
+    """The label that is predicted for all of X, where Y has others; else none."""
+    examples, X = problem.examples, given.X
+    if isinstance(X, list | np.ndarray) or sp.issparse(X):
+        few = bind_model(given.model, X[:GLANCE], None)
+        if len(labels_in(few.predict(w))) > 1:
             return []
-    return list(found) if labels(given.Y) - found else []
+    found = labels_in(examples.predict(w, problem.n_jobs))
+    return list(found) if len(found) == 1 and labels_in(given.Y) - found else []
+
+
+def labels_in(outputs: Any) -> set[Any]:
+    """All labels of some outputs, each of which is one or a sequence of them."""
+    if isinstance(outputs, np.ndarray):
+        return set(outputs.ravel().tolist())
+    return {label for y in outputs for label in np.asarray(y).tolist()}
 
 
 def better_c(svm: Any, given: Any, problem: Problem, result: Result) -> float | None:
@@ -69,7 +82,7 @@ def better_c(svm: Any, given: Any, problem: Problem, result: Result) -> float | 
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             tol = TRIAL_GAP * zero / problem.total
             result = train(problem, solver, warm=warm, tol=tol, max_seconds=left, **TRIAL)
-        if result.certificate.primal < zero and not svm._lack(given, problem, result):
+        if result.certificate.primal < zero and not lack_of(svm, given, problem, result):
             return problem.C
         left -= result.certificate.seconds
     return None

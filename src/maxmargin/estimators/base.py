@@ -2,7 +2,8 @@
 
     fit -> check_parameters -> _read -> _solve: _pose (bind, problem), _train -> _keep -> adopt
 
-Data in parts are posed otherwise; a chunk of ``partial_fit`` is optimised with what is kept of those before.
+Data in parts, chunks of an iterable or mapped files, are posed otherwise; a chunk of ``partial_fit`` is
+optimised with what is kept of those before.
 
 An estimator declares its parameters as the fields of a dataclass, in the order of its constructor, and fills
 in the steps that differ.
@@ -13,14 +14,12 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
 
 from maxmargin.callbacks import Callback, EarlyStopping, LogProgress, ProgressLine
 from maxmargin.checkpoint import Checkpoint
@@ -31,14 +30,22 @@ from maxmargin.estimators.reporting import Reporting
 from maxmargin.formulation import HINGES
 from maxmargin.models.examples import Examples
 from maxmargin.models.protocol import Model
-from maxmargin.models.python import PythonExamples
+from maxmargin.models.python import bind_model
+from maxmargin.parts.fit import (
+    first_model,
+    next_model,
+    optimise_chunk,
+    streamed_problem,
+    streaming_of,
+)
+from maxmargin.parts.source import NO_FREE_WEIGHTS, Settings, check_streams
 from maxmargin.problem import Formulation, Problem, Status, Support, make_regularizer
+from maxmargin.problem.problem import check_weights
 from maxmargin.problem.regularizer import NONNEGATIVE, PRIOR
-from maxmargin.problem.scale import learns
 from maxmargin.problem.tolerance import check_tolerance
 from maxmargin.result import Result
 from maxmargin.runtime.executor import Workers, count_jobs, opened
-from maxmargin.solvers import Solver, make_solver
+from maxmargin.solvers import Solver, Streaming, make_solver
 from maxmargin.train import train
 
 logger = logging.getLogger("maxmargin")
@@ -81,10 +88,12 @@ class Given:
     model: Any = None
 
 
-class BaseSVM(Reporting, BaseEstimator):
+class BaseSVM(Reporting):
     """Parameters in, fitted attributes out."""
 
     checks: ClassVar[dict[str, Callable[[str, Any], Any]]] = CHECKS
+    # What is said where one label alone is predicted, by the task of a model; of others nothing is.
+    lone: ClassVar[dict[str, str]] = {}
 
     C: float
     solver: Any
@@ -133,10 +142,6 @@ class BaseSVM(Reporting, BaseEstimator):
         """The gap to go on to below tol, in units of the loss; None: no further than tol."""
         return None
 
-    def _pose_parts(self, given: Given, executor: Workers | None) -> tuple[Problem, str]:
-        """As ``_pose``, for data that are read a part at a time."""
-        raise NotImplementedError
-
     # The way through fit
 
     def _fit(self, given: Given) -> None:
@@ -152,23 +157,12 @@ class BaseSVM(Reporting, BaseEstimator):
         """Let callbacks score weights on the way."""
 
         def score(w: np.ndarray, X: Any, Y: Any, scoring: Any) -> float:
-            svm = self._at(given, w)
+            svm = copy.copy(self)
+            svm.adopt(given.model, w)
             return float(scorer_of(svm, scoring)(svm, X, Y))
 
         for callback in given.callbacks:
             callback.attach(score)
-
-    def _at(self, given: Given, w: np.ndarray) -> Any:
-        """This estimator with the weights of a solution; its own stay."""
-        svm = copy.copy(self)
-        svm.adopt(given.model, w)
-        return svm
-
-    def _lack(self, given: Given, problem: Problem, result: Result) -> str:
-        """What a solution has not learnt, in words; empty where there is nothing to say."""
-        if learns(problem, result.support, result.certificate.primal):
-            return ""
-        return "nothing was learnt, the objective is that of w = 0"
 
     def _finish(self, given: Given, result: Result) -> None:
         """Set all fitted attributes."""
@@ -229,11 +223,21 @@ class BaseSVM(Reporting, BaseEstimator):
         problem = self.problem_of(examples, weights, self._jobs())
         return problem, problem.examples.fingerprint
 
+    def _pose_parts(self, given: Given, executor: Workers | None) -> tuple[Problem, str]:
+        """The same for data that are read a part at a time."""
+        X, Y, weights, settings = given.X, given.Y, given.sample_weight, self._settings(given)
+        weights = weights if Y is None else self.example_weights(Y, weights)
+        problem = streamed_problem(given.model, X, Y, weights, settings, self.C, executor)
+        warm = self._warm()
+        if warm is not None and (isinstance(warm.outputs, list) or not problem.source.repeatable):
+            raise ValueError(
+                "warm_start: a stream needs a compiled model and data that can be read again"
+            )
+        return problem, ""
+
     def _bind(self, given: Given, executor: Workers | None = None) -> Examples:
         """The model on data; without Y for prediction only."""
-        if isinstance(given.model, Model):
-            return given.model.bind(given.X, given.Y, given.node_weight)
-        return PythonExamples(given.model, given.X, given.Y, executor, given.node_weight)
+        return bind_model(given.model, given.X, given.Y, given.node_weight, executor)
 
     def _warm(self) -> Support | None:
         """The multipliers of the last fit, where a warm start is asked for."""
@@ -290,6 +294,53 @@ class BaseSVM(Reporting, BaseEstimator):
         for name in ("temperature_", "conformal_"):
             self.__dict__.pop(name, None)
 
+    # Chunks
+
+    def _partial_fit(self, given: Given) -> None:
+        """Train on one more chunk."""
+        self.check_parameters(solver=self.hinge == "max")  # sums have a solver of their own
+        if given.Y is None:
+            raise ValueError("partial_fit: Y must be given, the true output of every example")
+        past = getattr(self, "memory_", None)
+        given = self._cut(self._read(given, reset=past is None))
+        check_streams(given.model)
+        X, Y = given.X, given.Y
+        if past is None:
+            model = first_model(given.model, X, Y, given.classes)
+        else:
+            model = next_model(past, self, given.classes)
+        chunk = (X, Y, check_weights(given.sample_weight, len(Y)))
+        past, result, examples = self._optimise(past, model, chunk, self._settings(given))
+        self._keep(result)
+        self.fingerprint_ = examples.fingerprint
+        self.memory_, self.support_ = past, past.whole_support()
+        self.adopt(model, result.w)
+        self.weighted_nodes_ = False
+        if result.certificate.gap > result.certificate.tol:
+            warn_not_converged(result)
+
+    def _optimise(
+        self, past: Any, model: Any, chunk: tuple[Any, Any, np.ndarray], settings: Settings
+    ) -> tuple[Any, Result, Examples]:
+        """Train on a chunk together with what is kept of those before it."""
+        return optimise_chunk(past, float(self.C), model, chunk, settings)
+
+    def _cut(self, given: Given) -> Given:
+        """A chunk as examples that can be told apart."""
+        return given
+
+    def _streaming(self) -> Streaming:
+        """The solver of chunks: that of the parameters, or one in place of the default."""
+        return streaming_of("auto" if self.solver == type(self).solver else self.solver)
+
+    def _settings(self, given: Given) -> Settings:
+        """How a stream is optimised."""
+        if self._free:
+            raise ValueError(NO_FREE_WEIGHTS)
+        solver, options = self._streaming(), self._options(given.callbacks)
+        formulation = self._formulation()
+        return Settings(solver, formulation, self._jobs(), options, self._regularizer)
+
     # The problem, which ``certify`` and ``objective`` pose again
 
     def examples_at(self, X: Any, Y: Any, node_weight: Any, w: np.ndarray | None) -> Examples:
@@ -321,29 +372,3 @@ class BaseSVM(Reporting, BaseEstimator):
     def _regularizer(self, examples: Examples) -> Any:
         """That of the parameters, for these examples."""
         return make_regularizer(self._prior(), self.nonnegative, examples)
-
-    # Files, copies and pickles
-
-    def save(self, path: Any, dtype: str = "float64") -> None:
-        """Write the model to a file that holds numbers and plain text only; see ``maxmargin.load``.
-
-        Parameters
-        ----------
-        dtype : "float64" or "float32"
-            What weights are written in. Single precision halves them; scores then differ from these by their
-            rounding, a part in 10^7 of each weight, and close outputs may change places.
-        """
-        from maxmargin.persistence import save
-
-        save(self, path, dtype)
-
-    def __sklearn_clone__(self) -> Any:
-        """A clone shares its executor: workers cannot be copied."""
-        if not isinstance(self.n_jobs, Executor):
-            return super().__sklearn_clone__()
-        return clone(copy.copy(self)).set_params(n_jobs=self.n_jobs)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Without workers and packed weights, in copies and in pickles."""
-        state = {k: v for k, v in super().__getstate__().items() if k != "_packed"}
-        return dict(state, n_jobs=None) if isinstance(state.get("n_jobs"), Executor) else state

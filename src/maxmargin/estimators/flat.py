@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -16,9 +16,7 @@ from maxmargin.callbacks import Callback
 from maxmargin.checkpoint import make_checkpoint
 from maxmargin.data.attributes import are_attributes
 from maxmargin.data.mapped import MappedRows
-from maxmargin.estimators.advice import lone_label
-from maxmargin.estimators.base import Given
-from maxmargin.estimators.chunks import ChunkSVM
+from maxmargin.estimators.base import BaseSVM, Given
 from maxmargin.estimators.confidence import ConfidentSVM
 from maxmargin.estimators.inputs import check_rows, score_of
 from maxmargin.estimators.inspection import Inspection
@@ -28,15 +26,14 @@ from maxmargin.models.examples import Examples
 from maxmargin.models.flat import FlatModel
 from maxmargin.models.multiclass import Multiclass
 from maxmargin.parts.fit import streams
-from maxmargin.problem import Problem, make_regularizer
+from maxmargin.problem import make_regularizer
 from maxmargin.problem.problem import check_weights
-from maxmargin.result import Result
 
 SMALL = 10_000  # examples x features, and x classes where there are some
 POLISHED = 1e-13  # gap, in units of the loss
 
 
-class RowSVM(ChunkSVM):
+class RowSVM(BaseSVM):
     """Base of all that take rows of features: dense or CSR, with or without an intercept."""
 
     fit_intercept: bool = False
@@ -121,6 +118,10 @@ class RowSVM(ChunkSVM):
 class FlatClassifier(ClassifierMixin, ConfidentSVM, Inspection, RowSVM):
     """What classifiers share, whatever they minimise: training, weights of examples, scores."""
 
+    lone: ClassVar[dict[str, str]] = {
+        "multiclass": "all of X is predicted to be {!r} (other classes may need more weight)"
+    }
+
     class_weight: Any = None
 
     def _check_class_weight(self, who: str) -> None:
@@ -171,13 +172,6 @@ class FlatClassifier(ClassifierMixin, ConfidentSVM, Inspection, RowSVM):
         parts, rows = model.unpack(w), 1 if isinstance(model, Binary) else len(model.classes_)
         self.coef_ = np.ascontiguousarray(parts["weights"]).reshape(rows, -1)
         self.intercept_ = np.array(parts.get("bias", np.zeros(rows))).reshape(rows)
-
-    def _lack(self, given: Given, problem: Problem, result: Result) -> str:
-        """Also where one class alone is predicted."""
-        found = lone_label(self._at(given, result.w), given, lambda y: set(np.asarray(y).tolist()))
-        if not found:
-            return super()._lack(given, problem, result)
-        return f"all of X is predicted to be {found[0]!r} (other classes may need more weight)"
 
     def _scores(self, X: Any) -> np.ndarray:
         """X coef_' + intercept_."""

@@ -1,17 +1,22 @@
-"""A page about a fitted estimator, as a file for a browser."""
+"""What leaves an estimator: a page about it for a browser, model files, copies and pickles."""
 
 from __future__ import annotations
 
+import copy
+from concurrent.futures import Executor
 from typing import Any
 
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.data.arrays import check_whole
 from maxmargin.estimators.inputs import plain_outputs
 
 
-class Reporting:
-    """``report``: what is proven, how training went, what was learnt, where it fails."""
+class Reporting(BaseEstimator):
+    """``report``: what is proven, how training went, what was learnt, where it fails; ``save``; copies."""
+
+    n_jobs: Any
 
     def report(
         self,
@@ -51,3 +56,27 @@ class Reporting:
         if texts is not None and (Y is None or len(texts) != len(Y)):
             raise ValueError("report: texts must have one text for each example of X and Y")
         write_page(path, Subject(self, X, Y, k, texts, shape, search), title)
+
+    def save(self, path: Any, dtype: str = "float64") -> None:
+        """Write the model to a file that holds numbers and plain text only; see ``maxmargin.load``.
+
+        Parameters
+        ----------
+        dtype : "float64" or "float32"
+            What weights are written in. Single precision halves them; scores then differ from these by their
+            rounding, a part in 10^7 of each weight, and close outputs may change places.
+        """
+        from maxmargin.persistence import save
+
+        save(self, path, dtype)
+
+    def __sklearn_clone__(self) -> Any:
+        """A clone shares its executor: workers cannot be copied."""
+        if not isinstance(self.n_jobs, Executor):
+            return super().__sklearn_clone__()
+        return clone(copy.copy(self)).set_params(n_jobs=self.n_jobs)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without workers and packed weights, in copies and in pickles."""
+        state = {k: v for k, v in super().__getstate__().items() if k != "_packed"}
+        return dict(state, n_jobs=None) if isinstance(state.get("n_jobs"), Executor) else state

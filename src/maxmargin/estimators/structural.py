@@ -17,9 +17,7 @@ from maxmargin.callbacks import Callback
 from maxmargin.checkpoint import make_checkpoint
 from maxmargin.data.arrays import check_positive, check_whole
 from maxmargin.data.labels import Outputs, is_masked
-from maxmargin.estimators.advice import lone_label
 from maxmargin.estimators.base import CHECKS, Given
-from maxmargin.estimators.chunks import ChunkSVM
 from maxmargin.estimators.confidence import ConfidentSVM
 from maxmargin.estimators.inputs import examples_of, plain_sequence
 from maxmargin.estimators.inspection import Inspection
@@ -29,9 +27,7 @@ from maxmargin.models.examples import Examples
 from maxmargin.models.multilabel import MultiLabel
 from maxmargin.models.protocol import Model, check_protocol
 from maxmargin.parts.fit import streams
-from maxmargin.problem import Problem
 from maxmargin.problem.problem import check_weights
-from maxmargin.result import Result
 
 MOST_BEST = 2**31 - 1  # outputs of ``predict_k_best``: no machine holds more
 
@@ -46,20 +42,18 @@ def check_visible_model(name: str, model: Any) -> None:
         check_protocol(model)
 
 
-def labels_in(sequences: Any) -> set[Any]:
-    """All labels of some sequences of them."""
-    return {label for y in sequences for label in np.asarray(y).tolist()}
-
-
 def one_by_one(X: Any) -> Any:
     """Examples in turn, rows of a sparse matrix too."""
     return (X.tocsr()[i : i + 1] for i in range(X.shape[0])) if sp.issparse(X) else X
 
 
-class Structured(ConfidentSVM, Inspection, ChunkSVM):
+class Structured(ConfidentSVM, Inspection):
     """What estimators of any model share, whatever they minimise: how they predict and are scored."""
 
     checks = CHECKS | {"model": check_visible_model}
+    lone: ClassVar[dict[str, str]] = {
+        "tagging": "all labels are predicted to be {!r} (others may need more weight)"
+    }
     scored: ClassVar[bool] = True  # whether the score of a prediction is one of what is observed
 
     model: Any
@@ -78,15 +72,6 @@ class Structured(ConfidentSVM, Inspection, ChunkSVM):
     @staticmethod
     def params_of(model: Any) -> dict[str, Any]:
         return {"model": model}
-
-    def _lack(self, given: Given, problem: Problem, result: Result) -> str:
-        """Also where one label alone is predicted in all sequences."""
-        lack = super()._lack(given, problem, result)
-        if lack or getattr(given.model, "task", "") != "tagging":
-            return lack
-        found = lone_label(self._at(given, result.w), given, labels_in)
-        said = "all labels are predicted to be {!r} (others may need more weight)"
-        return said.format(*found) if found else ""
 
     def adopt(self, model: Any, w: np.ndarray) -> None:
         self.model_, self.coef_ = model, w

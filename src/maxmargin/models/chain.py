@@ -175,8 +175,7 @@ class Chain(Described, Model):
         if self.edges is not False:
             check_flag("edges", self.edges)
             X, edges = split_edges(X) if self.edges else (X, None)
-        check_sequences("X", X)
-        X = self._features_of(X)
+        X = self._positions(X)
         return X if edges is None else Pairs(X, edge_features(edges, getattr(self, "edges_", None)))
 
     def keep_names(self, X: Any) -> None:
@@ -184,9 +183,13 @@ class Chain(Described, Model):
         if self.edges_ is not None and isinstance(X, Pairs):
             self.edges_.encoder = getattr(X.edges, "encoder", None)
 
-    def read(self, X: Sequence) -> FeatureRows:
+    def _positions(self, X: Any) -> Any:
+        """The features of the positions of sequences."""
         check_sequences("X", X)
-        return feature_rows(self._features_of(X), self.n_features_, self.bias)
+        return self._features_of(X)
+
+    def read(self, X: Sequence) -> FeatureRows:
+        return feature_rows(self._positions(X), self.n_features_, self.bias)
 
     def bind_rows(self, rows: FeatureRows, Y: Any = None, node_weight: Any = None) -> ChainExamples:
         if self.edges_ is not None:

@@ -13,8 +13,8 @@ before training; it is computed where P(w) turns out to be near it.
 
 Where C is so large that P* / (C sum v) is a thousandth of the loss at w = 0 or less, a hundredth of it may
 take hundreds of passes that change no prediction; where C is so small that P(0) - P* is a ten-thousandth of
-P(0), nothing is learnt. LEAST of the loss is enough then. ``wish`` is what is asked for without that:
-training tries to reach it for some time.
+P(0), nothing is learnt. LEAST of the loss is enough then. Without that only ROUNDING limits what is
+wished for: training tries to reach it for some time.
 """
 
 from __future__ import annotations
@@ -51,20 +51,11 @@ class Tolerance:
     loss: float = math.nan  # mean at w = 0, of some examples
     zero: float = math.inf  # P(0), where it was computed
 
-    @property
-    def relative(self) -> bool:
-        """Whether it follows the objective."""
-        return self.asked == AUTO
+    def at(self, primal: float, dual: float, least: float = LEAST) -> float:
+        """The gap to be reached, in units of the loss, as far as the optimum is known.
 
-    def at(self, primal: float, dual: float) -> float:
-        """The gap to be reached, in units of the loss, as far as the optimum is known."""
-        return self._part(primal, dual, LEAST)
-
-    def wish(self, primal: float, dual: float) -> float:
-        """The same, however small P* is."""
-        return self._part(primal, dual, ROUNDING)
-
-    def _part(self, primal: float, dual: float, least: float) -> float:
+        ``least``: the part of the loss that is enough, however small P* is.
+        """
         if not isinstance(self.asked, str):
             return self.asked
         share = RELATIVE * min(primal / self.total, self.loss)
@@ -74,5 +65,5 @@ class Tolerance:
 
     def needs_zero(self, primal: float, mean: Any) -> bool:
         """Whether P(0), or P at the mean of a prior, must be computed: a primal may be near to it."""
-        unknown = self.relative and self.zero == math.inf and math.isfinite(primal)
+        unknown = self.asked == AUTO and self.zero == math.inf and math.isfinite(primal)
         return unknown and (mean is not None or primal > NEAR * self.loss * self.total)

@@ -398,6 +398,8 @@ def open_state(
 
 def unpriored(problem: Problem) -> Problem:
     """The same blocks under 1/2 |w|^2, for what concerns multipliers alone."""
+    if not isinstance(problem.regularizer, Prior):
+        return problem
     plain = copy.copy(problem)
     plain.regularizer = SquaredNorm(problem.examples.metric)
     return plain
