@@ -11,7 +11,7 @@ from fits import FITS
 from helpers import quietly, refusal
 from maxmargin import solvers
 from maxmargin.models.python import portable
-from maxmargin.parts.layout import Part, layout_of
+from maxmargin.parts.source import Part, layout_of
 from maxmargin.solvers import make_solver
 from maxmargin.train import train
 from reference.problems import fresh

@@ -9,11 +9,9 @@ import maxmargin as mm
 from helpers import assert_truthful, built_in, loss_units, multipliers_of, quietly, refusal
 from maxmargin import models, solvers
 from maxmargin.callbacks import Callback
-from maxmargin.parts import stored
-from maxmargin.parts.layout import EXAMPLE_BYTES, ROW_BYTES
-from maxmargin.parts.past import KEPT, TWICE
-from maxmargin.parts.sequential import PartState
-from maxmargin.parts.stored import StoredState
+from maxmargin.parts import problem as parts_problem
+from maxmargin.parts.source import EXAMPLE_BYTES, ROW_BYTES
+from maxmargin.parts.state import KEPT, TWICE, PartState, StoredState
 from reference import twins, twins_stream
 from reference.dense_qp import dual_objective, primal_objective
 from reference.problems import chain_case, fresh, multiclass_case
@@ -87,7 +85,7 @@ def test_outputs_that_no_longer_fit_go_to_a_file(name, seed, tmp_path, monkeypat
     monkeypatch.setattr(StoredState, "_leave", watched)
     rows = sum(len(np.atleast_1d(y)) for y in case.Y)
     bound = ROW_BYTES * rows + EXAMPLE_BYTES * len(case.Y)
-    monkeypatch.setattr(stored, "ROOM", 0.97)  # nearly nothing is left for outputs
+    monkeypatch.setattr(parts_problem, "ROOM", 0.97)  # nearly nothing is left for outputs
     svm = fit_stream(
         case, data, passes=None, cache_bytes=int(bound / 0.97) + 1, tol=loss_units(case, 1e-4)
     )

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 import maxmargin as mm
 from helpers import quietly, refusal
 from maxmargin import models, solvers
-from maxmargin.parts.layout import stacked_examples
+from maxmargin.parts.source import stacked_examples
 from maxmargin.problem import Problem
 from maxmargin.solvers.dual_state import open_state
 from reference.python_chain import PythonMulticlass

@@ -10,8 +10,7 @@ from maxmargin.data.labels import CodedLabels, CodedSequences, LabelSet
 from maxmargin.data.mapped import MappedRows, MappedSequences
 from maxmargin.data.scratch import LEAST, PlaneFile, ScratchArray, ranges
 from maxmargin.models import Chain, Multiclass
-from maxmargin.parts.layout import Layout, Part, keep, layout_of, stacked_examples
-from maxmargin.parts.source import Chunks, Stored
+from maxmargin.parts.source import Chunks, Layout, Part, Stored, keep, layout_of, stacked_examples
 from maxmargin.problem import Support
 
 

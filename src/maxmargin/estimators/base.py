@@ -31,14 +31,8 @@ from maxmargin.formulation import HINGES
 from maxmargin.models.examples import Examples
 from maxmargin.models.protocol import Model
 from maxmargin.models.python import bind_model
-from maxmargin.parts.fit import (
-    first_model,
-    next_model,
-    optimise_chunk,
-    streamed_problem,
-    streaming_of,
-)
-from maxmargin.parts.source import NO_FREE_WEIGHTS, Settings, check_streams
+from maxmargin.parts.fit import first_model, next_model, optimise_chunk, streaming_of
+from maxmargin.parts.problem import NO_FREE_WEIGHTS, Settings, check_streams, streamed_problem
 from maxmargin.problem import Formulation, Problem, Status, Support, make_regularizer
 from maxmargin.problem.problem import check_weights
 from maxmargin.problem.regularizer import NONNEGATIVE, PRIOR

@@ -23,8 +23,8 @@ from maxmargin.models.completing import Completing
 from maxmargin.models.examples import Examples
 from maxmargin.models.latent import Latent
 from maxmargin.models.partial import KINDS, Partial
-from maxmargin.parts.sequential import StreamedProblem
-from maxmargin.parts.source import Chunks, Settings
+from maxmargin.parts.problem import Settings, StreamedProblem
+from maxmargin.parts.source import Chunks
 from maxmargin.problem import Problem, Support
 from maxmargin.result import Result
 from maxmargin.runtime.executor import Workers

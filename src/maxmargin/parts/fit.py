@@ -6,7 +6,6 @@ multipliers are forgotten. The dual bound holds for all examples seen so far, wi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -18,11 +17,9 @@ from maxmargin.models.chain import Chain
 from maxmargin.models.examples import Examples
 from maxmargin.models.flat import FlatModel
 from maxmargin.models.python import bind_model, portable
-from maxmargin.parts.layout import Part, keep, layout_of
-from maxmargin.parts.past import Past, empty_past, remember
-from maxmargin.parts.sequential import StreamedProblem
-from maxmargin.parts.source import Chunks, Settings, Stored, bind, check_streams, regularizer_of
-from maxmargin.parts.stored import StoredProblem
+from maxmargin.parts.problem import Settings, bind, regularizer_of
+from maxmargin.parts.source import Part, keep, layout_of
+from maxmargin.parts.state import Past, empty_past, remember
 from maxmargin.problem import Certificate, Problem, Support
 from maxmargin.result import Result
 from maxmargin.solvers import SDCD, Solver, Streaming
@@ -56,29 +53,6 @@ def streams(solver: Any, model: Any, X: Any, Y: Any, node_weight: Any) -> bool:
         raise ValueError("node_weight: chunks have none")
     mapped = isinstance(X, Mapped) and isinstance(model, FlatModel | Chain) and not model.joint
     return chunks or (streaming and mapped and node_weight is None)
-
-
-def streamed_problem(
-    model: Any, X: Any, Y: Any, sample_weight: Any, settings: Settings, C: float, executor: Any
-) -> StreamedProblem:
-    """The problem of data that ``streams``; the model is made ready."""
-    if Y is None:
-        check_streams(model)
-    source: Any
-    solver, settings = settings.solver, replace(settings, executor=executor)
-    if Y is not None:
-        source = Stored(model, X, Y, sample_weight)
-    elif sample_weight is not None:
-        raise ValueError("sample_weight: give chunks (X, Y, sample_weight)")
-    elif isinstance(X, Iterator) and (solver.verify or solver.passes != 1):
-        raise ValueError(
-            "X is an iterator, which gives its chunks once: an exact pass or a second one needs an iterable "
-            "that can be read again; else solver=solvers.Streaming(passes=1, verify=False)"
-        )
-    else:
-        source = Chunks(model, X, executor)
-    kind = StreamedProblem if Y is None else StoredProblem
-    return kind(model, source, C, settings)
 
 
 # partial_fit

@@ -1,71 +1,225 @@
-"""Where parts come from: examples that stay where they are, or chunks of an iterable.
+"""Where parts come from and how they are packed: examples that stay where they are, or chunks of an iterable.
 
 A source hands out its examples once per pass, in their order, about a given number of bytes at a time, each
-time as a ``Part``: a copy in memory, packed closely. Examples in memory already need not be read again, nor
-those without a weight.
+time as a ``Part``: a copy in memory, packed closely, that is cut up and joined again. Examples in memory
+already need not be read again, nor those without a weight. The layouts of parts:
+
+    rows        one matrix per block: X of a flat model, of regression, of sets of labels
+    sequences   the matrices of a block, one below the other: X of a chain, or groups of constraints
+    objects     whatever they are, in a list
+
+Dense rows with many zeros become CSR; of CSR rows whose values are all one only the indices are kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from maxmargin.data.arrays import floats
+from maxmargin.data.mapped import (
+    CodedLabels,
+    CodedSequences,
+    MappedRows,
+    MappedSequences,
+    csr_of,
+    sequences_of,
+    table_of,
+)
+from maxmargin.data.memory import float_type
 from maxmargin.data.scratch import RUN
+from maxmargin.models.chain import Chain
+from maxmargin.models.chain_examples import table_bytes
+from maxmargin.models.flat import FlatModel
+from maxmargin.models.groups import Groups, Regression
+from maxmargin.models.multilabel import MultiLabel
 from maxmargin.models.protocol import Model
 from maxmargin.models.python import bind_model, converted, portable
-from maxmargin.parts.layout import EXAMPLE_BYTES, ROW_BYTES, Part, layout_of, stacked_examples
-from maxmargin.problem import Formulation, Problem
 from maxmargin.problem.problem import check_weights
-from maxmargin.problem.regularizer import SquaredNorm
-from maxmargin.solvers import Streaming
 
 NOTHING = np.empty(0, np.int64)
-NO_FREE_WEIGHTS = (
-    "a stream: weights without a regulariser (an infinite scale of prior, penalized_intercept=False) have "
-    "a dual bound only where sum a psi = 0 over all examples at once; give a large scale, or all examples "
-    "to fit"
-)
+SPARSE = 0.6  # dense rows become sparse where that takes less than this part of their bytes
+# What an example costs besides its features, in the core and in arrays of the solver: for each of its
+# rows, and for itself.
+ROW_BYTES, EXAMPLE_BYTES = 64, 256
+
+
+@dataclass
+class Layout:
+    """How examples are laid out in memory; the first of them decide, and the others must fit."""
+
+    kind: str
+    sparse: bool | None = None
+    dtype: Any = None
+    tables: bool = False  # whether the core keeps inner products of the rows of a sequence
+    ones: np.ndarray = field(default_factory=lambda: np.empty(0, np.float32))
+
+    def copy(self, X: Any, Y: Any, which: np.ndarray) -> tuple[Any, Any]:
+        """Some of these examples, packed."""
+        if self.kind == "objects":
+            return [X[int(i)] for i in which], [Y[int(i)] for i in which]
+        labels = labels_of(Y, which)
+        if self.kind == "rows":
+            X = table_of(X) if isinstance(X, MappedRows) else as_matrix(X)
+            rows = self.compact((X.tocsr() if sp.issparse(X) else X)[which])
+            return MappedRows([rows], rows.shape[1]), labels
+        if isinstance(X, MappedSequences):
+            rows, lengths = X.copy_of(which)
+        else:
+            matrices = [as_matrix(X[int(i)]) for i in which]
+            lengths = np.array([x.shape[0] for x in matrices])
+            sparse = any(map(sp.issparse, matrices))
+            rows = sp.vstack(matrices, "csr") if sparse else np.vstack(matrices)
+        rows = self.compact(rows)
+        return sequences_of([rows], lengths), labels
+
+    def compact(self, rows: Any) -> Any:
+        """A matrix as all of them have it."""
+        if self.dtype is None:
+            self.dtype = float_type(rows.dtype)
+        if np.result_type(rows.dtype, self.dtype) != self.dtype:
+            raise ValueError(
+                f"X of this chunk is of {rows.dtype}, that of the first of {np.dtype(self.dtype)}: "
+                "numbers would be rounded; give all chunks the wider type"
+            )
+        if self.sparse is None:
+            self.sparse = sp.issparse(rows) or (
+                np.count_nonzero(rows) * (4 + rows.itemsize) < SPARSE * rows.nbytes
+            )
+        if not self.sparse and sp.issparse(rows):
+            raise ValueError(
+                "X of this chunk is sparse, that of the first is dense: give all chunks of one kind"
+            )
+        if not self.sparse:
+            return np.ascontiguousarray(rows, dtype=self.dtype)
+        rows = sp.csr_matrix(rows, dtype=self.dtype)
+        rows.sum_duplicates()
+        index, starts = (a.astype(np.int32, copy=False) for a in (rows.indices, rows.indptr))
+        if (rows.data != 1).any():
+            return csr_of(rows.data, index, starts, rows.shape)
+        if rows.nnz > len(self.ones) or self.ones.dtype != self.dtype:
+            self.ones = np.ones(rows.nnz, self.dtype)
+        return csr_of(self.ones[: rows.nnz], index, starts, rows.shape)
+
+    def bytes_of(self, lengths: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """What sequences of these lengths take, whose rows take so many bytes."""
+        return EXAMPLE_BYTES + rows + (table_bytes(lengths) if self.tables else 0)
+
+
+def layout_of(model: Any, X: Any) -> Layout:
+    """How examples like these are kept for a model."""
+    model = getattr(model, "packed_as", model)
+    if isinstance(model, FlatModel | Regression | MultiLabel):
+        return Layout("rows")
+    if not isinstance(model, Chain | Groups):
+        return Layout("objects")
+    matrices = isinstance(X, MappedSequences) or all(
+        sp.issparse(x) or (isinstance(x, np.ndarray) and x.ndim == 2) for x in X
+    )
+    return Layout("sequences" if matrices else "objects", tables=isinstance(model, Chain))
 
 
 @dataclass(frozen=True)
-class Settings:
-    """How a stream is optimised."""
+class Part:
+    """Examples stored together in memory, with their numbers in the stream and their weights."""
 
-    solver: Streaming
-    formulation: Formulation
-    n_jobs: int
-    options: dict[str, Any]  # of ``train``
-    regularizer: Callable[[Any], SquaredNorm]  # for weights of this dimension
-    executor: Any = None  # for a model written in Python
+    layout: Layout
+    X: Any
+    Y: Any
+    index: np.ndarray
+    weights: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def select(self, which: np.ndarray) -> Part:
+        """Some of the examples, as a copy."""
+        X, Y = self.layout.copy(self.X, self.Y, which)
+        return Part(self.layout, X, Y, self.index[which], self.weights[which])
+
+    @cached_property
+    def bytes_each(self) -> np.ndarray:
+        """What each example takes, with what the core and the solver add to it; no planes yet."""
+        if self.layout.kind == "objects":
+            own = np.array([bytes_of_object(x) for x in self.X], dtype=np.int64)
+            return own + EXAMPLE_BYTES + ROW_BYTES
+        rows = self.X.parts[0]
+        if sp.issparse(rows):
+            shared = rows.data.base is not None and (rows.data[:1] == 1).all()
+            each = 4 * np.diff(rows.indptr) * (1 if shared else 1 + rows.dtype.itemsize // 4)
+        else:
+            each = np.full(rows.shape[0], rows.shape[1] * rows.itemsize)
+        ends = np.concatenate([[0], np.cumsum(each.astype(np.int64) + ROW_BYTES)])
+        if self.layout.kind == "rows":
+            labels = self.Y.nbytes // len(self.Y) if np.ndim(self.Y) == 2 else 0
+            return np.diff(ends) + EXAMPLE_BYTES + labels
+        return self.layout.bytes_of(np.diff(self.X.offsets), np.diff(ends[self.X.offsets]))
 
 
-def regularizer_of(settings: Settings, space: Any) -> SquaredNorm:
-    """That of a stream, over the weights of these examples or of this problem."""
-    found = settings.regularizer(space)
-    if found.free is not None:
-        raise ValueError(NO_FREE_WEIGHTS)
-    return found
+def stacked_examples(parts: list[Part]) -> tuple[Any, Any]:
+    """X and Y of some parts as a model takes them; features are not copied."""
+    X, Y, kind = [part.X for part in parts], [part.Y for part in parts], parts[0].layout.kind
+    if kind == "objects":
+        return list(chain(*X)), list(chain(*Y))
+    blocks = [x.parts[0] for x in X]
+    if kind == "rows":
+        return MappedRows(blocks, X[0].n_features), joined_labels(Y, None)
+    sequences = sequences_of(blocks, np.concatenate([np.diff(x.offsets) for x in X]))
+    return sequences, joined_labels(Y, sequences.offsets)
 
 
-def bind(
-    model: Any,
-    parts: list[Part],
-    C: float,
-    settings: Settings,
-    frozen: Any,
-    regularizer: Any = None,
-) -> Problem:
-    """The problem of the examples in memory; above the plane of those that are gone, where it is given."""
-    try:
-        examples = bind_model(model, *stacked_examples(parts), None, settings.executor)
-    except ValueError as error:
-        raise ValueError(f"{error} (counted from the first of the examples in memory)") from None
-    weights = np.concatenate([part.weights for part in parts])
-    return Problem(examples, C, weights, settings.formulation, settings.n_jobs, regularizer, frozen)
+def keep(parts: list[Part], which: np.ndarray) -> None:
+    """Remove all examples except these; a part at a time, so that little is in memory twice."""
+    ends = np.cumsum([len(part) for part in parts])
+    for k, own in enumerate(np.split(which, np.searchsorted(which, ends[:-1]))):
+        if len(own) < len(parts[k]):
+            parts[k] = parts[k].select(own - (ends[k] - len(parts[k])))
+    parts[:] = [part for part in parts if len(part)]
+
+
+def bytes_of_object(x: Any) -> int:
+    """About how many bytes one example takes."""
+    if sp.issparse(x):
+        return 12 * x.nnz + 200
+    if isinstance(x, tuple | dict):  # a graph: features, edges, and what belongs to them
+        parts = x.values() if isinstance(x, dict) else x
+        return 100 + sum(bytes_of_object(part) for part in parts if part is not None)
+    return x.nbytes + 100 if hasattr(x, "nbytes") else 100 * np.size(x)
+
+
+def as_matrix(x: Any) -> Any:
+    """Rows of features: lists and data frames become arrays."""
+    if sp.issparse(x):
+        return x
+    found = np.asarray(x)
+    return found.astype(np.float64) if found.dtype == object else found
+
+
+def labels_of(Y: Any, which: np.ndarray) -> Any:
+    """Some of the labels, as a copy in memory."""
+    if isinstance(Y, CodedLabels | CodedSequences):
+        return Y.copy_of(which)
+    Y = Y.to_numpy() if hasattr(Y, "to_numpy") else Y
+    return Y[which] if isinstance(Y, np.ndarray) else [Y[int(i)] for i in which]
+
+
+def joined_labels(parts: list[Any], offsets: np.ndarray | None) -> Any:
+    """Labels of several blocks."""
+    first = parts[0]
+    if isinstance(first, CodedLabels | CodedSequences):
+        codes = [code for part in parts for code in part.codes]
+        rest = () if offsets is None else (offsets,)
+        return type(first)(first.classes, codes, *rest)
+    return np.concatenate(parts) if isinstance(first, np.ndarray) else list(chain(*parts))
+
+
+# Sources
 
 
 class Read:
@@ -225,11 +379,3 @@ def checked(chunk: Any, number: int) -> tuple[Any, Any, np.ndarray]:
     if weights.shape != (n,) or not np.isfinite(weights).all() or (weights < 0).any():
         raise ValueError(f"{name} must be {n} numbers that are not negative")
     return X, Y, weights
-
-
-def check_streams(model: Any) -> None:
-    """Refuse models that need all examples at once."""
-    reason = getattr(model, "needs_all", "")
-    if reason:
-        name = repr(model).removesuffix("()")
-        raise ValueError(f"{name} takes no chunks: {reason}; give fit all of them at once")

@@ -15,8 +15,7 @@ explored example pays for `revisits` visits to the cache; all that is left is do
 
 A pass is a sequence of windows: the examples in memory, of which some are new. Where all are in memory
 anyway, in arrays, a window is a range of blocks and the cache holds outputs alone (``StreamState``). Where
-they stay on a disk or come from an iterable, the problem opens the state: see ``parts.sequential`` and
-``parts.stored``.
+they stay on a disk or come from an iterable, the problem opens the state: see ``parts.state``.
 """
 
 from __future__ import annotations

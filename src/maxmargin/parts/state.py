@@ -1,0 +1,377 @@
+"""The state of a stream: what is left of examples that come and go, some in memory, the others as one plane.
+
+While the multipliers of examples that are no longer in memory stay as they are, they give one plane below the
+risk of those examples, whatever w is:
+
+    sum_gone mass_i xi_i(w) >= b - <q, w>,      b = sum_gone a Delta,   q = - sum_gone a psi
+
+    P'(w) = 1/2 |w|^2 + b - <q, w> + sum_here mass_i xi_i(w)  <=  P(w) of all examples
+    D(a)  = b + sum_here a Delta - 1/2 |q - sum_here a psi|^2  <=  min P of all examples
+
+When the examples in memory were optimised, each is one of
+
+    kept      example and multipliers stay in memory, and are optimised further
+    dropped   it did not fit, and its multipliers are all on its true output: it gives nothing to b and q
+    frozen    it did not fit, but has other multipliers: they join the plane
+
+The next examples are optimised together with the kept ones, above the plane of the frozen ones.
+
+Where all outputs fit the budget nothing goes: an output is a few bytes, the features of an example are many
+(``StoredState``). A pass is then one over arrays, whose features the core reads in the mapped files: nothing
+is copied, frozen or restored, and it takes the steps that a solver in memory takes. It goes from one stretch
+of the files to the next, in random order within a stretch, so that a page is read once per pass. The order
+of the stretches is drawn anew for each pass: in an order that stays the same more than three times the
+passes are needed (docs/data.md). When outputs no longer fit, all multipliers go to a file, and examples come
+and go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from maxmargin.data.scratch import PlaneFile
+from maxmargin.parts.source import Layout, Part, keep
+from maxmargin.problem import Formulation, Problem, Support
+from maxmargin.problem.plane import FrozenPlane
+from maxmargin.problem.regularizer import SquaredNorm
+from maxmargin.solvers.box_state import BoxState
+from maxmargin.solvers.dual_state import DualState, known_outputs
+from maxmargin.solvers.proximal import Proximal, ProximalState
+from maxmargin.solvers.streaming import CHUNKS, Streaming, StreamState, Window
+
+KEPT = 0.7  # of the budget, at most, for what is kept: the rest is for new examples and new outputs
+TWICE = 2  # planes are in memory twice while they are copied
+MOST_NEW = 0.125  # of the budget, for one example, or for the new ones together
+STRETCH = 0.125  # of the budget: the features of the examples of a stretch
+
+
+@dataclass(frozen=True)
+class Past:
+    """What is left of all examples seen; replaced as a whole, so that an interrupt leaves no half of it."""
+
+    C: float
+    layout: Layout
+    parts: list[Part]  # the kept examples
+    plane: FrozenPlane  # of those that are gone
+    w: np.ndarray
+    dual: float
+    support: Support  # of the kept ones, as they are numbered here
+    sizes: np.ndarray  # labels of the output of each of its planes
+    index: np.ndarray  # numbers of the kept ones in the stream
+    gaps: np.ndarray  # their g_i as last seen
+    n_seen: int = 0
+    n_frozen: int = 0
+    mass: float = 0.0  # of all examples seen
+    formulation: Formulation | None = None  # of the planes of those that are gone
+    # Examples that were met, those of all that were frozen, and where: for the file of planes.
+    records: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+
+    @property
+    def n_gone(self) -> int:
+        """Examples that are dropped or frozen."""
+        return self.n_seen - len(self.index)
+
+    def whole_support(self) -> Support:
+        """The multipliers of all examples seen; those of frozen ones are lost, as if on the true output."""
+        return replace(self.support, blocks=self.index[self.support.blocks])
+
+
+def empty_past(C: float, layout: Layout, dimension: int, regularizer: SquaredNorm) -> Past:
+    """Before the first example."""
+    q, none = np.zeros(dimension), np.empty(0, np.int64)
+    support = Support(none, np.empty(0), [], partial=True)
+    plane, w, dual = FrozenPlane(0.0, q, 0.0), regularizer.law(q), -regularizer.conjugate(q)
+    return Past(C, layout, [], plane, w, dual, support, none, none, np.empty(0))
+
+
+def moved(plane: FrozenPlane, problem: Problem, support: Support, sign: float) -> FrozenPlane:
+    """The plane with some multipliers of a problem added (sign = 1), or without them (sign = -1)."""
+    if not len(support.blocks):
+        return plane
+    b, v = problem.examples.combine(support.blocks, support.multipliers, support.outputs)
+    return replace(plane, offset=plane.offset + sign * b, vector=plane.vector - sign * v)
+
+
+def sort_out(
+    dual: DualState | BoxState, gaps: np.ndarray, sizes: np.ndarray, most_bytes: float
+) -> tuple[np.ndarray, ...]:
+    """Keep as many of the examples as fit, the most useful first; returns kept, frozen and gone ones.
+
+    Useful are those whose multipliers are on several outputs: they are on the margin and will move. Then
+    those with all of their mass on a wrong one, then the others; among these those with the larger share
+    of the gap, and the newer.
+    """
+    bytes_each, spread, on_others = dual.usage()
+    number = np.arange(len(gaps))
+    order = np.lexsort((number, gaps, on_others, spread > 1))[::-1]
+    fits = np.cumsum((sizes + TWICE * bytes_each)[order]) <= most_bytes
+    kept, gone = np.sort(order[fits]), np.sort(order[~fits])
+    return kept, gone[on_others[gone] > 0], gone
+
+
+def remember(
+    past: Past,
+    parts: list[Part],
+    dual: DualState | BoxState,
+    budget: float,
+    file: PlaneFile | None = None,
+) -> tuple[Past, np.ndarray, float]:
+    """What is left when the parts in memory were optimised: the kept ones of before, then new ones.
+
+    Returns the later past, which blocks it keeps, and sum mass_i g_i of the others. These are in the parts
+    still: ``keep`` leaves them out, when the past before is not needed. Frozen planes go to the file.
+    """
+    problem: Any = dual.problem
+    w = dual.weights()
+    gaps = dual.known_violations()
+    sizes = np.concatenate([part.bytes_each for part in parts])
+    kept, frozen, gone = sort_out(dual, gaps, sizes, KEPT * budget)
+    stays, goes = dual.support(kept), dual.support(frozen)
+    index = np.concatenate([part.index for part in parts])
+    mass, output_sizes = problem.mass, problem.examples.output_sizes
+    plane, records = moved(problem.frozen, problem, goes, 1.0), None
+    whole = moved(plane, problem, stays, 1.0)
+    if file is not None:
+        places = file.write(renumbered(goes, frozen), len(frozen), output_sizes(goes.blocks))
+        records = index[len(past.index) :], index[frozen], places
+    later = replace(
+        past,
+        parts=parts,
+        plane=replace(plane, mass=plane.mass + float(mass[gone].sum())),
+        w=w,
+        dual=whole.offset - problem.regularizer.conjugate(whole.vector),
+        support=renumbered(stays, kept),
+        sizes=output_sizes(stays.blocks),
+        index=index[kept],
+        gaps=gaps[kept],
+        n_frozen=past.n_frozen + len(frozen),
+        records=records,
+    )
+    return later, kept, float(mass[gone] @ gaps[gone])
+
+
+def renumbered(support: Support, blocks: np.ndarray) -> Support:
+    """The multipliers of these blocks, numbered as they are listed here."""
+    return replace(support, blocks=np.searchsorted(blocks, support.blocks))
+
+
+def joined(first: Support, second: Support) -> Support:
+    """All multipliers of two."""
+    if not len(first.blocks) or not len(second.blocks):
+        return second if len(second.blocks) else first
+    a, b = first.outputs, second.outputs
+    return Support(
+        np.concatenate([first.blocks, second.blocks]),
+        np.concatenate([first.multipliers, second.multipliers]),
+        a + b if isinstance(a, list) else np.concatenate([a, b]),
+        partial=True,
+    )
+
+
+class PartState(StreamState):
+    """The state of a stream whose examples come and go: what is left of them, and a file of frozen planes."""
+
+    def __init__(self, problem: Any, solver: Streaming, tol: float, rng: Any, warm: Any):
+        super().__init__(Proximal(precision=solver.precision), solver.share * tol)
+        self.problem, self.budget, self.rng = problem, solver.cache_bytes, rng
+        layout, regularizer = problem.source.layout, problem.regularizer
+        self.past = empty_past(problem.C, layout, problem.dimension, regularizer)
+        self.parts: list[Part] = []  # in memory
+        self.file = PlaneFile(solver.scratch)
+        self.precision = solver.precision
+        self.counting = True  # examples and masses are added up in the first pass
+        self.left = 0.0  # sum of mass_i g_i of those that went in this pass
+        if warm is not None:
+            self.restore(warm)
+
+    def windows(self, size: int | None) -> Iterator[Window]:
+        self.left = 0.0
+        self._adopt_records()
+        if self.file.wasteful:
+            self.file = self.file.compacted()
+        waiting: list[Part] = []
+        for part in self.problem.read(np.sort(self.past.index)):
+            for piece in self._pieces(part, size or len(part.index)):
+                if waiting:
+                    yield self.admit(waiting, last=False)
+                waiting = [piece]
+        yield self.admit(waiting)
+
+    def _pieces(self, part: Part, most: int) -> Iterator[Part]:
+        """A part in pieces of at most this many examples that fit beside the kept ones."""
+        ends = np.cumsum(part.bytes_each)
+        if len(ends) <= most and ends[-1] <= MOST_NEW * self.budget:
+            yield part
+        elif len(ends) == 1:
+            raise ValueError(
+                f"Streaming: cache_bytes = {self.budget} is too small: example {int(part.index[0])} "
+                f"alone takes {int(ends[0])} bytes, and may take an eighth of it"
+            )
+        else:
+            count = min(most, max(1, len(ends) // 2))
+            for some in (np.arange(count), np.arange(count, len(ends))):
+                yield from self._pieces(part.select(some), most)
+
+    def admit(self, new: list[Part], last: bool = True) -> Window:
+        """Bind new examples together with the kept ones."""
+        self._adopt_records()
+        past, kept, parts = self.past, len(self.past.index), [*self.past.parts, *new]
+        if self.passes == 0 and self.counting:
+            for part in new:
+                mass = past.mass + self.problem.C * float(part.weights.sum())
+                past = replace(past, mass=mass, n_seen=past.n_seen + len(part.index))
+        weights = np.concatenate([part.weights for part in parts])
+        gone = past.mass - self.problem.C * float(weights.sum())
+        plane = replace(past.plane, mass=gone)
+        problem = self.problem.bind(parts, plane)
+        # Those that were met before get their multipliers back, which leave the plane.
+        index = np.concatenate([part.index for part in new] or [past.index[:0]])
+        blocks, multipliers, outputs = self.file.read(index)
+        back = Support(blocks + kept, multipliers, outputs, partial=True)
+        problem.frozen = moved(plane, problem, back, -1.0)
+        inner = self._open(problem, joined(past.support, back), past.gaps)
+        self.past, self.parts = past, parts
+        # The next examples are read while these are optimised.
+        held = sum(part.bytes_each.sum() for part in parts)
+        budget = (1 - 1 / CHUNKS) * self.budget - held
+        inner.most_bytes = int(max(0, budget) / TWICE)
+        new_blocks = np.arange(kept, problem.n_blocks)
+        self.window = Window(problem, inner, new_blocks, problem.active, last)
+        return self.window
+
+    def _open(self, problem: Problem, warm: Support, gaps: np.ndarray) -> ProximalState:
+        """The dual state of a window, with these multipliers."""
+        known = warm if len(warm.blocks) else None
+        inner = self.proximal.open(
+            problem, self.goal, self.rng, known, k=self.k, precision=self.precision
+        )
+        self.k, inner.k = inner.k, 0.0
+        self.precision = "single" if inner.dual.single else "double"  # decided by the first window
+        inner.dual.violations[:] = 0.0
+        inner.dual.violations[: len(gaps)] = gaps
+        return inner
+
+    def close(self) -> None:
+        """Decide what is kept of the window, and take it over in one assignment."""
+        if self.window is None:
+            return
+        inner = self.window.inner
+        later, kept, left = remember(self.past, self.parts, inner.dual, self.budget, self.file)
+        self.past, self.window = later, None
+        self.left += left
+        self.closed_calls += inner.dual.oracle_calls
+        self.closed_refused += inner.refused
+        self.closed_at = self.past.dual, len(self.past.support.blocks)
+        keep(self.parts, kept)
+
+    def _adopt_records(self) -> None:
+        """Let the file know what the last window has frozen; doing it twice does no harm."""
+        if self.past.records is not None:
+            met, frozen, places = self.past.records
+            self.file.take(met)
+            self.file.take(frozen, places)
+            self.past = replace(self.past, records=None)
+
+    def reopened(self) -> Window:
+        return self.window or self.admit([])  # a certificate may have closed it
+
+    def gap_of_all(self, gap: float, settled: bool) -> float:
+        """Of those in memory and of those that went, at the end of a pass.
+
+        Before that an exact pass would come too soon: the examples in memory would have to be bound again.
+        """
+        if not settled:
+            return np.inf
+        self.close()
+        return gap + self.left / self.problem.total
+
+    def solution(self) -> tuple[np.ndarray, Support]:
+        """w, and all multipliers in the order of the examples."""
+        self.close()
+        self._adopt_records()
+        past = self.past
+        found = self.file.read_all(self.problem.n_blocks, past.index, past.support, past.sizes)
+        self.problem.dual_found = past.dual
+        return past.w, Support(*found, partial=True)
+
+    def restore(self, warm: Support) -> None:
+        """Start from these multipliers: all of them go to the file, and their part to the plane."""
+        plane, count, end, whole = self.past.plane, 0, 0, self.problem
+        for index, problem, own in whole.numbered_parts(warm):
+            own = own.rescaled(problem.mass)
+            count, end = count + len(own), int(index[-1]) + 1  # those without a weight are left out
+            examples: Any = problem.examples
+            if examples.core is not None:
+                known_outputs(problem, own)
+            plane = moved(plane, problem, own, 1.0)
+            sizes = examples.output_sizes(own.blocks)
+            self.file.take(index, self.file.write(own, len(index), sizes))
+        last = int(warm.blocks.max()) + 1 if len(warm) else 0
+        if count != len(warm) or (not warm.partial and last != end):
+            raise ValueError(
+                f"warm_start: the last fit had {last} examples, now there are {whole.n_blocks}; set "
+                "warm_start=False or fit the same examples"
+            )
+        w, n, mass = whole.regularizer.law(plane.vector), whole.n_blocks, whole.total
+        dual = plane.offset - whole.regularizer.conjugate(plane.vector)
+        self.past = replace(self.past, plane=plane, w=w, dual=dual, n_seen=n, mass=mass)
+        self.counting = False
+
+
+class StoredState(PartState):
+    """While ``problem.whole`` is bound, a state over it; after that one of examples that come and go."""
+
+    def __init__(self, problem: Any, solver: Streaming, tol: float, rng: Any, warm: Any):
+        super().__init__(problem, solver, tol, rng, None)
+        source, budget = problem.source, solver.cache_bytes
+        whole = problem.bind_all()
+        inner = self.proximal.open(whole, self.goal, rng, warm, lean=True)
+        self.k, inner.most_bytes = inner.k, (budget - source.bound_bytes()) // TWICE
+        share = STRETCH * budget / max(1.0, source.row_bytes * int(source.X.firsts[-1]))
+        inner.stretch = max(1, int(share * source.n))
+        inner.dual.violations[:] = 0.0
+        found = np.bincount([] if warm is None else warm.blocks)
+        self.window = Window(whole, inner, whole.active, np.flatnonzero(found > 1))
+        if inner.dual.core.bytes_kept > inner.most_bytes:
+            self._leave(warm)
+
+    @property
+    def bound(self) -> bool:
+        """Whether outputs of all examples are in memory."""
+        return self.problem.whole is not None
+
+    def _leave(self, support: Support) -> None:
+        """All multipliers go to the file."""
+        inner = self.window.inner
+        self.closed_calls += inner.dual.oracle_calls
+        self.closed_refused += inner.refused
+        self.window = None
+        self.problem.release()
+        self.restore(support)
+        self.closed_at = self.past.dual, len(support)
+
+    def is_full(self) -> bool:
+        if not self.bound:
+            return super().is_full()
+        self._leave(StreamState.solution(self)[1])
+        return False
+
+    def windows(self, size: int | None) -> Iterator[Window]:
+        return StreamState.windows(self, size) if self.bound else super().windows(size)
+
+    def close(self) -> None:
+        if not self.bound:
+            super().close()
+
+    def gap_of_all(self, gap: float, settled: bool) -> float:
+        return gap if self.bound else super().gap_of_all(gap, settled)
+
+    def solution(self) -> tuple[np.ndarray, Support]:
+        if not self.bound:
+            return super().solution()
+        self.problem.dual_found = self.window.inner.dual.dual()
+        return StreamState.solution(self)
