@@ -215,9 +215,9 @@ class Rounds:
         elif time.perf_counter() >= self.deadline:
             self.status = Status.TIME_LIMIT
 
-    def record(self) -> Progress:
-        """A row of the history."""
-        known = {
+    def known(self) -> dict[str, Any]:
+        """What every row of the history has."""
+        return {
             "seconds": self.seconds,
             "passes": self.passes,
             "oracle_calls": self.oracle_calls,
@@ -227,9 +227,11 @@ class Rounds:
             "estimate": gap_between(self.primal, self.bound, self.total),
             "planes": self.planes,
         }
-        self.history.append(**known)
+
+    def progress(self) -> Progress:
+        """The last round, for callbacks."""
         return Progress(
-            **known,  # type: ignore[arg-type]
+            **self.known(),
             step=self.round,
             tol=self.tol,
             max_passes=self.options["max_passes"],
@@ -297,7 +299,8 @@ def play(rounds: Rounds, keeper: Keeper | None = None) -> None:
             with connected():
                 rounds.advance()
             rounds.settle()
-            progress = rounds.record()
+            rounds.history.append(**rounds.known())
+            progress = rounds.progress()
             stop = [callback.on_step(progress) for callback in callbacks]
             if any(stop) and rounds.status is None:
                 rounds.status = Status.STOPPED
@@ -313,3 +316,5 @@ def play(rounds: Rounds, keeper: Keeper | None = None) -> None:
         rounds.status = Status.INTERRUPTED
         if keeper is not None:
             keeper.keep(rounds, ended=True)
+    for callback in callbacks:
+        callback.on_end(rounds.progress())

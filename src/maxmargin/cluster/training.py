@@ -22,6 +22,7 @@ from maxmargin.data.arrays import check_flag, check_positive, check_whole
 from maxmargin.estimators import BinarySVC, MulticlassSVC, StructuralSVM
 from maxmargin.estimators.advice import warn, warn_not_converged
 from maxmargin.estimators.base import Given
+from maxmargin.estimators.hooks import told
 from maxmargin.models.protocol import Model
 from maxmargin.problem import Support
 from maxmargin.problem.regularizer import NONNEGATIVE
@@ -88,17 +89,19 @@ def fit(
     await_worker(client)
     parts = parts_of(source, n_parts, len(client.nthreads()), label or "")
     pool = Pool(client, parts, retries, patience)
-    try:
-        with connected():
-            rounds = prepared(svm, pool, solver, passes, older or usual_older(len(pool)), callbacks)
-        if kept is not None:
-            kept.open(svm, rounds)
-        play(rounds, kept)
-        with connected():
-            supports = finish(rounds, collect)
-    finally:
-        pool.close()
-    return keep(svm, rounds, supports)
+    with told(svm, callbacks):
+        try:
+            with connected():
+                older = older or usual_older(len(pool))
+                rounds = prepared(svm, pool, solver, passes, older, callbacks)
+            if kept is not None:
+                kept.open(svm, rounds)
+            play(rounds, kept)
+            with connected():
+                supports = finish(rounds, collect)
+        finally:
+            pool.close()
+        return keep(svm, rounds, supports)
 
 
 def usual_older(n_parts: int) -> int:

@@ -100,6 +100,7 @@ def warn_not_converged(result: Result) -> None:
 def warn(message: str) -> None:
     """A warning of training, at the line from which this package was called."""
     frame, level = sys._getframe(1), 2
-    while frame.f_back and str(frame.f_globals.get("__name__")).startswith("maxmargin."):
+    inner = ("maxmargin.", "sklearn.callback.")  # the latter wraps every fit
+    while frame.f_back and str(frame.f_globals.get("__name__")).startswith(inner):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, ConvergenceWarning, stacklevel=level)

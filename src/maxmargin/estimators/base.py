@@ -25,7 +25,7 @@ from maxmargin.callbacks import Callback, EarlyStopping, LogProgress, ProgressLi
 from maxmargin.checkpoint import Checkpoint
 from maxmargin.data.arrays import check_choice, check_flag, check_positive, seed_of
 from maxmargin.estimators.advice import advise, warn_not_converged
-from maxmargin.estimators.inputs import scorer_of
+from maxmargin.estimators.hooks import CallbackSupportMixin, attach, watched, with_callbacks
 from maxmargin.estimators.reporting import Reporting
 from maxmargin.formulation import HINGES
 from maxmargin.models.examples import Examples
@@ -82,7 +82,7 @@ class Given:
     model: Any = None
 
 
-class BaseSVM(Reporting):
+class BaseSVM(CallbackSupportMixin, Reporting):
     """Parameters in, fitted attributes out."""
 
     checks: ClassVar[dict[str, Callable[[str, Any], Any]]] = CHECKS
@@ -138,25 +138,26 @@ class BaseSVM(Reporting):
 
     # The way through fit
 
+    @with_callbacks
     def _fit(self, given: Given) -> None:
         """The one way from data to fitted attributes."""
         self.check_parameters()
-        given = self._read(given)
-        self._attach(given)
-        with self._workers(given.model) as executor:
-            result = self._solve(given, executor)
-        self._finish(given, result)
+        with watched(self, given) as given:
+            given = self._read(given)
+            self._attach(given)
+            with self._workers(given.model) as executor:
+                result = self._solve(given, executor)
+            self._finish(given, result)
 
     def _attach(self, given: Given) -> None:
         """Let callbacks score weights on the way."""
+        attach(given.callbacks, partial(self._at, given))
 
-        def score(w: np.ndarray, X: Any, Y: Any, scoring: Any) -> float:
-            svm = copy.copy(self)
-            svm.adopt(given.model, w)
-            return float(scorer_of(svm, scoring)(svm, X, Y))
-
-        for callback in given.callbacks:
-            callback.attach(score)
+    def _at(self, given: Given, w: np.ndarray) -> Any:
+        """This estimator with the weights of a solution; its own stay."""
+        svm = copy.copy(self)
+        svm.adopt(given.model, w)
+        return svm
 
     def _finish(self, given: Given, result: Result) -> None:
         """Set all fitted attributes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.metaestimators import available_if
 
+from maxmargin.callbacks import Callback
 from maxmargin.checkpoint import make_checkpoint
 from maxmargin.data.arrays import floats
 from maxmargin.estimators.base import Given
@@ -76,6 +78,7 @@ class GeneralizedSVM(RowSVM):
         checkpoint: Any = None,
         checkpoint_every: float = 300.0,
         resume: bool = False,
+        callbacks: Sequence[Callback] = (),
     ) -> GeneralizedSVM:
         """Train.
 
@@ -86,13 +89,14 @@ class GeneralizedSVM(RowSVM):
         groups : array of shape (n + 1,), offsets: the rows groups[i] : groups[i + 1] share a slack; None:
             each row has its own
         sample_weight : array of shape (n,), one weight for each group
-        checkpoint, checkpoint_every, resume : as in ``StructuralSVM.fit``
+        checkpoint, checkpoint_every, resume, callbacks : as in ``StructuralSVM.fit``
 
         For solver="streaming" X may be an iterable of chunks (X, margins), (X, margins, groups) or
         (X, margins, groups, sample_weight).
         """
         kept = make_checkpoint(checkpoint, checkpoint_every, resume)
-        self._fit(Given(X, margins, sample_weight, groups=groups, checkpoint=kept))
+        given = Given(X, margins, sample_weight, groups=groups, checkpoint=kept)
+        self._fit(replace(given, callbacks=callbacks))
         return self
 
     @available_if(can_stream)
@@ -185,13 +189,14 @@ class RegressionSVR(RegressorMixin, RowSVM):
         checkpoint: Any = None,
         checkpoint_every: float = 300.0,
         resume: bool = False,
+        callbacks: Sequence[Callback] = (),
     ) -> RegressionSVR:
         """Train on X (n, d), dense or CSR, and numbers y (n,); checkpoints as in ``StructuralSVM.fit``.
 
         For solver="streaming" X may be an iterable of chunks (X, y) or (X, y, sample_weight).
         """
         kept = make_checkpoint(checkpoint, checkpoint_every, resume)
-        self._fit(Given(X, y, sample_weight, checkpoint=kept))
+        self._fit(Given(X, y, sample_weight, callbacks=callbacks, checkpoint=kept))
         return self
 
     @available_if(can_stream)

@@ -17,6 +17,7 @@ from sklearn.base import clone
 from maxmargin.callbacks import Callback
 from maxmargin.data.arrays import check_positive, check_whole, floats
 from maxmargin.estimators.base import BaseSVM, Given
+from maxmargin.estimators.hooks import told
 from maxmargin.estimators.inputs import scorer_of
 from maxmargin.estimators.latent import LatentSVM
 from maxmargin.problem import Certificate, Problem, Status, Support
@@ -117,12 +118,14 @@ def solutions(estimator: BaseSVM, given: Given, Cs: Any) -> Iterator[Any]:
         if np.ndim(Cs) == 0:
             Cs, warm = found_range(svm, problem, int(Cs))
         for C in np.unique(floats(Cs, "Cs")):
-            result = svm._train(problem.at(float(C)), warm, svm._polish(given), given.callbacks)
-            if result.status is Status.INTERRUPTED:
-                raise KeyboardInterrupt(f"the path was interrupted at C={C:g}")
-            warm = result.support if result.resumable else None
             fitted = copy.copy(svm).set_params(C=float(C), warm_start=estimator.warm_start)
-            fitted._finish(given, result)
+            with told(fitted, given.callbacks):
+                polish = svm._polish(given)
+                result = svm._train(problem.at(float(C)), warm, polish, given.callbacks)
+                if result.status is Status.INTERRUPTED:
+                    raise KeyboardInterrupt(f"the path was interrupted at C={C:g}")
+                warm = result.support if result.resumable else None
+                fitted._finish(given, result)
             yield fitted
 
 

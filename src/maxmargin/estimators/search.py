@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.data.arrays import check_flag
 from maxmargin.estimators.base import BaseSVM, Given
 from maxmargin.estimators.flat import FlatSVC, MulticlassSVC
+from maxmargin.estimators.hooks import watched, with_callbacks
 from maxmargin.estimators.inputs import plain_sequence, scorer_of
 from maxmargin.estimators.path import best_of, check_values, solutions
 from maxmargin.estimators.structural import StructuralSVM
@@ -65,9 +66,14 @@ class SearchedC(BaseSVM):
 
     C_: float
 
+    @with_callbacks
     def _search(self, given: Given, validation: Any, groups: Any) -> None:
-        """Choose C, and become the estimator of it."""
+        """Choose C, and become the estimator of it; callbacks of scikit-learn see one task."""
         self.check_parameters()
+        with watched(self, given):
+            self._choose(given, validation, groups)
+
+    def _choose(self, given: Given, validation: Any, groups: Any) -> None:
         raw, read = plain_sequence(given.X), self._read(given)
         X, Y = read.X, read.Y
         weights = given.sample_weight

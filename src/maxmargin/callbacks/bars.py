@@ -1,0 +1,127 @@
+"""A bar of progress: by tqdm, which draws widgets in notebooks, or by rich.
+
+The bar is full when the gap is at tol. Gaps fall by factors, so that the part done is
+log(first / now) / log(first / tol), of the gap as the solver estimates it; and it never goes back.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from maxmargin.callbacks.lines import distance, number
+from maxmargin.callbacks.protocol import Callback, Progress
+
+LIBRARIES = ("tqdm", "rich")
+FULL = 100.0
+TQDM_FORMAT = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}<{remaining}{postfix}"
+RICH_FORMAT = "[progress.percentage]{task.percentage:>3.0f}%"
+
+
+class ProgressBar(Callback):
+    """A bar that fills as the gap falls to tol, with the gap, the primal and the pass beside it.
+
+    Parameters
+    ----------
+    library : "tqdm" or "rich"
+        What draws it; both know terminals and notebooks. ``tqdm.auto`` draws a widget where there are some.
+    label : what stands before the bar; None: the name of the solver
+    options : keyword arguments of ``tqdm.auto.tqdm``, or of ``rich.progress.Progress``
+    """
+
+    def __init__(self, library: str = "tqdm", label: str | None = None, **options: Any) -> None:
+        if library not in LIBRARIES:
+            raise ValueError(f"ProgressBar: library: expected one of {LIBRARIES}, got {library!r}")
+        self.library, self.label, self.options = library, label, options
+        self._bar: Any = None
+
+    def on_start(self, info: Progress) -> None:
+        self._close()  # a fit that was interrupted has left one
+        self._first, self._done = math.nan, 0.0
+        make = TqdmBar if self.library == "tqdm" else RichBar
+        self._bar = make(self.label or info.solver or "training", self.options)
+
+    def on_step(self, info: Progress) -> None:
+        self._advance(info)
+        self._bar.show(self._done, words_of(info))
+
+    def on_end(self, info: Progress) -> None:
+        self._advance(info)
+        self._bar.show(self._done, f"{words_of(info)}, {info.status}")
+        self._close()
+
+    def on_fit_end(self, estimator: Any) -> None:
+        self._close()  # where a fit has failed, no ``on_end`` came
+
+    def _advance(self, info: Progress) -> None:
+        gap = distance(info)
+        if not gap < math.inf or info.tol <= 0:
+            return
+        if info.gap <= info.tol:
+            self._done = FULL
+            return
+        self._first = gap if math.isnan(self._first) else self._first
+        whole = math.log(self._first / info.tol) if self._first > info.tol else 0.0
+        if whole > 0 and gap > 0:
+            # An estimate below tol waits for its proof.
+            part = min(math.log(self._first / gap) / whole, 0.99)
+            self._done = max(self._done, FULL * part)
+
+    def _close(self) -> None:
+        bar, self._bar = self._bar, None
+        if bar is not None:
+            bar.close()
+
+
+def words_of(info: Progress) -> str:
+    """What stands beside the bar; ``~`` marks a gap that is not proven yet."""
+    mark = "" if info.gap <= info.estimate else "~"
+    return f"gap {mark}{number(distance(info), 3)}, primal {number(info.primal)}, pass {info.passes:.0f}"
+
+
+class TqdmBar:
+    """A bar of tqdm's."""
+
+    def __init__(self, label: str, options: dict[str, Any]) -> None:
+        try:
+            from tqdm.auto import tqdm
+        except ImportError:
+            raise ImportError(
+                "ProgressBar needs tqdm: pip install 'maxmargin[progress]' (or 'tqdm')", name="tqdm"
+            ) from None
+        plain = {"total": FULL, "desc": label, "bar_format": TQDM_FORMAT}
+        self._bar: Any = tqdm(**(plain | options))
+
+    def show(self, done: float, words: str) -> None:
+        """Draw, as often as tqdm wants to."""
+        self._bar.set_postfix_str(words, refresh=False)
+        self._bar.update(done - self._bar.n)
+
+    def close(self) -> None:
+        """Leave the last state, or nothing where ``leave=False``."""
+        self._bar.refresh()
+        self._bar.close()
+
+
+class RichBar:
+    """A bar of rich's."""
+
+    def __init__(self, label: str, options: dict[str, Any]) -> None:
+        try:
+            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+        except ImportError:
+            raise ImportError(
+                "ProgressBar needs rich: pip install 'maxmargin[progress]' (or 'rich')", name="rich"
+            ) from None
+        columns = ("{task.description}", BarColumn(), TextColumn(RICH_FORMAT), TimeElapsedColumn())
+        self._bar = Progress(*columns, TextColumn("{task.fields[words]}"), **options)
+        self._task = self._bar.add_task(label, total=FULL, words="")
+        self._bar.start()
+
+    def show(self, done: float, words: str) -> None:
+        """Draw, as often as rich wants to."""
+        self._bar.update(self._task, completed=done, words=words)
+
+    def close(self) -> None:
+        """Leave the last state, or nothing where ``transient=True``."""
+        self._bar.stop()

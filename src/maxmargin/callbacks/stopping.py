@@ -1,0 +1,118 @@
+"""Callbacks that end training: by a budget, a rule, or a score on validation data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from maxmargin.callbacks.protocol import Callback, Progress
+
+
+class EarlyStop(Callback):
+    """Ends training by a budget or by the caller's own rule, whichever comes first.
+
+    Parameters
+    ----------
+    seconds : wall-clock seconds since the start of training.
+    passes : passes over the examples.
+    when : called with the `Progress` of each step; a true answer ends training.
+    """
+
+    def __init__(
+        self,
+        seconds: float | None = None,
+        passes: float | None = None,
+        when: Callable[[Progress], bool] | None = None,
+    ) -> None:
+        if seconds is None and passes is None and when is None:
+            raise ValueError("EarlyStop: expected seconds, passes or when, got none of them")
+        for name, budget in (("seconds", seconds), ("passes", passes)):
+            if budget is not None and not budget > 0:
+                raise ValueError(f"EarlyStop: {name}: expected a number above 0, got {budget!r}")
+        if when is not None and not callable(when):
+            raise TypeError(f"EarlyStop: when: expected a callable, got {type(when).__name__}")
+        self.seconds = seconds
+        self.passes = passes
+        self.when = when
+
+    def on_step(self, info: Progress) -> bool:
+        spent = self.seconds is not None and info.seconds >= self.seconds
+        walked = self.passes is not None and info.passes >= self.passes
+        return spent or walked or (self.when is not None and bool(self.when(info)))
+
+
+class EarlyStopping(Callback):
+    """Ends training when the score on validation data no longer rises.
+
+    Parameters
+    ----------
+    X, Y : validation data, as ``predict`` and ``score`` of the estimator take them
+    scoring : None for ``score``, a name of scikit-learn's or ``maxmargin.metrics``, or
+        callable(estimator, X, Y)
+    patience : scores in a row without a better one, after which training ends
+    min_delta : by how much a score must exceed the best one to be better
+    every : steps from one score to the next; a step is about a pass
+    keep_best : return the weights of the best score; the certificate is then about these. Without, those of
+        the end, as always.
+
+    Attributes
+    ----------
+    scores_ : list of (passes, score);  best_score_ : float, or None before the first
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        Y: Any,
+        scoring: Any = None,
+        patience: int = 5,
+        min_delta: float = 0.0,
+        every: int = 1,
+        keep_best: bool = True,
+    ) -> None:
+        for name, value in (("patience", patience), ("every", every)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ValueError(
+                    f"EarlyStopping: {name}: expected a whole number from 1, got {value!r}"
+                )
+        if not 0 <= min_delta < math.inf:
+            raise ValueError(
+                f"EarlyStopping: min_delta: expected a number from 0, got {min_delta!r}"
+            )
+        self.X, self.Y, self.scoring = X, Y, scoring
+        self.patience, self.min_delta, self.every = patience, min_delta, every
+        self.keep_best = keep_best
+        self._score: Callable[[np.ndarray, Any, Any, Any], float] | None = None
+
+    def attach(self, score: Callable[[np.ndarray, Any, Any, Any], float]) -> None:
+        self._score = score
+
+    def on_start(self, info: Progress) -> None:
+        if self._score is None:
+            raise ValueError(
+                "EarlyStopping scores by an estimator, on one machine: give it to fit(..., callbacks=)"
+            )
+        self.scores_: list[tuple[float, float]] = []
+        self.best_score_: float | None = None
+        self._best: np.ndarray | None = None
+        self._waited = 0
+
+    def on_step(self, info: Progress) -> bool:
+        if info.weights is None:
+            raise ValueError("EarlyStopping needs the weights after each step: a stream has none")
+        if info.step % self.every:
+            return False
+        assert self._score is not None
+        w = info.weights()
+        score = self._score(w, self.X, self.Y, self.scoring)
+        self.scores_.append((info.passes, score))
+        self._waited += 1
+        if self.best_score_ is None or score > self.best_score_ + self.min_delta:
+            self.best_score_, self._best, self._waited = score, w, 0
+        return self._waited >= self.patience
+
+    def kept(self) -> np.ndarray | None:
+        return self._best if self.keep_best else None

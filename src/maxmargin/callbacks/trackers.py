@@ -1,0 +1,239 @@
+"""Trackers of experiments: what training does, as MLflow and TensorBoard keep it.
+
+Steps give ``primal``, ``dual``, ``gap``, ``estimate`` (what is known of them), ``passes``, ``oracle_calls``,
+``planes`` and ``seconds``; a fit, its parameters before and its certificate after. A fit that trains in
+several rounds has one run, whose steps are counted on.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from maxmargin.callbacks.protocol import Callback, Progress
+
+NUMBERS = ("primal", "dual", "gap", "estimate", "passes", "oracle_calls", "planes", "seconds")
+LONGEST = 500  # characters of a parameter
+
+
+class Tracker(Callback):
+    """Base of the trackers: what is written when. ``_begin`` and ``_finish`` open and close a run."""
+
+    def __init__(self, interval: float = 0.0, clock: Callable[[], float] = time.monotonic) -> None:
+        if not 0 <= interval < math.inf:
+            raise ValueError(
+                f"{type(self).__name__}: interval: expected seconds, from 0, got {interval!r}"
+            )
+        self.interval, self.clock = interval, clock
+        self._in_fit = False
+
+    def on_fit_start(self, estimator: Any) -> None:
+        self._open()
+        self._in_fit = True
+        self._parameters(parameters_of(estimator))
+
+    def on_start(self, info: Progress) -> None:
+        if not self._in_fit:  # a call of ``train``, without an estimator
+            self._open()
+
+    def on_step(self, info: Progress) -> None:
+        self._step += 1
+        if self.clock() >= self._due:
+            self._write(info)
+
+    def on_end(self, info: Progress) -> None:
+        self._write(info)
+        self._words({"solver": info.solver, "status": info.status})
+        if not self._in_fit:
+            self._finish(failed=False)
+
+    def on_fit_end(self, estimator: Any) -> None:
+        if not self._in_fit:  # it failed before the run was there
+            return
+        self._in_fit = False
+        try:
+            if estimator is not None:
+                self._certificate(estimator)
+                self._fitted(estimator)
+        finally:
+            self._finish(failed=estimator is None)
+
+    def _open(self) -> None:
+        self._step, self._due = 0, -math.inf
+        self._begin()
+
+    def _write(self, info: Progress) -> None:
+        self._due = self.clock() + self.interval
+        self._scalars({name: getattr(info, name) for name in NUMBERS}, self._step)
+
+    def _certificate(self, estimator: Any) -> None:
+        """The numbers of the certificate, and its words."""
+        proven = asdict(estimator.certificate_)
+        numbers = {k: v for k, v in proven.items() if isinstance(v, int | float)}
+        self._scalars({f"certificate/{k}": float(v) for k, v in numbers.items()}, self._step)
+        self._words({"certificate": str(estimator.certificate_)})
+
+    # What a tracker fills in
+
+    def _begin(self) -> None:
+        raise NotImplementedError
+
+    def _scalars(self, values: dict[str, float], step: int) -> None:
+        raise NotImplementedError
+
+    def _parameters(self, values: dict[str, str]) -> None:
+        raise NotImplementedError
+
+    def _words(self, values: dict[str, str]) -> None:
+        raise NotImplementedError
+
+    def _fitted(self, estimator: Any) -> None:
+        """What else is kept of a fitted estimator."""
+
+    def _finish(self, failed: bool) -> None:
+        raise NotImplementedError
+
+
+class MLflow(Tracker):
+    """Writes training to MLflow: parameters, metrics of the steps, the certificate, the model.
+
+    Within ``with mlflow.start_run():`` it writes to that run; else it makes one, which ends with the fit.
+
+    Parameters
+    ----------
+    run_name : name of a run that is made here
+    nested : bool
+        Make a run below the one that is active, for each fit: for searches, whose fits have other parameters.
+    model_file : name of an artifact, such as "model.safetensors", or None
+        The model as ``save`` writes it; ``maxmargin.load`` reads it.
+    interval : least seconds between two records of steps; each is a request to the server
+    clock : seconds from any origin, for tests
+    """
+
+    def __init__(
+        self,
+        run_name: str | None = None,
+        nested: bool = False,
+        model_file: str | None = None,
+        interval: float = 1.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(interval, clock)
+        self.run_name, self.nested, self.model_file = run_name, nested, model_file
+
+    def _begin(self) -> None:
+        try:
+            import mlflow
+        except ImportError:
+            raise ImportError(
+                "callbacks.MLflow needs mlflow: pip install 'maxmargin[mlflow]' (or 'mlflow')",
+                name="mlflow",
+            ) from None
+        self._mlflow: Any = mlflow
+        active = mlflow.active_run()
+        self._own = active is None or self.nested
+        if self._own:
+            mlflow.start_run(run_name=self.run_name, nested=active is not None)
+
+    def _scalars(self, values: dict[str, float], step: int) -> None:
+        self._mlflow.log_metrics({k: v for k, v in values.items() if math.isfinite(v)}, step=step)
+
+    def _parameters(self, values: dict[str, str]) -> None:
+        self._mlflow.log_params(values)
+
+    def _words(self, values: dict[str, str]) -> None:
+        self._mlflow.set_tags({f"maxmargin.{name}": text for name, text in values.items()})
+
+    def _fitted(self, estimator: Any) -> None:
+        if self.model_file is None:
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / self.model_file
+            estimator.save(path)
+            self._mlflow.log_artifact(str(path))
+
+    def _finish(self, failed: bool) -> None:
+        if self._own:
+            self._mlflow.end_run("FAILED" if failed else "FINISHED")
+
+
+class TensorBoard(Tracker):
+    """Writes training to event files of TensorBoard: scalars of the steps; parameters, certificate as text.
+
+    Parameters
+    ----------
+    log_dir : folder of the run; None: ``runs/`` and the time
+    writer : a ``SummaryWriter`` of tensorboardX or torch, in place of one that is made here
+        It is flushed at the end, and stays open.
+    prefix : before the names of scalars, such as "fold1/"
+    interval : least seconds between two records of steps
+    clock : seconds from any origin, for tests
+    """
+
+    def __init__(
+        self,
+        log_dir: Any = None,
+        writer: Any = None,
+        prefix: str = "",
+        interval: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(interval, clock)
+        self.log_dir, self.writer, self.prefix = log_dir, writer, prefix
+
+    def _begin(self) -> None:
+        if self.writer is not None:
+            self._writer = self.writer
+            return
+        make: Any = summary_writer()
+        self._writer = make(None if self.log_dir is None else str(self.log_dir))
+
+    def _scalars(self, values: dict[str, float], step: int) -> None:
+        for name, value in values.items():
+            if math.isfinite(value):
+                self._writer.add_scalar(self.prefix + name, value, step)
+
+    def _parameters(self, values: dict[str, str]) -> None:
+        rows = "".join(f"| {name} | `{text}` |\n" for name, text in values.items())
+        self._writer.add_text(
+            f"{self.prefix}parameters", f"| parameter | value |\n|---|---|\n{rows}"
+        )
+
+    def _words(self, values: dict[str, str]) -> None:
+        for name, text in values.items():
+            self._writer.add_text(self.prefix + name, text, self._step)
+
+    def _finish(self, failed: bool) -> None:
+        self._writer.flush()
+        if self.writer is None:
+            self._writer.close()
+
+
+def summary_writer() -> Any:
+    """What writes event files: tensorboardX, or what torch has."""
+    try:
+        from tensorboardX import SummaryWriter
+    except ImportError:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            raise ImportError(
+                "callbacks.TensorBoard needs tensorboardX: pip install 'maxmargin[tensorboard]' (or torch "
+                "with tensorboard)",
+                name="tensorboardX",
+            ) from None
+    return SummaryWriter
+
+
+def parameters_of(estimator: Any) -> dict[str, str]:
+    """The parameters of an estimator and of what is inside them, as short texts."""
+    values = {"estimator": type(estimator).__name__}
+    for name, value in estimator.get_params(deep=True).items():
+        text = repr(value)
+        values[name] = text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
+    return values

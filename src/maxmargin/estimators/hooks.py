@@ -1,0 +1,103 @@
+"""Who is told of a fit: callbacks of its beginning and end, and those of scikit-learn (from 1.9).
+
+To the latter a fit is a task, and each step of training a task within it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from maxmargin.callbacks import Callback, Progress
+from maxmargin.estimators.inputs import scorer_of
+
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:  # before 1.9
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Nothing: this scikit-learn has no callbacks."""
+
+    def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
+        """The method itself."""
+        return method
+
+
+@contextmanager
+def watched(svm: Any, given: Any) -> Iterator[Any]:
+    """A fit that all callbacks hear of; what was given, with those of scikit-learn among them."""
+    others = [SklearnTasks(given)] if getattr(svm, "_skl_callbacks", ()) else []
+    given = replace(given, callbacks=[*given.callbacks, *others])
+    with told(svm, given.callbacks):
+        yield given
+
+
+@contextmanager
+def told(svm: Any, callbacks: Sequence[Callback]) -> Iterator[None]:
+    """Callbacks hear of the beginning of a fit, and of its end even where it fails."""
+    with ExitStack() as stack:
+        for callback in callbacks:
+            stack.push(partial(leave, callback, svm))
+            callback.on_fit_start(svm)
+        yield
+
+
+def leave(callback: Callback, svm: Any, kind: Any, *_: Any) -> None:
+    """The end of a fit, by an error of some kind or by none."""
+    callback.on_fit_end(svm if kind is None else None)
+
+
+def attach(callbacks: Sequence[Callback], at: Callable[[np.ndarray], Any]) -> None:
+    """Let callbacks score weights on the way; ``at(w)`` is the estimator with the weights w."""
+
+    def score(w: np.ndarray, X: Any, Y: Any, scoring: Any) -> float:
+        svm = at(w)
+        return float(scorer_of(svm, scoring)(svm, X, Y))
+
+    for callback in callbacks:
+        callback.attach(score)
+        if isinstance(callback, SklearnTasks):
+            callback.at = at
+
+
+class SklearnTasks(Callback):
+    """Steps of training as tasks of scikit-learn's callbacks."""
+
+    at: Callable[[np.ndarray], Any]
+
+    def __init__(self, given: Any) -> None:
+        weights = given.sample_weight
+        known = None if weights is None else {"sample_weight": weights}
+        self.data = {"X": given.X, "y": given.Y, "metadata": known}
+
+    def on_fit_start(self, estimator: Any) -> None:
+        self.svm = estimator
+        self.fit = estimator._init_callback_context(max_subtasks=None)
+        self.fit.call_on_fit_task_begin(estimator=estimator, **self.data)
+
+    def on_step(self, info: Progress) -> bool:
+        step = self.fit.subcontext(task_name="step")
+        step.call_on_fit_task_begin(estimator=self.svm, **self.data)
+        weights = info.weights
+        fitted = None if weights is None else lambda: learnt(self.at(weights()))
+        return step.call_on_fit_task_end(
+            estimator=self.svm, reconstruction_attributes=fitted, **self.data
+        )
+
+    def on_fit_end(self, estimator: Any) -> None:
+        if estimator is not None:
+            self.fit.call_on_fit_task_end(
+                estimator=estimator,
+                reconstruction_attributes=lambda: learnt(estimator),
+                **self.data,
+            )
+
+
+def learnt(svm: Any) -> dict[str, Any]:
+    """Attributes of a fitted estimator."""
+    return {k: v for k, v in vars(svm).items() if k.endswith("_") and not k.startswith("_")}
