@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import maxmargin as mm
 from maxmargin import models
 from maxmargin.cli import main
+from maxmargin.cli import train as cli_train
 from maxmargin.data import text
 from maxmargin.data.from_file import FileError, Reading, joined
 from maxmargin.data.read_file import Source, read_file, reading_of
@@ -238,6 +239,24 @@ def test_training_with_little_memory(name, trained, tmp_path, capsys):
         models.Chain(start=True, end=True), C=0.1, tol=1e-2, solver=solver, random_state=0
     ).fit(data.X, data.Y)
     assert svm.coef_.tobytes() == own.coef_.tobytes()
+
+
+def test_shards_of_little_memory_are_small(tmp_path, monkeypatch):
+    """A shard is copied while it is written: a quarter of the memory at most, where that is a mebibyte."""
+    rows = np.random.default_rng(0).standard_normal((4000, 100))
+    np.savez(tmp_path / "t.npz", X=rows, y=(rows[:, 0] > 0).astype(int))
+    sizes = []
+
+    def open_and_look(*given, **options):
+        data = mm.data.open_shards(*given, **options)
+        sizes.extend(
+            sum(file.bytes for file in shard.files.values()) for shard in data.manifest.shards
+        )
+        return data
+
+    monkeypatch.setattr(cli_train, "open_shards", open_and_look)
+    assert run("train", tmp_path / "t.npz", tmp_path / "m", "--quiet", "--memory", "4M") == 0
+    assert len(sizes) > 2 and max(sizes) <= 1.1 * 2**20
 
 
 @pytest.mark.parametrize(

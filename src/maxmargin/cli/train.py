@@ -23,7 +23,7 @@ from maxmargin.data.read_file import Source, guess_name, reading_of
 from maxmargin.data.sharded import open_shards
 from maxmargin.data.templates import TEMPLATES
 from maxmargin.data.text import numbered_lines
-from maxmargin.data.write_file import ONE_WALK, write_file
+from maxmargin.data.write_file import ONE_WALK, write_file, write_shard_folder
 from maxmargin.estimators import BinarySVC, MulticlassSVC, RegressionSVR, StructuralSVM
 from maxmargin.estimators.path import regularization_path
 from maxmargin.solvers import Streaming
@@ -31,6 +31,7 @@ from maxmargin.solvers import Streaming
 # What was best or near it on the data of the benchmarks.
 USUAL_C = {"tagging": 0.1, "parsing": 0.1, "multilabel": 1.0}
 IN_PARTS = ("multiclass", "binary", "tagging")  # tasks whose examples may be on a disk
+SMALLEST_SHARD = 2**20
 
 
 def source_of(given: Namespace) -> Source:
@@ -112,7 +113,8 @@ def on_disk(given: Namespace, stack: ExitStack) -> FromFile:
         return source.read()
     folder = Path(stack.enter_context(TemporaryDirectory(prefix="maxmargin-"))) / "shards"
     try:
-        write_file(source, str(folder), "shards")
+        # A shard is copied while it is written.
+        write_shard_folder(source, str(folder), max(SMALLEST_SHARD, given.memory // 4))
     except FileError as error:
         raise FileError(f"{given.data} cannot be trained on with --memory: {error}") from None
     data = open_shards(folder, verify=False)

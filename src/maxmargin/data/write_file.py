@@ -25,7 +25,7 @@ import numpy as np
 
 from maxmargin.data.from_file import FileError, FromFile
 from maxmargin.data.manifest import columns_state
-from maxmargin.data.shard_writer import ShardWriter, chunks_of
+from maxmargin.data.shard_writer import SHARD_BYTES, ShardWriter, chunks_of
 from maxmargin.data.text import STANDARD_INPUT
 from maxmargin.data.write_rows import (
     Batches,
@@ -90,15 +90,15 @@ def packed(parts: Iterable[bytes], packer: Any) -> Iterator[bytes]:
     yield packer.flush()
 
 
-def write_shard_folder(batches: Batches, path: str) -> None:
-    """A folder of shards, with the names of attributes."""
+def write_shard_folder(batches: Batches, path: str, shard_bytes: int = SHARD_BYTES) -> None:
+    """A folder of shards, with the names of attributes; one shard at a time is in memory."""
     if path == STANDARD_INPUT:
         raise FileError("shards are a folder, not standard output")
     walk = iter(batches)
     first = next(walk)
     kind = kind_of(first)
     numbers = Numbers(sequences=kind == "sequences")
-    with ShardWriter(path, kind, grow=kind != "trees") as writer:
+    with ShardWriter(path, kind, shard_bytes, grow=kind != "trees") as writer:
         for read in chain([first], walk):
             X, Y = read.X, read.Y
             if kind == "rows":
