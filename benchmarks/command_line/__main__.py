@@ -74,7 +74,7 @@ def ours(folder: Path, tol: float | None) -> Row:
 
 
 def peer(folder: Path, limit: int) -> Row:
-    """CRFsuite in a process of its own, at most so many CPU seconds of training."""
+    """CRFsuite in a process of its own, at most this many CPU seconds of training."""
     command("convert", folder / "train.conll", folder / "train.crfsuite")
     command("convert", folder / "test.conll", folder / "test.crfsuite")
     child = [sys.executable, "-m", "benchmarks.command_line", "--peer", str(folder)]

@@ -2,9 +2,9 @@
 
 One process, two workers and four workers on the same examples, each to a gap of half of `relative` times the
 objective: bounds and objectives must agree, the former exactly, the latter to `relative`. Workers are
-processes on this machine, each with a part in memory. Subsets: 200 words of OCR letters, 100 sentences of
-Brown with its 500 most frequent attributes, 1,000 rows of covertype, 100 rows of covertype with a model in
-Python.
+processes on this machine (with --small its threads), each with a part in memory. Subsets: 200 words of OCR
+letters, 100 sentences of Brown with its 500 most frequent attributes, 1,000 rows of covertype, 100 rows of
+covertype with a model in Python.
 """
 
 from __future__ import annotations
@@ -147,6 +147,7 @@ def main(argv: Sequence[str] | None = None) -> list[dict[str, Any]]:
     given = parser.parse_args(argv)
     rows = []
     options = {"n_workers": max(WORKERS), "threads_per_worker": 1, "dashboard_address": None}
+    options["processes"] = not given.small
     with LocalCluster(silence_logs=50, **options) as made, Client(made) as client:
         for name in given.tasks:
             rows += compared(name, TASKS[name](given.small), given.relative, client)

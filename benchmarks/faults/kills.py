@@ -4,7 +4,7 @@ A fit of handwritten words with a checkpoint after every pass, in a process of i
 at a random moment and started again, over and over. Its time is measured first, so that kills fall anywhere,
 into the beginning, passes and writes. Every file that a kill leaves must be read by the next run, and every
 optimum must be that of a fit that nobody killed, within their certificates. A fit that ends before its kill
-begins anew.
+starts over.
 
 Needs POSIX.
 """

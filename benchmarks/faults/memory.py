@@ -56,7 +56,7 @@ class Watch(Callback):
 
 
 def write(folder: Path, megabytes: float, width: int, seed: int = 0) -> int:
-    """Shards of rows of single precision, two parts of so many megabytes; how many rows."""
+    """Shards of rows of single precision, two parts of this many megabytes; how many rows."""
     rng, n = np.random.default_rng(seed), int(2 * megabytes * MB / (4 * width))
     centres = 2 * rng.normal(size=(4, width)).astype(np.float32) / np.sqrt(width)
     y = rng.integers(0, 4, n)

@@ -67,7 +67,7 @@ class InProcess:
         return answers
 
     def lose(self, part: int) -> None:
-        """The worker of a part dies; another begins anew."""
+        """The worker of a part dies; another starts over."""
         del worker.STATES[self.run, part]
 
     def close(self) -> None:

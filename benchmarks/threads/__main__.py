@@ -34,7 +34,7 @@ Row = dict[str, Any]
 
 @dataclass
 class Task:
-    """Inputs and outputs, and an estimator for so many threads."""
+    """Inputs and outputs, and an estimator for this many threads."""
 
     X: Any
     Y: Any

@@ -32,7 +32,7 @@ PATIENCE = 10  # steps without an exact pass, after which one is made whatever w
 LONG_PATIENCE = 30  # the same while the estimate is above the aim
 NEARBY = 30.0  # times what is enough: an estimate below this is worth an exact pass now and then
 BEFORE = StepReport(0, math.inf, -math.inf, 0)  # the first step
-NEWS = 0.1  # of an aim: smaller changes of it are not told to the solver
+NEWS = 0.1  # of an aim: smaller changes of it are not passed to the solver
 
 
 @np.errstate(over="ignore", invalid="ignore")  # what overflows ends training, with a status
@@ -179,7 +179,7 @@ class Run:
             self.oracle_calls += found.oracle_calls
             self.started -= found.seconds
         self.saved = self.seconds
-        self.enough, self.aim = self.tol, self.goal  # as it seems, and what the solver was told
+        self.enough, self.aim = self.tol, self.goal  # as it seems, and what the solver was given
 
     def _wanted(self, primal: float, dual: float) -> tuple[float, float]:
         """The gap to be proven with these bounds, and the one at which training ends."""

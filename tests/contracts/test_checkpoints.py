@@ -363,7 +363,7 @@ import numpy as np
 import maxmargin as mm
 from maxmargin.data.synthetic import words_of_letters
 X, Y = words_of_letters(40, random_state=3)
-svm = mm.StructuralSVM(mm.models.Chain(), C=0.02, tol=1e-4, solver=sys.argv[2], random_state=0)
+svm = mm.StructuralSVM(mm.models.Chain(), C=0.02, tol=1e-3, solver=sys.argv[2], random_state=0)
 print("begun", flush=True)
 svm.fit(X, Y, checkpoint=sys.argv[1], checkpoint_every=1e-3, resume=True)
 print(repr(svm.certificate_.primal), repr(svm.certificate_.dual), svm.certificate_.converged, flush=True)
@@ -387,8 +387,8 @@ def run_victim(path, solver, seconds):
 @pytest.mark.parametrize("solver", ["proximal", "one-slack"])
 def test_killed_processes_go_on(solver, tmp_path, seed):
     rng, path = np.random.default_rng(seed), tmp_path / "fit"
-    for _ in range(4):
-        run_victim(path, solver, float(rng.exponential(0.3)))
+    for _ in range(3):
+        run_victim(path, solver, float(rng.exponential(0.2)))
     primal, dual, converged = run_victim(path, solver, None).split()
     assert converged == "True"
     alone = run_victim(tmp_path / "alone", solver, None).split()

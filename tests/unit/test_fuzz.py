@@ -18,9 +18,9 @@ from fuzz.common import run
 CASES = {
     "disk": 15,
     "extremes": 60,
-    "files": 10_000,
+    "files": 4_000,
     "inputs": 150,
-    "interrupts": 40,
+    "interrupts": 20,
     "model_files": 600,
     "oracles": 150,
     "problems": 60,

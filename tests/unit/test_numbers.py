@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 import maxmargin as mm
 from helpers import SOFT, quietly, refusal
 from maxmargin import models, solvers
+from maxmargin.estimators import advice
 from maxmargin.problem import (
     Certificate,
     Problem,
@@ -145,7 +146,8 @@ def test_node_weights_that_overflow_are_not_solved(generator, solver):
 
 @pytest.mark.parametrize("scale", [1e-20, 1.0, 1e20])
 @pytest.mark.parametrize("solver", FLAT)
-def test_every_solver_is_truthful_for_every_c(generator, solver, scale):
+def test_every_solver_is_truthful_for_every_c(generator, solver, scale, monkeypatch):
+    monkeypatch.setattr(advice, "TRIALS", 0)  # another C is not looked for
     X, y = rows(generator, scale=scale)
     X[:, 2] = scale
     for C in (1e-300, 1e-40, 1e40, 1e100, 1e200, 1e300):

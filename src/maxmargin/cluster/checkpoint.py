@@ -1,7 +1,7 @@
 """Checkpoints of a cluster: of each part b and q of what it is at, the last w, and the proximal term.
 
 What workers hold is not in the file: a fit that goes on treats it as lost. (b, q) of each part remains a
-valid bound, and pulls its worker to where it was; the part begins anew from the true outputs, and training
+valid bound, and pulls its worker to where it was; the part starts over from the true outputs, and training
 has converged when nothing leans on the old points any more. The w that is sent, k and the centre are as
 they were, so that the new points are near the old ones at once.
 """

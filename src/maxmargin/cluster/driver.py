@@ -12,7 +12,7 @@ The first w has q = 0, so that the first P is P(0), which tol="auto" asks for; t
 goes to the workers with each step.
 
 A part that is late is left out of a round except the first; its points count when they come, and P needs a
-round that all parts have answered. The points of a worker that died are lost: a part begins anew from the
+round that all parts have answered. The points of a worker that died are lost: a part starts over from the
 true outputs, while (b, q) of what was lost remains a valid bound. Training has converged only when nothing
 leans on such.
 """

@@ -1,8 +1,8 @@
 """Tasks on a `distributed` cluster: each part has a worker that knows it, and may get another.
 
-Plain tasks: no actors, which die with their worker, and no pinning, which waits for a dead one for ever. A
+Plain tasks: no actors, which die with their worker, and no pinning, which waits for a dead one without end. A
 task prefers the worker that holds its part. Where the scheduler has moved it elsewhere although that worker
-lives, it is sent back; where the worker is gone, the part begins anew on another.
+lives, it is sent back; where the worker is gone, the part starts over on another.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class Pool:
         return all(now - sent.began > usual for sent in self.pending.values())
 
     def _resend(self, job: Any, part: int, found: Missing) -> None:
-        """Send a step back to the worker that knows its part; if it is gone, let it begin anew."""
+        """Send a step back to the worker that knows its part; if it is gone, let it start over."""
         sent = self.pending[part]
         alive = found.worker != self.homes[part] and self.homes[part] in self.client.nthreads()
         self.send(job, sent.order if alive else replace(sent.order, restart=True), sent.w)

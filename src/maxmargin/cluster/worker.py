@@ -59,7 +59,7 @@ class Order:
     stretch: float  # s
     tol: float  # what is asked of the gap by now, in units of the loss
     pull: np.ndarray | None = None
-    restart: bool = False  # begin anew where the predecessor was not made here
+    restart: bool = False  # start over where the predecessor was not made here
 
 
 @dataclass(frozen=True)

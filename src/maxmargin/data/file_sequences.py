@@ -57,7 +57,7 @@ def sequences(path: Any) -> Iterator[tuple[int, list[str]]]:
 
 
 def column_sequences(path: Any, least: int = 2) -> Iterator[tuple[int, list[str], list[list[str]]]]:
-    """The first line of each sequence, its lines, and the columns in them, at least so many."""
+    """The first line of each sequence, its lines, and the columns in them, at least this many."""
     width = 0
     for first, lines in sequences(path):
         rows = [line.split() for line in lines]

@@ -1,8 +1,8 @@
 """Warnings of training: what was not reached or not learnt, and what to do.
 
-A C at which nothing is learnt is told with a larger one at which something is. That one is found by trials:
-C goes up, to where the dual stops to grow along the last multipliers (``problem/scale.py``), and a short
-training from these multipliers says whether the model still lacks anything.
+A warning of a C at which nothing is learnt names a larger one at which something is. That one is found by
+trials: C goes up, to where the dual stops to grow along the last multipliers (``problem/scale.py``), and a
+short training from these multipliers says whether the model still lacks anything.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def advise(svm: Any, given: Any, problem: Problem, result: Result) -> None:
     lack = lack_of(svm, given, problem, result)
     if lack:
         better = better_c(svm, given, problem, result)
-        told = f"C={problem.C:.3g} is too small, try C={better or 0:.2g}"
-        warn(f"{lack}: {told if better else 'none of some larger C that were tried helps'}")
+        advice = f"C={problem.C:.3g} is too small, try C={better or 0:.2g}"
+        warn(f"{lack}: {advice if better else 'none of some larger C that were tried helps'}")
 
 
 def lack_of(svm: Any, given: Any, problem: Problem, result: Result) -> str:

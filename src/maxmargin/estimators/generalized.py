@@ -22,7 +22,7 @@ from maxmargin.problem.problem import check_weights
 
 
 def can_stream(svm: Any) -> bool:
-    """Whether its solver takes chunks; the reason is told with the missing method."""
+    """Whether its solver takes chunks; the missing method has the reason in its error."""
     try:
         svm._streaming()
     except ValueError as error:

@@ -108,7 +108,7 @@ class Layout:
         return csr_of(self.ones[: rows.nnz], index, starts, rows.shape)
 
     def bytes_of(self, lengths: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """What sequences of these lengths take, whose rows take so many bytes."""
+        """What sequences of these lengths take, whose rows take this many bytes."""
         return EXAMPLE_BYTES + rows + (table_bytes(lengths) if self.tables else 0)
 
 

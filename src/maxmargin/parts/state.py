@@ -20,7 +20,7 @@ Where all outputs fit the budget nothing goes: an output is a few bytes, the fea
 (``StoredState``). A pass is then one over arrays, whose features the core reads in the mapped files: nothing
 is copied, frozen or restored, and it takes the steps that a solver in memory takes. It goes from one stretch
 of the files to the next, in random order within a stretch, so that a page is read once per pass. The order
-of the stretches is drawn anew for each pass: in an order that stays the same more than three times the
+of the stretches is drawn again for each pass: in an order that stays the same more than three times the
 passes are needed (docs/data.md). When outputs no longer fit, all multipliers go to a file, and examples come
 and go.
 """

@@ -57,7 +57,7 @@ class UnderPrior:
     full: bool = False  # whether the metric is that of a covariance matrix
 
     def read_prior(self, problem: Problem) -> None:
-        """Unit, mean, and the prior where it is more than these; the core is told by ``set_prior``."""
+        """Unit, mean, and the prior where it is more than these; ``set_prior`` passes them to the core."""
         self.unit, self.mean = shift_of(problem)
         prior = problem.regularizer
         self.prior = prior if isinstance(prior, Prior) and not prior.uniform else None
