@@ -1,4 +1,4 @@
-"""python -m benchmarks.papers [--quick | --small] [--only NAME ...] [--force] [--out DIR]
+"""python -m benchmarks.papers [--quick | --small] [--only NAME ...] [--force] [--out DIR] [--publish FILE]
 
 Tables and figures of the papers, each in a folder of its own below `--out`, and a page of them all, index.md
 and index.html. A table that is done is not made again unless `--force` is given: a run that was stopped goes
@@ -7,6 +7,7 @@ on.
     --quick   fewer rows; the page says which are left out
     --small   synthetic stand-ins, no data needed
     --only    tables whose name begins with one of these: fasole, gdmm/curves
+    --publish also a page without pictures and CSV files: benchmarks/papers/RESULTS.md is one
 
 The data are in the folder that MAXMARGIN_DATA names, else in `data/` of the checkout. Tables whose files are
 missing are named, with the files; the exit status is then 1.
@@ -36,6 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", nargs="+", default=[""], metavar="NAME")
     parser.add_argument("--force", action="store_true")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
+    parser.add_argument("--publish", type=Path, metavar="FILE")
     asked = parser.parse_args(arguments)
     chosen = [table for table in TABLES if table.name.startswith(tuple(asked.only))]
     if not chosen:
@@ -45,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for table in chosen
         if not make(table, asked.out, asked.level or "full", asked.force)
     ]
-    page.write(TABLES, asked.out, asked.level or "full")
+    page.write(TABLES, asked.out, asked.level or "full", asked.publish)
     print("written:", asked.out / "index.md", asked.out / "index.html")
     return 1 if lacking else 0
 

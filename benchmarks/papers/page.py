@@ -90,13 +90,21 @@ def contents(tables: Sequence[Table], out: Path) -> Iterator[str]:
     yield f"| all | {len(done)} of {len(tables)} | " + " | ".join(map(str, totals)) + " |"
 
 
-def write(tables: Sequence[Table], out: Path, level: str) -> None:
-    """index.md and index.html."""
-    lines = ["# Tables and figures of the papers", "", *contents(tables, out), ""]
+def write(tables: Sequence[Table], out: Path, level: str, published: Path | None = None) -> None:
+    """index.md and index.html; and a page of what is done, without its files, where it is published."""
+    head = ["# Tables and figures of the papers", ""]
+    lines = [*head, *contents(tables, out), ""]
     lines += [line for table in tables for line in section(table, out, level)]
     out.mkdir(parents=True, exist_ok=True)
     (out / "index.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     (out / "index.html").write_text(as_html(lines), encoding="utf-8")
+    if published is not None:
+        done = [table for table in tables if table.made(out)]
+        lines = [*head, *contents(done, out), ""]
+        lines += [line for table in done for line in section(table, out, level)]
+        alone = [line for line in lines if not line.startswith(("[", "!["))]
+        kept = [line for k, line in enumerate(alone) if line or (k and alone[k - 1])]
+        published.write_text("\n".join(kept) + "\n", encoding="utf-8")
 
 
 STYLE = "body{font-family:sans-serif;max-width:70em;margin:2em auto}td,th{padding:.1em .7em;text-align:right}"

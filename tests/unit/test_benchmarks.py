@@ -501,8 +501,11 @@ def test_papers_make_a_page_and_go_on_where_they_stopped(tmp_path, capsys, monke
     (tmp_path / "fasole/table2/usps/done.json").unlink()
     kept = (tmp_path / "dual_coordinate/liblinear/liblinear.csv").stat().st_mtime_ns
     capsys.readouterr()
-    assert main(["--small", *few]) == 0
+    published = tmp_path / "RESULTS.md"
+    assert main(["--small", *few, "--publish", str(published)]) == 0
     assert "dual_coordinate/liblinear: done before" in capsys.readouterr().out
+    alone = published.read_text()  # done tables alone, without links to files that are not there
+    assert "paper_passes" in alone and "Not made yet." not in alone and "](" not in alone
     assert (tmp_path / "fasole/table2/usps/done.json").is_file()
     assert (tmp_path / "dual_coordinate/liblinear/liblinear.csv").stat().st_mtime_ns == kept
 
