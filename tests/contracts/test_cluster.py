@@ -285,8 +285,19 @@ def test_budgets_and_callbacks_end_training(client):
     parts, *_ = divided(X, Y, 2)
 
     class Stop(Callback):
+        heard = ()
+
+        def on_fit_start(self, estimator):
+            self.heard = [type(estimator).__name__]
+
         def on_step(self, info):
             return info.step == 2
+
+        def on_end(self, info):
+            self.heard.append(info.status)
+
+        def on_fit_end(self, estimator):
+            self.heard.append(estimator.certificate_.status)
 
     for settings, status in (
         ({"max_passes": 10}, "pass limit"),
@@ -298,7 +309,9 @@ def test_budgets_and_callbacks_end_training(client):
         assert svm.certificate_.status == status and not svm.certificate_.converged
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        svm = cluster.fit(structural(models.Chain()), parts, client, callbacks=[Stop()])
+        stop = Stop()
+        svm = cluster.fit(structural(models.Chain()), parts, client, callbacks=[stop])
+    assert stop.heard == ["StructuralSVM", "stopped by a callback", "stopped by a callback"]
     assert svm.certificate_.status == "stopped by a callback"
     assert len(svm.history_["gap"]) == 2
 

@@ -22,6 +22,7 @@ from maxmargin.data import file_parquet, manifest
 from maxmargin.data.arrays import check_lengths, check_whole
 from maxmargin.data.attributes import Described
 from maxmargin.data.digest import digest_of
+from maxmargin.data.frames import plain_sequence
 from maxmargin.data.labels import plain
 from maxmargin.data.mapped import Mapped, MappedRows
 from maxmargin.data.sharded import open_shards
@@ -235,4 +236,4 @@ def in_memory(part: Any) -> Any:
         return part.tocsr() if part.sparse else np.asarray(part)
     if isinstance(part, Mapped) or hasattr(part, "codes"):
         return list(part)
-    return part.to_numpy() if hasattr(part, "iloc") else part
+    return plain_sequence(part)

@@ -20,20 +20,17 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin._core import core
-from maxmargin.data.arrays import check_flag, check_whole, count_of, is_missing
+from maxmargin.data.arrays import check_flag, check_whole, count_of
+from maxmargin.data.frames import any_table, is_frame, package_of, records
 from maxmargin.data.mapped import Mapped, MappedRows, MappedSequences, csr_of
 from maxmargin.io.fields import MOST_FEATURES, FieldError, count, entries_of, texts
 
 Place = Callable[[int, int], str]  # of a node that cannot be read, by its example and its number
 TOKEN: Place = "X[{}], token {}".format
-
-
-def is_frame(x: Any) -> bool:
-    """Whether it is a table of pandas whose columns have names."""
-    return hasattr(x, "iloc") and all(isinstance(name, str) for name in getattr(x, "columns", (0,)))
 
 
 def are_attributes(X: Any, sequences: bool = True) -> bool:
@@ -43,7 +40,7 @@ def are_attributes(X: Any, sequences: bool = True) -> bool:
     if sp.issparse(X) or not hasattr(X, "__iter__"):
         return False
     if not sequences:
-        return not hasattr(X, "iloc") and describes(X) is True
+        return not package_of(X) and describes(X) is True
     for x in X:
         if is_frame(x):
             return True
@@ -63,15 +60,6 @@ def describes(nodes: Any) -> bool | None:
         if len(node):  # else it has no attributes: look at the next one
             return isinstance(node[0], str)
     return None
-
-
-def records(frame: Any) -> list[dict[str, Any]]:
-    """The rows of a data frame as dicts; what is missing has no value."""
-    columns = [
-        [None if is_missing(v) or v != v else v for v in frame[name].tolist()]
-        for name in frame.columns
-    ]
-    return [dict(zip(frame.columns, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 class AttributeEncoder(TransformerMixin, BaseEstimator):
@@ -111,15 +99,32 @@ class AttributeEncoder(TransformerMixin, BaseEstimator):
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:  # type: ignore[override]
         """``fit`` and ``transform`` in one walk."""
-        return plain_matrix(self.encode(X, learn=True))
+        return self._shaped(self.encode(X, learn=True))
 
     def transform(self, X: Any) -> Any:
         """Nodes as a CSR matrix; sequences as ``MappedSequences``.
 
         These are a list of CSR matrices that models take as it is, that a list of numbers indexes, and whose
-        ``encoder`` a model keeps: after training on them it predicts from attributes.
+        ``encoder`` a model keeps: after training on them it predicts from attributes. After
+        ``set_output(transform="pandas")`` nodes are a frame of sparse columns; polars has dense ones only.
         """
-        return plain_matrix(self.encode(X))
+        return self._shaped(self.encode(X))
+
+    def _shaped(self, encoded: Any) -> Any:
+        """What was encoded, as ``set_output`` or scikit-learn's settings ask for it."""
+        asked = _get_output_config("transform", self)["dense"]
+        if asked == "default":
+            return plain_matrix(encoded)
+        if self.sequences_:
+            raise ValueError(
+                f"set_output(transform={asked!r}): sequences are no table; encode nodes, or give 'default'"
+            )
+        rows = plain_matrix(encoded)
+        if asked != "pandas":
+            return rows.toarray()
+        from pandas import DataFrame
+
+        return DataFrame.sparse.from_spmatrix(rows, columns=self.get_feature_names_out())
 
     def encode(self, X: Any, learn: bool = False, place: Place = TOKEN) -> Any:
         """As ``transform``, but nodes that are not in sequences become ``MappedRows``, with their encoder."""
@@ -166,7 +171,7 @@ class AttributeEncoder(TransformerMixin, BaseEstimator):
             check_flag("sequences", self.sequences)
             self.sequences_ = bool(self.sequences)
         else:
-            first = next(iter(X), None) if not hasattr(X, "iloc") else None
+            first = None if package_of(X) else next(iter(X), None)
             self.sequences_ = is_frame(first) or isinstance(first, list | tuple)
 
     def _read(
@@ -175,7 +180,7 @@ class AttributeEncoder(TransformerMixin, BaseEstimator):
         """The rows of all nodes, and where those of each example begin."""
         if is_frame(X):
             X = records(X)
-        elif self.sequences_ and any(hasattr(kind, "iloc") for kind in set(map(type, X))):
+        elif self.sequences_ and any_table(X):
             X = [records(x) if is_frame(x) else x for x in X]
         hashed = self.n_features or 0
         data, indices, starts, offsets, i, t, item = known.read(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import available_if
 
 from maxmargin.callbacks import Callback
@@ -68,6 +69,10 @@ class GeneralizedSVM(RowSVM):
     verbose: int = 0
     prior: Any = None
     nonnegative: Any = None
+
+    # Margins are what is to be met, like y: no metadata.
+    __metadata_request__fit: ClassVar[dict[str, str]] = {"margins": UNUSED}
+    __metadata_request__partial_fit: ClassVar[dict[str, str]] = {"margins": UNUSED}
 
     def fit(
         self,

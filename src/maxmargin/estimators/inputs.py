@@ -14,16 +14,12 @@ from sklearn.metrics import check_scoring
 from sklearn.utils.validation import validate_data
 
 from maxmargin.data.arrays import check_lengths, unmasked
+from maxmargin.data.frames import fault_of, plain_sequence
 from maxmargin.data.labels import plain
 from maxmargin.data.mapped import CodedLabels, CodedSequences
 from maxmargin.data.memory import check_columns
 from maxmargin.data.tree_shards import MappedTrees
 from maxmargin.metrics import get_scorer
-
-
-def plain_sequence(data: Any) -> Any:
-    """Data frames and series as arrays: they index by label, everything here by position."""
-    return data.to_numpy() if hasattr(data, "iloc") else data
 
 
 def plain_outputs(Y: Any) -> Any:
@@ -73,10 +69,16 @@ def check_rows(svm: Any, X: Any, **options: Any) -> Any:
     check_columns(X, "X")
     if "y" in options:
         options["y"] = unmasked(options["y"], "y")
-    with naming("X or y" if "y" in options else "X"):
-        return validate_data(
-            svm, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", **options
-        )
+    try:
+        with naming("X or y" if "y" in options else "X"):
+            return validate_data(
+                svm, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", **options
+            )
+    except ValueError:
+        fault = fault_of(X)
+        if not fault:
+            raise
+        raise ValueError(f"X: {fault}") from None
 
 
 def scorer_of(estimator: Any, scoring: Any) -> Any:

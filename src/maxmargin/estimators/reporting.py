@@ -6,14 +6,15 @@ import copy
 from concurrent.futures import Executor
 from typing import Any
 
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.data.arrays import check_whole
 from maxmargin.estimators.inputs import plain_outputs
+from maxmargin.notebook import Shown
 
 
-class Reporting(BaseEstimator):
+class Reporting(Shown):
     """``report``: what is proven, how training went, what was learnt, where it fails; ``save``; copies."""
 
     n_jobs: Any

@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator
 
 from maxmargin.data.arrays import check_choice, check_whole, generator_of
 from maxmargin.models.kernel import CHOICES
 from maxmargin.models.kernel_function import SPANS, KernelFunction, check_kernel, choose_basis
+from maxmargin.notebook import Shown
 
 NEEDED = ("joint_kernel", "outputs", "loss")
 
@@ -30,7 +30,7 @@ NEEDED = ("joint_kernel", "outputs", "loss")
 MOST_PAIRS = 4000  # that are taken as a basis without a rank: 16 million calls of the kernel
 
 
-class JointKernel(BaseEstimator):
+class JointKernel(Shown):
     """A model written in Python, given by a kernel on pairs of input and output.
 
     Parameters

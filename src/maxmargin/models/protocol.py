@@ -20,12 +20,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from maxmargin.data.labels import LabelSet
 from maxmargin.data.memory import FeatureRows
 from maxmargin.models.examples import Examples
 from maxmargin.models.registry import MODELS
+from maxmargin.notebook import Shown
 
 if TYPE_CHECKING:
     from maxmargin.models.factors import Factors
@@ -73,7 +73,7 @@ def weights_and_bias(w: np.ndarray, bias: float | None) -> dict[str, np.ndarray]
     return {"weights": w[..., :-1], "bias": np.asarray(w[..., -1] * bias)}
 
 
-class Model(BaseEstimator):
+class Model(Shown):
     """Base of the built-in models: the protocol on top of a compiled data set."""
 
     classes_: np.ndarray

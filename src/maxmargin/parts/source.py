@@ -23,6 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin.data.arrays import floats
+from maxmargin.data.frames import plain_sequence
 from maxmargin.data.mapped import (
     CodedLabels,
     CodedSequences,
@@ -205,7 +206,7 @@ def labels_of(Y: Any, which: np.ndarray) -> Any:
     """Some of the labels, as a copy in memory."""
     if isinstance(Y, CodedLabels | CodedSequences):
         return Y.copy_of(which)
-    Y = Y.to_numpy() if hasattr(Y, "to_numpy") else Y
+    Y = plain_sequence(Y)
     return Y[which] if isinstance(Y, np.ndarray) else [Y[int(i)] for i in which]
 
 
@@ -370,7 +371,7 @@ def checked(chunk: Any, number: int) -> tuple[Any, Any, np.ndarray]:
         raise ValueError(
             f"chunk {number} of X must be a tuple (X, Y) or (X, Y, sample_weight), got {type(chunk).__name__}"
         )
-    X, Y = (part.to_numpy() if hasattr(part, "iloc") else part for part in chunk[:2])
+    X, Y = map(plain_sequence, chunk[:2])
     n = X.shape[0] if hasattr(X, "shape") else len(X)
     if n == 0 or n != len(Y):
         raise ValueError(f"chunk {number} of X has {n} examples and {len(Y)} outputs")
