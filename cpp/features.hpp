@@ -37,10 +37,11 @@ class Features {
   int64_t columns = 0;
   double bias = 0;
   std::vector<RowView> rows;
-  std::vector<float> norms;         // |x_r|^2 with the bias, to steer; certificates never use it
-  std::vector<int32_t> owned;       // index lists built here for dense inputs with many zeros
-  std::vector<float> owned_values;  // their values, unless all are one
-  std::shared_ptr<Gram> gram;       // of rows under a kernel, else null
+  std::vector<float> norms;           // |x_r|^2 with the bias, to steer; certificates never use it
+  std::vector<int32_t> owned;         // index lists built here for dense inputs with many zeros
+  std::vector<float> owned_values;    // their values, unless all are one
+  std::vector<double> owned_doubles;  // the same for double precision
+  std::shared_ptr<Gram> gram;         // of rows under a kernel, else null
 
   int64_t width() const { return columns + (bias != 0); }
   int64_t stored() const { return gram ? 2 * columns : width(); }  // rows of W
@@ -73,6 +74,7 @@ class Features {
   // sum += the squares of W[j, 0] where x_j is stored, which become zero; not under a kernel
   void take_squares(int64_t r, double* W, int stride, double& sum) const;
 
+  void prefetch_view(int64_t r) const { fetch_ahead(&rows[r]); }
   void prefetch(int64_t r) const {
     for (int line = 0; line < 4; ++line) {
       fetch_ahead(static_cast<const char*>(rows[r].value) + 64 * line);

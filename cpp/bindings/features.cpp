@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "bindings/common.hpp"
+#include "runtime/pages.hpp"
 #include "runtime/threads.hpp"
 
 namespace mm {
@@ -24,6 +25,14 @@ struct Checked {
 };
 
 template <class T>
+std::vector<T>& owned_of(Features& f) {
+  if constexpr (sizeof(T) == 4)
+    return f.owned_values;
+  else
+    return f.owned_doubles;
+}
+
+template <class T>
 void list_nonzeros(Checked& c, bool in_place) {
   Features& f = c.features;
   int64_t count = 0;
@@ -43,23 +52,24 @@ void list_nonzeros(Checked& c, bool in_place) {
     ones &= row_ones;
   }
   // The lists are as long as the data: none for rows that stay where they are, on a disk.
-  if (in_place || c.bad_row >= 0 || f.size() == 0 || (!ones && sizeof(T) == 8)) return;
+  if (in_place || c.bad_row >= 0 || f.size() == 0) return;
   if (static_cast<double>(count) > sparse_share * static_cast<double>(f.size() * f.columns)) return;
-  f.owned.reserve(count);
-  if (!ones) f.owned_values.reserve(count);
+  reserve_in_large_pages(f.owned, count);
+  std::vector<T>& values = owned_of<T>(f);
+  if (!ones) reserve_in_large_pages(values, count);
   for (RowView& row : f.rows) {
     const T* x = static_cast<const T*>(row.value);
     const size_t first = f.owned.size();
     for (int64_t j = 0; j < f.columns; ++j)
       if (x[j] != 0) {
         f.owned.push_back(static_cast<int32_t>(j));
-        if (!ones) f.owned_values.push_back(static_cast<float>(x[j]));
+        if (!ones) values.push_back(x[j]);
       }
     row.length = static_cast<int32_t>(f.owned.size() - first);
     row.index = f.owned.data() + first;
-    row.value = ones ? nullptr : f.owned_values.data() + first;
+    row.value = ones ? nullptr : values.data() + first;
   }
-  f.kind = ones ? Kind::binary : Kind::sparse32;
+  f.kind = ones ? Kind::binary : sizeof(T) == 4 ? Kind::sparse32 : Kind::sparse64;
 }
 
 template <class T>
@@ -70,7 +80,7 @@ Checked* dense(nb::list arrays, int64_t columns, double bias, bool in_place) {
   c->features.bias = bias;
   size_t total = 0;  // as much memory as is needed: growing would take twice as much
   for (nb::handle item : arrays) total += nb::cast<Array2<T>>(item, false).shape(0);
-  c->features.rows.reserve(total);
+  reserve_in_large_pages(c->features.rows, total);
   for (nb::handle item : arrays) {
     const auto a = nb::cast<Array2<T>>(item, false);
     for (size_t r = 0; r < a.shape(0); ++r)
@@ -113,7 +123,7 @@ Checked* sparse(nb::list data, nb::list indices, nb::list starts, int64_t column
   c->features.bias = bias;
   size_t total = 0;
   for (nb::handle item : starts) total += nb::cast<Array1<int32_t>>(item, false).size();
-  c->features.rows.reserve(total);
+  reserve_in_large_pages(c->features.rows, total);
   for (size_t i = 0; i < data.size(); ++i) {
     const auto values = nb::cast<Array1<T>>(data[i], false);
     const auto index = nb::cast<Array1<int32_t>>(indices[i], false);
@@ -215,7 +225,9 @@ static void bind_features(nb::module_& m) {
       .def_prop_ro("computed",
                    [](const Checked& c) { return c.features.gram ? c.features.gram->computed() : 0; })
       .def_prop_ro("owned_bytes", [](const Checked& c) {
-        return c.features.owned.size() * sizeof(int32_t) + c.features.owned_values.size() * sizeof(float);
+        const Features& f = c.features;
+        return f.owned.size() * sizeof(int32_t) + f.owned_values.size() * sizeof(float) +
+               f.owned_doubles.size() * sizeof(double);
       });
   m.def("kernel_rows", &kernel_rows, nb::rv_policy::take_ownership, nb::keep_alive<0, 1>());
   m.def("kernel_cache", &kernel_cache, nb::rv_policy::take_ownership);

@@ -115,6 +115,9 @@ class Binary : public OneWeightPerFeature<BinaryData> {
   void draw(const Scratch&, int64_t, const Real* m, const double* chance, Label* y) const {
     *y = *chance >= m[0];
   }
+  double part_square(int64_t block) const { return data_.features->dot(block, block) / 2; }
+  void prefetch_view(int64_t block) const { data_.features->prefetch_view(block); }
+  void prefetch(int64_t block) const { data_.features->prefetch(block); }
   // |w + c x|^2 - |w|^2 = c <w, x> + c <w + c x, x>
   double add_expected(const Scratch&, int64_t block, const Real* m, Real* W, double c) const {
     const Real step = static_cast<Real>(c * (m[1] - m[0]) / 2);

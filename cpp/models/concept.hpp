@@ -74,5 +74,13 @@ concept SumsAll = requires(const S& structure, typename S::Scratch& s, int64_t b
   { structure.expected_loss(block, theta) } -> std::convertible_to<double>;  // E Delta, of m
   structure.add_expected(s, block, theta, own, c);  // W += c E Psi for an m; may return how |W|^2 has changed
 };
+// With one row of potentials, for parts whose features are as long and stand at right angles: scores alone tell how |W|^2
+// will change, |W + c Psi d|^2 = |W|^2 + 2 c <scores, d> + c^2 part_square |d|^2 where d sums to zero.
+template <class S>
+concept OneRow = SumsAll<S> && requires(const S& structure, int64_t block) {
+  { structure.part_square(block) } -> std::convertible_to<double>;
+  structure.prefetch_view(block);  // asks for the memory of the features, a while before
+  structure.prefetch(block);
+};
 
 }  // namespace mm

@@ -45,7 +45,12 @@ class Multiclass {
     int64_t block = 0;
   };
 
-  explicit Multiclass(const Data& data) : data_(data), K_(data.labels), stride_(padded<Real>(data.labels)) {}
+  explicit Multiclass(const Data& data) : data_(data), K_(data.labels), stride_(padded<Real>(data.labels)) {
+    for (int k = 0; k < lanes; ++k) {
+      const bool padding = stride_ - lanes + k >= K_;
+      counts_[k] = padding ? 0 : 1, floor_[k] = padding ? std::numeric_limits<Real>::lowest() : 0;
+    }
+  }
 
   const Data& data() const { return data_; }
   int labels() const { return K_; }
@@ -143,15 +148,24 @@ class Multiclass {
     std::copy(s.scores.begin(), s.scores.end(), theta);
   }
   double distribute(Scratch& s, int64_t, const Real* theta, Real* m) const {
-    const Real top = *std::max_element(theta, theta + K_);
     Real* e = m ? m : s.scores.data();
+    const int last = stride_ - lanes;
+    vec<Real> tops = load(theta + last) * load(counts_) + load(floor_);
+    for (int k = 0; k < last; k += lanes) tops = maximum(tops, load(theta + k));
+    Real top = tops[0];
+    for (int k = 1; k < lanes; ++k) top = std::max(top, tops[k]);
     exponentials(theta, top, stride_, e);
-    double sum = 0;
-    for (int k = 0; k < K_; ++k) sum += e[k];
-    const Real inverse = static_cast<Real>(1 / sum);
-    for (int k = 0; k < stride_; ++k) e[k] = k < K_ ? e[k] * inverse : Real(0);
+    store(e + last, load(e + last) * load(counts_));
+    WideSum<Real> sums;
+    for (int k = 0; k < stride_; k += lanes) sums.add(load(e + k));
+    const double sum = sums.total();
+    const vec<Real> inverse = broadcast(static_cast<Real>(1 / sum));
+    for (int k = 0; k < stride_; k += lanes) store(e + k, load(e + k) * inverse);
     return top + std::log(sum);
   }
+  double part_square(int64_t block) const { return data_.features->dot(block, block); }
+  void prefetch_view(int64_t block) const { data_.features->prefetch_view(block); }
+  void prefetch(int64_t block) const { data_.features->prefetch(block); }
   void subtract_truth(int64_t block, Real* m) const { m[data_.truth[block]] -= 1; }
   double expected_loss(int64_t block, const Real* m) const {
     double sum = 0;
@@ -174,8 +188,11 @@ class Multiclass {
   }
 
  private:
+  static constexpr int lanes = Vector<Real>::lanes;
   const Data& data_;
   int K_, stride_;
+  Real counts_[lanes],
+      floor_[lanes];  // of the last vector of a row: 1 and 0, but 0 and the lowest for padding
 };
 
 }  // namespace mm

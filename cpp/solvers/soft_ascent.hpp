@@ -8,7 +8,9 @@
 //   1. theta' = (1 - eta) theta + eta s                                          m' = E_{theta'} phi, and its entropy
 //   2. w += mass h (m - m') by features,  h = 1 / (1 + k)                        the change of |w|^2 is counted on the way
 //   3. gain = mass (H' + E' Delta - H - E Delta) - (change of |w|^2) (1 + k) / 2
-//      negative: undo, halve eta, again; else keep, eta = min(1, growth eta)
+//      negative: undo, halve eta, again; else keep; next time eta is what would have been best here
+//
+// Where one row of scores tells the change of |w|^2 (OneRow), w is touched once a step is kept.
 //
 // A block's share of the gap is KL(a_i || p_w) = f(1) - f(0) - f'(0) with f(x) = log Z(theta + x (s - theta)); f(1) is
 // extrapolated from x = eta, where f, f' and a mean of f'' are known: exact for eta = 1.
@@ -24,6 +26,7 @@
 #include "models/concept.hpp"
 #include "portable.hpp"
 #include "runtime/interrupt.hpp"
+#include "runtime/pages.hpp"
 #include "simd.hpp"
 #include "solvers/weights.hpp"
 
@@ -77,19 +80,23 @@ class SoftAscentOf final : public SoftAscent {
   using Real = typename S::Real;
 
   SoftAscentOf(const typename S::Data& data, std::vector<double> mass, bool augmented, double height)
-      : structure_(data), mass_(std::move(mass)), augmented_(augmented), w_(structure_.weights(), 0) {
+      : structure_(data), augmented_(augmented), w_(structure_.weights(), 0) {
+    reserve_in_large_pages(kept_, mass.size());
+    kept_.resize(mass.size());
     first_.push_back(0);
-    size_t longest = 0;
+    size_t longest = 0, size = 0;
     for (int64_t i = 0; i < blocks(); ++i) {
-      const size_t size = static_cast<size_t>(structure_.potentials(i)) * structure_.row_stride();
-      first_.push_back(first_.back() + size);
-      longest = std::max(longest, size);
+      const size_t own = static_cast<size_t>(structure_.potentials(i)) * structure_.row_stride();
+      if (size += own; !OneRow<S>) first_.push_back(size);
+      longest = std::max(longest, own);
     }
-    theta_.resize(first_.back()), m_.resize(first_.back());
-    offset_.resize(blocks()), log_sum_.resize(blocks()), eta_.assign(blocks(), 0.5f);
+    reserve_in_large_pages(numbers_, 2 * size);
+    numbers_.resize(2 * size);
     score_.resize(longest), next_.resize(longest), found_.resize(longest), change_.resize(longest);
     auto s = structure_.scratch();
     for (int64_t i = 0; i < blocks(); ++i) {
+      kept_[i].mass = mass[i];
+      if constexpr (OneRow<S>) kept_[i].square = static_cast<float>(structure_.part_square(i));
       start(i, static_cast<Real>(height));
       settle(s, i);
     }
@@ -98,7 +105,7 @@ class SoftAscentOf final : public SoftAscent {
   int64_t blocks() const override { return structure_.blocks(); }
   int64_t dimension() const override { return structure_.dimension(); }
   int64_t potentials() const override {
-    return static_cast<int64_t>(first_.back()) / structure_.row_stride() * structure_.row_labels();
+    return static_cast<int64_t>(numbers_.size()) / 2 / structure_.row_stride() * structure_.row_labels();
   }
   double squared_distance() const override { return w_.squared_distance(); }
   double proximity() const override { return w_.proximity; }
@@ -115,10 +122,10 @@ class SoftAscentOf final : public SoftAscent {
     aligned<Real> sum(w_.W.size());
     auto s = structure_.scratch();
     for (int64_t i = 0; i < blocks(); ++i) {
-      if (mass_[i] == 0) continue;
+      if (kept_[i].mass == 0) continue;
       std::copy_n(marginals(i), size(i), change_.data());
       structure_.subtract_truth(i, change_.data());
-      structure_.add_expected(s, i, change_.data(), sum.data(), -mass_[i]);
+      structure_.add_expected(s, i, change_.data(), sum.data(), -kept_[i].mass);
     }
     std::vector<double> q(sum.begin(), sum.end());
     for (size_t j = 0; j < w_.origin.size(); ++j) q[j] += w_.origin[j];
@@ -127,21 +134,24 @@ class SoftAscentOf final : public SoftAscent {
   }
   double dual() const override {
     double sum = 0;
-    for (int64_t i = 0; i < blocks(); ++i) sum += mass_[i] * offset_[i];
+    for (int64_t i = 0; i < blocks(); ++i) sum += kept_[i].mass * kept_[i].offset;
     return sum + w_.negative_conjugate();
   }
 
   void read(const float* given) override {
     const int labels = structure_.row_labels(), stride = structure_.row_stride();
-    for (size_t r = 0; r < theta_.size(); r += stride, given += labels)
-      std::copy(given, given + labels, theta_.begin() + r);
     auto s = structure_.scratch();
-    for (int64_t i = 0; i < blocks(); ++i) settle(s, i);
+    for (int64_t i = 0; i < blocks(); ++i) {
+      for (size_t r = 0; r < size(i); r += stride, given += labels)
+        std::copy(given, given + labels, theta(i) + r);
+      settle(s, i);
+    }
   }
   void write(float* out) const override {
     const int labels = structure_.row_labels(), stride = structure_.row_stride();
-    for (size_t r = 0; r < theta_.size(); r += stride, out += labels)
-      for (int k = 0; k < labels; ++k) out[k] = static_cast<float>(theta_[r + k]);
+    for (int64_t i = 0; i < blocks(); ++i)
+      for (size_t r = 0; r < size(i); r += stride, out += labels)
+        for (int k = 0; k < labels; ++k) out[k] = static_cast<float>(numbers_[2 * first(i) + r + k]);
   }
 
   void lift(const double* heights) override {
@@ -161,7 +171,8 @@ class SoftAscentOf final : public SoftAscent {
     auto s = structure_.scratch();
     for (int64_t at = 0; at < n; ++at) {
       poll();
-      if (at + 1 < n) fetch(order[at + 1]);
+      if (at + far < n) fetch_views(order[at + far]);
+      if (at + near < n) fetch(order[at + near]);
       report.shares[at] = visit_block(s, order[at], report);
     }
     return report;
@@ -169,22 +180,33 @@ class SoftAscentOf final : public SoftAscent {
 
  private:
   static constexpr bool single = sizeof(Real) == sizeof(float);
-  static constexpr float least = 0.02f, growth = 1.1f;    // of eta
+  static constexpr float least = 0.02f, caution = 0.85f;  // of eta: the least, and a factor on the best
   static constexpr double noise = single ? 2e-6 : 1e-13;  // of the numbers that a gain is the difference of
 
+  static constexpr int near = OneRow<S> ? 2 : 1, far = 2 * near;  // visits ahead that memory is asked for
+
+  // What is known of a block besides its potentials and marginals: together, since blocks come in any order.
+  struct Kept {
+    double mass = 0, offset = 0, log_sum = 0;  // offset: H + E Delta
+    float square = 0;                          // OneRow: that of a part
+    float eta = 0.5f;
+  };
+
   const S structure_;
-  std::vector<double> mass_;
   bool augmented_;
   Weights<Real> w_;
-  std::vector<size_t> first_;
-  aligned<Real> theta_, m_;
-  std::vector<double> offset_, log_sum_;  // H + E Delta, and log Z
-  std::vector<float> eta_;
+  std::vector<size_t> first_;  // potentials of the blocks before; of one row they are known
+  aligned<Real> numbers_;      // of each block its potentials, then its marginals
+  aligned<Kept> kept_;
   aligned<Real> score_, next_, found_, change_;  // s - theta, theta', m', m - m'
 
-  Real* theta(int64_t i) { return theta_.data() + first_[i]; }
-  Real* marginals(int64_t i) { return m_.data() + first_[i]; }
-  size_t size(int64_t i) const { return first_[i + 1] - first_[i]; }
+  size_t first(int64_t i) const {
+    if constexpr (OneRow<S>) return static_cast<size_t>(i) * structure_.row_stride();
+    return first_[i];
+  }
+  size_t size(int64_t i) const { return first(i + 1) - first(i); }
+  Real* theta(int64_t i) { return numbers_.data() + 2 * first(i); }
+  Real* marginals(int64_t i) { return theta(i) + size(i); }
 
   // <a, b>, summed in double precision.
   static double dot(const Real* a, const Real* b, size_t n) {
@@ -197,6 +219,14 @@ class SoftAscentOf final : public SoftAscent {
     return sum;
   }
 
+  // out = a + c b
+  static void mix(const Real* a, const Real* b, Real c, size_t n, Real* out) {
+    constexpr size_t lanes = Vector<Real>::lanes;
+    size_t k = 0;
+    for (; k + lanes <= n; k += lanes) store(out + k, load(a + k) + broadcast(c) * load(b + k));
+    for (; k < n; ++k) out[k] = a[k] + c * b[k];
+  }
+
   size_t nodes(int64_t i) const {
     return static_cast<size_t>(structure_.output_size(i)) * structure_.row_stride();
   }
@@ -207,18 +237,22 @@ class SoftAscentOf final : public SoftAscent {
     for (size_t k = 0; k < size(i); ++k) own[k] = k < nodes(i) ? -height * own[k] : Real(0);
   }
   // Asks for the memory of a block ahead: the first lines of each stretch, the rest follows by itself.
+  void fetch_views(int64_t i) const {
+    fetch_ahead(&kept_[i]);
+    if constexpr (OneRow<S>) structure_.prefetch_view(i);
+  }
   void fetch(int64_t i) const {
+    if constexpr (OneRow<S>) structure_.prefetch(i);
     constexpr size_t page = 4096 / sizeof(Real), line = 64 / sizeof(Real);
-    for (size_t k = first_[i]; k < first_[i + 1]; k += page)
-      for (size_t n = 0; n < 4; ++n) {
-        fetch_ahead(theta_.data() + k + n * line);
-        fetch_ahead(m_.data() + k + n * line);
-      }
+    const size_t end = 2 * first(i + 1);
+    for (size_t k = 2 * first(i); k < end; k += page)
+      for (size_t n = k; n < std::min(end, k + 4 * line); n += line) fetch_ahead(numbers_.data() + n);
   }
   // Marginals and entropy of the potentials of a block.
   void settle(typename S::Scratch& s, int64_t i) {
-    log_sum_[i] = structure_.distribute(s, i, theta(i), marginals(i));
-    offset_[i] = offset_of(i, theta(i), marginals(i), log_sum_[i]);
+    Kept& own = kept_[i];
+    own.log_sum = structure_.distribute(s, i, theta(i), marginals(i));
+    own.offset = offset_of(i, theta(i), marginals(i), own.log_sum);
   }
   double offset_of(int64_t i, const Real* own, const Real* m, double log_sum) const {
     const double entropy = log_sum - dot(own, m, size(i));
@@ -227,51 +261,85 @@ class SoftAscentOf final : public SoftAscent {
 
   // Returns the share of the gap.
   double visit_block(typename S::Scratch& s, int64_t i, SoftReport& report) {
-    if (mass_[i] == 0) return 0;
+    Kept& kept = kept_[i];
+    if (kept.mass == 0) return 0;
     Real *own = theta(i), *m = marginals(i), *W = w_.W.data();
     const size_t n = size(i);
     structure_.open(i, W, s, augmented_, 1);
     structure_.list_potentials(s, W, score_.data());
-    for (size_t j = 0; j < n; ++j) score_[j] -= own[j];
+    mix(score_.data(), own, Real(-1), n, score_.data());
     const double slope = dot(score_.data(), m, n);  // f'(0)
-    const double k = w_.proximity, step = mass_[i] * w_.shrink();
     for (;;) {
-      const Real eta = eta_[i];
-      for (size_t j = 0; j < n; ++j) next_[j] = own[j] + eta * score_[j];
+      mix(own, score_.data(), Real(kept.eta), n, next_.data());
       const double log_sum = structure_.distribute(s, i, next_.data(), found_.data());
       ++report.visited;
+      const double there = dot(score_.data(), found_.data(), n);  // f'(eta)
+      double best = kept.eta / 2;
       if (std::isfinite(log_sum)) {
-        for (size_t j = 0; j < n; ++j) change_[j] = m[j] - found_[j];
+        mix(m, found_.data(), Real(-1), n, change_.data());
         const double offset = offset_of(i, next_.data(), found_.data(), log_sum);
-        const double square = structure_.add_expected(s, i, change_.data(), W, step);
-        const double gain = mass_[i] * (offset - offset_[i]) - 0.5 * (1 + k) * square;
-        if (gain >= -noise * mass_[i] * (1 + std::abs(log_sum))) {
+        const Move move = try_move(s, i, slope - there);
+        const double gain = kept.mass * (offset - kept.offset) - 0.5 * (1 + w_.proximity) * move.square;
+        const bool rises = gain >= -noise * kept.mass * (1 + std::abs(log_sum));
+        end_move(s, i, rises);
+        best = best_step(kept, there - slope, move.bend);
+        if (rises) {
           report.gain += gain;
-          const double seen = share(i, slope, eta, log_sum);
+          const double seen = share(kept, slope, there, log_sum);
           keep(i, offset, log_sum);
+          kept.eta = static_cast<float>(best);
           return seen;
         }
-        structure_.add_expected(s, i, change_.data(), W, -step);
       }
       ++report.halved;
-      if (eta_[i] <= least) return share(i, slope, eta, log_sum);  // rounding hides what a step gains
-      eta_[i] = std::max(least, eta_[i] / 2);
+      if (kept.eta <= least) return share(kept, slope, there, log_sum);  // rounding hides what a step gains
+      kept.eta = std::max(least, std::min(kept.eta / 2, static_cast<float>(best)));
     }
   }
 
+  // Of a step along m - m': how |w|^2 changes, and the part of it that is quadratic in the step.
+  struct Move {
+    double square, bend;
+  };
+  double step_of(int64_t i) const { return kept_[i].mass * w_.shrink(); }
+  // w may have taken the step already. `along`: <s - theta, m - m'>.
+  Move try_move(typename S::Scratch& s, int64_t i, double along) {
+    const double step = step_of(i);
+    const size_t n = size(i);
+    double scores = along + dot(theta(i), change_.data(), n);
+    if (augmented_) scores -= structure_.expected_loss(i, change_.data());
+    if constexpr (OneRow<S>) {
+      const double bend = step * step * kept_[i].square * dot(change_.data(), change_.data(), n);
+      return {2 * step * scores + bend, bend};
+    } else {
+      const double square = structure_.add_expected(s, i, change_.data(), w_.W.data(), step);
+      return {square, std::max(0.0, square - 2 * step * scores)};
+    }
+  }
+  void end_move(typename S::Scratch& s, int64_t i, bool kept) {
+    if (kept == OneRow<S>)
+      structure_.add_expected(s, i, change_.data(), w_.W.data(), kept ? step_of(i) : -step_of(i));
+  }
+  // Near theta the gain of a step x is mass (c (x - x^2 / 2) - q x^2 / 2), with c = f'' and q = (1 + k) |dw / dx|^2 / mass:
+  // the best x is c / (c + q). A little less takes fewer passes, as other blocks move the same way.
+  double best_step(const Kept& kept, double turned, double bend) const {
+    const double c = turned / kept.eta, q = (1 + w_.proximity) * bend / (kept.mass * kept.eta * kept.eta);
+    if (!(c > noise * (1 + std::abs(kept.log_sum)))) return kept.eta;  // rounding
+    return std::max<double>(least, caution * c / (c + q));
+  }
+
   // KL(a || p_w), from what is known at eta.
-  double share(int64_t i, double slope, double eta, double log_sum) const {
-    const double there = dot(score_.data(), found_.data(), size(i));
-    const double rest = 1 - eta, curvature = std::max(0.0, (there - slope) / eta);
+  static double share(const Kept& kept, double slope, double there, double log_sum) {
+    const double rest = 1 - kept.eta, curvature = std::max(0.0, (there - slope) / kept.eta);
     const double top = log_sum + rest * there + 0.5 * rest * rest * curvature;
-    return std::max(0.0, top - log_sum_[i] - slope);
+    return std::max(0.0, top - kept.log_sum - slope);
   }
 
   void keep(int64_t i, double offset, double log_sum) {
     std::copy_n(next_.data(), size(i), theta(i));
     std::copy_n(found_.data(), size(i), marginals(i));
-    offset_[i] = offset, log_sum_[i] = log_sum;
-    eta_[i] = std::min(1.0f, growth * eta_[i]);
+    Kept& kept = kept_[i];
+    kept.offset = offset, kept.log_sum = log_sum;
   }
 };
 

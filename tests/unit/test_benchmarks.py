@@ -627,11 +627,18 @@ def test_the_study_of_tolerances_runs_small(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_the_log_loss_runs_small(tmp_path: Path) -> None:
-    from benchmarks.crf.__main__ import CHAINS, FLAT, main
+    from benchmarks.crf.__main__ import CALIBRATED, CHAINS, SETS, main
 
-    rows = main(["--small", "--peers", "lbfgs", "--out", str(tmp_path)])
-    assert {row["data"] for row in rows} == {*CHAINS, *FLAT}
+    rows = main(["--small", "--peers", "lbfgs", "saga", "liblinear-7", "--out", str(tmp_path)])
+    assert {row["data"] for row in rows} == {*CHAINS, *SETS, *CALIBRATED}
     ours = [row for row in rows if row["learner"].startswith("maxmargin")]
-    assert len(ours) == len(CHAINS) + len(FLAT)
+    assert len(ours) == len(CHAINS) + len(SETS)
     assert all(row["train_cpu"] > 0 and row["gap"] >= 0 for row in ours)
+    for row in rows:  # a peer that reached the objective has one as low as ours
+        if row["learner"].startswith("sklearn") and not row["status"]:
+            own = next(other for other in ours if other["data"] == row["data"])
+            assert row["primal"] <= own["primal"] and row["passes"] >= 1
+    sure = [row for row in rows if row["data"] in CALIBRATED]
+    assert len(sure) == 6 * len(CALIBRATED)
+    assert all(0 <= row["calibration"] <= 1 and row["temperature"] > 0 for row in sure)
     assert rows_of(tmp_path / "crf.csv")

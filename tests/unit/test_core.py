@@ -86,6 +86,19 @@ def test_pixels_are_walked_by_index_list():
     assert rows.core.owned_bytes == 4 * sum(int(x.sum()) for x in X)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_with_many_zeros_are_walked_by_index_list(generator, dtype):
+    X = np.where(generator.random((40, 30)) < 0.2, generator.normal(size=(40, 30)), 0).astype(dtype)
+    y = np.arange(40) % 3
+    model = models.Multiclass(bias=1.0)
+    model.initialize(X, y)
+    dense, sparse = model.bind(X, y), model.bind(sp.csr_matrix(X), y)
+    assert dense.rows.core.kind == sparse.rows.core.kind
+    assert dense.rows.core.owned_bytes == (4 + dtype().nbytes) * np.count_nonzero(X)
+    w = generator.normal(size=dense.dimension)
+    assert (dense.slacks(w)[0] == sparse.slacks(w)[0]).all()
+
+
 def test_kept_outputs_cost_their_labels():
     X, Y = random_chains(50, 5, 400, random_state=0)
     model = models.Chain()
