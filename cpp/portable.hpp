@@ -21,6 +21,15 @@ inline void fetch_ahead(const void* p) {
 #endif
 }
 
+// Within a loop that waits for another thread.
+inline void spin() {
+#if MM_GNU && defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif !MM_GNU && defined(_M_X64)
+  _mm_pause();
+#endif
+}
+
 // Whether this machine runs code compiled for x86-64-v3 (AVX2, FMA and their companions).
 inline bool runs_v3() {
 #if MM_GNU && defined(__x86_64__)

@@ -5,6 +5,7 @@ derandomised, so that a failure is reproduced by the seed alone.
 """
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -16,6 +17,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 sys.path.insert(0, str(Path(__file__).parent))
+
+# A shell starts what runs in the background deaf to Ctrl-C, which tests press; their processes inherit it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile(
     "maxmargin",

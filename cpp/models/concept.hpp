@@ -8,6 +8,7 @@
 //
 // Optional powers, found by `requires` where they are used:
 //   watch(W), changed(W, j)               keep an index of the weights (LargeChain); one_thread: updates one by one
+//   light_moves()                         whether to repeat a move of w takes much less than a visit; else one thread visits
 //   index_of(W), indexed(W, index)        the same for weights that do not change
 //   exact(), s.ceiling, s.prove           the argmax is a search: what it proved, and whether it should
 //   best_slack, slack_argmax()            the argmax of slack rescaling

@@ -111,6 +111,13 @@ class Multiclass {
 
   bool same(int64_t, const Label* a, const Label* b) const { return *a == *b; }
 
+  // A move changes two weights of each feature of an example, and a visit reads those of all labels: of few labels these are
+  // about as many cache lines. Then moves are light only where the cache of a core holds all weights.
+  bool light_moves() const {
+    constexpr size_t held = 1 << 20, long_row = 256;  // bytes
+    return weights() * sizeof(Real) <= held || stride_ * sizeof(Real) >= long_row;
+  }
+
   // move = sum_j c_j Psi(x, y_j)
   void build_pair(Scratch& s, int64_t block, const Label* plus, const Label* minus) const {
     s.block = block;

@@ -75,10 +75,4 @@ void run_together(int threads, void* work, ShareOfWork call) {
   for (auto& thread : pool) thread.join();
 }
 
-void wait_until(const std::atomic<int64_t>& value, int64_t reached) {
-  constexpr int patience = 2000;  // looks before the core is offered to others
-  for (int looks = 0; value.load(std::memory_order_acquire) < reached; ++looks)
-    if (looks > patience) std::this_thread::yield();
-}
-
 }  // namespace mm

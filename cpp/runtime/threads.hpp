@@ -35,7 +35,4 @@ void together(int threads, const Work& work) {
                [](void* own, int thread, int all) { (*static_cast<const Work*>(own))(thread, all); });
 }
 
-// Threads that run together wait for each other: until the value is reached.
-void wait_until(const std::atomic<int64_t>& value, int64_t reached);
-
 }  // namespace mm

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <stdexcept>
@@ -87,15 +88,18 @@ class AscentOf : public Ascent {
                     double* violations, double* slacks) override {
     VisitReport report;
     ++state.clock;
+    state.threads = std::clamp<int>(threads, 1, most_threads);
     try {
       report = run(order, n, options, violations, slacks, threads);
     } catch (...) {  // an interrupt, between two visits: the state is whole, but for what reports count
       bytes_kept = state.bytes_kept();
+      loss_ = unknown;
       state.steps += static_cast<double>(n);  // visits that were not made have not moved anything
       throw;
     }
     state.steps += static_cast<double>(n);
     bytes_kept += report.bytes;
+    loss_ += report.loss;
     return report;
   }
 
@@ -103,6 +107,7 @@ class AscentOf : public Ascent {
     const VisitReport report = subgradient_pass(state, order, n, active);
     ++state.rewritten;
     bytes_kept = state.bytes_kept();
+    loss_ = unknown;
     return report;
   }
 
@@ -135,6 +140,7 @@ class AscentOf : public Ascent {
   void start_average() override { state.weighted.assign(state.structure.weights(), 0); }
   [[gnu::cold]] void go_on(double steps, double scale, const double* sums, const double* weighted) override {
     state.steps = steps;
+    loss_ = unknown;
     if (sums) {  // true outputs that were dropped, since they say nothing of w
       for (size_t i = 0; i < state.blocks.size(); ++i)
         state.materialize_truth(static_cast<int64_t>(i), sums[i]);
@@ -204,7 +210,7 @@ class AscentOf : public Ascent {
     });
     for (int64_t p = 0; p < n; ++p) state.drop_if_truth_only(blocks[p]);
     bytes_kept = state.bytes_kept();
-    state.refresh();
+    refresh();
   }
   [[gnu::cold]] void clear() override {
     for (size_t i = 0; i < state.blocks.size(); ++i) {
@@ -212,6 +218,7 @@ class AscentOf : public Ascent {
       for (auto& plane : state.blocks[i].planes) plane.multiplier = 0;
     }
     bytes_kept = state.bytes_kept();
+    loss_ = unknown;
   }
   [[gnu::cold]] void freeze(const double* flat) override {
     state.base = state.packed(flat, 0);
@@ -220,8 +227,14 @@ class AscentOf : public Ascent {
   [[gnu::cold]] void prune(int64_t most) override { bytes_kept = state.prune(most); }
   int64_t planes() const override { return state.planes(); }
 
-  void refresh() override { state.refresh(); }
-  double dual() const override { return state.dual(); }
+  void refresh() override {
+    state.refresh();
+    loss_ = unknown;
+  }
+  double dual() const override {
+    if (std::isnan(loss_)) loss_ = state.offset();
+    return state.dual(loss_);
+  }
   double offset() const override { return state.offset(); }
   void recenter(double momentum, double proximity) override {
     state.recenter(momentum, proximity);
@@ -233,8 +246,10 @@ class AscentOf : public Ascent {
   double steps() const override { return state.steps; }
 
  private:
+  static constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
   DualAscent<S> ascent_;
   Replicas<S> replicas_;
+  mutable double loss_ = unknown;  // sum a Delta, as visits have changed it since it was added up
 
   VisitReport run(const int64_t* order, int64_t n, const VisitOptions& options, double* violations,
                   double* slacks, int threads) {
@@ -243,8 +258,8 @@ class AscentOf : public Ascent {
       if (threads > 1 && options.oracle && !options.slacks && batch > 1)
         return ascent_.pass_ahead(order, n, options, violations, batch, threads);
     } else if constexpr (!S::given_planes) {
-      threads = std::min<int>(threads, most_threads);
-      if (replicas_.pays(n, threads)) return replicas_.pass(order, n, options, violations, slacks, threads);
+      if (replicas_.pays(n, state.threads))
+        return replicas_.pass(order, n, options, violations, slacks, state.threads);
     }
     ++state.rewritten;
     return ascent_.pass(order, n, options, violations, slacks);

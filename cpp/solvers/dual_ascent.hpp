@@ -40,7 +40,7 @@ struct VisitReport {
   int64_t oracle_calls = 0, updates = 0;
   double violation = 0;  // sum_i mass_i g_i, each g_i at the w of its visit
   double gain = 0;       // increase of the (proximal) dual, by the updates one by one
-  double loss = 0;       // increase of sum a Delta, where moves are written down
+  double loss = 0;       // increase of sum a Delta
   int64_t bytes = 0;     // more than were kept before
   int64_t refused = 0;   // outputs beyond the byte budget
 
@@ -114,12 +114,12 @@ class DualAscent {
     visits(order, 0, n, options, violations, slacks, report);
     return report;
   }
-  // Those of a pass that are at [from, to) in its order.
+  // Those of a pass that are at [from, to) in its order, which is one of several that are walked at the same time.
   void visits(const int64_t* order, int64_t from, int64_t to, const VisitOptions& options, double* violations,
-              double* slacks, VisitReport& report) {
+              double* slacks, VisitReport& report, int orders = 1) {
     for (int64_t k = from; k < to; ++k) {
       poll();
-      step_ = state_.steps + static_cast<double>(k + 1);
+      step_ = state_.steps + static_cast<double>((k + 1) * orders);
       violations[k] = visit(order[k], options, report);
       if (options.slacks) slacks[k] = slack_;
     }
@@ -301,11 +301,9 @@ class DualAscent {
       move_.renew();
     }
     move(-h * step);
-    if (log_) {
-      const Label *to = state_.output(i, u), *from = state_.output(i, v);
-      log_->add_pair(i, to, from, structure.output_size(i), -h * step);
-      report.loss += step * (structure.loss(i, to) - structure.loss(i, from));
-    }
+    const Label *to = state_.output(i, u), *from = state_.output(i, v);
+    report.loss += step * (structure.loss(i, to) - structure.loss(i, from));
+    if (log_) log_->add_pair(i, to, from, structure.output_size(i), -h * step);
     planes[v].multiplier = step == planes[v].multiplier ? 0 : planes[v].multiplier - step;
     planes[u].multiplier += step;
     return best;
@@ -327,10 +325,8 @@ class DualAscent {
     double step = curvature <= slope ? 1 : slope / curvature;
     if (!options.line_search) step = 2 * size / (step_ - 1 + 2 * size);
     move(-h * step);
-    if (log_) {
-      log_->add_mixture(i, block.outputs.data(), structure.output_size(i), mixture_, -h * step);
-      for (int j = 0; j < n; ++j) report.loss += step * mixture_[j] * structure.loss(i, state_.output(i, j));
-    }
+    for (int j = 0; j < n; ++j) report.loss += step * mixture_[j] * structure.loss(i, state_.output(i, j));
+    if (log_) log_->add_mixture(i, block.outputs.data(), structure.output_size(i), mixture_, -h * step);
     for (int j = 0; j < n; ++j)
       block.planes[j].multiplier = step == 1 ? 0 : (1 - step) * block.planes[j].multiplier;
     block.planes[u].multiplier += step * mass;

@@ -237,8 +237,7 @@ class DualState : public PrioredWeights<Structure> {
     return sum;
   }
   // D(a) = sum a Delta - R*(q) with q read off the running w.
-  double dual() const {
-    const double offset = this->offset();
+  double dual(double offset) const {
     if (metric.matrix.empty()) return offset + this->negative_conjugate();
     std::vector<double> q;
     recompute(q);

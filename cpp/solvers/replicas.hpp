@@ -1,27 +1,36 @@
 // A pass over threads, each with a replica of w.
 //
-// The blocks of an order go out in small batches, one per thread and round. A thread makes its own updates at once and
-// writes down the moves that made them; the others replay these on their replicas, one round later:
+// The blocks of an order are dealt to as many workers as threads were asked for. A worker makes its own updates at once
+// and writes down the moves that made them; the others replay these on their replicas, `late` rounds later:
 //
-//   round r:  visit the own batch -> publish its log -> wait for the logs of round r - 1, replay them
+//   round r:  once all others have published round r - late: replay it -> visit the next own block -> publish its log
 //
-// So a visit sees a w that lacks at most two batches of each other thread, no update is ever lost, and the result is the
-// same bits for a given number of threads. A thread waits only where another is a whole round behind.
+// So a visit sees a w that lacks at most `late` blocks of each other worker, no update is ever lost, and a worker waits
+// only where another is that many blocks behind.
+//
+// What a worker does in a round does not depend on who runs it, so that the result is the same bits for a given number of
+// threads. Each thread runs a worker of its own. Where that has to wait for longer than a moment, the thread goes on with
+// another worker that nobody runs: its thread was taken off its core, or there are fewer threads than workers.
 //
 // A step is exact at the w that its visit sees: steps that others make at the same time may overshoot together. What the
 // updates of a pass gain one by one is compared with what they gain together (k of the proximal term, else 0),
 //
 //   D' - D = sum a' Delta - sum a Delta - (1 + k) / 2 (|w'|^2 - |w|^2),
 //
-// and batches grow or shrink by that; where batches of one still overshoot, some passes run on one thread.
+// and `late` grows or shrinks by that; where 1 still overshoots, some passes run on one thread.
+//
+// With T threads a pass takes 1 / T of the visits, and all the moves: replaying is the price.
 #pragma once
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstdint>
 #include <exception>
+#include <limits>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 #include "runtime/threads.hpp"
@@ -37,90 +46,96 @@ class Replicas {
 
   explicit Replicas(DualState<Structure>& state) : state_(state) {}
 
-  // Where each thread has some batches, and a move of w is a sum of vectors.
+  // Where each thread has some blocks, a move of w is a sum of vectors, and to repeat it takes much less than a visit.
   bool pays(int64_t n, int threads) {
     if (threads < 2 || n < 8 * threads || !state_.metric.plain() || !state_.weighted.empty()) return false;
+    if constexpr (requires { state_.structure.light_moves(); })
+      if (!state_.structure.light_moves()) return false;
     return rest_ == 0 || --rest_ == 0;
   }
 
   VisitReport pass(const int64_t* order, int64_t n, const VisitOptions& options, double* violations,
                    double* slacks, int threads) {
-    prepare(threads);
-    const int64_t batch = std::clamp<int64_t>(n / (8 * threads), 1, batch_);
+    const Rhythm rhythm(n, threads, late_);
+    prepare(threads, rhythm);
+    deal(order, n, threads, options.slacks);
     Failure failure;
-    together(threads, [&](int k, int all) {
-      Worker& own = *workers_[k];
-      VisitOptions part = options;
-      if (options.byte_budget >= 0) part.byte_budget = options.byte_budget / all;
-      own.start(state_, passes_, k, all);
-      if (k == 0) wait_for_others(0, all, 0);  // it works on w itself: the others shall have their copies
-      const int64_t rounds = (n + batch * all - 1) / (batch * all);
-      for (int64_t round = 0; round <= rounds; ++round) {
-        const int64_t from = std::min(n, (round * all + k) * batch), to = std::min(n, from + batch);
-        own.write_round(round);
-        if (!failure.seen())
-          failure.guard([&] { own.ascent.visits(order, from, to, part, violations, slacks, own.report); });
-        own.published = round + 1;
-        wait_for_others(k, all, round);
-        for (int other = 0; other < all && round > 0; ++other)
-          if (other != k) failure.guard([&] { own.ascent.replay(workers_[other]->log_of(round - 1)); });
-      }
-      own.finish(k, all);
-    });
+    VisitOptions part = options;
+    if (options.byte_budget >= 0) part.byte_budget = options.byte_budget / threads;
+    const auto round = [&](Worker& own) {
+      const int64_t r = own.round;
+      if (r < 0) return own.start(state_, passes_);
+      failure.guard([&] { replay_others(own, r - rhythm.late); });
+      if (r >= rhythm.rounds) return;
+      own.write_round(r);
+      if (!failure.seen()) failure.guard([&] { own.visit(r, part); });
+    };
+    together(threads, [&](int k, int) { run(k, rhythm, round); });
     ++passes_;
     failure.rethrow();
-    VisitReport total;
-    double growth = 0;  // of |w|^2
-    for (int k = 0; k < threads; ++k) total += workers_[k]->report, growth += workers_[k]->growth;
-    adapt(batch, n, total.gain, total.loss - (1 + state_.proximity) / 2 * growth);
-    return total;
+    return collect(threads, violations, slacks, rhythm.late);
   }
 
  private:
+  // Rounds of a pass over n blocks.
+  struct Rhythm {
+    int workers;
+    int64_t late, rounds;
+
+    Rhythm(int64_t n, int threads, int64_t latest) : workers(threads), rounds((n + threads - 1) / threads) {
+      late = std::min(latest, static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(n / (4 * threads)))));
+    }
+  };
+
   // On cache lines of its own: what one thread writes shall not slow down the others.
   struct alignas(64) Worker {
     DualAscent<Structure> ascent;
+    const int number;
+    int workers = 0;                     // of this pass
+    std::vector<int64_t> order, places;  // its blocks of this pass, and where they are in the order of all
+    std::vector<double> violations, slacks;
+    int64_t round = -1, known = -1;       // the next one; what all others have at least published
     aligned<Real> replica, *W = nullptr;  // W: the replica, or w itself
-    // While one thread writes round r another may still read r - 3.
-    MoveLog<Label> logs[4];
+    std::vector<MoveLog<Label>> logs;     // of the rounds that others may still read
     VisitReport report;
     double squares = 0, growth = 0;  // |w|^2 over a part of w, and by how much it grew in this pass
     int parts = 0;
     int64_t rewritten = -1, passes = 0;               // of the w that it has a replica of
     alignas(64) std::atomic<int64_t> published = -1;  // rounds whose log is written; -1: has no replica yet
+    alignas(64) std::atomic<bool> taken = false;      // a thread runs it
+    std::atomic<bool> wanted = false;                 // by its own thread, while another runs it
+    std::atomic<bool> ended = false;                  // all of its rounds are made
 
-    explicit Worker(DualState<Structure>& state) : ascent(state) {}
+    Worker(DualState<Structure>& state, int k) : ascent(state), number(k) {}
 
     // Its replica, where it has none of the w of now; and |w|^2 over its part, as the last pass left it or anew.
-    void start(DualState<Structure>& state, int64_t pass, int k, int all) {
-      W = k > 0 ? &replica : &state.W;
-      if (rewritten != state.rewritten || passes != pass || parts != all) {
-        if (k > 0) replica = state.W;  // of the same size: no memory is asked for
-        rewritten = state.rewritten, parts = all;
-        squares = sum_squares(k, all);
+    void start(DualState<Structure>& state, int64_t pass) {
+      W = number > 0 ? &replica : &state.W;
+      if (rewritten != state.rewritten || passes != pass || parts != workers) {
+        if (number > 0) replica = state.W;  // of the same size: no memory is asked for
+        rewritten = state.rewritten, parts = workers;
+        squares = sum_squares();
       }
       passes = pass + 1;
       ascent.work_on(W->data());
       growth = -squares;
-      published = 0;
     }
-    void finish(int k, int all) {
-      squares = sum_squares(k, all);
+    void finish() {
+      squares = sum_squares();
       growth += squares;
+      ended = true;
     }
-    double sum_squares(int k, int all) const {
-      constexpr int width = 8;  // sums side by side
-      const int64_t size = static_cast<int64_t>(W->size()), last = size * (k + 1) / all;
+    void visit(int64_t k, const VisitOptions& options) {
+      const int64_t to = std::min(k + 1, static_cast<int64_t>(order.size()));
+      ascent.visits(order.data(), k, to, options, violations.data(), slacks.data(), report, workers);
+    }
+    double sum_squares() const {
+      const int64_t size = static_cast<int64_t>(W->size());
       const Real* w = W->data();
-      int64_t j = size * k / all;
-      double sum[width] = {}, total = 0;
-      for (; j + width <= last; j += width)
-        for (int l = 0; l < width; ++l) sum[l] += static_cast<double>(w[j + l]) * w[j + l];
-      for (; j < last; ++j) total += static_cast<double>(w[j]) * w[j];
-      for (const double part : sum) total += part;
-      return total;
+      return sum_of(size * number / workers, size * (number + 1) / workers,
+                    [&](int64_t j) { return static_cast<double>(w[j]) * w[j]; });
     }
-    MoveLog<Label>& log_of(int64_t round) { return logs[round % 4]; }
+    MoveLog<Label>& log_of(int64_t round) { return logs[round % static_cast<int64_t>(logs.size())]; }
     void write_round(int64_t round) {
       log_of(round).clear();
       ascent.write_to(&log_of(round));
@@ -152,36 +167,144 @@ class Replicas {
     std::exception_ptr error_;
   };
 
+  static constexpr int64_t most_late = 8;
   DualState<Structure>& state_;
   std::vector<std::unique_ptr<Worker>> workers_;
   int64_t passes_ = 0;
-  int64_t batch_ = 8;  // blocks of a thread in a round
-  int rest_ = 0;       // passes that one thread makes
+  int64_t late_ = most_late;
+  int rest_ = 0;  // passes that one thread makes
 
   // After a pass whose updates gained `each` one by one, and `all` together.
-  void adapt(int64_t batch, int64_t n, double each, double all) {
-    const int64_t largest = std::clamp<int64_t>(n / 500, 8, 64);
+  void adapt(int64_t late, double each, double all) {
     constexpr int long_rest = 20;
     if (!(each > 0)) return;
-    if (all > 0.95 * each && batch == batch_) batch_ = std::min(2 * batch_, largest);
+    if (all > 0.95 * each && late == late_) late_ = std::min(2 * late_, most_late);
     if (all < 0.8 * each) {
-      if (batch == 1) rest_ = long_rest;
-      batch_ = std::max<int64_t>(1, batch / 2);
+      if (late == 1) rest_ = long_rest;
+      late_ = std::max<int64_t>(1, late / 2);
     }
   }
 
-  void prepare(int threads) {
-    while (static_cast<int>(workers_.size()) < threads) workers_.push_back(std::make_unique<Worker>(state_));
+  void prepare(int threads, const Rhythm& rhythm) {
+    while (static_cast<int>(workers_.size()) < threads)
+      workers_.push_back(std::make_unique<Worker>(state_, static_cast<int>(workers_.size())));
     for (int k = 0; k < threads; ++k) {
-      workers_[k]->report = {};
-      workers_[k]->growth = 0;
-      workers_[k]->published = -1;
-      if (k > 0) workers_[k]->replica.resize(state_.W.size());
+      Worker& own = *workers_[k];
+      own.report = {};
+      own.growth = 0;
+      own.workers = threads;
+      own.round = own.known = -1;
+      own.published = -1;
+      own.wanted = own.ended = false;
+      // While one writes round r another may still read r - 2 late + 1.
+      own.logs.resize(std::max<size_t>(own.logs.size(), static_cast<size_t>(2 * rhythm.late)));
+      if (k > 0) own.replica.resize(state_.W.size());
     }
   }
-  void wait_for_others(int k, int all, int64_t rounds) {
-    for (int other = 0; other < all; ++other)
-      if (other != k) wait_until(workers_[other]->published, rounds);
+
+  // Blocks next to each other go to the same worker in every pass, so that what is kept of them stays in the cache of one
+  // core; then as many to each.
+  void deal(const int64_t* order, int64_t n, int threads, bool slacks) {
+    const double scale = threads / static_cast<double>(state_.blocks.size());
+    for (int k = 0; k < threads; ++k) workers_[k]->order.clear(), workers_[k]->places.clear();
+    std::vector<int64_t> rest;
+    const size_t most = static_cast<size_t>((n + threads - 1) / threads);
+    const auto give = [&](Worker& to, int64_t place) {
+      to.order.push_back(order[place]), to.places.push_back(place);
+    };
+    for (int64_t k = 0; k < n; ++k) {
+      Worker& owner = *workers_[static_cast<int>(static_cast<double>(order[k]) * scale)];
+      if (owner.order.size() < most)
+        give(owner, k);
+      else
+        rest.push_back(k);
+    }
+    for (int k = 0; k < threads; ++k) {
+      Worker& own = *workers_[k];
+      for (; own.order.size() < most && !rest.empty(); rest.pop_back()) give(own, rest.back());
+      own.violations.resize(own.order.size());
+      own.slacks.resize(slacks ? own.order.size() : 0);
+    }
+  }
+
+  // What the workers have found, in the order of the pass.
+  VisitReport collect(int threads, double* violations, double* slacks, int64_t late) {
+    VisitReport total;
+    double growth = 0;  // of |w|^2
+    for (int k = 0; k < threads; ++k) {
+      const Worker& own = *workers_[k];
+      total += own.report, growth += own.growth;
+      for (size_t j = 0; j < own.places.size(); ++j) violations[own.places[j]] = own.violations[j];
+      for (size_t j = 0; j < own.slacks.size(); ++j) slacks[own.places[j]] = own.slacks[j];
+    }
+    adapt(late, total.gain, total.loss - (1 + state_.proximity) / 2 * growth);
+    return total;
+  }
+
+  // What thread k does: its own worker's rounds, and those of others where these keep it waiting.
+  template <class Round>
+  void run(int k, const Rhythm& rhythm, const Round& round) {
+    constexpr int few_looks = 20;     // as long as it takes to see what another thread has written, and more
+    constexpr int most_looks = 1000;  // as long as it takes to start a thread, and more
+    const int threads = rhythm.workers;
+    const auto all_ended = [&] {
+      for (int j = 0; j < threads; ++j)
+        if (!workers_[j]->ended) return false;
+      return true;
+    };
+    int patience = most_looks;
+    for (int looks = 0; !all_ended(); ++looks) {
+      if (go_on(*workers_[k], true, rhythm, round)) {
+        looks = 0;
+      } else if (looks < patience) {
+        spin();
+      } else {
+        bool helped = false;
+        for (int j = 1; j < threads; ++j) helped |= go_on(*workers_[(k + j) % threads], false, rhythm, round);
+        patience = helped ? few_looks : most_looks;  // who was helped may need it again
+        looks = 0;
+        if (!helped) std::this_thread::yield();
+      }
+    }
+  }
+
+  // As many rounds of a worker as can be made now; of another's until its own thread wants it back. False: none.
+  template <class Round>
+  bool go_on(Worker& worker, bool own, const Rhythm& rhythm, const Round& round) {
+    if (worker.ended || worker.taken.exchange(true, std::memory_order_acquire)) {
+      if (own) worker.wanted.store(true, std::memory_order_relaxed);
+      return false;
+    }
+    if (own) worker.wanted.store(false, std::memory_order_relaxed);
+    bool any = false;
+    while (!worker.ended && may_begin(worker, worker.round - rhythm.late + 1)) {
+      round(worker);
+      any = true;
+      worker.round += 1;
+      if (worker.round <= rhythm.rounds) worker.published.store(worker.round, std::memory_order_release);
+      if (worker.round == rhythm.rounds + rhythm.late) worker.finish();
+      if (!own && worker.wanted.load(std::memory_order_relaxed)) break;
+    }
+    worker.taken.store(false, std::memory_order_release);
+    return any;
+  }
+
+  // Whether all others have published so many rounds; before the first, whether they have their replicas: one works on w
+  // itself.
+  bool may_begin(Worker& worker, int64_t rounds) {
+    if (worker.round < 0) return true;
+    const int64_t least = std::max<int64_t>(0, rounds);
+    if (worker.known >= least) return true;
+    worker.known = std::numeric_limits<int64_t>::max();
+    for (int k = 0; k < worker.workers; ++k)
+      if (k != worker.number)
+        worker.known = std::min(worker.known, workers_[k]->published.load(std::memory_order_acquire));
+    return worker.known >= least;
+  }
+
+  void replay_others(Worker& own, int64_t round) {
+    for (int k = 0; k < own.workers && round >= 0; ++k)
+      if (k != own.number) own.ascent.replay(workers_[k]->log_of(round));
   }
 };
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/threads.hpp"
+
 namespace mm {
 
 template <class Real>
@@ -45,17 +47,24 @@ double Weights<Real>::without_proximal(size_t j) const {
   return proximity == 0 ? v : (1 + proximity) * v - proximity * center_[j];
 }
 
+template <class Real>
+template <class F>
+void Weights<Real>::over_parts(F&& f) const {
+  constexpr int64_t worthwhile = 200'000;  // of a thread: takes as long as starting some
+  const int64_t size = static_cast<int64_t>(W.size());
+  parallel(size, static_cast<int>(std::min<int64_t>(threads, 1 + size / worthwhile)), f);
+}
+
 // |v|^2 for v_j = at(j)
 template <class Real>
 template <class F>
 double Weights<Real>::squared_length(F&& at) const {
-  double sum = 0;
-  for (size_t j = 0; j < coefficients_; ++j) sum += at(j) * at(coefficients_ + j);
-  for (size_t j = 2 * coefficients_; j < W.size(); ++j) {
-    const double v = at(j);
-    sum += v * v;
-  }
-  return sum;
+  const int64_t A = static_cast<int64_t>(coefficients_), size = static_cast<int64_t>(W.size());
+  const auto square = [&](int64_t j) { return at(j) * at(j); };
+  if (A > 0) return sum_of(0, A, [&](int64_t j) { return at(j) * at(A + j); }) + sum_of(2 * A, size, square);
+  std::vector<double> sums(std::max(1, threads));
+  over_parts([&](int64_t first, int64_t last, int part) { sums[part] = sum_of(first, last, square); });
+  return sum_of(0, static_cast<int64_t>(sums.size()), [&](int64_t k) { return sums[k]; });
 }
 
 template <class Real>
@@ -106,12 +115,14 @@ void Weights<Real>::recenter(double momentum, double new_proximity) {
   const Real next = static_cast<Real>(new_proximity), h = static_cast<Real>(1 / (1 + new_proximity));
   Real *z = center_.data(), *p = previous_.data();
   Real* v = unclipped.empty() ? W.data() : unclipped.data();
-  for (size_t j = 0; j < W.size(); ++j) {
-    const Real w = W[j], q = (1 + k) * v[j] - k * z[j], center = w + beta * (w - p[j]);
-    p[j] = w;
-    z[j] = center;
-    v[j] = (q + next * center) * h;
-  }
+  over_parts([&](int64_t first, int64_t last, int) {
+    for (int64_t j = first; j < last; ++j) {
+      const Real w = W[j], q = (1 + k) * v[j] - k * z[j], center = w + beta * (w - p[j]);
+      p[j] = w;
+      z[j] = center;
+      v[j] = (q + next * center) * h;
+    }
+  });
   for (size_t j = 0; j < unclipped.size(); ++j) W[j] = static_cast<Real>(metric.clipped(j, v[j]));
   proximity = new_proximity;
   ++rewritten;

@@ -20,6 +20,18 @@
 
 namespace mm {
 
+// The sum of f(j) over [first, last): eight sums side by side, since one would wait for itself at each step.
+template <class F>
+double sum_of(int64_t first, int64_t last, F&& f) {
+  constexpr int width = 8;
+  double sums[width] = {}, total = 0;
+  for (; first + width <= last; first += width)
+    for (int l = 0; l < width; ++l) sums[l] += f(first + l);
+  for (; first < last; ++first) total += f(first);
+  for (const double part : sums) total += part;
+  return total;
+}
+
 template <class Real>
 class Weights {
  public:
@@ -30,6 +42,7 @@ class Weights {
   std::vector<double> weighted;  // sum_j c_j d_j of an averaged iterate; empty unless asked for
   double proximity = 0;          // k
   int64_t rewritten = 0;         // how often W changed as a whole: copies of it are old then
+  int threads = 1;               // for what goes over all of a large W: those of the last pass
 
   // Under a kernel the first `coefficients` weights are A, the next K A; else none are.
   Weights(size_t size, size_t coefficients) : W(size), coefficients_(coefficients) {}
@@ -62,6 +75,9 @@ class Weights {
   aligned<Real> center_, previous_;  // of the proximal term; empty while it was never used
 
   double without_proximal(size_t j) const;  // v_j for k = 0: m + Sigma q
+  // Calls f(first, last, part) on parts of all weights, on several threads where that is worth starting them.
+  template <class F>
+  void over_parts(F&& f) const;
   template <class F>
   double squared_length(F&& at) const;
 };

@@ -4,6 +4,7 @@ import errno
 import os
 import signal
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from maxmargin.callbacks import Callback
 from maxmargin.checkpoint import make_checkpoint
 from maxmargin.cluster.checkpoint import ClusterCheckpoint
 from maxmargin.cluster.driver import play
+from maxmargin.cluster.pool import Pool, connected
 from maxmargin.cluster.worker import Point
 from maxmargin.io.model_file import CHECKPOINT, read, write
 from reference.python_chain import PythonMulticlass
@@ -266,6 +268,19 @@ def test_a_worker_that_dies_within_a_pass(kind, client, tmp_path, seed):
     X, y = rows(seed, 24)
     alone = structural(PythonMulticlass(1 - np.eye(3))).fit(list(X), y.tolist())
     agree(svm.certificate_, alone.certificate_)
+
+
+def test_tasks_that_are_cancelled_say_that_the_scheduler_is_lost(client):
+    """The client cancels them when it sees the loss: between two looks, that is all that is to be seen."""
+    pool = Pool(client, [([[1.0]], [0])], retries=0, patience=3.0)
+    future = client.submit(time.sleep, 60, pure=False)
+    future.cancel()
+    while future.status == "pending":
+        time.sleep(0.01)
+    with pytest.raises(cluster.PartError, match="scheduler was lost"), connected():
+        pool._result(0, future)
+    with pytest.raises(cluster.PartError, match="scheduler was lost"), connected():
+        raise OSError("Timed out trying to connect to tcp://127.0.0.1:1")
 
 
 # Ctrl-C

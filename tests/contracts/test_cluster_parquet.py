@@ -16,6 +16,7 @@ arrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
 
 
+LABEL = file_parquet.Columns("label")
 TOL = 1e-3  # of the loss; that a cluster reaches 1e-6 is tested with data in memory
 
 
@@ -116,9 +117,9 @@ class Sizes(PythonMulticlass):
 def test_batches_grow_names_and_checksums_know_the_bytes(folder, monkeypatch, seed):
     groups = [g for path in sorted(folder.iterdir()) for g in file_parquet.groups_of(str(path))]
     assert len(groups) == 12
-    whole, y = file_parquet.encoded(groups, "label", None)
+    whole, y, _ = file_parquet.encoded(groups, LABEL, None)
     monkeypatch.setattr(file_parquet, "BATCH", 3)
-    small, y_small = file_parquet.encoded(groups, "label", None)
+    small, y_small, _ = file_parquet.encoded(groups, LABEL, None)
     assert len(small.parts) > len(whole.parts) and y.tolist() == y_small.tolist()
     assert (whole.tocsr() != small.tocsr()).nnz == 0
     names = whole.encoder.get_feature_names_out().tolist()
@@ -129,8 +130,8 @@ def test_batches_grow_names_and_checksums_know_the_bytes(folder, monkeypatch, se
         at = names.index(f"{name}={value}" if isinstance(value, str) else name)
         assert row[at] == (1.0 if isinstance(value, str) else value)
     # A model's names are taken as they are; others are left out.
-    known, _ = file_parquet.encoded(groups[:4], "label", None)
-    again, _ = file_parquet.encoded(groups[4:], "label", known.encoder)
+    known = file_parquet.encoded(groups[:4], LABEL, None)[0]
+    again = file_parquet.encoded(groups[4:], LABEL, known.encoder)[0]
     assert again.encoder.same_columns(known.encoder)
     first = file_parquet.checksum_of(groups[:4])
     write(folder / "1.parquet", seed + 1)
@@ -172,7 +173,7 @@ def test_refusals(client, folder, tmp_path):
 
 def test_files_that_change_while_training_runs_are_refused(client, folder, seed):
     """The bounds of a part are those of its first examples: another reader must find the same."""
-    parts = source.parts_of(folder, 2, 2, "label")
+    parts = source.parts_of(folder, 2, 2, LABEL)
     sealed = source.survey(structural(models.Multiclass()), parts[0]).part
     X, y, _ = source.read_part(structural(models.Multiclass()), sealed)
     assert X.shape[0] == len(y) == 60
@@ -196,3 +197,105 @@ def test_a_checkpoint_knows_parquet_by_its_content(client, folder, tmp_path, see
     write(folder / "2.parquet", seed + 1, first=2)
     with pytest.raises(ValueError, match="checksums of the parts"):
         cluster.fit(structural(models.Multiclass()), folder, client, 3, **asked)
+
+
+# Weights and sequences
+
+
+def sentences(n, seed):
+    """Words of sequences of one to four, their weights, and labels that hang on the word and the last one."""
+    rng = np.random.default_rng([seed, 7])
+    table = {"name": [], "word": [], "weight": [], "height": [], "tag": []}
+    for i in range(n):
+        weight, before = float(rng.integers(1, 4)), 0
+        for _ in range(int(rng.integers(1, 5))):
+            before = int(rng.integers(3)) if rng.random() < 0.7 else before
+            word = f"w{before}{rng.integers(2)}" if rng.random() < 0.8 else "w"
+            row = (f"s{i}", word, weight, float(rng.normal() + before), "abc"[before])
+            for column, cell in zip(table.values(), row, strict=True):
+                column.append(cell)
+    return table
+
+
+def grouped(table):
+    """The same as one process has it: X, Y and weights by sequences."""
+    X, Y, weights, names = [], [], [], table["name"]
+    for i, name in enumerate(names):
+        if i == 0 or name != names[i - 1]:
+            X.append([]), Y.append([]), weights.append(table["weight"][i])
+        X[-1].append({"word": table["word"][i], "height": table["height"][i]})
+        Y[-1].append(table["tag"][i])
+    return X, Y, np.array(weights)
+
+
+def write_groups(path, table, ends):
+    """Row groups that end where it is said."""
+    whole = arrow.table(table)
+    with parquet.ParquetWriter(path, whole.schema) as writer:
+        for a, b in zip([0, *ends], [*ends, whole.num_rows], strict=True):
+            writer.write_table(whole.slice(a, b - a))
+
+
+def last_of(table, parts):
+    """Rows where a sequence ends, about evenly."""
+    names = table["name"]
+    ends = [i for i in range(1, len(names)) if names[i] != names[i - 1]]
+    return [ends[len(ends) * k // parts] for k in range(1, parts)]
+
+
+def test_sequences_and_weights_have_the_optimum_of_one_process(client, tmp_path, seed):
+    table = sentences(30, seed)
+    X, Y, weights = grouped(table)
+    path, columns = tmp_path / "t.parquet", {"sequence": "name", "weight": "weight"}
+    write_groups(path, table, last_of(table, 4))
+    alone = structural(models.Chain()).fit(X, Y, sample_weight=weights)
+    unweighted = structural(models.Chain()).fit(X, Y)
+    assert (
+        alone.certificate_.primal > 1.2 * unweighted.certificate_.primal
+    )  # weights are of account
+    for n_parts in (2, 4):
+        svm = cluster.fit(structural(models.Chain()), path, client, n_parts, **columns)
+        agree(svm.certificate_, alone.certificate_)
+        assert svm.predict(X[:1])[0].shape == (len(Y[0]),)
+        assert set(svm.model_.feature_names_) == set(alone.model_.feature_names_)
+
+
+def test_weights_of_rows(client, folder, tmp_path, seed):
+    X, y = all_of(folder)
+    counts = [row.pop("count") for row in X]
+    alone = structural(models.Multiclass(bias=1.0)).fit(X, y, sample_weight=counts)
+    svm = structural(models.Multiclass(bias=1.0))
+    cluster.fit(svm, folder, client, label="label", weight="count")
+    agree(svm.certificate_, alone.certificate_)
+    assert "count" not in svm.model_.feature_names_.tolist()
+
+
+def test_refusals_of_sequences_and_weights(tmp_path, seed):
+    table, path = sentences(12, seed), tmp_path / "t.parquet"
+    columns = file_parquet.Columns("tag", "weight", "name")
+    write_groups(path, table, last_of(table, 3))
+    X, Y, weights = file_parquet.plain_rows(file_parquet.groups_of(str(path)), columns)
+    given = grouped(table)
+    assert given[0] == X and [y.tolist() for y in Y] == given[1]
+    assert weights.tolist() == given[2].tolist()
+    known = source.parts_of(path, 2, 2, columns)[0]
+    other = source.parts_of(path, 2, 2, file_parquet.Columns("tag", "", "name"))[0]
+    assert known.digest() != other.digest()
+
+    def refuses(match, changed, ends=(), columns=columns, part=0):
+        write_groups(path, changed, ends)
+        with pytest.raises(ValueError, match=match):
+            source.read_part(None, source.parts_of(path, len(ends) + 1, 1, columns)[part])
+
+    inside = next(i for i in range(1, 40) if table["name"][i] == table["name"][i - 1])
+    refuses(r"'s\d+' lies in row groups 0 and 1", table, [inside], part=1)
+    uneven = [9.0 if i == inside else v for i, v in enumerate(table["weight"])]
+    refuses("rows of different weights", {**table, "weight": uneven})
+    gap = [None if i == 4 else v for i, v in enumerate(table["weight"])]
+    refuses(r"row 5: column 'weight' is missing", {**table, "weight": gap})
+    refuses("column 'word' must hold numbers", table, columns=file_parquet.Columns("tag", "word"))
+    refuses(
+        "no column 'page'; there are name", table, columns=file_parquet.Columns("tag", "", "page")
+    )
+    with pytest.raises(ValueError, match="sequence is the name of a column"):
+        source.parts_of([([[1.0]], [0])], None, 1, file_parquet.Columns("", "", "name"))

@@ -1,5 +1,7 @@
 """Threads with a replica of w each: the same bits, no update lost, the optimum of one thread."""
 
+import os
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -72,6 +74,34 @@ def test_the_same_bits_for_as_many_threads_and_the_optimum_of_one(given, name, s
         assert found.converged
         assert found.dual <= found.primal
         assert found.dual <= one.primal * (1 + 1e-9) and one.dual <= found.primal * (1 + 1e-9)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs Linux")
+@pytest.mark.parametrize("name", ["chain", "multiclass"])
+def test_threads_that_share_a_core_stand_in_for_each_other(given, name):
+    """Who makes the visits of a share changes nothing in them."""
+    before = os.sched_getaffinity(0)
+    free = fitted(given[name], "proximal", 3)
+    try:
+        os.sched_setaffinity(0, {min(before)})
+        bound = fitted(given[name], "proximal", 3)
+    finally:
+        os.sched_setaffinity(0, before)
+    assert free.coef_.tobytes() == bound.coef_.tobytes()
+    assert free.certificate_.oracle_calls == bound.certificate_.oracle_calls
+
+
+@pytest.mark.parametrize("labels, alike", [(4, True), (70, False)])
+def test_one_thread_visits_where_updates_touch_as_much_as_visits(labels, alike):
+    """Few classes and more weights than a cache has; rows of many classes are long."""
+    generator = fresh(SEED, 14)
+    n, d = 200, 400_000 if alike else 5000
+    X = sp.random(n, d, 40 / d, "csr", dtype=np.float32, random_state=generator)
+    y = np.concatenate([np.arange(labels), generator.integers(labels, size=n - labels)])
+    settings = {"C": 1.0, "tol": 1e-3, "solver": "proximal", "random_state": 0}
+    one, two = (mm.MulticlassSVC(n_jobs=k, **settings).fit(X, y) for k in (1, 2))
+    assert (one.coef_.tobytes() == two.coef_.tobytes()) == alike
+    assert two.certificate_.converged and one.certificate_.dual <= two.certificate_.primal
 
 
 def state_of(task, C=0.05, single=False):

@@ -146,7 +146,7 @@ class Pool:
             raise PartError(f"the cluster has had no workers for {LONELY:.0f} seconds")
 
     def _result(self, part: int, future: Any) -> Any:
-        if future.status == "finished":
+        if future.status in ("finished", "cancelled"):  # which happens where the scheduler is lost
             return future.result()
         error = future.exception() if future.status == "error" else None
         reason = f"{type(error).__name__}: {error}" if error else f"its task was {future.status}"
@@ -183,7 +183,7 @@ def connected() -> Iterator[None]:
 
     try:
         yield
-    except (CancelledError, ClosedClientError, CommClosedError) as error:
+    except (CancelledError, ClosedClientError, CommClosedError, OSError) as error:
         raise PartError(
             f"the connection to the scheduler was lost ({type(error).__name__}): start the cluster again; a "
             "fit with a checkpoint goes on with resume=True"

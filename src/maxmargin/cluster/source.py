@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from maxmargin.data import file_parquet, manifest
 from maxmargin.data.arrays import check_lengths, check_whole
 from maxmargin.data.attributes import Described
 from maxmargin.data.digest import digest_of
+from maxmargin.data.file_parquet import Columns
 from maxmargin.data.frames import plain_sequence
 from maxmargin.data.labels import plain
 from maxmargin.data.mapped import Mapped, MappedRows
@@ -30,6 +31,7 @@ from maxmargin.estimators.base import Given
 from maxmargin.models.outline import outline
 
 PARQUET = ".parquet"
+LAST = Columns()  # the label is the last one
 
 
 @dataclass(frozen=True)
@@ -52,12 +54,12 @@ class ShardPart:
         files = [[name, own.sha256] for shard in some for name, own in sorted(shard.files.items())]
         return digest_of([known.labels, known.attributes, known.features, files])
 
-    def read(self, svm: Any) -> tuple[Any, Any]:
-        """X and Y, mapped; each file is compared with its checksum."""
+    def read(self, svm: Any) -> tuple[Any, Any, Any]:
+        """X and Y, mapped; each file is compared with its checksum. Shards have no weights."""
         opened = open_shards(self.folder, shards=self.shards)
         if opened.Y is None:
             raise ValueError(f"{self.folder} has no labels: training needs Y")
-        return opened.X, opened.Y
+        return opened.X, opened.Y, None
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ class ParquetPart:
     """Some row groups of Parquet files that every worker can read."""
 
     groups: tuple[file_parquet.Groups, ...]
-    label: str
+    columns: Columns
     checksum: str = ""
 
     def __str__(self) -> str:
@@ -74,16 +76,17 @@ class ParquetPart:
         return f"{files[0]}{more}, {len(self.groups)} row groups"
 
     def digest(self) -> str:
-        """Of what is in the row groups."""
-        return file_parquet.checksum_of(self.groups)
+        """Of what is in the row groups, and of what is made of it."""
+        content = file_parquet.checksum_of(self.groups)
+        others = [self.columns.weight, self.columns.sequence]
+        return digest_of([content, others]) if any(others) else content
 
-    def read(self, svm: Any) -> tuple[Any, Any]:
-        """X and Y in memory: features, by the names that a model knows or else by all; dicts for others."""
+    def read(self, svm: Any) -> tuple[Any, Any, Any]:
+        """X, Y and weights: features, by the names that a model knows or else by all; dicts for others."""
         model = getattr(svm, "model_", getattr(svm, "model", None))
-        if model is None or isinstance(model, Described):
-            return file_parquet.encoded(self.groups, self.label, getattr(model, "encoder_", None))
-        found = list(file_parquet.batches(self.groups, self.label))
-        return [row for rows, _ in found for row in rows], np.concatenate([y for _, y in found])
+        if model is not None and not isinstance(model, Described):
+            return file_parquet.plain_rows(self.groups, self.columns)
+        return file_parquet.encoded(self.groups, self.columns, getattr(model, "encoder_", None))
 
 
 FilePart = ShardPart | ParquetPart
@@ -99,12 +102,14 @@ def is_path(source: Any) -> bool:
     return isinstance(source, str | os.PathLike)
 
 
-def parts_of(source: Any, n_parts: int | None, n_workers: int, label: str = "") -> list[Any]:
+def parts_of(
+    source: Any, n_parts: int | None, n_workers: int, columns: Columns = LAST
+) -> list[Any]:
     """The parts of a source: files that have a path, a list of such paths, or of (X, Y) parts."""
     if n_parts is not None:
         check_whole("n_parts", n_parts)
     if is_path(source):
-        return path_parts(source, n_parts, n_workers, label)
+        return path_parts(source, n_parts, n_workers, columns)
     if not isinstance(source, Sequence) or not len(source):
         raise ValueError(
             "source must be a folder of shards, a Parquet file or a folder of such, a list of these paths, "
@@ -115,9 +120,8 @@ def parts_of(source: Any, n_parts: int | None, n_workers: int, label: str = "") 
             raise ValueError(
                 f"n_parts must be None or {len(source)}: each path of the list is a part"
             )
-        return [path_parts(path, 1, 1, label)[0] for path in source]
-    if label:
-        raise ValueError("label is the name of a column of Parquet files, and source has none")
+        return [path_parts(path, 1, 1, columns)[0] for path in source]
+    check_no_columns(columns, "source")
     parts = [memory_part(part, k) for k, part in enumerate(source)]
     if n_parts is None or n_parts == len(parts):
         return parts
@@ -127,7 +131,13 @@ def parts_of(source: Any, n_parts: int | None, n_workers: int, label: str = "") 
     return [joined([parts[k] for k in group]) for group in groups]
 
 
-def path_parts(source: Any, n_parts: int | None, n_workers: int, label: str) -> list[Any]:
+def check_no_columns(columns: Columns, source: Any) -> None:
+    """Refuse names of columns where there are none."""
+    for name in (own.name for own in fields(columns) if getattr(columns, own.name)):
+        raise ValueError(f"{name} is the name of a column of Parquet files, and {source} has none")
+
+
+def path_parts(source: Any, n_parts: int | None, n_workers: int, columns: Columns) -> list[Any]:
     """What is at a path, dealt out in runs: one for each worker unless n_parts is given."""
     path = Path(source).resolve()
     files = sorted(path.glob("*" + PARQUET)) if path.is_dir() else [path]
@@ -137,9 +147,8 @@ def path_parts(source: Any, n_parts: int | None, n_workers: int, label: str) -> 
             raise ValueError(f"{source}: there are no rows")
         known = f"{source} has {len(groups)} row groups; write it with smaller ones"
         runs = dealt(len(groups), n_parts, n_workers, known)
-        return [ParquetPart(tuple(groups[own.start : own.stop]), label) for own in runs]
-    if label:
-        raise ValueError(f"label is the name of a column of Parquet files, and {source} has none")
+        return [ParquetPart(tuple(groups[own.start : own.stop]), columns) for own in runs]
+    check_no_columns(columns, source)
     n = len(manifest.read_manifest(path).shards)
     known = f"{source} has {n} shards; write it with a smaller shard_bytes"
     return [ShardPart(str(path), own) for own in dealt(n, n_parts, n_workers, known)]
@@ -172,7 +181,7 @@ def read_part(svm: Any, data: Any) -> tuple[Any, Any, Any]:
     if not isinstance(data, FilePart):
         return data
     check_content(data)
-    return *data.read(svm), None
+    return data.read(svm)
 
 
 def check_content(data: Any) -> None:

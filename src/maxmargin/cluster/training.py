@@ -19,6 +19,7 @@ from maxmargin.cluster.pool import Pool, await_worker, connected
 from maxmargin.cluster.source import FilePart, ShardPart, Survey, parts_of, stacked, survey
 from maxmargin.cluster.worker import Facts, Job, collected, confirm, prove, start
 from maxmargin.data.arrays import check_flag, check_positive, check_whole
+from maxmargin.data.file_parquet import Columns
 from maxmargin.estimators import BinarySVC, MulticlassSVC, StructuralSVM
 from maxmargin.estimators.advice import warn, warn_not_converged
 from maxmargin.estimators.base import Given
@@ -39,6 +40,8 @@ def fit(
     n_parts: int | None = None,
     *,
     label: str | None = None,
+    weight: str | None = None,
+    sequence: str | None = None,
     passes: int = 2,
     older: int | None = None,
     patience: float = 3.0,
@@ -62,6 +65,9 @@ def fit(
         Into how many parts a path is divided (None: one for each worker), or a list of (X, Y) is joined.
     label : str or None
         The column of Parquet files that is the label; None: the last.
+    weight, sequence : str or None
+        The column of the weights of examples; and the one that tells sequences apart: rows that follow each
+        other with the same value in it are the positions of one example, as ``models.Chain`` takes them.
     passes : int
         Passes that a worker makes over its part in a round, besides the exact one.
     older : int
@@ -87,7 +93,8 @@ def fit(
     solver = check_estimator(svm)
     kept = make_checkpoint(checkpoint, checkpoint_every, resume, ClusterCheckpoint)
     await_worker(client)
-    parts = parts_of(source, n_parts, len(client.nthreads()), label or "")
+    columns = Columns(label or "", weight or "", sequence or "")
+    parts = parts_of(source, n_parts, len(client.nthreads()), columns)
     pool = Pool(client, parts, retries, patience)
     with told(svm, callbacks):
         try:

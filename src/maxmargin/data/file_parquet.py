@@ -6,7 +6,9 @@ import hashlib
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib import import_module
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -15,13 +17,32 @@ from maxmargin.data.attributes import AttributeEncoder
 from maxmargin.data.file_labels import whole
 from maxmargin.data.file_rows import content_of, label_place
 from maxmargin.data.from_file import FileError, FromFile, Reading
-from maxmargin.data.mapped import MappedRows, csr_of
+from maxmargin.data.mapped import MappedRows, MappedSequences, csr_of
 from maxmargin.data.text import STANDARD_INPUT
 
 CELL = 8  # bytes, about
 NUMBERS = (bool, int, float)
 BATCH = 10_000  # rows that are dicts at a time
 Groups = tuple[str, int]  # a file, and the number of a row group in it
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Columns that are no features: the label ("": the last), a weight, and what tells sequences apart."""
+
+    label: str = ""
+    weight: str = ""
+    sequence: str = ""
+
+
+@dataclass
+class Table:
+    """Rows of a file: features by their names, labels, and the other columns where they are asked for."""
+
+    rows: list[dict[str, Any]]
+    labels: np.ndarray
+    weights: list[float]
+    sequences: list[Any]
 
 
 def arrow(name: str) -> Any:
@@ -105,32 +126,100 @@ def groups_of(path: str) -> list[Groups]:
     return [(path, g) for g in range(facts.num_row_groups) if facts.row_group(g).num_rows]
 
 
-def batches(groups: Sequence[Groups], label: str) -> Iterator[tuple[list[dict], np.ndarray]]:
-    """Rows and labels of some row groups, a few at a time."""
+def batches(groups: Sequence[Groups], columns: Columns) -> Iterator[Table]:
+    """Some row groups, a few rows at a time."""
     for path, g in groups:
         with refused(path), arrow("pyarrow.parquet").ParquetFile(path) as file:
-            at = label_place(path, file.schema_arrow.names, Reading("parquet", "", label))
+            names = file.schema_arrow.names
+            at = label_place(path, names, Reading("parquet", "", columns.label))
+            for name in (columns.weight, columns.sequence):
+                if name and name not in names:
+                    raise FileError(f"{path}: no column {name!r}; there are {', '.join(names)}")
             first = 1 + sum(file.metadata.row_group(h).num_rows for h in range(g))
             for batch in file.iter_batches(BATCH, row_groups=[g]):
                 rows, cells = described(path, batch, at, first)
-                yield rows, labels_of(cells)
+                others = [taken(path, rows, first, n) for n in (columns.weight, columns.sequence)]
+                if not all(isinstance(v, float) for v in others[0]):
+                    raise FileError(f"{path}: column {columns.weight!r} must hold numbers")
+                yield Table(rows, labels_of(cells), *others)
                 first += batch.num_rows
 
 
-def encoded(groups: Sequence[Groups], label: str, encoder: Any) -> tuple[MappedRows, np.ndarray]:
-    """Rows of some row groups as features, and labels; the names of an encoder, or all where it is None."""
-    learn, parts, labels = encoder is None, [], []
-    for rows, y in batches(groups, label):
+def taken(path: str, rows: list[dict[str, Any]], first: int, name: str) -> list[Any]:
+    """A column that is no feature, taken out of the rows."""
+    if not name:
+        return []
+    cells = [row.pop(name, None) for row in rows]
+    if None in cells:
+        raise FileError(f"{path}, row {first + cells.index(None)}: column {name!r} is missing")
+    return cells
+
+
+def encoded(groups: Sequence[Groups], columns: Columns, encoder: Any) -> tuple[Any, Any, Any]:
+    """X as features, Y and weights (or None); the names of an encoder, or all where it is None."""
+    learn, sequences = encoder is None, bool(columns.sequence)
+    parts, tables = [], []
+    for table in batches(groups, columns):
+        rows: Any = [table.rows] if sequences else table.rows
         if encoder is None:
-            encoder = AttributeEncoder(sequences=False)
+            encoder = AttributeEncoder(sequences=sequences)
             found = encoder.encode(rows, learn=True)
         else:
             found = encoder.extend(rows) if learn else encoder.encode(rows)
         parts.append(found.parts[0])
-        labels.append(y)
+        table.rows = []  # they are features now
+        tables.append(table)
     width = encoder.n_features_
     wide = [csr_of(part.data, part.indices, part.indptr, (0, width)) for part in parts]
-    return MappedRows(wide, width, found.encoder), np.concatenate(labels)
+    Y, weights, ends = outputs_of(groups[0], columns, tables)
+    if sequences:
+        return MappedSequences(wide, width, ends, found.encoder), Y, weights
+    return MappedRows(wide, width, found.encoder), Y, weights
+
+
+def plain_rows(groups: Sequence[Groups], columns: Columns) -> tuple[Any, Any, Any]:
+    """X as dicts, or lists of them, Y and weights (or None)."""
+    tables = list(batches(groups, columns))
+    rows = list(chain.from_iterable(table.rows for table in tables))
+    Y, weights, ends = outputs_of(groups[0], columns, tables)
+    return [rows[a:b] for a, b in pairwise(ends)] if columns.sequence else rows, Y, weights
+
+
+def outputs_of(
+    start: Groups, columns: Columns, tables: Sequence[Table]
+) -> tuple[Any, np.ndarray | None, np.ndarray]:
+    """Labels, or sequences of them, weights, and where sequences end: rows that follow each other."""
+    labels = np.concatenate([table.labels for table in tables])
+    given = list(chain.from_iterable(table.weights for table in tables))
+    weights = np.array(given) if columns.weight else None
+    if not columns.sequence:
+        return labels, weights, np.arange(len(labels) + 1)
+    names = list(chain.from_iterable(table.sequences for table in tables))
+    check_begins(start, columns.sequence, names[0])
+    begins = [i for i in range(len(names)) if i == 0 or names[i] != names[i - 1]]
+    ends = np.array([*begins, len(names)], dtype=np.int64)
+    if weights is not None:
+        first = np.repeat(weights[begins], np.diff(ends))
+        if (first != weights).any():
+            name = names[int(np.argmax(first != weights))]
+            raise FileError(f"{start[0]}: sequence {name!r} has rows of different weights")
+        weights = weights[begins]
+    return np.split(labels, begins[1:]), weights, ends
+
+
+def check_begins(start: Groups, column: str, name: Any) -> None:
+    """Refuse a sequence that began in the row group before."""
+    path, g = start
+    with refused(path), arrow("pyarrow.parquet").ParquetFile(path) as file:
+        before = [h for h in range(g) if file.metadata.row_group(h).num_rows]
+        if not before:
+            return
+        cells = file.read_row_group(before[-1], columns=[column]).column(0)[-1:].to_pylist()
+    if checked(path, column, cells) == [name]:
+        raise FileError(
+            f"{path}: sequence {name!r} lies in row groups {before[-1]} and {g}, which are in two parts; "
+            "write row groups that end with a sequence, or give a file for each part"
+        )
 
 
 def checksum_of(groups: Sequence[Groups]) -> str:
