@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 SOURCES := $(shell find cpp src -name '*.[ch]pp' -o -name '*.py' -path 'src/*' 2>/dev/null) pyproject.toml CMakeLists.txt
 JOBS   ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
 
-.PHONY: setup demo check test lint format docs wheels bench papers fuzz sanitize clean
+.PHONY: setup demo check test lint types format docs wheels bench papers fuzz sanitize clean
 setup: $(STAMP)
 
 $(VENV)/.tools: pyproject.toml
@@ -29,6 +29,11 @@ lint: $(VENV)/.tools
 	$(BIN)/mypy
 	$(BIN)/clang-format --dry-run --Werror $$(find cpp -name '*.[ch]pp')
 	$(BIN)/python tools/check_imports.py src/maxmargin
+
+# Whether type checkers know every public name; pyright brings its own Node.
+types: $(STAMP)
+	$(BIN)/python tools/install_requirements.py pyproject.toml types
+	$(BIN)/python -m pyright --verifytypes maxmargin --ignoreexternal
 
 format: $(VENV)/.tools
 	$(BIN)/ruff check --fix .

@@ -16,20 +16,21 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-BASIC = {"_core", "callbacks", "data", "losses", "runtime"}
+BASIC = {"_core", "_sklearn", "callbacks", "data", "losses", "runtime"}
 
 MAY_IMPORT: dict[str, set[str]] = {
     "_core": set(),
+    "_sklearn": set(),
     "formulation": {"data"},
     "callbacks": set(),
     "confidence": {"data", "io"},
     "io": set(),
     "losses": {"data"},
-    "metrics": {"data"},
-    "notebook": set(),
+    "metrics": {"_sklearn", "data"},
+    "notebook": {"_sklearn"},
     "runtime": {"_core"},
-    "data": {"_core", "io"},
-    "models": {"_core", "data", "formulation", "io", "losses", "notebook", "runtime"},
+    "data": {"_core", "_sklearn", "io"},
+    "models": {"_core", "_sklearn", "data", "formulation", "io", "losses", "notebook", "runtime"},
     "problem": {"data", "formulation", "models", "runtime"},
     "solvers": {"_core", "data", "formulation", "models", "problem", "runtime"},
     "result": {"problem", "solvers"},

@@ -45,7 +45,12 @@ FREE = (
     *("max_rounds", "round_tol"),
 )
 DATA = ("X", "Y", "sample_weight", "node_weight", "groups")
-VECTORS = {"offsets": np.float64, "sizes": np.int64, "index": np.int32, "value": np.float64}
+VECTORS: dict[str, Any] = {
+    "offsets": np.float64,
+    "sizes": np.int64,
+    "index": np.int32,
+    "value": np.float64,
+}
 POINT = ("partial", "kind", "relaxed")
 File = TypeVar("File", bound="CheckpointFile")
 
@@ -59,6 +64,10 @@ class CheckpointFile:
     every : seconds between two checkpoints
     resume : whether to begin with the one in the file, where there is one
     """
+
+    path: Path
+    every: float
+    resume: bool
 
     def __init__(self, path: Any, every: float, resume: bool):
         check_positive("checkpoint_every", every)
@@ -125,6 +134,9 @@ class Checkpoint(CheckpointFile):
 
 class RoundsCheckpoint(CheckpointFile):
     """What rounds of hidden parts have reached: the weights, from which the next completions follow."""
+
+    saved: Any
+    dimension: int
 
     def open(self, svm: Any, given: Any, rounds: Any) -> np.ndarray | None:
         """Know whose rounds these are; the weights to go on from, where there are some."""

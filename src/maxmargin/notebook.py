@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from sklearn.base import BaseEstimator
+from maxmargin._sklearn import BaseEstimator
 
 ADDRESS = "MAXMARGIN_DOCS"
 LISTED = ("models",)  # folders whose names are public ones of their own; the rest are the package's

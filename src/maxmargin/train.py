@@ -172,14 +172,16 @@ class Run:
 
     def __post_init__(self) -> None:
         free = self.problem.regularizer.free is not None
-        self.solver = fitted_to(self.problem, self.chosen) if free else self.chosen
+        self.solver: Solver = fitted_to(self.problem, self.chosen) if free else self.chosen
         found = None if self.keeper is None else self.keeper.found
-        self.begun = None if found is None else found.snapshot  # what the run goes on from
+        # What the run goes on from.
+        self.begun: Snapshot | None = None if found is None else found.snapshot
         if found is not None:
             self.oracle_calls += found.oracle_calls
             self.started -= found.seconds
         self.saved = self.seconds
-        self.enough, self.aim = self.tol, self.goal  # as it seems, and what the solver was given
+        self.enough: float = self.tol  # as it seems
+        self.aim: float = self.goal  # what the solver was given
 
     def _wanted(self, primal: float, dual: float) -> tuple[float, float]:
         """The gap to be proven with these bounds, and the one at which training ends."""

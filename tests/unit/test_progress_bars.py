@@ -1,9 +1,9 @@
 """Bars of tqdm and rich, the line in a notebook, and the callbacks of scikit-learn 1.9."""
 
+import importlib.util
 import io
 import math
 import sys
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -209,17 +209,13 @@ def test_a_search_of_c_is_one_task(callback, rows):
     assert listener.heard == ["setup", "begin fit", "end fit", "teardown"]
 
 
-def test_without_the_module_estimators_have_no_such_method(monkeypatch):
-    import importlib
-
-    from maxmargin.estimators import hooks
-
+@pytest.mark.parametrize("name", ["maxmargin._sklearn", "maxmargin.estimators.hooks"])
+def test_an_older_scikit_learn_has_no_such_callbacks(monkeypatch, name):
     monkeypatch.setitem(sys.modules, "sklearn.callback", None)
-    twin = ModuleType("hooks")
-    twin.__dict__["__name__"] = "maxmargin.estimators.hooks_of_old"
-    source = importlib.util.find_spec("maxmargin.estimators.hooks").loader.get_source(
-        "maxmargin.estimators.hooks"
-    )
-    exec(compile(source, hooks.__file__, "exec"), twin.__dict__)
-    assert not hasattr(twin.CallbackSupportMixin, "set_callbacks")
-    assert twin.with_callbacks(len) is len
+    spec = importlib.util.find_spec(name)
+    twin = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(twin)
+    if name.endswith("hooks"):
+        assert twin.with_callbacks(len) is len
+    else:
+        assert not hasattr(twin.CallbackSupportMixin, "set_callbacks")

@@ -29,6 +29,9 @@ class ProgressBar(Callback):
     options : keyword arguments of ``tqdm.auto.tqdm``, or of ``rich.progress.Progress``
     """
 
+    label: str | None
+    options: dict[str, Any]
+
     def __init__(self, library: str = "tqdm", label: str | None = None, **options: Any) -> None:
         if library not in LIBRARIES:
             raise ValueError(f"ProgressBar: library: expected one of {LIBRARIES}, got {library!r}")

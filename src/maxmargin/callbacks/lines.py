@@ -14,7 +14,7 @@ from typing import TextIO
 
 from maxmargin.callbacks.protocol import Callback, Progress
 
-logger = logging.getLogger("maxmargin")
+logger: logging.Logger = logging.getLogger("maxmargin")
 
 
 class LogProgress(Callback):

@@ -63,6 +63,11 @@ class EarlyStopping(Callback):
     scores_ : list of (passes, score);  best_score_ : float, or None before the first
     """
 
+    scoring: Any
+    patience: int
+    min_delta: float
+    every: int
+
     def __init__(
         self,
         X: Any,

@@ -24,6 +24,9 @@ LONGEST = 500  # characters of a parameter
 class Tracker(Callback):
     """Base of the trackers: what is written when. ``_begin`` and ``_finish`` open and close a run."""
 
+    interval: float
+    clock: Callable[..., Any]
+
     def __init__(self, interval: float = 0.0, clock: Callable[[], float] = time.monotonic) -> None:
         if not 0 <= interval < math.inf:
             raise ValueError(
@@ -115,6 +118,10 @@ class MLflow(Tracker):
     clock : seconds from any origin, for tests
     """
 
+    run_name: str | None
+    nested: bool
+    model_file: str | None
+
     def __init__(
         self,
         run_name: str | None = None,
@@ -174,6 +181,10 @@ class TensorBoard(Tracker):
     interval : least seconds between two records of steps
     clock : seconds from any origin, for tests
     """
+
+    log_dir: Any
+    writer: Any
+    prefix: str
 
     def __init__(
         self,

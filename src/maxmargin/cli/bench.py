@@ -13,6 +13,7 @@ import platform
 import time
 import warnings
 from argparse import Namespace
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from maxmargin.solvers.auto import compatible
 
 Row = dict[str, Any]
 # LIBLINEAR's form of a task: the same losses; its intercept is the weight of a constant feature, as ours.
-PEERS = {
+PEERS: dict[str, Callable[[Any], Any]] = {
     "multiclass": lambda svm: LinearSVC(multi_class="crammer_singer", C=svm.C, random_state=0),
     "binary": lambda svm: LinearSVC(loss="hinge", C=svm.C, random_state=0),
     "regression": lambda svm: LinearSVR(epsilon=svm.epsilon, C=svm.C, random_state=0),

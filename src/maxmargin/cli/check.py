@@ -38,11 +38,18 @@ def check(given: Namespace) -> None:
 class Findings:
     """What one walk through a file counts."""
 
+    longest: int
+    reading: Reading
+    summary: Summary
+    examples: int
+    cubes: int
+    positions: int
+
     def __init__(self, source: Source):
         self.reading, self.summary = source.reading, Summary(source.path, source.reading)
         self.examples = self.positions = self.longest = self.cubes = 0
         self.labels: Counter[Any] = Counter()
-        self.keys = array("q")  # of the examples
+        self.keys: array[int] = array("q")  # of the examples
         self.illegal: dict[str, int] = dict.fromkeys(SCHEMES_OF_TAGS, 0)  # sequences, by scheme
         for read in source.pieces():
             self.summary.add(read)

@@ -30,17 +30,22 @@ EMPTY = -3
 class Bundle:
     """Points in a table: a row of slots for each part, of which the first two are where it is."""
 
+    regularizer: SquaredNorm
+    older: int
+
     def __init__(self, regularizer: SquaredNorm, n_parts: int, dimension: int, older: int):
         self.regularizer, self.older = regularizer, older
-        self.width = older + 4
-        self.numbers = np.full((n_parts, self.width), EMPTY)
+        self.width: int = older + 4
+        self.numbers: np.ndarray = np.full((n_parts, self.width), EMPTY)
         self.numbers[:, 0] = CURRENT
-        self.offsets = np.zeros(self.numbers.shape)
-        self.beta = np.zeros(self.numbers.shape)
+        self.offsets: np.ndarray = np.zeros(self.numbers.shape)
+        self.beta: np.ndarray = np.zeros(self.numbers.shape)
         self.beta[:, 0] = 1.0
-        self.vectors = np.zeros((self.numbers.size, dimension))
-        self.gram = np.zeros((self.numbers.size, self.numbers.size))
-        self.mean = np.zeros(dimension) if regularizer.mean is None else regularizer.mean
+        self.vectors: np.ndarray = np.zeros((self.numbers.size, dimension))
+        self.gram: np.ndarray = np.zeros((self.numbers.size, self.numbers.size))
+        self.mean: np.ndarray = (
+            np.zeros(dimension) if regularizer.mean is None else regularizer.mean
+        )
 
     def slots(self, part: int) -> np.ndarray:
         """The filled slots of a part, as rows of the table of vectors."""

@@ -22,6 +22,8 @@ from maxmargin.io.fields import FieldError, count, number, table
 class ClusterCheckpoint(CheckpointFile):
     """The driver's state in a file."""
 
+    saved: float
+
     def open(self, svm: Any, rounds: Rounds) -> None:
         """Know whose rounds these are; go on from the file, where that is asked for."""
         sizes = {

@@ -49,12 +49,15 @@ class Pool:
     ``patience``: how many times as long as the others a part may take before they go on without it.
     """
 
+    retries: int
+    patience: float
+
     def __init__(self, client: Any, parts: Sequence[Any], retries: int, patience: float):
         self.client = client
         self.retries, self.patience = retries, patience
-        self.run = f"maxmargin-{uuid.uuid4().hex}"
+        self.run: str = f"maxmargin-{uuid.uuid4().hex}"
         workers = sorted(client.nthreads())
-        self.homes = [workers[k % len(workers)] for k in range(len(parts))]
+        self.homes: list[Any] = [workers[k % len(workers)] for k in range(len(parts))]
         self.take(parts)
         self.pending: dict[int, Sent] = {}
         self.times: list[float] = []  # of the steps of the last round
@@ -66,14 +69,16 @@ class Pool:
     def take(self, parts: Sequence[Any]) -> None:
         """The parts that tasks work on: files by their names, examples in memory as results of tasks."""
         self.parts = parts
-        self.data = [part if isinstance(part, FilePart) else self.share(part) for part in parts]
+        self.data: Any = [
+            part if isinstance(part, FilePart) else self.share(part) for part in parts
+        ]
 
     def share(self, value: Any) -> Any:
         """A value that all tasks may take; it travels once to each worker."""
         with large_tasks():
             return self.client.submit(same, value, pure=False)
 
-    def _submit(self, part: int, task: Callable, *args: Any) -> Any:
+    def _submit(self, part: int, task: Callable[..., Any], *args: Any) -> Any:
         return self.client.submit(
             task,
             *args,
@@ -83,7 +88,7 @@ class Pool:
             pure=False,
         )
 
-    def each(self, task: Callable, *args: Any, numbered: bool = True) -> list[Any]:
+    def each(self, task: Callable[..., Any], *args: Any, numbered: bool = True) -> list[Any]:
         """A task over all parts: task(*args, number, data), or task(*args, data)."""
         futures = {
             k: self._submit(k, task, *args, *([k] if numbered else []), self.data[k])

@@ -19,11 +19,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin._core import core
+from maxmargin._sklearn import BaseEstimator, TransformerMixin
 from maxmargin.data.arrays import check_flag, check_whole, count_of
 from maxmargin.data.frames import any_table, is_frame, package_of, records
 from maxmargin.data.mapped import Mapped, MappedRows, MappedSequences, csr_of
@@ -84,6 +84,9 @@ class AttributeEncoder(TransformerMixin, BaseEstimator):
     n_features_ : int, the number of columns
     sequences_ : bool
     """
+
+    sequences_: bool
+    n_features_: int
 
     def __init__(
         self, min_count: int = 1, n_features: int | None = None, sequences: bool | None = None

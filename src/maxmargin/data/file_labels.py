@@ -30,6 +30,15 @@ KINDS = {"U": "texts", "O": "texts", "f": "numbers"}  # of the classes of a mode
 class Summary:
     """Of the labels and columns of a file, batch by batch; then every batch as the whole file has it."""
 
+    bare: int
+    width: int
+    path: Any
+    reading: Reading
+    sets: bool
+    texts: bool
+    large: bool
+    broken: bool
+
     def __init__(self, path: Any, reading: Reading):
         self.path, self.reading = path, reading
         self.kind = ""  # of the labels, where it is known before

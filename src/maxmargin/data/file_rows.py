@@ -110,7 +110,9 @@ def group_of(line: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def numbered(path: Any, first: int, lines: list[str], reading: Reading, **options: Any) -> tuple:
+def numbered(
+    path: Any, first: int, lines: list[str], reading: Reading, **options: Any
+) -> tuple[Any, ...]:
     """What scikit-learn reads of numbered features; columns begin at 1."""
     try:
         return load_rows(lines, reading, options)
@@ -126,7 +128,7 @@ def numbered(path: Any, first: int, lines: list[str], reading: Reading, **option
         raise FileError(f"{path}, line {first + good}: {reason}") from None
 
 
-def load_rows(lines: list[str], reading: Reading, options: dict) -> tuple:
+def load_rows(lines: list[str], reading: Reading, options: dict[Any, Any]) -> tuple[Any, ...]:
     text = io.BytesIO("".join(lines).encode())
     with np.errstate(over="ignore"):
         found = load_svmlight_file(text, zero_based=True, **options)

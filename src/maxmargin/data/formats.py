@@ -73,7 +73,7 @@ def svmlight_rows(
 
 
 def first_bad_line(
-    lines: Sequence[bytes], options: tuple, error: ValueError | OverflowError
+    lines: Sequence[bytes], options: tuple[Any, ...], error: ValueError | OverflowError
 ) -> tuple[int, str]:
     """Place of the first line that cannot be read, by halving, and what is wrong with it."""
     first, last = 0, len(lines)  # lines before `first` can be read, one of first..last cannot

@@ -36,7 +36,7 @@ def as_array(labels: Sequence[Any]) -> np.ndarray:
     return array
 
 
-class Outputs(list):
+class Outputs(list[Any]):
     """Predicted outputs: a list that NumPy takes for an array of n outputs, also where they differ in length.
 
     scikit-learn joins the predictions of folds as arrays. Labellings become an array of objects, places of
@@ -45,7 +45,7 @@ class Outputs(list):
 
     def __init__(self, outputs: Iterable[Any], even: bool = False):
         super().__init__(outputs)
-        self.even = even or (len(self) > 0 and getattr(self[0], "ndim", 0) > 1)
+        self.even: bool = even or (len(self) > 0 and getattr(self[0], "ndim", 0) > 1)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         array = np.array(list(self)) if self.even else as_array(self)
@@ -61,7 +61,7 @@ def plain(labels: Any) -> bool:
     return isinstance(labels, np.ndarray) and labels.dtype.kind in "biufUS"
 
 
-def flatten(Y: Sequence) -> Any:
+def flatten(Y: Sequence[Any]) -> Any:
     """All labels of all sequences, one after the other."""
     if isinstance(Y, CodedSequences):
         return Y
@@ -86,6 +86,8 @@ class LabelSet:
     ``classes`` fixes the set from outside: a fold that misses a label still has it.
     """
 
+    classes: np.ndarray
+
     def __init__(self, classes: Iterable[Hashable], name: str = "Y"):
         if isinstance(classes, CodedLabels | CodedSequences):
             classes = classes.used()
@@ -108,7 +110,7 @@ class LabelSet:
                 distinct = sorted(distinct)  # type: ignore
             self.classes = as_array(distinct)
         named = self.classes.tolist() if plain(self.classes) else self.classes
-        self.code = {label: k for k, label in enumerate(named)}
+        self.code: dict[Any, int] = {label: k for k, label in enumerate(named)}
 
     @classmethod
     def learn(cls, Y: Any, classes: Any = None, nested: bool = False) -> LabelSet:
@@ -120,7 +122,7 @@ class LabelSet:
     def __len__(self) -> int:
         return len(self.classes)
 
-    def encode_sequences(self, Y: Sequence) -> np.ndarray:
+    def encode_sequences(self, Y: Sequence[Any]) -> np.ndarray:
         """Codes of all labels of all sequences, one after the other, as ``encode``."""
         return self.encode(flatten(Y))
 

@@ -59,11 +59,11 @@ def check_file(array: np.ndarray) -> None:
         )
 
 
-class MappedParts(Sequence):
+class MappedParts(Sequence[Any]):
     """Arrays or CSR matrices in mapped files; a part is looked at whenever it is handed out."""
 
     def __init__(self, parts: Iterable[Any]):
-        self.plain = list(parts)  # not looked at: for shapes and types
+        self.plain: list[Any] = list(parts)  # not looked at: for shapes and types
         self._fresh = set(range(len(self.plain)))  # whose column numbers were not yet looked at
 
     def __len__(self) -> int:
@@ -123,14 +123,20 @@ def some_of(examples: Any, key: Any) -> Any:
 class Mapped:
     """Parts with as many columns each, one below the other; CSR matrices where it is ``sparse``."""
 
+    n_features: int
+    dtype: Any
+    sparse: Any
+
     def __init__(self, parts: Sequence[Any], n_features: int, encoder: Any = None):
         self.encoder = encoder
         watched = isinstance(parts, MappedParts)
         self.parts: Sequence[Any] = parts if watched else list(parts)
         plain = parts.plain if isinstance(parts, MappedParts) else self.parts
         self.n_features, self.dtype, self.sparse = n_features, plain[0].dtype, sp.issparse(plain[0])
-        self.nnz = sum(part.nnz for part in plain) if self.sparse else 0
-        self.firsts = np.concatenate([[0], np.cumsum([part.shape[0] for part in plain])])
+        self.nnz: int = sum(part.nnz for part in plain) if self.sparse else 0
+        self.firsts: np.ndarray = np.concatenate(
+            [[0], np.cumsum([part.shape[0] for part in plain])]
+        )
 
     def run(self, first: int, last: int) -> Any:
         """Rows first to last, of one part: a view of a dense part, or a CSR matrix."""
@@ -228,7 +234,7 @@ class MappedRows(Mapped):
         return sp.vstack([sp.csr_matrix(part) for part in self.parts], format="csr")
 
 
-class MappedSequences(Mapped, Sequence):
+class MappedSequences(Mapped, Sequence[Any]):
     """Matrices (T_i, d), one below the other in parts: X of a chain."""
 
     def __init__(
@@ -272,11 +278,16 @@ class CodedLabels(np.lib.mixins.NDArrayOperatorsMixin):
     It stands for the array of the labels, which is made where one is asked for.
     """
 
+    classes: np.ndarray
+    codes: Sequence[np.ndarray]
+
     ndim = 1
 
     def __init__(self, classes: np.ndarray, codes: Sequence[np.ndarray]):
         self.classes, self.codes = classes, codes
-        self.firsts = np.concatenate([[0], np.cumsum([len(part) for part in self.codes])])
+        self.firsts: np.ndarray = np.concatenate(
+            [[0], np.cumsum([len(part) for part in self.codes])]
+        )
 
     def __len__(self) -> int:
         return int(self.firsts[-1])
@@ -336,12 +347,18 @@ def used_classes(classes: np.ndarray, codes: Sequence[np.ndarray]) -> np.ndarray
     return classes[seen]
 
 
-class CodedSequences(Sequence):
+class CodedSequences(Sequence[Any]):
     """Sequences of labels as codes of a few classes, which may be mapped files: Y of a chain."""
+
+    classes: np.ndarray
+    codes: Sequence[np.ndarray]
+    offsets: np.ndarray
 
     def __init__(self, classes: np.ndarray, codes: Sequence[np.ndarray], offsets: np.ndarray):
         self.classes, self.codes, self.offsets = classes, codes, offsets
-        self.firsts = np.concatenate([[0], np.cumsum([len(part) for part in self.codes])])
+        self.firsts: np.ndarray = np.concatenate(
+            [[0], np.cumsum([len(part) for part in self.codes])]
+        )
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

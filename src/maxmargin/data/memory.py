@@ -25,7 +25,7 @@ class FeatureRows:
     core: Any  # core.Features
     offsets: np.ndarray  # rows of example i: offsets[i] .. offsets[i + 1]
     n_features: int
-    keep: Sequence  # the arrays that the core reads
+    keep: Sequence[Any]  # the arrays that the core reads
 
     def check_filled(self, lack: str) -> None:
         """Refuse an example without rows, saying what it lacks."""
@@ -109,7 +109,7 @@ def float_type(dtype: np.dtype) -> type:
     return np.float64
 
 
-def common_type(items: Sequence) -> type | None:
+def common_type(items: Sequence[Any]) -> type | None:
     """float32 where every example fits it, float64 where one does not, None to ask the first."""
     kinds = {getattr(x, "dtype", None) for x in items}
     if len(kinds) == 1:
@@ -135,7 +135,9 @@ def as_dense(x: Any, dtype: type | None, where: str) -> np.ndarray:
     return np.ascontiguousarray(array, dtype=dtype or float_type(array.dtype))
 
 
-def dense_rows(items: Sequence, n_features: int | None, bias: float, names: str) -> FeatureRows:
+def dense_rows(
+    items: Sequence[Any], n_features: int | None, bias: float, names: str
+) -> FeatureRows:
     """Rows of dense arrays."""
     first = as_dense(items[0], common_type(items), names.format(0))
     width = first.shape[1]
@@ -197,7 +199,9 @@ def as_csr(x: Any, dtype: type | None, where: str, canonical: bool = False) -> A
     return fitted
 
 
-def sparse_rows(items: Sequence, n_features: int | None, bias: float, names: str) -> FeatureRows:
+def sparse_rows(
+    items: Sequence[Any], n_features: int | None, bias: float, names: str
+) -> FeatureRows:
     """Rows of sparse matrices; a second try sorts indices that are not sorted."""
     for canonical in (False, True):
         first = as_csr(items[0], common_type(items), names.format(0), canonical)

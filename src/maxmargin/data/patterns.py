@@ -53,8 +53,8 @@ class Expression:
     """A regular expression of wapiti; it is matched in time proportional to its length and the text's."""
 
     def __init__(self, text: str):
-        self.start = text.startswith("^")
-        self.end = re.search(r"(?<!\\)(?:\\\\)*\$\Z", text) is not None
+        self.start: bool = text.startswith("^")
+        self.end: bool = re.search(r"(?<!\\)(?:\\\\)*\$\Z", text) is not None
         self.items: list[tuple[Callable[[str], bool], str]] = []  # a character, and how often
         position, stop = int(self.start), len(text) - self.end
         while position < stop:

@@ -117,6 +117,10 @@ class Source:
     so that tables and numbered features are read once more for that; a model knows it (``as_trained``).
     """
 
+    path: KeptInput
+    reading: Reading
+    size: float
+
     def __init__(self, path: Any, reading: Reading, size: float = BATCH):
         check_task(path, reading)
         self.path, self.reading, self.size = path, reading, size

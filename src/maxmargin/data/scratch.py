@@ -29,9 +29,14 @@ RUN = 4096  # examples that are read together
 class ScratchArray:
     """A one-dimensional array in an unnamed file, which grows at its end."""
 
+    bytes: Any
+    size: int
+    dtype: Any
+    folder: Any
+
     def __init__(self, dtype: Any, folder: Any = None):
         self.dtype, self.folder = np.dtype(dtype), folder
-        self.file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed with this object
+        self.file: Any = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed with this object
         weakref.finalize(self, self.file.close)  # maps of it stay valid
         self.size = self.bytes = 0
         self._map(LEAST)
@@ -48,7 +53,7 @@ class ScratchArray:
                 if capacity == least:
                     raise self._no_room(needed, error) from error
         self.bytes = needed
-        self.mapped = np.memmap(self.file, dtype=self.dtype, mode="r+", shape=(capacity,))
+        self.mapped: Any = np.memmap(self.file, dtype=self.dtype, mode="r+", shape=(capacity,))
 
     def _no_room(self, needed: int, error: OSError) -> OSError:
         folder = tempfile.gettempdir() if self.folder is None else str(self.folder)
@@ -111,15 +116,17 @@ class PlaneFile:
     hold until ``take`` changes their places, in one assignment.
     """
 
+    dtype: Any
+
     PLANE = np.dtype([("multiplier", "f8"), ("first", "i8"), ("length", "i8")])
     PLACE = np.dtype([("first", "i8"), ("count", "i8")])
 
     def __init__(self, folder: Any = None, dtype: Any = None):
         self.folder = folder
         self.dtype = dtype  # of labels, once some were written; None: outputs are Python objects
-        self.planes = ScratchArray(self.PLANE, folder)
-        self.bytes = ScratchArray(np.uint8, folder)
-        self.place = ScratchArray(self.PLACE, folder)
+        self.planes: ScratchArray = ScratchArray(self.PLANE, folder)
+        self.bytes: ScratchArray = ScratchArray(np.uint8, folder)
+        self.place: ScratchArray = ScratchArray(self.PLACE, folder)
 
     def write(self, support: Any, n: int, sizes: np.ndarray) -> np.ndarray:
         """Records of n examples, from their planes in order; returns their places, not yet taken.

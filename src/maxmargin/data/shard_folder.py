@@ -26,6 +26,10 @@ from maxmargin.io.files import lock_folder
 class ShardFolder:
     """A folder in which one writer is at work; ``generation`` is that of the new data set."""
 
+    generation: int
+    over: bool
+    path: Path
+
     def __init__(self, path: Path, overwrite: bool):
         self.path, self.generation, self.over = path, 0, False
         self.made: list[Path] = []  # folders

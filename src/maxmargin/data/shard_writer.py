@@ -47,6 +47,16 @@ class ShardWriter:
     grow : bool, sparse rows may have more columns than those before them
     """
 
+    sparse: Any
+    dtype: Any
+    features: int
+    folder: Path
+    kind: str
+    shard_bytes: int
+    grow: bool
+    buffered: int
+    examples: int
+
     def __new__(cls, folder: Any, kind: str = "rows", *rest: Any, **options: Any) -> ShardWriter:
         if kind == TREES and cls is ShardWriter:
             from maxmargin.data.tree_shards import TreeShardWriter
@@ -77,7 +87,7 @@ class ShardWriter:
         self.shards: list[Shard] = []
         self.examples = 0
         self._empty()
-        self.place = ShardFolder(self.folder, overwrite)
+        self.place: ShardFolder = ShardFolder(self.folder, overwrite)
 
     def _empty(self) -> None:
         """Begin a new shard."""

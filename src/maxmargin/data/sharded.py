@@ -41,11 +41,12 @@ class ShardedDataset:
     manifest : counts, types, label set and checksums
     """
 
+    first: int
     X: Any
     Y: Any
 
     def __init__(self, folder: Any, verify: bool = True, shards: range | None = None):
-        self.folder = Path(folder)
+        self.folder: Path = Path(folder)
         self.manifest: Manifest = read_manifest(self.folder)
         self.first = 0  # the number of the first shard
         if shards is not None:

@@ -49,9 +49,9 @@ Young people in {LOC} trust {PER} more than {ORG} .
 On {day} the insurance paid , wrote {PER} of {ORG} .
 """.strip().splitlines()
 LISTS: dict[str, list[str]] = {}
-for line in NAMES.splitlines():
-    kind, *some_names = line.split()
-    LISTS[kind] = LISTS.get(kind, []) + some_names
+for _line in NAMES.splitlines():
+    _kind, *_names = _line.split()
+    LISTS[_kind] = LISTS.get(_kind, []) + _names
 
 # Lists of names to look words up in, as one finds them; they have gaps.
 KNOWN_NAMES = {kind: frozenset(LISTS[kind][::2]) for kind in ("first", "town", "tail")}

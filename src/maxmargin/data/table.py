@@ -25,6 +25,10 @@ class Table:
     ``table.to_pandas()`` a data frame.
     """
 
+    rows: list[Any]
+    corner: str
+    title: str
+
     def __init__(
         self,
         columns: Mapping[Any, Any],
@@ -108,7 +112,7 @@ class Table:
         )
 
 
-class Tables(list):
+class Tables(list[Any]):
     """Several tables, shown one below the other."""
 
     def __init__(self, tables: Sequence[Table]):

@@ -31,7 +31,7 @@ class KeptInput:
     """Standard input in an unnamed file, for those who read it more than once."""
 
     def __init__(self) -> None:
-        self.file = tempfile.TemporaryFile()  # noqa: SIM115
+        self.file: Any = tempfile.TemporaryFile()  # noqa: SIM115
         shutil.copyfileobj(standard_input(), self.file)
 
     def __str__(self) -> str:

@@ -27,6 +27,11 @@ from maxmargin.data.trees import Tree, TreeError, as_tree, clean, write_trees
 class TreeShardWriter(ShardWriter):
     """What ``ShardWriter(folder, kind="trees")`` makes: ``add`` takes a sentence and its tree."""
 
+    dtype: Any
+    features: int
+    buffered: int
+    examples: int
+
     def __init__(
         self,
         folder: Any,
@@ -44,7 +49,7 @@ class TreeShardWriter(ShardWriter):
     def add(self, X: Any, Y: Any = None) -> None:
         """A sentence, words or one string of them, and its tree; X may be None where there is a tree."""
         if self.labelled is None:
-            self.labelled = Y is not None
+            self.labelled: bool = Y is not None
         if self.labelled != (Y is not None):
             raise ValueError(f"Y must be given for all examples or for none; see {self.examples}")
         try:
@@ -108,12 +113,16 @@ def brackets(tree: Tree, words: list[str]) -> str:
     return text
 
 
-class MappedTexts(Sequence):
+class MappedTexts(Sequence[Any]):
     """Texts in mapped files, by offsets; an item is decoded and made when it is asked for."""
+
+    parts: Sequence[np.ndarray]
+    starts: list[np.ndarray]
+    paths: list[Path]
 
     def __init__(self, parts: Sequence[np.ndarray], starts: list[np.ndarray], paths: list[Path]):
         self.parts, self.starts, self.paths = parts, starts, paths
-        self.firsts = np.cumsum([0, *(len(own) - 1 for own in starts)])
+        self.firsts: np.ndarray = np.cumsum([0, *(len(own) - 1 for own in starts)])
 
     def __len__(self) -> int:
         return int(self.firsts[-1])

@@ -35,7 +35,7 @@ class TreeError(ValueError):
     """Text or an object that is not a tree."""
 
 
-class Tree(Sequence):
+class Tree(Sequence[Any]):
     """A label over children, each a ``Tree`` or a word; immutable, hashable, equal by content.
 
     It works like ``nltk.Tree``: ``label()``, children by index and by iteration, ``leaves()``,
@@ -120,7 +120,7 @@ class Tree(Sequence):
     def __copy__(self) -> Tree:
         return self
 
-    def __deepcopy__(self, memo: dict) -> Tree:
+    def __deepcopy__(self, memo: dict[Any, Any]) -> Tree:
         return self
 
     def is_tag(self) -> bool:
@@ -204,7 +204,7 @@ def read_trees(source: Any, top: str | None = None) -> list[Tree]:
     if not isinstance(text, str):
         raise TreeError(f"trees are read from text, got {type(text).__name__}")
     trees: list[Tree] = []
-    open_nodes: list[tuple[str | None, list]] = []  # label, children so far
+    open_nodes: list[tuple[str | None, list[Any]]] = []  # label, children so far
     position = 0
     while (token := next_token(text, position, outside=not open_nodes)) is not None:
         position = token.end()
@@ -229,7 +229,7 @@ def read_trees(source: Any, top: str | None = None) -> list[Tree]:
     return trees
 
 
-def next_token(text: str, position: int, outside: bool) -> re.Match | None:
+def next_token(text: str, position: int, outside: bool) -> re.Match[str] | None:
     """The next bracket or word; comments stand between trees only (inside, # and % are words)."""
     token = TOKEN.search(text, position)
     while outside and token is not None and token.group()[0] in "#%;":
@@ -238,7 +238,9 @@ def next_token(text: str, position: int, outside: bool) -> re.Match | None:
     return token
 
 
-def closed(text: str, token: re.Match, label: str | None, children: list, top: str | None) -> Tree:
+def closed(
+    text: str, token: re.Match[str], label: str | None, children: list[Any], top: str | None
+) -> Tree:
     """The tree of a bracket that ends here."""
     if not children:
         raise wrong(text, token.start(), "a child before the bracket ends", token)
@@ -251,7 +253,7 @@ def closed(text: str, token: re.Match, label: str | None, children: list, top: s
     return children[0]
 
 
-def wrong(text: str, position: int, expected: str, came: re.Match | None) -> TreeError:
+def wrong(text: str, position: int, expected: str, came: re.Match[str] | None) -> TreeError:
     """The error for a place of the text."""
     line = text.count("\n", 0, position) + 1
     column = position - (text.rfind("\n", 0, position) + 1) + 1
@@ -289,7 +291,7 @@ def as_tree(value: Any) -> Tree:
         return value
     if isinstance(value, str):
         return Tree.fromstring(value)
-    pending: list[tuple[str, list, list, Any]] = [(*node_parts(value), [], value)]
+    pending: list[tuple[str, list[Any], list[Any], Any]] = [(*node_parts(value), [], value)]
     inside = {id(value)}
     while True:
         label, rest, done, origin = pending[-1]
@@ -311,7 +313,7 @@ def as_tree(value: Any) -> Tree:
         pending[-1][2].append(tree)
 
 
-def node_parts(value: Any) -> tuple[str, list]:
+def node_parts(value: Any) -> tuple[str, list[Any]]:
     """Label and children (last first) of a node in any form."""
     if callable(getattr(value, "label", None)) and hasattr(value, "__iter__"):
         return value.label(), list(value)[::-1]
@@ -326,7 +328,7 @@ def node_parts(value: Any) -> tuple[str, list]:
 # Cleaning
 
 
-def rebuilt(tree: Tree, build: Callable[[str, list], Tree | None]) -> Tree | None:
+def rebuilt(tree: Tree, build: Callable[[str, list[Any]], Tree | None]) -> Tree | None:
     """The tree with every node rebuilt from its label and its remaining children."""
     order = list(tree.subtrees())
     made: dict[int, Tree | None] = {}
@@ -344,7 +346,7 @@ def drop_traces(tree: Tree) -> Tree | None:
 def strip_functions(tree: Tree) -> Tree:
     """NP-SBJ-1 and NP=2 become NP; labels that begin with a dash (-LRB-, -NONE-) stay."""
 
-    def build(label: str, children: list) -> Tree:
+    def build(label: str, children: list[Any]) -> Tree:
         return Tree(label if label[:1] == "-" else FUNCTION.split(label, maxsplit=1)[0], children)
 
     result = rebuilt(tree, build)
@@ -358,7 +360,7 @@ def drop_loops(tree: Tree) -> Tree:
     Of a chain A B A C the upper A goes, and all down to the lower one.
     """
 
-    def build(label: str, children: list) -> Tree:
+    def build(label: str, children: list[Any]) -> Tree:
         below = children[0] if len(children) == 1 else None
         while isinstance(below, Tree):
             if below.label() == label:

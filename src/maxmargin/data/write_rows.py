@@ -44,8 +44,12 @@ def check_kind(read: FromFile, *kinds: str) -> None:
 class Numbers:
     """Features by number: attributes get the next column when they are first met."""
 
+    width: int
+    used: int
+    examples: int
+
     def __init__(self, sequences: bool):
-        self.own = AttributeEncoder(sequences=sequences).fit([])
+        self.own: AttributeEncoder = AttributeEncoder(sequences=sequences).fit([])
         self.encoder: AttributeEncoder | None = (
             None  # of the names of columns, where they have some
         )
@@ -208,6 +212,8 @@ def single_labels(read: FromFile) -> list[Any]:
 class Columns:
     """The columns of a table, the label last: what all batches have, then each of them as rows."""
 
+    numbers: Numbers
+
     def __init__(self, batches: Batches):
         self.kinds: dict[str, set[type]] = {}
         self.numbers, label, of_label = Numbers(sequences=False), "", set[type]()
@@ -225,7 +231,7 @@ class Columns:
             raise FileError(f"{cells} features are too many for a table")
         numbered = [f"x{j}" for j in range(1, self.numbers.width + 1)]
         known = read.reading.names if len(read.reading.names) == len(numbered) else numbered
-        self.names = list(self.kinds) or known
+        self.names: list[str] = list(self.kinds) or known
         self.kinds = {name: self.kinds.get(name, {float}) for name in self.names}
         while label in self.kinds:
             label += "_"

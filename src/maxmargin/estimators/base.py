@@ -21,11 +21,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from maxmargin._sklearn import CallbackSupportMixin
 from maxmargin.callbacks import Callback, EarlyStopping, LogProgress, ProgressLine
 from maxmargin.checkpoint import Checkpoint
 from maxmargin.data.arrays import check_choice, check_flag, check_positive, seed_of
 from maxmargin.estimators.advice import advise, warn_not_converged
-from maxmargin.estimators.hooks import CallbackSupportMixin, attach, watched, with_callbacks
+from maxmargin.estimators.hooks import attach, watched, with_callbacks
 from maxmargin.estimators.reporting import Reporting
 from maxmargin.formulation import HINGES
 from maxmargin.models.examples import Examples
@@ -33,7 +34,7 @@ from maxmargin.models.protocol import Model
 from maxmargin.models.python import bind_model
 from maxmargin.parts.fit import first_model, next_model, optimise_chunk, streaming_of
 from maxmargin.parts.problem import NO_FREE_WEIGHTS, Settings, check_streams, streamed_problem
-from maxmargin.problem import Formulation, Problem, Status, Support, make_regularizer
+from maxmargin.problem import Certificate, Formulation, Problem, Status, Support, make_regularizer
 from maxmargin.problem.problem import check_weights
 from maxmargin.problem.regularizer import NONNEGATIVE, PRIOR
 from maxmargin.problem.tolerance import check_tolerance
@@ -42,7 +43,7 @@ from maxmargin.runtime.executor import Workers, count_jobs, opened
 from maxmargin.solvers import Solver, Streaming, make_solver
 from maxmargin.train import train
 
-logger = logging.getLogger("maxmargin")
+logger: logging.Logger = logging.getLogger("maxmargin")
 
 
 def check_verbose(name: str, value: Any) -> None:
@@ -53,7 +54,8 @@ def check_verbose(name: str, value: Any) -> None:
 
 # What the parameters of all estimators must be. A message has the name, what was expected and what came.
 # scikit-learn's ``Interval`` would take True for 1, and 10^400 for a number.
-CHECKS: dict[str, Callable[[str, Any], Any]] = {
+Checks = dict[str, Callable[[str, Any], Any]]
+CHECKS: Checks = {
     "C": partial(check_positive, finite=True),
     "tol": check_tolerance,
     "max_passes": check_positive,
@@ -85,7 +87,11 @@ class Given:
 class BaseSVM(CallbackSupportMixin, Reporting):
     """Parameters in, fitted attributes out."""
 
-    checks: ClassVar[dict[str, Callable[[str, Any], Any]]] = CHECKS
+    weighted_nodes_: bool
+
+    support_: Any
+
+    checks: ClassVar[Checks] = CHECKS
     # What is said where one label alone is predicted, by the task of a model; of others nothing is.
     lone: ClassVar[dict[str, str]] = {}
 
@@ -277,9 +283,9 @@ class BaseSVM(CallbackSupportMixin, Reporting):
 
     def _keep(self, result: Result) -> None:
         """Set the fitted attributes that all estimators share."""
-        self.certificate_ = result.certificate
-        self.history_ = result.history.arrays()
-        self.solver_ = result.solver
+        self.certificate_: Certificate = result.certificate
+        self.history_: dict[str, np.ndarray] = result.history.arrays()
+        self.solver_: str = result.solver
         self.support_ = result.support
         self.memory_ = None
         self.forget_confidence()

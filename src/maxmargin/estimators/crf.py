@@ -17,7 +17,7 @@ from maxmargin.callbacks import Callback
 from maxmargin.checkpoint import make_checkpoint
 from maxmargin.data.arrays import check_choice, check_whole, seed_of
 from maxmargin.data.labels import Outputs
-from maxmargin.estimators.base import CHECKS, Given
+from maxmargin.estimators.base import CHECKS, Checks, Given
 from maxmargin.estimators.structural import Structured, check_visible_model
 from maxmargin.formulation import SOFT
 from maxmargin.models.examples import NO_SUMS
@@ -72,7 +72,7 @@ class CRF(Structured):
     support_ : the distributions of the dual bound, for ``certify`` and ``warm_start``
     """
 
-    checks = CHECKS | {
+    checks: ClassVar[Checks] = CHECKS | {
         "model": check_summed_model,
         "formulation": partial(check_choice, allowed=SOFT),
     }

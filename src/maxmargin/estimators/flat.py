@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted
 
+from maxmargin._sklearn import ClassifierMixin
 from maxmargin.callbacks import Callback
 from maxmargin.checkpoint import make_checkpoint
 from maxmargin.data.attributes import are_attributes
@@ -35,6 +35,9 @@ POLISHED = 1e-13  # gap, in units of the loss
 
 class RowSVM(BaseSVM):
     """Base of all that take rows of features: dense or CSR, with or without an intercept."""
+
+    model_: Any
+    n_features_in_: int
 
     fit_intercept: bool = False
     penalized_intercept: bool = True
@@ -139,7 +142,7 @@ class FlatClassifier(ClassifierMixin, ConfidentSVM, Inspection, RowSVM):
         if not isinstance(X, MappedRows):
             X, y = check_rows(self, X, y=y, reset=reset)
         elif reset:
-            self.n_features_in_ = X.n_features
+            self.n_features_in_: int = X.n_features
         y = np.asarray(y)
         check_classification_targets(y)
         labels = y if given.classes is None else np.asarray(given.classes)
@@ -168,10 +171,10 @@ class FlatClassifier(ClassifierMixin, ConfidentSVM, Inspection, RowSVM):
 
     def adopt(self, model: Any, w: np.ndarray) -> None:
         super().adopt(model, w)
-        self.classes_ = model.classes_
+        self.classes_: np.ndarray = model.classes_
         parts, rows = model.unpack(w), 1 if isinstance(model, Binary) else len(model.classes_)
-        self.coef_ = np.ascontiguousarray(parts["weights"]).reshape(rows, -1)
-        self.intercept_ = np.array(parts.get("bias", np.zeros(rows))).reshape(rows)
+        self.coef_: np.ndarray = np.ascontiguousarray(parts["weights"]).reshape(rows, -1)
+        self.intercept_: np.ndarray = np.array(parts.get("bias", np.zeros(rows))).reshape(rows)
 
     def _scores(self, X: Any) -> np.ndarray:
         """X coef_' + intercept_."""

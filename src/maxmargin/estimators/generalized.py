@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import RegressorMixin
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import available_if
 
+from maxmargin._sklearn import RegressorMixin
 from maxmargin.callbacks import Callback
 from maxmargin.checkpoint import make_checkpoint
 from maxmargin.data.arrays import floats
@@ -224,7 +224,8 @@ class RegressionSVR(RegressorMixin, RowSVM):
     def adopt(self, model: Any, w: np.ndarray) -> None:
         super().adopt(model, w)
         parts = model.unpack(w)
-        self.coef_, self.intercept_ = parts["weights"], float(parts.get("bias", 0.0))
+        self.coef_: np.ndarray = parts["weights"]
+        self.intercept_: float = float(parts.get("bias", 0.0))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R^2 of the predictions."""

@@ -17,11 +17,8 @@ from maxmargin.callbacks import Callback, Progress
 from maxmargin.estimators.inputs import scorer_of
 
 try:
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
+    from sklearn.callback import with_callbacks
 except ImportError:  # before 1.9
-
-    class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Nothing: this scikit-learn has no callbacks."""
 
     def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
         """The method itself."""
@@ -73,11 +70,11 @@ class SklearnTasks(Callback):
     def __init__(self, given: Any) -> None:
         weights = given.sample_weight
         known = None if weights is None else {"sample_weight": weights}
-        self.data = {"X": given.X, "y": given.Y, "metadata": known}
+        self.data: dict[str, Any] = {"X": given.X, "y": given.Y, "metadata": known}
 
     def on_fit_start(self, estimator: Any) -> None:
         self.svm = estimator
-        self.fit = estimator._init_callback_context(max_subtasks=None)
+        self.fit: Any = estimator._init_callback_context(max_subtasks=None)
         self.fit.call_on_fit_task_begin(estimator=estimator, **self.data)
 
     def on_step(self, info: Progress) -> bool:

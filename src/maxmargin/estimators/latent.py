@@ -16,7 +16,7 @@ from maxmargin.cccp import Rounds, alternate, changed
 from maxmargin.checkpoint import RoundsCheckpoint, make_checkpoint
 from maxmargin.data.arrays import check_positive, check_whole
 from maxmargin.estimators.advice import warn
-from maxmargin.estimators.base import Given
+from maxmargin.estimators.base import Checks, Given
 from maxmargin.estimators.inputs import examples_of
 from maxmargin.estimators.structural import StructuralSVM
 from maxmargin.models.completing import Completing
@@ -83,7 +83,7 @@ class LatentSVM(StructuralSVM):
     coef_, model_, solver_, support_ : as in ``StructuralSVM``, of the last round
     """
 
-    checks = StructuralSVM.checks | {
+    checks: ClassVar[Checks] = StructuralSVM.checks | {
         "model": check_hidden_model,
         "hinge": check_max,
         "max_rounds": check_whole,
@@ -143,7 +143,7 @@ class LatentSVM(StructuralSVM):
         result, last = alternate(rounds, outputs, complete, pose, solve, w, keep)
         self.completions_: Any = None if given.in_parts else last
         self.completed_at_: Any = last if given.in_parts else None
-        self.objective_path_ = np.array(rounds.path)
+        self.objective_path_: np.ndarray = np.array(rounds.path)
         if not rounds.enough:
             warn(
                 f"LatentSVM: not converged after {len(rounds.path)} rounds ({rounds.over()}): the last round "
@@ -157,7 +157,7 @@ class LatentSVM(StructuralSVM):
         given.model.initialize(given.X, given.Y)
         weights = given.model.example_weights(given.Y, given.sample_weight)
 
-        def pose(outputs: list) -> Problem:
+        def pose(outputs: list[Any]) -> Problem:
             examples = self._bind(replace(given, Y=outputs), executor)
             return self.problem_of(examples, weights, self._jobs())
 
@@ -216,7 +216,7 @@ class LatentSVM(StructuralSVM):
         self.completions_, self.completed_at_ = None, trained[1].w
         return trained
 
-    def _first_outputs(self, given: Given, rounds: Rounds, solve: Solve) -> list:
+    def _first_outputs(self, given: Given, rounds: Rounds, solve: Solve) -> list[Any]:
         """Complete outputs to begin with: the model's, or those of the last fit for a warm start.
 
         Where some labels are unknown, those at the weights that are learnt from the known ones alone.

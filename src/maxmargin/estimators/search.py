@@ -16,7 +16,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.data.arrays import check_flag
-from maxmargin.estimators.base import BaseSVM, Given
+from maxmargin.estimators.base import BaseSVM, Checks, Given
 from maxmargin.estimators.flat import FlatSVC, MulticlassSVC
 from maxmargin.estimators.hooks import watched, with_callbacks
 from maxmargin.estimators.inputs import plain_sequence, scorer_of
@@ -29,7 +29,7 @@ from maxmargin.problem.problem import check_weights
 from maxmargin.runtime.executor import count_jobs
 from maxmargin.runtime.threads import Threads
 
-OWN_CHECKS: dict[str, Callable[[str, Any], Any]] = {"Cs": check_values, "refit": check_flag}
+OWN_CHECKS: Checks = {"Cs": check_values, "refit": check_flag}
 
 
 @dataclass
@@ -57,13 +57,12 @@ class Fold:
 class SearchedC(BaseSVM):
     """What the estimators share that choose C themselves."""
 
+    best_score_: float
     single: ClassVar[type[BaseSVM]]  # the estimator of one C
-
     Cs: Any
     cv: Any
     scoring: Any
     refit: bool
-
     C_: float
 
     @with_callbacks
@@ -89,9 +88,9 @@ class SearchedC(BaseSVM):
             # A scorer may look at the attributes themselves, which the default has no need of.
             seen = raw if self.scoring is not None and hasattr(X, "encoder") else X
             folds = self._walk(svm, list(self._folds(given, seen, groups)), score)
-        self.Cs_ = np.array(folds[0].Cs)
-        self.scores_ = np.array([fold.scores for fold in folds])
-        self.certificates_ = [fold.certificates for fold in folds]
+        self.Cs_: np.ndarray = np.array(folds[0].Cs)
+        self.scores_: np.ndarray = np.array([fold.scores for fold in folds])
+        self.certificates_: list[list[Certificate]] = [fold.certificates for fold in folds]
         means = self.scores_.mean(axis=0)
         best = best_of(means)
         self.C_, self.best_score_ = float(self.Cs_[best]), float(means[best])
@@ -201,9 +200,9 @@ class StructuralSVMCV(SearchedC, StructuralSVM):
     best_estimator_ : the ``StructuralSVM`` with ``C_``; its fitted attributes are those of this one, too
     """
 
-    checks = StructuralSVM.checks | OWN_CHECKS
-    single = StructuralSVM
-    partial_fit = absent("partial_fit")
+    checks: ClassVar[Checks] = StructuralSVM.checks | OWN_CHECKS
+    single: ClassVar[type[BaseSVM]] = StructuralSVM
+    partial_fit: ClassVar[Callable[..., Any]] = absent("partial_fit")
 
     C: float = field(default=1.0, init=False)
     warm_start: bool = field(default=False, init=False)
@@ -251,9 +250,9 @@ class MulticlassSVCCV(SearchedC, MulticlassSVC):
     coef_, intercept_, classes_, certificate_, history_, solver_, support_ : at ``C_``
     """
 
-    checks = MulticlassSVC.checks | OWN_CHECKS
-    single = MulticlassSVC
-    partial_fit = absent("partial_fit")
+    checks: ClassVar[Checks] = MulticlassSVC.checks | OWN_CHECKS
+    single: ClassVar[type[BaseSVM]] = MulticlassSVC
+    partial_fit: ClassVar[Callable[..., Any]] = absent("partial_fit")
 
     C: float = field(default=1.0, init=False)
     warm_start: bool = field(default=False, init=False)

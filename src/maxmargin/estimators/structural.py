@@ -17,7 +17,7 @@ from maxmargin.callbacks import Callback
 from maxmargin.checkpoint import make_checkpoint
 from maxmargin.data.arrays import check_positive, check_whole
 from maxmargin.data.labels import Outputs, is_masked
-from maxmargin.estimators.base import CHECKS, Given
+from maxmargin.estimators.base import CHECKS, Checks, Given
 from maxmargin.estimators.confidence import ConfidentSVM
 from maxmargin.estimators.inputs import examples_of, plain_sequence
 from maxmargin.estimators.inspection import Inspection
@@ -50,7 +50,11 @@ def one_by_one(X: Any) -> Any:
 class Structured(ConfidentSVM, Inspection):
     """What estimators of any model share, whatever they minimise: how they predict and are scored."""
 
-    checks = CHECKS | {"model": check_visible_model}
+    model_: Any
+    coef_: np.ndarray
+    pruning_: Pruning
+
+    checks: ClassVar[Checks] = CHECKS | {"model": check_visible_model}
     lone: ClassVar[dict[str, str]] = {
         "tagging": "all labels are predicted to be {!r} (others may need more weight)"
     }
@@ -76,7 +80,7 @@ class Structured(ConfidentSVM, Inspection):
     def adopt(self, model: Any, w: np.ndarray) -> None:
         self.model_, self.coef_ = model, w
         if hasattr(model, "classes_"):
-            self.classes_ = model.classes_
+            self.classes_: np.ndarray = model.classes_
 
     def predict(self, X: Any, constraints: Any = None, fixed: Any = None) -> Sequence[Any]:
         """The best output of every example: an array of labels where an output is one, else a list.

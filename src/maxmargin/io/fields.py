@@ -75,7 +75,7 @@ def field_of(fields: Mapping[str, Any], name: str) -> Any:
     return fields[name]
 
 
-def list_of(fields: Mapping[str, Any], name: str) -> list:
+def list_of(fields: Mapping[str, Any], name: str) -> list[Any]:
     """A list."""
     value = field_of(fields, name)
     if not isinstance(value, list):

@@ -23,7 +23,7 @@ FORMAT, CHECKPOINT = "maxmargin-model", "maxmargin-checkpoint"
 VERSION = 2  # 1 has all weights, in double precision: io/weights.py
 LATEST = {FORMAT: VERSION, CHECKPOINT: 1}
 # What the reader of safetensors raises for other bytes, or for types that NumPy does not have.
-DAMAGE = (
+DAMAGE: tuple[type[Exception], ...] = (
     SafetensorError,
     OSError,
     UnicodeError,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sklearn.base import BaseEstimator
 from sklearn.metrics import get_scorer as plain_scorer
 from sklearn.metrics import get_scorer_names as plain_names
 from sklearn.metrics import make_scorer
 
+from maxmargin._sklearn import BaseEstimator
 from maxmargin.metrics.outputs import flat
 from maxmargin.metrics.scores import (
     bracket_f1_score,
@@ -23,7 +23,7 @@ from maxmargin.metrics.scores import (
     unknown_accuracy_score,
 )
 
-SCORES = {
+SCORES: dict[str, Callable[..., float]] = {
     "bracket_f1": bracket_f1_score,
     "entity_f1": entity_f1_score,
     "entity_precision": entity_precision_score,

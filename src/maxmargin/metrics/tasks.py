@@ -30,7 +30,7 @@ class Tally:
     """Of one label per example."""
 
     def __init__(self) -> None:
-        self.counts = Counts()
+        self.counts: Counts = Counts()
 
     def add(self, Y: Any, P: Any) -> None:
         """Count the outputs of some examples, the true and the predicted ones."""
@@ -53,6 +53,10 @@ class Tally:
 
 class TaggingTally(Tally):
     """Of sequences of labels; of entities where the labels are tags of spans."""
+
+    entities: dict[str, Counts]
+    right: int
+    sequences: int
 
     def __init__(self) -> None:
         super().__init__()
@@ -103,6 +107,8 @@ class SetTally(Tally):
 
 class TreeTally(Tally):
     """Of trees."""
+
+    brackets: BracketScores
 
     def __init__(self) -> None:
         super().__init__()

@@ -74,6 +74,13 @@ class Bags(Latent):
         candidates to that of all positive ones, the first of each bag, or drawn.
     """
 
+    inner_: Any
+
+    labels_: LabelSet
+    classes_: np.ndarray
+    n_features_: int
+    flat: bool
+
     own: ClassVar[bool] = False  # type: ignore[assignment]
 
     def __init__(self, bias: float | None = None, start: str = "means"):
@@ -95,7 +102,7 @@ class Bags(Latent):
 
     def _settle_bags(self, labels: LabelSet, n_features: int) -> None:
         self.labels_, self.classes_, self.n_features_ = labels, labels.classes, n_features
-        self.size_joint_feature = n_features + (self.bias is not None)
+        self.size_joint_feature: int = n_features + (self.bias is not None)
         self.inner_, self.flat = self, True
 
     def read(self, X: Any) -> FeatureRows:

@@ -40,6 +40,9 @@ from maxmargin.models.protocol import as_weights, weights_and_bias
 class BinaryExamples(FlatExamples):
     """Rows with two labels in the core."""
 
+    codes: np.ndarray
+    mistakes: np.ndarray
+
     def __init__(self, rows: FeatureRows, labels: LabelSet, codes: np.ndarray, cost: np.ndarray):
         self.codes, self.mistakes = codes, np.array([cost[0, 1], cost[1, 0]])
         super().__init__(rows, labels, core.BinaryData(rows.core.rows, codes, self.mistakes))
@@ -92,7 +95,7 @@ class Binary(FlatModel):
             )
         if not isinstance(spec, SampleLoss):
             costs = spec.costs if isinstance(spec, Costs) else None
-            self.cost_ = cost_matrix(costs, self.classes_)
+            self.cost_: np.ndarray = cost_matrix(costs, self.classes_)
         self._measure()
 
     def bind_rows(self, rows: FeatureRows, Y: Any = None, node_weight: Any = None) -> Examples:
@@ -104,10 +107,6 @@ class Binary(FlatModel):
         if codes is None:
             codes = np.zeros(rows.core.n_rows, np.int32)
         return BinaryExamples(rows, self.labels_, codes, self.cost_)
-
-    def _row(self, x: Any) -> Any:
-        """One example as a table; with a loss of the whole sample that is the example."""
-        return x if self.joint else super()._row(x)
 
     def joint_feature(self, x: Any, y: Any) -> np.ndarray:
         """Psi(x, y), in the order of ``coef_``; a whole sample and its labels where the loss is one of it."""
@@ -184,4 +183,4 @@ class Binary(FlatModel):
         return model
 
     def _measure(self) -> None:
-        self.size_joint_feature = self.n_features_ + (self.bias is not None)
+        self.size_joint_feature: int = self.n_features_ + (self.bias is not None)

@@ -77,7 +77,14 @@ class Chain(Described, Model):
         data: small, and fast where labels are many. Transitions have all weights.
     """
 
-    powers = (LABELS, ROWS, FACTORS, SUMS, POTENTIALS)
+    n_features_: int
+    edges_: Any
+
+    hamming_: Hamming
+    cost_: np.ndarray
+    size_joint_feature: int
+
+    powers: ClassVar[tuple[str, ...]] = (LABELS, ROWS, FACTORS, SUMS, POTENTIALS)
     task = "tagging"
     flat: ClassVar[bool] = False
     sequences: ClassVar[bool] = True
@@ -104,19 +111,19 @@ class Chain(Described, Model):
         self.transitions = transitions
         self.features = features
 
-    def initialize(self, X: Sequence, Y: Sequence) -> None:
+    def initialize(self, X: Sequence[Any], Y: Sequence[Any]) -> None:
         """Learn the classes, and the features or the attribute names."""
         check_start(X, Y, self.bias, start=self.start, end=self.end, edges=self.edges)
         if not is_whole(self.order) or self.order not in (1, 2):
             raise ValueError(f"order must be 1 or 2, got {self.order!r}")
         check_choice("features", self.features, FEATURES)
         check_sequences("Y", Y)
-        self.labels_ = LabelSet.learn(Y, self.classes, nested=True)
-        self.classes_ = self.labels_.classes
+        self.labels_: LabelSet = LabelSet.learn(Y, self.classes, nested=True)
+        self.classes_: np.ndarray = self.labels_.classes
         if len(self.classes_) > MOST_LABELS:
             raise ValueError(f"Chain takes at most {MOST_LABELS} labels, got {len(self.classes_)}")
         given = self.transitions
-        self.rules_ = None if given is None else read_transitions(given, self.labels_)
+        self.rules_: Any = None if given is None else read_transitions(given, self.labels_)
         self.set_loss()
         self.edges_ = None
         edges = None
@@ -139,7 +146,7 @@ class Chain(Described, Model):
             self.edges_.learn(edges, len(self.classes_))
         self._measure(self._observed(X, Y) if self.features == "observed" else None)
 
-    def _observed(self, X: Sequence, Y: Sequence) -> Any:
+    def _observed(self, X: Sequence[Any], Y: Sequence[Any]) -> Any:
         """The pairs (feature, label) of these data."""
         rows = self.read(X)
         codes = self.encode(Y, np.diff(rows.offsets))
@@ -158,7 +165,7 @@ class Chain(Described, Model):
         """Costs of mistakes, as the parameter says."""
         self.hamming_, self.cost_ = sequence_costs(self.task_loss, self.classes_)
 
-    def bind(self, X: Sequence, Y: Any = None, node_weight: Any = None) -> ChainExamples:
+    def bind(self, X: Sequence[Any], Y: Any = None, node_weight: Any = None) -> ChainExamples:
         """The model on these data; without Y for prediction only."""
         check_lengths(X, Y)
         if self.edges_ is None:
@@ -188,7 +195,7 @@ class Chain(Described, Model):
         check_sequences("X", X)
         return self._features_of(X)
 
-    def read(self, X: Sequence) -> FeatureRows:
+    def read(self, X: Sequence[Any]) -> FeatureRows:
         return feature_rows(self._positions(X), self.n_features_, self.bias)
 
     def bind_rows(self, rows: FeatureRows, Y: Any = None, node_weight: Any = None) -> ChainExamples:
@@ -217,7 +224,7 @@ class Chain(Described, Model):
             self.nodes_.pairs,
         )
 
-    def encode(self, Y: Sequence, lengths: np.ndarray) -> np.ndarray:
+    def encode(self, Y: Sequence[Any], lengths: np.ndarray) -> np.ndarray:
         """Codes of all labels; refuses wrong lengths and labels that are not in ``classes_``."""
         found = label_counts(Y)
         if (found != lengths).any():
@@ -326,13 +333,13 @@ class Chain(Described, Model):
 
     def _measure(self, pairs: Any = None) -> None:
         K, d = len(self.classes_), self.n_features_ + (self.bias is not None)
-        self.nodes_ = ChainNodes(K, d, pairs)
+        self.nodes_: ChainNodes = ChainNodes(K, d, pairs)
         self.size_joint_feature = self.nodes_.size + K * (K + bool(self.start) + bool(self.end))
         if self.edges_ is not None:
             self.size_joint_feature += self.edges_.size(K)
 
 
-def check_sequences(name: str, items: Sequence) -> None:
+def check_sequences(name: str, items: Sequence[Any]) -> None:
     """Refuse an item that is not a sequence of positions; a string is one, of letters."""
     if isinstance(items, Mapped | CodedSequences):
         return
@@ -348,7 +355,7 @@ def check_sequences(name: str, items: Sequence) -> None:
             raise ValueError(f"{name}[{i}] must be a sequence of positions, got {item!r}")
 
 
-def check_node_weight(node_weight: Sequence, lengths: np.ndarray) -> list[np.ndarray]:
+def check_node_weight(node_weight: Sequence[Any], lengths: np.ndarray) -> list[np.ndarray]:
     """One finite, non-negative number for each position of each example."""
     found = count_of(node_weight, "node_weight")
     if found != len(lengths):
@@ -362,7 +369,7 @@ def check_node_weight(node_weight: Sequence, lengths: np.ndarray) -> list[np.nda
     return checked
 
 
-def label_counts(Y: Sequence) -> np.ndarray:
+def label_counts(Y: Sequence[Any]) -> np.ndarray:
     """How many labels each sequence has."""
     if isinstance(Y, CodedSequences):
         return np.diff(Y.offsets)

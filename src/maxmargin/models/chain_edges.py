@@ -37,12 +37,15 @@ def count_rows(e: Any) -> int:
     return e.shape[0] if hasattr(e, "shape") else len(e)
 
 
-class Pairs(Sequence):
+class Pairs(Sequence[Any]):
     """What is given for nodes and for edges, where attributes are features already."""
+
+    nodes: Any
+    edges: Any
 
     def __init__(self, nodes: Any, edges: Any):
         self.nodes, self.edges = nodes, edges
-        self.encoder = getattr(nodes, "encoder", None)
+        self.encoder: Any = getattr(nodes, "encoder", None)
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -89,6 +92,10 @@ class ChainEdges:
         Whether three labels in a row have a weight.
     """
 
+    n_features: Any
+    featured: bool
+    triples: bool
+
     def __init__(self, featured: bool, triples: bool):
         self.featured, self.triples = bool(featured), bool(triples)
         self.n_features = 0
@@ -101,7 +108,7 @@ class ChainEdges:
                 f"features of edges and order=2 take at most {MOST_LABELS} labels, got {n_labels}"
             )
 
-    def learn(self, edges: Sequence | None, n_labels: int) -> None:
+    def learn(self, edges: Sequence[Any] | None, n_labels: int) -> None:
         """Learn the features or the attribute names of edges."""
         self.check_labels(n_labels)
         if edges is None:
@@ -118,7 +125,7 @@ class ChainEdges:
             )
         self.n_features = int(shape[1])
 
-    def read(self, edges: Sequence | None, lengths: np.ndarray) -> FeatureRows | None:
+    def read(self, edges: Sequence[Any] | None, lengths: np.ndarray) -> FeatureRows | None:
         """The rows of all edges, as many as there are neighbours."""
         if edges is None:
             return None

@@ -27,6 +27,13 @@ def table_bytes(lengths: np.ndarray) -> np.ndarray:
 class ChainExamples(CompiledExamples):
     """Sequences; some of their transitions may be illegal, and some of their labels fixed."""
 
+    fixed: np.ndarray
+
+    rows: FeatureRows
+    labels: LabelSet
+    chain: Any
+    rules: Rules | None
+
     powers: tuple[str, ...] = (FACTORS, SUMS, POTENTIALS)
     brackets_sums = True
 
@@ -114,7 +121,10 @@ class ChainExamples(CompiledExamples):
 class EdgeChainExamples(ChainExamples):
     """The same, where edges have features or three labels in a row a weight."""
 
-    powers = (SUMS,)
+    data: Any
+    between: Any
+
+    powers: tuple[str, ...] = (SUMS,)
     brackets_sums = False
 
     def __init__(

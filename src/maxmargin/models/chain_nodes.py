@@ -31,11 +31,15 @@ class ChainNodes:
         The pairs that have a weight; None: all.
     """
 
+    labels: int
+    width: int
+    pairs: Any
+
     def __init__(self, labels: int, width: int, pairs: Any = None):
         if pairs is not None and len(pairs.first) != width + 1:
             raise ValueError(f"pairs of {len(pairs.first) - 1} features, but there are {width}")
         self.labels, self.width, self.pairs = labels, width, pairs
-        self.size = labels * width if pairs is None else len(pairs)
+        self.size: int = labels * width if pairs is None else len(pairs)
 
     def select(self, sums: np.ndarray) -> np.ndarray:
         """Of a table (K, d) what has a weight, in the order of ``coef_``."""

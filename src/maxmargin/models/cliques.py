@@ -112,7 +112,11 @@ def read_cliques(given: Any, n: int, i: int) -> dict[Hashable, np.ndarray]:
 
 
 def learn_cliques(
-    items: Sequence[Any], types: list[np.ndarray], sets: list[LabelSet], kinds: Any, names: list
+    items: Sequence[Any],
+    types: list[np.ndarray],
+    sets: list[LabelSet],
+    kinds: Any,
+    names: list[Any],
 ) -> list[Cliques]:
     """The names that occur, sorted, with the types of their members."""
     seen: dict[Hashable, tuple[int, ...]] = {}

@@ -14,6 +14,8 @@ from maxmargin.models.protocol import Model
 class Completing(Model):
     """Outputs are completed at the weights w whenever they are bound; without w they are complete already."""
 
+    w: np.ndarray | None
+
     def __init__(self, latent: Latent, w: np.ndarray | None = None):
         self.latent = latent
         self.w = w

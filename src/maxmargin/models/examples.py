@@ -203,6 +203,9 @@ class Examples(ABC):
 class CompiledExamples(Examples):
     """A built-in model on data, answered by the core."""
 
+    n: int
+    dimension: int
+
     answers: Any  # the core's exact answers in this formulation
     labels: LabelSet
     brackets_sums: bool = False  # a sum over outputs that are too many to list has a ceiling
@@ -218,9 +221,9 @@ class CompiledExamples(Examples):
             kind = type(self.core).__name__.removesuffix("Data")
             raise ValueError(f"hinge='sum' is not solved for models of the kind {kind}; use 'max'")
         self.answers = self.core.exact(self.formulation.rescaling)
-        self.argmax_exact = self.answers.exact
-        self.exact = self.enumerates if self.summed else self.argmax_exact
-        self.bounded = not self.summed or self.enumerates or self.brackets_sums
+        self.argmax_exact: bool = self.answers.exact
+        self.exact: bool = self.enumerates if self.summed else self.argmax_exact
+        self.bounded: bool = not self.summed or self.enumerates or self.brackets_sums
 
     @property
     def sums_all(self) -> bool:

@@ -72,9 +72,13 @@ from maxmargin.models.saved_graph import saved_method, saved_pairs, saved_types
 class LabelledGraph(Graph):
     """An example of a FactorGraph as constraints see it."""
 
+    labels: list[LabelSet]
+    types: np.ndarray
+    edges: np.ndarray
+
     def __init__(self, labels: list[LabelSet], types: np.ndarray, edges: np.ndarray):
         self.labels, self.types, self.edges = labels, types, edges
-        self.n_nodes = len(types)
+        self.n_nodes: int = len(types)
 
     def code(self, node: int, label: Any) -> int | None:
         found = int(self.labels[self.types[node]].encode([label])[0])
@@ -83,6 +87,9 @@ class LabelledGraph(Graph):
 
 class FactorGraphExamples(GraphExamples):
     """Graphs with labels of one or of several types."""
+
+    model: FactorGraph
+    items: list[Item]
 
     def __init__(self, model: FactorGraph, factors: Factors, items: list[Item]):
         self.model, self.items = model, items
@@ -140,6 +147,7 @@ class FactorGraph(Described, GraphModel):
         Which labellings of a factor over several nodes share a weight.
     """
 
+    n_edge_features_: int | None
     task = "tagging"
     flat: ClassVar[bool] = False
     sequences: ClassVar[bool] = True
@@ -167,7 +175,7 @@ class FactorGraph(Described, GraphModel):
             check_encoder(X, getattr(self, "encoder_", None))
         return with_features(X, self._features_of)
 
-    def initialize(self, X: Sequence, Y: Sequence) -> None:
+    def initialize(self, X: Sequence[Any], Y: Sequence[Any]) -> None:
         """Learn types, labels, numbers of features, and which types edges join."""
         check_start(X, Y, self.bias)
         self.check_inference()
@@ -175,10 +183,10 @@ class FactorGraph(Described, GraphModel):
         X = self.convert(X)
         self.keep_names(X)
         items = read_items(X)
-        self.types_ = type_names(items)
+        self.types_: LabelSet = type_names(items)
         types = [item.type_codes(self.types_, f"X[{i}]") for i, item in enumerate(items)]
         self._learn_labels(items, types, Y)
-        self.n_features_ = [
+        self.n_features_: list[int] = [
             width_of(matrices, where_nodes(self.types_, t))
             for t, matrices in enumerate(by_type(self.types_, items, types))
         ]
@@ -192,15 +200,15 @@ class FactorGraph(Described, GraphModel):
             for item, t in zip(items, types, strict=True)
             for pair in np.unique(t[item.edges], axis=0).tolist()
         }
-        self.forests_ = all(is_forest(x.n_nodes, x.edges, x.cliques) for x in items)
+        self.forests_: bool = all(is_forest(x.n_nodes, x.edges, x.cliques) for x in items)
         names = self.types_.classes.tolist()
-        self.cliques_ = learn_cliques(items, types, self.label_sets_, self.cliques, names)
-        self.pairs_ = [(0, 0)] if len(self.types_) == 1 else sorted(joined)
+        self.cliques_: Any = learn_cliques(items, types, self.label_sets_, self.cliques, names)
+        self.pairs_: list[Any] = [(0, 0)] if len(self.types_) == 1 else sorted(joined)
         self.set_loss()
-        self.kinds_ = [self._kind(pair) for pair in self.pairs_]
+        self.kinds_: list[str] = [self._kind(pair) for pair in self.pairs_]
         self._measure()
 
-    def _learn_labels(self, items: list[Item], types: list[np.ndarray], Y: Sequence) -> None:
+    def _learn_labels(self, items: list[Item], types: list[np.ndarray], Y: Sequence[Any]) -> None:
         """One set of labels per type of nodes."""
         given = self.classes
         if given is not None and len(self.types_) == 1 and not isinstance(given, Mapping):
@@ -209,13 +217,13 @@ class FactorGraph(Described, GraphModel):
             raise ValueError(
                 "classes must be a mapping from types of nodes to labels, for several types"
             )
-        seen: list[dict] = [{} for _ in range(len(self.types_))]
+        seen: list[dict[Any, Any]] = [{} for _ in range(len(self.types_))]
         for i, (item, own) in enumerate(zip(items, types, strict=True)):
             check_output(Y[i], item.n_nodes, i)
             labels = Y[i].tolist() if isinstance(Y[i], np.ndarray) else Y[i]
             for t, label in zip(own.tolist(), labels, strict=True):
                 seen[t][label] = None
-        self.label_sets_ = []
+        self.label_sets_: list[Any] = []
         for t, name in enumerate(self.types_.classes.tolist()):
             if given is not None and name not in given:
                 raise ValueError(f"classes: no labels are given for nodes of type {name!r}")
@@ -230,7 +238,7 @@ class FactorGraph(Described, GraphModel):
 
     def set_loss(self) -> None:
         """Costs of mistakes for each type of nodes, as the parameter says."""
-        self.hamming_ = sequence_loss(self.task_loss)
+        self.hamming_: Hamming = sequence_loss(self.task_loss)
         costs, names = self.hamming_.costs, self.types_.classes.tolist()
         if len(names) == 1:
             costs = {names[0]: costs}
@@ -238,7 +246,7 @@ class FactorGraph(Described, GraphModel):
             raise ValueError(
                 f"loss: with several types of nodes, costs must map each of {names} to costs"
             )
-        self.costs_ = [
+        self.costs_: list[np.ndarray] = [
             mistake_costs(None if costs is None else costs[name], own.classes)
             for name, own in zip(names, self.label_sets_, strict=True)
         ]
@@ -261,7 +269,7 @@ class FactorGraph(Described, GraphModel):
     def _measure(self) -> None:
         """What follows from types, labels and widths."""
         sizes = [len(own) for own in self.label_sets_]
-        self.tables_ = [
+        self.tables_: list[np.ndarray] = [
             columns_of(kind, sizes[a], sizes[b])
             for kind, (a, b) in zip(self.kinds_, self.pairs_, strict=True)
         ]
@@ -273,15 +281,17 @@ class FactorGraph(Described, GraphModel):
         unary = sum(K * (d + bias) for K, d in zip(sizes, self.n_features_, strict=True))
         width = self.n_edge_features_ or 1
         pairwise = width * sum(int(t.max()) + 1 for t in self.tables_)
-        self.size_joint_feature = unary + pairwise + sum(own.n_weights for own in self.cliques_)
+        self.size_joint_feature: int = (
+            unary + pairwise + sum(own.n_weights for own in self.cliques_)
+        )
 
-    def bind(self, X: Sequence, Y: Any = None, node_weight: Any = None) -> FactorGraphExamples:
+    def bind(self, X: Sequence[Any], Y: Any = None, node_weight: Any = None) -> FactorGraphExamples:
         """The model on these data; without Y for prediction only."""
         check_lengths(X, Y)
         items = read_items(self.convert(X))
         return FactorGraphExamples(self, FactorBuilder(self, items).build(Y, node_weight), items)
 
-    def factors(self, X: Sequence, Y: Any = None, node_weight: Any = None) -> Factors:
+    def factors(self, X: Sequence[Any], Y: Any = None, node_weight: Any = None) -> Factors:
         check_lengths(X, Y)
         return FactorBuilder(self, read_items(self.convert(X))).build(Y, node_weight)
 

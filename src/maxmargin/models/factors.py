@@ -183,13 +183,16 @@ def codes(values: Any) -> np.ndarray:
 class GraphExamples(CompiledExamples):
     """Factor graphs in the core."""
 
-    powers = (FACTORS, SUMS)
+    factors: Factors
+    iterations: int
+
+    powers: tuple[str, ...] = (FACTORS, SUMS)
     brackets_sums = True
 
     def __init__(self, factors: Factors, inference: str, iterations: int):
         self.factors, self.iterations = factors, int(iterations)
         self._relaxation: Any = None  # for the linear relaxation
-        self.offsets = factors.node_offsets
+        self.offsets: np.ndarray = factors.node_offsets
         data = factors.compiled()
         self._check_inference(inference, data)
         solver = solve_milp if inference == "milp" else None

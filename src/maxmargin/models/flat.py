@@ -21,8 +21,11 @@ from maxmargin.models.registry import LABELS, POTENTIALS, ROWS, SUMS
 class FlatExamples(CompiledExamples):
     """Rows with a label each, in the core."""
 
+    rows: FeatureRows
+    labels: LabelSet
+
     enumerates = True
-    powers = (SUMS, POTENTIALS)
+    powers: tuple[str, ...] = (SUMS, POTENTIALS)
 
     def __init__(self, rows: FeatureRows, labels: LabelSet, data: Any):
         self.rows, self.labels = rows, labels
@@ -48,7 +51,9 @@ class FlatExamples(CompiledExamples):
 class FlatModel(Described, Model):
     """Labels, rows of features, and the protocol on single rows."""
 
-    powers = (LABELS, ROWS, SUMS, POTENTIALS)
+    n_features_: int
+
+    powers: ClassVar[tuple[str, ...]] = (LABELS, ROWS, SUMS, POTENTIALS)
     task = "multiclass"
     flat: ClassVar[bool] = True  # an output is one label, whatever it is
     bias: float | None
@@ -67,8 +72,8 @@ class FlatModel(Described, Model):
             raise ValueError(
                 f"Y must have 1 dimension, a label for each example, got shape {Y.shape}"
             )
-        self.labels_ = LabelSet.learn(Y, self.classes)
-        self.classes_ = self.labels_.classes
+        self.labels_: LabelSet = LabelSet.learn(Y, self.classes)
+        self.classes_: np.ndarray = self.labels_.classes
         self.n_features_ = int(shape[1])
 
     def bind(self, X: Any, Y: Any = None, node_weight: Any = None) -> Any:
@@ -105,7 +110,7 @@ class FlatModel(Described, Model):
     def take_features(self, state: dict[str, Any]) -> None:
         """The features that a model file names."""
         self.n_features_ = count(state, "n_features", 0, MOST_FEATURES)
-        self.encoder_ = encoder_of(state, self.n_features_, sequences=False)
+        self.encoder_: Any = encoder_of(state, self.n_features_, sequences=False)
 
     def bind_one(self, x: Any, Y: Any = None) -> Any:
         return self.bind(self.one_row(x), Y)

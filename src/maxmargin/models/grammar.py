@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -36,7 +36,10 @@ LOSSES = ("spans", "zero-one")
 class GrammarExamples(CompiledExamples):
     """Sentences in the core."""
 
-    powers = (SUMS,)
+    model: Grammar
+    sentences: list[list[str]]
+
+    powers: tuple[str, ...] = (SUMS,)
 
     def __init__(self, model: Grammar, sentences: list[list[str]], truth: list[int]):
         self.model, self.sentences = model, sentences
@@ -44,7 +47,7 @@ class GrammarExamples(CompiledExamples):
         lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         words = [t for sentence in sentences for t in lexicon.terminals(sentence)]
-        self.first = 3 * (
+        self.first: np.ndarray = 3 * (
             2 * offsets - np.arange(len(offsets))
         )  # where the output of a block begins
         self.take(
@@ -120,7 +123,7 @@ class Grammar(Model):
         The label that the root of every tree has; None: any that training has seen.
     """
 
-    powers = (SUMS,)
+    powers: ClassVar[tuple[str, ...]] = (SUMS,)
     task = "parsing"
 
     def __init__(
@@ -143,7 +146,7 @@ class Grammar(Model):
         if self.top is not None and (not isinstance(self.top, str) or not self.top):
             raise ValueError(f"top must be None or a label, got {self.top!r}")
 
-    def initialize(self, X: Sequence, Y: Sequence) -> None:
+    def initialize(self, X: Sequence[Any], Y: Sequence[Any]) -> None:
         """Read the lexicon and the rules off a treebank."""
         self._check_parameters()
         check_lengths(X, Y)
@@ -155,7 +158,7 @@ class Grammar(Model):
                 derivations.append(derive(tree, self.horizontal))
                 self._check_top(tree)
             roots[tree.label()] += 1
-        self.lexicon_ = Lexicon.learn(sentences, self.rare)
+        self.lexicon_: Lexicon = Lexicon.learn(sentences, self.rare)
         lexical = self.lexicon_.lexical_rules([tree.pos() for tree in trees])
         self._take(Rules.read(derivations, roots, lexical, len(self.lexicon_)))
 
@@ -169,15 +172,15 @@ class Grammar(Model):
         """Fitted attributes from the rules."""
         names, words = rules.symbols, self.lexicon_.names()
         self.rule_table_ = rules
-        self.classes_ = np.array(names[: rules.reals])
+        self.classes_: np.ndarray = np.array(names[: rules.reals])
         self.rules_: dict[str, list[tuple[str, ...]]] = {
             "binary": [(names[a], names[b], names[c]) for b, c, a in rules.binary],
             "unary": [(names[a], names[b]) for a, b in rules.unary],
             "lexical": [(names[tag], words[t]) for t, tag in rules.lexical],
         }
-        self.size_joint_feature = rules.size
+        self.size_joint_feature: int = rules.size
 
-    def bind(self, X: Sequence, Y: Any = None, node_weight: Any = None) -> GrammarExamples:
+    def bind(self, X: Sequence[Any], Y: Any = None, node_weight: Any = None) -> GrammarExamples:
         """The model on these data; without Y for prediction only."""
         if node_weight is not None:
             raise ValueError("node_weight: a tree has no positions to weigh; use sample_weight")
@@ -315,7 +318,7 @@ def example(i: int) -> Iterator[None]:
         raise ValueError(f"Y[{i}]: {error}") from None
 
 
-def read_sentences(X: Sequence) -> list[list[str]]:
+def read_sentences(X: Sequence[Any]) -> list[list[str]]:
     """Sentences as lists of words; refuses what is not one."""
     sentences = []
     for i, sentence in enumerate(X):
@@ -335,7 +338,7 @@ def read_sentences(X: Sequence) -> list[list[str]]:
     return sentences
 
 
-def read_trees_of(sentences: list[list[str]], Y: Sequence) -> Iterator[Tree]:
+def read_trees_of(sentences: list[list[str]], Y: Sequence[Any]) -> Iterator[Tree]:
     """Trees in any form, checked against their sentences, one by one."""
     for i, (words, y) in enumerate(zip(sentences, Y, strict=True)):
         with example(i):

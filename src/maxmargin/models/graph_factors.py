@@ -51,10 +51,15 @@ def columns_of(kind: str, K: int, other: int) -> np.ndarray:
 class FactorBuilder:
     """Factors of some examples; ``model`` is a fitted FactorGraph."""
 
+    model: Any
+    items: list[Item]
+
     def __init__(self, model: Any, items: list[Item]):
         self.model, self.items = model, items
-        self.types = [x.type_codes(model.types_, f"X[{i}]") for i, x in enumerate(items)]
-        self.known = {own.name: own for own in model.cliques_}
+        self.types: list[np.ndarray] = [
+            x.type_codes(model.types_, f"X[{i}]") for i, x in enumerate(items)
+        ]
+        self.known: dict[Any, Any] = {own.name: own for own in model.cliques_}
         for i, item in enumerate(items):
             self._check_cliques(item, i)
 
@@ -178,7 +183,7 @@ class FactorBuilder:
 
     def _shapes(self) -> tuple[list[Shape], np.ndarray]:
         """The different graphs, and which one each example has."""
-        known: dict[tuple, int] = {}
+        known: dict[tuple[Any, ...], int] = {}
         shapes: list[Shape] = []
         which = np.empty(len(self.items), dtype=np.int32)
         for i, (item, own) in enumerate(zip(self.items, self.types, strict=True)):
@@ -225,7 +230,7 @@ class FactorBuilder:
             node_type, edge_type = node_type + 1, edge_type + m
         return own, np.concatenate(parts).astype(np.int32), kinds
 
-    def _encode(self, Y: Sequence) -> np.ndarray:
+    def _encode(self, Y: Sequence[Any]) -> np.ndarray:
         """Codes of the labels; refuses wrong lengths, and labels that the type does not have."""
         sets = [own.code for own in self.model.label_sets_]
         found: list[int] = []

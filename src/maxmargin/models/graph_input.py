@@ -66,8 +66,11 @@ class Item:
         return self.nodes.get(name)
 
 
-class Graphs(Sequence):
+class Graphs(Sequence[Any]):
     """Examples whose nodes were described by attributes, now features; ``encoder`` has their names."""
+
+    items: list[Any]
+    encoder: Any
 
     def __init__(self, items: Sequence[Any], encoder: Any):
         self.items, self.encoder = list(items), encoder
@@ -86,7 +89,7 @@ class Graphs(Sequence):
         return Graphs(some_of(self.items, key), self.encoder)
 
 
-def with_features(X: Any, convert: Callable[[list, Place], Any]) -> Any:
+def with_features(X: Any, convert: Callable[[list[Any], Place], Any]) -> Any:
     """The examples with features for attributes of nodes, which ``convert`` makes; else as they are."""
     if isinstance(X, Graphs) or not all(isinstance(x, tuple | list) and len(x) for x in X):
         return X
@@ -172,7 +175,7 @@ def check_counts(item: Item, i: int) -> None:
         raise ValueError(f"X[{i}][2] has {found} rows, but X[{i}][1] has {len(item.edges)} edges")
 
 
-def read_items(X: Sequence) -> list[Item]:
+def read_items(X: Sequence[Any]) -> list[Item]:
     """All examples."""
     return [read_item(X[i], i) for i in range(len(X))]
 

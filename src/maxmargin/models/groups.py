@@ -25,6 +25,9 @@ from maxmargin.models.protocol import Model, weights_and_bias
 class GroupExamples(CompiledExamples):
     """Constraints in the core; output 0 of a group is "no constraint", output j its j-th."""
 
+    rows: FeatureRows
+    sizes: np.ndarray
+
     enumerates = True
 
     def __init__(
@@ -87,7 +90,7 @@ def numbers(values: Any, name: str, n: int) -> np.ndarray:
     return np.ascontiguousarray(array)
 
 
-def told_apart(X: Any, margins: np.ndarray, groups: Any) -> tuple[MappedSequences, list]:
+def told_apart(X: Any, margins: np.ndarray, groups: Any) -> tuple[MappedSequences, list[Any]]:
     """Groups of rows and their margins one by one, as parts of a stream need them."""
     offsets = group_offsets(groups, X.shape[0])
     return sequences_of([X], np.diff(offsets)), np.split(margins, offsets[1:-1])
@@ -108,7 +111,7 @@ class RowModel(Model):
 
     def _measure(self, n_features: int) -> None:
         self.n_features_ = n_features
-        self.size_joint_feature = n_features + (self.bias is not None)
+        self.size_joint_feature: int = n_features + (self.bias is not None)
 
     def read(self, X: Any) -> FeatureRows:
         """The rows, in the core."""

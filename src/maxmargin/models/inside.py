@@ -67,6 +67,10 @@ def row_of(table: Any, t: int) -> tuple[np.ndarray, np.ndarray]:
 class Inside:
     """A fitted model and its weights, for one label per row."""
 
+    model: Any
+    w: np.ndarray
+    parts: Any
+
     features = "weights"  # the part of w that has a row of features for each label
 
     def __init__(self, model: Any, w: np.ndarray):
@@ -160,7 +164,9 @@ class BinaryInside(Inside):
 
     def __init__(self, model: Any, w: np.ndarray):
         super().__init__(model, w)
-        self.parts = {name: np.array([-part, part]) for name, part in self.parts.items()}
+        self.parts: dict[Any, np.ndarray] = {
+            name: np.array([-part, part]) for name, part in self.parts.items()
+        }
 
     def margin(self, x: Any, y: Any, y_hat: Any) -> float:
         return self.score(x, y_hat) if self.knows(y) else np.inf

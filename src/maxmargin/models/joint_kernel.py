@@ -90,12 +90,14 @@ class JointKernel(Shown):
                 f"called for every two of them (at most {MOST_PAIRS} pairs); rank=200 is a start"
             )
         self._known = FeatureCache(self.cache_bytes)
-        self.kernel_ = KernelFunction(PairKernel(self.model.joint_kernel))
+        self.kernel_: KernelFunction = KernelFunction(PairKernel(self.model.joint_kernel))
         pool = as_pairs(pairs)
         check_kernel(self.kernel_, pool)
         rng = generator_of(self.random_state)
-        self.basis_ = choose_basis(self.kernel_, pool, self.rank or len(pairs), self.basis, rng)
-        self.size_joint_feature = len(self.basis_.factor)
+        self.basis_: Any = choose_basis(
+            self.kernel_, pool, self.rank or len(pairs), self.basis, rng
+        )
+        self.size_joint_feature: int = len(self.basis_.factor)
 
     def _check(self) -> None:
         missing = [name for name in NEEDED if not callable(getattr(self.model, name, None))]
@@ -107,7 +109,7 @@ class JointKernel(Shown):
         check_whole("JointKernel: rank", self.rank, none=True)
         check_whole("JointKernel: cache_bytes", self.cache_bytes)
 
-    def features(self, x: Any) -> tuple[list, np.ndarray]:
+    def features(self, x: Any) -> tuple[list[Any], np.ndarray]:
         """All outputs of x, and Psi(x, y) of each."""
         known = self._known.find(x)
         if known is None:
@@ -116,7 +118,7 @@ class JointKernel(Shown):
             known = self._known.keep(x, outputs, psi)
         return known
 
-    def outputs(self, x: Any) -> list:
+    def outputs(self, x: Any) -> list[Any]:
         """All outputs of x."""
         return self.features(x)[0]
 
@@ -132,7 +134,9 @@ class JointKernel(Shown):
         """Delta(y, y_hat) of the model."""
         return self.model.loss(y, y_hat)
 
-    def _best(self, x: Any, value: Callable[[np.ndarray, list], np.ndarray], w: np.ndarray) -> Any:
+    def _best(
+        self, x: Any, value: Callable[[np.ndarray, list[Any]], np.ndarray], w: np.ndarray
+    ) -> Any:
         outputs, psi = self.features(x)
         return outputs[int(np.argmax(value(psi @ w, outputs)))]
 
@@ -155,7 +159,7 @@ class JointKernel(Shown):
         scores = psi @ w
         return [(outputs[j], float(scores[j])) for j in np.argsort(-scores, kind="stable")[:k]]
 
-    def _losses(self, y: Any, outputs: list) -> np.ndarray:
+    def _losses(self, y: Any, outputs: list[Any]) -> np.ndarray:
         return np.array([self.model.loss(y, output) for output in outputs], dtype=np.float64)
 
 
@@ -176,20 +180,23 @@ class PairKernel:
 class FeatureCache:
     """Features of inputs seen before, the oldest evicted first; a copy of it starts empty."""
 
+    most_bytes: int
+    bytes: int
+
     def __init__(self, most_bytes: int):
         self.most_bytes, self.bytes = most_bytes, 0
-        self.known: OrderedDict[Any, tuple[Any, list, np.ndarray]] = OrderedDict()
-        self.lock = threading.Lock()
+        self.known: OrderedDict[Any, tuple[Any, list[Any], np.ndarray]] = OrderedDict()
+        self.lock: Any = threading.Lock()
 
     def __reduce__(self) -> tuple[type, tuple[int]]:
         return FeatureCache, (self.most_bytes,)
 
-    def find(self, x: Any) -> tuple[list, np.ndarray] | None:
+    def find(self, x: Any) -> tuple[list[Any], np.ndarray] | None:
         """Outputs and features of an input, where they are kept."""
         known = self.known.get(input_key(x))
         return None if known is None else known[1:]
 
-    def keep(self, x: Any, outputs: list, psi: np.ndarray) -> tuple[list, np.ndarray]:
+    def keep(self, x: Any, outputs: list[Any], psi: np.ndarray) -> tuple[list[Any], np.ndarray]:
         """Keep them, if they fit after older ones are evicted."""
         with self.lock:
             key = input_key(x)
@@ -225,7 +232,7 @@ def input_key(x: Any) -> Any:
     return id(x)
 
 
-def position(outputs: list, y: Any) -> int | None:
+def position(outputs: list[Any], y: Any) -> int | None:
     """The place of y among the outputs."""
     places = (
         j for test in (operator.is_, np.array_equal) for j, o in enumerate(outputs) if test(o, y)

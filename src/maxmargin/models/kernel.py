@@ -11,12 +11,14 @@ same thing.
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 
+from maxmargin._sklearn import BaseEstimator
 from maxmargin.data.arrays import check_choice, check_lengths, check_whole, generator_of, is_number
 from maxmargin.data.memory import matrix_rows
 from maxmargin.io.fields import (
@@ -74,8 +76,15 @@ class Kernel(Model):
         For the random basis.
     """
 
-    get_params = BaseEstimator.get_params
-    set_params = BaseEstimator.set_params
+    base_: Any
+    labels_: Any
+    basis_: Any
+    centres_: Any
+
+    classes_: np.ndarray
+
+    get_params: Callable[..., Any] = BaseEstimator.get_params
+    set_params: Callable[..., Any] = BaseEstimator.set_params
 
     def __init__(
         self,
@@ -122,7 +131,9 @@ class Kernel(Model):
         # A basis has the bias as a feature beside it; all rows together carry it in the kernel.
         constant = float(bias) ** 2 if bias is not None and self.rank is None else 0.0
         gamma = resolve_gamma(self.gamma, rows)
-        self.kernel_ = KernelFunction(self.kernel, gamma, self.degree, self.coef0, constant)
+        self.kernel_: KernelFunction = KernelFunction(
+            self.kernel, gamma, self.degree, self.coef0, constant
+        )
         check_kernel(self.kernel_, rows)
         self.centres_, self.basis_ = rows, None
         rng = generator_of(self.random_state)
@@ -187,9 +198,9 @@ class Kernel(Model):
     def _measure(self) -> None:
         self.classes_, self.labels_ = self.base_.classes_, self.base_.labels_
         bias = None if self.basis_ is None else self.base_.bias
-        self.machine_ = self.over(self.centres_.shape[0], bias)
-        self.size_joint_feature = self.machine_.size_joint_feature
-        self.scores_ = self.over(1).size_joint_feature - self.over(0).size_joint_feature
+        self.machine_: Any = self.over(self.centres_.shape[0], bias)
+        self.size_joint_feature: int = self.machine_.size_joint_feature
+        self.scores_: Any = self.over(1).size_joint_feature - self.over(0).size_joint_feature
 
     def split(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Weights under the kernel, a row for each score of an input row; and the rest."""

@@ -26,11 +26,16 @@ ROUNDING = 1e-11
 class GramRows:
     """The kernel matrix of the training rows, whole in memory or in a cache of rows."""
 
+    whole: np.ndarray | None
+    core: Any
+    kernel: KernelFunction
+    rows: Any
+
     def __init__(self, kernel: KernelFunction, rows: Any, cache_bytes: int):
         self.kernel, self.rows, self.whole = kernel, rows, None
         n = rows.shape[0]
         diagonal = kernel.diagonal(rows)
-        self.top = float(diagonal.max())
+        self.top: float = float(diagonal.max())
         if 8 * n * n <= cache_bytes:
             self.whole = np.empty((n, n))
             for a, b in spans(n, 256):
@@ -65,6 +70,16 @@ class GramRows:
 class KernelExamples(Examples):
     """Rows under a kernel; the dual lives on the training rows alone."""
 
+    rows: Any
+
+    model: Any
+    n: int
+    dimension: int
+    plain: Any
+    argmax_exact: bool
+    exact: bool
+    bounded: bool
+
     kernelised = True
 
     def __init__(self, model: Any, rows: Any, offsets: np.ndarray, Y: Any, node_weight: Any):
@@ -74,14 +89,14 @@ class KernelExamples(Examples):
         units = matrix_rows(sp.identity(n, format="csr"), offsets)
         self.plain = outer.bind_rows(units, Y, node_weight)
         self.n, self.dimension = self.plain.n, model.size_joint_feature
-        self.enumerates = self.plain.enumerates
+        self.enumerates: bool = self.plain.enumerates
         self.gram: GramRows | None = None
         if Y is not None and same_rows(rows, model.centres_):
             self.rows = model.centres_  # one copy is enough
             self.gram = GramRows(model.kernel_, self.rows, model.cache_bytes)
             inner = FeatureRows(self.gram.core, offsets, n, [self.gram.whole])
-            self.bound = outer.bind_rows(inner, Y, node_weight)
-            self.core = self.bound.core
+            self.bound: Any = outer.bind_rows(inner, Y, node_weight)
+            self.core: Any = self.bound.core
         self._last: tuple[np.ndarray, np.ndarray] | None = None
         self.rebind()
 
@@ -169,6 +184,10 @@ class KernelExamples(Examples):
 
 class KernelCache:
     """The last outputs of each example; w is read off by its values."""
+
+    examples: KernelExamples
+    plain: Any
+    add: Any
 
     def __init__(self, examples: KernelExamples, plain: Any):
         self.examples, self.plain, self.add = examples, plain, plain.add

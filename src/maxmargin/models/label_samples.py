@@ -27,6 +27,12 @@ from maxmargin.models.protocol import as_weights
 class LabelSample(MultivariateExamples):
     """A whole sample with a row of 0 and 1 for each example, as one block."""
 
+    n_labels: int
+    task_loss: LabelF1
+    macro: bool
+    n_rows: Any
+    dimension: int
+
     def __init__(
         self, rows: FeatureRows, labels: LabelSet, codes: np.ndarray | None, loss: LabelF1
     ):

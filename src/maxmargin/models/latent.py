@@ -70,6 +70,14 @@ class Latent(Model):
         a Tree by where their neighbours are), or drawn.
     """
 
+    base_: Any
+    counts_: list[int]
+    states_: Any
+    inner_: Any
+    owner_: Any
+    flat: Any
+    task: str
+
     hidden: ClassVar[bool] = True  # outputs must be completed first
 
     def __init__(self, model: Any, parts: Any = None, start: str = "k-means"):
@@ -122,10 +130,10 @@ class Latent(Model):
         self.inner_, self.owner_ = self.states_.inner, self.states_.owner
         self.flat, self.task = getattr(base, "flat", False), base.task
         if hasattr(base, "classes_"):
-            self.classes_ = base.classes_
+            self.classes_: np.ndarray = base.classes_
         if hasattr(self.states_, "agreement"):  # else that of labels
-            self.agreement = self.states_.agreement
-        self.size_joint_feature = self.inner_.size_joint_feature
+            self.agreement: Any = self.states_.agreement
+        self.size_joint_feature: int = self.inner_.size_joint_feature
 
     def begin(self, X: Any, Y: Any, seed: int) -> list[Any]:
         """First complete outputs of the true ones."""

@@ -45,8 +45,8 @@ class Lexicon:
     """Numbers of the terminals: known words in sorted order, then signatures in sorted order."""
 
     def __init__(self, words: Iterable[str], kept: Iterable[str]):
-        self.words = {word: t for t, word in enumerate(words)}
-        self.signatures = {name: len(self.words) + t for t, name in enumerate(kept)}
+        self.words: dict[str, int] = {word: t for t, word in enumerate(words)}
+        self.signatures: dict[str, int] = {name: len(self.words) + t for t, name in enumerate(kept)}
 
     @classmethod
     def learn(cls, sentences: Sequence[Sequence[str]], rare: int) -> Lexicon:

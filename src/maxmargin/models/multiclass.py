@@ -31,7 +31,7 @@ class MulticlassExamples(FlatExamples):
     def __init__(self, rows: FeatureRows, labels: LabelSet, codes: np.ndarray, cost: np.ndarray):
         data = core.MulticlassData(rows.core.rows, len(labels), codes, cost.ravel())
         super().__init__(rows, labels, data)
-        self.largest_cost = float(cost.max())
+        self.largest_cost: float = float(cost.max())
 
     def explicit(self) -> ExplicitConstraints | None:
         if self.n * len(self.labels) > MOST_EXPLICIT:
@@ -66,7 +66,7 @@ class Multiclass(FlatModel):
         self._learn(X, Y)
         spec = flat_loss(self.task_loss)
         costs = spec.costs if isinstance(spec, Costs) else None
-        self.cost_ = mistake_costs(costs, self.classes_)
+        self.cost_: np.ndarray = mistake_costs(costs, self.classes_)
         self._measure()
 
     def bind_rows(
@@ -114,4 +114,6 @@ class Multiclass(FlatModel):
         return model
 
     def _measure(self) -> None:
-        self.size_joint_feature = len(self.labels_) * (self.n_features_ + (self.bias is not None))
+        self.size_joint_feature: int = len(self.labels_) * (
+            self.n_features_ + (self.bias is not None)
+        )

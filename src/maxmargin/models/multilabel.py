@@ -55,9 +55,12 @@ OFF_ON = np.array([0, 1])
 class LabelGraph(Graph):
     """An example as constraints see it: a node for each label, by its name; 0 is off, 1 is on."""
 
+    labels: LabelSet
+    edges: np.ndarray
+
     def __init__(self, labels: LabelSet, edges: np.ndarray):
         self.labels, self.edges = labels, np.empty((0, 2), dtype=object)
-        self.n_nodes = len(labels)
+        self.n_nodes: int = len(labels)
         if len(edges):
             self.edges = labels.classes[edges]
 
@@ -122,7 +125,10 @@ class MultiLabel(Described, GraphModel):
         All labels; for Y as a matrix, the names of its columns.
     """
 
-    powers = (LABELS, FACTORS, SUMS)
+    labels_: LabelSet
+    pair_codes_: np.ndarray
+
+    powers: ClassVar[tuple[str, ...]] = (LABELS, FACTORS, SUMS)
     task = "multilabel"
     flat: ClassVar[bool] = False
 
@@ -150,8 +156,8 @@ class MultiLabel(Described, GraphModel):
         shape = shape_of(X, "X")
         if len(shape) != 2:
             raise ValueError(f"X must have 2 dimensions (examples, features), got shape {shape}")
-        self.n_features_ = int(shape[1])
-        self.sets_ = not is_matrix(Y)
+        self.n_features_: int = int(shape[1])
+        self.sets_: bool = not is_matrix(Y)
         if self.sets_:
             every = (label for i, y in enumerate(Y) for label in members(y, f"Y[{i}]"))
             given = self.classes
@@ -159,13 +165,13 @@ class MultiLabel(Described, GraphModel):
         else:
             width = int(np.shape(Y)[1] if not sp.issparse(Y) else Y.shape[1])
             self.labels_ = ordered(range(width) if self.classes is None else self.classes)
-        self.classes_ = self.labels_.classes
+        self.classes_: np.ndarray = self.labels_.classes
         if len(self.labels_) == 0:
             name = "Y has" if self.classes is None else "classes has"
             raise ValueError(f"{name} no labels: at least one is needed")
         self.encode(Y)
         self._learn_pairs()
-        self.forests_ = is_forest(len(self.labels_), self.pair_codes_, {})
+        self.forests_: bool = is_forest(len(self.labels_), self.pair_codes_, {})
         self.set_loss()
         self._measure()
 
@@ -205,13 +211,15 @@ class MultiLabel(Described, GraphModel):
                 f"loss: {spec!r} has an exact oracle for labels without weights for pairs only; give "
                 'pairs="none"'
             )
-        self.hamming_ = Hamming() if isinstance(spec, LabelF1) else spec
-        self.cost_ = cost_matrix(self.hamming_.costs, OFF_ON)
+        self.hamming_: Hamming = Hamming() if isinstance(spec, LabelF1) else spec
+        self.cost_: np.ndarray = cost_matrix(self.hamming_.costs, OFF_ON)
 
     def _measure(self) -> None:
         width = self.n_features_ + (self.bias is not None)
-        self.pairs_ = [tuple(pair) for pair in self.classes_[self.pair_codes_].tolist()]
-        self.size_joint_feature = len(self.labels_) * width + len(self.pairs_)
+        self.pairs_: list[tuple[Any, ...]] = [
+            tuple(pair) for pair in self.classes_[self.pair_codes_].tolist()
+        ]
+        self.size_joint_feature: int = len(self.labels_) * width + len(self.pairs_)
 
     def encode(self, Y: Any) -> np.ndarray:
         """Y as an (n, L) array of 0 and 1; refuses what the model cannot read."""

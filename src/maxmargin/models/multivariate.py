@@ -32,6 +32,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -78,10 +79,15 @@ def prefix_sums(values: np.ndarray) -> np.ndarray:
 class Tables:
     """Margins of the worst labelling of every contingency table."""
 
+    loss: TableLoss
+    ranking: SortedScores
+
     def __init__(self, loss: TableLoss, ranking: SortedScores):
         self.loss, self.ranking = loss, ranking
-        self.missed = prefix_sums(ranking.positive[::-1])[::-1]  # [a]: the P - a lowest positives
-        self.raised = prefix_sums(ranking.negative)  # [b]: the b highest negatives
+        self.missed: np.ndarray = prefix_sums(ranking.positive[::-1])[
+            ::-1
+        ]  # [a]: the P - a lowest positives
+        self.raised: np.ndarray = prefix_sums(ranking.negative)  # [b]: the b highest negatives
 
     def delta(self, hits: np.ndarray, alarms: np.ndarray) -> np.ndarray:
         """Delta(a, b)."""
@@ -155,9 +161,9 @@ class Pairs:
 
     def __init__(self, ranking: SortedScores):
         self.ranking = ranking
-        self.ascending = ranking.negative[::-1]
-        self.sums = prefix_sums(ranking.negative)
-        self.total = float(len(ranking.positive)) * len(ranking.negative)
+        self.ascending: np.ndarray = ranking.negative[::-1]
+        self.sums: np.ndarray = prefix_sums(ranking.negative)
+        self.total: float = float(len(ranking.positive)) * len(ranking.negative)
 
     def above(self, threshold: float) -> np.ndarray:
         """c_i: for each positive the number of negatives with d > threshold."""
@@ -228,6 +234,15 @@ def worst_order(ranking: SortedScores, rescaling: str) -> tuple[float, np.ndarra
 class MultivariateExamples(PlaneExamples):
     """A whole sample as one block."""
 
+    rows: FeatureRows
+    labels: LabelSet
+    codes: np.ndarray | None
+    loss: SampleLoss
+    n_rows: Any
+    dimension: int
+    exact: bool
+    bounded: bool
+
     n = 1
 
     def __init__(
@@ -235,7 +250,7 @@ class MultivariateExamples(PlaneExamples):
     ):
         self.rows, self.labels, self.codes, self.loss = rows, labels, codes, loss
         self.n_rows, self.dimension = rows.core.n_rows, rows.core.width
-        self.unweighted = (
+        self.unweighted: str = (
             f"{loss!r} is a loss of the whole sample, whose examples have no weights of their own"
         )
         if isinstance(loss, TableLoss):

@@ -67,7 +67,7 @@ def rows_like(X: Any, n: int) -> Any:
     """n rows that have the columns of X, or the names of its attributes; they hold no numbers."""
     encoder = getattr(X, "encoder", None)
     if encoder is not None and encoder.n_features is None:
-        names: list[dict] = [dict.fromkeys(encoder.get_feature_names_out().tolist(), 1.0)]
+        names: list[dict[Any, Any]] = [dict.fromkeys(encoder.get_feature_names_out().tolist(), 1.0)]
         return names + [{} for _ in range(n - 1)]
     shape = shape_of(X, "X") if not hasattr(X, "n_features") else (0, X.n_features)
     if len(shape) != 2:

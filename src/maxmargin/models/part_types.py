@@ -47,16 +47,18 @@ class TypedTree(Tree):
 
     def __init__(self, base: Tree, counts: list[int]):
         self.__dict__.update(base.__dict__)
-        self.types_ = np.array(counts, dtype=np.int32)
-        self.first_ = np.cumsum([0, *counts])  # the first state of each part
+        self.types_: np.ndarray = np.array(counts, dtype=np.int32)
+        self.first_: np.ndarray = np.cumsum([0, *counts])  # the first state of each part
         above, below = self.types_[self.edges_].T if len(self.edges_) else np.ones((2, 0), int)
-        self.spring_first_ = np.cumsum([0, *below])
-        self.pair_first_ = np.cumsum([0, *np.where(above * below > 1, above * below, 0)])
+        self.spring_first_: np.ndarray = np.cumsum([0, *below])
+        self.pair_first_: np.ndarray = np.cumsum(
+            [0, *np.where(above * below > 1, above * below, 0)]
+        )
         size = self.first_[-1] * self.n_features_ + 4 * self.spring_first_[-1]
-        self.size_joint_feature = int(size + self.pair_first_[-1])
+        self.size_joint_feature: int = int(size + self.pair_first_[-1])
 
     def bind(
-        self, X: Sequence, Y: Any = None, node_weight: Any = None, strict: bool = False
+        self, X: Sequence[Any], Y: Any = None, node_weight: Any = None, strict: bool = False
     ) -> TypedExamples:
         """The model on these data; without Y for prediction only."""
         if node_weight is not None:
@@ -99,10 +101,15 @@ class TypedTree(Tree):
 class PartTypes:
     """Types of the parts of a fitted tree."""
 
+    base: Tree
+    counts: list[int]
+    owner: np.ndarray
+    labels: np.ndarray
+
     def __init__(self, base: Tree, counts: list[int]):
         self.base, self.counts = base, counts
         self.owner = self.labels = np.repeat(np.arange(len(counts)), counts)
-        self.inner = TypedTree(base, counts)
+        self.inner: TypedTree = TypedTree(base, counts)
 
     @staticmethod
     def prepare(base: Tree, X: Any, Y: Any) -> None:

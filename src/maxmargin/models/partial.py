@@ -38,6 +38,9 @@ KINDS = (Chain, FactorGraph, MultiLabel, Multiclass)
 class Completed:
     """A true output with its completion, and which labels were known."""
 
+    labels: Any
+    known: np.ndarray
+
     def __init__(self, labels: Any, known: np.ndarray):
         self.labels, self.known = labels, known
 
@@ -63,6 +66,10 @@ class Partial(Latent):
     model : Chain, FactorGraph, MultiLabel or Multiclass
         For MultiLabel, Y is a matrix of 0, 1 and None (or NaN): sets cannot tell what is unknown.
     """
+
+    inner_: Any
+    classes_: np.ndarray
+    flat: Any
 
     own: ClassVar[bool] = False  # type: ignore[assignment]
 
@@ -90,7 +97,7 @@ class Partial(Latent):
 
     def _settle(self, inner: Any) -> None:  # type: ignore[override]
         self.inner_, self.classes_, self.flat = inner, inner.classes_, inner.flat
-        self.size_joint_feature = inner.size_joint_feature
+        self.size_joint_feature: int = inner.size_joint_feature
 
     def _check_lengths(self, X: Any, Y: Any) -> None:
         """Refuse outputs of another length than their examples, where placeholders would hide it."""
@@ -256,7 +263,7 @@ class Partial(Latent):
         return model
 
 
-def cut_sequence(x: Any, y: Any, i: int) -> list[tuple[Any, list]]:
+def cut_sequence(x: Any, y: Any, i: int) -> list[tuple[Any, list[Any]]]:
     """The runs of known labels of a sequence, and their positions; edges go with their nodes."""
     paired = isinstance(x, tuple) and len(x) == 2
     parts = []
@@ -269,7 +276,7 @@ def cut_sequence(x: Any, y: Any, i: int) -> list[tuple[Any, list]]:
     return parts
 
 
-def cut_graph(x: Any, y: Any, i: int) -> list[tuple[Any, list]]:
+def cut_graph(x: Any, y: Any, i: int) -> list[tuple[Any, list[Any]]]:
     """The graph of the nodes whose labels are known."""
     item, known = read_item(x, i), known_of(y)
     if len(known) != item.n_nodes:

@@ -107,7 +107,7 @@ class PlaneCache:
     def __init__(self, n: int, capacity: int):
         self.capacity = capacity
         nothing: Vector = (np.empty(0, np.int32), np.empty(0))
-        self.truth = (0.0, nothing)
+        self.truth: Any = (0.0, nothing)
         self.kept: list[list[tuple[float, Vector]]] = [[] for _ in range(n)]
 
     def add(self, planes: list[tuple[float, Vector]]) -> None:
@@ -144,14 +144,14 @@ class PlaneTable:
     """All planes of all blocks as one sparse matrix."""
 
     def __init__(self, planes: list[list[tuple[float, Vector]]], dimension: int):
-        self.n = len(planes)
-        self.owner = np.repeat(np.arange(self.n), [len(own) for own in planes])
+        self.n: int = len(planes)
+        self.owner: np.ndarray = np.repeat(np.arange(self.n), [len(own) for own in planes])
         flat = [plane for own in planes for plane in own]
-        self.offsets = np.array([offset for offset, _ in flat], dtype=np.float64)
+        self.offsets: np.ndarray = np.array([offset for offset, _ in flat], dtype=np.float64)
         ends = np.concatenate([[0], np.cumsum([len(index) for _, (index, _) in flat])])
         index = np.concatenate([i for _, (i, _) in flat] or [np.empty(0, np.int32)])
         value = np.concatenate([v for _, (_, v) in flat] or [np.empty(0)])
-        self.vectors = sp.csr_matrix((value, index, ends), shape=(len(flat), dimension))
+        self.vectors: Any = sp.csr_matrix((value, index, ends), shape=(len(flat), dimension))
 
     def sums(self, w: np.ndarray) -> np.ndarray:
         """sum_y max(0, s_i(y)) of every block."""

@@ -21,14 +21,14 @@ from maxmargin.runtime.executor import Workers, map_chunks
 PASS = 256  # examples whose oracle is asked at a time in a pass over all
 
 
-def polled(items: Iterable) -> Iterator:
+def polled(items: Iterable[Any]) -> Iterator[Any]:
     """The items, with a look at the deadline of training before each."""
     for item in items:
         core.poll()
         yield item
 
 
-def answer(model: Any, X: list, Y: list, w: np.ndarray) -> list[Any]:
+def answer(model: Any, X: list[Any], Y: list[Any], w: np.ndarray) -> list[Any]:
     """Loss-augmented outputs of some examples; a function of its own so that any executor can run it."""
     batch = getattr(model, "batch_loss_augmented_inference", None)
     if batch is not None:
@@ -38,7 +38,7 @@ def answer(model: Any, X: list, Y: list, w: np.ndarray) -> list[Any]:
         return [model.loss_augmented_inference(x, y, w) for x, y in polled(zip(X, Y, strict=True))]
 
 
-def answer_slack(model: Any, X: list, Y: list, w: np.ndarray) -> list[tuple[Any, float]]:
+def answer_slack(model: Any, X: list[Any], Y: list[Any], w: np.ndarray) -> list[tuple[Any, float]]:
     """Slack-rescaled outputs with ceilings: the model's own, or found by a search over the multiplier."""
     own = getattr(model, "slack_rescaled_inference", None)
     if own is not None:
@@ -48,7 +48,7 @@ def answer_slack(model: Any, X: list, Y: list, w: np.ndarray) -> list[tuple[Any,
         return [search_slack(model, x, y, w) for x, y in polled(zip(X, Y, strict=True))]
 
 
-def predict(model: Any, X: list, Y: list, w: np.ndarray) -> list[Any]:
+def predict(model: Any, X: list[Any], Y: list[Any], w: np.ndarray) -> list[Any]:
     """Predictions of some examples."""
     with lent(w, "inference") as w:
         return [model.inference(x, w) for x in X]
@@ -87,11 +87,13 @@ def size_of(model: Any) -> int:
 class PythonExamples(PlaneExamples):
     """A model of the user's with its data."""
 
+    model: Any
+
     def __init__(
         self,
         model: Any,
-        X: Sequence,
-        Y: Sequence | None,
+        X: Sequence[Any],
+        Y: Sequence[Any] | None,
         executor: Workers | None = None,
         node_weight: Any = None,
     ):
@@ -103,10 +105,12 @@ class PythonExamples(PlaneExamples):
         check_lengths(X, Y)
         self.model, self.X, self.Y = model, X, Y
         self.executor = executor
-        self.n = X.shape[0] if hasattr(X, "shape") else len(X)
-        self.dimension = size_of(model)
-        self.trusted = bool(getattr(model, "exact", True))  # its own argmax is the best output
-        self.enumerable = callable(getattr(model, "outputs", None))
+        self.n: int = X.shape[0] if hasattr(X, "shape") else len(X)
+        self.dimension: int = size_of(model)
+        self.trusted: bool = bool(
+            getattr(model, "exact", True)
+        )  # its own argmax is the best output
+        self.enumerable: bool = callable(getattr(model, "outputs", None))
         self._truth: list[Vector | None] = [None] * self.n
         self.rebind()
 
@@ -116,9 +120,9 @@ class PythonExamples(PlaneExamples):
         # search has ceilings, where the margin oracle that it asks is exact.
         margin = self.formulation.rescaling == "margin"
         own = margin or hasattr(self.model, "slack_rescaled_inference")
-        self.argmax_exact = self.trusted and own
-        self.exact = self.enumerable if self.summed else self.argmax_exact
-        self.bounded = self.enumerable if self.summed else self.trusted
+        self.argmax_exact: bool = self.trusted and own
+        self.exact: bool = self.enumerable if self.summed else self.argmax_exact
+        self.bounded: bool = self.enumerable if self.summed else self.trusted
 
     def decide(self, w: Any, n_jobs: int = 1) -> np.ndarray:
         outputs = self.predict(w, n_jobs)
@@ -243,7 +247,9 @@ class PythonExamples(PlaneExamples):
         X = [self.X[i] for i in blocks]
         return self._map(predict, X, [None] * len(X), w)
 
-    def _map(self, work: Callable, X: list, Y: list, w: np.ndarray) -> list[Any]:
+    def _map(
+        self, work: Callable[..., Any], X: list[Any], Y: list[Any], w: np.ndarray
+    ) -> list[Any]:
         """A method of the model over some examples, by the workers where there are any."""
         try:
             return map_chunks(self.executor, work, self.model, X, Y, w)

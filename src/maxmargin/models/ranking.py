@@ -60,6 +60,8 @@ class Ranking(Model):
     prediction counts, for each candidate, how many of its query are below it: the best has the most.
     """
 
+    size_joint_feature: int
+
     flat: ClassVar[bool] = False
 
     def initialize(self, X: Any, Y: Any) -> None:
@@ -125,7 +127,7 @@ class Ranking(Model):
         return model
 
 
-def grades(Y: Sequence, lengths: np.ndarray) -> np.ndarray:
+def grades(Y: Sequence[Any], lengths: np.ndarray) -> np.ndarray:
     """The grades of all candidates, one query after the other."""
     parts = [floats(Y[i], f"Y[{i}]") for i in range(len(lengths))]
     for i, (part, length) in enumerate(zip(parts, lengths, strict=True)):

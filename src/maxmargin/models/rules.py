@@ -137,10 +137,16 @@ class Rules:
         self.core = core.GrammarRules(
             len(self.symbols), self.terminals, root.astype(np.uint8), *codes, first, flat, *words
         )
-        self.code = {symbol: s for s, symbol in enumerate(self.symbols)}
-        self.binary_code = {rule: r for r, rule in enumerate(self.binary)}
-        self.lexical_code = {rule: r for r, rule in enumerate(self.lexical)}
-        self.chain_code = {chain: c for c, chain in enumerate(self.chains)}
+        self.code: dict[str, int] = {symbol: s for s, symbol in enumerate(self.symbols)}
+        self.binary_code: dict[tuple[int, ...], int] = {
+            rule: r for r, rule in enumerate(self.binary)
+        }
+        self.lexical_code: dict[tuple[int, ...], int] = {
+            rule: r for r, rule in enumerate(self.lexical)
+        }
+        self.chain_code: dict[tuple[int, ...], int] = {
+            chain: c for c, chain in enumerate(self.chains)
+        }
         self.unary_code = unary
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -184,7 +190,9 @@ class Rules:
         """Number of weights."""
         return len(self.binary) + len(self.unary) + len(self.lexical)
 
-    def encode(self, steps: Sequence[Step], terminals: Sequence[int], words: Sequence[str]) -> list:
+    def encode(
+        self, steps: Sequence[Step], terminals: Sequence[int], words: Sequence[str]
+    ) -> list[Any]:
         """The numbers of a derivation: (chain + 1, rule, split) of each node in preorder."""
         root = (steps[0].chain or steps[0].rule)[0]
         if not self.roots[self.number(root, f"the root {root}")]:
@@ -246,7 +254,7 @@ def columns(rows: Sequence[tuple[int, ...]], n: int) -> list[np.ndarray]:
     return [np.ascontiguousarray(table[:, j]) for j in range(n)]
 
 
-def find(table: dict, key: Any, place: str) -> int:
+def find(table: dict[Any, Any], key: Any, place: str) -> int:
     """The number of a rule; an unseen one is refused."""
     number = table.get(key)
     if number is None:

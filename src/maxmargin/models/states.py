@@ -43,13 +43,16 @@ def cluster(rows: Any, count: int, start: str, seed: int) -> np.ndarray:
 class LabelStates:
     """States of the labels of a fitted Multiclass, Chain or FactorGraph."""
 
+    base: Any
+    counts: list[int]
+
     def __init__(self, base: Any, counts: list[int]):
         self.base, self.counts = base, counts
-        self.first = np.cumsum([0, *counts])  # the first state of each label
-        self.owner = np.repeat(np.arange(len(counts)), counts)
-        self.labels = self.names(base)[self.owner]
-        self.inner = over_states(base, self.owner)
-        self.strict = over_states(base, self.owner, unit=True)
+        self.first: np.ndarray = np.cumsum([0, *counts])  # the first state of each label
+        self.owner: np.ndarray = np.repeat(np.arange(len(counts)), counts)
+        self.labels: np.ndarray = self.names(base)[self.owner]
+        self.inner: Any = over_states(base, self.owner)
+        self.strict: Any = over_states(base, self.owner, unit=True)
 
     @staticmethod
     def prepare(base: Any, X: Any, Y: Any) -> None:

@@ -42,9 +42,12 @@ class Transitions:
 class Rules:
     """The illegal pairs of a set of labels."""
 
+    labels: LabelSet
+    scheme: str | None
+
     def __init__(self, labels: LabelSet, keys: np.ndarray, scheme: str | None = None):
         self.labels, self.scheme = labels, scheme
-        self.keys = np.unique(keys).astype(np.int64)
+        self.keys: np.ndarray = np.unique(keys).astype(np.int64)
 
     def first_illegal(self, codes: np.ndarray, offsets: np.ndarray) -> tuple[int, int, str] | None:
         """The first example, position and pair of labels that is illegal, in words; None if all are legal."""

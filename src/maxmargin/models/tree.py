@@ -41,9 +41,11 @@ class TreeExamples(CompiledExamples):
         truth: np.ndarray,
         known: np.ndarray | None = None,
     ):
-        self.columns = np.array([x.shape[1] for x in maps], dtype=np.int64)
-        self.places = np.array([[x.shape[0] * x.shape[1]] for x in maps], dtype=np.int64)
-        self.parts = model.n_parts_
+        self.columns: np.ndarray = np.array([x.shape[1] for x in maps], dtype=np.int64)
+        self.places: np.ndarray = np.array(
+            [[x.shape[0] * x.shape[1]] for x in maps], dtype=np.int64
+        )
+        self.parts: int = model.n_parts_
         springs = np.ascontiguousarray(np.hstack([model.anchors_, model.spreads_]))
         known = np.empty(0, dtype=np.uint8) if known is None else known.astype(np.uint8)
         strict = self.strict
@@ -73,10 +75,15 @@ class Tree(Model):
         vary the least, with part 0 as its root.
     """
 
+    n_parts_: int
+    n_features_: int
+    anchors_: np.ndarray
+    spreads_: np.ndarray
+
     def __init__(self, edges: Any = None):
         self.edges = edges
 
-    def initialize(self, X: Sequence, Y: Sequence) -> None:
+    def initialize(self, X: Sequence[Any], Y: Sequence[Any]) -> None:
         """Learn the number of parts and of features, the tree, and the springs' lengths at rest."""
         check_lengths(X, Y)
         maps = read_maps(X)
@@ -98,12 +105,12 @@ class Tree(Model):
     ) -> None:
         """Fitted attributes."""
         self.n_parts_, self.n_features_ = len(edges) + 1, n_features
-        self.edges_ = np.ascontiguousarray(edges, dtype=np.int32)
+        self.edges_: np.ndarray = np.ascontiguousarray(edges, dtype=np.int32)
         self.anchors_, self.spreads_ = anchors, spreads
-        self.types_ = np.ones(self.n_parts_, dtype=np.int32)
-        self.size_joint_feature = self.n_parts_ * n_features + 4 * len(edges)
+        self.types_: np.ndarray = np.ones(self.n_parts_, dtype=np.int32)
+        self.size_joint_feature: int = self.n_parts_ * n_features + 4 * len(edges)
 
-    def bind(self, X: Sequence, Y: Any = None, node_weight: Any = None) -> TreeExamples:
+    def bind(self, X: Sequence[Any], Y: Any = None, node_weight: Any = None) -> TreeExamples:
         """The model on these data; without Y for prediction only."""
         if node_weight is not None:
             raise ValueError("node_weight: all parts of a Tree count the same; use sample_weight")
@@ -172,7 +179,7 @@ class Tree(Model):
         return model
 
 
-def read_maps(X: Sequence, n_features: int | None = None) -> list[np.ndarray]:
+def read_maps(X: Sequence[Any], n_features: int | None = None) -> list[np.ndarray]:
     """Maps of features as arrays of float32 or float64 in row-major order; refuses what is not a map."""
     maps: list[np.ndarray] = []
     for i, item in enumerate(X):
@@ -193,7 +200,7 @@ def read_maps(X: Sequence, n_features: int | None = None) -> list[np.ndarray]:
 
 
 def read_places(
-    Y: Sequence, maps: list[np.ndarray], n_parts: int | None = None, unknown: bool = False
+    Y: Sequence[Any], maps: list[np.ndarray], n_parts: int | None = None, unknown: bool = False
 ) -> list[np.ndarray]:
     """Rows and columns of the parts, (P, 2) whole numbers inside of their maps; ``unknown``: or NaN."""
     places: list[np.ndarray] = []

@@ -82,6 +82,19 @@ def check_streams(model: Any) -> None:
 class StreamedProblem(Problem):
     """A model on a source of examples."""
 
+    model: Any
+    source: Any
+    settings: Settings
+    dimension: int
+    formulation: Formulation
+    n_jobs: int
+    frozen: Any
+    files: Any
+    n_blocks: Any
+    total: Any
+    exact: bool
+    bounded: bool
+
     # Of its weights, as of those of examples in memory.
     metric: Any = staticmethod(np.asarray)
     kernelised = False
@@ -89,14 +102,14 @@ class StreamedProblem(Problem):
     def __init__(self, model: Any, source: Any, C: float, settings: Settings):
         self.model, self.source, self.settings = model, source, settings
         self.C, self.dimension = float(C), int(model.size_joint_feature)
-        self.regularizer = regularizer_of(settings, self)
+        self.regularizer: SquaredNorm = regularizer_of(settings, self)
         self.formulation, self.n_jobs = settings.formulation, settings.n_jobs
         self.summed = False
         self.examples: Any = None  # not in memory
         self.frozen = self.files = None
-        self.checked = not isinstance(model, Model)
+        self.checked: bool = not isinstance(model, Model)
         self.exact = self.bounded = True  # of the parts that were bound so far
-        self.dual_found = -np.inf  # by the solver, for its last solution
+        self.dual_found: float = -np.inf  # by the solver, for its last solution
         self._count()
 
     def _count(self) -> None:
@@ -182,6 +195,11 @@ class StreamedProblem(Problem):
 
 class StoredProblem(StreamedProblem):
     """A model on examples in files; ``whole`` is the problem of all of them, while it is bound."""
+
+    files: Any
+
+    exact: bool
+    bounded: bool
 
     whole: Problem | None = None
 

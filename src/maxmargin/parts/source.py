@@ -226,6 +226,9 @@ def joined_labels(parts: list[Any], offsets: np.ndarray | None) -> Any:
 class Read:
     """Chunks of an iterable after a function, read again as often as it can be."""
 
+    chunks: Iterable[Any]
+    function: Callable[..., Any]
+
     def __init__(self, chunks: Iterable[Any], function: Callable[[Any], Any]):
         self.chunks, self.function = chunks, function
 
@@ -241,16 +244,20 @@ def each(chunks: Iterable[Any], function: Callable[[Any], Any]) -> Iterable[Any]
 class Stored:
     """Examples in mapped files, which are read by number; the model is made ready."""
 
+    layout: Layout
+
     repeatable = True
 
     def __init__(self, model: Any, X: Any, Y: Any, sample_weight: Any = None):
         model.initialize(X, Y)
         self.X, self.Y, self.layout = X, Y, layout_of(model, X)
-        self.n = len(Y)
-        self.weights = None if sample_weight is None else check_weights(sample_weight, self.n)
-        self.weight = float(self.n if self.weights is None else self.weights.sum())
+        self.n: int = len(Y)
+        self.weights: np.ndarray | None = (
+            None if sample_weight is None else check_weights(sample_weight, self.n)
+        )
+        self.weight: float = float(self.n if self.weights is None else self.weights.sum())
         features = X.nnz * (4.0 + X.dtype.itemsize) / max(1, int(X.firsts[-1]))
-        self.row_bytes = features if X.sparse else float(X.n_features * X.dtype.itemsize)
+        self.row_bytes: Any = features if X.sparse else float(X.n_features * X.dtype.itemsize)
 
     def bound_bytes(self) -> int:
         """What all examples take in memory while their features stay in their files."""
@@ -300,9 +307,18 @@ class Stored:
 class Chunks:
     """Chunks (X, Y) or (X, Y, weights) of an iterable; the first of them makes the model ready."""
 
+    first: tuple[Any, Any, np.ndarray]
+    model: Any
+    iterable: Iterable[Any]
+    executor: Any
+    running: Iterator[Any]
+    passes: int
+    n: int
+    weight: float
+
     def __init__(self, model: Any, chunks: Iterable[Any], executor: Any = None):
         self.model, self.iterable, self.executor = model, chunks, executor
-        self.repeatable = not isinstance(chunks, Iterator)
+        self.repeatable: bool = not isinstance(chunks, Iterator)
         self.running, self.passes = iter(chunks), 0
         try:
             self.first = checked(next(self.running), 0)
@@ -314,7 +330,7 @@ class Chunks:
         weights = weighed(model, Y, weights)
         self.n, self.weight = len(Y), float(weights.sum())
         self.first = X, portable(model, Y), weights
-        self.layout = layout_of(model, X)
+        self.layout: Layout = layout_of(model, X)
 
     def some(self, most: float) -> Part | None:
         """Examples of the first chunk; None where none of them has weight."""

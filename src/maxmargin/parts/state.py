@@ -175,6 +175,19 @@ def joined(first: Support, second: Support) -> Support:
 class PartState(StreamState):
     """The state of a stream whose examples come and go: what is left of them, and a file of frozen planes."""
 
+    file: PlaneFile
+    precision: str
+    past: Past
+    counting: bool
+    closed_calls: int
+    closed_refused: int
+    problem: Any
+    budget: int
+    rng: Any
+    k: Any
+    window: Any
+    left: float
+
     def __init__(self, problem: Any, solver: Streaming, tol: float, rng: Any, warm: Any):
         super().__init__(Proximal(precision=solver.precision), solver.share * tol)
         self.problem, self.budget, self.rng = problem, solver.cache_bytes, rng
@@ -265,7 +278,7 @@ class PartState(StreamState):
         self.left += left
         self.closed_calls += inner.dual.oracle_calls
         self.closed_refused += inner.refused
-        self.closed_at = self.past.dual, len(self.past.support.blocks)
+        self.closed_at: tuple[float, int] = self.past.dual, len(self.past.support.blocks)
         keep(self.parts, kept)
 
     def _adopt_records(self) -> None:
@@ -325,6 +338,10 @@ class PartState(StreamState):
 class StoredState(PartState):
     """While ``problem.whole`` is bound, a state over it; after that one of examples that come and go."""
 
+    k: Any
+    closed_calls: int
+    closed_refused: int
+
     def __init__(self, problem: Any, solver: Streaming, tol: float, rng: Any, warm: Any):
         super().__init__(problem, solver, tol, rng, None)
         source, budget = problem.source, solver.cache_bytes
@@ -349,10 +366,10 @@ class StoredState(PartState):
         inner = self.window.inner
         self.closed_calls += inner.dual.oracle_calls
         self.closed_refused += inner.refused
-        self.window = None
+        self.window: Any = None
         self.problem.release()
         self.restore(support)
-        self.closed_at = self.past.dual, len(support)
+        self.closed_at: tuple[float, int] = self.past.dual, len(support)
 
     def is_full(self) -> bool:
         if not self.bound:

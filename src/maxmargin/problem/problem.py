@@ -62,6 +62,12 @@ class Problem:
     risk of other examples, which counts in P, in D and in the total mass.
     """
 
+    n_blocks: int
+    dimension: int
+    exact: bool
+    bounded: bool
+    total: float
+
     # Where the examples are never in memory all at once: see ``parts``.
     open_stream: Any = None
     first_part: Any = None
@@ -79,40 +85,40 @@ class Problem:
         self.examples: Examples = examples
         if formulation is not None and formulation != examples.formulation:
             self.examples = examples.under(formulation)
-        self.formulation = self.examples.formulation
-        self.rescaling = self.formulation.rescaling
+        self.formulation: Formulation = self.examples.formulation
+        self.rescaling: str = self.formulation.rescaling
         self.n_blocks, self.dimension = examples.n, examples.dimension
-        self.summed = self.formulation.hinge == "sum"
+        self.summed: bool = self.formulation.hinge == "sum"
         # Whether an exact pass finds every slack, and whether it has a proven ceiling for each.
         self.exact, self.bounded = self.examples.exact, self.examples.bounded
-        self.checked = examples.checked
+        self.checked: bool = examples.checked
         if sample_weight is not None and examples.unweighted:
             raise ValueError(
                 f"sample_weight (and class_weight) must be None: {examples.unweighted}"
             )
-        self.regularizer = regularizer or SquaredNorm(examples.metric)
+        self.regularizer: SquaredNorm = regularizer or SquaredNorm(examples.metric)
         if self.formulation.soft and self.regularizer.free is not None:
             raise ValueError("the log loss is not solved with weights that have no regulariser")
         self.n_jobs = n_jobs
         self.frozen = frozen
-        self.weights = check_weights(sample_weight, examples.n)
+        self.weights: np.ndarray = check_weights(sample_weight, examples.n)
         self._weigh(C)
         # Mapped data, looked at before each pass: the core would read past the end of a file that was cut.
         arrays = getattr(getattr(examples, "rows", None), "keep", None)
-        self.files = arrays if isinstance(arrays, MappedParts) else None
+        self.files: MappedParts | None = arrays if isinstance(arrays, MappedParts) else None
 
     def _weigh(self, C: float) -> None:
         """Take this weight of the risk."""
         check_positive("C", C, finite=True)
         self.C = float(C)
         with np.errstate(over="ignore"):  # what overflows is refused
-            self.mass = self.C * self.weights
+            self.mass: np.ndarray = self.C * self.weights
             self.total = float(self.mass.sum())
         check_total(self.total)
         if self.frozen is not None:
             self.total += self.frozen.mass
             check_total(self.total)
-        self.active = np.flatnonzero(self.mass > 0)
+        self.active: np.ndarray = np.flatnonzero(self.mass > 0)
 
     def at(self, C: float) -> Problem:
         """The same problem with another weight of the risk."""

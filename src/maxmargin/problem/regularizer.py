@@ -72,6 +72,11 @@ class Prior(SquaredNorm):
     covariance L L'; ``bound`` a mask of the non-negative weights, or None.
     """
 
+    mean: np.ndarray | None
+    scale: float | np.ndarray
+    bound: np.ndarray | None
+    asks_for: tuple[str, ...]
+
     def __init__(
         self,
         mean: np.ndarray | None = None,
@@ -83,7 +88,7 @@ class Prior(SquaredNorm):
         super().__init__(metric)
         self.mean, self.scale, self.bound, self.asks_for = mean, scale, bound, asks_for
         loose = np.isinf(scale)
-        self.free = loose if np.ndim(scale) == 1 and loose.any() else None
+        self.free: np.ndarray | None = loose if np.ndim(scale) == 1 and loose.any() else None
 
     @property
     def full(self) -> bool:

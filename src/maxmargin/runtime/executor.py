@@ -56,7 +56,12 @@ def workers(executor: Workers | None) -> int:
 
 
 def map_chunks(
-    executor: Workers | None, work: Callable, model: Any, X: list, Y: list, w: np.ndarray
+    executor: Workers | None,
+    work: Callable[..., Any],
+    model: Any,
+    X: list[Any],
+    Y: list[Any],
+    w: np.ndarray,
 ) -> list[Any]:
     """work(model, X, Y, w) over the items, in order, one contiguous chunk per worker."""
     if executor is None or len(X) == 1:
@@ -73,7 +78,7 @@ def map_chunks(
             future.cancel()
 
 
-def answered(future: Future) -> Future:
+def answered(future: Future[Any]) -> Future[Any]:
     """Wait for a future, within the deadline of this thread."""
     while not wait([future], timeout=OFTEN).done:
         core.poll()

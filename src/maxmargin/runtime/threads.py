@@ -22,13 +22,13 @@ class Threads:
 
     def __init__(self, count: int):
         self.count = count
-        self.work: SimpleQueue = SimpleQueue()
+        self.work: SimpleQueue[Any] = SimpleQueue()
         for _ in range(count):
             start_new_thread(serve, (self.work,))  # threading.Thread waits for it with such a lock
 
-    def map(self, work: Callable, pieces: list[tuple]) -> list[Any]:
+    def map(self, work: Callable[..., Any], pieces: list[tuple[Any, ...]]) -> list[Any]:
         """work(*piece) of every piece, in order, within the deadline of the calling thread."""
-        answers: SimpleQueue = SimpleQueue()
+        answers: SimpleQueue[Any] = SimpleQueue()
         for number, piece in enumerate(pieces):
             self.work.put((answers, number, work, piece))
         found: dict[int, Any] = {}
@@ -49,7 +49,7 @@ class Threads:
             self.work.put(None)
 
 
-def serve(work: SimpleQueue) -> None:
+def serve(work: SimpleQueue[Any]) -> None:
     """What a thread does: one piece after the other."""
     while (task := work.get()) is not None:
         answers, number, call, piece = task

@@ -192,7 +192,7 @@ def option(default: Any, rule: Rule) -> Any:
     return field(default=default, metadata={"rule": rule})
 
 
-def one_of(default: Any, allowed: tuple) -> Any:
+def one_of(default: Any, allowed: tuple[Any, ...]) -> Any:
     """An option that is one of a few values."""
     return option(default, Rule(f"one of {list(allowed)}", lambda x: x in allowed))
 

@@ -43,11 +43,20 @@ class BoxState(UnderPrior):
     Cuts are of the risk alone: a state for them knows no prior.
     """
 
+    fixed: float
+    settled: bool
+    problem: Problem
+    tol: float
+    rng: np.random.Generator
+    unit: float
+    mean: Any
+    prior: Any
+
     def __init__(self, problem: Problem, tol: float, rng: np.random.Generator, cuts: bool = False):
         self.problem, self.tol, self.rng = problem, tol, rng
         self.passes = 0
-        self.estimate = np.inf  # of the gap, after the last whole pass
-        self.complete = problem.exact
+        self.estimate: float = np.inf  # of the gap, after the last whole pass
+        self.complete: bool = problem.exact
         self.settled = (
             False  # the reduced problem is solved, and no violator is left that could be added
         )
@@ -61,7 +70,7 @@ class BoxState(UnderPrior):
             self.fixed = frozen.offset - more
         if not cuts:
             self.read_prior(problem)
-        self.core = self._open(problem, self.unit * problem.mass, cuts)
+        self.core: Any = self._open(problem, self.unit * problem.mass, cuts)
         self.set_prior()
 
     def take_prior(self, prior: Prior) -> None:
@@ -185,7 +194,7 @@ class ExplicitBoxState(AskedState, BoxState):
 
     def _open(self, problem: Problem, mass: np.ndarray, cuts: bool) -> Any:
         examples: Any = problem.examples
-        self.batch = self.batch_size()
+        self.batch: int = self.batch_size()
         state = core.ExplicitBox(problem.n_blocks, problem.dimension, mass, self.complete)
         zero = np.zeros(problem.dimension)
         for i in problem.active.tolist() if self.complete else ():

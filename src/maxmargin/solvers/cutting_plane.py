@@ -17,7 +17,7 @@ outputs, attained by all violators: the same method, with sets of kept violators
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -148,7 +148,7 @@ class OneSlack(Solver):
         state.add(problem, 0.0, nothing, truth, beta=np.ones(1))
         return state
 
-    def _warm(self, problem: Problem, state: CutState, warm: Support) -> tuple:
+    def _warm(self, problem: Problem, state: CutState, warm: Support) -> tuple[Any, ...]:
         """The multipliers of an earlier fit as a cut."""
         if isinstance(state, SetCuts):
             return warm_point(problem, state, warm)

@@ -146,6 +146,9 @@ class DualCoordinate(Solver):
 class SearchState:
     """The dual state of a problem whose outputs are searched for, and when a block is satisfied."""
 
+    dual: DualState
+    satisfied_below: float
+
     def __init__(self, dual: DualState, satisfied_below: float):
         self.dual, self.satisfied_below = dual, satisfied_below
 
@@ -165,6 +168,12 @@ class SearchState:
 class CoordinateState:
     """Multipliers of explicit constraints, and w."""
 
+    problem: Problem
+    explicit: ExplicitConstraints
+    rng: np.random.Generator
+    single: bool
+    unit: float
+
     def __init__(
         self,
         problem: Problem,
@@ -174,7 +183,7 @@ class CoordinateState:
         single: bool,
     ):
         self.problem, self.explicit, self.rng, self.single = problem, explicit, rng, single
-        self.satisfied_below = CARE * tol
+        self.satisfied_below: float = CARE * tol
         self.unit, _ = shift_of(problem)  # as in a dual state
         self.core: Any = explicit.core.coordinate(single, self.unit * problem.mass)
 

@@ -52,6 +52,8 @@ class Visit:
 class UnderPrior:
     """Of a state: what it has of the problem's prior, the rest of which is in the core."""
 
+    unit: float
+
     problem: Problem
     core: Any
     full: bool = False  # whether the metric is that of a covariance matrix
@@ -96,6 +98,11 @@ class DualState(UnderPrior):
     ``lean`` does without tables that are as long as the data; what is kept takes ``core.bytes_kept`` bytes.
     """
 
+    problem: Problem
+    tol: float
+    rng: np.random.Generator
+    oracle_calls: Any
+
     def __init__(
         self,
         problem: Problem,
@@ -106,17 +113,17 @@ class DualState(UnderPrior):
     ):
         self.problem, self.tol, self.rng = problem, tol, rng
         self.passes = 0
-        self.estimate = np.inf  # of the gap, after the last whole pass
+        self.estimate: float = np.inf  # of the gap, after the last whole pass
         # Slack rescaling multiplies by losses: double precision only.
         # So does a distant mean: the scores of w alone may be far above the losses.
         self.read_prior(problem)
         plain = problem.rescaling == "margin" and not problem.examples.kernelised
-        self.single = single and plain and self.mean is None
+        self.single: bool = single and plain and self.mean is None
         self.lean = lean
-        self.core = self._open(problem, self.unit * problem.mass)
+        self.core: Any = self._open(problem, self.unit * problem.mass)
         self.set_prior()
         # g_i of each block, as its last oracle visit saw it
-        self.violations = np.full(problem.n_blocks, np.inf)
+        self.violations: np.ndarray = np.full(problem.n_blocks, np.inf)
         self.oracle_calls = 0
 
     def _open(self, problem: Problem, mass: np.ndarray) -> Any:
@@ -288,7 +295,7 @@ class AskedState:
             if exact and lead > NOISE * (1 + abs(plane.offset)):
                 raise beaten(plane.block, lead)
 
-    def readable(self, numbers: np.ndarray) -> list:
+    def readable(self, numbers: np.ndarray) -> list[Any]:
         """Planes that the core keeps, by their numbers, as models written in Python have them."""
         planes = map(self.core.plane, numbers.tolist())
         return [(offset, (index, value)) for offset, index, value in planes]
@@ -303,8 +310,10 @@ class AskedState:
 class ExplicitState(AskedState, DualState):
     """Multipliers and w of a model written in Python."""
 
+    oracle_calls: int
+
     def _open(self, problem: Problem, mass: np.ndarray) -> Any:
-        self.batch = self.batch_size()
+        self.batch: int = self.batch_size()
         return core.ExplicitAscent(problem.n_blocks, problem.dimension, mass, self.lean)
 
     def batches(self, order: np.ndarray, size: int) -> Iterator[np.ndarray]:

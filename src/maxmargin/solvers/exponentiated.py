@@ -178,6 +178,8 @@ class SoftState:
     stalled: int = 0
     reported: int = 0
     core: Any = field(init=False, repr=False)
+    unit: float = field(init=False)
+    mean: np.ndarray | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         problem = self.problem
@@ -192,9 +194,10 @@ class SoftState:
         )
         if self.mean is not None:
             self.core.set_origin(self.mean)
-        self.visited = 0
-        self.shares = np.zeros(problem.n_blocks)
-        self.rest = np.zeros(problem.n_blocks, dtype=np.int64)  # passes that a block may still miss
+        self.visited: int = 0
+        self.shares: np.ndarray = np.zeros(problem.n_blocks)
+        # Passes that a block may still miss.
+        self.rest: np.ndarray = np.zeros(problem.n_blocks, dtype=np.int64)
 
     def visit(self, due: np.ndarray, skip: int) -> float:
         """One pass over some blocks in a fresh order; sum_i mass_i KL(a_i || p_w) as it was last seen."""

@@ -42,13 +42,18 @@ LEAST_FACTOR = 1e-9  # on a multiplier: below, it is what rounding left of zero
 class FeasibleMultipliers:
     """Multipliers that meet sum a psi_F = 0, from some that nearly do."""
 
+    missed: np.ndarray
+    problem: Problem
+    truth: Support
+    columns: np.ndarray
+
     def __init__(self, problem: Problem, truth: Support, columns: np.ndarray):
         self.problem, self.truth, self.columns = problem, truth, columns
         self.missed = np.zeros(len(columns))  # r of the last multipliers
         sizes = problem.examples.output_sizes(truth.blocks)
-        self.ends = np.cumsum(sizes)
-        self.starts = self.ends - sizes
-        self.place = np.full(problem.n_blocks, -1)
+        self.ends: np.ndarray = np.cumsum(sizes)
+        self.starts: np.ndarray = self.ends - sizes
+        self.place: np.ndarray = np.full(problem.n_blocks, -1)
         self.place[truth.blocks] = np.arange(len(truth))
 
     def repair(self, support: Support) -> Support:

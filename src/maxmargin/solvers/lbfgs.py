@@ -97,7 +97,7 @@ class Descent:
 
     problem: Problem
     tol: float
-    pairs: deque
+    pairs: deque[Any]
     v: np.ndarray = field(init=False)
     value: float = np.inf
     gradient: np.ndarray = field(init=False)

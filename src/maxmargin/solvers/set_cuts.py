@@ -69,7 +69,7 @@ class SetCuts(CutState):
             return
         box.widen(most, self.best_w)
         left = self.reduced_primal(problem) - self.dual()
-        self.settled = left <= self.tol * problem.total
+        self.settled: bool = left <= self.tol * problem.total
 
     def reduced_primal(self, problem: Problem) -> float:
         """The objective at the best w with the kept outputs alone."""
