@@ -5,6 +5,7 @@ import json
 import signal
 import subprocess
 import sys
+import zipfile
 
 import numpy as np
 import pytest
@@ -237,6 +238,13 @@ def test_arrays_and_shards(tmp_path, capsys):
         assert read_json(capsys)["accuracy"] > 0.5
     np.savez(tmp_path / "bad.npz", Z=X)
     with pytest.raises(FileError, match=r"bad\.npz: expected arrays X and y"):
+        read_file(str(tmp_path / "bad.npz"))
+    # NumPy's reader has errors of many kinds: of a bracket in a header's padding, one of Python's tokenizer.
+    np.save(tmp_path / "X.npy", X)
+    with zipfile.ZipFile(tmp_path / "bad.npz", "w") as archive:
+        archive.writestr("X.npy", (tmp_path / "X.npy").read_bytes().replace(b"), }   ", b"), }  ("))
+        archive.write(tmp_path / "X.npy", "y.npy")
+    with pytest.raises(FileError, match=r"bad\.npz: .*EOF"):
         read_file(str(tmp_path / "bad.npz"))
 
 

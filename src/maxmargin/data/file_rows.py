@@ -9,8 +9,6 @@ from __future__ import annotations
 import csv
 import io
 import re
-import zipfile
-import zlib
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
@@ -23,22 +21,6 @@ from maxmargin.data.from_file import FileError, FromFile, Reading
 from maxmargin.data.sharded import open_shards
 from maxmargin.data.text import line_batches, numbered_lines, open_raw
 
-# What the reader of arrays raises for other bytes.
-DAMAGED = (
-    ArithmeticError,
-    AttributeError,
-    EOFError,
-    LookupError,
-    MemoryError,
-    NotImplementedError,
-    OSError,
-    RuntimeError,
-    SyntaxError,
-    TypeError,
-    ValueError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
 LARGEST = 1e150  # of features: products of larger ones are not finite
 GROUP = re.compile(r"\bqid:(\d{1,18})\b")
 NO_GROUP = "no qid: after the tag, which says of which sequence the line is"
@@ -251,7 +233,7 @@ def read_npz(path: Any, reading: Reading, size: float) -> Iterator[FromFile]:
             y = file[names["y"]] if "y" in names else np.zeros(len(X))
             if not (isinstance(X, np.ndarray) and isinstance(y, np.ndarray)):
                 raise ValueError("X or y is no array")
-    except DAMAGED as error:
+    except Exception as error:  # of any kind, where bytes are damaged
         raise FileError(f"{path}: {error}") from None
     if X.ndim != 2 or y.ndim != 1 or len(X) != len(y):
         raise FileError(f"{path}: X must be (n, d) and y (n,), got {X.shape} and {y.shape}")
