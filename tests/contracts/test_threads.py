@@ -10,6 +10,7 @@ import maxmargin as mm
 from maxmargin import models, solvers
 from maxmargin.problem import Problem
 from maxmargin.runtime.deadline import TimeUp, deadline
+from maxmargin.solvers import dual_state
 from maxmargin.solvers.dual_state import open_state
 from reference.problems import fresh
 from reference.strategies import SEED
@@ -164,6 +165,16 @@ def test_blocks_that_share_all_their_features_do_not_overshoot(n_jobs):
     )
     assert many.converged
     assert many.oracle_calls < 2 * one.oracle_calls
+
+
+@pytest.mark.parametrize("room, like", [(0, 1), (1, 2), (2, 3)])
+def test_as_many_threads_as_copies_of_w_have_room(given, monkeypatch, room, like):
+    problem, state = state_of(given["chain"])
+    state.visit(problem.active, threads=like)
+    monkeypatch.setattr(dual_state, "COPIES_BYTES", room * 8 * problem.dimension)
+    problem, bounded = state_of(given["chain"])
+    bounded.visit(problem.active, threads=3)
+    assert state.weights().tobytes() == bounded.weights().tobytes()
 
 
 def test_a_prior_is_for_one_thread(given):

@@ -31,6 +31,7 @@ RULES = {"wss2": 0, "mvp": 1, "frank-wolfe": 2}
 PAIRS = ("wss2", "mvp")  # rules that choose a pair
 PRECISIONS = ("auto", "single", "double")
 PROBED = 200  # blocks that are looked at before training
+COPIES_BYTES = 2**30  # for the copies of w that threads work on
 ONE_IN = 50  # blocks of a model in Python, whose oracle may be slow
 SINGLE_ENOUGH = 1e-5  # single precision reaches a tolerance of this share of the mean loss
 SINGLE_LEAST = 0.1  # if that is at least this: violations of 1e-6 and less are taken for rounding
@@ -122,6 +123,8 @@ class DualState(UnderPrior):
         self.lean = lean
         self.core: Any = self._open(problem, self.unit * problem.mass)
         self.set_prior()
+        copy_bytes = max(1, problem.dimension) * (4 if self.single else 8)
+        self.most_threads = 1 + COPIES_BYTES // copy_bytes  # each beyond the first has a copy of w
         # g_i of each block, as its last oracle visit saw it
         self.violations: np.ndarray = np.full(problem.n_blocks, np.inf)
         self.oracle_calls = 0
@@ -143,8 +146,7 @@ class DualState(UnderPrior):
         byte_budget: int = -1,
     ) -> Visit:
         """One pass over the blocks of `order`; what it finds may take `byte_budget` bytes (-1: any)."""
-        if self.problem.examples.kernelised:
-            threads = 1
+        threads = 1 if self.problem.examples.kernelised else min(threads, self.most_threads)
         report = self.core.visit(
             order,
             RULES[rule],
