@@ -13,9 +13,8 @@ namespace mm {
 template class BoxOf<AnyStructure<uint16_t>>;
 template class BoxOf<AnyStructure<int32_t>>;
 
-static nb::tuple visit(Box& b, Array1<int64_t> order, bool oracle, bool update, int keep, int threads) {
-  const BoxReport r =
-      unlocked([&] { return b.visit(order.data(), size(order), {oracle, update, keep}, threads); });
+static nb::tuple visit(Box& b, Array1<int64_t> order, bool oracle, bool update, int keep) {
+  const BoxReport r = unlocked([&] { return b.visit(order.data(), size(order), {oracle, update, keep}); });
   return nb::make_tuple(r.oracle_calls, r.found, r.gap, r.change);
 }
 

@@ -30,7 +30,7 @@ class Box {
   virtual int64_t dimension() const = 0;
   virtual void set_origin(const double* flat) = 0;
   virtual void set_metric(const double* diagonal, const double* lower, const double* matrix) = 0;
-  virtual BoxReport visit(const int64_t* order, int64_t n, const BoxOptions& options, int threads) = 0;
+  virtual BoxReport visit(const int64_t* order, int64_t n, const BoxOptions& options) = 0;
   virtual SetReport visit_sets(const int64_t* order, int64_t n, bool oracle, double tolerance) = 0;
   virtual BoxCut cut(const double* w, bool oracle, int threads) = 0;
   // Multipliers of the kept outputs by number, as parts of their masses; and back.
@@ -72,9 +72,8 @@ class BoxOf : public Box {
   void set_metric(const double* diagonal, const double* lower, const double* matrix) override {
     state.take_metric(diagonal, lower, matrix);
   }
-  BoxReport visit(const int64_t* order, int64_t n, const BoxOptions& options, int threads) override {
-    return threads > 1 && state.metric.plain() ? race(order, n, options, threads)
-                                               : ascent_.pass(order, n, options);
+  BoxReport visit(const int64_t* order, int64_t n, const BoxOptions& options) override {
+    return ascent_.pass(order, n, options);
   }
   SetReport visit_sets(const int64_t* order, int64_t n, bool oracle, double tolerance) override {
     return sets_.pass(order, n, oracle, tolerance);
@@ -210,20 +209,6 @@ class BoxOf : public Box {
     }
     const int j = state.find(i, y);
     if (j < 0) state.add(i, y, std::min(a, state.mass[i]));
-  }
-
-  // Threads on disjoint blocks and one w, without locks: an update of w may be lost, a multiplier never. w is recomputed
-  // from the multipliers after each pass; the result is not reproducible.
-  BoxReport race(const int64_t* order, int64_t n, const BoxOptions& options, int threads) {
-    std::vector<BoxReport> reports(std::min<int64_t>(threads, most_threads));
-    parallel(n, threads, [&](int64_t from, int64_t to, int k) {
-      BoxAscent<S> own(state, complete_);
-      reports[k] = own.pass(order + from, to - from, options);
-    });
-    BoxReport total;
-    for (const auto& r : reports) total += r;
-    if (options.update) state.refresh();
-    return total;
   }
 };
 

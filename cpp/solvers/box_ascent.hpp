@@ -33,9 +33,6 @@ struct BoxReport {
   int64_t oracle_calls = 0, found = 0;
   double gap = 0;     // of the reduced problem, each block's share at the w of its visit
   double change = 0;  // sum of the squared steps
-  void operator+=(const BoxReport& r) {
-    oracle_calls += r.oracle_calls, found += r.found, gap += r.gap, change += r.change;
-  }
 };
 
 template <class Structure>

@@ -378,6 +378,8 @@ def test_threads_reach_the_same_optimum(seed, solver):
     svm = fit(case, solver, n_jobs=3, relative=1e-6)
     assert svm.certificate_.converged
     assert_truthful(case, svm)
+    again = fit(case, solver, n_jobs=3, relative=1e-6)
+    assert svm.coef_.tobytes() == again.coef_.tobytes()
 
 
 # The manners of an estimator

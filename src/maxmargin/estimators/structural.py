@@ -310,7 +310,7 @@ class StructuralSVM(Structured):
         Start the next fit from the multipliers of the last one (same examples; C may change).
     n_jobs : int, None or concurrent.futures.Executor
         Threads of the compiled models, or workers of an oracle written in Python. The same number gives
-        the same bits, but for ``hinge="sum"``; the certificate holds in any case.
+        the same bits.
     random_state : int, RandomState or None
     verbose : int
         1: a progress line on stderr; 2: through the logger "maxmargin".

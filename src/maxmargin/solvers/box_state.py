@@ -87,8 +87,7 @@ class BoxState(UnderPrior):
         self, order: np.ndarray, oracle: bool = True, update: bool = True, keep: int = 0
     ) -> BoxVisit:
         """One pass of coordinate steps over the blocks of `order`, with a search for a violator or not."""
-        threads = 1 if self.problem.examples.kernelised else self.problem.n_jobs
-        return self.report(self.core.visit(order, oracle, update, keep, threads))
+        return self.report(self.core.visit(order, oracle, update, keep))
 
     def report(self, seen: tuple[int, int, float, float]) -> BoxVisit:
         """What the core says of a pass, in the units of the problem."""
@@ -216,11 +215,11 @@ class ExplicitBoxState(AskedState, BoxState):
         self, order: np.ndarray, oracle: bool = True, update: bool = True, keep: int = 0
     ) -> BoxVisit:
         if not oracle:
-            return self.report(self.core.visit(order, False, update, keep, 1))
+            return self.report(self.core.visit(order, False, update, keep))
         parts = []
         for blocks in self.batches(order):
             self.ask(blocks, self.running())
-            parts.append(self.core.visit(blocks, True, update, keep, 1))
+            parts.append(self.core.visit(blocks, True, update, keep))
         calls, found, gap, change = (sum(column) for column in zip(*parts, strict=True))
         return self.report((calls, found, gap, change))
 
