@@ -1,7 +1,7 @@
 """Probabilities of the log loss beside those of margins with a temperature.
 
 A fifth of the training examples is held out for the temperature: the last of a text, random letters. Every
-machine has the C of the best held-out score of Brier, then its temperature is fitted there. Calibration
+machine has its temperature fitted there, and the C whose score of Brier is then best. Calibration
 error: the mean distance of confidence and accuracy over 15 bins of confidence.
 """
 
@@ -50,15 +50,14 @@ def calibration(data: Dataset) -> list[Row]:
             model = models.Chain(bias=None if data.sentences else 1.0, classes=classes)
             machine = make(model, C=C, random_state=0)
             _, cpu = timed(lambda machine=machine: machine.fit(*train))
-            fits.append(
-                (brier((machine.predict_marginals(held[0]), classes), held[1]), C, machine, cpu)
-            )
+            machine.calibrate(*held)
+            score = brier((machine.predict_marginals(held[0]), classes), held[1])
+            fits.append((score, C, machine, cpu))
         _, C, machine, cpu = min(fits, key=lambda own: own[0])
-        for learner in (name, f"{name}, temperature"):
-            if learner != name:
-                machine.calibrate(*held)
-            found = measures((machine.predict_proba(data.X_test), classes), data.Y_test)
+        for learner, temperature in ((name, 1.0), (f"{name}, scaled", machine.temperature_)):
+            p = machine.predict_marginals(data.X_test, temperature=temperature)
+            found = measures((p, classes), data.Y_test)
             row = {"learner": learner, "train_cpu": cpu, "C": C, "test_error": found["error"]}
             row |= {"calibration": found["calibration"], "selective": found["selective"]}
-            rows.append(row | {"temperature": getattr(machine, "temperature_", 1.0)})
+            rows.append(row | {"temperature": temperature})
     return rows
