@@ -3,10 +3,14 @@
 from distributed import LocalCluster
 
 
-def start_cluster():
-    """Two workers, processes of their own, on loopback."""
+def start_cluster(n_workers=2):
+    """Workers, processes of their own, on loopback."""
     return LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
+        n_workers=n_workers,
+        threads_per_worker=1,
+        processes=True,
+        dashboard_address=":0",
+        silence_logs=50,
     )
 
 

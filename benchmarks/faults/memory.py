@@ -6,7 +6,7 @@ to it: the system takes them back when it needs them. The monitor of `distribute
 is off (``memory_limit=None``, or ``dask worker --memory-limit 0``).
 
 Peaks over all rounds, in MB: `own` is memory that is the worker's alone (RssAnon), `data` what the limit
-counts (VmData, of which about 225 MB are there before any data are read), `mapped` are pages of files. Needs
+counts (VmData, of which about 250 MB are there before any data are read), `mapped` are pages of files. Needs
 Linux.
 """
 
