@@ -42,6 +42,7 @@ GALLERY = {
         "Which C, which solver, when to stop.",
         {
             "grid_search": "C by scikit-learn's grid search",
+            "frames_and_trackers": "Tables of tokens, weights in a search, trackers",
             "choosing_c": "C along a path, and early stops",
             "choosing_a_solver": "The solvers side by side",
             "summed_error": "The maximum of violations, or their sum",
