@@ -1,6 +1,8 @@
 #include "models/binary.hpp"
 
 #include "bindings/powers.hpp"
+#include "narrow.hpp"
+#include "solvers/dual_coordinate.hpp"
 
 namespace mm {
 
@@ -16,6 +18,23 @@ static std::unique_ptr<Ascent> make_ascent(const BinaryData& data, Rescaling res
 }
 static auto box_structure(const BinaryData& data, Rescaling rescaling) {
   return any_structure(data, rescaling);
+}
+
+// Data with a copy of their rows in single precision.
+struct NarrowBinary {
+  std::unique_ptr<Features> rows;
+  BinaryData data;
+  explicit NarrowBinary(const BinaryData& wide)
+      : rows(narrowed(*wide.features)), data{rows.get(), wide.truth, wide.cost} {}
+};
+static std::unique_ptr<Coordinate> make_coordinate(const BinaryData& data, bool single,
+                                                   std::vector<double> mass) {
+  if (!single) return make<CoordinateOf, Binary<double>>(data, std::move(mass));
+  const Kind kind = data.features->kind;
+  if (kind != Kind::dense64 && kind != Kind::sparse64)
+    return make<CoordinateOf, Binary<float>>(data, std::move(mass));
+  auto copy = std::make_shared<const NarrowBinary>(data);
+  return make<CoordinateOf, Binary<float>>(copy->data, std::move(mass), copy);
 }
 
 static void bind_binary(nb::module_& m) {

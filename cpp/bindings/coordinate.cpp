@@ -1,6 +1,7 @@
 // Dual coordinate ascent over explicit constraints, as Python sees it: bound once for every structure that has it.
+#include "solvers/coordinate.hpp"
+
 #include "bindings/common.hpp"
-#include "solvers/dual_coordinate.hpp"
 
 namespace mm {
 
@@ -12,6 +13,20 @@ static void bind_coordinate(nb::module_& m) {
              const EpochReport r = unlocked([&] { return c.epoch(seed, shrinking, tolerance); });
              return nb::make_tuple(r.visits, r.updates, r.active, r.violation);
            })
+      .def("rounds",
+           [](Coordinate& c, uint64_t seed, double tolerance, int sweeps, int skip, double inner,
+              double momentum, double decay, int64_t rounds, double enough) {
+             const RoundOptions o{seed, tolerance, sweeps, skip, inner, momentum, decay, rounds, enough};
+             const RoundReport r = unlocked([&] { return c.rounds(o); });
+             return nb::make_tuple(r.visits, r.rounds, r.ascent, r.lag);
+           })
+      .def("probe",
+           [](Coordinate& c, Array1<int64_t> blocks) {
+             const auto [square, loss] = c.probe(blocks.data(), size(blocks));
+             return nb::make_tuple(square, loss);
+           })
+      .def("set_proximity", &Coordinate::set_proximity)
+      .def_prop_ro("proximity", &Coordinate::proximity)
       .def("weights",
            [](const Coordinate& c, bool exact) {
              return filled(c.dimension(), [&](double* flat) { c.weights(exact, flat); });

@@ -1,6 +1,7 @@
 #include "models/groups.hpp"
 
 #include "bindings/powers.hpp"
+#include "solvers/dual_coordinate.hpp"
 
 namespace mm {
 

@@ -1,6 +1,7 @@
 #include "models/multiclass.hpp"
 
 #include "bindings/powers.hpp"
+#include "solvers/dual_coordinate.hpp"
 
 namespace mm {
 

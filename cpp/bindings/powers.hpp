@@ -18,7 +18,7 @@
 #include "models/slack.hpp"
 #include "solvers/ascent.hpp"
 #include "solvers/box.hpp"
-#include "solvers/dual_coordinate.hpp"
+#include "solvers/coordinate.hpp"
 
 namespace mm {
 

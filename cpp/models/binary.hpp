@@ -41,6 +41,7 @@ class Binary : public OneWeightPerFeature<BinaryData> {
 
   using Base::Base;
 
+  const Data& data() const { return data_; }
   int labels() const { return 2; }
   bool valid(int64_t, const Label* y) const { return *y == 0 || *y == 1; }
   Scratch scratch() const { return {}; }

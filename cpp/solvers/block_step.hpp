@@ -1,4 +1,6 @@
 // How dual coordinate ascent looks at a block and moves it: all outputs are scored, none is searched for.
+//
+// Under a proximal term w moves by `shrink` = 1 / (1 + k) times the vectors, so that curvatures shrink as well.
 #pragma once
 
 #include <algorithm>
@@ -7,6 +9,7 @@
 #include <limits>
 #include <vector>
 
+#include "models/binary.hpp"
 #include "models/groups.hpp"
 #include "models/multiclass.hpp"
 
@@ -37,8 +40,50 @@ Look look_at(const Real* s, const double* a, double mass, int n) {
   return {spread > 0 ? top - mean / mass : 0, spread, spread > 0 ? 0 : top - next};
 }
 
+// The multiplier of an output beside the true one, which has the rest of the mass: (12), with s the slope.
+inline double single_step(double a, double s, double curvature, double mass) {
+  const double step = curvature > 0 ? s / curvature : s * std::numeric_limits<double>::infinity();
+  return std::min(std::max(a + step, 0.0), mass);
+}
+
 template <class Structure>
 class BlockStep;
+
+// Two classes: one multiplier decides.
+template <class Real>
+class BlockStep<Binary<Real>> {
+ public:
+  explicit BlockStep(const Binary<Real>& structure) : data_(structure.data()) {}
+
+  int outputs(int64_t) const { return 2; }
+
+  void prefetch(int64_t block, const double* a) const {
+    fetch_ahead(a);
+    data_.features->prefetch(block);
+  }
+
+  Look look(int64_t i, const Real* W, const double* a, double mass) {
+    const int own = data_.truth[i];
+    const double product = data_.features->dot_weights(i, W);
+    score_ = data_.cost[own] - (own ? product : -product);
+    const double away = score_ > 0 ? a[own] : a[1 - own], size = std::abs(score_);
+    return {size * away / mass, away > 0 ? size : 0, away > 0 ? 0 : size};
+  }
+
+  void move(int64_t i, Real* W, double* a, double mass, double shrink) {
+    const int own = data_.truth[i];
+    double& other = a[1 - own];
+    const double next = single_step(other, score_, shrink * data_.features->norms[i], mass);
+    const double step = shrink * (next - other);
+    if (step != 0) data_.features->axpy(i, W, static_cast<Real>(own ? step : -step));
+    other = next;
+    a[own] = mass - next;
+  }
+
+ private:
+  const BinaryData& data_;
+  double score_ = 0;  // of the wrong label less that of the true one, at the last look
+};
 
 // Groups: pair steps, with the inner products of the group kept once they are known.
 template <class Real>
@@ -75,17 +120,17 @@ class BlockStep<Groups<Real>> {
 
   // Groups of one: the update of a single variable. Else pair steps until the block is solved, or one where
   // the group is too large to keep its inner products.
-  void move(int64_t i, Real* W, double* a, double mass) {
+  void move(int64_t i, Real* W, double* a, double mass, double shrink) {
     const GroupsData& data = structure_.data();
     const int n = data.size(i);
-    if (n == 1) return move_one(*data.group(i), W, a, mass);
-    if (gram_first_[i] < 0) return void(pair(i, a, W));
+    if (n == 1) return move_one(*data.group(i), W, a, mass, shrink);
+    if (gram_first_[i] < 0) return void(pair(i, a, W, shrink));
     before_.assign(a, a + n + 1);
     for (int round = 0; round < 3 * n; ++round)
-      if (!pair(i, a, nullptr)) break;
+      if (!pair(i, a, nullptr, shrink)) break;
     const Constraint* x = data.group(i);
     for (int j = 0; j < n; ++j)
-      if (a[j + 1] != before_[j + 1]) add(x[j], W, a[j + 1] - before_[j + 1]);
+      if (a[j + 1] != before_[j + 1]) add(x[j], W, shrink * (a[j + 1] - before_[j + 1]));
   }
 
  private:
@@ -104,10 +149,9 @@ class BlockStep<Groups<Real>> {
     return {size * away / mass, away > 0 ? size : 0, away > 0 ? 0 : size};
   }
 
-  void move_one(const Constraint& x, Real* W, double* a, double mass) {
-    const double step = x.square > 0 ? score_ / x.square : score_ * std::numeric_limits<double>::infinity();
-    const double next = std::min(std::max(a[1] + step, 0.0), mass);
-    add(x, W, next - a[1]);
+  void move_one(const Constraint& x, Real* W, double* a, double mass, double shrink) {
+    const double next = single_step(a[1], score_, x.square * shrink, mass);
+    add(x, W, shrink * (next - a[1]));
     a[1] = next;
     a[0] = mass - next;
   }
@@ -132,7 +176,7 @@ class BlockStep<Groups<Real>> {
   }
 
   // One pair step; applied to W, or without W to the scores. False if nothing is to be gained.
-  bool pair(int64_t i, double* a, Real* W) {
+  bool pair(int64_t i, double* a, Real* W, double shrink) {
     Real* s = scratch_.scores.data();
     const int n = outputs(i);
     const int u = static_cast<int>(std::max_element(s, s + n) - s);
@@ -141,7 +185,7 @@ class BlockStep<Groups<Real>> {
     for (int y = 0; y < n; ++y) {
       const double g = static_cast<double>(s[u]) - s[y];
       if (a[y] * g <= most) continue;  // an upper bound on the gain
-      const double curvature = std::max(0.0, gram(i, u, u) + gram(i, y, y) - 2 * gram(i, u, y));
+      const double curvature = shrink * std::max(0.0, gram(i, u, u) + gram(i, y, y) - 2 * gram(i, u, y));
       const double t = curvature * a[y] <= g ? a[y] : g / curvature;
       const double gain = t * (g - t * curvature / 2);
       if (gain > most) most = gain, v = y, step = t;
@@ -152,10 +196,10 @@ class BlockStep<Groups<Real>> {
     a[u] += step;
     const Constraint* x = structure_.data().group(i);
     if (W) {
-      if (u > 0) add(x[u - 1], W, step);
-      if (v > 0) add(x[v - 1], W, -step);
+      if (u > 0) add(x[u - 1], W, shrink * step);
+      if (v > 0) add(x[v - 1], W, -shrink * step);
     } else {
-      for (int y = 1; y < n; ++y) s[y] -= static_cast<Real>(step * (gram(i, u, y) - gram(i, v, y)));
+      for (int y = 1; y < n; ++y) s[y] -= static_cast<Real>(shrink * step * (gram(i, u, y) - gram(i, v, y)));
     }
     return true;
   }
@@ -181,10 +225,10 @@ class BlockStep<Multiclass<Real>> {
     return look_at(scratch_.scores.data(), a, mass, structure_.labels());
   }
 
-  void move(int64_t i, Real* W, double* a, double mass) {
+  void move(int64_t i, Real* W, double* a, double mass, double shrink) {
     const int K = structure_.labels();
     const Real* s = scratch_.scores.data();
-    const double square = structure_.data().features->norms[i];
+    const double square = shrink * structure_.data().features->norms[i];
     const int u = static_cast<int>(std::max_element(s, s + K) - s);
     if (square > 0) {
       for (int y = 0; y < K; ++y) target_[y] = a[y] + (static_cast<double>(s[y]) - s[u]) / square;
@@ -196,7 +240,7 @@ class BlockStep<Multiclass<Real>> {
     scratch_.move.clear();
     for (int y = 0; y < K; ++y) {
       if (target_[y] == a[y]) continue;
-      scratch_.move.push_back({y, a[y] - target_[y]});
+      scratch_.move.push_back({y, shrink * (a[y] - target_[y])});
       a[y] = target_[y];
     }
     structure_.scatter(scratch_, W);

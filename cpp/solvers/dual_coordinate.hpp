@@ -12,6 +12,10 @@
 // Shrinking: a block with all its mass at the best output, and no other output within `bound` of it, is put
 // aside; `bound` is the largest violation of the last epoch. Nobody may trust a certificate that left blocks
 // out: `reopen` brings all of them back, and the training loop makes an exact pass before it stops.
+//
+// Rounds: the same visits around a moving centre, the accelerated proximal ascent of solvers/proximal.py. A round is an
+// epoch over the blocks that are due and a few sweeps over those of them that were not satisfied; one that was, rests.
+//   P(w) - D(a) = sum_i mass_i g_i + k^2 / 2 |w - z|^2        ascent and lag
 #pragma once
 
 #include <cstdint>
@@ -26,29 +30,26 @@
 #include "runtime/interrupt.hpp"
 #include "simd.hpp"
 #include "solvers/block_step.hpp"
+#include "solvers/coordinate.hpp"
+#include "solvers/weights.hpp"
 
 namespace mm {
 
-struct EpochReport {
-  int64_t visits = 0, updates = 0, active = 0;
-  double violation =
-      0;  // sum_i mass_i g_i, each g_i at the w of its visit: the running upper bound less D(a)
-};
+// k from round to round, as in solvers/proximal.py: lower where the centre is too far from w, or nothing falls.
+struct Balance {
+  double k = 0;  // of the next round
+  double best = std::numeric_limits<double>::infinity();
+  int stalled = 0;
 
-// Weights are flat; an output is one label.
-class Coordinate {
- public:
-  virtual ~Coordinate() = default;
-  virtual int64_t dimension() const = 0;
-  virtual EpochReport epoch(uint64_t seed, bool shrinking, double tolerance) = 0;
-  virtual void weights(bool exact, double* flat) const = 0;  // by the law, or as updates have left them
-  virtual SupportArrays support() const = 0;
-  virtual void restore(const int64_t* blocks, const double* multipliers, const int32_t* outputs,
-                       int64_t n) = 0;
-  virtual void reopen() = 0;   // sees all blocks again
-  virtual void refresh() = 0;  // removes the rounding that the updates of w have gathered
-  virtual double dual() const = 0;
-  virtual int64_t planes() const = 0;
+  void after(double ascent, double lag, double decay) {
+    if (k == 0) return;
+    ++stalled;
+    if (ascent + lag < 0.9 * best) best = ascent + lag, stalled = 0;
+    if (lag > 0.5 * ascent)
+      k /= decay;
+    else if (stalled >= 10)
+      k /= 2, stalled = 0;
+  }
 };
 
 template <Structure S>
@@ -57,11 +58,14 @@ class CoordinateOf final : public Coordinate {
   using Real = typename S::Real;
   using Label = typename S::Label;
 
-  CoordinateOf(std::unique_ptr<S> structure, std::vector<double> block_mass)
-      : own_(std::move(structure)),
+  // `data`: what the structure reads, where nobody else holds it
+  CoordinateOf(std::unique_ptr<S> structure, std::vector<double> block_mass,
+               std::shared_ptr<const void> data = nullptr)
+      : data_(std::move(data)),
+        own_(std::move(structure)),
         structure_(*own_),
         mass_(std::move(block_mass)),
-        W_(structure_.weights()),
+        w_(structure_.weights(), structure_.coefficients()),
         step_(structure_) {
     first_.push_back(0);
     for (size_t i = 0; i < mass_.size(); ++i) {
@@ -76,11 +80,14 @@ class CoordinateOf final : public Coordinate {
 
   int64_t dimension() const override { return structure_.dimension(); }
   int64_t planes() const override { return static_cast<int64_t>(multipliers_.size()); }
-  void reopen() override { active_ = order_.size(), bound_ = std::numeric_limits<double>::infinity(); }
+  void reopen() override {
+    active_ = order_.size(), bound_ = std::numeric_limits<double>::infinity();
+    std::fill(rest_.begin(), rest_.end(), 0);
+  }
 
   EpochReport epoch(uint64_t seed, bool shrinking, double tolerance) override {
     EpochReport report;
-    shuffle(seed);
+    shuffle(order_.data(), active_, seed);
     aside_.clear();
     size_t kept = 0, k = 0;
     double largest = 0;
@@ -99,7 +106,7 @@ class CoordinateOf final : public Coordinate {
       const int64_t i = order_[k];
       if (k + 1 < active_) step_.prefetch(order_[k + 1], multipliers_.data() + first_[order_[k + 1]]);
       double* a = multipliers_.data() + first_[i];
-      const Look seen = step_.look(i, W_.data(), a, mass_[i]);
+      const Look seen = step_.look(i, w_.W.data(), a, mass_[i]);
       report.violation += mass_[i] * seen.violation;
       if (seen.spread > largest) largest = seen.spread;
       if (shrinking && seen.lead > bound_) {
@@ -107,7 +114,7 @@ class CoordinateOf final : public Coordinate {
         continue;
       }
       order_[kept++] = i;
-      if (seen.violation > tolerance) ++report.updates, step_.move(i, W_.data(), a, mass_[i]);
+      if (seen.violation > tolerance) ++report.updates, step_.move(i, w_.W.data(), a, mass_[i], w_.shrink());
     }
     report.visits = static_cast<int64_t>(active_);
     report.active = static_cast<int64_t>(kept);
@@ -116,16 +123,54 @@ class CoordinateOf final : public Coordinate {
     return report;
   }
 
+  void set_proximity(double k) override {
+    if (k > 0) w_.recenter(0, k);
+    balance_ = {k};
+    rest_.assign(mass_.size(), 0);
+    last_.assign(mass_.size(), 0);
+  }
+  double proximity() const override { return w_.proximity; }
+
+  RoundReport rounds(const RoundOptions& options) override {
+    RoundReport report;
+    uint64_t seed = options.seed;
+    do {
+      if (balance_.k > 0) w_.recenter(report.rounds + rounds_ > 0 ? options.momentum : 0, balance_.k);
+      round(options, seed, report);
+      report.ascent = 0;
+      for (const double share : last_) report.ascent += share;
+      report.lag = 0.5 * w_.proximity * w_.proximity * w_.squared_distance();
+      balance_.after(report.ascent, report.lag, options.decay);
+      ++report.rounds;
+    } while (report.rounds < options.rounds && report.ascent + report.lag > options.enough);
+    rounds_ += report.rounds;
+    return report;
+  }
+
+  [[gnu::cold]] std::pair<double, double> probe(const int64_t* blocks, int64_t n) override {
+    auto s = structure_.scratch();
+    double square = 0, loss = 0;
+    for (int64_t k = 0; k < n; ++k) {
+      Label u, y;
+      structure_.truth(blocks[k], &y);
+      structure_.open(blocks[k], w_.W.data(), s, true, 1);
+      structure_.best(s, w_.W.data(), &u);
+      structure_.build_pair(s, blocks[k], &u, &y);
+      square += structure_.squared_norm(s);
+      loss += structure_.loss(blocks[k], &u);
+    }
+    return {square / static_cast<double>(n), loss / static_cast<double>(n)};
+  }
+
   // D(a) by the running w: the lower bound.
   double dual() const override {
-    double square = 0, offset = 0;
-    for (const Real w : W_) square += static_cast<double>(w) * w;
+    double offset = 0;
     each_support([&](int64_t i, Label y, double a) { offset += a * structure_.loss(i, &y); });
-    return offset - square / 2;
+    return offset + w_.negative_conjugate();
   }
 
   void weights(bool exact, double* flat) const override {
-    if (!exact) return structure_.unpack(W_.data(), flat);
+    if (!exact) return structure_.unpack(w_.W.data(), flat);
     std::vector<double> w;
     law(w);
     structure_.unpack(w.data(), flat);
@@ -149,19 +194,27 @@ class CoordinateOf final : public Coordinate {
   void refresh() override {
     std::vector<double> w;
     law(w);
-    for (size_t j = 0; j < w.size(); ++j) W_[j] = static_cast<Real>(w[j]);
+    w_.write(w);
   }
 
  private:
+  std::shared_ptr<const void> data_;
   std::unique_ptr<S> own_;
   const S& structure_;
   std::vector<double> mass_;
   std::vector<double> multipliers_;  // a_i(y) of all outputs of all blocks
-  aligned<Real> W_;
+  Weights<Real> w_;
   BlockStep<S> step_;
   std::vector<int64_t> first_, order_, aside_;
-  size_t active_ = 0;  // order_[0 : active_] are visited, the rest is shrunk
+  static constexpr size_t ahead_ = 4;  // visits
+  size_t active_ = 0;                  // order_[0 : active_] are visited, the rest is shrunk
   double bound_ = std::numeric_limits<double>::infinity();
+  // Of rounds: how many a block may still miss, its share of the gap as its last visit saw it.
+  std::vector<int32_t> rest_;
+  std::vector<double> last_;
+  std::vector<int64_t> due_, todo_;
+  int64_t rounds_ = 0;
+  Balance balance_;
 
   int outputs(int64_t block) const { return static_cast<int>(first_[block + 1] - first_[block]); }
 
@@ -183,7 +236,7 @@ class CoordinateOf final : public Coordinate {
         if (multipliers_[first_[i] + y] > 0) f(static_cast<int64_t>(i), y, multipliers_[first_[i] + y]);
   }
 
-  // w from the multipliers alone, in double precision.
+  // w from the multipliers alone, in double precision; under a proximal term with its centre.
   void law(std::vector<double>& w) const {
     w.assign(structure_.weights(), 0);
     auto s = structure_.scratch();
@@ -194,18 +247,62 @@ class CoordinateOf final : public Coordinate {
       structure_.build_pair(s, i, &u, &y);
       structure_.apply(s, w.data(), -a);
     });
+    w_.apply_law(w);
   }
 
-  // Fisher and Yates, with the numbers of SplitMix64.
-  void shuffle(uint64_t seed) {
-    for (size_t k = active_; k > 1; --k) {
+  void round(const RoundOptions& options, uint64_t& seed, RoundReport& report) {
+    due_.clear();
+    for (const int64_t i : order_)
+      if (rest_[i] == 0)
+        due_.push_back(i);
+      else
+        --rest_[i];
+    const double seen = sweep(due_, options, seed);
+    report.visits += static_cast<int64_t>(due_.size());
+    for (const int64_t i : due_)
+      if (last_[i] <= options.tolerance * mass_[i]) rest_[i] = options.skip;
+    for (int n = 0; n < options.sweeps && !todo_.empty(); ++n) {
+      due_.swap(todo_);
+      if (sweep(due_, options, seed) <= options.inner * seen) break;
+    }
+  }
+
+  // Visits some blocks in a fresh order; those that were not satisfied are `todo_` then. Returns their shares of the gap.
+  double sweep(std::vector<int64_t>& blocks, const RoundOptions& options, uint64_t& seed) {
+    seed = shuffle(blocks.data(), blocks.size(), seed);
+    todo_.clear();
+    const double shrink = w_.shrink();
+    Real* W = w_.W.data();
+    double sum = 0;
+    for (size_t k = 0; k < blocks.size(); ++k) {
+      poll();
+      if (k + ahead_ < blocks.size()) {
+        const int64_t next = blocks[k + ahead_];
+        step_.prefetch(next, multipliers_.data() + first_[next]);
+      }
+      const int64_t i = blocks[k];
+      double* a = multipliers_.data() + first_[i];
+      const Look seen = step_.look(i, W, a, mass_[i]);
+      last_[i] = mass_[i] * seen.violation;
+      sum += last_[i];
+      if (seen.violation <= options.tolerance) continue;
+      todo_.push_back(i);
+      step_.move(i, W, a, mass_[i], shrink);
+    }
+    return sum;
+  }
+
+  // Fisher and Yates, with the numbers of SplitMix64; returns the seed of the next.
+  static uint64_t shuffle(int64_t* order, size_t n, uint64_t seed) {
+    for (size_t k = n; k > 1; --k) {
       seed += 0x9e3779b97f4a7c15u;
       uint64_t z = seed;
       z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
       z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
       z ^= z >> 31;
-      std::swap(order_[k - 1], order_[((z >> 32) * k) >> 32]);
+      std::swap(order[k - 1], order[((z >> 32) * k) >> 32]);
     }
+    return seed;
   }
 };
 

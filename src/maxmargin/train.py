@@ -367,8 +367,8 @@ class Run:
             self.certify(state, report)
             self.settle(self.goal)
         self.record(report)
-        progress = self.progress(state)
-        stop = [callback.on_step(progress) for callback in callbacks]
+        progress = [self.progress(state)] if callbacks else []
+        stop = [callback.on_step(step) for step in progress for callback in callbacks]
         if self.status is None:
             self.status = report.ended or (Status.STOPPED if any(stop) else self.budget())
 

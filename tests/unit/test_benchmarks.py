@@ -352,6 +352,17 @@ def test_dual_coordinate_beside_liblinear_runs_small(tmp_path: Path) -> None:
     assert X.tolist() == [0, 1, 2, 3] and len(set(y)) == 2 and y[0] == y[3] != y[1]
 
 
+def test_flat_race_runs_small(tmp_path: Path) -> None:
+    from benchmarks.race.flat import SOLVERS, TASKS, main
+
+    rows = main(["--small", "--repeats", "1", "--relative", "0.001", "--out", str(tmp_path)])
+    assert len(rows_of(tmp_path / "flat.csv")) == len(rows) == 4
+    assert all(row["peer reached"] and row["ahead"] > 0 for row in rows)
+    assert all(row[f"{name} ms"] > 0 for row in rows for name in [*SOLVERS, "liblinear"])
+    assert (tmp_path / "flat.md").read_text().count("\n") == len(rows) + 2
+    assert sum(len(weights) for _, weights in TASKS.values()) >= 20
+
+
 def test_streaming_runs_small(tmp_path, monkeypatch):
     from benchmarks.papers.streaming.__main__ import main
 

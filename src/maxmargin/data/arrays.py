@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -117,7 +118,17 @@ def generator_of(random_state: Any) -> np.random.RandomState:
 
 def seed_of(random_state: Any) -> int:
     """A seed from scikit-learn's random_state."""
+    return _seed_of_number(int(random_state)) if is_whole(random_state) else drawn(random_state)
+
+
+def drawn(random_state: Any) -> int:
+    """The next seed of a generator."""
     return int(generator_of(random_state).randint(np.iinfo(np.int32).max))
+
+
+@lru_cache(maxsize=64)
+def _seed_of_number(number: int) -> int:
+    return drawn(number)  # a generator takes longer to make than a small fit
 
 
 def count_of(data: Any, name: str) -> int:

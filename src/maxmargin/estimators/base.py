@@ -173,9 +173,9 @@ class BaseSVM(CallbackSupportMixin, Reporting):
 
     def check_parameters(self, solver: bool = True) -> None:
         """Refuse parameters before any work on the data; ``solver``: also one that is not able."""
-        for name, value in self.get_params(deep=False).items():
-            if name in self.checks:
-                self.checks[name](name, value)
+        for name, check in self.checks.items():
+            if hasattr(self, name):
+                check(name, getattr(self, name))
         self._jobs()
         self._seed()
         if solver:

@@ -33,6 +33,11 @@ SMALL = 10_000  # examples x features, and x classes where there are some
 POLISHED = 1e-13  # gap, in units of the loss
 
 
+def are_labels(y: np.ndarray) -> bool:
+    """Whether labels are of a discrete type, one for each example: scikit-learn's checks find it slowly."""
+    return y.ndim == 1 and y.dtype.kind in "biuU"
+
+
 class RowSVM(BaseSVM):
     """Base of all that take rows of features: dense or CSR, with or without an intercept."""
 
@@ -144,7 +149,8 @@ class FlatClassifier(ClassifierMixin, ConfidentSVM, Inspection, RowSVM):
         elif reset:
             self.n_features_in_: int = X.n_features
         y = np.asarray(y)
-        check_classification_targets(y)
+        if not are_labels(y):
+            check_classification_targets(y)
         labels = y if given.classes is None else np.asarray(given.classes)
         model = self._make_model(labels)
         in_parts = streams(self.solver, model, X, y, None)
@@ -338,7 +344,9 @@ class BinarySVC(FlatSVC):
 
     def _make_model(self, labels: np.ndarray | None) -> Binary:
         kind = "binary"  # chunks show it later
-        if labels is not None:
+        if labels is not None and are_labels(labels):
+            kind = "binary" if len(np.unique(labels)) <= 2 else "multiclass"
+        elif labels is not None:
             kind = type_of_target(labels, input_name="y", raise_unknown=True)
         if kind != "binary":
             raise ValueError(

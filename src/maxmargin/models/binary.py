@@ -48,12 +48,7 @@ class BinaryExamples(FlatExamples):
         super().__init__(rows, labels, core.BinaryData(rows.core.rows, codes, self.mistakes))
 
     def explicit(self) -> ExplicitConstraints:
-        """Groups of one: x = y_i x_i, l = cost[y_i]."""
-        everything, margins = np.arange(self.n + 1), self.mistakes[self.codes]
-        data = core.GroupsData(
-            self.rows.core.rows, everything, everything[:-1], 2.0 * self.codes - 1.0, margins
-        )
-        return ExplicitConstraints(data, truth=self.codes)
+        return ExplicitConstraints(self.core, float(self.mistakes.max()))
 
     def scores(self, w: np.ndarray) -> np.ndarray:
         """<w, Psi(x_i, y)> of both labels, one row per example."""

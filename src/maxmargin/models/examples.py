@@ -43,16 +43,11 @@ class ExplicitConstraints:
     """All constraints of all examples, written down: what needs no oracle.
 
     ``core`` are the data that they are. ``scale`` is the size of a loss where single precision is worth
-    having. Where output 0 of the structure is the true one, ``truth`` has the codes to translate by.
+    having.
     """
 
     core: Any
     scale: float | None = None
-    truth: np.ndarray | None = None
-
-    def translate(self, blocks: np.ndarray, outputs: np.ndarray) -> np.ndarray:
-        """Outputs of the model as numbers of the structure, and back."""
-        return outputs if self.truth is None else outputs ^ self.truth[blocks]
 
 
 class Examples(ABC):

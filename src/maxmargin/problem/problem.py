@@ -71,6 +71,7 @@ class Problem:
     # Where the examples are never in memory all at once: see ``parts``.
     open_stream: Any = None
     first_part: Any = None
+    _plane: tuple[Support, tuple[float, np.ndarray]] | None = None  # of the last support asked for
 
     def __init__(
         self,
@@ -111,6 +112,7 @@ class Problem:
         """Take this weight of the risk."""
         check_positive("C", C, finite=True)
         self.C = float(C)
+        self._plane = None
         with np.errstate(over="ignore"):  # what overflows is refused
             self.mass: np.ndarray = self.C * self.weights
             self.total = float(self.mass.sum())
@@ -272,7 +274,15 @@ class Problem:
         return self.dual_of(offset, -vector, support)
 
     def plane(self, support: Support) -> tuple[float, np.ndarray]:
-        """sum a Delta and sum a psi; the former is minus infinity where a is not feasible."""
+        """sum a Delta and sum a psi; the former is minus infinity where a is not feasible.
+
+        Those of the last support are kept: who asks for advice asks for what was just certified.
+        """
+        if self._plane is None or self._plane[0] is not support:
+            self._plane = support, self._sum(support)
+        return self._plane[1]
+
+    def _sum(self, support: Support) -> tuple[float, np.ndarray]:
         if not self.feasible(support):
             return -np.inf, np.zeros(self.dimension)
         return self.examples.combine(support.blocks, support.multipliers, support.outputs)

@@ -21,13 +21,11 @@ have nothing to drop. Pruning (Section 3) leaves D(a) as it is; an output that i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from maxmargin.models.examples import ExplicitConstraints
 from maxmargin.problem import Problem, Support
-from maxmargin.problem.regularizer import Prior
 from maxmargin.solvers.base import (
     BELOW_1,
     NOT_NEGATIVE,
@@ -37,15 +35,9 @@ from maxmargin.solvers.base import (
     one_of,
     option,
 )
+from maxmargin.solvers.coordinate_state import CoordinateState, explicit_constraints
 from maxmargin.solvers.dual_ascent import ORDERS
-from maxmargin.solvers.dual_state import (
-    PRECISIONS,
-    SINGLE_ENOUGH,
-    DualState,
-    known_outputs,
-    open_state,
-    shift_of,
-)
+from maxmargin.solvers.dual_state import PRECISIONS, SINGLE_ENOUGH, DualState, open_state
 
 CARE = 0.1  # a block whose share of the gap is this part of tol has nothing to gain
 
@@ -85,16 +77,13 @@ class DualCoordinate(Solver):
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
     ) -> CoordinateState | SearchState:
         single = self.precision == "single"
-        prior = problem.regularizer
-        scaled = isinstance(prior, Prior) and not (prior.uniform and prior.mean is None)
-        plain = problem.rescaling == "margin" and not scaled
-        plain = plain and self.order == "random" and not self.prune
-        explicit = problem.examples.explicit() if plain else None
+        plain = self.order == "random" and not self.prune
+        explicit = explicit_constraints(problem) if plain else None
         if explicit is None:
             return SearchState(open_state(problem, tol, rng, single, warm), CARE * tol)
         if self.precision == "auto" and explicit.scale is not None:
             single = tol >= SINGLE_ENOUGH * explicit.scale
-        state = CoordinateState(problem, explicit, tol, rng, single)
+        state = CoordinateState(problem, explicit, CARE * tol, rng, single)
         if warm is not None:
             state.restore(warm)
         return state
@@ -163,54 +152,3 @@ class SearchState:
     def reopen(self) -> None:
         """Remove the rounding that updates of w have gathered."""
         self.dual.refresh()
-
-
-class CoordinateState:
-    """Multipliers of explicit constraints, and w."""
-
-    problem: Problem
-    explicit: ExplicitConstraints
-    rng: np.random.Generator
-    single: bool
-    unit: float
-
-    def __init__(
-        self,
-        problem: Problem,
-        explicit: ExplicitConstraints,
-        tol: float,
-        rng: np.random.Generator,
-        single: bool,
-    ):
-        self.problem, self.explicit, self.rng, self.single = problem, explicit, rng, single
-        self.satisfied_below: float = CARE * tol
-        self.unit, _ = shift_of(problem)  # as in a dual state
-        self.core: Any = explicit.core.coordinate(single, self.unit * problem.mass)
-
-    def epoch(self, shrinking: bool) -> StepReport:
-        """One pass over the blocks that are not put aside."""
-        seed = int(self.rng.integers(2**63))
-        visits, _, _, violation = self.core.epoch(seed, shrinking, self.satisfied_below)
-        estimate = violation / self.unit / self.problem.total
-        return StepReport(visits, estimate, self.core.dual() / self.unit, self.core.n_planes)
-
-    def weights(self) -> np.ndarray:
-        """The running w; by the law where it is kept in single precision."""
-        return self.core.weights(self.single)
-
-    def support(self) -> Support:
-        """The constraints with positive multipliers."""
-        blocks, multipliers, numbers = self.core.support()
-        outputs = self.explicit.translate(blocks, numbers)
-        return Support(blocks, multipliers / self.unit, outputs)
-
-    def restore(self, support: Support) -> None:
-        """Start from these multipliers, as a dual state does."""
-        point = support.times(self.unit).carried(self.unit * self.problem.mass, self.support())
-        outputs = self.explicit.translate(point.blocks, known_outputs(self.problem, point))
-        self.core.restore(point.blocks, point.multipliers, outputs)
-
-    def reopen(self) -> None:
-        """See all blocks again, with the rounding removed from w."""
-        self.core.refresh()
-        self.core.reopen()

@@ -1,0 +1,98 @@
+"""Multipliers of constraints that are all written down, and w: the Python side of the core's ``Coordinate``.
+
+A visit scores every output of a block and solves the block (``cpp/solvers/block_step.hpp``); epochs and
+rounds are compiled (``cpp/solvers/dual_coordinate.hpp``). As in a dual state, a prior of one scale s is
+another C: objectives are divided by ``unit`` = s^2.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from maxmargin.models.examples import ExplicitConstraints
+from maxmargin.problem import Problem, Support
+from maxmargin.problem.regularizer import Prior
+from maxmargin.solvers.base import StepReport
+from maxmargin.solvers.dual_state import known_outputs, shift_of
+
+SMALL = 1_000_000  # blocks x weights: a step over less may make several rounds
+GROWTH = 2  # such a step makes a round for so many that were made before it: budgets end where they should
+
+
+def explicit_constraints(problem: Problem) -> ExplicitConstraints | None:
+    """All constraints of a problem that rescales margins, without a mean or scales of weights; else None."""
+    prior = problem.regularizer
+    scaled = isinstance(prior, Prior) and not (prior.uniform and prior.mean is None)
+    if problem.rescaling != "margin" or scaled or problem.frozen is not None:
+        return None
+    return problem.examples.explicit()
+
+
+class CoordinateState:
+    """Multipliers of explicit constraints, and w; blocks with g_i <= ``satisfied_below`` are satisfied."""
+
+    problem: Problem
+    rng: np.random.Generator
+    single: bool
+    unit: float
+
+    def __init__(
+        self,
+        problem: Problem,
+        explicit: ExplicitConstraints,
+        satisfied_below: float,
+        rng: np.random.Generator,
+        single: bool,
+    ):
+        self.problem, self.rng, self.single = problem, rng, single
+        self.satisfied_below: float = satisfied_below
+        self.unit, _ = shift_of(problem)  # as in a dual state
+        self.core: Any = explicit.core.coordinate(single, self.unit * problem.mass)
+        self.aim = 0.0  # the gap that is asked for, where a step may end before its last round
+        self.made, self.probed = 0, 0  # rounds so far; oracle calls that no step has reported
+
+    def epoch(self, shrinking: bool) -> StepReport:
+        """One pass over the blocks that are not put aside."""
+        seed = int(self.rng.integers(2**63))
+        visits, _, _, violation = self.core.epoch(seed, shrinking, self.satisfied_below)
+        return self._report(visits, violation)
+
+    def rounds(
+        self, sweeps: int, skip: int, inner: float, momentum: float, decay: float
+    ) -> StepReport:
+        """A round of the proximal method, or several where one is short, until the gap is small enough."""
+        seed = int(self.rng.integers(2**63))
+        work = self.problem.n_blocks * self.problem.dimension
+        rounds = max(1, min(self.made // GROWTH, SMALL // work))
+        limits = (rounds, self.aim * self.problem.total * self.unit)
+        visits, made, ascent, lag = self.core.rounds(
+            seed, self.satisfied_below, sweeps, skip, inner, momentum, decay, *limits
+        )
+        self.made += made
+        calls, self.probed = visits + self.probed, 0
+        return self._report(calls, ascent + lag)
+
+    def _report(self, visits: int, gap: float) -> StepReport:
+        estimate = gap / self.unit / self.problem.total
+        return StepReport(visits, estimate, self.core.dual() / self.unit, self.core.n_planes)
+
+    def weights(self) -> np.ndarray:
+        """The running w."""
+        return self.core.weights(False)
+
+    def support(self) -> Support:
+        """The constraints with positive multipliers."""
+        blocks, multipliers, outputs = self.core.support()
+        return Support(blocks, multipliers / self.unit, outputs)
+
+    def restore(self, support: Support) -> None:
+        """Start from these multipliers, as a dual state does."""
+        point = support.times(self.unit).carried(self.unit * self.problem.mass, self.support())
+        self.core.restore(point.blocks, point.multipliers, known_outputs(self.problem, point))
+
+    def reopen(self) -> None:
+        """See all blocks again, with the rounding removed from w."""
+        self.core.refresh()
+        self.core.reopen()

@@ -1,0 +1,104 @@
+"""Compiled rounds of the proximal method, where all constraints are written down."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import maxmargin as mm
+from maxmargin import models, solvers
+from maxmargin.problem import Formulation
+from maxmargin.solvers.coordinate_state import CoordinateState
+from maxmargin.solvers.proximal import ProximalState
+from reference.problems import fresh
+
+SEARCHED = solvers.Proximal(keep=9)  # another `keep` than the default
+
+
+def flat_data(seed: int, classes: int, n: int = 120, d: int = 9) -> tuple[np.ndarray, np.ndarray]:
+    rng = fresh(seed, classes)
+    y = rng.integers(0, classes, n)
+    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.6)
+    return X + rng.normal(size=(classes, d))[y], y
+
+
+def problem_of(classes: int, seed: int, C: float = 1.0, **options) -> mm.Problem:
+    X, y = flat_data(seed, classes)
+    model = models.Binary(bias=1.0) if classes == 2 else models.Multiclass(bias=1.0)
+    model.initialize(X, y)
+    return mm.Problem(model.bind(X, y), C, **options)
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("C", [1e-3, 0.1, 10.0, 1e3])
+def test_rounds_end_where_searched_outputs_do(seed, classes, C):
+    problem = problem_of(classes, seed, C, sample_weight=fresh(seed, 3).integers(0, 4, 120))
+    options = {"tol": 1e-9, "max_passes": 20_000, "random_state": seed}
+    compiled = mm.train(problem, solvers.Proximal(), **options)
+    searched = mm.train(problem, SEARCHED, **options)
+    assert compiled.certificate.converged
+    close = pytest.approx(searched.certificate.primal, abs=2e-9 * problem.total)
+    assert compiled.certificate.primal == close
+    assert compiled.certificate.dual <= compiled.certificate.primal
+
+
+def test_the_way_follows_from_the_options(seed):
+    problem = problem_of(3, seed)
+    start = {"problem": problem, "tol": 1e-3, "rng": fresh(seed)}
+    assert isinstance(solvers.Proximal().start(**start), CoordinateState)
+    for solver in (SEARCHED, solvers.Proximal(rule="mvp")):
+        assert isinstance(solver.start(**start), ProximalState)
+    slack = mm.Problem(problem.examples, 1.0, formulation=Formulation("max", "slack"))
+    assert isinstance(solvers.Proximal().start(slack, 1e-3, fresh(seed)), ProximalState)
+
+
+@pytest.mark.parametrize("kind", [mm.BinarySVC, mm.MulticlassSVC])
+def test_the_same_seed_gives_the_same_bits_whatever_the_threads(seed, kind):
+    X, y = flat_data(seed, 2, n=400)
+    fits = [kind(0.3, random_state=seed, n_jobs=jobs).fit(X, y) for jobs in (1, 1, 2)]
+    for other in fits[1:]:
+        assert (fits[0].coef_ == other.coef_).all()
+        assert (fits[0].support_.multipliers == other.support_.multipliers).all()
+
+
+@pytest.mark.parametrize("tol", [1e-2, 1e-8])
+def test_dense_sparse_single_and_double_rows_meet(seed, tol):
+    X, y = flat_data(seed, 2, n=2000)
+    primals = [
+        mm.BinarySVC(0.1, tol=tol, random_state=0).fit(make(X), y).certificate_.primal
+        for make in (
+            np.asarray,
+            sparse.csr_matrix,
+            lambda x: x.astype(np.float32),
+            lambda x: sparse.csr_matrix(x.astype(np.float32)),
+        )
+    ]
+    np.testing.assert_allclose(primals, primals[0], atol=2 * tol * 0.1 * len(y), rtol=1e-6)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_rounds_end_at_their_budget_and_go_on_from_a_snapshot(seed, classes):
+    problem, solver = problem_of(classes, seed, 100.0), solvers.Proximal()
+    for most in (1, 5, 40):
+        ended = mm.train(problem, solver, tol=1e-15, max_passes=most)
+        assert (
+            most <= ended.certificate.passes <= 1.5 * most + 6
+        )  # the last step, and the exact pass
+    state = solver.start(problem, 1e-12, fresh(seed))
+    for _ in range(6):
+        before = solver.step(problem, state).dual
+    again = solver.resume(problem, 1e-12, fresh(seed), solver.snapshot(problem, state))
+    assert again.core.dual() == pytest.approx(before, rel=1e-9)
+    assert again.core.proximity == pytest.approx(state.core.proximity)
+
+
+def test_estimates_meet_the_certified_gap_at_rest(seed):
+    # At the solution nothing moves any more: the running estimate is the gap of the definition.
+    problem, solver = problem_of(3, seed, 0.5), solvers.Proximal()
+    state = solver.start(problem, 1e-10, fresh(seed))
+    for _ in range(60):
+        report = solver.step(problem, state)
+    bounds = problem.certify(*solver.solution(problem, state))
+    assert report.dual == pytest.approx(bounds.dual, rel=1e-9)
+    assert bounds.primal - bounds.dual <= 2 * (report.estimate + 1e-10) * problem.total
