@@ -363,6 +363,18 @@ def test_flat_race_runs_small(tmp_path: Path) -> None:
     assert sum(len(weights) for _, weights in TASKS.values()) >= 20
 
 
+def test_evidence_runs_small(tmp_path: Path) -> None:
+    from benchmarks.race.evidence import DATA, FIRST, PARTS, main
+
+    found = main(["--small", "--repeats", "1", "--out", str(tmp_path)])
+    assert set(found) == set(PARTS)
+    nothing, library, estimator = found["import"]
+    assert 0 < nothing["cpu"] <= estimator["cpu"] and "maxmargin" in library["imported"]
+    assert len(rows_of(tmp_path / "evidence-first.csv")) == len(DATA) * len(FIRST)
+    assert all(row["converged"] for row in found["first"] if row["solver"] == "auto")
+    assert all(row["nodes/s"] >= row["examples/s"] > 0 for row in found["predict"])
+
+
 def test_streaming_runs_small(tmp_path, monkeypatch):
     from benchmarks.papers.streaming.__main__ import main
 

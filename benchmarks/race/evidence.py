@@ -1,0 +1,175 @@
+"""python -m benchmarks.race.evidence [--parts NAME ...] [--repeats N] [--out DIR] [--small]
+
+What a race does not show, each part a table `evidence-<part>.csv`; CPU seconds, the least of N, one thread:
+
+    import    `import maxmargin` in a process of its own, beside an empty one; and with an estimator made
+    first     `fit` to a gap of a tenth of the mean loss, lambda = 0.01, with the solvers of the race
+    predict   `predict` from the user's arrays: examples and nodes a second
+    counts    instructions of one small fit (valgrind, where it is installed): the same on a busy machine
+
+Flat problems are `benchmarks.race.flat`, threads `benchmarks.threads`, memory `benchmarks.footprint`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import datasets
+from benchmarks.race import ours
+from benchmarks.timing import best_of, write_csv
+
+Row = dict[str, Any]
+DATA = ("usps", "ocr", "conll2000")
+FIRST = ("auto", "sda", "bcfw", "subgradient")
+ROUGH = 0.1  # of the mean loss at w = 0
+CHILDREN = {
+    "nothing": "pass",
+    "maxmargin": "import maxmargin",
+    "an estimator": "import maxmargin as mm; mm.BinarySVC()",
+}
+# A fit with and without; the difference is the fit.
+COUNTED = """
+import numpy as np, maxmargin as mm
+rng = np.random.default_rng(0)
+X, y = rng.normal(size=(300, 20)), rng.integers(0, {classes}, 300)
+fits = [mm.{kind}(0.1, tol=1e-3, random_state=0).fit(X, y) for _ in range({fits})]
+"""
+KINDS = {"BinarySVC": 2, "MulticlassSVC": 4}
+
+
+def cpu_of_child(code: str, *before: str) -> float:
+    """CPU seconds of a process of its own that runs this code."""
+
+    def spent() -> float:
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return usage.ru_utime + usage.ru_stime
+
+    started = spent()
+    subprocess.run([*before, sys.executable, "-c", code], check=True, capture_output=True)
+    return spent() - started
+
+
+def slowest_imports(code: str, most: int = 3) -> str:
+    """The modules whose own time is the longest, by `-X importtime`, in milliseconds."""
+    ran = [sys.executable, "-X", "importtime", "-c", code]
+    said = subprocess.run(ran, check=True, capture_output=True, text=True).stderr
+    found = re.findall(r"import time:\s+(\d+) \|\s+\d+ \|\s+(\S+)", said)
+    longest = sorted(((int(own), name) for own, name in found), reverse=True)[:most]
+    return ", ".join(f"{name} {own / 1000:.1f}" for own, name in longest)
+
+
+def imports(small: bool, repeats: int) -> list[Row]:
+    """Children with and without the library."""
+    rows = []
+    for name, code in CHILDREN.items():
+        cpu = min(cpu_of_child(code) for _ in range(repeats))
+        rows.append({"imported": name, "cpu": cpu, "slowest ms": slowest_imports(code)})
+    for row in rows:
+        row["more"] = row["cpu"] - rows[0]["cpu"]
+    return rows
+
+
+def first(small: bool, repeats: int) -> list[Row]:
+    """A rough answer: how soon."""
+    rows = []
+    for name in DATA:
+        data = datasets.load(name, small=small)
+        loss = mean_loss(data)
+        for solver in FIRST:
+            budget = {"max_passes": 200, "max_seconds": 30.0}
+            row, _ = ours.row(data, solver, 0.01, ROUGH * loss, repeats, budget)
+            kept = ("solver", "tol", "fit_cpu", "train_cpu", "passes", "gap", "converged")
+            rows.append({"data": name} | {key: row[key] for key in kept})
+    return rows
+
+
+def mean_loss(data: datasets.Dataset) -> float:
+    """Of the worst output of an example: its length where mistakes are counted, else 1."""
+    if data.kind == "multiclass" or data.mean_loss:
+        return 1.0
+    return float(np.mean([len(y) for y in data.Y_train]))
+
+
+def predict(small: bool, repeats: int) -> list[Row]:
+    """Examples and nodes a second, with one thread."""
+    rows = []
+    for name in DATA:
+        data = datasets.load(name, small=small)
+        svm = ours.estimator(data, "auto", 0.01, tol=ROUGH * mean_loss(data))
+        svm.fit(data.X_train, data.Y_train)
+        cpu = best_of(repeats, lambda svm=svm, data=data: svm.predict(data.X_test)).cpu
+        examples = len(data.Y_test)
+        nodes = examples if data.kind == "multiclass" else sum(len(y) for y in data.Y_test)
+        rows.append(
+            {"data": name, "cpu": cpu, "examples/s": examples / cpu, "nodes/s": nodes / cpu}
+        )
+    return rows
+
+
+def instructions(code: str) -> int:
+    """Of a process of its own, by valgrind."""
+    with tempfile.TemporaryDirectory() as folder:
+        options = ["--tool=cachegrind", "--cache-sim=no", f"--cachegrind-out-file={folder}/out"]
+        ran = ["valgrind", *options, sys.executable, "-c", code]
+        env = os.environ | {"PYTHONHASHSEED": "0"}  # the same walk through dicts each time
+        said = subprocess.run(ran, check=True, capture_output=True, text=True, env=env).stderr
+    found = re.search(r"I\s+refs:\s+([\d,]+)", said)
+    assert found is not None
+    return int(found[1].replace(",", ""))
+
+
+def counts(small: bool, repeats: int) -> list[Row]:
+    """One fit: what three take more than one, halved. Without valgrind no row."""
+    if small or shutil.which("valgrind") is None:
+        return []
+    rows = []
+    for kind, classes in KINDS.items():
+        one, three = (
+            instructions(COUNTED.format(kind=kind, classes=classes, fits=fits)) for fits in (1, 3)
+        )
+        rows.append({"fit": kind, "instructions": (three - one) // 2})
+    return rows
+
+
+PARTS: dict[str, Callable[[bool, int], list[Row]]] = {
+    "import": imports,
+    "first": first,
+    "predict": predict,
+    "counts": counts,
+}
+
+
+def main(arguments: list[str] | None = None) -> dict[str, list[Row]]:
+    """Parse, run, write."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/race"))
+    parser.add_argument("--small", action="store_true")
+    options = parser.parse_args(arguments)
+    found = {}
+    for part in options.parts:
+        found[part] = PARTS[part](options.small, options.repeats)
+        write_csv(options.out / f"evidence-{part}.csv", found[part])
+        for row in found[part]:
+            shown = (f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in row.items())
+            print(f"{part}:", "  ".join(shown), flush=True)
+    return found
+
+
+if __name__ == "__main__":
+    main()
