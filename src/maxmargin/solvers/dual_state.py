@@ -124,7 +124,9 @@ class DualState(UnderPrior):
         self.core: Any = self._open(problem, self.unit * problem.mass)
         self.set_prior()
         copy_bytes = max(1, problem.dimension) * (4 if self.single else 8)
-        self.most_threads = 1 + COPIES_BYTES // copy_bytes  # each beyond the first has a copy of w
+        self.most_threads: int = (
+            1 + COPIES_BYTES // copy_bytes
+        )  # each beyond the first has a copy of w
         # g_i of each block, as its last oracle visit saw it
         self.violations: np.ndarray = np.full(problem.n_blocks, np.inf)
         self.oracle_calls = 0
