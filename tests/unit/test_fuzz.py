@@ -18,7 +18,7 @@ from fuzz.common import run
 CASES = {
     "disk": 15,
     "extremes": 60,
-    "files": 4_000,
+    "files": 11_000,  # a thousand of each format
     "inputs": 150,
     "interrupts": 20,
     "model_files": 600,
