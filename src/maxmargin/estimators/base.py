@@ -15,7 +15,7 @@ import copy
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, ClassVar
 
@@ -173,9 +173,9 @@ class BaseSVM(CallbackSupportMixin, Reporting):
 
     def check_parameters(self, solver: bool = True) -> None:
         """Refuse parameters before any work on the data; ``solver``: also one that is not able."""
-        for name, check in self.checks.items():
-            if hasattr(self, name):
-                check(name, getattr(self, name))
+        for name in (own.name for own in fields(self)):  # not what a class sets for itself
+            if name in self.checks:
+                self.checks[name](name, getattr(self, name))
         self._jobs()
         self._seed()
         if solver:
