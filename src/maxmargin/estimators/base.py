@@ -172,8 +172,11 @@ class BaseSVM(CallbackSupportMixin, Reporting):
         self.weighted_nodes_ = given.node_weight is not None
 
     def check_parameters(self, solver: bool = True) -> None:
-        """Refuse parameters before any work on the data; ``solver``: also one that is not able."""
-        for name in (own.name for own in fields(self)):  # not what a class sets for itself
+        """Refuse parameters before any work on the data; ``solver``: also one that is not able.
+
+        What a class sets for itself, as CRF its hinge, is no parameter.
+        """
+        for name in (own.name for own in fields(self)):  # type: ignore[arg-type]
             if name in self.checks:
                 self.checks[name](name, getattr(self, name))
         self._jobs()
