@@ -98,7 +98,9 @@ class Solver(ABC):
         if formulation not in self.formulations:
             return f"solver {self.name!r} does not solve {formulation}"
         missing = [name for name in asks_for if name not in self.honoured()]
-        return f"{self!r} does not honour {' and '.join(missing)}" if missing else ""
+        if not missing:
+            return ""
+        return f"solver {self.name!r}, {self!r}, does not honour {' and '.join(missing)}"
 
     def check(self, problem: Problem, warm: Support | None = None) -> None:
         """Refuse a problem, or a warm start, that it declares not to take."""
