@@ -24,7 +24,6 @@ from maxmargin.train import LARGEST, train
 TRIALS = 6  # values of C that are tried where nothing was learnt
 TRIAL: dict[str, Any] = {"max_passes": 100, "random_state": 0}  # of each
 TRIAL_SECONDS = 5.0  # of all together, or as long as the fit took
-TRIAL_GAP = 0.02  # of P(0)
 LEAP = 1000.0  # times C, at most, from one to the next
 GLANCE = 200  # examples, in which two labels are soon seen, as a rule
 
@@ -80,8 +79,8 @@ def better_c(svm: Any, given: Any, problem: Problem, result: Result) -> float | 
         zero, problem = zero * times, problem.at(problem.C * times)
         warm = result.support if result.resumable else None
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            tol = TRIAL_GAP * zero / problem.total
-            result = train(problem, solver, warm=warm, tol=tol, max_seconds=left, **TRIAL)
+            # To the tol of the fit: what a rough solution tells apart, the fit may not.
+            result = train(problem, solver, warm=warm, tol=svm.tol, max_seconds=left, **TRIAL)
         if result.certificate.primal < zero and not lack_of(svm, given, problem, result):
             return problem.C
         left -= result.certificate.seconds
