@@ -36,7 +36,9 @@ def run(*command: str | Path, **options) -> None:
     print("$ python", *command, flush=True)
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     inside = {**os.environ, "PATH": path}
-    subprocess.run([sys.executable, *map(str, command)], check=True, cwd=ROOT, env=inside, **options)
+    subprocess.run(
+        [sys.executable, *map(str, command)], check=True, cwd=ROOT, env=inside, **options
+    )
 
 
 def build_wheel() -> Path:

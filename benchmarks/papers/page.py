@@ -19,7 +19,7 @@ def shown(value: str) -> str:
         number = float(value)
     except ValueError:
         return value.replace("|", "/")
-    return str(int(number)) if number == int(number) and abs(number) < 1e9 else f"{number:.4g}"
+    return str(int(number)) if number.is_integer() and abs(number) < 1e9 else f"{number:.4g}"
 
 
 def section(table: Table, out: Path, level: str) -> list[str]:

@@ -541,6 +541,13 @@ def test_papers_make_a_page_and_go_on_where_they_stopped(tmp_path, capsys, monke
         main(["--only", "no such table"])
 
 
+def test_numbers_of_the_page() -> None:
+    from benchmarks.papers.page import shown
+
+    given = ["3.0", "0.123456", "1e12", "inf", "-inf", "nan", "a|b"]
+    assert [shown(each) for each in given] == ["3", "0.1235", "1e+12", "inf", "-inf", "nan", "a/b"]
+
+
 def test_every_table_says_what_differs_and_what_a_quick_run_leaves_out() -> None:
     from benchmarks.papers.tables import TABLES
 
