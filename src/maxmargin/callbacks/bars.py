@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from maxmargin.callbacks.lines import distance, number
-from maxmargin.callbacks.protocol import Callback, Progress
+from maxmargin.callbacks.protocol import Callback, Progress, optional
 
 LIBRARIES = ("tqdm", "rich")
 FULL = 100.0
@@ -86,13 +86,8 @@ class TqdmBar:
     """A bar of tqdm's."""
 
     def __init__(self, label: str, options: dict[str, Any]) -> None:
-        try:
-            from tqdm.auto import tqdm
-        except ImportError:
-            raise ImportError(
-                "ProgressBar needs tqdm: pip install 'maxmargin[progress]' (or 'tqdm')", name="tqdm"
-            ) from None
         plain = {"total": FULL, "desc": label, "bar_format": TQDM_FORMAT}
+        tqdm = optional("tqdm.auto", "ProgressBar", "progress").tqdm
         self._bar: Any = tqdm(**(plain | options))
 
     def show(self, done: float, words: str) -> None:
@@ -110,14 +105,15 @@ class RichBar:
     """A bar of rich's."""
 
     def __init__(self, label: str, options: dict[str, Any]) -> None:
-        try:
-            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-        except ImportError:
-            raise ImportError(
-                "ProgressBar needs rich: pip install 'maxmargin[progress]' (or 'rich')", name="rich"
-            ) from None
-        columns = ("{task.description}", BarColumn(), TextColumn(RICH_FORMAT), TimeElapsedColumn())
-        self._bar = Progress(*columns, TextColumn("{task.fields[words]}"), **options)
+        rich = optional("rich.progress", "ProgressBar", "progress")
+        text = rich.TextColumn
+        columns = (
+            "{task.description}",
+            rich.BarColumn(),
+            text(RICH_FORMAT),
+            rich.TimeElapsedColumn(),
+        )
+        self._bar: Any = rich.Progress(*columns, text("{task.fields[words]}"), **options)
         self._task = self._bar.add_task(label, total=FULL, words="")
         self._bar.start()
 

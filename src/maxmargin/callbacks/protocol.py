@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -69,3 +70,15 @@ class Callback:
 
     def on_fit_end(self, estimator: Any) -> None:
         """Called by an estimator with itself once it is fitted, and with None where its fit has failed."""
+
+
+def optional(module: str, user: str, extra: str) -> Any:
+    """A module of a package that need not be installed; what to install where it is not."""
+    package = module.split(".")[0]
+    try:
+        return import_module(module)
+    except ImportError:
+        raise ImportError(
+            f"{user} needs {package}: pip install 'maxmargin[{extra}]' (or '{package}')",
+            name=package,
+        ) from None

@@ -15,7 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from maxmargin.callbacks.protocol import Callback, Progress
+from maxmargin.callbacks.protocol import Callback, Progress, optional
 
 NUMBERS = ("primal", "dual", "gap", "estimate", "passes", "oracle_calls", "planes", "seconds")
 LONGEST = 500  # characters of a parameter
@@ -134,18 +134,11 @@ class MLflow(Tracker):
         self.run_name, self.nested, self.model_file = run_name, nested, model_file
 
     def _begin(self) -> None:
-        try:
-            import mlflow
-        except ImportError:
-            raise ImportError(
-                "callbacks.MLflow needs mlflow: pip install 'maxmargin[mlflow]' (or 'mlflow')",
-                name="mlflow",
-            ) from None
-        self._mlflow: Any = mlflow
-        active = mlflow.active_run()
+        self._mlflow: Any = optional("mlflow", "callbacks.MLflow", "mlflow")
+        active = self._mlflow.active_run()
         self._own = active is None or self.nested
         if self._own:
-            mlflow.start_run(run_name=self.run_name, nested=active is not None)
+            self._mlflow.start_run(run_name=self.run_name, nested=active is not None)
 
     def _scalars(self, values: dict[str, float], step: int) -> None:
         self._mlflow.log_metrics({k: v for k, v in values.items() if math.isfinite(v)}, step=step)

@@ -52,9 +52,7 @@ class CoordinateState:
         self.satisfied_below: float = satisfied_below
         self.unit, _ = shift_of(problem)  # as in a dual state
         self.core: Any = explicit.core.coordinate(single, self.unit * problem.mass)
-        self.aim: float = (
-            0.0  # the gap that is asked for, where a step may end before its last round
-        )
+        self.aim: float = 0.0  # the gap asked for, where a step may end before its last round
         self.made, self.probed = 0, 0  # rounds so far; oracle calls that no step has reported
 
     def epoch(self, shrinking: bool) -> StepReport:

@@ -132,14 +132,12 @@ class DualCoordinate(Solver):
         state.reopen()
 
 
+@dataclass
 class SearchState:
     """The dual state of a problem whose outputs are searched for, and when a block is satisfied."""
 
     dual: DualState
     satisfied_below: float
-
-    def __init__(self, dual: DualState, satisfied_below: float):
-        self.dual, self.satisfied_below = dual, satisfied_below
 
     def weights(self) -> np.ndarray:
         """w by the law."""

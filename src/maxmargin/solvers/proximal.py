@@ -39,13 +39,13 @@ from maxmargin.solvers.base import (
     option,
 )
 from maxmargin.solvers.coordinate_state import CoordinateState, explicit_constraints
+from maxmargin.solvers.dual_coordinate import SearchState
 from maxmargin.solvers.dual_state import (
     PAIRS,
     PRECISIONS,
     PROBED,
     SINGLE_ENOUGH,
     SINGLE_LEAST,
-    DualState,
     Visit,
     open_state,
 )
@@ -323,11 +323,9 @@ class Proximal(Solver):
 
 
 @dataclass
-class ProximalState:
+class ProximalState(SearchState):
     """The dual state, when a block is satisfied, k, and the oracle passes each block may still miss."""
 
-    dual: DualState
-    satisfied_below: float
     k: float
     rest: np.ndarray = field(repr=False)
     best: float = np.inf
@@ -346,17 +344,9 @@ class ProximalState:
     def aim(self, tol: float) -> None:
         self.dual.tol = tol
 
-    def weights(self) -> np.ndarray:
-        """w by the law."""
-        return self.dual.weights()
-
-    def support(self) -> Support:
-        """The planes with positive multipliers."""
-        return self.dual.support()
-
     def reopen(self) -> None:
         """See all blocks again, with the rounding removed from w."""
-        self.dual.refresh()
+        super().reopen()
         self.rest[:] = 0
 
     def shuffled(self, blocks: np.ndarray) -> np.ndarray:
