@@ -3,9 +3,8 @@
     python tools/sanitized.py address     memory errors, undefined behaviour: contracts, laws, fuzzers
     python tools/sanitized.py thread      data races: what runs with several threads
 
-The first report ends the run. Linux with GCC: the sanitizer must be loaded before Python itself. Passes of
-several threads that share one w are races by design (an update may be lost, which no certificate relies on):
-tools/thread_sanitizer.txt names them.
+The first report ends the run, and none is suppressed: no pass has a race by design. Linux with GCC: the
+sanitizer must be loaded before Python itself.
 """
 
 from __future__ import annotations
@@ -55,12 +54,11 @@ def environment(kind: str, site: Path) -> dict[str, str]:
         subprocess.check_output([compiler, f"-print-file-name={name}"], text=True).strip()
         for name in (own[kind], "libstdc++.so.6")
     ]
-    suppressions = ROOT / "tools" / "thread_sanitizer.txt"
     return {
         **os.environ,
         "LD_PRELOAD": os.pathsep.join(paths),
         "ASAN_OPTIONS": "detect_leaks=0",  # Python itself leaves memory behind at its end
-        "TSAN_OPTIONS": f"suppressions={suppressions}:halt_on_error=1",
+        "TSAN_OPTIONS": "halt_on_error=1",
         "PYTHONMALLOC": "malloc",  # so that objects of Python are guarded as well
         "PYTHONPATH": os.pathsep.join([str(site), str(ROOT)]),
         "MAXMARGIN_SIMD": "baseline",

@@ -16,10 +16,24 @@ SOLVERS = ("proximal", "sda", "sdm", "bcfw", "fasole", "one-slack", "n-slack", "
 
 def fitted(model: object, X: object, Y: object, **options: object) -> None:
     """Train with four threads, then predict and certify with them."""
-    svm = mm.StructuralSVM(model, n_jobs=4, max_passes=8, random_state=0, **options)
+    settings = {"n_jobs": 4, "max_passes": 8, "random_state": 0} | options
+    svm = mm.StructuralSVM(model, **settings)
     svm.fit(X, Y)
     svm.predict(X)
     mm.certify(svm, X, Y)
+
+
+def probabilities(X: object, Y: object) -> None:
+    """Sums over all outputs, by several threads."""
+    for solver in ("exponentiated", "lbfgs"):
+        crf = mm.CRF(models.Chain(), n_jobs=4, max_passes=8, random_state=0, solver=solver)
+        crf.fit(X, Y).predict_marginals(X)
+
+
+def hidden(X: object, Y: list[np.ndarray]) -> None:
+    """Labels that are not known are completed by several threads."""
+    partly = [[None if t % 3 == 0 else int(label) for t, label in enumerate(y)] for y in Y]
+    mm.LatentSVM(models.Chain(), n_jobs=4, max_passes=8, random_state=0).fit(X, partly)
 
 
 def main() -> None:
@@ -38,6 +52,12 @@ def main() -> None:
     Y = [rng.integers(0, 400, size=10) for _ in range(300)]
     fitted(models.Chain(), X, Y, solver="sda")
     fitted(models.FactorGraph(), *random_snakes(12, random_state=0), solver="sda")
+    # More threads than cores: some lose theirs, and others go on with their shares. Passes that end early.
+    fitted(models.Chain(), *chains, solver="proximal", n_jobs=16, max_passes=30)
+    many = random_chains(2000, 5, 6, max_length=8, random_state=0)
+    fitted(models.Chain(), *many, solver="sda", max_passes=1e6, max_seconds=0.3, tol=1e-9)
+    probabilities(*chains)
+    hidden(*chains)
     print("all threaded passes ran")
 
 
