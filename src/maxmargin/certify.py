@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.data.arrays import floats
+from maxmargin.data.arrays import floats, plain_outputs, plain_sequence
 from maxmargin.estimators.base import BaseSVM
-from maxmargin.estimators.inputs import plain_outputs, plain_sequence
 from maxmargin.models.python import bind_model
 from maxmargin.problem import Certificate, Problem, gap_between
 

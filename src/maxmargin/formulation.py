@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from maxmargin.data.arrays import check_choice
-
 HINGES = ("max", "sum")
 SOFT = ("log", "softmax-margin")
 RESCALINGS = ("margin", "slack")
@@ -31,8 +29,10 @@ class Formulation:
     soft: bool = field(init=False, repr=False, compare=False, default=False)
 
     def __post_init__(self) -> None:
-        check_choice("hinge", self.hinge, HINGES + SOFT)
-        check_choice("rescaling", self.rescaling, RESCALINGS)
+        for name, allowed in (("hinge", HINGES + SOFT), ("rescaling", RESCALINGS)):
+            value = getattr(self, name)
+            if not isinstance(value, str) or value not in allowed:
+                raise ValueError(f"{name} must be one of {list(allowed)}, got {value!r}")
         object.__setattr__(self, "soft", self.hinge in SOFT)
         if self.soft and self.rescaling != "margin":
             raise ValueError(f"formulation {self.hinge!r} has no rescaling={self.rescaling!r}")

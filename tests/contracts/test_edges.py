@@ -118,7 +118,7 @@ def test_second_order_learns_what_first_order_cannot():
 
 
 WRONG = {
-    "order must be 1 or 2": lambda: models.Chain(order=3),
+    r"order must be one of \[1, 2\]": lambda: models.Chain(order=3),
     "edges must be": lambda: models.Chain(edges="yes"),
     r"X\[0\] must be a pair \(nodes, edges\)": lambda: models.Chain(edges=True),
 }

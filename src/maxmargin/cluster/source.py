@@ -19,11 +19,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin.data import file_parquet, manifest
-from maxmargin.data.arrays import check_lengths, check_whole
+from maxmargin.data.arrays import check_lengths, check_whole, plain_sequence
 from maxmargin.data.attributes import Described
 from maxmargin.data.digest import digest_of
 from maxmargin.data.file_parquet import Columns
-from maxmargin.data.frames import plain_sequence
 from maxmargin.data.labels import plain
 from maxmargin.data.mapped import Mapped, MappedRows
 from maxmargin.data.sharded import open_shards

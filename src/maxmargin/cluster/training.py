@@ -155,6 +155,8 @@ def check_estimator(svm: Any) -> Proximal:
             "regression and groups are fitted on one machine"
         )
     svm.check_parameters()
+    if isinstance(svm, StructuralSVM):
+        svm.check_model()
     if svm.hinge != "max":
         raise ValueError("a cluster solves hinge='max' only, got hinge='sum'; use fit")
     if NONNEGATIVE in svm._asks_for():

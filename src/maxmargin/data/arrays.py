@@ -1,19 +1,24 @@
-"""What a user gave, as arrays and numbers: the one door for all models, weights, costs and parameters.
+"""What a user gave: the one door for arrays, numbers, parameters and their rules, and examples by position.
 
 Each function names the parameter in its error, and reads nothing that is not there: masked entries, the NA of
-pandas and None are not numbers.
+pandas and None are not numbers. Examples come in lists, arrays and matrices, and in tables and columns of
+pandas, polars and pyarrow, none of which is imported here.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils import check_random_state
+
+PACKAGES = ("pandas", "polars", "pyarrow")  # of tables
 
 
 def unmasked(data: Any, name: str) -> Any:
@@ -72,38 +77,101 @@ def is_number(value: Any) -> bool:
         return False
 
 
-def check_flag(name: str, value: Any) -> None:
-    """Refuse what is neither True nor False."""
-    if not isinstance(value, bool | np.bool_) and not (is_number(value) and value in (0, 1)):
-        raise ValueError(f"{name} must be True or False, got {value!r}")
-
-
-def check_choice(name: str, value: Any, allowed: Any) -> None:
-    """Refuse what is not one of some names."""
-    if not isinstance(value, str) or value not in allowed:
-        raise ValueError(f"{name} must be one of {list(allowed)}, got {value!r}")
-
-
-def check_positive(name: str, value: Any, none: bool = False, finite: bool = False) -> None:
-    """Refuse what is not a positive number; infinity may be one, and None passes where it is allowed."""
-    endless = not finite and isinstance(value, float | np.floating) and np.isposinf(value)
-    if (value is not None or not none) and (not (endless or is_number(value)) or value <= 0):
-        raise ValueError(
-            f"{name} must be a positive number{' or None' if none else ''}, got {value!r}"
-        )
-
-
 def is_whole(value: Any, least: int | None = None) -> bool:
     """Whether a parameter is a whole number, of some size."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     return bool(whole and (least is None or value >= least))
 
 
+@dataclass(frozen=True)
+class Rule:
+    """What a parameter must be, in words and as a test; options of solvers and of models have one too."""
+
+    says: str
+    test: Callable[[Any], Any]
+
+    def allows(self, value: Any) -> bool:
+        """Whether a value keeps the rule; what cannot be compared does not."""
+        try:
+            return bool(self.test(value))
+        except (TypeError, ValueError):
+            return False
+
+    def check(self, name: str, value: Any) -> None:
+        """Refuse another value. The error has the name, what was expected and what came."""
+        if not self.allows(value):
+            raise ValueError(f"{name} must be {self.says}, got {value!r}")
+
+
+def among(*allowed: Any) -> Rule:
+    """One of some names, or of some numbers."""
+    kinds = tuple({str if isinstance(value, str) else int for value in allowed})
+    return Rule(
+        f"one of {list(allowed)}",
+        lambda x: isinstance(x, (*kinds, np.integer)) and not isinstance(x, bool) and x in allowed,
+    )
+
+
+def positive(none: bool = False, finite: bool = False) -> Rule:
+    """A positive number; infinity may be one, and None where it is allowed."""
+
+    def test(value: Any) -> bool:
+        if value is None:
+            return none
+        endless = not finite and isinstance(value, float | np.floating) and np.isposinf(value)
+        return bool((endless or is_number(value)) and value > 0)
+
+    return Rule(f"a positive number{' or None' if none else ''}", test)
+
+
+def whole(least: int = 1, none: bool = False) -> Rule:
+    """A whole number of some size; None where it is allowed."""
+    says = f"{'None or ' if none else ''}a whole number of at least {least}"
+    return Rule(says, lambda x: is_whole(x, least) or (none and x is None))
+
+
+FLAG = Rule(
+    "True or False", lambda x: isinstance(x, bool | np.bool_) or (is_number(x) and x in (0, 1))
+)
+POSITIVE, FINITE = positive(), positive(finite=True)
+TOLERANCE = Rule(
+    "a positive number or 'auto'",
+    lambda x: x == "auto" if isinstance(x, str) else POSITIVE.allows(x),
+)
+VERBOSITY = Rule(
+    "0, 1 or 2", lambda x: isinstance(x, int | np.integer | np.bool_) and x >= 0
+)  # more is as much as 2
+BIAS = Rule("None or a number other than 0", lambda x: x is None or (is_number(x) and x != 0))
+
+
+Check = Callable[[str, Any], Any]  # of a name and a value: refuses some
+
+
+def check_parameters(values: Mapping[str, Any], checks: Mapping[str, Rule | Check]) -> None:
+    """Refuse a parameter that does not keep what is declared of it."""
+    for name, check in checks.items():
+        if name in values:
+            (check.check if isinstance(check, Rule) else check)(name, values[name])
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Refuse what is neither True nor False."""
+    FLAG.check(name, value)
+
+
+def check_choice(name: str, value: Any, allowed: Iterable[str]) -> None:
+    """Refuse what is not one of some names."""
+    among(*allowed).check(name, value)
+
+
+def check_positive(name: str, value: Any, none: bool = False, finite: bool = False) -> None:
+    """Refuse what is not a positive number; infinity may be one, and None passes where it is allowed."""
+    positive(none, finite).check(name, value)
+
+
 def check_whole(name: str, value: Any, least: int = 1, none: bool = False) -> None:
     """Refuse what is not a whole number of some size; None passes where it is allowed."""
-    if (value is not None or not none) and not is_whole(value, least):
-        also = "None or " if none else ""
-        raise ValueError(f"{name} must be {also}a whole number of at least {least}, got {value!r}")
+    whole(least, none).check(name, value)
 
 
 def generator_of(random_state: Any) -> np.random.RandomState:
@@ -131,6 +199,113 @@ def _seed_of_number(number: int) -> int:
     return drawn(number)  # a generator takes longer to make than a small fit
 
 
+# Tables
+
+
+def package_of(data: Any) -> str:
+    """The package whose table or column it is, or nothing."""
+    if hasattr(data, "iloc"):
+        return "pandas"
+    package = type(data).__module__.split(".")[0]
+    return package if package in PACKAGES and hasattr(data, "__array__") else ""
+
+
+def names_of(data: Any) -> list[Any] | None:
+    """The names of the columns of a table; None for anything else."""
+    if not package_of(data):
+        return None
+    names = getattr(data, "column_names", None)  # of pyarrow, whose ``columns`` are the data
+    names = getattr(data, "columns", None) if names is None else names
+    return None if names is None else list(names)
+
+
+def plain_sequence(data: Any) -> Any:
+    """Tables and columns as arrays: they index by label, everything here by position."""
+    package = package_of(data)
+    if package == "pandas":
+        return data.to_numpy()
+    return np.asarray(data) if package else data
+
+
+def is_frame(data: Any) -> bool:
+    """Whether it is a table whose columns have names."""
+    names = names_of(data)
+    return names is not None and all(isinstance(name, str) for name in names)
+
+
+def any_table(data: Any) -> bool:
+    """Whether some item of a sequence is a table or a column."""
+    kinds = set(map(type, data))
+    return any(hasattr(k, "iloc") or k.__module__.split(".")[0] in PACKAGES for k in kinds)
+
+
+def values_of(column: Any) -> list[Any]:
+    """The entries of a column; what is missing is None."""
+    listed = getattr(column, "to_pylist", None) or column.to_list
+    return [None if is_missing(v) or v != v else v for v in listed()]
+
+
+def records(frame: Any) -> list[dict[str, Any]]:
+    """The rows of a table as dicts; what is missing has no value."""
+    names = names_of(frame) or []
+    columns = [values_of(frame[name]) for name in names]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def fault_of(frame: Any) -> str:
+    """The first entry that is not a finite number, by its column and row; empty where there is none."""
+    for j, name in enumerate(names_of(frame) or []):
+        column = frame.iloc[:, j] if package_of(frame) == "pandas" else frame[name]
+        array = np.asarray(column)
+        if array.dtype.kind in "biuf" and np.isfinite(array).all():
+            continue
+        for i, value in enumerate(values_of(column)):
+            where = f"column {name!r}, row {i}"
+            if value is None:
+                return f"{where}: a value is missing; fill it, or drop such rows"
+            try:
+                finite = np.isfinite(float(value))
+            except (TypeError, ValueError):
+                return f"{where}: {value!r} is not a number; encode the column, or leave it out"
+            if not finite:
+                return f"{where}: {value} is not finite"
+    return ""
+
+
+# Examples
+
+
+def check_columns(x: Any, where: str) -> None:
+    """Refuse a CSR matrix with a column index outside its shape, at which SciPy itself may crash."""
+    if not sp.issparse(x) or x.format != "csr" or len(x.indices) == 0:
+        return
+    if int(x.indices.min()) < 0 or int(x.indices.max()) >= x.shape[1]:
+        raise ValueError(f"{where} holds a column index outside its shape")
+
+
+def plain_outputs(Y: Any) -> Any:
+    """True outputs by position; an array of numbers or strings stays one."""
+    Y = plain_sequence(Y)
+    single = isinstance(Y, str | bytes) or getattr(Y, "shape", None) == ()
+    if single or (Y is not None and not hasattr(type(Y), "__iter__")):
+        raise ValueError(f"Y must be a sequence of true outputs, got {Y!r}")
+    if sp.issparse(Y):  # of MultiLabel: rows of 0 and 1
+        check_columns(Y, "Y")
+        return Y.toarray()
+    plain = isinstance(Y, np.ndarray) and Y.dtype.kind in "biufUS"
+    kept = Y is None or plain or getattr(Y, "by_position", False)
+    return Y if kept else [plain_sequence(y) for y in Y]
+
+
+def examples_of(X: Any, Y: Any) -> tuple[Any, Any]:
+    """Inputs and true outputs by position, as many of each."""
+    X, Y = plain_sequence(X), plain_outputs(Y)
+    if Y is None:
+        raise ValueError("Y must be given: the true output of every example")
+    check_lengths(X, Y)
+    return X, Y
+
+
 def count_of(data: Any, name: str) -> int:
     """How many examples there are; refuses what is not a sequence of them."""
     shape = getattr(data, "shape", None)
@@ -152,10 +327,7 @@ def check_lengths(X: Any, Y: Any) -> None:
         raise ValueError(f"X has {n} examples, but Y has {count_of(Y, 'Y')}")
 
 
-def check_start(X: Any, Y: Any, bias: Any, **flags: Any) -> None:
-    """What a model is about to learn from, and its parameters: a bias that could never act is refused."""
+def check_start(X: Any, Y: Any, model: Any) -> None:
+    """What a model is about to learn from, and its parameters, as it declares them."""
     check_lengths(X, Y)
-    if bias is not None and (not is_number(bias) or bias == 0):
-        raise ValueError(f"bias must be None or a number other than 0, got {bias!r}")
-    for name, value in flags.items():
-        check_flag(name, value)
+    check_parameters(vars(model), model.checks)

@@ -24,8 +24,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin._core import core
 from maxmargin._sklearn import BaseEstimator, TransformerMixin
-from maxmargin.data.arrays import check_flag, check_whole, count_of
-from maxmargin.data.frames import any_table, is_frame, package_of, records
+from maxmargin.data.arrays import (
+    any_table,
+    check_flag,
+    check_whole,
+    count_of,
+    is_frame,
+    package_of,
+    records,
+)
 from maxmargin.data.mapped import Mapped, MappedRows, MappedSequences, csr_of
 from maxmargin.io.fields import MOST_FEATURES, FieldError, count, entries_of, texts
 

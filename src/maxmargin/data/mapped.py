@@ -282,6 +282,7 @@ class CodedLabels(np.lib.mixins.NDArrayOperatorsMixin):
     codes: Sequence[np.ndarray]
 
     ndim = 1
+    by_position = True  # as all outputs must be: it stays what it is
 
     def __init__(self, classes: np.ndarray, codes: Sequence[np.ndarray]):
         self.classes, self.codes = classes, codes
@@ -353,6 +354,8 @@ class CodedSequences(Sequence[Any]):
     classes: np.ndarray
     codes: Sequence[np.ndarray]
     offsets: np.ndarray
+
+    by_position = True
 
     def __init__(self, classes: np.ndarray, codes: Sequence[np.ndarray], offsets: np.ndarray):
         self.classes, self.codes, self.offsets = classes, codes, offsets

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin._core import core
-from maxmargin.data.arrays import array_of, reals
+from maxmargin.data.arrays import array_of, check_columns, reals
 from maxmargin.data.mapped import Mapped
 
 
@@ -156,14 +156,6 @@ def dense_rows(
     return FeatureRows(
         build(arrays, width, bias, False), offsets_of([len(x) for x in arrays]), width, arrays
     )
-
-
-def check_columns(x: Any, where: str) -> None:
-    """Refuse a CSR matrix with a column index outside its shape, at which SciPy itself may crash."""
-    if not sp.issparse(x) or x.format != "csr" or len(x.indices) == 0:
-        return
-    if int(x.indices.min()) < 0 or int(x.indices.max()) >= x.shape[1]:
-        raise ValueError(f"{where} holds a column index outside its shape")
 
 
 def as_csr(x: Any, dtype: type | None, where: str, canonical: bool = False) -> Any:

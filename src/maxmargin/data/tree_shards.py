@@ -154,6 +154,8 @@ class MappedSentences(MappedTexts):
 class MappedTrees(MappedTexts):
     """Trees: Y of a grammar."""
 
+    by_position = True
+
     def made(self, text: str) -> Tree:
         return Tree.fromstring(text)
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -23,8 +23,20 @@ import numpy as np
 
 from maxmargin._sklearn import CallbackSupportMixin
 from maxmargin.callbacks import Callback, EarlyStopping, LogProgress, ProgressLine
-from maxmargin.checkpoint import Checkpoint
-from maxmargin.data.arrays import check_choice, check_flag, check_positive, seed_of
+from maxmargin.checkpoint import Checkpoint, CheckpointFile, make_checkpoint
+from maxmargin.data.arrays import (
+    FINITE,
+    FLAG,
+    POSITIVE,
+    TOLERANCE,
+    VERBOSITY,
+    Check,
+    Rule,
+    among,
+    check_parameters,
+    positive,
+    seed_of,
+)
 from maxmargin.estimators.advice import advise, warn_not_converged
 from maxmargin.estimators.hooks import attach, watched, with_callbacks
 from maxmargin.estimators.reporting import Reporting
@@ -37,7 +49,6 @@ from maxmargin.parts.problem import NO_FREE_WEIGHTS, Settings, check_streams, st
 from maxmargin.problem import Certificate, Formulation, Problem, Status, Support, make_regularizer
 from maxmargin.problem.problem import check_weights
 from maxmargin.problem.regularizer import NONNEGATIVE, PRIOR
-from maxmargin.problem.tolerance import check_tolerance
 from maxmargin.result import Result
 from maxmargin.runtime.executor import Workers, count_jobs, opened
 from maxmargin.solvers import Solver, Streaming, make_solver
@@ -46,25 +57,19 @@ from maxmargin.train import train
 logger: logging.Logger = logging.getLogger("maxmargin")
 
 
-def check_verbose(name: str, value: Any) -> None:
-    """Refuse what is not a level of reports."""
-    if not isinstance(value, int | np.integer | np.bool_) or value < 0:
-        raise ValueError(f"{name} must be 0, 1 or 2, got {value!r}")
-
-
-# What the parameters of all estimators must be. A message has the name, what was expected and what came.
-# scikit-learn's ``Interval`` would take True for 1, and 10^400 for a number.
-Checks = dict[str, Callable[[str, Any], Any]]
+# What the parameters of all estimators must be; scikit-learn's ``Interval`` would take True for 1, and 10^400
+# for a number.
+Checks = dict[str, Rule | Check]
 CHECKS: Checks = {
-    "C": partial(check_positive, finite=True),
-    "tol": check_tolerance,
-    "max_passes": check_positive,
-    "max_seconds": partial(check_positive, none=True),
-    "warm_start": check_flag,
-    "fit_intercept": check_flag,
-    "penalized_intercept": check_flag,
-    "verbose": check_verbose,
-    "hinge": partial(check_choice, allowed=HINGES),
+    "C": FINITE,
+    "tol": TOLERANCE,
+    "max_passes": POSITIVE,
+    "max_seconds": positive(none=True),
+    "warm_start": FLAG,
+    "fit_intercept": FLAG,
+    "penalized_intercept": FLAG,
+    "verbose": VERBOSITY,
+    "hinge": among(*HINGES),
 }
 
 
@@ -79,7 +84,9 @@ class Given:
     groups: Any = None
     classes: Any = None
     callbacks: Sequence[Callback] = ()
-    checkpoint: Any = None  # a ``checkpoint.CheckpointFile``
+    checkpoint: Any = None  # a path, and in ``_fit`` what keeps it: a ``checkpoint.CheckpointFile``
+    checkpoint_every: float = 300.0
+    resume: bool = False
     in_parts: bool = False  # whether the data are read a part at a time
     model: Any = None
 
@@ -92,6 +99,7 @@ class BaseSVM(CallbackSupportMixin, Reporting):
     support_: Any
 
     checks: ClassVar[Checks] = CHECKS
+    keeper: ClassVar[type[CheckpointFile]] = Checkpoint
     # What is said where one label alone is predicted, by the task of a model; of others nothing is.
     lone: ClassVar[dict[str, str]] = {}
 
@@ -148,6 +156,9 @@ class BaseSVM(CallbackSupportMixin, Reporting):
     def _fit(self, given: Given) -> None:
         """The one way from data to fitted attributes."""
         self.check_parameters()
+        if given.checkpoint is not None or given.resume:
+            path, every, resume = given.checkpoint, given.checkpoint_every, given.resume
+            given = replace(given, checkpoint=make_checkpoint(path, every, resume, self.keeper))
         with watched(self, given) as given:
             given = self._read(given)
             self._attach(given)
@@ -157,7 +168,8 @@ class BaseSVM(CallbackSupportMixin, Reporting):
 
     def _attach(self, given: Given) -> None:
         """Let callbacks score weights on the way."""
-        attach(given.callbacks, partial(self._at, given))
+        if given.callbacks:
+            attach(given.callbacks, partial(self._at, given))
 
     def _at(self, given: Given, w: np.ndarray) -> Any:
         """This estimator with the weights of a solution; its own stay."""
@@ -174,11 +186,10 @@ class BaseSVM(CallbackSupportMixin, Reporting):
     def check_parameters(self, solver: bool = True) -> None:
         """Refuse parameters before any work on the data; ``solver``: also one that is not able.
 
-        What a class sets for itself, as CRF its hinge, is no parameter.
+        What a class sets for itself, as CRF its hinge, is not a parameter.
         """
-        for name in (own.name for own in fields(self)):  # type: ignore[arg-type]
-            if name in self.checks:
-                self.checks[name](name, getattr(self, name))
+        values = {own.name: getattr(self, own.name) for own in fields(self)}  # type: ignore[arg-type]
+        check_parameters(values, self.checks)
         self._jobs()
         self._seed()
         if solver:
@@ -343,7 +354,8 @@ class BaseSVM(CallbackSupportMixin, Reporting):
             raise ValueError(NO_FREE_WEIGHTS)
         solver, options = self._streaming(), self._options(given.callbacks)
         formulation = self._formulation()
-        return Settings(solver, formulation, self._jobs(), options, self._regularizer)
+        asked = (self._prior(), self.nonnegative)
+        return Settings(solver, formulation, self._jobs(), options, asked)
 
     # The problem, which ``certify`` and ``objective`` pose again
 
@@ -374,5 +386,7 @@ class BaseSVM(CallbackSupportMixin, Reporting):
         return tuple(name for name, value in given if value is not None)
 
     def _regularizer(self, examples: Examples) -> Any:
-        """That of the parameters, for these examples."""
+        """That of the parameters, for these examples; None: 1/2 |w|^2."""
+        if not self._asks_for():
+            return None
         return make_regularizer(self._prior(), self.nonnegative, examples)

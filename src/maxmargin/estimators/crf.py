@@ -8,28 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from maxmargin.callbacks import Callback
-from maxmargin.checkpoint import make_checkpoint
-from maxmargin.data.arrays import check_choice, check_whole, seed_of
+from maxmargin.data.arrays import among, check_whole, seed_of
 from maxmargin.data.labels import Outputs
 from maxmargin.estimators.base import CHECKS, Checks, Given
-from maxmargin.estimators.structural import Structured, check_visible_model
+from maxmargin.estimators.structural import Structured
 from maxmargin.formulation import SOFT
 from maxmargin.models.examples import NO_SUMS
 from maxmargin.models.protocol import Model
 from maxmargin.problem import Formulation
-
-
-def check_summed_model(name: str, model: Any) -> None:
-    """Refuse a model written in Python: nobody sums over its outputs."""
-    check_visible_model(name, model)
-    if not isinstance(model, Model):
-        raise TypeError(f"CRF: {name} {type(model).__name__} is one of your own; {NO_SUMS}")
 
 
 @dataclass(eq=False, repr=False)
@@ -72,10 +63,7 @@ class CRF(Structured):
     support_ : the distributions of the dual bound, for ``certify`` and ``warm_start``
     """
 
-    checks: ClassVar[Checks] = CHECKS | {
-        "model": check_summed_model,
-        "formulation": partial(check_choice, allowed=SOFT),
-    }
+    checks: ClassVar[Checks] = CHECKS | {"formulation": among(*SOFT)}
     scored: ClassVar[bool] = True
 
     model: Any
@@ -111,9 +99,26 @@ class CRF(Structured):
                 "node_weight weighs the task loss, which formulation='log' does not have; use "
                 "'softmax-margin', or sample_weight for whole examples"
             )
-        kept = make_checkpoint(checkpoint, checkpoint_every, resume)
-        self._fit(Given(X, Y, sample_weight, node_weight, callbacks=callbacks, checkpoint=kept))
+        self._fit(
+            Given(
+                X,
+                Y,
+                sample_weight,
+                node_weight,
+                callbacks=callbacks,
+                checkpoint=checkpoint,
+                checkpoint_every=checkpoint_every,
+                resume=resume,
+            )
+        )
         return self
+
+    def check_model(self) -> None:
+        """Refuse a model written in Python too: nobody sums over its outputs."""
+        super().check_model()
+        if not isinstance(self.model, Model):
+            kind = type(self.model).__name__
+            raise TypeError(f"CRF: model {kind} is one of your own; {NO_SUMS}")
 
     @property
     def hinge(self) -> str:  # type: ignore[override]

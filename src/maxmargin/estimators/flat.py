@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin._sklearn import ClassifierMixin
 from maxmargin.callbacks import Callback
-from maxmargin.checkpoint import make_checkpoint
 from maxmargin.data.attributes import are_attributes
 from maxmargin.data.mapped import MappedRows
 from maxmargin.estimators.base import BaseSVM, Given
@@ -258,8 +257,17 @@ class FlatSVC(FlatClassifier):
         For solver="streaming" X may be an iterable of chunks (X, y) or (X, y, sample_weight); the labels of
         the first are then all that there are.
         """
-        kept = make_checkpoint(checkpoint, checkpoint_every, resume)
-        self._fit(Given(X, y, sample_weight, callbacks=callbacks, checkpoint=kept))
+        self._fit(
+            Given(
+                X,
+                y,
+                sample_weight,
+                callbacks=callbacks,
+                checkpoint=checkpoint,
+                checkpoint_every=checkpoint_every,
+                resume=resume,
+            )
+        )
         return self
 
     def partial_fit(

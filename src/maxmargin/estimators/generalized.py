@@ -12,7 +12,6 @@ from sklearn.utils.metaestimators import available_if
 
 from maxmargin._sklearn import RegressorMixin
 from maxmargin.callbacks import Callback
-from maxmargin.checkpoint import make_checkpoint
 from maxmargin.data.arrays import floats
 from maxmargin.estimators.base import Given
 from maxmargin.estimators.flat import RowSVM
@@ -99,8 +98,15 @@ class GeneralizedSVM(RowSVM):
         For solver="streaming" X may be an iterable of chunks (X, margins), (X, margins, groups) or
         (X, margins, groups, sample_weight).
         """
-        kept = make_checkpoint(checkpoint, checkpoint_every, resume)
-        given = Given(X, margins, sample_weight, groups=groups, checkpoint=kept)
+        given = Given(
+            X,
+            margins,
+            sample_weight,
+            groups=groups,
+            checkpoint=checkpoint,
+            checkpoint_every=checkpoint_every,
+            resume=resume,
+        )
         self._fit(replace(given, callbacks=callbacks))
         return self
 
@@ -200,8 +206,17 @@ class RegressionSVR(RegressorMixin, RowSVM):
 
         For solver="streaming" X may be an iterable of chunks (X, y) or (X, y, sample_weight).
         """
-        kept = make_checkpoint(checkpoint, checkpoint_every, resume)
-        self._fit(Given(X, y, sample_weight, callbacks=callbacks, checkpoint=kept))
+        self._fit(
+            Given(
+                X,
+                y,
+                sample_weight,
+                callbacks=callbacks,
+                checkpoint=checkpoint,
+                checkpoint_every=checkpoint_every,
+                resume=resume,
+            )
+        )
         return self
 
     @available_if(can_stream)

@@ -1,4 +1,4 @@
-"""Data as users give them: by position, of equal numbers, and rows by scikit-learn's checks."""
+"""Rows and scores by scikit-learn's checks, whose errors name the parameters."""
 
 from __future__ import annotations
 
@@ -8,40 +8,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import is_classifier, is_regressor
 from sklearn.metrics import check_scoring
 from sklearn.utils.validation import validate_data
 
-from maxmargin.data.arrays import check_lengths, unmasked
-from maxmargin.data.frames import fault_of, plain_sequence
-from maxmargin.data.labels import plain
-from maxmargin.data.mapped import CodedLabels, CodedSequences
-from maxmargin.data.memory import check_columns
-from maxmargin.data.tree_shards import MappedTrees
+from maxmargin.data.arrays import check_columns, fault_of, unmasked
 from maxmargin.metrics import get_scorer
-
-
-def plain_outputs(Y: Any) -> Any:
-    """True outputs by position; an array of numbers or strings stays one."""
-    Y = plain_sequence(Y)
-    single = isinstance(Y, str | bytes) or getattr(Y, "shape", None) == ()
-    if single or (Y is not None and not hasattr(type(Y), "__iter__")):
-        raise ValueError(f"Y must be a sequence of true outputs, got {Y!r}")
-    if sp.issparse(Y):  # of MultiLabel: rows of 0 and 1
-        check_columns(Y, "Y")
-        return Y.toarray()
-    kept = Y is None or isinstance(Y, CodedLabels | CodedSequences | MappedTrees)
-    return Y if kept or plain(Y) else [plain_sequence(y) for y in Y]
-
-
-def examples_of(X: Any, Y: Any) -> tuple[Any, Any]:
-    """Inputs and true outputs by position, as many of each."""
-    X, Y = plain_sequence(X), plain_outputs(Y)
-    if Y is None:
-        raise ValueError("Y must be given: the true output of every example")
-    check_lengths(X, Y)
-    return X, Y
 
 
 @contextmanager

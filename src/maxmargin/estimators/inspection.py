@@ -8,9 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.data.arrays import check_flag, check_whole
+from maxmargin.data.arrays import check_flag, check_whole, examples_of
 from maxmargin.data.table import Table, Tables
-from maxmargin.estimators.inputs import examples_of
 from maxmargin.models.protocol import Model
 
 SHOWN = 3  # mistakes of an example that are named

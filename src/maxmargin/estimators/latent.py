@@ -13,11 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.callbacks import Callback
 from maxmargin.cccp import Rounds, alternate, changed
-from maxmargin.checkpoint import RoundsCheckpoint, make_checkpoint
-from maxmargin.data.arrays import check_positive, check_whole
+from maxmargin.checkpoint import CheckpointFile, RoundsCheckpoint
+from maxmargin.data.arrays import examples_of, positive, whole
 from maxmargin.estimators.advice import warn
 from maxmargin.estimators.base import Checks, Given
-from maxmargin.estimators.inputs import examples_of
 from maxmargin.estimators.structural import StructuralSVM
 from maxmargin.models.completing import Completing
 from maxmargin.models.examples import Examples
@@ -32,15 +31,6 @@ from maxmargin.train import train
 
 Solve = Callable[[Problem, Support | None], Result]
 Posed = tuple[Any, Callable[[np.ndarray], Any], Callable[[Any], Problem]]
-
-
-def check_hidden_model(name: str, model: Any) -> None:
-    """Refuse what is not a model with hidden parts, nor one whose labels may be unknown."""
-    if not isinstance(model, Latent) and type(model) not in KINDS:
-        kinds = ", ".join(kind.__name__ for kind in KINDS)
-        raise TypeError(
-            f"LatentSVM: {name} must be a models.Latent, or for unknown labels one of {kinds}; got {model!r}"
-        )
 
 
 def check_max(name: str, hinge: Any) -> None:
@@ -84,12 +74,12 @@ class LatentSVM(StructuralSVM):
     """
 
     checks: ClassVar[Checks] = StructuralSVM.checks | {
-        "model": check_hidden_model,
         "hinge": check_max,
-        "max_rounds": check_whole,
-        "round_tol": partial(check_positive, none=True),
+        "max_rounds": whole(),
+        "round_tol": positive(none=True),
     }
 
+    keeper: ClassVar[type[CheckpointFile]] = RoundsCheckpoint
     scored: ClassVar[bool] = False
 
     max_rounds: int = 50
@@ -109,9 +99,27 @@ class LatentSVM(StructuralSVM):
 
         Checkpoints as in ``StructuralSVM.fit``, but written between rounds.
         """
-        kept = make_checkpoint(checkpoint, checkpoint_every, resume, RoundsCheckpoint)
-        self._fit(Given(X, Y, sample_weight, callbacks=callbacks, checkpoint=kept))
+        self._fit(
+            Given(
+                X,
+                Y,
+                sample_weight,
+                callbacks=callbacks,
+                checkpoint=checkpoint,
+                checkpoint_every=checkpoint_every,
+                resume=resume,
+            )
+        )
         return self
+
+    def check_model(self) -> None:
+        """Refuse what is not a model with hidden parts, nor one whose labels may be unknown."""
+        if not isinstance(self.model, Latent) and type(self.model) not in KINDS:
+            kinds = ", ".join(kind.__name__ for kind in KINDS)
+            raise TypeError(
+                f"LatentSVM: model must be a models.Latent, or for unknown labels one of {kinds}; "
+                f"got {self.model!r}"
+            )
 
     def _read(self, given: Given, reset: bool = True) -> Given:
         given = super()._read(given, reset)

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from maxmargin.callbacks import Callback
-from maxmargin.checkpoint import make_checkpoint
 from maxmargin.estimators.base import Given
 from maxmargin.estimators.flat import FlatClassifier
 from maxmargin.models.binary import Binary
@@ -66,8 +65,17 @@ class MulticlassLogistic(FlatClassifier):
         callbacks: Sequence[Callback] = (),
     ) -> MulticlassLogistic:
         """Train on X (n, d), dense or CSR, and labels y (n,); checkpoints as in ``StructuralSVM.fit``."""
-        kept = make_checkpoint(checkpoint, checkpoint_every, resume)
-        self._fit(Given(X, y, sample_weight, callbacks=callbacks, checkpoint=kept))
+        self._fit(
+            Given(
+                X,
+                y,
+                sample_weight,
+                callbacks=callbacks,
+                checkpoint=checkpoint,
+                checkpoint_every=checkpoint_every,
+                resume=resume,
+            )
+        )
         return self
 
     def _make_model(self, labels: np.ndarray | None) -> FlatModel:

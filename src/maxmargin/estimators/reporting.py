@@ -9,8 +9,7 @@ from typing import Any
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.data.arrays import check_whole
-from maxmargin.estimators.inputs import plain_outputs
+from maxmargin.data.arrays import check_whole, plain_outputs
 from maxmargin.notebook import Shown
 
 

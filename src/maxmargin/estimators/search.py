@@ -15,11 +15,11 @@ from sklearn.base import clone, is_classifier
 from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.data.arrays import check_flag
+from maxmargin.data.arrays import FLAG, plain_sequence
 from maxmargin.estimators.base import BaseSVM, Checks, Given
 from maxmargin.estimators.flat import FlatSVC, MulticlassSVC
 from maxmargin.estimators.hooks import watched, with_callbacks
-from maxmargin.estimators.inputs import plain_sequence, scorer_of
+from maxmargin.estimators.inputs import scorer_of
 from maxmargin.estimators.path import best_of, check_values, solutions
 from maxmargin.estimators.structural import StructuralSVM
 from maxmargin.models.examples import Examples
@@ -29,7 +29,7 @@ from maxmargin.problem.problem import check_weights
 from maxmargin.runtime.executor import count_jobs
 from maxmargin.runtime.threads import Threads
 
-OWN_CHECKS: Checks = {"Cs": check_values, "refit": check_flag}
+OWN_CHECKS: Checks = {"Cs": check_values, "refit": FLAG}
 
 
 @dataclass

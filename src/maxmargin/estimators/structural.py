@@ -14,12 +14,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.callbacks import Callback
-from maxmargin.checkpoint import make_checkpoint
-from maxmargin.data.arrays import check_positive, check_whole
+from maxmargin.data.arrays import check_positive, check_whole, examples_of, plain_sequence
 from maxmargin.data.labels import Outputs, is_masked
-from maxmargin.estimators.base import CHECKS, Checks, Given
+from maxmargin.estimators.base import Given
 from maxmargin.estimators.confidence import ConfidentSVM
-from maxmargin.estimators.inputs import examples_of, plain_sequence
 from maxmargin.estimators.inspection import Inspection
 from maxmargin.estimators.pruning import Pruning
 from maxmargin.models.checks import lent
@@ -30,16 +28,6 @@ from maxmargin.parts.fit import streams
 from maxmargin.problem.problem import check_weights
 
 MOST_BEST = 2**31 - 1  # outputs of ``predict_k_best``: no machine holds more
-
-
-def check_visible_model(name: str, model: Any) -> None:
-    """Refuse what is not a model whose outputs the data show as a whole."""
-    if isinstance(model, type):
-        raise TypeError(f"{name}: give an instance, {model.__name__}(), not the class")
-    if getattr(model, "hidden", False):
-        raise TypeError("model Latent has hidden parts: fit it with maxmargin.LatentSVM")
-    if not isinstance(model, Model):
-        check_protocol(model)
 
 
 def one_by_one(X: Any) -> Any:
@@ -54,7 +42,6 @@ class Structured(ConfidentSVM, Inspection):
     coef_: np.ndarray
     pruning_: Pruning
 
-    checks: ClassVar[Checks] = CHECKS | {"model": check_visible_model}
     lone: ClassVar[dict[str, str]] = {
         "tagging": "all labels are predicted to be {!r} (others may need more weight)"
     }
@@ -62,7 +49,17 @@ class Structured(ConfidentSVM, Inspection):
 
     model: Any
 
+    def check_model(self) -> None:
+        """Refuse what is not a model whose outputs the data show as a whole."""
+        if isinstance(self.model, type):
+            raise TypeError(f"model: give an instance, {self.model.__name__}(), not the class")
+        if getattr(self.model, "hidden", False):
+            raise TypeError("model Latent has hidden parts: fit it with maxmargin.LatentSVM")
+        if not isinstance(self.model, Model):
+            check_protocol(self.model)
+
     def _read(self, given: Given, reset: bool = True) -> Given:
+        self.check_model()
         in_parts = streams(self.solver, self.model, given.X, given.Y, given.node_weight)
         given = replace(given, in_parts=in_parts, model=clone(self.model, safe=False))
         if in_parts and given.Y is None:
@@ -365,8 +362,16 @@ class StructuralSVM(Structured):
         checkpoint_every : seconds between two of them; they are written between passes
         resume : whether to go on from the checkpoint, where there is one
         """
-        kept = make_checkpoint(checkpoint, checkpoint_every, resume)
-        given = Given(X, Y, sample_weight, node_weight, callbacks=callbacks, checkpoint=kept)
+        given = Given(
+            X,
+            Y,
+            sample_weight,
+            node_weight,
+            callbacks=callbacks,
+            checkpoint=checkpoint,
+            checkpoint_every=checkpoint_every,
+            resume=resume,
+        )
         self._fit(given)
         return self
 

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from maxmargin.data.arrays import check_choice, check_lengths, check_start
+from maxmargin.data.arrays import among, check_lengths, check_start
 from maxmargin.data.labels import LabelSet
 from maxmargin.data.memory import FeatureRows, feature_rows
 from maxmargin.io.fields import MOST_FEATURES, FieldError, bias_of, choice, count
@@ -82,6 +82,7 @@ class Bags(Latent):
     flat: bool
 
     own: ClassVar[bool] = False  # type: ignore[assignment]
+    checks = Latent.checks | {"start": among(*STARTS)}
 
     def __init__(self, bias: float | None = None, start: str = "means"):
         self.bias = bias
@@ -92,8 +93,7 @@ class Bags(Latent):
 
     def initialize(self, X: Any, Y: Any) -> None:
         """Learn the two classes and the number of features."""
-        check_start(X, Y, self.bias)
-        check_choice("Bags: start", self.start, STARTS)
+        check_start(X, Y, self)
         labels = LabelSet(Y)
         if len(labels) != 2:
             raise ValueError(f"Bags: Y must hold 2 classes, got {labels.classes.tolist()}")

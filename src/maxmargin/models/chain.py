@@ -17,13 +17,12 @@ import scipy.sparse as sp
 
 from maxmargin._core import core
 from maxmargin.data.arrays import (
-    check_choice,
-    check_flag,
+    FLAG,
+    among,
     check_lengths,
     check_start,
     count_of,
     floats,
-    is_whole,
 )
 from maxmargin.data.attributes import Described, encoder_of, saved_attributes
 from maxmargin.data.labels import LabelSet, check_classes
@@ -85,6 +84,13 @@ class Chain(Described, Model):
     size_joint_feature: int
 
     powers: ClassVar[tuple[str, ...]] = (LABELS, ROWS, FACTORS, SUMS, POTENTIALS)
+    checks = Model.checks | {
+        "start": FLAG,
+        "end": FLAG,
+        "edges": FLAG,
+        "order": among(1, 2),
+        "features": among(*FEATURES),
+    }
     task = "tagging"
     flat: ClassVar[bool] = False
     sequences: ClassVar[bool] = True
@@ -113,10 +119,7 @@ class Chain(Described, Model):
 
     def initialize(self, X: Sequence[Any], Y: Sequence[Any]) -> None:
         """Learn the classes, and the features or the attribute names."""
-        check_start(X, Y, self.bias, start=self.start, end=self.end, edges=self.edges)
-        if not is_whole(self.order) or self.order not in (1, 2):
-            raise ValueError(f"order must be 1 or 2, got {self.order!r}")
-        check_choice("features", self.features, FEATURES)
+        check_start(X, Y, self)
         check_sequences("Y", Y)
         self.labels_: LabelSet = LabelSet.learn(Y, self.classes, nested=True)
         self.classes_: np.ndarray = self.labels_.classes
@@ -180,7 +183,7 @@ class Chain(Described, Model):
     def convert(self, X: Any) -> Any:
         edges = None
         if self.edges is not False:
-            check_flag("edges", self.edges)
+            FLAG.check("edges", self.edges)
             X, edges = split_edges(X) if self.edges else (X, None)
         X = self._positions(X)
         return X if edges is None else Pairs(X, edge_features(edges, getattr(self, "edges_", None)))

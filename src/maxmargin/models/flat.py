@@ -61,7 +61,7 @@ class FlatModel(Described, Model):
 
     def _learn(self, X: Any, Y: Any) -> None:
         """Check the data; learn the classes and the number of features."""
-        check_start(X, Y, self.bias)
+        check_start(X, Y, self)
         X = self.learn_attributes(X)
         shape = shape_of(X, "X")
         if len(shape) != 2:

@@ -106,7 +106,7 @@ class RowModel(Model):
         shape = shape_of(X, "X")
         if len(shape) != 2:
             raise ValueError(f"X must have 2 dimensions (rows, features), got shape {shape}")
-        check_start(X, None, self.bias)
+        check_start(X, None, self)
         self._measure(int(shape[1]))
 
     def _measure(self, n_features: int) -> None:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from maxmargin.data.arrays import BIAS, Check, Rule
 from maxmargin.data.labels import LabelSet
 from maxmargin.data.memory import FeatureRows
 from maxmargin.models.examples import Examples
@@ -83,6 +84,8 @@ class Model(Shown):
         ""  # what outputs are, for scores: a key of ``metrics.tasks.TALLIES``; empty: own ones
     )
     joint: bool = False  # the loss is one of the whole sample: all examples are one block
+    # What the parameters that need no data must be: ``initialize`` looks at them.
+    checks: ClassVar[dict[str, Rule | Check]] = {"bias": BIAS}
     # Parameters whose name is a method of the protocol, and the attributes that hold them.
     stored: ClassVar[dict[str, str]] = {"loss": "task_loss"}
     task_loss: Any

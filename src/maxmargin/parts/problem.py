@@ -9,7 +9,7 @@ keeps of them on its way, ``parts.state`` says.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from maxmargin.models.protocol import Model
 from maxmargin.models.python import bind_model
 from maxmargin.parts.source import NOTHING, Chunks, Part, Stored, stacked_examples
 from maxmargin.parts.state import PartState, StoredState
-from maxmargin.problem import Formulation, Problem, Support
+from maxmargin.problem import Formulation, Problem, Support, make_regularizer
 from maxmargin.problem.plane import FrozenPlane
 from maxmargin.problem.regularizer import SquaredNorm
 from maxmargin.solvers import Streaming
@@ -42,13 +42,13 @@ class Settings:
     formulation: Formulation
     n_jobs: int
     options: dict[str, Any]  # of ``train``
-    regularizer: Callable[[Any], SquaredNorm]  # for weights of this dimension
+    asked: tuple[Any, Any]  # of the regulariser: prior, nonnegative
     executor: Any = None  # for a model written in Python
 
 
 def regularizer_of(settings: Settings, space: Any) -> SquaredNorm:
     """That of a stream, over the weights of these examples or of this problem."""
-    found = settings.regularizer(space)
+    found = make_regularizer(*settings.asked, space)
     if found.free is not None:
         raise ValueError(NO_FREE_WEIGHTS)
     return found

@@ -22,8 +22,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from maxmargin.data.arrays import floats
-from maxmargin.data.frames import plain_sequence
+from maxmargin.data.arrays import floats, plain_sequence
 from maxmargin.data.mapped import (
     CodedLabels,
     CodedSequences,

@@ -7,13 +7,12 @@ the training loop does.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 import numpy as np
 
-from maxmargin.data.arrays import is_whole
+from maxmargin.data.arrays import FLAG, Rule, among, whole
 from maxmargin.models.registry import names_with
 from maxmargin.problem import Formulation, Problem, Status, Support
 from maxmargin.problem.plane import PLANES
@@ -75,10 +74,9 @@ class Solver(ABC):
 
     def __post_init__(self) -> None:
         for own in fields(self):
-            rule, value = own.metadata.get("rule"), getattr(self, own.name)
-            if rule is not None and not rule.allows(value):
-                owner = type(self).__name__
-                raise ValueError(f"{owner}: {own.name} must be {rule.says}, got {value!r}")
+            if "rule" in own.metadata:
+                name = f"{type(self).__name__}: {own.name}"
+                own.metadata["rule"].check(name, getattr(self, own.name))
 
     @classmethod
     def suits(cls, problem: Problem) -> bool:
@@ -162,28 +160,10 @@ def slow(name: str) -> str:
     return f"solver {name!r} converges slowly; solver='auto' is faster, or raise tol"
 
 
-@dataclass(frozen=True)
-class Rule:
-    """What a value of an option must be, in words and as a test."""
-
-    says: str
-    test: Callable[[Any], Any]
-
-    def allows(self, value: Any) -> bool:
-        """Whether a value keeps the rule; what cannot be compared does not."""
-        try:
-            return bool(self.test(value))
-        except (TypeError, ValueError):
-            return False
-
-
 AT_LEAST_1 = Rule("at least 1", lambda x: x >= 1)
 NOT_NEGATIVE = Rule("0 or more", lambda x: x >= 0)
 ABOVE_1 = Rule("above 1", lambda x: x > 1)
-SOME_OR_NONE = Rule(
-    "None or a whole number of at least 1",
-    lambda x: x is None or is_whole(x, 1),
-)
+SOME_OR_NONE = whole(none=True)
 BELOW_1 = Rule("in [0, 1)", lambda x: 0 <= x < 1)
 INSIDE = Rule("in (0, 1)", lambda x: 0 < x < 1)
 SHARE = Rule("in (0, 1]", lambda x: 0 < x <= 1)
@@ -196,9 +176,9 @@ def option(default: Any, rule: Rule) -> Any:
 
 def one_of(default: Any, allowed: tuple[Any, ...]) -> Any:
     """An option that is one of a few values."""
-    return option(default, Rule(f"one of {list(allowed)}", lambda x: x in allowed))
+    return option(default, among(*allowed))
 
 
 def on_or_off(default: bool) -> Any:
     """An option that is on or off."""
-    return one_of(default, (False, True))
+    return option(default, FLAG)
