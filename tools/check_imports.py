@@ -21,7 +21,7 @@ BASIC = {"_core", "_sklearn", "callbacks", "data", "losses", "runtime"}
 MAY_IMPORT: dict[str, set[str]] = {
     "_core": set(),
     "_sklearn": set(),
-    "formulation": {"data"},
+    "formulation": set(),
     "callbacks": set(),
     "confidence": {"data", "io"},
     "io": set(),

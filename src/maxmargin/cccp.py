@@ -24,7 +24,7 @@ import numpy as np
 
 from maxmargin.models.planes import PlaneExamples
 from maxmargin.problem import Certificate, Problem, Status, Support, gap_between
-from maxmargin.problem.tolerance import RELATIVE
+from maxmargin.problem.certificate import RELATIVE
 from maxmargin.result import COLUMNS, History, Result
 
 
@@ -39,7 +39,6 @@ class Rounds(History):
         float | str
     )  # a round that lowers F by no more than this is the last; "auto": by this part of F
     path: list[float] = field(default_factory=list)  # F after every round
-    rows: list[dict[str, float]] = field(default_factory=list)
     enough: bool = False  # whether they ended by themselves
     fall: float = np.inf  # by how much the last lowered F, in units of the task loss
     least: float = np.inf  # what was asked, in these units
@@ -91,7 +90,9 @@ class Rounds(History):
 
     def arrays(self) -> dict[str, np.ndarray]:
         """One table of all rounds."""
-        return {name: np.array([row[name] for row in self.rows]) for name in (*COLUMNS, "round")}
+        return {
+            name: np.array([row[name] for row in self.rows], float) for name in (*COLUMNS, "round")
+        }
 
 
 def alternate(

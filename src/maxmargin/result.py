@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -13,6 +13,7 @@ from maxmargin.solvers import Snapshot
 COLUMNS = ("seconds", "passes", "oracle_calls", "primal", "dual", "gap", "estimate", "planes")
 
 
+@dataclass
 class History:
     """Columns of equal length, an entry per step.
 
@@ -20,20 +21,11 @@ class History:
     until the first exact pass); ``estimate`` is the gap as the solver saw it while w moved.
     """
 
-    def __init__(self) -> None:
-        self.rows: list[dict[str, float]] = []
-
-    def append(self, **values: float) -> None:
-        """Add a step, as a whole: an interrupt leaves no half of it."""
-        self.rows.append({name: float(values[name]) for name in COLUMNS})
-
-    def amend(self, **values: float) -> None:
-        """Change the last step to what is known now."""
-        self.rows[-1] = self.rows[-1] | {name: float(value) for name, value in values.items()}
+    rows: list[dict[str, float]] = field(default_factory=list, kw_only=True)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The columns as arrays."""
-        return {name: np.array([row[name] for row in self.rows]) for name in COLUMNS}
+        return {name: np.array([row[name] for row in self.rows], float) for name in COLUMNS}
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,14 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from maxmargin.callbacks import Callback, Progress
-from maxmargin.problem import Certificate, Problem, Status, Support, Tolerance, gap_between
-from maxmargin.problem.tolerance import AUTO, ROUNDING, check_tolerance
+from maxmargin.problem import Problem, Status, Support, Tolerance
+from maxmargin.problem.certificate import AUTO, Best
 from maxmargin.result import History, Keeper, Result, Saved
 from maxmargin.runtime.deadline import TimeUp, deadline
 from maxmargin.solvers import Snapshot, Solver, StepReport
@@ -69,15 +70,15 @@ def train(
     """
     if not isinstance(solver, Solver):
         raise TypeError(f"solver must be an instance of solvers.Solver, got {solver!r}")
-    check_tolerance("tol", tol)
-    if tol == math.inf:
-        raise ValueError(f"tol must be a positive number or 'auto', got {tol!r}")
+    asked = tol == AUTO if isinstance(tol, str) else isinstance(tol, Real) and 0 < tol < math.inf
+    if not asked:
+        raise ValueError(f"tol must be a positive number or {AUTO!r}, got {tol!r}")
     solver.check(problem, warm)
     rng = np.random.default_rng(random_state)
     limit = math.inf if max_seconds is None else max_seconds
     tolerance, calls = tolerance_of(problem, tol, random_state)
-    most = polish or math.inf
-    run = Run(problem, solver, tolerance, most, max_passes, limit, keeper=keeper)
+    best = Best(problem, tolerance, polish or math.inf)
+    run = Run(problem, solver, best, max_passes, limit, keeper=keeper)
     run.oracle_calls += calls
     for callback in callbacks:
         callback.on_start(run.progress())
@@ -109,11 +110,12 @@ def ended(run: Run, state: Any, callbacks: Sequence[Callback]) -> Result:
     elif run.certified != run.steps:
         run.conclude(state)
     run.save(state)
-    if problem.checked and run.ceilings is not None and run.status is not Status.INTERRUPTED:
-        assert run.w is not None
-        problem.check_ceilings(run.w, run.ceilings)
+    w, ceilings = run.best.w, run.best.ceilings
+    if problem.checked and ceilings is not None and run.status is not Status.INTERRUPTED:
+        assert w is not None
+        problem.check_ceilings(w, ceilings)
     if run.proven:
-        run.settle(run.tol)
+        run.settle(run.best.tol)
         for callback in callbacks:
             run.take(callback.kept())
     result = run.finish(run.solver.reduced_gap(problem, state) if problem.summed else None)
@@ -145,8 +147,7 @@ class Run:
 
     problem: Problem
     chosen: Solver
-    tolerance: Tolerance
-    polish: float
+    best: Best
     max_passes: float
     max_seconds: float
     hope: float = HOPEFUL  # an estimate of this many times the aim is worth an exact pass
@@ -155,20 +156,12 @@ class Run:
     steps: int = 0
     certified: int = -1  # the step after which the last exact pass was made
     polish_until: float = math.inf
-    primal: float = math.inf
-    seen: float = math.inf  # the primal as far as a searching argmax found it
-    dual: float = -math.inf
-    w: np.ndarray | None = None
-    ceilings: np.ndarray | None = None  # of the slacks at w
-    support: Support | None = None
     history: History = field(default_factory=History)
     last: StepReport = BEFORE  # in the history
     status: Status | None = None
     proven: bool = True
     keeper: Keeper | None = None
     saved: float = 0.0  # seconds, at the last snapshot
-    gap: float = math.inf  # certified, in units of the task loss
-    seen_gap: float = math.inf  # the same at the primal that was seen
 
     def __post_init__(self) -> None:
         free = self.problem.regularizer.free is not None
@@ -180,35 +173,16 @@ class Run:
             self.oracle_calls += found.oracle_calls
             self.started -= found.seconds
         self.saved = self.seconds
-        self.enough: float = self.tol  # as it seems
-        self.aim: float = self.goal  # what the solver was given
-
-    def _wanted(self, primal: float, dual: float) -> tuple[float, float]:
-        """The gap to be proven with these bounds, and the one at which training ends."""
-        wish = min(self.tolerance.at(primal, dual, ROUNDING), self.polish)
-        return self.tolerance.at(primal, dual), wish
-
-    @property
-    def tol(self) -> float:
-        """The gap to be proven, in units of the loss; of "auto", with the bounds so far."""
-        return self._wanted(self.primal, self.dual)[0]
-
-    @property
-    def goal(self) -> float:
-        """The gap at which training ends: tol, or less where it goes on for some time."""
-        return self._wanted(self.primal, self.dual)[1]
+        self.enough: float = math.inf  # as it seems
+        self.aim: float = math.inf  # what the solver was given
+        self.retarget(None, BEFORE)
 
     def retarget(self, state: Any, report: StepReport) -> None:
         """Tell the solver what is asked for, as far as the objective is known: as the step saw the primal."""
-        if self.tolerance.asked != AUTO:
-            return
-        # The mass of a stream is known when it was read.
-        self.tolerance = replace(self.tolerance, total=self.problem.total)
-        dual = max(report.dual, self.dual)
-        seen = dual + report.estimate * self.problem.total
-        primal = min(seen, self.primal)
-        self.enough, aim = self._wanted(primal, dual)
-        if abs(aim - self.aim) > NEWS * self.aim:
+        self.enough, aim = self.best.expect(report.dual, report.estimate)
+        if state is None:
+            self.aim = aim
+        elif abs(aim - self.aim) > NEWS * self.aim:
             self.solver.retarget(self.problem, state, aim / self.aim)
             self.aim = aim
 
@@ -227,49 +201,33 @@ class Run:
         given = None if report is None or not self.problem.exact else report.slacks
         bounds = self.problem.certify(w, support, given)
         self.oracle_calls += self.problem.n_blocks if given is None else 0
-        self.seen = min(self.seen, bounds.seen)
-        # While nothing bounds the primal (hinge="sum" has such points) the last w is as good as any.
-        if bounds.primal < self.primal or math.isinf(self.primal):
-            self.primal, self.w, self.ceilings = bounds.primal, w, bounds.ceilings
-        if bounds.dual > self.dual or self.support is None:
-            self.dual, self.support = bounds.dual, support
+        best, self.certified = self.best, self.steps
+        best.take(w, support, bounds)
         if bounds.overflowed or (math.isinf(bounds.primal) and not self.problem.summed):
             self.status = Status.NUMERICAL
-        going = self.status is None and self.problem.open_stream is None
-        if going and self.tolerance.needs_zero(self.primal, self.problem.regularizer.mean):
-            self.learn_zero()
-        self.certified, total = self.steps, self.problem.total
-        self.gap = gap_between(self.primal, self.dual, total)
-        self.seen_gap = gap_between(self.seen, self.dual, total)
-        if self.gap <= self.tol and self.polish_until == math.inf:
-            more = max(self.passes, LITTLE) if math.isinf(self.polish) else POLISH_PASSES
+        if best.wants_zero and self.status is None and self.problem.open_stream is None:
+            self.oracle_calls += self.problem.n_blocks
+            # Infinite for a sum over too many outputs: then it says nothing.
+            best.know_zero(min(self.problem.at_zero(), LARGEST))
+        if best.gap <= best.tol and self.polish_until == math.inf:
+            more = max(self.passes, LITTLE) if math.isinf(best.polish) else POLISH_PASSES
             self.polish_until = self.passes + more
-        if self.gap > self.goal:
+        if best.gap > best.goal:
             self.solver.learn(self.problem, state, bounds.slacks)
             if report is not None:
                 # The estimate was too hopeful by this factor: wait until it says enough.
-                own = gap_between(bounds.primal, bounds.dual, total)
-                hope = report.estimate * max(0.5, self.goal / own) / self.aim
+                hope = report.estimate * max(0.5, best.goal / best.last_gap) / self.aim
                 self.hope = max(min(self.hope, hope), CERTAIN)
 
     def take(self, w: np.ndarray | None) -> None:
         """Return these weights, which a callback has kept: they have a primal of their own."""
-        if w is None or self.support is None:
+        if w is None or self.best.support is None:
             return
-        bounds = self.problem.certify(w, self.support)
+        self.best.return_instead(w, self.problem.certify(w, self.best.support))
         self.oracle_calls += self.problem.n_blocks
-        self.w, self.primal, self.ceilings = w, bounds.primal, bounds.ceilings
-        self.gap = gap_between(self.primal, self.dual, self.problem.total)
-        if self.status is Status.SOLVED and self.gap > self.tol:
+        if self.status is Status.SOLVED and self.best.gap > self.best.tol:
             self.status = Status.STOPPED
-        self.history.amend(**self.known())
-
-    def learn_zero(self) -> None:
-        """P(0), by an exact pass."""
-        zero = self.problem.at_zero()
-        self.oracle_calls += self.problem.n_blocks
-        # Infinite for a sum over too many outputs: then it says nothing.
-        self.tolerance = replace(self.tolerance, zero=min(zero, LARGEST))
+        self.history.rows[-1] |= self.known()
 
     def start(self, rng: np.random.Generator, warm: Support | None) -> Any:
         """The solver's state: from a snapshot, from multipliers, or from nothing."""
@@ -282,7 +240,7 @@ class Run:
         if self.keeper is None or not (due or self.seconds - self.saved >= self.keeper.every):
             return
         at = self.solver.snapshot(self.problem, state)
-        at = at if self.w is None else replace(at, w=self.w)
+        at = at if self.best.w is None else replace(at, w=self.best.w)
         self.keeper.save(Saved(at, self.oracle_calls, self.seconds))
         self.saved = self.seconds
 
@@ -296,11 +254,11 @@ class Run:
 
     def settle(self, goal: float) -> None:
         """The certified gap may be small enough; or all that the argmax finds is, and more would not help."""
-        if self.gap <= goal and self.problem.bounded:
+        if self.best.gap <= goal and self.problem.bounded:
             self.status = Status.SOLVED
         elif self.problem.summed or self.status is Status.NUMERICAL:
             return  # what was seen says nothing of the rest of a sum, or of what overflowed
-        elif self.seen_gap <= goal:
+        elif self.best.seen_gap <= goal:
             self.status = Status.INEXACT
 
     def known(self) -> dict[str, Any]:
@@ -309,18 +267,18 @@ class Run:
             "seconds": self.seconds,
             "passes": self.passes,
             "oracle_calls": self.oracle_calls,
-            "primal": self.primal,
-            "gap": self.gap,
+            "primal": self.best.primal,
+            "gap": self.best.gap,
         }
 
     def record(self, report: StepReport | None = None) -> None:
         """Add a step to the history; without a report, the certified point."""
         if report is None:
-            report = StepReport(0, self.gap, self.dual, len(self.support or ()))
+            best = self.best
+            report = StepReport(0, best.gap, best.dual, len(best.support or ()))
         self.last = report
-        self.history.append(
-            **self.known(), dual=report.dual, estimate=report.estimate, planes=report.planes
-        )
+        seen = {"dual": report.dual, "estimate": report.estimate, "planes": report.planes}
+        self.history.rows.append(self.known() | seen)
 
     def progress(self, state: Any = None) -> Progress:
         """The last step, for callbacks; with the weights that a state gives."""
@@ -331,7 +289,7 @@ class Run:
             dual=self.last.dual,
             estimate=self.last.estimate,
             planes=self.last.planes,
-            tol=self.tol,
+            tol=self.best.tol,
             max_passes=self.max_passes,
             max_seconds=self.max_seconds,
             solver=self.chosen.name,
@@ -353,11 +311,12 @@ class Run:
         self.retarget(state, report)
         asked = certify_every is not None and self.steps % certify_every == 0
         # On the way from tol to the polished solution an exact pass marks the moment when tol is reached.
-        passed = self.aim < self.tol < self.gap and report.estimate <= self.tol
+        tol, gap = self.best.tol, self.best.gap
+        passed = self.aim < tol < gap and report.estimate <= tol
         free = report.slacks is not None and report.estimate <= self.aim
         # A solver that is satisfied everywhere makes no more moves: its estimate never falls to a low
         # threshold. Where losses hang on few examples the estimate stays far above the gap.
-        near = report.estimate <= NEARBY * (self.enough if self.gap > self.enough else self.aim)
+        near = report.estimate <= NEARBY * (self.enough if gap > self.enough else self.aim)
         waited = self.steps - self.certified
         late = waited >= (PATIENCE if report.estimate <= self.aim else LONG_PATIENCE) and near
         # A step whose numbers are not finite is looked at: what it left may have overflowed.
@@ -365,7 +324,7 @@ class Run:
         due = free or report.estimate <= self.hope * self.aim or asked or passed or late or lost
         if due and self.chosen.verify:
             self.certify(state, report)
-            self.settle(self.goal)
+            self.settle(self.best.goal)
         self.record(report)
         progress = [self.progress(state)] if callbacks else []
         stop = [callback.on_step(step) for step in progress for callback in callbacks]
@@ -376,56 +335,49 @@ class Run:
         """A warm start may be at its goal before the first step."""
         self.certify(state, None, self.begun)
         self.record()
-        self.settle(self.goal)
+        self.settle(self.best.goal)
 
     def conclude(self, state: Any) -> None:
         """A truthful certificate for where training ended, which may be better than was known."""
         self.certify(state, None)
         if not self.history.rows:  # interrupted in the first step
             self.record()
-        self.history.amend(**self.known())
+        self.history.rows[-1] |= self.known()
 
     def estimate(self, state: Any) -> None:
         """The dual of where training ended, and the gap as the solver saw it: no exact pass, no proof."""
-        self.w, self.support = self.solver.solution(self.problem, state)
-        self.dual = self.problem.dual_objective(self.support)
-        self.primal = self.dual + self.last.estimate * self.problem.total
+        w, support = self.solver.solution(self.problem, state)
+        dual = self.problem.dual_objective(support)
+        primal = dual + self.last.estimate * self.problem.total
         self.proven = False
-        if math.isnan(self.primal) or math.isinf(self.dual):
-            self.primal, self.status = math.inf, Status.NUMERICAL
-        self.gap = gap_between(self.primal, self.dual, self.problem.total)
+        if math.isnan(primal) or math.isinf(dual):
+            primal, self.status = math.inf, Status.NUMERICAL
+        self.best.guess(w, support, dual, primal)
 
     def finish(self, reduced_gap: float | None) -> Result:
         """The certificate of the best point."""
-        if self.w is None or self.support is None:
+        best = self.best
+        if best.w is None or best.support is None:
             raise ValueError(
                 "no point with a finite objective was found: C, sample_weight, the costs or X are too large "
                 "for double precision; scale them down"
             )
         assert self.status is not None
-        exact = self.problem.bounded and self.proven
-        certificate = Certificate(
-            primal=self.primal,
-            dual=self.dual,
-            gap=self.gap,
-            tol=self.tol,
-            converged=self.gap <= self.tol and exact,
-            exact=exact,
+        certificate = best.certificate(
+            exact=self.problem.bounded and self.proven,
             passes=self.passes,
             oracle_calls=self.oracle_calls,
-            support=len(self.support.blocks),
             seconds=self.seconds,
             status=self.status.value,
-            relaxed=self.support.relaxed,
             reduced_gap=reduced_gap,
         )
         return Result(
-            self.w,
-            self.support,
+            best.w,
+            best.support,
             certificate,
             self.history,
             self.status,
             self.chosen.name,
             "" if certificate.converged else self.status.advice(certificate, self.chosen.advice),
-            resumable=self.support.kind in self.chosen.continues(self.problem),
+            resumable=best.support.kind in self.chosen.continues(self.problem),
         )

@@ -18,7 +18,7 @@ from maxmargin.callbacks import Callback
 from maxmargin.cluster import pool as pool_module
 from maxmargin.cluster.pool import Pool
 from maxmargin.data.synthetic import words_of_letters
-from maxmargin.problem.tolerance import PROGRESS, RELATIVE, Tolerance
+from maxmargin.problem.certificate import PROGRESS, RELATIVE, Tolerance
 from reference.python_chain import PythonMulticlass
 
 TIGHT = 3e-7  # of the loss: within 1e-6 of the optimum of each problem here

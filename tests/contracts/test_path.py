@@ -10,7 +10,6 @@ import maxmargin as mm
 from helpers import as_python, built_in, quietly, refusal
 from maxmargin import metrics, models, solvers
 from maxmargin.data.synthetic import random_chains, random_multiclass
-from maxmargin.problem.scale import first_c, useful_c
 from reference.problems import CASES, make_case
 
 CS = [0.05, 0.4, 3.0]
@@ -114,13 +113,13 @@ def test_below_the_first_useful_c_nothing_can_be_learnt():
     model.initialize(X, Y)
     problem = mm.Problem(model.bind(X, Y), 1.0)
     loss = problem.objective(np.zeros(problem.dimension))
-    C = first_c(problem)
+    C = problem.first_c()
     for part in (0.01, 0.1, 1.0):
         result = mm.train(problem.at(part * C), solvers.SDA(), tol=1e-6 * loss / problem.total)
         # P*(C) >= D of the worst outputs at w = 0 >= P_C(0) (1 - C / (2 first))
         assert result.certificate.primal >= part * C * loss * (1 - part / 2) * (1 - 1e-9)
     small = mm.train(problem.at(0.1 * C), solvers.SDA(), tol=1e-6)
-    assert useful_c(problem.at(0.1 * C), small.support) >= C * (1 - 1e-6)
+    assert problem.at(0.1 * C).useful_c(small.support) >= C * (1 - 1e-6)
 
 
 def test_without_a_loss_the_range_is_arbitrary_and_w_is_zero():

@@ -10,7 +10,7 @@ from helpers import EXACT, built_in, quietly, refusal
 from maxmargin import models
 from maxmargin.data.synthetic import random_chains, random_multiclass
 from maxmargin.problem import Tolerance
-from maxmargin.problem.tolerance import LEAST, PROGRESS, RELATIVE
+from maxmargin.problem.certificate import LEAST, PROGRESS, RELATIVE
 from reference.strategies import cases
 
 

@@ -21,6 +21,7 @@ from maxmargin.problem import (
     gap_between,
     make_regularizer,
 )
+from maxmargin.problem.certificate import Best
 from maxmargin.problem.plane import FrozenPlane
 from maxmargin.problem.problem import Bounds
 from maxmargin.train import Run
@@ -217,8 +218,8 @@ def test_what_a_search_saw_does_not_hide_a_ceiling_that_overflowed(generator):
     model = models.Binary()
     model.initialize(X, y)
     problem = Problem(model.bind(X, y), C=1.0)
-    tolerance = Tolerance(0.1, problem.total)
-    run = Run(problem, solvers.SDA(), tolerance, 0.1, 10.0, 10.0, seen=-2.0, dual=-1.0)
+    best = Best(problem, Tolerance(0.1, problem.total), 0.1, seen=-2.0, dual=-1.0)
+    run = Run(problem, solvers.SDA(), best, 10.0, 10.0)
     run.status = Status.NUMERICAL  # the ceilings gave an infinite primal
     run.settle(0.1)
     assert run.status is Status.NUMERICAL

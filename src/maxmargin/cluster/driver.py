@@ -299,7 +299,7 @@ def play(rounds: Rounds, keeper: Keeper | None = None) -> None:
             with connected():
                 rounds.advance()
             rounds.settle()
-            rounds.history.append(**rounds.known())
+            rounds.history.rows.append(rounds.known())
             progress = rounds.progress()
             stop = [callback.on_step(progress) for callback in callbacks]
             if any(stop) and rounds.status is None:

@@ -49,9 +49,11 @@ def are_attributes(X: Any, sequences: bool = True) -> bool:
     if not sequences:
         return not package_of(X) and describes(X) is True
     for x in X:
+        if isinstance(x, np.ndarray) or sp.issparse(x):
+            return False
         if is_frame(x):
             return True
-        if isinstance(x, np.ndarray) or sp.issparse(x) or not hasattr(x, "__iter__"):
+        if not hasattr(x, "__iter__"):
             return False
         found = describes(x)
         if found is not None:

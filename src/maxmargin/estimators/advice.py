@@ -1,7 +1,7 @@
 """Warnings of training: what was not reached or not learnt, and what to do.
 
 A warning of a C at which nothing is learnt names a larger one at which something is. That one is found by
-trials: C goes up, to where the dual stops to grow along the last multipliers (``problem/scale.py``), and a
+trials: C goes up, to where the dual stops to grow along the last multipliers (``Problem.useful_c``), and a
 short training from these multipliers says whether the model still lacks anything.
 """
 
@@ -17,7 +17,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from maxmargin.models.python import bind_model
 from maxmargin.problem import Problem, Status
-from maxmargin.problem.scale import learns, useful_c
 from maxmargin.result import Result
 from maxmargin.train import LARGEST, train
 
@@ -42,7 +41,7 @@ def advise(svm: Any, given: Any, problem: Problem, result: Result) -> None:
 
 def lack_of(svm: Any, given: Any, problem: Problem, result: Result) -> str:
     """What a solution has not learnt, in words; empty where there is nothing to say."""
-    if not learns(problem, result.support, result.certificate.primal):
+    if not problem.learns(result.support, result.certificate.primal):
         return "nothing was learnt, the objective is that of w = 0"
     said = svm.lone.get(getattr(given.model, "task", ""), "")
     found = lone_label(given, problem, result.w) if said else []
@@ -52,7 +51,7 @@ def lack_of(svm: Any, given: Any, problem: Problem, result: Result) -> str:
 def lone_label(given: Any, problem: Problem, w: np.ndarray) -> list[Any]:
     """The label that is predicted for all of X, where Y has others; else none."""
     examples, X = problem.examples, given.X
-    if isinstance(X, list | np.ndarray) or sp.issparse(X):
+    if problem.n_blocks > GLANCE and (isinstance(X, list | np.ndarray) or sp.issparse(X)):
         few = bind_model(given.model, X[:GLANCE], None)
         if len(labels_in(few.predict(w))) > 1:
             return []
@@ -72,7 +71,7 @@ def better_c(svm: Any, given: Any, problem: Problem, result: Result) -> float | 
     solver, zero = svm._chosen(problem), problem.at_zero()
     left = max(TRIAL_SECONDS, result.certificate.seconds)
     for _ in range(TRIALS):
-        useful = useful_c(problem, result.support)
+        useful = problem.useful_c(result.support)
         times = min(max(useful / problem.C, 10.0), LEAP)
         if left <= 0 or not zero * times < LARGEST:
             break

@@ -21,7 +21,6 @@ from maxmargin.estimators.hooks import told
 from maxmargin.estimators.inputs import scorer_of
 from maxmargin.estimators.latent import LatentSVM
 from maxmargin.problem import Certificate, Problem, Status, Support
-from maxmargin.problem.scale import first_c, useful_c
 
 # Measured on OCR letters, USPS and CoNLL-2000: the best C is 300 to 1000 times the first that is of use.
 DECADES = 4  # of C, where their number alone is given
@@ -135,13 +134,13 @@ def found_range(svm: BaseSVM, problem: Problem, count: int) -> tuple[np.ndarray,
     At a small C the multipliers say which C is the first of use, better than the worst outputs at w = 0:
     where outputs tie these are all of one kind.
     """
-    C = BELOW * first_c(problem)
+    C = BELOW * problem.first_c()
     if not 0 < C < np.inf:  # no loss to be lowered: w = 0 for every C
         return np.geomspace(1.0, 10.0**DECADES, count), None
     small = problem.at(C)
     loss = float(small.cut(np.zeros(problem.dimension)).risk) / small.total
     result = svm._train(small, None, budget={"tol": ROUGH * loss})
-    least = useful_c(small, result.support)
+    least = small.useful_c(result.support)
     least = float(f"{least if np.isfinite(least) else C / BELOW:.1e}")  # the same for any seed
     warm = result.support if result.resumable else None
     return np.geomspace(least, least * 10.0**DECADES, count), warm

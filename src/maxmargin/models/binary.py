@@ -46,9 +46,7 @@ class BinaryExamples(FlatExamples):
     def __init__(self, rows: FeatureRows, labels: LabelSet, codes: np.ndarray, cost: np.ndarray):
         self.codes, self.mistakes = codes, np.array([cost[0, 1], cost[1, 0]])
         super().__init__(rows, labels, core.BinaryData(rows.core.rows, codes, self.mistakes))
-
-    def explicit(self) -> ExplicitConstraints:
-        return ExplicitConstraints(self.core, float(self.mistakes.max()))
+        self.explicit = ExplicitConstraints(self.core, float(self.mistakes.max()))
 
     def scores(self, w: np.ndarray) -> np.ndarray:
         """<w, Psi(x_i, y)> of both labels, one row per example."""

@@ -76,6 +76,8 @@ class Examples(ABC):
     # M v, where <u, M v> is the inner product of weights: v itself unless there is a kernel
     metric: Any = staticmethod(np.asarray)
     powers: tuple[str, ...] = ()  # that some solvers need: see ``models.registry``
+    # All constraints, where they are few enough to be written down (margin rescaling).
+    explicit: ExplicitConstraints | None = None
 
     def under(self, formulation: Formulation) -> Any:
         """The same examples in this formulation; refuses one that they have no answers for."""
@@ -159,10 +161,6 @@ class Examples(ABC):
         raise ValueError(
             "fixed: this model takes no fixed labels; Chain does, with a kernel or without"
         )
-
-    def explicit(self) -> ExplicitConstraints | None:
-        """All constraints, where they are few enough to be written down (margin rescaling)."""
-        return None
 
     def relaxed_slacks(
         self, w: np.ndarray, n_jobs: int, prices: Any = None

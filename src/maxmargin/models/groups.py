@@ -40,6 +40,7 @@ class GroupExamples(CompiledExamples):
     ):
         self.rows, self.sizes = rows, np.diff(first)
         self.take(core.GroupsData(rows.core.rows, first, row, factor, margins))
+        self.explicit = ExplicitConstraints(self.core)
 
     def rebind(self) -> None:
         if self.formulation.rescaling != "margin":
@@ -48,9 +49,6 @@ class GroupExamples(CompiledExamples):
                 "rescaling; use sample_weight, or multiply rows and margins"
             )
         super().rebind()
-
-    def explicit(self) -> ExplicitConstraints:
-        return ExplicitConstraints(self.core)
 
     def ready(self, w: np.ndarray) -> np.ndarray:
         return w  # rows are multiplied with w itself

@@ -31,12 +31,8 @@ class MulticlassExamples(FlatExamples):
     def __init__(self, rows: FeatureRows, labels: LabelSet, codes: np.ndarray, cost: np.ndarray):
         data = core.MulticlassData(rows.core.rows, len(labels), codes, cost.ravel())
         super().__init__(rows, labels, data)
-        self.largest_cost: float = float(cost.max())
-
-    def explicit(self) -> ExplicitConstraints | None:
-        if self.n * len(self.labels) > MOST_EXPLICIT:
-            return None
-        return ExplicitConstraints(self.core, self.largest_cost)
+        if self.n * len(labels) <= MOST_EXPLICIT:
+            self.explicit = ExplicitConstraints(data, float(cost.max()))
 
     def scores(self, w: np.ndarray) -> np.ndarray:
         """<w_k, x_i>, one row per example."""

@@ -4,12 +4,43 @@
 
 Primal by one exact pass at w, dual from the multipliers alone (``Problem.certify``); no running sum of a
 solver is used.
+
+Which gap is small enough (``Tolerance``): a number in units of the loss, or "auto", a part of the objective.
+
+    number     (P(w) - D(a)) / (C sum_i v_i) <= tol
+    "auto"     P(w) - D(a) <= RELATIVE P(w)    and    P(w) - D(a) <= PROGRESS (P(0) - D(a))
+
+A number means the same for every C; but where losses are counts it may be far below what a test score can
+show, and where C is large and the data nearly separable P* / (C sum v) itself is below it. What test scores
+lose at a hundredth is measured by ``benchmarks.tolerance``.
+
+Where C is small P* is hardly below P(0), and a hundredth of it may be more than all that can be learnt: the
+second condition says that nine tenths of what may lie below P(0) are done. P(0) is known for some examples
+before training; it is computed where P(w) turns out to be near it.
+
+Where C is so large that P* / (C sum v) is a thousandth of the loss at w = 0 or less, a hundredth of it may
+take hundreds of passes that change no prediction; where C is so small that P(0) - P* is a ten-thousandth of
+P(0), nothing is learnt. LEAST of the loss is enough then. Without that only ROUNDING limits what is
+wished for: training tries to reach it for some time.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from maxmargin.problem.plane import Support
+from maxmargin.problem.problem import Bounds, Problem
+
+AUTO = "auto"
+RELATIVE = 0.01
+PROGRESS = 0.1
+NEAR = 0.5  # of P(0): above it P(0) must be known
+LEAST = 1e-5  # of the loss: enough where P* or P(0) - P* is small; single precision gets there
+ROUNDING = 1e-8  # of the loss: not even wished for
 
 
 @dataclass(frozen=True)
@@ -84,3 +115,118 @@ def loss_units(difference: float, total: float) -> float:
     if not (bounded_by(difference, total) and total > 0):
         return math.inf
     return max(0.0, difference) / total
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """What is asked of the gap; the rest matters for "auto" alone."""
+
+    asked: float | str
+    total: float  # C sum v
+    loss: float = math.nan  # mean at w = 0, of some examples
+    zero: float = math.inf  # P(0), where it was computed
+
+    def at(self, primal: float, dual: float, least: float = LEAST) -> float:
+        """The gap to be reached, in units of the loss, as far as the optimum is known.
+
+        ``least``: the part of the loss that is enough, however small P* is.
+        """
+        if not isinstance(self.asked, str):
+            return self.asked
+        share = RELATIVE * min(primal / self.total, self.loss)
+        progress = PROGRESS * (self.zero - dual) / self.total
+        found = max(min(share, progress), least * self.loss)
+        return found if 0 < found < math.inf else least  # no loss, or one that overflowed
+
+    def needs_zero(self, primal: float, mean: Any) -> bool:
+        """Whether P(0), or P at the mean of a prior, must be computed: a primal may be near to it."""
+        unknown = self.asked == AUTO and self.zero == math.inf and math.isfinite(primal)
+        return unknown and (mean is not None or primal > NEAR * self.loss * self.total)
+
+
+@dataclass
+class Best:
+    """The best point that exact passes have found: weights and multipliers, each for its own bound.
+
+    ``gap`` is proven, ``seen_gap`` the one at the primal as far as a searching argmax found it. ``tol`` is
+    the gap to be proven and ``goal`` the one at which training ends, tol or less where it goes on to
+    ``polish``. All are in units of the loss.
+    """
+
+    problem: Problem
+    tolerance: Tolerance
+    polish: float = math.inf
+    primal: float = math.inf
+    seen: float = math.inf
+    dual: float = -math.inf
+    w: np.ndarray | None = None
+    ceilings: np.ndarray | None = None  # of the slacks at w
+    support: Support | None = None
+    gap: float = math.inf
+    seen_gap: float = math.inf
+    last_gap: float = math.inf  # between the two bounds of the last exact pass
+    tol: float = math.nan
+    goal: float = math.nan
+    wants_zero: bool = False  # P(0) must be known: a primal may be near to it
+
+    def aim_at(self, primal: float, dual: float) -> tuple[float, float]:
+        """The gap to be proven with these bounds, and the one at which training ends."""
+        wish = min(self.tolerance.at(primal, dual, ROUNDING), self.polish)
+        return self.tolerance.at(primal, dual), wish
+
+    def expect(self, dual: float, estimate: float) -> tuple[float, float]:
+        """The same as far as a step saw the objective, with its dual and its estimate of the gap."""
+        self._measure()
+        dual = max(dual, self.dual)
+        seen = dual + estimate * self.problem.total if dual > -math.inf else math.inf
+        return self.aim_at(min(seen, self.primal), dual)
+
+    def take(self, w: np.ndarray, support: Support, bounds: Bounds) -> None:
+        """Keep what an exact pass has bounded better."""
+        self.seen = min(self.seen, bounds.seen)
+        self.last_gap = gap_between(bounds.primal, bounds.dual, self.problem.total)
+        # While nothing bounds the primal (hinge="sum" has such points) the last w is as good as any.
+        if bounds.primal < self.primal or math.isinf(self.primal):
+            self.primal, self.w, self.ceilings = bounds.primal, w, bounds.ceilings
+        if bounds.dual > self.dual or self.support is None:
+            self.dual, self.support = bounds.dual, support
+        mean = self.problem.regularizer.mean
+        self.wants_zero = self.tolerance.needs_zero(self.primal, mean)
+        self._measure()
+
+    def know_zero(self, value: float) -> None:
+        """P(0), or P at the mean of a prior."""
+        self.tolerance, self.wants_zero = replace(self.tolerance, zero=value), False
+        self._measure()
+
+    def return_instead(self, w: np.ndarray, bounds: Bounds) -> None:
+        """These weights are wanted, with a primal of their own."""
+        self.w, self.primal, self.ceilings = w, bounds.primal, bounds.ceilings
+        self._measure()
+
+    def guess(self, w: np.ndarray, support: Support, dual: float, primal: float) -> None:
+        """A point of which no exact pass was made."""
+        self.w, self.support, self.dual, self.primal = w, support, dual, primal
+        self._measure()
+
+    def _measure(self) -> None:
+        total = self.problem.total  # that of a stream is known when it was read
+        self.tolerance = replace(self.tolerance, total=total)
+        self.gap = gap_between(self.primal, self.dual, total)
+        self.seen_gap = gap_between(self.seen, self.dual, total)
+        self.tol, self.goal = self.aim_at(self.primal, self.dual)
+
+    def certificate(self, exact: bool, **spent: Any) -> Certificate:
+        """What is known of the optimum, and what it has cost."""
+        assert self.support is not None
+        return Certificate(
+            primal=self.primal,
+            dual=self.dual,
+            gap=self.gap,
+            tol=self.tol,
+            converged=self.gap <= self.tol and exact,
+            exact=exact,
+            support=len(self.support.blocks),
+            relaxed=self.support.relaxed,
+            **spent,
+        )

@@ -4,6 +4,14 @@ P(w) = R(w) + sum_i mass_i xi_i(w),     mass_i = C v_i
 D(a) = sum a Delta - R*(- sum a psi),   a >= 0, sum_y a_i(y) = mass_i
 hinge="sum":  xi_i(w) = sum_y max(0, s_i(y)),   0 <= a_i(y) <= mass_i; outputs that a leaves out have a = 0
 soft:         xi_i(w) = log sum_y exp(s_i(y)),   and sum a Delta stands for sum_i mass_i (H(a_i) + E Delta)
+
+Which C is small follows from the losses and the features, not from their number alone. Let a be a dual point
+for C with q = - sum a psi. For any C' the point a C' / C is feasible as well, hence
+
+    P*(C') >= D(s a) = s sum a Delta - R*(s q),      s = C' / C
+
+which for R = 1/2 |w|^2 grows until s = sum a Delta / |q|^2. Below that C' (``useful_c``) even the best w
+hardly lowers the objective of w = 0: all multipliers that help are at their bound, and w only grows with C'.
 """
 
 from __future__ import annotations
@@ -26,6 +34,8 @@ from maxmargin.problem.regularizer import SquaredNorm
 ROUNDING = 1e-10  # of sum a |psi_j|: a sum of a psi_j below this is zero
 LARGEST_WEIGHT = 1e150  # beyond, its products with large features are not finite
 SMALLEST = 1e-300  # of C sum v: below, a multiplier has too few digits
+SMALL = 50.0  # times below the useful C: no w lowers P(0) by more than a hundredth
+NOTHING = 0.99  # of P(0): an objective above it has learnt next to nothing
 SUBNORMAL = 1e-318  # what rounding may do to the sum of the smallest multipliers
 
 
@@ -300,6 +310,36 @@ class Problem:
             noise = ROUNDING * (support.multipliers @ np.abs(rows))
             q[columns] = np.where(np.abs(q[columns]) <= noise, 0.0, q[columns])
         return offset - self.regularizer.conjugate(q)
+
+    def useful_c(self, support: Support) -> float:
+        """The C at which the dual stops to grow along these multipliers; infinite where they give no w.
+
+        R*(q) = <m, q> + 1/2 q' Sigma q for a prior: its two parts are told apart by the value at -q.
+        """
+        offset, vector = self.plane(support)
+        there, back = self.regularizer.conjugate(-vector), self.regularizer.conjugate(vector)
+        square, tilt = there + back, 0.5 * (there - back)
+        if not 0 < square < np.inf or offset <= tilt:
+            return np.inf
+        return self.C * (offset - tilt) / square
+
+    def first_c(self) -> float:
+        """The same along the worst outputs at w = 0, by one exact pass: a C far below any that is of use."""
+        cut = self.cut(np.zeros(self.dimension))
+        return self.useful_c(Support(np.arange(self.n_blocks), self.mass, cut.outputs))
+
+    def learns(self, support: Support, primal: float) -> bool:
+        """Whether the objective is below that of w = 0, by more than a hundredth.
+
+        P*(C) >= P(0) (1 - C / (2 useful)) along these multipliers: P(0), an exact pass, is looked at only
+        where that is above NOTHING, and there is a w that could help.
+        """
+        if self.formulation.soft:  # a pass at w = 0 is cheaper than the plane of distributions
+            return not primal >= NOTHING * self.at_zero()
+        if not SMALL * self.C < self.useful_c(support) < np.inf:
+            return True
+        zero = self.at_zero()
+        return not primal >= NOTHING * zero > 0
 
 
 def check_total(total: float) -> None:

@@ -14,6 +14,7 @@ The manuscript on dual coordinate solvers has the last two in its Sections 6 and
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,18 +32,17 @@ def dot(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.einsum("i,i->", a, b))
 
 
+@dataclass(eq=False)
 class SquaredNorm:
     """R(w) = 1/2 |w|^2, its own conjugate; w = q.
 
     |w|^2 = <w, metric(w)>, where the metric is that of the examples: Euclidean, or of a kernel.
     """
 
+    metric: Callable[[np.ndarray], np.ndarray]
     asks_for: tuple[str, ...] = ()  # parameters of it that a solver must honour
     mean: np.ndarray | None = None
     free: np.ndarray | None = None  # a mask of the weights that R does not depend on
-
-    def __init__(self, metric: Callable[[np.ndarray], np.ndarray]):
-        self.metric = metric
 
     def centred(self, w: np.ndarray) -> np.ndarray:
         """w - mean."""

@@ -128,7 +128,7 @@ class Solver(ABC):
 
     def solution(self, problem: Problem, state: Any) -> tuple[np.ndarray, Support]:
         """w and the multipliers, in double precision."""
-        return state.weights(), state.support()
+        return state.solution()
 
     def learn(self, problem: Problem, state: Any, slacks: np.ndarray) -> None:
         """Receive what an exact pass found that did not end training."""

@@ -21,7 +21,8 @@ from maxmargin.data.mapped import ranges
 from maxmargin.problem import Problem, Support, loss_units
 from maxmargin.problem.plane import Cut
 from maxmargin.problem.regularizer import Prior, dot, tilted
-from maxmargin.solvers.dual_state import AskedState, UnderPrior, known_outputs
+from maxmargin.solvers.asked_state import AskedState
+from maxmargin.solvers.dual_state import UnderPrior, known_outputs
 
 PLANE_BYTES, LABEL_BYTES = 32, 4  # of a kept output, and of each of its labels
 MOST_VIOLATORS = 1000  # kept outputs of a block, at most, when listed violators are added
@@ -131,6 +132,10 @@ class BoxState(UnderPrior):
     def weights(self) -> np.ndarray:
         """w by the law, in double precision."""
         return self.core.weights()
+
+    def solution(self) -> tuple[np.ndarray, Support]:
+        """w and the multipliers."""
+        return self.weights(), self.support()
 
     def support(self, blocks: np.ndarray | None = None) -> Support:
         """The planes with positive multipliers; or those of some blocks."""

@@ -27,7 +27,7 @@ def explicit_constraints(problem: Problem) -> ExplicitConstraints | None:
     scaled = isinstance(prior, Prior) and not (prior.uniform and prior.mean is None)
     if problem.rescaling != "margin" or scaled or problem.frozen is not None:
         return None
-    return problem.examples.explicit()
+    return problem.examples.explicit
 
 
 class CoordinateState:
@@ -83,6 +83,10 @@ class CoordinateState:
     def weights(self) -> np.ndarray:
         """The running w."""
         return self.core.weights(False)
+
+    def solution(self) -> tuple[np.ndarray, Support]:
+        """w and the multipliers."""
+        return self.weights(), self.support()
 
     def support(self) -> Support:
         """The constraints with positive multipliers."""

@@ -37,7 +37,7 @@ from maxmargin.solvers.base import (
 )
 from maxmargin.solvers.coordinate_state import CoordinateState, explicit_constraints
 from maxmargin.solvers.dual_ascent import ORDERS
-from maxmargin.solvers.dual_state import PRECISIONS, SINGLE_ENOUGH, DualState, open_state
+from maxmargin.solvers.dual_state import PRECISIONS, SINGLE_ENOUGH, SearchState, open_state
 
 CARE = 0.1  # a block whose share of the gap is this part of tol has nothing to gain
 
@@ -130,23 +130,3 @@ class DualCoordinate(Solver):
     ) -> None:
         state.satisfied_below *= 0.5  # what was skipped adds up to more than expected
         state.reopen()
-
-
-@dataclass
-class SearchState:
-    """The dual state of a problem whose outputs are searched for, and when a block is satisfied."""
-
-    dual: DualState
-    satisfied_below: float
-
-    def weights(self) -> np.ndarray:
-        """w by the law."""
-        return self.dual.weights()
-
-    def support(self) -> Support:
-        """The planes with positive multipliers."""
-        return self.dual.support()
-
-    def reopen(self) -> None:
-        """Remove the rounding that updates of w have gathered."""
-        self.dual.refresh()

@@ -21,10 +21,9 @@ from typing import Any
 import numpy as np
 
 from maxmargin._core import core
-from maxmargin.models.checks import NOISE, beaten, read_only
 from maxmargin.problem import Problem, Support
 from maxmargin.problem.regularizer import Prior, SquaredNorm
-from maxmargin.runtime.executor import workers
+from maxmargin.solvers.asked_state import AskedState
 from maxmargin.solvers.base import Snapshot, StepReport
 
 RULES = {"wss2": 0, "mvp": 1, "frank-wolfe": 2}
@@ -124,9 +123,8 @@ class DualState(UnderPrior):
         self.core: Any = self._open(problem, self.unit * problem.mass)
         self.set_prior()
         copy_bytes = max(1, problem.dimension) * (4 if self.single else 8)
-        self.most_threads: int = (
-            1 + COPIES_BYTES // copy_bytes
-        )  # each beyond the first has a copy of w
+        # Each beyond the first has a copy of w.
+        self.most_threads: int = 1 + COPIES_BYTES // copy_bytes
         # g_i of each block, as its last oracle visit saw it
         self.violations: np.ndarray = np.full(problem.n_blocks, np.inf)
         self.oracle_calls = 0
@@ -270,47 +268,6 @@ class DualState(UnderPrior):
         return self.core.n_planes
 
 
-class AskedState:
-    """Of a state whose planes are made in Python: the oracle is asked here, and the core is offered them."""
-
-    problem: Problem
-    core: Any
-
-    def batch_size(self) -> int:
-        """Blocks whose outputs are found at one w, then visited in turn.
-
-        Wide enough to feed the workers, narrow enough that w is fresh.
-        """
-        examples: Any = self.problem.examples
-        executor = getattr(examples, "executor", None)
-        batch = "batch_loss_augmented_inference"
-        batched = examples.batched or hasattr(getattr(examples, "model", None), batch)
-        return 1 if executor is None and not batched else max(8, 4 * workers(executor))
-
-    def running(self) -> np.ndarray:
-        """The w that the visits see, read-only."""
-        return read_only(self.core.running)
-
-    def ask(self, blocks: np.ndarray, w: np.ndarray) -> None:
-        """Offer the oracle's planes to their blocks."""
-        exact = self.problem.examples.argmax_exact
-        for plane in self.problem.oracle(blocks, w):
-            _, lead = self.core.offer(plane.block, plane.offset, plane.index, plane.value, w)
-            if exact and lead > NOISE * (1 + abs(plane.offset)):
-                raise beaten(plane.block, lead)
-
-    def readable(self, numbers: np.ndarray) -> list[Any]:
-        """Planes that the core keeps, by their numbers, as models written in Python have them."""
-        planes = map(self.core.plane, numbers.tolist())
-        return [(offset, (index, value)) for offset, index, value in planes]
-
-    def _offered(self, point: Support) -> np.ndarray:
-        """The numbers under which the core keeps the planes of a dual point from now on."""
-        w, planes = self.running(), zip(point.blocks, point.outputs, strict=True)
-        numbers = [self.core.offer(int(i), a, *vector, w)[0] for i, (a, vector) in planes]
-        return np.array(numbers, dtype=np.int32)
-
-
 class ExplicitState(AskedState, DualState):
     """Multipliers and w of a model written in Python."""
 
@@ -367,6 +324,22 @@ class ExplicitState(AskedState, DualState):
     def probe(self, blocks: np.ndarray) -> tuple[float, float]:
         self.ask(blocks, self.running())
         return super().probe(blocks)
+
+
+@dataclass
+class SearchState:
+    """The dual state of a problem whose outputs are searched for, and when a block is satisfied."""
+
+    dual: DualState
+    satisfied_below: float
+
+    def solution(self) -> tuple[np.ndarray, Support]:
+        """w by the law, and the planes with positive multipliers."""
+        return self.dual.weights(), self.dual.support()
+
+    def reopen(self) -> None:
+        """Remove the rounding that updates of w have gathered."""
+        self.dual.refresh()
 
 
 def known_outputs(problem: Problem, point: Support, dtype: Any = np.int32) -> np.ndarray:

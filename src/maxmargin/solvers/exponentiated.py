@@ -236,9 +236,9 @@ class SoftState:
                 heights = np.log(self.problem.mass / point.multipliers)
             self.core.lift(np.where(np.isfinite(heights), heights, 0.0))
 
-    def weights(self) -> np.ndarray:
-        """w as it is."""
-        return self.core.weights()
+    def solution(self) -> tuple[np.ndarray, Support]:
+        """w as it is, and the distributions."""
+        return self.core.weights(), self.support()
 
     def support(self) -> Support:
         """The distributions."""

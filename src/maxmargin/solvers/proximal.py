@@ -39,13 +39,13 @@ from maxmargin.solvers.base import (
     option,
 )
 from maxmargin.solvers.coordinate_state import CoordinateState, explicit_constraints
-from maxmargin.solvers.dual_coordinate import SearchState
 from maxmargin.solvers.dual_state import (
     PAIRS,
     PRECISIONS,
     PROBED,
     SINGLE_ENOUGH,
     SINGLE_LEAST,
+    SearchState,
     Visit,
     open_state,
 )
@@ -294,11 +294,6 @@ class Proximal(Solver):
         elif state.stalled >= STALLED_ROUNDS:
             state.k, state.stalled = state.k / 2, 0
         return estimate
-
-    def solution(
-        self, problem: Problem, state: ProximalState | CoordinateState
-    ) -> tuple[np.ndarray, Support]:
-        return state.weights(), state.support()
 
     def snapshot(self, problem: Problem, state: ProximalState | CoordinateState) -> Snapshot:
         k = state.core.proximity if isinstance(state, CoordinateState) else state.k
