@@ -363,12 +363,13 @@ class Run:
                 "for double precision; scale them down"
             )
         assert self.status is not None
-        certificate = best.certificate(
+        certificate, advice = best.conclude(
+            self.status,
             exact=self.problem.bounded and self.proven,
+            advice=self.chosen.advice,
             passes=self.passes,
             oracle_calls=self.oracle_calls,
             seconds=self.seconds,
-            status=self.status.value,
             reduced_gap=reduced_gap,
         )
         return Result(
@@ -378,6 +379,6 @@ class Run:
             self.history,
             self.status,
             self.chosen.name,
-            "" if certificate.converged else self.status.advice(certificate, self.chosen.advice),
+            advice,
             resumable=best.support.kind in self.chosen.continues(self.problem),
         )

@@ -29,8 +29,7 @@ GLANCE = 200  # examples, in which two labels are soon seen, as a rule
 
 def advise(svm: Any, given: Any, problem: Problem, result: Result) -> None:
     """Warn where nothing was learnt, with a C at which something is."""
-    ended = result.status in (Status.INTERRUPTED, Status.STOPPED, Status.NUMERICAL)
-    if problem.open_stream is not None or ended:
+    if result.status in (Status.INTERRUPTED, Status.STOPPED, Status.NUMERICAL):
         return
     lack = lack_of(svm, given, problem, result)
     if lack:

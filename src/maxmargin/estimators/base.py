@@ -226,7 +226,8 @@ class BaseSVM(CallbackSupportMixin, Reporting):
         result = self._train(
             problem, warm, self._polish(given), given.callbacks, checkpoint=given.checkpoint
         )
-        advise(self, given, problem, result)
+        if not given.in_parts:
+            advise(self, given, problem, result)
         self.fingerprint_ = fingerprint
         return result
 
@@ -240,7 +241,8 @@ class BaseSVM(CallbackSupportMixin, Reporting):
 
     def _pose_parts(self, given: Given, executor: Workers | None) -> tuple[Problem, str]:
         """The same for data that are read a part at a time."""
-        X, Y, weights, settings = given.X, given.Y, given.sample_weight, self._settings(given)
+        X, Y, weights = given.X, given.Y, given.sample_weight
+        settings = self._settings(given, self._chosen())
         weights = weights if Y is None else self.example_weights(Y, weights)
         problem = streamed_problem(given.model, X, Y, weights, settings, self.C, executor)
         warm = self._warm()
@@ -325,7 +327,8 @@ class BaseSVM(CallbackSupportMixin, Reporting):
         else:
             model = next_model(past, self, given.classes)
         chunk = (X, Y, check_weights(given.sample_weight, len(Y)))
-        past, result, examples = self._optimise(past, model, chunk, self._settings(given))
+        settings = self._settings(given, self._streaming())
+        past, result, examples = self._optimise(past, model, chunk, settings)
         self._keep(result)
         self.fingerprint_ = examples.fingerprint
         self.memory_, self.support_ = past, past.whole_support()
@@ -348,13 +351,13 @@ class BaseSVM(CallbackSupportMixin, Reporting):
         """The solver of chunks: that of the parameters, or one in place of the default."""
         return streaming_of("auto" if self.solver == type(self).solver else self.solver)
 
-    def _settings(self, given: Given) -> Settings:
+    def _settings(self, given: Given, solver: Any) -> Settings:
         """How a stream is optimised."""
         if self._free:
             raise ValueError(NO_FREE_WEIGHTS)
-        solver, options = self._streaming(), self._options(given.callbacks)
+        options = self._options(given.callbacks)
         formulation = self._formulation()
-        asked = (self._prior(), self.nonnegative)
+        asked = (self._prior(), self.nonnegative) if self._asks_for() else None
         return Settings(solver, formulation, self._jobs(), options, asked)
 
     # The problem, which ``certify`` and ``objective`` pose again

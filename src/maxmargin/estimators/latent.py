@@ -177,7 +177,7 @@ class LatentSVM(StructuralSVM):
 
         The first weights are learnt from the first chunk.
         """
-        settings, latent = self._settings(given), given.model
+        settings, latent = self._settings(given, self._chosen()), given.model
         if isinstance(given.X, Iterator):
             raise ValueError(
                 "X is an iterator, which gives its chunks once: rounds read them again"

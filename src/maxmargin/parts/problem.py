@@ -42,12 +42,14 @@ class Settings:
     formulation: Formulation
     n_jobs: int
     options: dict[str, Any]  # of ``train``
-    asked: tuple[Any, Any]  # of the regulariser: prior, nonnegative
+    asked: tuple[Any, Any] | None  # of the regulariser: prior and nonnegative, where one is given
     executor: Any = None  # for a model written in Python
 
 
 def regularizer_of(settings: Settings, space: Any) -> SquaredNorm:
     """That of a stream, over the weights of these examples or of this problem."""
+    if settings.asked is None:
+        return SquaredNorm(space.metric)
     found = make_regularizer(*settings.asked, space)
     if found.free is not None:
         raise ValueError(NO_FREE_WEIGHTS)
@@ -95,6 +97,7 @@ class StreamedProblem(Problem):
     exact: bool
     bounded: bool
 
+    whole: Problem | None = None  # of all examples, while it is bound
     # Of its weights, as of those of examples in memory.
     metric: Any = staticmethod(np.asarray)
     kernelised = False
@@ -131,6 +134,8 @@ class StreamedProblem(Problem):
 
     def walk(self, support: Support) -> Iterator[tuple[Problem, Support]]:
         """All examples in parts, and the multipliers of each."""
+        if self.whole is not None:
+            return self.whole.walk(support)
         return ((problem, own) for _, problem, own in self.numbered_parts(support))
 
     def numbered_parts(self, support: Support) -> Iterator[tuple[np.ndarray, Problem, Support]]:
@@ -194,17 +199,16 @@ class StreamedProblem(Problem):
 
 
 class StoredProblem(StreamedProblem):
-    """A model on examples in files; ``whole`` is the problem of all of them, while it is bound."""
+    """A model on examples in files."""
+
+    def first_part(self) -> Problem | None:
+        part = next(self.read(NOTHING), None)
+        return None if part is None else self.bind([part])
 
     files: Any
 
     exact: bool
     bounded: bool
-
-    whole: Problem | None = None
-
-    def walk(self, support: Support) -> Iterator[tuple[Problem, Support]]:
-        return super().walk(support) if self.whole is None else self.whole.walk(support)
 
     def bind_all(self) -> Problem:
         """All examples, their features in the files."""
@@ -221,7 +225,7 @@ class StoredProblem(StreamedProblem):
         self.whole = self.files = None
 
     def open_stream(self, solver: Streaming, *args: Any) -> StreamState:
-        needed = int(self.source.bound_bytes() / ROOM)
+        needed = int(self.source.bound_bytes / ROOM)
         if solver.keeps == "outputs" and needed > solver.cache_bytes:
             raise ValueError(
                 f'Streaming: keeps="outputs" needs at least {needed} cache_bytes for these data, got '

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -134,6 +133,11 @@ class Part:
     Y: Any
     index: np.ndarray
     weights: np.ndarray
+    # What each example takes, with what the core and the solver add to it; no planes yet.
+    bytes_each: np.ndarray = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bytes_each", self._measured())
 
     def __len__(self) -> int:
         return len(self.index)
@@ -143,9 +147,7 @@ class Part:
         X, Y = self.layout.copy(self.X, self.Y, which)
         return Part(self.layout, X, Y, self.index[which], self.weights[which])
 
-    @cached_property
-    def bytes_each(self) -> np.ndarray:
-        """What each example takes, with what the core and the solver add to it; no planes yet."""
+    def _measured(self) -> np.ndarray:
         if self.layout.kind == "objects":
             own = np.array([bytes_of_object(x) for x in self.X], dtype=np.int64)
             return own + EXAMPLE_BYTES + ROW_BYTES
@@ -256,21 +258,15 @@ class Stored:
         )
         self.weight: float = float(self.n if self.weights is None else self.weights.sum())
         features = X.nnz * (4.0 + X.dtype.itemsize) / max(1, int(X.firsts[-1]))
+        # What all examples take in memory while their features stay in their files.
+        self.bound_bytes: int = ROW_BYTES * int(X.firsts[-1]) + EXAMPLE_BYTES * self.n
         self.row_bytes: Any = features if X.sparse else float(X.n_features * X.dtype.itemsize)
-
-    def bound_bytes(self) -> int:
-        """What all examples take in memory while their features stay in their files."""
-        return ROW_BYTES * int(self.X.firsts[-1]) + EXAMPLE_BYTES * self.n
 
     def lengths(self, which: np.ndarray) -> np.ndarray:
         """Rows of some examples, and labels of an output of each."""
         if self.layout.kind == "rows":
             return np.ones(len(which), np.int64)
         return self.X.offsets[which + 1] - self.X.offsets[which]
-
-    def some(self, most: float) -> Part | None:
-        """The first examples with weight."""
-        return next(self.parts(np.empty(0, np.int64), most), None)
 
     def parts(self, known: np.ndarray, most: float) -> Iterator[Part]:
         """The examples except the known ones, about `most` bytes at a time."""

@@ -40,7 +40,7 @@ from maxmargin.problem.plane import FrozenPlane
 from maxmargin.problem.regularizer import SquaredNorm
 from maxmargin.solvers.box_state import BoxState
 from maxmargin.solvers.dual_state import DualState, known_outputs
-from maxmargin.solvers.proximal import Proximal, ProximalState
+from maxmargin.solvers.proximal import ProximalState
 from maxmargin.solvers.streaming import CHUNKS, Streaming, StreamState, Window
 
 KEPT = 0.7  # of the budget, at most, for what is kept: the rest is for new examples and new outputs
@@ -84,8 +84,10 @@ def empty_past(C: float, layout: Layout, dimension: int, regularizer: SquaredNor
     """Before the first example."""
     q, none = np.zeros(dimension), np.empty(0, np.int64)
     support = Support(none, np.empty(0), [], partial=True)
-    plane, w, dual = FrozenPlane(0.0, q, 0.0), regularizer.law(q), -regularizer.conjugate(q)
-    return Past(C, layout, [], plane, w, dual, support, none, none, np.empty(0))
+    w, value = regularizer.maximise(q)
+    return Past(
+        C, layout, [], FrozenPlane(0.0, q, 0.0), w, -value, support, none, none, np.empty(0)
+    )
 
 
 def moved(plane: FrozenPlane, problem: Problem, support: Support, sign: float) -> FrozenPlane:
@@ -97,7 +99,7 @@ def moved(plane: FrozenPlane, problem: Problem, support: Support, sign: float) -
 
 
 def sort_out(
-    dual: DualState | BoxState, gaps: np.ndarray, sizes: np.ndarray, most_bytes: float
+    usage: tuple[np.ndarray, ...], sizes: np.ndarray, most_bytes: float
 ) -> tuple[np.ndarray, ...]:
     """Keep as many of the examples as fit, the most useful first; returns kept, frozen and gone ones.
 
@@ -105,7 +107,7 @@ def sort_out(
     those with all of their mass on a wrong one, then the others; among these those with the larger share
     of the gap, and the newer.
     """
-    bytes_each, spread, on_others = dual.usage()
+    gaps, bytes_each, spread, on_others = usage
     number = np.arange(len(gaps))
     order = np.lexsort((number, gaps, on_others, spread > 1))[::-1]
     fits = np.cumsum((sizes + TWICE * bytes_each)[order]) <= most_bytes
@@ -126,10 +128,9 @@ def remember(
     still: ``keep`` leaves them out, when the past before is not needed. Frozen planes go to the file.
     """
     problem: Any = dual.problem
-    w = dual.weights()
-    gaps = dual.known_violations()
-    sizes = np.concatenate([part.bytes_each for part in parts])
-    kept, frozen, gone = sort_out(dual, gaps, sizes, KEPT * budget)
+    w, usage = dual.weights(), dual.usage()
+    sizes, gaps = np.concatenate([part.bytes_each for part in parts]), usage[0]
+    kept, frozen, gone = sort_out(usage, sizes, KEPT * budget)
     stays, goes = dual.support(kept), dual.support(frozen)
     index = np.concatenate([part.index for part in parts])
     mass, output_sizes = problem.mass, problem.examples.output_sizes
@@ -189,7 +190,8 @@ class PartState(StreamState):
     left: float
 
     def __init__(self, problem: Any, solver: Streaming, tol: float, rng: Any, warm: Any):
-        super().__init__(Proximal(precision=solver.precision), solver.share * tol)
+        super().__init__(solver.share * tol)
+        self.proximal = solver.proximal
         self.problem, self.budget, self.rng = problem, solver.cache_bytes, rng
         layout, regularizer = problem.source.layout, problem.regularizer
         self.past = empty_past(problem.C, layout, problem.dimension, regularizer)
@@ -211,6 +213,7 @@ class PartState(StreamState):
             for piece in self._pieces(part, size or len(part.index)):
                 if waiting:
                     yield self.admit(waiting, last=False)
+                    self.close()
                 waiting = [piece]
         yield self.admit(waiting)
 
@@ -329,8 +332,8 @@ class PartState(StreamState):
                 f"warm_start: the last fit had {last} examples, now there are {whole.n_blocks}; set "
                 "warm_start=False or fit the same examples"
             )
-        w, n, mass = whole.regularizer.law(plane.vector), whole.n_blocks, whole.total
-        dual = plane.offset - whole.regularizer.conjugate(plane.vector)
+        w, value = whole.regularizer.maximise(plane.vector)
+        dual, n, mass = plane.offset - value, whole.n_blocks, whole.total
         self.past = replace(self.past, plane=plane, w=w, dual=dual, n_seen=n, mass=mass)
         self.counting = False
 
@@ -347,7 +350,7 @@ class StoredState(PartState):
         source, budget = problem.source, solver.cache_bytes
         whole = problem.bind_all()
         inner = self.proximal.open(whole, self.goal, rng, warm, lean=True)
-        self.k, inner.most_bytes = inner.k, (budget - source.bound_bytes()) // TWICE
+        self.k, inner.most_bytes = inner.k, (budget - source.bound_bytes) // TWICE
         share = STRETCH * budget / max(1.0, source.row_bytes * int(source.X.firsts[-1]))
         inner.stretch = max(1, int(share * source.n))
         inner.dual.violations[:] = 0.0
@@ -379,10 +382,6 @@ class StoredState(PartState):
 
     def windows(self, size: int | None) -> Iterator[Window]:
         return StreamState.windows(self, size) if self.bound else super().windows(size)
-
-    def close(self) -> None:
-        if not self.bound:
-            super().close()
 
     def gap_of_all(self, gap: float, settled: bool) -> float:
         return gap if self.bound else super().gap_of_all(gap, settled)

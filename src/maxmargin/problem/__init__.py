@@ -3,6 +3,7 @@
 from maxmargin.formulation import Formulation
 from maxmargin.problem.certificate import (
     Certificate,
+    Status,
     Tolerance,
     gap_between,
     loss_units,
@@ -10,7 +11,6 @@ from maxmargin.problem.certificate import (
 from maxmargin.problem.plane import Plane, Support
 from maxmargin.problem.problem import Problem
 from maxmargin.problem.regularizer import make_regularizer
-from maxmargin.problem.status import Status
 
 __all__ = [
     "Certificate",

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -115,6 +116,59 @@ def loss_units(difference: float, total: float) -> float:
     if not (bounded_by(difference, total) and total > 0):
         return math.inf
     return max(0.0, difference) / total
+
+
+class Status(str, Enum):
+    """Why training ended."""
+
+    SOLVED = "solved"
+    PASS_LIMIT = "pass limit"
+    TIME_LIMIT = "time limit"
+    INTERRUPTED = "interrupted"
+    STOPPED = "stopped by a callback"
+    INEXACT = "inexact oracle"
+    PASSES_MADE = "passes made"
+    CACHE_FULL = "cache full"
+    REDUCED = "reduced problem solved"
+    UNCHANGED = "multipliers unchanged"
+    NUMERICAL = "numerical trouble"
+
+    def advice(self, certificate: Certificate, solver: str = "") -> str:
+        """What to do about a gap above tol; ``solver`` is what its solver advises, if anything."""
+        if not certificate.exact and self not in WHATEVER_PROVEN:
+            return (
+                "the model's argmax is not exact, or no exact pass was made: the gap is not proven"
+            )
+        # Of weights without a regulariser only the proximal problems are reduced.
+        unknown = self is Status.REDUCED and certificate.reduced_gap is None
+        if self in ADVICE and not unknown:
+            return ADVICE[self].format(c=certificate)
+        return solver or GENERAL
+
+
+GENERAL = "raise max_passes or max_seconds, raise tol, lower C, or scale the features"
+ADVICE = {
+    Status.REDUCED: (
+        "the problem reduced to the {c.support} outputs with multipliers is solved (its gap: "
+        "{c.reduced_gap:.3g}); what all other outputs add to the sum is not known well enough"
+    ),
+    Status.UNCHANGED: (
+        "no multipliers moved by more than SDCD's `change` in the last search: lower it, or set it to 0 to "
+        "train until the gap is small"
+    ),
+    Status.NUMERICAL: (
+        "numbers have overflowed, and later steps would prove nothing: scale the features to about 1, or "
+        "lower C, the weights of examples and nodes, or the costs"
+    ),
+    Status.INEXACT: (
+        "the argmax finds no worse output but cannot exclude one: the gap is a proven bound; raise tol, "
+        "or give the model an exact argmax (slack_rescaled_inference for slack rescaling)"
+    ),
+    Status.PASSES_MADE: "solvers.Streaming(passes=None) makes passes until tol is reached",
+    Status.CACHE_FULL: "the multipliers alone fill the cache: raise cache_bytes, or lower C",
+}
+# What they advise needs no proven gap.
+WHATEVER_PROVEN = (Status.REDUCED, Status.UNCHANGED, Status.NUMERICAL)
 
 
 @dataclass(frozen=True)
@@ -216,10 +270,15 @@ class Best:
         self.seen_gap = gap_between(self.seen, self.dual, total)
         self.tol, self.goal = self.aim_at(self.primal, self.dual)
 
-    def certificate(self, exact: bool, **spent: Any) -> Certificate:
-        """What is known of the optimum, and what it has cost."""
+    def conclude(
+        self, status: Status, exact: bool, advice: str, **spent: Any
+    ) -> tuple[Certificate, str]:
+        """What is known of the optimum and what it has cost; and what to do where that is not enough.
+
+        ``advice`` is that of the solver, if it has any.
+        """
         assert self.support is not None
-        return Certificate(
+        found = Certificate(
             primal=self.primal,
             dual=self.dual,
             gap=self.gap,
@@ -227,6 +286,8 @@ class Best:
             converged=self.gap <= self.tol and exact,
             exact=exact,
             support=len(self.support.blocks),
+            status=status.value,
             relaxed=self.support.relaxed,
             **spent,
         )
+        return found, "" if found.converged else status.advice(found, advice)

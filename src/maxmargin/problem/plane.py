@@ -80,17 +80,18 @@ class Support:
 
     def rescaled(self, mass: np.ndarray) -> Support:
         """The same point for other masses: each block's multipliers scaled to its new sum."""
-        factor = self._factors(mass)[self.blocks]
+        factor = self._factors(mass, self.multipliers)[self.blocks]
         return replace(self, multipliers=self.multipliers * factor)
 
-    def carried(self, mass: np.ndarray, truth: Support) -> Support:
-        """The same w for other masses, as far as they allow it.
+    def carried(self, mass: np.ndarray, truth: Support, unit: float) -> Support:
+        """The same w for other masses, as far as they allow it; masses and multipliers times a unit.
 
         What a block gains goes to its true output, which adds nothing to w; what it loses, all of its
         multipliers lose in proportion. ``truth`` has a plane for every block.
         """
-        factor = np.minimum(1.0, self._factors(mass))
-        a = self.multipliers * factor[self.blocks]
+        scaled, mass = unit * self.multipliers, unit * mass
+        factor = np.minimum(1.0, self._factors(mass, scaled))
+        a = scaled * factor[self.blocks]
         left = mass - np.bincount(self.blocks, a, minlength=len(mass))
         rest = np.where(factor < 1, 0.0, np.maximum(0.0, left))[truth.blocks]
         outputs: Any = (
@@ -102,9 +103,9 @@ class Support:
             np.concatenate([self.blocks, truth.blocks]), np.concatenate([a, rest]), outputs
         )
 
-    def _factors(self, mass: np.ndarray) -> np.ndarray:
+    def _factors(self, mass: np.ndarray, multipliers: np.ndarray) -> np.ndarray:
         """Each block's new sum over the sum of its multipliers; refuses those of other examples."""
-        total = np.bincount(self.blocks, self.multipliers, minlength=len(mass)).astype(np.float64)
+        total = np.bincount(self.blocks, multipliers, minlength=len(mass)).astype(np.float64)
         if self.partial and len(total) == len(mass):
             total[total == 0] = mass[total == 0]
         if len(total) != len(mass) or (total[mass > 0] <= 0).any():

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.data.arrays import check_positive, floats
+from maxmargin.data.arrays import floats
 from maxmargin.data.mapped import MappedParts
 from maxmargin.formulation import Formulation
 from maxmargin.models.examples import Examples
@@ -120,16 +120,15 @@ class Problem:
 
     def _weigh(self, C: float) -> None:
         """Take this weight of the risk."""
-        check_positive("C", C, finite=True)
         self.C = float(C)
         self._plane = None
         with np.errstate(over="ignore"):  # what overflows is refused
             self.mass: np.ndarray = self.C * self.weights
             self.total = float(self.mass.sum())
-        check_total(self.total)
+        check_total(self.C, self.total)
         if self.frozen is not None:
             self.total += self.frozen.mass
-            check_total(self.total)
+            check_total(self.C, self.total)
         self.active: np.ndarray = np.flatnonzero(self.mass > 0)
 
     def at(self, C: float) -> Problem:
@@ -342,11 +341,12 @@ class Problem:
         return not primal >= NOTHING * zero > 0
 
 
-def check_total(total: float) -> None:
+def check_total(C: float, total: float) -> None:
     """Refuse a mass of all examples that is not finite, or too small for multipliers to have digits."""
-    if not SMALLEST <= total < np.inf:
+    if not (C > 0 and SMALLEST <= total < np.inf):
         raise ValueError(
-            f"C times sample_weight must have a finite sum, of at least {SMALLEST:g}, got {total}: change C"
+            f"C times sample_weight must have a finite sum, of at least {SMALLEST:g}, got {total} for C={C}: "
+            "change C"
         )
 
 

@@ -64,6 +64,10 @@ class SquaredNorm:
         """R*(q) = max_w <w, q> - R(w)."""
         return 0.5 * dot(q, self.metric(q))
 
+    def maximise(self, q: np.ndarray) -> tuple[np.ndarray, float]:
+        """The w of ``law`` and the value of ``conjugate``."""
+        return self.law(q), self.conjugate(q)
+
 
 class Prior(SquaredNorm):
     """A Gaussian around a mean, some weights of which may be bound to be non-negative.

@@ -151,20 +151,20 @@ class BoxState(UnderPrior):
             outputs = outputs[ranges((np.cumsum(sizes) - sizes)[own], sizes[own])]
         return Support(found[own], multipliers[own] / self.unit, outputs, partial=True)
 
-    def usage(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Of each block the bytes of its planes, how many of them can still move, and their multipliers."""
+    def usage(self) -> tuple[np.ndarray, ...]:
+        """Of each block the bytes of its planes, how many of them can still move, and their multipliers.
+
+        Before them its share of the gap, which is not known: a gap is one of all blocks.
+        """
         found, multipliers, _ = self.core.support()
         n, sizes = self.problem.n_blocks, self.problem.examples.output_sizes(found)
         inside = multipliers < self.unit * self.problem.mass[found]
         return (
+            np.zeros(n),
             np.bincount(found, PLANE_BYTES + LABEL_BYTES * sizes, n),
             1 + np.bincount(found, inside, n),
             np.bincount(found, multipliers, n),
         )
-
-    def known_violations(self) -> np.ndarray:
-        """Of no block: searches find single outputs, a gap is one of all."""
-        return np.zeros(self.problem.n_blocks)
 
     def readable(self, kept: np.ndarray) -> Any:
         """Kept outputs as the model knows them."""

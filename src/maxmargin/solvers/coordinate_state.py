@@ -95,7 +95,7 @@ class CoordinateState:
 
     def restore(self, support: Support) -> None:
         """Start from these multipliers, as a dual state does."""
-        point = support.times(self.unit).carried(self.unit * self.problem.mass, self.support())
+        point = support.carried(self.problem.mass, self.support(), self.unit)
         self.core.restore(point.blocks, point.multipliers, known_outputs(self.problem, point))
 
     def reopen(self) -> None:

@@ -225,7 +225,7 @@ class DualState(UnderPrior):
 
     def restore(self, support: Support) -> None:
         """Start from these multipliers, with their w where no mass is smaller than before."""
-        point = support.times(self.unit).carried(self.unit * self.problem.mass, self.support())
+        point = support.carried(self.problem.mass, self.support(), self.unit)
         self.core.restore(point.blocks, point.multipliers, self._offered(point))
 
     def _offered(self, point: Support) -> np.ndarray:
@@ -249,9 +249,9 @@ class DualState(UnderPrior):
         weighted = at.array("weighted", self.problem.dimension) if averaging else np.empty(0)
         self.core.go_on(steps, scale, sums, weighted)
 
-    def usage(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Of each block the bytes of its planes, how many have a multiplier, and those of wrong outputs."""
-        return self.core.usage()
+    def usage(self) -> tuple[np.ndarray, ...]:
+        """Of each block g_i, bytes of planes, how many have a multiplier, and those of wrong outputs."""
+        return self.known_violations(), *self.core.usage()
 
     def refresh(self) -> None:
         """Remove the rounding that updates of w have gathered."""

@@ -211,6 +211,13 @@ class Proximal(Solver):
         calls, state.reported = dual.oracle_calls - state.reported, dual.oracle_calls
         return dual.report(calls, estimate)
 
+    def explore(
+        self, problem: Problem, state: ProximalState, blocks: np.ndarray, tolerance: float
+    ) -> float:
+        """One oracle pass over these blocks in their order; returns the estimate of the gap."""
+        state.visit(blocks, tolerance=tolerance, threads=problem.n_jobs)
+        return self._gap(problem, state)[2]
+
     def round(self, problem: Problem, state: ProximalState, blocks: np.ndarray) -> float:
         """One oracle pass over those of the blocks that are due, and passes over the outputs kept."""
         dual = state.dual
@@ -280,10 +287,14 @@ class Proximal(Solver):
         )
         return order[visit.violations > state.satisfied_below], visit.violation
 
+    def _gap(self, problem: Problem, state: ProximalState) -> tuple[float, float, float]:
+        """The two terms of the gap as last seen, and their sum in loss units."""
+        ascent, lag = state.dual.gap_terms()
+        return ascent, lag, (ascent + lag) / problem.total
+
     def _balance(self, problem: Problem, state: ProximalState) -> float:
         """Lower k where the centre is too far from w; returns the estimate of the gap, in loss units."""
-        ascent, lag = state.dual.gap_terms()
-        estimate = (ascent + lag) / problem.total
+        ascent, lag, estimate = self._gap(problem, state)
         if state.k == 0:
             return estimate
         state.stalled += 1

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -105,10 +106,9 @@ class Streaming(Solver):
     ) -> StreamState:
         if problem.open_stream is not None:
             return problem.open_stream(self, tol, rng, warm)
-        proximal = Proximal(precision=self.precision)
         # Tables of inner products may take more than the budget.
         lean = problem.examples.table_bytes() > self.cache_bytes
-        inner = proximal.open(problem, self.share * tol, rng, warm, lean)
+        inner = self.proximal.open(problem, self.share * tol, rng, warm, lean)
         if inner.dual.core.bytes_kept > self.cache_bytes:
             raise ValueError(
                 f"Streaming: cache_bytes = {self.cache_bytes}, but the multipliers of the warm start "
@@ -118,7 +118,12 @@ class Streaming(Solver):
         inner.dual.violations[:] = 0.0
         found = np.bincount([] if warm is None else warm.blocks)  # outputs of each block
         window = Window(problem, inner, problem.active, np.flatnonzero(found > 1))
-        return StreamState(proximal, self.share * tol, inner.k, window)
+        return StreamState(self.share * tol, inner.k, window)
+
+    @cached_property
+    def proximal(self) -> Proximal:
+        """The solver of the cache."""
+        return Proximal(precision=self.precision)
 
     def step(self, problem: Problem, state: StreamState) -> StepReport:
         """Explore all examples once; the steps after that are rounds that end the pass."""
@@ -140,7 +145,6 @@ class Streaming(Solver):
             state.credit += self.revisits * len(window.new)
             if not window.last:
                 self._optimise(state, window, gap)
-                state.close()
         return gap
 
     def _settle(self, state: StreamState) -> float:
@@ -148,7 +152,7 @@ class Streaming(Solver):
         window = state.reopened()
         # It pays in the long run only: on the way it would cost D(a).
         window.inner.k = state.k
-        gap = self._round(state, window)
+        gap = self._round(window)
         state.k, state.rounds_left = window.inner.k, state.rounds_left - 1  # type: ignore[operator]
         return gap
 
@@ -157,11 +161,11 @@ class Streaming(Solver):
 
         Returns the gap of the window as the visits saw it, in loss units.
         """
-        problem, inner = window.problem, window.inner
-        tolerance = LITTLE * inner.dual.tol
-        visit = inner.visit(window.new, tolerance=tolerance, threads=problem.n_jobs)
-        self._evict(inner, visit.refused)
-        return sum(inner.dual.gap_terms()) / problem.total
+        inner, refused = window.inner, window.inner.refused
+        little = LITTLE * inner.dual.tol
+        gap = self.proximal.explore(window.problem, inner, window.new, little)
+        self._evict(inner, inner.refused - refused)
+        return gap
 
     def _optimise(self, state: StreamState, window: Window, gap: float) -> None:
         """Rounds over cached blocks while the gap is large, as far as they are paid for."""
@@ -173,12 +177,12 @@ class Streaming(Solver):
                 break
             goal = state.goal
             state.credit -= due
-            gap = self._round(state, window)
+            gap = self._round(window)
 
-    def _round(self, state: StreamState, window: Window) -> float:
+    def _round(self, window: Window) -> float:
         """One round; returns the gap."""
         refused = window.inner.refused
-        gap = state.proximal.round(window.problem, window.inner, window.cached)
+        gap = self.proximal.round(window.problem, window.inner, window.cached)
         self._evict(window.inner, window.inner.refused - refused)
         return gap
 
@@ -197,9 +201,6 @@ class Streaming(Solver):
         if stalled and state.is_full():
             return Status.CACHE_FULL
         return Status.PASSES_MADE if state.passes == self.passes else None
-
-    def solution(self, problem: Problem, state: StreamState) -> tuple[np.ndarray, Support]:
-        return state.solution()
 
     def snapshot(self, problem: Problem, state: StreamState) -> Snapshot:
         return Snapshot(*state.solution(), {"passes": np.array([state.passes])})
@@ -240,7 +241,6 @@ class Window:
 class StreamState:
     """Where a stream is: the open window and the running gap; of arrays, whose one window is never closed."""
 
-    proximal: Proximal
     goal: float  # the gap of the cache to be reached
     k: Any = None  # of the proximal term, once it is known
     window: Any = None
@@ -287,9 +287,6 @@ class StreamState:
             window.cached = np.union1d(window.cached, window.new)
             window.last = first + size >= len(active)
             yield window
-
-    def close(self) -> None:
-        """Decide what is kept of the open window."""
 
     def reopened(self) -> Window:
         """The open window, for one more round."""
