@@ -1,5 +1,8 @@
 """Parquet as a source of a cluster: row groups are parts, names of columns are those of the features."""
 
+import json
+import os
+
 import numpy as np
 import pytest
 
@@ -7,8 +10,10 @@ import maxmargin as mm
 from loopback import agree
 from maxmargin import cluster, models
 from maxmargin.callbacks import Callback
-from maxmargin.cluster import source
+from maxmargin.cli import main, train
+from maxmargin.cluster import pool, source
 from maxmargin.data import file_parquet
+from maxmargin.data.encoded import read_encoded as read_all
 from maxmargin.data.read_file import read_file
 from reference.python_chain import PythonMulticlass
 
@@ -299,3 +304,36 @@ def test_refusals_of_sequences_and_weights(tmp_path, seed):
     )
     with pytest.raises(ValueError, match="sequence is the name of a column"):
         source.parts_of([([[1.0]], [0])], None, 1, file_parquet.Columns("", "", "name"))
+
+
+def test_the_command_line_lets_workers_read_what_they_see(
+    client, folder, tmp_path, capsys, monkeypatch
+):
+    """A folder, or a file of enough row groups, by its labels alone; other files travel."""
+    X, y = all_of(folder)
+    alone = mm.MulticlassSVC(tol=TOL, random_state=0).fit(X, y)
+    whole = []
+    monkeypatch.setattr(train, "read_encoded", lambda source: whole.append(1) or read_all(source))
+
+    def trained(path, *more):
+        model = tmp_path / "model"
+        command = ["train", str(path), str(model), "--label", "label", "--json", "--tol", str(TOL)]
+        assert main([*command, "--scheduler", client.scheduler.address, *more]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["converged"] and found["solver"] == "cluster" and found["format"] == "parquet"
+        return mm.load(model), found
+
+    svm, found = trained(folder)
+    assert not whole and found["examples"] == len(y) and found["task"] == "multiclass"
+    agree(svm.certificate_, alone.certificate_)
+    assert (svm.predict(X) == alone.predict(X)).mean() > 0.95
+    model = str(tmp_path / "model")
+    assert main(["evaluate", model, str(folder), "--json"]) == 0  # names of columns are known
+    assert json.loads(capsys.readouterr().out)["accuracy"] == pytest.approx(svm.score(X, y))
+    # Fewer row groups than parts, and a file that a worker has another version of: these travel.
+    _, found = trained(folder / "0.parquet", "--parts", "5")
+    assert len(whole) == 1 and found["examples"] == 40
+    here = os.getpid()
+    monkeypatch.setattr(pool, "files_at", lambda path: [(path, int(os.getpid() == here))])
+    trained(folder)
+    assert len(whole) == 2

@@ -8,6 +8,7 @@ import re
 import sys
 from argparse import Namespace
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,12 +18,13 @@ import numpy as np
 from maxmargin import metrics, models
 from maxmargin.cli.show import check_target, show
 from maxmargin.data.encoded import read_encoded
+from maxmargin.data.file_parquet import files_of, groups_of, read_parquet
 from maxmargin.data.from_file import FileError, FromFile, Reading
 from maxmargin.data.patterns import template_of
 from maxmargin.data.read_file import Source, guess_name, reading_of
 from maxmargin.data.sharded import open_shards
 from maxmargin.data.templates import TEMPLATES
-from maxmargin.data.text import numbered_lines
+from maxmargin.data.text import STANDARD_INPUT, numbered_lines
 from maxmargin.data.write_file import ONE_WALK, write_file, write_shard_folder
 from maxmargin.estimators import BinarySVC, MulticlassSVC, RegressionSVR, StructuralSVM
 from maxmargin.estimators.path import regularization_path
@@ -41,8 +43,10 @@ def source_of(given: Namespace) -> Source:
     return Source(given.data, reading)
 
 
-def read_as_given(given: Namespace) -> FromFile:
-    """All examples of the file of a command."""
+def read_as_given(given: Namespace, stack: ExitStack | None = None) -> FromFile:
+    """All examples of the file of a command: in memory, or on the disk until a stack ends."""
+    if stack is not None and given.memory:
+        return on_disk(given, stack)
     return read_encoded(source_of(given))
 
 
@@ -61,11 +65,13 @@ def templates_of(given: str) -> str:
 def train(given: Namespace) -> None:
     check_target(given.model)
     with ExitStack() as stack:
-        read = on_disk(given, stack) if given.memory else read_as_given(given)
+        client = client_of(given, stack)
+        there = client is not None and read_by_workers(client, given)
+        read = outlined(given) if there else read_as_given(given, stack)
         svm = estimator_of(given, read)
         check_weights(given, read)
         try:
-            fit(svm, given, read)
+            fit(svm, given, read, client, there)
         except ValueError as error:
             of_data = re.search(r"\b[XY]\b", str(error)) is not None
             raise FileError(f"{given.data}: {error}") if of_data else error from None
@@ -121,7 +127,7 @@ def on_disk(given: Namespace, stack: ExitStack) -> FromFile:
     return FromFile(data.X, data.Y, source.reading)
 
 
-def fit(svm: Any, given: Namespace, read: FromFile) -> None:
+def fit(svm: Any, given: Namespace, read: FromFile, client: Any, there: bool) -> None:
     """Train as the options say: here, on a cluster, or with data on the disk."""
     if given.C is not None:
         svm.set_params(C=given.C)
@@ -135,32 +141,59 @@ def fit(svm: Any, given: Namespace, read: FromFile) -> None:
             raise ValueError("--memory needs --solver streaming or auto, and no --scheduler")
         svm.set_params(solver=Streaming(passes=None, cache_bytes=given.memory))
     if given.scheduler is not None:
-        fit_on_cluster(svm, given, read, asked)
+        fit_on_cluster(svm, given, read, client, there, asked)
     elif given.parts is not None:
         raise ValueError("--parts is for --scheduler")
     else:
         svm.fit(read.X, read.Y, **asked)
 
 
-def fit_on_cluster(svm: Any, given: Namespace, read: FromFile, asked: dict[str, Any]) -> None:
-    """Train on workers: shards are read there, other files travel in parts."""
-    from maxmargin import cluster
-
+def client_of(given: Namespace, stack: ExitStack) -> Any:
+    """A client of the cluster that is asked for; None if none is."""
+    if given.scheduler is None or given.memory:
+        return None
     try:
         from distributed import Client
     except ImportError:
         raise ValueError(
             "--scheduler needs distributed: pip install 'maxmargin[cluster]'"
         ) from None
-    with Client(given.scheduler, set_as_default=False) as client:
-        source: Any = given.data
-        if read.reading.format != "shards":
-            n = given.parts or max(1, len(client.nthreads()))
-            source = [chosen(read, part) for part in np.array_split(np.arange(len(read.Y)), n)]
-        try:
-            cluster.fit(svm, source, client, given.parts, **asked)
-        except cluster.PartError as error:
-            raise ValueError(str(error)) from error
+    return stack.enter_context(Client(given.scheduler, set_as_default=False))
+
+
+def read_by_workers(client: Any, given: Namespace) -> bool:
+    """Whether the workers read tables themselves: all see them, and there are row groups for all parts."""
+    from maxmargin.cluster.pool import await_worker, visible
+
+    if given.data == STANDARD_INPUT or source_of(given).reading.format != "parquet":
+        return False
+    await_worker(client)
+    groups = sum(len(groups_of(str(file))) for file in files_of(given.data))
+    enough = groups >= (given.parts or len(client.nthreads()))
+    return enough and visible(client, str(Path(given.data).resolve()))
+
+
+def outlined(given: Namespace) -> FromFile:
+    """What is known of tables that the workers read, by their labels alone."""
+    return source_of(given).outline(partial(read_parquet, labels_alone=True))
+
+
+def fit_on_cluster(
+    svm: Any, given: Namespace, read: FromFile, client: Any, there: bool, asked: dict[str, Any]
+) -> None:
+    """Train on workers: what they see they read themselves, other files travel in parts."""
+    from maxmargin import cluster
+
+    source: Any = given.data
+    if there:
+        asked["label"] = given.label or None
+    elif read.reading.format != "shards":
+        n = given.parts or max(1, len(client.nthreads()))
+        source = [chosen(read, part) for part in np.array_split(np.arange(len(read.Y)), n)]
+    try:
+        cluster.fit(svm, source, client, given.parts, **asked)
+    except cluster.PartError as error:
+        raise ValueError(str(error)) from error
 
 
 def estimator_of(given: Namespace, read: FromFile) -> Any:

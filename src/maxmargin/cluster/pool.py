@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from maxmargin.cluster.source import FilePart, describe
@@ -36,6 +37,21 @@ class Sent:
     order: Order
     w: Any
     began: float
+
+
+def files_at(path: str) -> list[tuple[str, int]]:
+    """Names and sizes of what is at a path; nothing where it cannot be read."""
+    try:
+        files = sorted(Path(path).iterdir()) if Path(path).is_dir() else [Path(path)]
+        return [(file.name, file.stat().st_size) for file in files]
+    except OSError:
+        return []
+
+
+def visible(client: Any, path: str) -> bool:
+    """Whether all workers of now have the same files at a path as this machine."""
+    own = files_at(path)
+    return bool(own) and all(found == own for found in client.run(files_at, path).values())
 
 
 def same(value: Any) -> Any:

@@ -29,7 +29,6 @@ from maxmargin.data.sharded import open_shards
 from maxmargin.estimators.base import Given
 from maxmargin.models.outline import outline
 
-PARQUET = ".parquet"
 LAST = Columns()  # the label is the last one
 
 
@@ -139,7 +138,7 @@ def check_no_columns(columns: Columns, source: Any) -> None:
 def path_parts(source: Any, n_parts: int | None, n_workers: int, columns: Columns) -> list[Any]:
     """What is at a path, dealt out in runs: one for each worker unless n_parts is given."""
     path = Path(source).resolve()
-    files = sorted(path.glob("*" + PARQUET)) if path.is_dir() else [path]
+    files = file_parquet.files_of(path)
     if path.is_file() or (files and not (path / manifest.NAME).exists()):
         groups = [group for file in files for group in file_parquet.groups_of(str(file))]
         if not groups:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import chain, pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from maxmargin.data.from_file import FileError, FromFile, Reading
 from maxmargin.data.mapped import MappedRows, MappedSequences, csr_of
 from maxmargin.data.text import STANDARD_INPUT
 
+SUFFIX = ".parquet"
 CELL = 8  # bytes, about
 NUMBERS = (bool, int, float)
 BATCH = 10_000  # rows that are dicts at a time
@@ -53,16 +55,35 @@ def arrow(name: str) -> Any:
         raise FileError("Parquet needs pyarrow: pip install maxmargin[parquet]") from error
 
 
-def read_parquet(path: Any, reading: Reading, size: float) -> Iterator[FromFile]:
+def files_of(path: Any) -> list[Path]:
+    """The files of a path: itself, or those of a folder, by their names."""
+    return sorted(Path(path).glob("*" + SUFFIX)) if Path(path).is_dir() else [Path(path)]
+
+
+def read_parquet(
+    path: Any, reading: Reading, size: float, labels_alone: bool = False
+) -> Iterator[FromFile]:
+    """The rows of a file, or of a folder of them; or their labels alone, with rows that are empty."""
+    if str(path) == STANDARD_INPUT:  # which has no places to go to: all of it is read
+        yield from read_table(path, io.BytesIO(content_of(path)), reading, size, labels_alone)
+        return
+    for file in files_of(path):
+        yield from read_table(str(file), file, reading, size, labels_alone)
+
+
+def read_table(
+    path: Any, content: Any, reading: Reading, size: float, labels_alone: bool
+) -> Iterator[FromFile]:
+    """One file."""
     with refused(path):
-        # Standard input has no places to go to: all of it is read.
-        content = io.BytesIO(content_of(path)) if str(path) == STANDARD_INPUT else path
         file = arrow("pyarrow.parquet").ParquetFile(content)
         header, first = file.schema_arrow.names, 1
         at = label_place(path, header, reading)
         names = [name for j, name in enumerate(header) if j != at]
         rows = max(1, int(min(size / CELL / len(header), BATCH)))
-        for batch in file.iter_batches(rows):
+        if labels_alone and at is not None:
+            header, at = [header[at]], 0
+        for batch in file.iter_batches(rows, columns=header):
             X, cells = described(path, batch, at, first)
             first += len(X)
             lines = list(range(first - len(X), first))

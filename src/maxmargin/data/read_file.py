@@ -20,8 +20,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from maxmargin.data import manifest
 from maxmargin.data.file_labels import USUAL, Summary
-from maxmargin.data.file_parquet import read_parquet
+from maxmargin.data.file_parquet import files_of, read_parquet
 from maxmargin.data.file_rows import (
     read_csv,
     read_npz,
@@ -33,6 +34,7 @@ from maxmargin.data.file_sequences import read_brackets, read_columns, read_conl
 from maxmargin.data.from_file import NUMBERED, TASKS, FileError, FromFile, Reading, joined
 from maxmargin.data.text import STANDARD_INPUT, KeptInput, first_line
 
+Reader = Callable[[Any, Reading, float], Iterator[FromFile]]
 # Characters of text that are read at a time: attributes of words take a few hundred times as much memory.
 BATCH = 2**17
 WHOLE = 2**23  # where all of it is kept anyway
@@ -59,13 +61,18 @@ SUFFIXES = {
 def guess_format(path: Any) -> str:
     """The format of a file, by its name, else by its first line."""
     if str(path) != STANDARD_INPUT:
-        named = "shards" if Path(path).is_dir() else guess_name(path)
+        named = guess_folder(Path(path)) if Path(path).is_dir() else guess_name(path)
         if named:
             return named
     found = guess_line(first_line(path))
     if not found:
         raise FileError(f"{path}: its format cannot be guessed, give --format")
     return found
+
+
+def guess_folder(path: Path) -> str:
+    """The format of a folder: tables where there are some, and no manifest of shards."""
+    return "parquet" if files_of(path) and not (path / manifest.NAME).exists() else "shards"
 
 
 def guess_name(path: str) -> str:
@@ -136,12 +143,12 @@ class Source:
         self._summary = Summary.of_model(self.path, self.reading, classes)
         return self
 
-    def pieces(self) -> Iterator[FromFile]:
+    def pieces(self, read: Reader | None = None) -> Iterator[FromFile]:
         """Batches with labels as they are written."""
         empty = True
-        for read in READERS[self.reading.format](self.path, self.reading, self.size):
+        for found in (read or READERS[self.reading.format])(self.path, self.reading, self.size):
             empty = False
-            yield read
+            yield found
         if empty:
             raise FileError(f"{self.path}: there are no examples")
 
@@ -157,6 +164,15 @@ class Source:
             summary.settle()
             self._summary = summary
         return map(self._summary.final, self.pieces())
+
+    def outline(self, read: Reader) -> FromFile:
+        """The task and how many examples there are, by what a reader gives of them; not the examples."""
+        summary, n = Summary(self.path, self.reading), 0
+        for found in self.pieces(read):
+            summary.add(found)
+            n += len(found)
+        summary.settle()
+        return FromFile(range(n), None, self.reading)
 
     def read(self) -> FromFile:
         """All examples."""
@@ -175,7 +191,7 @@ def read_file(path: Any, reading: Reading | None = None, **given: Any) -> FromFi
     return Source(path, reading or reading_of(path, **given), WHOLE).read()
 
 
-READERS: dict[str, Callable[[Any, Reading, float], Iterator[FromFile]]] = {
+READERS: dict[str, Reader] = {
     "svmlight": read_svmlight,
     "svmhmm": read_svmhmm,
     "crfsuite": read_crfsuite,
