@@ -70,24 +70,27 @@ void axpy_of(const Row& row, Target w, Real c) {
   for (int32_t j = 0; j < row.length; ++j) w[row.index(j)] += c * static_cast<Real>(row.value(j));
 }
 
-// W[index_j, 0 : N vectors] += scale x_j c; returns how the squares have changed, summed in double precision.
+// W[index_j, 0 : N vectors] += scale x_j c; returns how the squares have changed, which the scores before tell:
+//   |W + x d'|^2 - |W|^2 = <d, 2 x'W + |x|^2 d>,   d = scale c
 template <class Real, int N, class Row>
 double add_and_measure(const Row& row, Real* W, int stride, const Real* c, Real scale) {
   constexpr int lanes = Vector<Real>::lanes;
-  vec<Real> factor[N];
-  for (int n = 0; n < N; ++n) factor[n] = scale * load(c + n * lanes);
-  WideSum<Real> sums;
+  vec<Real> d[N], scores[N] = {};
+  for (int n = 0; n < N; ++n) d[n] = broadcast(scale) * load(c + n * lanes);
+  Real square = 0;
   for (int32_t j = 0; j < row.length; ++j) {
     Real* w = W + row.index(j) * stride;
-    const vec<Real> x = broadcast(static_cast<Real>(row.value(j)));
-    vec<Real> change = {};
+    const Real value = static_cast<Real>(row.value(j));
+    const vec<Real> x = broadcast(value);
+    square += value * value;
     for (int n = 0; n < N; ++n) {
-      const vec<Real> old = load(w + n * lanes), d = x * factor[n];
-      change += d * (old + old + d);
-      store(w + n * lanes, old + d);
+      const vec<Real> old = load(w + n * lanes);
+      scores[n] += x * old;
+      store(w + n * lanes, old + x * d[n]);
     }
-    sums.add(change);
   }
+  WideSum<Real> sums;
+  for (int n = 0; n < N; ++n) sums.add(d[n] * (scores[n] + scores[n] + broadcast(square) * d[n]));
   return sums.total();
 }
 

@@ -115,6 +115,19 @@ inline Real sum_of_lanes(vec<Real> v) {
   return sum;
 }
 
+// The same by halves, which waits for fewer additions; the order of the sum is another one.
+template <class Real>
+inline Real sum_by_halves(vec<Real> v) {
+#if MM_VECTORS && defined(__AVX2__)
+  if constexpr (sizeof(Real) == sizeof(float)) {
+    __m128 half = _mm_add_ps(_mm256_castps256_ps128((__m256)v), _mm256_extractf128_ps((__m256)v, 1));
+    half = _mm_add_ps(half, _mm_movehl_ps(half, half));
+    return _mm_cvtss_f32(_mm_add_ss(half, _mm_movehdup_ps(half)));
+  }
+#endif
+  return sum_of_lanes<Real>(v);
+}
+
 // A sum of vectors of reals in double precision.
 template <class Real>
 class WideSum {
@@ -184,6 +197,20 @@ inline V maximum(const V& a, const V& b) {
   return V::each([&](int k) { return a[k] > b[k] ? a[k] : b[k]; });
 }
 #endif
+
+template <class Real>
+inline Real largest_lane(vec<Real> v) {
+#if MM_VECTORS && defined(__AVX2__)
+  if constexpr (sizeof(Real) == sizeof(float)) {
+    __m128 half = _mm_max_ps(_mm256_castps256_ps128((__m256)v), _mm256_extractf128_ps((__m256)v, 1));
+    half = _mm_max_ps(half, _mm_movehl_ps(half, half));
+    return _mm_cvtss_f32(_mm_max_ss(half, _mm_movehdup_ps(half)));
+  }
+#endif
+  Real top = v[0];
+  for (int k = 1; k < Vector<Real>::lanes; ++k) top = v[k] > top ? v[k] : top;
+  return top;
+}
 
 // Which lanes of a comparison hold: a bit for each.
 #if MM_VECTORS

@@ -125,7 +125,7 @@ static nb::tuple mixture(const Exact& e, Array1<float> theta, Array1<double> mas
 
 static Result<int32_t> draw(const Exact& e, Array1<double> w, int n, uint64_t seed, int threads) {
   check_weights(w, e.dimension());
-  check(e.draws() && n >= 0, "no outputs can be drawn");
+  check(e.draws() && e.sums_all() && n >= 0, "no outputs can be drawn");
   std::vector<int32_t> outputs(static_cast<size_t>(n) * e.labels());
   unlocked([&] { e.draw(w.data(), n, seed, threads, outputs.data()); });
   return to_numpy(std::move(outputs));
@@ -145,7 +145,7 @@ static void bind_exact(nb::module_& m) {
       .def("log_sums", &log_sums)
       .def("tilt", &tilt)
       .def("mixture", &mixture)
-      .def_prop_ro("draws", &Exact::draws)
+      .def_prop_ro("draws", [](const Exact& e) { return e.draws() && e.sums_all(); })
       .def("draw", &draw)
       .def("pack", &pack)
       .def("predict", &predict)

@@ -39,36 +39,39 @@ void list_nonzeros(Checked& c, bool in_place) {
   bool ones = true;
   for (int64_t r = 0; r < f.size(); ++r) {
     const T* x = static_cast<const T*>(f.rows[r].value);
-    T sum = 0;  // one test for a row
-    int64_t nonzeros = 0;
-    bool row_ones = true;
+    int32_t nonzeros = 0, fine = 1, row_ones = 1;  // whole numbers, which the compiler sums in vectors
     for (int64_t j = 0; j < f.columns; ++j) {
-      sum += x[j] * probe<T> * 0;
+      fine &= x[j] * probe<T> * 0 == 0;
       nonzeros += x[j] != 0;
-      row_ones &= x[j] == 0 || x[j] == 1;
+      row_ones &= (x[j] == 0) | (x[j] == 1);
     }
-    if (sum != sum && c.bad_row < 0) c.bad_row = r;
+    if (!fine && c.bad_row < 0) c.bad_row = r;
     count += nonzeros;
-    ones &= row_ones;
+    ones &= row_ones != 0;
   }
   // The lists are as long as the data: none for rows that stay where they are, on a disk.
   if (in_place || c.bad_row >= 0 || f.size() == 0) return;
   if (static_cast<double>(count) > sparse_share * static_cast<double>(f.size() * f.columns)) return;
-  reserve_in_large_pages(f.owned, count);
+  reserve_in_large_pages(f.owned, count + 1);
+  f.owned.resize(count +
+                 1);  // one more: every number is written, and stays if the next does not take its place
   std::vector<T>& values = owned_of<T>(f);
-  if (!ones) reserve_in_large_pages(values, count);
+  if (!ones) reserve_in_large_pages(values, count + 1), values.resize(count + 1);
+  size_t first = 0, n = 0;
   for (RowView& row : f.rows) {
     const T* x = static_cast<const T*>(row.value);
-    const size_t first = f.owned.size();
-    for (int64_t j = 0; j < f.columns; ++j)
-      if (x[j] != 0) {
-        f.owned.push_back(static_cast<int32_t>(j));
-        if (!ones) values.push_back(x[j]);
-      }
-    row.length = static_cast<int32_t>(f.owned.size() - first);
+    for (int64_t j = 0; j < f.columns; ++j) {
+      f.owned[n] = static_cast<int32_t>(j);
+      if (!ones) values[n] = x[j];
+      n += x[j] != 0;
+    }
+    row.length = static_cast<int32_t>(n - first);
     row.index = f.owned.data() + first;
     row.value = ones ? nullptr : values.data() + first;
+    first = n;
   }
+  f.owned.resize(count);
+  if (!ones) values.resize(count);
   f.kind = ones ? Kind::binary : sizeof(T) == 4 ? Kind::sparse32 : Kind::sparse64;
 }
 

@@ -37,6 +37,30 @@ void times_matrix(const Real* from, const Real* M, int64_t stride, int rows, Rea
   for (int n = 0; n < N; ++n) store(out + n * lanes, even[n] + odd[n]);
 }
 
+// to[k, j] = from[j, k] for a square block as wide as a vector
+template <class Real>
+inline void turn_block(const Real* from, int64_t stride, Real* to) {
+  for (int j = 0; j < Vector<Real>::lanes; ++j)
+    for (int k = 0; k < Vector<Real>::lanes; ++k) to[k * stride + j] = from[j * stride + k];
+}
+#if MM_VECTORS && defined(__AVX2__)
+inline void turn_block(const float* from, int64_t stride, float* to) {
+  __m256 r[8], s[8];
+  for (int j = 0; j < 8; ++j) r[j] = _mm256_loadu_ps(from + j * stride);
+  for (int j = 0; j < 8; j += 2)
+    s[j] = _mm256_unpacklo_ps(r[j], r[j + 1]), s[j + 1] = _mm256_unpackhi_ps(r[j], r[j + 1]);
+  for (int j = 0; j < 8; j += 4)
+    for (int k = 0; k < 2; ++k) {
+      r[j + 2 * k] = _mm256_shuffle_ps(s[j + k], s[j + k + 2], 0x44);
+      r[j + 2 * k + 1] = _mm256_shuffle_ps(s[j + k], s[j + k + 2], 0xee);
+    }
+  for (int j = 0; j < 4; ++j) {
+    _mm256_storeu_ps(to + j * stride, _mm256_permute2f128_ps(r[j], r[j + 4], 0x20));
+    _mm256_storeu_ps(to + (j + 4) * stride, _mm256_permute2f128_ps(r[j], r[j + 4], 0x31));
+  }
+}
+#endif
+
 template <class Real>
 class ForwardBackward {
  public:
@@ -46,9 +70,12 @@ class ForwardBackward {
   double run(int T, int K, int stride, const Real* u, const Real* A, const Real* penalty, int64_t step,
              Real* m, Real* E) {
     T_ = T, K_ = K, stride_ = stride, step_ = step;
+    std::fill(tail_, tail_ + lanes, Real(0));
+    std::fill(tail_ + lanes - (stride - K), tail_ + lanes, -std::numeric_limits<Real>::infinity());
     const size_t nodes = static_cast<size_t>(T) * stride, table = static_cast<size_t>(K) * stride;
-    a_.resize(nodes), r_.resize(stride), b_.resize(stride), e_.resize(nodes), sum_.resize(table);
-    P_.resize(table), turned_.resize(table);
+    a_.resize(nodes), r_.resize(nodes), b_.resize(stride), e_.resize(nodes);
+    const size_t square = static_cast<size_t>(stride) * stride;
+    if (P_.size() != square) P_.assign(square, 0), turned_.assign(square, 0);  // rows of padding stay zero
     scores_ = A;
     if (penalty) {
       const size_t tables = step ? static_cast<size_t>(T) * step : table;
@@ -88,27 +115,27 @@ class ForwardBackward {
   }
 
  private:
+  static constexpr int lanes = Vector<Real>::lanes;
   static constexpr double smallest = sizeof(Real) == sizeof(float) ? 1e-25 : 1e-60;
   static constexpr double never = -std::numeric_limits<double>::infinity();
   int T_ = 0, K_ = 0, stride_ = 0;
   int64_t step_ = 0;
   const Real* scores_ = nullptr;
-  aligned<Real> a_, r_, b_, e_, P_, turned_, sum_, legal_;
+  aligned<Real> a_, r_, b_, e_, P_, turned_, legal_;
   aligned<double> prefix_, suffix_, next_, weight_;
-  bool logarithms_ = false;  // how the last sums were taken
+  Real tail_[Vector<Real>::lanes] = {};  // minus infinity for the padding of the last vector of a row
+  bool logarithms_ = false;              // how the last sums were taken
 
   // The largest number of the first K columns of a table; 0 where all are minus infinity.
   Real largest(const Real* A, int rows) const {
-    constexpr int lanes = Vector<Real>::lanes;
-    const int whole = K_ / lanes * lanes;
+    const int last = stride_ - lanes;
+    const vec<Real> tail = load(tail_);
     vec<Real> tops = broadcast(A[0]);
-    for (int j = 0; j < rows; ++j)
-      for (int k = 0; k < whole; k += lanes)
-        tops = maximum(tops, load(A + static_cast<size_t>(j) * stride_ + k));
-    Real top = A[0];
-    for (int k = 0; k < lanes; ++k) top = std::max(top, tops[k]);
-    for (int k = whole; k < K_; ++k)
-      for (int j = 0; j < rows; ++j) top = std::max(top, A[static_cast<size_t>(j) * stride_ + k]);
+    for (int j = 0; j < rows; ++j, A += stride_) {
+      for (int k = 0; k < last; k += lanes) tops = maximum(tops, load(A + k));
+      tops = maximum(tops, load(A + last) + tail);
+    }
+    const Real top = largest_lane<Real>(tops);
     return top > -std::numeric_limits<Real>::infinity() ? top : Real(0);
   }
   // P of the pairs into position t; returns max A.
@@ -139,15 +166,16 @@ class ForwardBackward {
       } else {
         if (step_) pair_top = open_pairs(t);
         product(a - stride_, P_.data(), a);
-        for (int k = 0; k < stride_; ++k) a[k] *= e[k];
+        for (int k = 0; k < stride_; k += lanes) store(a + k, load(a + k) * load(e + k));
         logs += pair_top;
       }
       vec<Real> sums = {};
-      for (int k = 0; k < stride_; k += Vector<Real>::lanes) sums += load(a + k);
-      const Real c = sum_of_lanes<Real>(sums);
+      for (int k = 0; k < stride_; k += lanes) sums += load(a + k);
+      const Real c = sum_by_halves<Real>(sums);
       if (!(c > smallest)) return std::numeric_limits<double>::quiet_NaN();
-      const Real inverse = 1 / c;
-      for (int k = 0; k < stride_; ++k) a[k] *= inverse, e[k] *= inverse;
+      const vec<Real> inverse = broadcast(1 / c);
+      for (int k = 0; k < stride_; k += lanes)
+        store(a + k, inverse * load(a + k)), store(e + k, inverse * load(e + k));
       scale *= c;
       if (scale < 1e-200 || scale > 1e200) logs += std::log(scale), scale = 1;
     }
@@ -155,35 +183,45 @@ class ForwardBackward {
   }
 
   void turn() {
-    for (int j = 0; j < K_; ++j)
-      for (int k = 0; k < K_; ++k)
-        turned_[static_cast<size_t>(k) * stride_ + j] = P_[static_cast<size_t>(j) * stride_ + k];
+    for (int j = 0; j < stride_; j += lanes)
+      for (int k = 0; k < stride_; k += lanes)
+        turn_block(P_.data() + static_cast<size_t>(j) * stride_ + k, stride_,
+                   turned_.data() + static_cast<size_t>(k) * stride_ + j);
   }
 
   void backward(Real* m, Real* E) {
-    const size_t table = static_cast<size_t>(K_) * stride_;
-    if (T_ > 1 && !step_) turn(), std::fill(sum_.begin(), sum_.end(), Real(0));
+    if (T_ > 1 && !step_) turn();
     std::fill(b_.begin(), b_.end(), Real(0));
     std::fill(b_.begin(), b_.begin() + K_, Real(1));
-    std::fill(E, E + table, Real(0));
+    std::fill(E, E + static_cast<size_t>(K_) * stride_, Real(0));
     for (int t = T_ - 1; t >= 0; --t) {
-      const Real *a = a_.data() + static_cast<size_t>(t) * stride_,
-                 *e = e_.data() + static_cast<size_t>(t) * stride_;
-      Real* out = m + static_cast<size_t>(t) * stride_;
-      for (int k = 0; k < stride_; ++k) out[k] = a[k] * b_[k], r_[k] = e[k] * b_[k];
-      if (t == 0) break;
-      if (step_) open_pairs(t), turn(), std::fill(sum_.begin(), sum_.end(), Real(0));
-      const Real* before = a - stride_;
-      for (int j = 0; j < K_; ++j) {
-        Real* row = sum_.data() + static_cast<size_t>(j) * stride_;
-        const Real c = before[j];
-        for (int k = 0; k < stride_; ++k) row[k] += c * r_[k];
+      const size_t at = static_cast<size_t>(t) * stride_;
+      const Real *a = a_.data() + at, *e = e_.data() + at;
+      Real *out = m + at, *r = r_.data() + at;
+      for (int k = 0; k < stride_; k += lanes) {
+        const vec<Real> b = load(b_.data() + k);
+        store(out + k, load(a + k) * b), store(r + k, load(e + k) * b);
       }
-      product(r_.data(), turned_.data(), b_.data());
-      if (step_)
-        for (size_t k = 0; k < table; ++k) E[t * step_ + k] = sum_[k] * P_[k];
+      if (t == 0) break;
+      if (step_) open_pairs(t), turn(), add_pairs(t, t + 1, E + t * step_);
+      product(r, turned_.data(), b_.data());
     }
-    for (size_t k = 0; !step_ && T_ > 1 && k < table; ++k) E[k] = sum_[k] * P_[k];
+    if (T_ > 1 && !step_) add_pairs(1, T_, E);
+  }
+  // E = P * sum_t a_{t-1} r_t over some positions; the sums of a row are held in registers
+  void add_pairs(int from, int to, Real* E) const {
+    by_vectors<Real>(stride_, [&]<int N>(int column) {
+      for (int j = 0; j < K_; ++j) {
+        vec<Real> sums[N] = {};
+        for (int t = from; t < to; ++t) {
+          const vec<Real> before = broadcast(a_[static_cast<size_t>(t - 1) * stride_ + j]);
+          const Real* r = r_.data() + static_cast<size_t>(t) * stride_ + column;
+          for (int n = 0; n < N; ++n) sums[n] += before * load(r + n * lanes);
+        }
+        const size_t row = static_cast<size_t>(j) * stride_ + column;
+        for (int n = 0; n < N; ++n) store(E + row + n * lanes, sums[n] * load(P_.data() + row + n * lanes));
+      }
+    });
   }
 
   // What prefixes that end in label j of position t are worth, where label `next` follows (-1: none).

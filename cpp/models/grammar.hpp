@@ -152,6 +152,9 @@ class Grammar {
         s.sums->run(words, data_.length(block), theta, s.chain_scores.data(), costs, m) + offset;
     return s.augmented && !data_.spans ? with_zero_one(s, block, theta, all, m) : all;
   }
+  void draw(Scratch& s, int64_t, const Real*, const double* chance, Label* y) const {
+    s.sums->draw(chance, y);
+  }
   void subtract_truth(int64_t block, Real* m) const { add_rules(true_output(block), block, m, -1); }
   double expected_loss(int64_t, const Real*) const {
     throw std::logic_error("the expected loss is not one of rules");

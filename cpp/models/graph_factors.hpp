@@ -75,6 +75,7 @@ class GraphFactors {
   void subtract_truth(int64_t block, double* m) const;
   double expected_loss(int64_t block, const double* m) const;
   void add_expected(Scratch& s, int64_t block, const double* m, double* W, double c) const;
+  void draw(const Scratch& s, int64_t block, const double* m, const double* chance, int32_t* y) const;
 
   // Parts of a visit, for methods that move one factor at a time.
   void open_nodes(int64_t block, const double* W, Scratch& s) const;

@@ -109,6 +109,30 @@ void GraphFactors::distribute_down(const Shape& g, Scratch& s, const double* the
   }
 }
 
+// A labelling from a number in [0, 1) for each node: roots by their marginals, any other node by those of its link, given
+// the label of its parent.
+void GraphFactors::draw(const Scratch& s, int64_t block, const double* m, const double* chance,
+                        int32_t* y) const {
+  const Shape& g = data_.shape_of(block);
+  for (const int v : g.order) {
+    const int l = g.parent[v], n = g.count[v];
+    const double* p = m + (l < 0 ? g.place[v] : s.link_place[l]);
+    int64_t step = 1;
+    if (l >= 0) {
+      const int stride = g.count[g.b[l]], parent = y[g.other(l, v)];
+      p += g.a[l] == v ? parent : static_cast<int64_t>(parent) * stride;
+      step = g.a[l] == v ? stride : 1;
+    }
+    double sum = 0;
+    for (int k = 0; k < n; ++k) sum += p[k * step];
+    double left = chance[v] * sum;
+    int found = 0;
+    for (int k = 0; k < n && left >= 0; ++k)
+      if (p[k * step] > 0) found = k, left -= p[k * step];  // what rounding leaves goes to the last
+    y[v] = found;
+  }
+}
+
 void GraphFactors::subtract_truth(int64_t block, double* m) const {
   const Shape& g = data_.shape_of(block);
   for (int v = 0; v < g.nodes(); ++v) m[g.place[v] + truth_of(block, v)] -= 1;

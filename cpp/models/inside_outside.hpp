@@ -40,7 +40,71 @@ class InsideOutside {
     return log_sum_;
   }
 
+  // A tree, as Chart::trace writes it, from three numbers in [0, 1) for each node, after `run`: from the root down, each
+  // node by what lies inside. Where there is no tree every rule is -1.
+  void draw(const double* chance, int32_t* y) {
+    for (int n = 0; n < 3 * (2 * length_ - 1); ++n) y[n] = n % 3 == 1 ? -1 : 0;
+    if (log_sum_ == dead) return;
+    Choice root(chance[2]);
+    for (int A = 0; A < rules_.reals; ++A)
+      if (rules_.root[A]) root.offer(std::exp(cell(top_, 0, length_)[A] - log_sum_), A, 0);
+    open_.assign(1, {0, length_, root.first});
+    for (; !open_.empty(); chance += 3, y += 3) {
+      const Open at = open_.back();
+      open_.pop_back();
+      mark(at.i, at.j, 1);
+      const int below = draw_chain(at, chance[0], y);
+      at.j == at.i + 1 ? draw_word(at, below, chance[1], y) : draw_rule(at, below, chance[1], y);
+      mark(at.i, at.j, 0);
+    }
+  }
+
  private:
+  struct Open {
+    int i, j, symbol;  // the top of a tree over words i .. j - 1
+  };
+  // One of several things whose probabilities sum to one, by a number in [0, 1); what rounding leaves goes to the last.
+  struct Choice {
+    explicit Choice(double chance) : left(chance) {}
+    double left;
+    int first = -1, second = 0;
+    void offer(double p, int a, int b) {
+      if (left < 0 || !(p > 0)) return;
+      first = a, second = b;
+      left -= p;
+    }
+  };
+  // The chain above a node; returns the symbol under it.
+  int draw_chain(const Open& at, double chance, int32_t* y) {
+    const double *node = cell(node_, at.i, at.j), top = cell(top_, at.i, at.j)[at.symbol];
+    Choice found(chance);
+    found.offer(std::exp(node[at.symbol] - top), 0, at.symbol);
+    for (int B = 0; B < rules_.reals; ++B)
+      for (int32_t c = rules_.bottom_first[B]; node[B] != dead && c < rules_.bottom_first[B + 1]; ++c)
+        if (rules_.chain_top(c) == at.symbol) found.offer(std::exp(node[B] + chain_score(c) - top), c + 1, B);
+    y[0] = found.first;
+    return found.second;
+  }
+  void draw_word(const Open& at, int A, double chance, int32_t* y) {
+    const int64_t lexical = rules_.binaries() + rules_.unaries();
+    const int32_t word = words_[at.i];
+    Choice found(chance);
+    for (int32_t r = rules_.terminal_first[word]; r < rules_.terminal_first[word + 1]; ++r)
+      if (rules_.tag[r] == A) found.offer(std::exp(w_[lexical + r] - cell(node_, at.i, at.j)[A]), r, 0);
+    y[1] = found.first;
+  }
+  void draw_rule(const Open& at, int A, double chance, int32_t* y) {
+    const double base = node_cost(at.i, at.j, A) - cell(node_, at.i, at.j)[A];
+    Choice found(chance);
+    for (int m = at.i + 1; m < at.j; ++m)
+      each_join(at.i, m, at.j, [&](int32_t r, double left, double right) {
+        if (rules_.parent[r] == A) found.offer(std::exp(left + right + w_[r] + base), r, m);
+      });
+    y[1] = found.first, y[2] = found.second - at.i;
+    open_.push_back({found.second, at.j, rules_.right[found.first]});
+    open_.push_back({at.i, found.second, rules_.left[found.first]});
+  }
+
   static constexpr double dead = -std::numeric_limits<double>::infinity();
   const RuleTable& rules_;
   const int32_t* words_ = nullptr;
@@ -52,6 +116,7 @@ class InsideOutside {
   std::vector<double> node_share_, top_share_;
   std::vector<std::vector<int32_t>> alive_;  // symbols of each cell that have a top
   std::vector<uint8_t> is_true_;
+  std::vector<Open> open_;  // of a tree that is drawn
 
   static size_t index(int i, int j) { return static_cast<size_t>(j) * (j - 1) / 2 + i; }
   double* cell(std::vector<double>& values, int i, int j) {

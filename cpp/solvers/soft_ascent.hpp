@@ -19,7 +19,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <memory>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -208,23 +210,68 @@ class SoftAscentOf final : public SoftAscent {
   Real* theta(int64_t i) { return numbers_.data() + 2 * first(i); }
   Real* marginals(int64_t i) { return theta(i) + size(i); }
 
-  // <a, b>, summed in double precision.
-  static double dot(const Real* a, const Real* b, size_t n) {
-    constexpr size_t lanes = Vector<Real>::lanes;
-    WideSum<Real> sums;
-    size_t k = 0;
-    for (; k + lanes <= n; k += lanes) sums.add(load(a + k) * load(b + k));
-    double sum = sums.total();
-    for (; k < n; ++k) sum += static_cast<double>(a[k]) * static_cast<double>(b[k]);
-    return sum;
+  // A vector or, at the end of a row that is not made of vectors, a number.
+  template <class V>
+  static V take(const Real* p) {
+    if constexpr (std::is_same_v<V, Real>)
+      return *p;
+    else
+      return load(p);
   }
-
-  // out = a + c b
-  static void mix(const Real* a, const Real* b, Real c, size_t n, Real* out) {
-    constexpr size_t lanes = Vector<Real>::lanes;
-    size_t k = 0;
-    for (; k + lanes <= n; k += lanes) store(out + k, load(a + k) + broadcast(c) * load(b + k));
-    for (; k < n; ++k) out[k] = a[k] + c * b[k];
+  template <class V>
+  static V spread(Real x) {
+    if constexpr (std::is_same_v<V, Real>)
+      return x;
+    else
+      return broadcast(x);
+  }
+  template <class V>
+  static void put(Real* p, V v) {
+    std::memcpy(p, &v, sizeof v);
+  }
+  // Two sums side by side over n numbers: f<V>(k, sums) adds to sums[0] and sums[1] what is at k. Four vectors are added
+  // in Real, the rest in double precision.
+  struct Sums {
+    double first, second;
+  };
+  template <class F>
+  static Sums sums_over(size_t n, F&& f) {
+    constexpr size_t lanes = Vector<Real>::lanes, together = 4 * lanes;
+    const size_t whole = n / lanes * lanes;
+    WideSum<Real> first, second;
+    for (size_t k = 0; k < whole; k += together) {
+      vec<Real> sums[2] = {};
+      for (size_t l = k; l < std::min(whole, k + together); l += lanes)
+        f.template operator()<vec<Real>>(l, sums);
+      first.add(sums[0]), second.add(sums[1]);
+    }
+    Real sums[2] = {};
+    for (size_t k = whole; k < n; ++k) f.template operator()<Real>(k, sums);
+    return {first.total() + sums[0], second.total() + sums[1]};
+  }
+  // <a, b> and <b, b>
+  static Sums products(const Real* a, const Real* b, size_t n) {
+    return sums_over(n, [&]<class V>(size_t k, V* sums) {
+      const V y = take<V>(b + k);
+      sums[0] += take<V>(a + k) * y, sums[1] += y * y;
+    });
+  }
+  // score = s - theta and next = theta + eta (s - theta); returns <s - theta, m> and <theta, m>
+  Sums aim(const Real* own, const Real* m, Real eta, size_t n) {
+    return sums_over(n, [&]<class V>(size_t k, V* sums) {
+      const V at = take<V>(own + k), mean = take<V>(m + k);
+      const V to = take<V>(score_.data() + k) + spread<V>(-1) * at;
+      put<V>(score_.data() + k, to), put<V>(next_.data() + k, at + spread<V>(eta) * to);
+      sums[0] += to * mean, sums[1] += at * mean;
+    });
+  }
+  // change = m - m'; returns <s - theta, m'> and <theta, m'>
+  Sums compare(const Real* own, const Real* m, size_t n) {
+    return sums_over(n, [&]<class V>(size_t k, V* sums) {
+      const V mean = take<V>(found_.data() + k);
+      put<V>(change_.data() + k, take<V>(m + k) + spread<V>(-1) * mean);
+      sums[0] += take<V>(score_.data() + k) * mean, sums[1] += take<V>(own + k) * mean;
+    });
   }
 
   size_t nodes(int64_t i) const {
@@ -252,10 +299,9 @@ class SoftAscentOf final : public SoftAscent {
   void settle(typename S::Scratch& s, int64_t i) {
     Kept& own = kept_[i];
     own.log_sum = structure_.distribute(s, i, theta(i), marginals(i));
-    own.offset = offset_of(i, theta(i), marginals(i), own.log_sum);
+    own.offset = with_loss(i, own.log_sum - products(theta(i), marginals(i), size(i)).first, marginals(i));
   }
-  double offset_of(int64_t i, const Real* own, const Real* m, double log_sum) const {
-    const double entropy = log_sum - dot(own, m, size(i));
+  double with_loss(int64_t i, double entropy, const Real* m) const {
     return augmented_ ? entropy + structure_.expected_loss(i, m) : entropy;
   }
 
@@ -267,18 +313,18 @@ class SoftAscentOf final : public SoftAscent {
     const size_t n = size(i);
     structure_.open(i, W, s, augmented_, 1);
     structure_.list_potentials(s, W, score_.data());
-    mix(score_.data(), own, Real(-1), n, score_.data());
-    const double slope = dot(score_.data(), m, n);  // f'(0)
+    const Sums before = aim(own, m, kept.eta, n);
+    const double slope = before.first;  // f'(0)
     for (;;) {
-      mix(own, score_.data(), Real(kept.eta), n, next_.data());
       const double log_sum = structure_.distribute(s, i, next_.data(), found_.data());
       ++report.visited;
-      const double there = dot(score_.data(), found_.data(), n);  // f'(eta)
+      const Sums after = compare(own, m, n);
+      const double there = after.first;  // f'(eta)
       double best = kept.eta / 2;
       if (std::isfinite(log_sum)) {
-        mix(m, found_.data(), Real(-1), n, change_.data());
-        const double offset = offset_of(i, next_.data(), found_.data(), log_sum);
-        const Move move = try_move(s, i, slope - there);
+        const double entropy = log_sum - after.second - kept.eta * there;
+        const double offset = with_loss(i, entropy, found_.data());
+        const Move move = try_move(s, i, slope - there + before.second - after.second);
         const double gain = kept.mass * (offset - kept.offset) - 0.5 * (1 + w_.proximity) * move.square;
         const bool rises = gain >= -noise * kept.mass * (1 + std::abs(log_sum));
         end_move(s, i, rises);
@@ -294,6 +340,7 @@ class SoftAscentOf final : public SoftAscent {
       ++report.halved;
       if (kept.eta <= least) return share(kept, slope, there, log_sum);  // rounding hides what a step gains
       kept.eta = std::max(least, std::min(kept.eta / 2, static_cast<float>(best)));
+      for (size_t k = 0; k < n; ++k) next_[k] = own[k] + kept.eta * score_[k];
     }
   }
 
@@ -302,14 +349,13 @@ class SoftAscentOf final : public SoftAscent {
     double square, bend;
   };
   double step_of(int64_t i) const { return kept_[i].mass * w_.shrink(); }
-  // w may have taken the step already. `along`: <s - theta, m - m'>.
-  Move try_move(typename S::Scratch& s, int64_t i, double along) {
+  // w may have taken the step already. `scores`: <s, m - m'>.
+  Move try_move(typename S::Scratch& s, int64_t i, double scores) {
     const double step = step_of(i);
-    const size_t n = size(i);
-    double scores = along + dot(theta(i), change_.data(), n);
     if (augmented_) scores -= structure_.expected_loss(i, change_.data());
     if constexpr (OneRow<S>) {
-      const double bend = step * step * kept_[i].square * dot(change_.data(), change_.data(), n);
+      const double bend =
+          step * step * kept_[i].square * products(change_.data(), change_.data(), size(i)).second;
       return {2 * step * scores + bend, bend};
     } else {
       const double square = structure_.add_expected(s, i, change_.data(), w_.W.data(), step);

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import chi2
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
@@ -14,6 +15,7 @@ from helpers import built_in, prepared, quietly, refusal
 from maxmargin import models, solvers
 from maxmargin.models.examples import Examples
 from maxmargin.problem import Formulation, Problem, Support
+from maxmargin.problem.regularizer import Prior
 from reference import soft
 from reference.problems import (
     binary_case,
@@ -111,6 +113,17 @@ def test_the_dual_of_the_distributions_at_weights(case, generator, formulation):
     # The gap at a = p_w is half of the squared gradient.
     gradient = w + cut.vector
     assert problem.objective(w) - value == pytest.approx(0.5 * gradient @ gradient, rel=1e-9)
+
+
+@pytest.mark.parametrize("formulation", SOFT)
+@pytest.mark.parametrize("mean", [False, True])
+def test_distributions_bound_the_objective_of_zero_from_below(case, generator, formulation, mean):
+    examples = bound(case, formulation)
+    w = generator.normal(size=examples.dimension)
+    prior = Prior(mean=generator.normal(size=w.size)) if mean else None
+    problem = Problem(examples, case.C, case.sample_weight, regularizer=prior)
+    support = Support(np.arange(problem.n_blocks), problem.mass, w, kind="distributions")
+    assert problem.floor_at_zero(support) <= problem.at_zero() * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -291,9 +304,48 @@ def test_samples_of_labels_and_of_illegal_transitions(generator):
     tagger = fitted(legal)
     for y in tagger.sample(legal.X[:1], 200, random_state=2)[0]:
         assert legal.truth.legal(y.tolist())
-    with refusal("drawn"):
-        trees = grammar_case(generator)
-        mm.CRF(models.Grammar(), solver="lbfgs").fit(trees.X, trees.Y).sample(trees.X, 1)
+
+
+DRAWN = ["tree", "tree-one-table", "sets", "grammar", "grammar-zero-one", "chain-rules", "binary"]
+
+
+def named(y):
+    """An output that can be a key."""
+    return str(np.asarray(y).tolist()) if isinstance(y, np.ndarray | tuple | np.generic) else str(y)
+
+
+def chi_square_tail(counts, p):
+    """How likely counts are at least as far from p; outputs that are rare count together."""
+    expected = counts.sum() * p
+    often = expected >= 5
+    seen = np.append(counts[often], counts[~often].sum())
+    wanted = np.append(expected[often], expected[~often].sum())
+    if wanted[-1] < 5:  # too few all together
+        seen, wanted = seen[:-1], wanted[:-1]
+    return chi2.sf(np.sum((seen - wanted) ** 2 / wanted), max(len(seen) - 1, 1))
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_draws_have_the_distribution_of_the_enumeration(name):
+    case = CASES[name](fresh(3))  # a fixed seed: correct draws of another may be unlikely ones
+    crf = fitted(case, solver="lbfgs", tol=1e-3)
+    draws = crf.sample(case.X, 2000, random_state=5)
+    again = crf.set_params(n_jobs=2).sample(case.X, 2000, random_state=5)
+    tails = []
+    for block, own, same in zip(case.blocks, draws, again, strict=True):
+        (p,) = soft.distributions([block], crf.coef_)
+        codes = {named(y): k for k, y in enumerate(block.outputs)}
+        drawn = [named(y) for y in own]
+        assert drawn == [named(y) for y in same]
+        tails.append(chi_square_tail(np.bincount([codes[y] for y in drawn], minlength=len(p)), p))
+    assert min(tails) > 0.01 / len(tails)
+
+
+def test_draws_of_a_graph_with_a_cycle_are_refused(generator):
+    tree, cycle = graph_case(generator), graph_case(generator, shape="cycle")
+    crf = fitted(tree, tol=1e-3)
+    with refusal("drawn", "cycles"):
+        crf.sample(cycle.X, 1)
 
 
 def test_minimum_risk_labels_have_the_least_expected_cost(generator):

@@ -221,6 +221,8 @@ def names_of(data: Any) -> list[Any] | None:
 
 def plain_sequence(data: Any) -> Any:
     """Tables and columns as arrays: they index by label, everything here by position."""
+    if type(data) is np.ndarray or type(data) is list:  # as most are
+        return data
     package = package_of(data)
     if package == "pandas":
         return data.to_numpy()

@@ -135,7 +135,7 @@ class CRF(Structured):
         return -examples.log_sums(np.ascontiguousarray(self.coef_), self._jobs())
 
     def sample(self, X: Any, n: int = 1, random_state: Any = None) -> list[list[Any]]:
-        """n outputs of every example, drawn from p(y | x), a list for each; for chains and classes."""
+        """n outputs of every example, drawn from p(y | x), a list for each."""
         check_whole("n", n)
         examples: Any = self._bound(X)
         seed = seed_of(random_state)

@@ -347,7 +347,8 @@ def check_sequences(name: str, items: Sequence[Any]) -> None:
     if isinstance(items, Mapped | CodedSequences):
         return
     for i, item in enumerate(items):
-        if type(item) is list:  # as most are: the questions below take long
+        kind = type(item)  # the questions below take long
+        if kind is list or (kind is np.ndarray and item.ndim):
             continue
         if isinstance(item, Mapping | Set):
             raise ValueError(

@@ -33,7 +33,7 @@ NO_SUMS = (
     "sums over all outputs are found for Multiclass, Binary, Chain and Grammar without a kernel, and for "
     "FactorGraph and MultiLabel whose graphs are forests"
 )
-NO_DRAWS = "outputs are drawn for Multiclass, Binary and Chain"
+NO_DRAWS = "outputs are drawn where all can be summed over: not on graphs with cycles"
 LISTED = 10_000  # violators of an example that a sum lists one by one; more are bracketed
 WORK = 20_000_000  # steps of such a bracket, about
 

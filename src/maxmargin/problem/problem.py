@@ -333,12 +333,23 @@ class Problem:
         P*(C) >= P(0) (1 - C / (2 useful)) along these multipliers: P(0), an exact pass, is looked at only
         where that is above NOTHING, and there is a w that could help.
         """
-        if self.formulation.soft:  # a pass at w = 0 is cheaper than the plane of distributions
+        if self.formulation.soft:
+            if primal < NOTHING * self.floor_at_zero(support):
+                return True
             return not primal >= NOTHING * self.at_zero()
         if not SMALL * self.C < self.useful_c(support) < np.inf:
             return True
         zero = self.at_zero()
         return not primal >= NOTHING * zero > 0
+
+    def floor_at_zero(self, support: Support) -> float:
+        """At most P(0) of a soft formulation, by the distributions a; with a prior, P at its mean m.
+
+        xi_i(m) = max over a_i of H(a_i) + E Delta + <m, E psi>: those that were certified are some of them.
+        """
+        offset, vector = self.plane(support)
+        mean = self.regularizer.mean
+        return offset if mean is None else offset + float(vector @ np.asarray(mean))
 
 
 def check_total(C: float, total: float) -> None:
