@@ -11,10 +11,9 @@ static auto any_structure(const BinaryData& data, Rescaling rescaling) {
 }
 static std::unique_ptr<Ascent> make_ascent(const BinaryData& data, Rescaling rescaling, bool single,
                                            std::vector<double> mass, bool lean) {
-  if (rescaling == Rescaling::slack)
-    return any<AscentOf>(any_structure(data, rescaling), std::move(mass), lean);
-  if (single) return make<AscentOf, Binary<float>>(data, std::move(mass), lean);
-  return make<AscentOf, Binary<double>>(data, std::move(mass), lean);
+  if (single && rescaling == Rescaling::margin)
+    return make<AscentOf, Binary<float>>(data, std::move(mass), lean);
+  return any<AscentOf>(any_structure(data, rescaling), std::move(mass), lean);
 }
 static auto box_structure(const BinaryData& data, Rescaling rescaling) {
   return any_structure(data, rescaling);

@@ -28,12 +28,6 @@ static std::unique_ptr<AnyStructure<int32_t>> any_structure(const GroupsData& da
   check(rescaling == Rescaling::margin, "groups of constraints have no slack rescaling");
   return std::make_unique<Erased<Groups<double>>>(data);
 }
-static std::unique_ptr<Ascent> make_ascent(const GroupsData& data, Rescaling rescaling, bool single,
-                                           std::vector<double> mass, bool lean) {
-  if (!single) return any<AscentOf>(any_structure(data, rescaling), std::move(mass), lean);
-  check(rescaling == Rescaling::margin, "groups of constraints have no slack rescaling");
-  return make<AscentOf, Groups<float>>(data, std::move(mass), lean);
-}
 static std::unique_ptr<Coordinate> make_coordinate(const GroupsData& data, bool single,
                                                    std::vector<double> mass) {
   if (single) return make<CoordinateOf, Groups<float>>(data, std::move(mass));

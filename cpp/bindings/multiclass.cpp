@@ -10,10 +10,9 @@ static auto any_structure(const MulticlassData& data, Rescaling rescaling) {
 }
 static std::unique_ptr<Ascent> make_ascent(const MulticlassData& data, Rescaling rescaling, bool single,
                                            std::vector<double> mass, bool lean) {
-  if (rescaling == Rescaling::slack)
-    return any<AscentOf>(any_structure(data, rescaling), std::move(mass), lean);
-  if (single) return make<AscentOf, Multiclass<float>>(data, std::move(mass), lean);
-  return make<AscentOf, Multiclass<double>>(data, std::move(mass), lean);
+  if (single && rescaling == Rescaling::margin)
+    return make<AscentOf, Multiclass<float>>(data, std::move(mass), lean);
+  return any<AscentOf>(any_structure(data, rescaling), std::move(mass), lean);
 }
 static auto box_structure(const MulticlassData& data, Rescaling rescaling) {
   return any_structure(data, rescaling);
