@@ -78,7 +78,7 @@ sphinx_gallery_conf = {
 
 
 def escape_formulas(app, what, name, obj, options, lines):
-    """|w|^2 and coef_ are no markup: docstrings are for readers of the code first."""
+    """|w|^2 and coef_ are not markup: docstrings are for readers of the code first."""
     for k, line in enumerate(lines):
         parts = line.split("``")
         for j in range(0, len(parts), 2):

@@ -7,7 +7,9 @@ derandomised, so that a failure is reproduced by the seed alone.
 import os
 import signal
 import sys
+from collections.abc import Hashable
 from pathlib import Path
+from typing import Any
 
 # Every worker of the suite has a core: threads of BLAS and OpenMP would only wait for each other.
 os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
@@ -16,7 +18,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-sys.path.insert(0, str(Path(__file__).parent))
+TESTS = Path(__file__).parent
+sys.path.insert(0, str(TESTS))
 
 # A shell starts what runs in the background deaf to Ctrl-C, which tests press; their processes inherit it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -29,6 +32,7 @@ settings.register_profile(
     max_examples=20,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
+settings.register_profile("few", settings.get_profile("maxmargin"), max_examples=4)
 settings.load_profile("maxmargin")
 
 
@@ -54,11 +58,61 @@ SLOW = (
 )
 
 
+def is_fast_tier(config: pytest.Config) -> bool:
+    """Whether this is `make check`."""
+    return config.option.markexpr == "not slow"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A few random examples are enough for the inner loop."""
+    if is_fast_tier(config):
+        settings.load_profile("few")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Files of slow tests alone are not even imported by the fast tier."""
+    whole = [str(TESTS / name) for name in SLOW if "::" not in name]
+    slow = any(f"{collection_path}/".startswith(name) for name in whole)
+    return True if slow and is_fast_tier(config) else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what is slow."""
+    """Mark what is slow: what takes longest, and of every parametrised test all but some cases."""
+    families: dict[str, list[pytest.Item]] = {}
     for item in items:
         if any(f"tests/{name}" in item.nodeid for name in SLOW):
             item.add_marker(pytest.mark.slow)
+        elif hasattr(item, "callspec"):
+            families.setdefault(item.nodeid.split("[")[0], []).append(item)
+    for family in families.values():
+        for item in set(family) - representatives(family):
+            item.add_marker(pytest.mark.slow)
+
+
+def identity(value: Any) -> Hashable:
+    """What tells a value of a parameter from others: itself, or where it is, if it has no hash."""
+    try:
+        hash(value)
+    except TypeError:
+        return id(value)
+    return value
+
+
+def representatives(family: list[pytest.Item]) -> set[pytest.Item]:
+    """Cases of a test in which every value of every parameter appears: every model, every solver, every seed.
+
+    First those that are new in all parameters, along a diagonal, then those that are new in one.
+    """
+    seen: set[tuple[str, Hashable]] = set()
+    found: set[pytest.Item] = set()
+    for enough in (all, any):
+        for item in family:
+            given = item.callspec.params.items()  # type: ignore[attr-defined]
+            values = {(name, identity(value)) for name, value in given}
+            if enough(value not in seen for value in values):
+                seen |= values
+                found.add(item)
+    return found
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.cluster import training, worker
-from maxmargin.cluster.driver import Rounds, play
+from maxmargin.cluster.driver import ClusterRounds, play
 from maxmargin.cluster.source import FilePart
 
 RUN = "in-process"
@@ -96,7 +96,7 @@ def prepare(
     passes: int = 2,
     older: int | None = None,
     callbacks: Sequence[Any] = (),
-) -> Rounds:
+) -> ClusterRounds:
     """The first round of a fit."""
     solver, older = training.check_estimator(svm), older or training.usual_older(len(pool))
     made: Any = pool

@@ -1,4 +1,4 @@
-"""Rounds to a gap, of this design and of others, with workers that are simulated in one process.
+"""ClusterRounds to a gap, of this design and of others, with workers that are simulated in one process.
 
 A scheme says what a part's problem is and what becomes of its answer. All run on the same driver, the same
 workers and the same proposals:
@@ -26,7 +26,7 @@ from benchmarks.scale.in_process import InProcess, prepare
 from maxmargin import models, solvers
 from maxmargin.callbacks import Callback
 from maxmargin.cluster.bundle import Bundle
-from maxmargin.cluster.driver import Rounds, play
+from maxmargin.cluster.driver import ClusterRounds, play
 
 GAPS = (0.01, 0.001)
 SCHEMES = ("design", "adding", "adding-proximal", "averaging", "one-slack")
@@ -74,8 +74,8 @@ class Stepwise(Bundle):
             self.beta[part, 0] += 1 - self.share
 
 
-class Averaged(Rounds):
-    """Rounds whose parts look at their own problem alone."""
+class Averaged(ClusterRounds):
+    """ClusterRounds whose parts look at their own problem alone."""
 
     @property
     def stretch(self) -> float:
@@ -96,7 +96,7 @@ class Timing(Callback):
         return info.step >= self.most or all(self.reached.values())
 
 
-def changed(rounds: Rounds, scheme: str) -> None:
+def changed(rounds: ClusterRounds, scheme: str) -> None:
     """The rounds of another scheme."""
     if scheme == "design":
         return
@@ -111,7 +111,7 @@ def changed(rounds: Rounds, scheme: str) -> None:
 def simulate(
     task: Task, n_parts: int, scheme: str = "design", most: int = 100, **options: Any
 ) -> dict[str, Any]:
-    """Rounds of a scheme to the gaps; bytes, memory and seconds of a round."""
+    """ClusterRounds of a scheme to the gaps; bytes, memory and seconds of a round."""
     small, gaps = options.pop("small", False), options.pop("gaps", GAPS)
     model, X, Y = task.examples(small)
     watch = Timing(most, gaps)
@@ -149,7 +149,7 @@ def simulate(
 
 
 def named(watch: Timing) -> dict[str, Any]:
-    """Rounds to each gap; 0 where it was not reached."""
+    """ClusterRounds to each gap; 0 where it was not reached."""
     return {f"rounds_{gap:g}": reached for gap, reached in watch.reached.items()}
 
 

@@ -31,7 +31,9 @@ LITTLE = 20  # passes, or as many as that took, for what is wished and not asked
 LARGEST = 1e300  # in place of an objective that is not finite
 PATIENCE = 10  # steps without an exact pass, after which one is made whatever was learnt before
 LONG_PATIENCE = 30  # the same while the estimate is above the aim
-NEARBY = 30.0  # times what is enough: an estimate below this is worth an exact pass now and then
+NEARBY = (
+    30.0  # times what is enough: an estimate below this is worth an exact pass from time to time
+)
 BEFORE = StepReport(0, math.inf, -math.inf, 0)  # the first step
 NEWS = 0.1  # of an aim: smaller changes of it are not passed to the solver
 

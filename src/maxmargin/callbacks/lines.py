@@ -91,7 +91,7 @@ class ProgressLine(Callback):
         return sys.stderr if self.stream is None else self.stream
 
     def _on_terminal(self) -> bool:
-        """Whether a line can be rewritten; notebooks understand \\r, though they are no terminals."""
+        """Whether a line can be rewritten; notebooks understand \\r, though they are not terminals."""
         out = self._out()
         isatty = getattr(out, "isatty", None)
         return bool(isatty and isatty()) or type(out).__module__.startswith("ipykernel.")

@@ -1,4 +1,4 @@
-"""What a callback is told, and when.
+"""What a callback receives, and when.
 
 The training loop calls ``on_start`` once, ``on_step`` after every step and ``on_end`` once, each
 with a `Progress`. A callback only reads it; one that returns True from ``on_step`` ends training. At the end

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.checkpoint import CheckpointFile
-from maxmargin.cluster.driver import Rounds
+from maxmargin.cluster.driver import ClusterRounds
 from maxmargin.cluster.source import FilePart
 from maxmargin.data.digest import digest_of
 from maxmargin.io.fields import FieldError, count, number, table
@@ -24,7 +24,7 @@ class ClusterCheckpoint(CheckpointFile):
 
     saved: float
 
-    def open(self, svm: Any, rounds: Rounds) -> None:
+    def open(self, svm: Any, rounds: ClusterRounds) -> None:
         """Know whose rounds these are; go on from the file, where that is asked for."""
         sizes = {
             "number of parts": len(rounds.pool),
@@ -36,7 +36,7 @@ class ClusterCheckpoint(CheckpointFile):
             self.stored(lambda header, arrays: go_on(rounds, header, arrays))
         self.saved = rounds.seconds
 
-    def keep(self, rounds: Rounds, ended: bool) -> None:
+    def keep(self, rounds: ClusterRounds, ended: bool) -> None:
         """Replace the file, at the end or when it is time."""
         if not ended and rounds.seconds - self.saved < self.every:
             return
@@ -62,7 +62,7 @@ def part_checksum(part: Any, k: int) -> str:
     return part.checksum if isinstance(part, FilePart) else digest_of(list(part), f"source[{k}]")
 
 
-def go_on(rounds: Rounds, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+def go_on(rounds: ClusterRounds, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
     """Take over what ``ClusterCheckpoint.keep`` wrote, before the first round."""
     parts, d = len(rounds.pool), len(rounds.w)
     offsets = table(arrays, "offsets", np.float64, parts)

@@ -43,7 +43,7 @@ ROUNDING = 1e-6  # by which a bound may exceed what it bounds, in sums of many t
 
 
 @dataclass
-class Rounds:
+class ClusterRounds:
     """What the driver knows."""
 
     pool: Pool
@@ -267,7 +267,9 @@ def stiffness(facts: Sequence[Facts], C: float, dimension: int, solver: Proximal
     return min(STIFFEST, solver.proximity * facts[0].unit * C * square / loss)
 
 
-def first_round(pool: Pool, job: Job, handle: Any, facts: list[Facts], **settings: Any) -> Rounds:
+def first_round(
+    pool: Pool, job: Job, handle: Any, facts: list[Facts], **settings: Any
+) -> ClusterRounds:
     """Before the first round: all multipliers are on the true outputs."""
     regularizer, dimension = facts[0].regularizer, int(job.svm.model_.size_joint_feature)
     bundle = Bundle(regularizer, len(pool), dimension, settings.pop("older"))
@@ -276,20 +278,20 @@ def first_round(pool: Pool, job: Job, handle: Any, facts: list[Facts], **setting
     options = settings["options"]
     loss = float(np.average([own.loss for own in facts], weights=[own.n for own in facts]))
     tolerance = Tolerance(options["tol"], sum(own.total for own in facts), loss)
-    rounds = Rounds(pool, job, handle, facts, bundle, options, tolerance, k, w, w, w)
+    rounds = ClusterRounds(pool, job, handle, facts, bundle, options, tolerance, k, w, w, w)
     rounds.versions = [0] * len(pool)
     rounds.oracle_calls = sum(own.oracle_calls for own in facts)
     return rounds
 
 
-class Keeper(Protocol):
+class ClusterKeeper(Protocol):
     """Keeps what a later run needs to go on: ``cluster.checkpoint``."""
 
-    def keep(self, rounds: Rounds, ended: bool) -> None:
+    def keep(self, rounds: ClusterRounds, ended: bool) -> None:
         """At the end, or when it is time."""
 
 
-def play(rounds: Rounds, keeper: Keeper | None = None) -> None:
+def play(rounds: ClusterRounds, keeper: ClusterKeeper | None = None) -> None:
     """Rounds until the end."""
     callbacks: Sequence[Callback] = rounds.options["callbacks"]
     for callback in callbacks:

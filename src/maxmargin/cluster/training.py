@@ -14,7 +14,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from maxmargin.callbacks import Callback
 from maxmargin.checkpoint import make_checkpoint
 from maxmargin.cluster.checkpoint import ClusterCheckpoint
-from maxmargin.cluster.driver import Rounds, first_round, play
+from maxmargin.cluster.driver import ClusterRounds, first_round, play
 from maxmargin.cluster.pool import Pool, await_worker, connected
 from maxmargin.cluster.source import FilePart, ShardPart, Survey, parts_of, stacked, survey
 from maxmargin.cluster.worker import Facts, Job, collected, confirm, prove, start
@@ -23,7 +23,7 @@ from maxmargin.data.file_parquet import Columns
 from maxmargin.estimators import BinarySVC, MulticlassSVC, StructuralSVM
 from maxmargin.estimators.advice import warn, warn_not_converged
 from maxmargin.estimators.base import Given
-from maxmargin.estimators.hooks import told
+from maxmargin.estimators.hooks import notified
 from maxmargin.models.protocol import Model
 from maxmargin.problem import Support
 from maxmargin.problem.regularizer import NONNEGATIVE
@@ -96,7 +96,7 @@ def fit(
     columns = Columns(label or "", weight or "", sequence or "")
     parts = parts_of(source, n_parts, len(client.nthreads()), columns)
     pool = Pool(client, parts, retries, patience)
-    with told(svm, callbacks):
+    with notified(svm, callbacks):
         try:
             with connected():
                 older = older or usual_older(len(pool))
@@ -123,7 +123,7 @@ def prepared(
     passes: int,
     older: int,
     callbacks: Sequence[Callback] = (),
-) -> Rounds:
+) -> ClusterRounds:
     """The parts opened by a pool, with the model of all of them: ready for the first round."""
     job = make_job(svm, pool, solver, passes)
     handle = pool.share(job)
@@ -225,7 +225,7 @@ def weights_of_classes(class_weight: Any, found: list[Survey]) -> dict[Any, floa
     return dict(zip(counts, weights.tolist(), strict=True))
 
 
-def finish(rounds: Rounds, collect: bool) -> list[Support | None]:
+def finish(rounds: ClusterRounds, collect: bool) -> list[Support | None]:
     """Mapped files are read again, a model in Python is held against its own predictions.
 
     The multipliers, where they are asked for.
@@ -254,7 +254,7 @@ def joined_support(supports: list[Support], sizes: list[int]) -> Support:
     )
 
 
-def keep(svm: Any, rounds: Rounds, supports: list[Support | None]) -> Any:
+def keep(svm: Any, rounds: ClusterRounds, supports: list[Support | None]) -> Any:
     """Make the estimator the fitted one."""
     lost = [k for k, own in enumerate(supports) if own is None]
     if lost:

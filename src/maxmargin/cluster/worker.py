@@ -124,7 +124,7 @@ class Facts:
 
 
 @dataclass
-class PartState:
+class WorkerPart:
     """A part at work: its problem, its points by number, and the last answer."""
 
     problem: Problem
@@ -133,7 +133,7 @@ class PartState:
     answer: Answer | None = None
 
 
-STATES: dict[tuple[str, int], PartState] = {}  # of this process
+STATES: dict[tuple[str, int], WorkerPart] = {}  # of this process
 
 
 def here() -> str:
@@ -152,13 +152,13 @@ def forget(run: str) -> None:
         del STATES[key]
 
 
-def opened(job: Job, part: int, data: Any) -> PartState:
+def opened(job: Job, part: int, data: Any) -> WorkerPart:
     """A part, read and bound to the model of all."""
     X, Y, weights = read_part(job.svm, data)
     given = job.svm._read(Given(X, Y, weights), reset=False)
     examples = job.svm._bind(replace(given, model=job.svm.model_))
     weights = job.svm.example_weights(given.Y, weights)
-    state = PartState(job.svm.problem_of(examples, weights, job.svm._jobs()))
+    state = WorkerPart(job.svm.problem_of(examples, weights, job.svm._jobs()))
     STATES[job.run, part] = state
     return state
 
@@ -204,7 +204,7 @@ def step(job: Job, order: Order, data: Any, w: np.ndarray) -> Answer | Missing:
     return answer
 
 
-def obey(state: PartState, job: Job, order: Order, w: np.ndarray, fresh: bool) -> Answer:
+def obey(state: WorkerPart, job: Job, order: Order, w: np.ndarray, fresh: bool) -> Answer:
     """Mix, measure, propose."""
     problem, rng = state.problem, np.random.default_rng([job.seed, order.part, order.version])
     points = {} if fresh else state.points

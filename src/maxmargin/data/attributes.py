@@ -129,7 +129,7 @@ class AttributeEncoder(TransformerMixin, BaseEstimator):
             return plain_matrix(encoded)
         if self.sequences_:
             raise ValueError(
-                f"set_output(transform={asked!r}): sequences are no table; encode nodes, or give 'default'"
+                f"set_output(transform={asked!r}): sequences are not a table; encode nodes, or give 'default'"
             )
         rows = plain_matrix(encoded)
         if asked != "pandas":

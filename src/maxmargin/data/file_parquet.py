@@ -30,7 +30,7 @@ Groups = tuple[str, int]  # a file, and the number of a row group in it
 
 @dataclass(frozen=True)
 class Columns:
-    """Columns that are no features: the label ("": the last), a weight, and what tells sequences apart."""
+    """Columns that are not features: the label ("": the last), a weight, and what tells sequences apart."""
 
     label: str = ""
     weight: str = ""
@@ -38,7 +38,7 @@ class Columns:
 
 
 @dataclass
-class Table:
+class TableBatch:
     """Rows of a file: features by their names, labels, and the other columns where they are asked for."""
 
     rows: list[dict[str, Any]]
@@ -147,7 +147,7 @@ def groups_of(path: str) -> list[Groups]:
     return [(path, g) for g in range(facts.num_row_groups) if facts.row_group(g).num_rows]
 
 
-def batches(groups: Sequence[Groups], columns: Columns) -> Iterator[Table]:
+def batches(groups: Sequence[Groups], columns: Columns) -> Iterator[TableBatch]:
     """Some row groups, a few rows at a time."""
     for path, g in groups:
         with refused(path), arrow("pyarrow.parquet").ParquetFile(path) as file:
@@ -162,12 +162,12 @@ def batches(groups: Sequence[Groups], columns: Columns) -> Iterator[Table]:
                 others = [taken(path, rows, first, n) for n in (columns.weight, columns.sequence)]
                 if not all(isinstance(v, float) for v in others[0]):
                     raise FileError(f"{path}: column {columns.weight!r} must hold numbers")
-                yield Table(rows, labels_of(cells), *others)
+                yield TableBatch(rows, labels_of(cells), *others)
                 first += batch.num_rows
 
 
 def taken(path: str, rows: list[dict[str, Any]], first: int, name: str) -> list[Any]:
-    """A column that is no feature, taken out of the rows."""
+    """A column that is not a feature, taken out of the rows."""
     if not name:
         return []
     cells = [row.pop(name, None) for row in rows]
@@ -207,7 +207,7 @@ def plain_rows(groups: Sequence[Groups], columns: Columns) -> tuple[Any, Any, An
 
 
 def outputs_of(
-    start: Groups, columns: Columns, tables: Sequence[Table]
+    start: Groups, columns: Columns, tables: Sequence[TableBatch]
 ) -> tuple[Any, np.ndarray | None, np.ndarray]:
     """Labels, or sequences of them, weights, and where sequences end: rows that follow each other."""
     labels = np.concatenate([table.labels for table in tables])

@@ -232,7 +232,7 @@ def read_npz(path: Any, reading: Reading, size: float) -> Iterator[FromFile]:
             X = file[names["x"]]
             y = file[names["y"]] if "y" in names else np.zeros(len(X))
             if not (isinstance(X, np.ndarray) and isinstance(y, np.ndarray)):
-                raise ValueError("X or y is no array")
+                raise ValueError("X or y is not an array")
     except Exception as error:  # of any kind, where bytes are damaged
         raise FileError(f"{path}: {error}") from None
     if X.ndim != 2 or y.ndim != 1 or len(X) != len(y):

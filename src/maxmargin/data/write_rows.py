@@ -209,7 +209,7 @@ def single_labels(read: FromFile) -> list[Any]:
     return labels
 
 
-class Columns:
+class ColumnsOfFile:
     """The columns of a table, the label last: what all batches have, then each of them as rows."""
 
     numbers: Numbers
@@ -251,7 +251,7 @@ class Columns:
 
 
 def write_table(batches: Batches, separator: str) -> Iterator[bytes]:
-    columns = Columns(batches)
+    columns = ColumnsOfFile(batches)
     yield table_text([list(columns.kinds)], separator)
     for read in batches:
         for rows in columns.rows(read):
@@ -269,7 +269,7 @@ def table_text(rows: Iterable[list[Any]], separator: str) -> bytes:
 
 
 def write_parquet(batches: Batches) -> Iterator[bytes]:
-    columns = Columns(batches)
+    columns = ColumnsOfFile(batches)
     tables = (rows for read in batches for rows in columns.rows(read))
     yield from parquet_parts(
         columns.kinds, ([list(own) for own in zip(*rows, strict=True)] for rows in tables)

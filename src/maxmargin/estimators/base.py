@@ -344,7 +344,7 @@ class BaseSVM(CallbackSupportMixin, Reporting):
         return optimise_chunk(past, float(self.C), model, chunk, settings)
 
     def _cut(self, given: Given) -> Given:
-        """A chunk as examples that can be told apart."""
+        """A chunk as single examples."""
         return given
 
     def _streaming(self) -> Streaming:

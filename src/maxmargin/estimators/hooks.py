@@ -1,4 +1,4 @@
-"""Who is told of a fit: callbacks of its beginning and end, and those of scikit-learn (from 1.9).
+"""Who is notified of a fit: callbacks of its beginning and end, and those of scikit-learn (from 1.9).
 
 To the latter a fit is a task, and each step of training a task within it.
 """
@@ -27,16 +27,16 @@ except ImportError:  # before 1.9
 
 @contextmanager
 def watched(svm: Any, given: Any) -> Iterator[Any]:
-    """A fit that all callbacks hear of; what was given, with those of scikit-learn among them."""
+    """A fit of which all callbacks are notified; what was given, with those of scikit-learn among them."""
     others = [SklearnTasks(given)] if getattr(svm, "_skl_callbacks", ()) else []
     given = replace(given, callbacks=[*given.callbacks, *others])
-    with told(svm, given.callbacks):
+    with notified(svm, given.callbacks):
         yield given
 
 
 @contextmanager
-def told(svm: Any, callbacks: Sequence[Callback]) -> Iterator[None]:
-    """Callbacks hear of the beginning of a fit, and of its end even where it fails."""
+def notified(svm: Any, callbacks: Sequence[Callback]) -> Iterator[None]:
+    """Notify callbacks of the beginning of a fit, and of its end even where it fails."""
     with ExitStack() as stack:
         for callback in callbacks:
             stack.push(partial(leave, callback, svm))

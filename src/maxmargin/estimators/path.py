@@ -17,7 +17,7 @@ from sklearn.base import clone
 from maxmargin.callbacks import Callback
 from maxmargin.data.arrays import check_positive, check_whole, floats
 from maxmargin.estimators.base import BaseSVM, Given
-from maxmargin.estimators.hooks import told
+from maxmargin.estimators.hooks import notified
 from maxmargin.estimators.inputs import scorer_of
 from maxmargin.estimators.latent import LatentSVM
 from maxmargin.problem import Certificate, Problem, Status, Support
@@ -118,7 +118,7 @@ def solutions(estimator: BaseSVM, given: Given, Cs: Any) -> Iterator[Any]:
             Cs, warm = found_range(svm, problem, int(Cs))
         for C in np.unique(floats(Cs, "Cs")):
             fitted = copy.copy(svm).set_params(C=float(C), warm_start=estimator.warm_start)
-            with told(fitted, given.callbacks):
+            with notified(fitted, given.callbacks):
                 polish = svm._polish(given)
                 result = svm._train(problem.at(float(C)), warm, polish, given.callbacks)
                 if result.status is Status.INTERRUPTED:
@@ -157,7 +157,7 @@ def check_values(name: str, Cs: Any) -> None:
 
 
 def best_of(scores: Any) -> int:
-    """The number of the best score; the first of equal ones. NaN is no score."""
+    """The number of the best score; the first of equal ones. NaN is not a score."""
     if np.isnan(scores).all():
         raise ValueError("no score is a number: change scoring, or the validation data")
     return int(np.nanargmax(scores))

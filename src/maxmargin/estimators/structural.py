@@ -358,7 +358,7 @@ class StructuralSVM(Structured):
         node_weight : list of arrays, a factor on the loss of each position (Chain)
         callbacks : callbacks.Callback objects, which receive every step; one may stop training
         checkpoint : file, or None
-            Where to write, now and then and at the end, what a later fit needs: docs/checkpoints.md.
+            Where to write, from time to time and at the end, what a later fit needs: docs/checkpoints.md.
         checkpoint_every : seconds between two of them; they are written between passes
         resume : whether to go on from the checkpoint, where there is one
         """

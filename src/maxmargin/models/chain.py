@@ -37,7 +37,7 @@ from maxmargin.io.fields import (
     flag,
 )
 from maxmargin.losses import Hamming, cost_of, saved_costs, sequence_costs
-from maxmargin.models.chain_edges import ChainEdges, Pairs, edge_features, split_edges
+from maxmargin.models.chain_edges import ChainEdges, EdgedSequences, edge_features, split_edges
 from maxmargin.models.chain_examples import ChainExamples, EdgeChainExamples
 from maxmargin.models.chain_nodes import FEATURES, ChainNodes, saved_pairs
 from maxmargin.models.checks import no_cost
@@ -186,11 +186,15 @@ class Chain(Described, Model):
             FLAG.check("edges", self.edges)
             X, edges = split_edges(X) if self.edges else (X, None)
         X = self._positions(X)
-        return X if edges is None else Pairs(X, edge_features(edges, getattr(self, "edges_", None)))
+        return (
+            X
+            if edges is None
+            else EdgedSequences(X, edge_features(edges, getattr(self, "edges_", None)))
+        )
 
     def keep_names(self, X: Any) -> None:
         super().keep_names(X)
-        if self.edges_ is not None and isinstance(X, Pairs):
+        if self.edges_ is not None and isinstance(X, EdgedSequences):
             self.edges_.encoder = getattr(X.edges, "encoder", None)
 
     def _positions(self, X: Any) -> Any:
@@ -218,7 +222,9 @@ class Chain(Described, Model):
             K,
             bool(self.start),
             bool(self.end),
-            np.unique(rows.offsets),  # a prediction of no positions is no labels, without the core
+            np.unique(
+                rows.offsets
+            ),  # a sequence without positions has no labels: the core is not asked
             codes,
             self._node_weight(node_weight, lengths),
             self.cost_.ravel(),

@@ -37,7 +37,7 @@ def count_rows(e: Any) -> int:
     return e.shape[0] if hasattr(e, "shape") else len(e)
 
 
-class Pairs(Sequence[Any]):
+class EdgedSequences(Sequence[Any]):
     """What is given for nodes and for edges, where attributes are features already."""
 
     nodes: Any
@@ -58,12 +58,12 @@ class Pairs(Sequence[Any]):
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, int | np.integer):
             return self.nodes[key], self.edges[key]
-        return Pairs(some_of(self.nodes, key), some_of(self.edges, key))
+        return EdgedSequences(some_of(self.nodes, key), some_of(self.edges, key))
 
 
 def split_edges(X: Any) -> tuple[Any, Any]:
     """What is given for nodes and for edges, each over examples."""
-    if isinstance(X, Pairs):
+    if isinstance(X, EdgedSequences):
         return X.nodes, X.edges
     for i, x in enumerate(X):
         if not isinstance(x, tuple | list) or len(x) != 2:

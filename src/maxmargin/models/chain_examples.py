@@ -13,7 +13,7 @@ from maxmargin.models.beliefs import Beliefs, even_beliefs
 from maxmargin.models.chain_edges import MOST_LISTED
 from maxmargin.models.examples import CompiledExamples
 from maxmargin.models.registry import FACTORS, POTENTIALS, SUMS
-from maxmargin.models.transitions import FREE, Rules, read_fixed
+from maxmargin.models.transitions import FREE, TransitionRules, read_fixed
 
 MOST_KEPT = 2**28  # labels of the k best labellings of a sequence
 LONGEST_TABLE = 128  # positions, as in cpp/models/chain.hpp
@@ -32,12 +32,14 @@ class ChainExamples(CompiledExamples):
     rows: FeatureRows
     labels: LabelSet
     chain: Any
-    rules: Rules | None
+    rules: TransitionRules | None
 
     powers: tuple[str, ...] = (FACTORS, SUMS, POTENTIALS)
     brackets_sums = True
 
-    def __init__(self, rows: FeatureRows, labels: LabelSet, chain: Any, rules: Rules | None):
+    def __init__(
+        self, rows: FeatureRows, labels: LabelSet, chain: Any, rules: TransitionRules | None
+    ):
         self.rows, self.labels, self.chain, self.rules = rows, labels, chain, rules
         self.fixed = np.full(int(rows.offsets[-1]), FREE, dtype=np.int32)
         if rules is not None:
@@ -132,7 +134,7 @@ class EdgeChainExamples(ChainExamples):
         rows: FeatureRows,
         labels: LabelSet,
         chain: Any,
-        rules: Rules | None,
+        rules: TransitionRules | None,
         data: Any,
         between: Any,
     ):

@@ -71,7 +71,7 @@ class ChainNodes:
 
 
 def saved_pairs(arrays: dict[str, np.ndarray], labels: int) -> Any:
-    """The pairs of a model file, None where it has none; refuses what are no pairs."""
+    """The pairs of a model file, None where it has none; refuses what are not pairs."""
     if not any(name in arrays for name in FILE_ARRAYS):
         return None
     counts, own = (table(arrays, name, np.uint16, -1) for name in FILE_ARRAYS)

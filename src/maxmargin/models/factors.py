@@ -277,7 +277,7 @@ class GraphExamples(CompiledExamples):
     def beliefs(self, w: Any, temperature: float, n_jobs: int = 1) -> Beliefs:
         self.check_forests("predict_marginals")
         values = self.answers.beliefs(self.packed(w), temperature, n_jobs)
-        kinds, places = [], []  # of nodes alone: the label of a factor is no label of the user
+        kinds, places = [], []  # of nodes alone: the label of a factor is not one of the user's
         for i in range(self.n):
             own, counts = self.node_types(i), self.factors.counts(i)
             kinds.append(own)

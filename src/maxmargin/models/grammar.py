@@ -28,7 +28,7 @@ from maxmargin.models.examples import CompiledExamples
 from maxmargin.models.lexicon import UNKNOWN, Lexicon
 from maxmargin.models.protocol import Model, as_weights
 from maxmargin.models.registry import SUMS
-from maxmargin.models.rules import Rules, check_tree, derive
+from maxmargin.models.rules import GrammarRules, check_tree, derive
 
 LOSSES = ("spans", "zero-one")
 
@@ -160,7 +160,7 @@ class Grammar(Model):
             roots[tree.label()] += 1
         self.lexicon_: Lexicon = Lexicon.learn(sentences, self.rare)
         lexical = self.lexicon_.lexical_rules([tree.pos() for tree in trees])
-        self._take(Rules.read(derivations, roots, lexical, len(self.lexicon_)))
+        self._take(GrammarRules.read(derivations, roots, lexical, len(self.lexicon_)))
 
     def _check_top(self, tree: Tree) -> None:
         if self.top is not None and tree.label() != self.top:
@@ -168,7 +168,7 @@ class Grammar(Model):
                 f"the root must be {self.top!r}, the parameter top, got {tree.label()!r}"
             )
 
-    def _take(self, rules: Rules) -> None:
+    def _take(self, rules: GrammarRules) -> None:
         """Fitted attributes from the rules."""
         names, words = rules.symbols, self.lexicon_.names()
         self.rule_table_ = rules
@@ -285,7 +285,7 @@ class Grammar(Model):
         # A word without a rule could not even be part of a flat tree.
         if UNKNOWN not in state["signatures"] or len(np.unique(lexical[:, 0])) != terminals:
             raise FieldError("the lexical rules do not fit the words and signatures")
-        rules = Rules(
+        rules = GrammarRules(
             symbols,
             reals,
             [tuple(rule) for rule in table(arrays, "binary", np.int32, -1, 3).tolist()],

@@ -151,7 +151,7 @@ class Groups(RowModel):
             self._learn(X)
 
     def bind(self, X: Any, Y: Any = None, node_weight: Any = None) -> GroupExamples:
-        """The model on these constraints; groups that stand one below the other are told apart by X."""
+        """The model on these constraints; in X each group is a matrix of its own."""
         if not isinstance(X, MappedSequences):
             return super().bind(X, Y, node_weight)
         rows = feature_rows(X, self.n_features_, names="X[{}]")

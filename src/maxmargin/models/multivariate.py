@@ -76,7 +76,7 @@ def prefix_sums(values: np.ndarray) -> np.ndarray:
 # Losses of hits and false alarms
 
 
-class Tables:
+class CountTables:
     """Margins of the worst labelling of every contingency table."""
 
     loss: TableLoss
@@ -143,7 +143,7 @@ def worst_labelling(
 ) -> tuple[float, np.ndarray]:
     """Delta of the worst labelling, and c with psi = X' c."""
     c = np.zeros(ranking.n)
-    tables = Tables(loss, ranking)
+    tables = CountTables(loss, ranking)
     found = tables.worst(rescaling)
     if found is None:
         return 0.0, c
@@ -156,7 +156,7 @@ def worst_labelling(
 # ROC area
 
 
-class Pairs:
+class RankedPairs:
     """Counts and sums of the pairs d_ij = s_j - s_i above a threshold."""
 
     def __init__(self, ranking: SortedScores):
@@ -221,7 +221,7 @@ class Pairs:
 
 def worst_order(ranking: SortedScores, rescaling: str) -> tuple[float, np.ndarray]:
     """Delta of the worst order of all pairs, and c with psi = X' c."""
-    pairs = Pairs(ranking)
+    pairs = RankedPairs(ranking)
     counts = pairs.worst(rescaling)
     # The negative of rank r is above the positives with more than r swapped negatives.
     over = np.bincount(counts, minlength=len(ranking.negative) + 1)[::-1].cumsum()[::-1][1:]
@@ -361,7 +361,7 @@ class MultivariateExamples(PlaneExamples):
         if isinstance(self.loss, TableLoss):
             return self.loss_of(self.best_codes(w))
         assert self.codes is not None
-        pairs = Pairs(SortedScores.of(self.scores(w), self.codes))
+        pairs = RankedPairs(SortedScores.of(self.scores(w), self.codes))
         below = np.searchsorted(pairs.ascending, pairs.ranking.positive, side="left")
         wrong = pairs.above(0.0) + len(pairs.ascending) - below  # equal scores are half right
         return float(wrong.sum()) / 2 / pairs.total

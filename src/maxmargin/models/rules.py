@@ -108,7 +108,7 @@ def rule_name(rule: Sequence[str]) -> str:
 
 
 @dataclass
-class Rules:
+class GrammarRules:
     """All rules, numbered: real symbols sorted, then those of binarisation sorted.
 
     ``binary`` holds (left, right, parent), ``unary`` (upper, lower), ``chains`` tuples of symbols from the
@@ -161,7 +161,7 @@ class Rules:
         roots: Counter[str],
         lexical: set[tuple[int, str]],
         terminals: int,
-    ) -> Rules:
+    ) -> GrammarRules:
         """The rules of derivations."""
         binary: set[tuple[str, ...]] = set()
         chains: set[tuple[str, ...]] = set()

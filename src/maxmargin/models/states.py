@@ -27,7 +27,7 @@ from maxmargin.models.cliques import check_states
 from maxmargin.models.factor_graph import FactorGraph
 from maxmargin.models.multiclass import Multiclass
 from maxmargin.models.protocol import as_weights
-from maxmargin.models.transitions import Rules
+from maxmargin.models.transitions import TransitionRules
 
 
 def cluster(rows: Any, count: int, start: str, seed: int) -> np.ndarray:
@@ -171,13 +171,13 @@ def split_graph(made: FactorGraph, owner: np.ndarray, unit: bool) -> None:
     made._measure()
 
 
-def split_rules(rules: Rules, owner: np.ndarray, states: LabelSet) -> Rules:
+def split_rules(rules: TransitionRules, owner: np.ndarray, states: LabelSet) -> TransitionRules:
     """States are illegal in a row where their labels are."""
     K = len(rules.labels)
     illegal = np.zeros((K + 2, K), dtype=bool)
     illegal.ravel()[rules.keys] = True
     rows = np.concatenate([owner, [K, K + 1]])  # the start and the end stay what they are
-    return Rules(states, np.flatnonzero(illegal[rows][:, owner]))
+    return TransitionRules(states, np.flatnonzero(illegal[rows][:, owner]))
 
 
 def split_pairs(pairs: Any, owner: np.ndarray) -> Any:

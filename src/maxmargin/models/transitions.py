@@ -39,7 +39,7 @@ class Transitions:
     ends: Sequence[Any] = ()
 
 
-class Rules:
+class TransitionRules:
     """The illegal pairs of a set of labels."""
 
     labels: LabelSet
@@ -82,7 +82,7 @@ class Rules:
             i, t, pair = found
             raise ValueError(
                 f"Y[{i}][{t}]: {pair} is not legal by the model's transitions ({self.scheme or 'as given'}): "
-                "mend the labels, or allow it"
+                "correct the labels, or allow it"
             )
 
     def check_prediction(self, codes: np.ndarray, offsets: np.ndarray, fixed: np.ndarray) -> None:
@@ -135,7 +135,7 @@ class Rules:
 
 def rules_from_state(
     state: dict[str, Any], arrays: dict[str, np.ndarray], labels: LabelSet
-) -> Rules | None:
+) -> TransitionRules | None:
     """The rules that ``state`` wrote; None where a file has none."""
     if "transitions" not in state:
         return None
@@ -145,10 +145,10 @@ def rules_from_state(
     keys, K = table(arrays, "illegal", np.int64, -1), len(labels)
     if len(keys) and (keys[0] < 0 or keys[-1] >= K * (K + 2) or (np.diff(keys) <= 0).any()):
         raise FieldError("the illegal transitions are not pairs of labels in order")
-    return Rules(labels, keys)
+    return TransitionRules(labels, keys)
 
 
-def read_transitions(given: Any, labels: LabelSet) -> Rules:
+def read_transitions(given: Any, labels: LabelSet) -> TransitionRules:
     """The rules of a chain's parameter ``transitions``."""
     if isinstance(given, str):
         if given not in SCHEMES:
@@ -166,7 +166,7 @@ def read_transitions(given: Any, labels: LabelSet) -> Rules:
             f"transitions must be None, one of {list(SCHEMES)}, models.Transitions(...) or a dict of "
             f"{names}, got {given!r}"
         )
-    return Rules(labels, explicit_keys(given, labels))
+    return TransitionRules(labels, explicit_keys(given, labels))
 
 
 def explicit_keys(given: Transitions, labels: LabelSet) -> np.ndarray:
@@ -195,7 +195,7 @@ def explicit_keys(given: Transitions, labels: LabelSet) -> np.ndarray:
     return np.array(keys, dtype=np.int64)
 
 
-def scheme_rules(scheme: str, labels: LabelSet) -> Rules:
+def scheme_rules(scheme: str, labels: LabelSet) -> TransitionRules:
     """The rules of a scheme of spans, from the names of the labels."""
     try:
         tags = [read_tag(label, scheme) for label in labels.classes.tolist()]
@@ -211,7 +211,7 @@ def scheme_rules(scheme: str, labels: LabelSet) -> Rules:
     if scheme != "iob2":  # a span that is open must go on
         legal &= open_before[:, None] == goes_on[None, :]
         ends = ~open_before
-    return Rules(labels, np.flatnonzero(~np.vstack([legal, ~goes_on, ends])), scheme)
+    return TransitionRules(labels, np.flatnonzero(~np.vstack([legal, ~goes_on, ends])), scheme)
 
 
 def read_fixed(fixed: Any, labels: LabelSet, offsets: np.ndarray) -> np.ndarray:

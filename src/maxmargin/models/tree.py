@@ -24,7 +24,7 @@ from maxmargin.io.fields import MOST_FEATURES, FieldError, count, flag, table
 from maxmargin.models.examples import CompiledExamples
 from maxmargin.models.protocol import Model
 
-# Standard deviations in a spread. With 3 the springs' features are no larger than those of parts; with 1
+# Standard deviations in a spread. With 3 the springs' features are not larger than those of parts; with 1
 # training on faces took several times the passes for a worse fit.
 LOOSE = 3.0
 

@@ -26,7 +26,9 @@ from maxmargin.problem.regularizer import SquaredNorm
 from maxmargin.solvers import Streaming
 from maxmargin.solvers.streaming import CHUNKS, StreamState
 
-ROOM = 0.6  # of the budget, at most, for what all examples take without their features and outputs
+MOST_BOUND = (
+    0.6  # of the budget, at most, for what all examples take without their features and outputs
+)
 NO_FREE_WEIGHTS = (
     "a stream: weights without a regulariser (an infinite scale of prior, penalized_intercept=False) have "
     "a dual bound only where sum a psi = 0 over all examples at once; give a large scale, or all examples "
@@ -225,7 +227,7 @@ class StoredProblem(StreamedProblem):
         self.whole = self.files = None
 
     def open_stream(self, solver: Streaming, *args: Any) -> StreamState:
-        needed = int(self.source.bound_bytes / ROOM)
+        needed = int(self.source.bound_bytes / MOST_BOUND)
         if solver.keeps == "outputs" and needed > solver.cache_bytes:
             raise ValueError(
                 f'Streaming: keeps="outputs" needs at least {needed} cache_bytes for these data, got '

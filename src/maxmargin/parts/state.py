@@ -252,8 +252,8 @@ class PartState(StreamState):
         inner = self._open(problem, joined(past.support, back), past.gaps)
         self.past, self.parts = past, parts
         # The next examples are read while these are optimised.
-        held = sum(part.bytes_each.sum() for part in parts)
-        budget = (1 - 1 / CHUNKS) * self.budget - held
+        in_memory = sum(part.bytes_each.sum() for part in parts)
+        budget = (1 - 1 / CHUNKS) * self.budget - in_memory
         inner.most_bytes = int(max(0, budget) / TWICE)
         new_blocks = np.arange(kept, problem.n_blocks)
         self.window = Window(problem, inner, new_blocks, problem.active, last)

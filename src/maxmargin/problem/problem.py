@@ -313,7 +313,7 @@ class Problem:
     def useful_c(self, support: Support) -> float:
         """The C at which the dual stops to grow along these multipliers; infinite where they give no w.
 
-        R*(q) = <m, q> + 1/2 q' Sigma q for a prior: its two parts are told apart by the value at -q.
+        R*(q) = <m, q> + 1/2 q' Sigma q for a prior: the value at -q separates its two parts.
         """
         offset, vector = self.plane(support)
         there, back = self.regularizer.conjugate(-vector), self.regularizer.conjugate(vector)

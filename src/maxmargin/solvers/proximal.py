@@ -339,7 +339,9 @@ class ProximalState(SearchState):
     reported: int = 0  # oracle calls that steps have reported
     most_bytes: int = -1  # of the kept outputs; -1: any
     refused: int = 0  # outputs for which no bytes were left
-    stretch: int = 0  # blocks that a pass leaves behind before it goes on; 0: it goes to and fro
+    stretch: int = (
+        0  # blocks that a pass finishes before it goes on to others; 0: all in one random order
+    )
 
     @property
     def aim(self) -> float:
