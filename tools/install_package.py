@@ -1,6 +1,6 @@
 """Install the package into this environment, compiled for this machine alone, and say how far it is.
 
-A line for each file on a terminal (in place), from time to time one elsewhere; all that was printed if it fails.
+A line for each file on a terminal (in place), some lines elsewhere; all that was printed if it fails.
 """
 
 import re

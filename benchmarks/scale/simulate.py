@@ -1,4 +1,4 @@
-"""ClusterRounds to a gap, of this design and of others, with workers that are simulated in one process.
+"""Rounds to a gap, of this design and of others, with workers that are simulated in one process.
 
 A scheme says what a part's problem is and what becomes of its answer. All run on the same driver, the same
 workers and the same proposals:
@@ -75,7 +75,7 @@ class Stepwise(Bundle):
 
 
 class Averaged(ClusterRounds):
-    """ClusterRounds whose parts look at their own problem alone."""
+    """Rounds whose parts look at their own problem alone."""
 
     @property
     def stretch(self) -> float:
@@ -111,7 +111,7 @@ def changed(rounds: ClusterRounds, scheme: str) -> None:
 def simulate(
     task: Task, n_parts: int, scheme: str = "design", most: int = 100, **options: Any
 ) -> dict[str, Any]:
-    """ClusterRounds of a scheme to the gaps; bytes, memory and seconds of a round."""
+    """Rounds of a scheme to the gaps; bytes, memory and seconds of a round."""
     small, gaps = options.pop("small", False), options.pop("gaps", GAPS)
     model, X, Y = task.examples(small)
     watch = Timing(most, gaps)
@@ -149,7 +149,7 @@ def simulate(
 
 
 def named(watch: Timing) -> dict[str, Any]:
-    """ClusterRounds to each gap; 0 where it was not reached."""
+    """Rounds to each gap; 0 where it was not reached."""
     return {f"rounds_{gap:g}": reached for gap, reached in watch.reached.items()}
 
 

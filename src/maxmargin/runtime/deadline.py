@@ -1,6 +1,7 @@
 """A limit on the time of what the calling thread does: passes of the core, and own oracles between two calls.
 
-Both ask from time to time (``core.poll``), where their state is whole. After the limit the answer is ``TimeUp``.
+Both ask from time to time (``core.poll``), where their state is whole; after the limit the answer is
+``TimeUp``.
 """
 
 from __future__ import annotations

@@ -18,7 +18,9 @@ from maxmargin.solvers.base import StepReport
 from maxmargin.solvers.dual_state import known_outputs, shift_of
 
 SMALL = 1_000_000  # blocks x weights: a step over less may make several rounds
-GROWTH = 2  # such a step makes one round for this many that were made before it: budgets end where they should
+GROWTH = (
+    2  # such a step makes one round for this many made before it: budgets end where they should
+)
 
 
 def explicit_constraints(problem: Problem) -> ExplicitConstraints | None:
