@@ -82,7 +82,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if any(f"tests/{name}" in item.nodeid for name in SLOW):
             item.add_marker(pytest.mark.slow)
-        elif hasattr(item, "callspec"):
+        elif hasattr(item, "callspec") and item.get_closest_marker("slow") is None:
             families.setdefault(item.nodeid.split("[")[0], []).append(item)
     for family in families.values():
         for item in set(family) - representatives(family):

@@ -44,8 +44,6 @@ from reference.relaxed import relaxed_optimum
 
 WALKED = {**EXACT, **RATED, **SUMMED, "gdmm": lambda: "gdmm"}
 MODELS = [*CASES, *TREES, *GRAPHS, *PARTS, *SETS, *RANKINGS, *EDGES, *OBSERVED]
-# The rest of the walk is slow.
-FAST = ("multiclass-cost-csr-weights", "chain-1to4-csr-ends", "graph-forest-symmetric")
 FORMULATIONS = [Formulation(hinge, rescaling) for hinge in HINGES for rescaling in RESCALINGS]
 
 # Where the optimum is out of reach, what is left, and why: (hinge, rescaling) -> cases.
@@ -91,9 +89,8 @@ def walk():
     for solver in WALKED:
         declared = FORMULATIONS if solver == "auto" else kind_of(solver).formulations
         for form, name in product(declared, MODELS):
-            slow = () if name in FAST else pytest.mark.slow
             values = (solver, form.hinge, form.rescaling, name)
-            yield pytest.param(*values, marks=slow, id="-".join(values))
+            yield pytest.param(*values, id="-".join(values))
 
 
 def test_the_walk_leaves_no_solver_out():

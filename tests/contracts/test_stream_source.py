@@ -85,7 +85,7 @@ def test_outputs_that_no_longer_fit_go_to_a_file(name, seed, tmp_path, monkeypat
     monkeypatch.setattr(StoredState, "_leave", watched)
     rows = sum(len(np.atleast_1d(y)) for y in case.Y)
     bound = ROW_BYTES * rows + EXAMPLE_BYTES * len(case.Y)
-    monkeypatch.setattr(parts_problem, "ROOM", 0.97)  # nearly nothing is left for outputs
+    monkeypatch.setattr(parts_problem, "MOST_BOUND", 0.97)  # nearly nothing is left for outputs
     svm = fit_stream(
         case, data, passes=None, cache_bytes=int(bound / 0.97) + 1, tol=loss_units(case, 1e-4)
     )

@@ -91,6 +91,8 @@ class Chain(Described, Model):
         "order": among(1, 2),
         "features": among(*FEATURES),
     }
+    packs = "sequences"
+    tables = True
     task = "tagging"
     flat: ClassVar[bool] = False
     sequences: ClassVar[bool] = True

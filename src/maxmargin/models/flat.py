@@ -54,6 +54,7 @@ class FlatModel(Described, Model):
     n_features_: int
 
     powers: ClassVar[tuple[str, ...]] = (LABELS, ROWS, SUMS, POTENTIALS)
+    packs = "rows"
     task = "multiclass"
     flat: ClassVar[bool] = True  # an output is one label, whatever it is
     bias: float | None

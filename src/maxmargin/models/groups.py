@@ -139,6 +139,7 @@ class Groups(RowModel):
     """
 
     given = "margins"
+    packs = "sequences"
 
     def __init__(self, groups: Any = None):
         self.groups = groups
@@ -183,6 +184,7 @@ class Regression(RowModel):
         Append a constant feature of this value to every row.
     """
 
+    packs = "rows"
     task = "regression"
 
     def __init__(self, epsilon: float = 0.1, bias: float | None = None):

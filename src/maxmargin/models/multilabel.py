@@ -129,7 +129,7 @@ class MultiLabel(Described, GraphModel):
     pair_codes_: np.ndarray
 
     powers: ClassVar[tuple[str, ...]] = (LABELS, FACTORS, SUMS)
-    task = "multilabel"
+    packs, task = "rows", "multilabel"
     flat: ClassVar[bool] = False
 
     def __init__(

@@ -84,6 +84,10 @@ class Model(Shown):
         ""  # what outputs are, for scores: a key of ``metrics.tasks.TALLIES``; empty: own ones
     )
     joint: bool = False  # the loss is one of the whole sample: all examples are one block
+    # How a part of a stream keeps inputs: "rows" of one matrix, "sequences" of rows, or any "objects"; and
+    # whether the core keeps inner products of the rows of a sequence.
+    packs: ClassVar[str] = "objects"
+    tables: ClassVar[bool] = False
     # What the parameters that need no data must be: ``initialize`` looks at them.
     checks: ClassVar[dict[str, Rule | Check]] = {"bias": BIAS}
     # Parameters whose name is a method of the protocol, and the attributes that hold them.

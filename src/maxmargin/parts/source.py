@@ -33,11 +33,7 @@ from maxmargin.data.mapped import (
 )
 from maxmargin.data.memory import float_type
 from maxmargin.data.scratch import RUN
-from maxmargin.models.chain import Chain
 from maxmargin.models.chain_examples import table_bytes
-from maxmargin.models.flat import FlatModel
-from maxmargin.models.groups import Groups, Regression
-from maxmargin.models.multilabel import MultiLabel
 from maxmargin.models.protocol import Model
 from maxmargin.models.python import bind_model, converted, portable
 from maxmargin.problem.problem import check_weights
@@ -114,14 +110,13 @@ class Layout:
 def layout_of(model: Any, X: Any) -> Layout:
     """How examples like these are kept for a model."""
     model = getattr(model, "packed_as", model)
-    if isinstance(model, FlatModel | Regression | MultiLabel):
-        return Layout("rows")
-    if not isinstance(model, Chain | Groups):
-        return Layout("objects")
+    packs = getattr(model, "packs", "objects")
+    if packs != "sequences":
+        return Layout(packs)
     matrices = isinstance(X, MappedSequences) or all(
         sp.issparse(x) or (isinstance(x, np.ndarray) and x.ndim == 2) for x in X
     )
-    return Layout("sequences" if matrices else "objects", tables=isinstance(model, Chain))
+    return Layout(packs if matrices else "objects", tables=model.tables)
 
 
 @dataclass(frozen=True)
@@ -159,7 +154,7 @@ class Part:
             each = np.full(rows.shape[0], rows.shape[1] * rows.itemsize)
         ends = np.concatenate([[0], np.cumsum(each.astype(np.int64) + ROW_BYTES)])
         if self.layout.kind == "rows":
-            labels = self.Y.nbytes // len(self.Y) if np.ndim(self.Y) == 2 else 0
+            labels = self.Y[:1].nbytes if np.ndim(self.Y) == 2 else 0
             return np.diff(ends) + EXAMPLE_BYTES + labels
         return self.layout.bytes_of(np.diff(self.X.offsets), np.diff(ends[self.X.offsets]))
 
