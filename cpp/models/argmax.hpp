@@ -8,7 +8,7 @@
 //
 // A binary problem is made smaller first. With d_v = theta_v(1) - theta_v(0) + what the links add, whose range over
 // the labels of the other ends is [low_v, high_v]: low_v >= 0 fixes y_v = 1 and high_v <= 0 fixes y_v = 0 in some
-// best labelling, which narrows the ranges of the neighbours. What is left, if little, is tried out.
+// best labelling, which narrows the ranges of the neighbours. What is left, if little, is searched.
 #pragma once
 
 #include <algorithm>
@@ -23,6 +23,7 @@
 #include "models/messages.hpp"
 #include "models/pairwise.hpp"
 #include "models/roof_dual.hpp"
+#include "models/set_search.hpp"
 
 namespace mm {
 
@@ -126,7 +127,7 @@ class Argmax {
   double solve(const PairwiseView& p, const ArgmaxOptions& options, bool prove, int32_t* y, double& ceiling);
 
  private:
-  static constexpr int few = 14;              // binary nodes whose labellings are all tried
+  static constexpr int few = 14;              // binary nodes whose labellings are searched (set_search.hpp)
   static constexpr int64_t labellings = 256;  // of nodes whose removal leaves a forest
 
   MaxProduct product_;
@@ -136,7 +137,9 @@ class Argmax {
   ConcaveBound concave_;
   RoofDual roof_;
   BinaryRest rest_;
+  SetSearch sets_;
   std::vector<int32_t> part_, best_;
+  std::vector<double> gains_, upper_;
 
   double solve_loops(const PairwiseView& p, int iterations, int32_t* y, double& ceiling) {
     const double value = messages_.solve(p, iterations, y, ceiling);
@@ -166,7 +169,7 @@ class Argmax {
     return solve_rest(p, y, ceiling, [&](const PairwiseView& rest, double& top) {
       if (rest.graph->forest) return top = product_.solve(rest, part_.data());
       if (GraphCut::obstacle(rest) < 0) return cut_.solve(rest, part_.data(), top);
-      if (rest.graph->nodes() <= few) return top = try_all(rest);
+      if (rest.graph->nodes() <= few) return top = try_sets(rest);
       if (ConcaveBound::fits(*rest.graph)) return solve_dense(rest, iterations, prove, part_.data(), top);
       return solve_loops(rest, iterations, part_.data(), top);
     });
@@ -184,25 +187,21 @@ class Argmax {
     return whole;
   }
 
-  // All labellings, each one label away from the last (a Gray code).
-  double try_all(const PairwiseView& p) {
+  // A problem of few nodes as one of sets: of the nodes that have label 1.
+  double try_sets(const PairwiseView& p) {
     const Topology& g = *p.graph;
-    std::fill(part_.begin(), part_.end(), 0);
-    best_ = part_;
-    double value = p.value(part_.data()), top = value;
-    for (uint32_t step = 1; step < (1u << g.nodes()); ++step) {
-      int v = 0;
-      while (!(step >> v & 1)) ++v;
-      const int from = part_[v], to = 1 - from;
-      value += p.scores(v)[to] - p.scores(v)[from];
-      for (int32_t e = g.first[v]; e < g.first[v + 1]; ++e) {
-        const int l = g.around[e], u = g.other(l, v);
-        value += p.seen_from(l, v, to, part_[u]) - p.seen_from(l, v, from, part_[u]);
-      }
-      part_[v] = to;
-      if (value > top) top = value, best_ = part_;
+    const int n = g.nodes(), stride = padded<double>(n);
+    gains_.resize(n);
+    upper_.assign(static_cast<size_t>(n) * stride, 0);
+    for (int v = 0; v < n; ++v) gains_[v] = p.scores(v)[1] - p.scores(v)[0];
+    for (int l = 0; l < g.links(); ++l) {
+      const double* t = p.tables[l];
+      gains_[g.a[l]] += t[2] - t[0];
+      gains_[g.b[l]] += t[1] - t[0];
+      upper_[std::min(g.a[l], g.b[l]) * stride + std::max(g.a[l], g.b[l])] = GraphCut::attraction(t);
     }
-    part_ = best_;
+    double ceiling = 0;
+    sets_.solve(n, gains_.data(), upper_.data(), stride, int64_t{2} << n, part_.data(), ceiling);
     return p.value(part_.data());
   }
 };

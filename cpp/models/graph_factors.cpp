@@ -241,12 +241,6 @@ const double* GraphFactors::shared_table(int number, const double* W, Scratch& s
   return table;
 }
 
-// One visit in sixteen, by chance, takes its time: what certificates find must be found in training, too.
-static bool thorough(GraphFactors::Scratch& s) {
-  s.chance = s.chance * 6364136223846793005u + 1442695040888963407u;
-  return s.chance >> 60 == 0;
-}
-
 double GraphFactors::find_best(Scratch& s) const {
   const int n = output_size(s.block);
   s.labels.resize(n);

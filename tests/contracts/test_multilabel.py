@@ -87,6 +87,53 @@ def test_costs_means_and_weights(generator):
         model.bind(case.X, case.Y, weights[:, :2])
 
 
+def all_sets(n):
+    return (np.arange(2**n)[:, None] >> np.arange(n)) & 1
+
+
+@pytest.mark.parametrize("share", [1.0, 0.7])
+@pytest.mark.parametrize("drift", [-1.5, 0.0, 1.5])
+def test_a_search_over_sets_finds_the_best(generator, share, drift):
+    """Among labels that repel, attract, or both; with costs and weights, and where some pairs have no weight."""
+    n, L = 6, 11
+    X, Y = generator.normal(size=(n, 3)), generator.integers(0, 2, size=(n, L))
+    every = np.argwhere(np.triu(np.ones((L, L), dtype=bool), 1))
+    pairs = every[generator.permutation(len(every))[: int(share * len(every))]]
+    model = models.MultiLabel([tuple(p) for p in pairs.tolist()], losses.Hamming([1.0, 2.0]), 1.0)
+    model.initialize(X, Y)
+    weights = generator.uniform(0.0, 2.0, size=Y.shape)
+    examples = model.bind(X, Y, weights)
+    w = generator.normal(size=model.size_joint_feature)
+    w[-len(pairs) :] += drift
+    parts, sets = model.unpack(w), all_sets(L)
+    A = np.zeros((L, L))
+    A[model.pair_codes_[:, 0], model.pair_codes_[:, 1]] = parts["pairs"]
+    scores = X @ parts["weights"].T + parts["bias"]
+    values = sets @ scores.T + np.einsum("sa,ab,sb->s", sets, A, sets)[:, None]
+    assert (examples.predict(w) == sets[values.argmax(axis=0)]).all()
+    costs = np.where(Y == 1, 2.0, 1.0) * weights
+    loss = np.array([(sets != y) @ cost for y, cost in zip(Y, costs, strict=True)]).T
+    own = values[Y @ (1 << np.arange(L)), np.arange(n)]
+    found, proven = examples.slacks(w)
+    np.testing.assert_allclose(found, (values + loss).max(axis=0) - own, atol=1e-9)
+    np.testing.assert_allclose(proven, found, atol=1e-9)
+
+
+def test_many_labels_have_a_proven_ceiling(generator):
+    """An integer program judges what is found among 24 labels, and what is proven."""
+    n, L = 3, 24
+    X, Y = generator.normal(size=(n, 3)), generator.integers(0, 2, size=(n, L))
+    model = models.MultiLabel(bias=1.0)
+    model.initialize(X, Y)
+    w = generator.normal(size=model.size_joint_feature)
+    found, proven = model.bind(X, Y).slacks(w)
+    judge = models.MultiLabel(bias=1.0, inference="milp")
+    judge.initialize(X, Y)
+    best = judge.bind(X, Y).slacks(w)[0]
+    assert (found <= best + 1e-6).all() and (proven >= best - 1e-6).all()
+    np.testing.assert_allclose(proven, best, atol=1e-6)
+
+
 def test_constraints_speak_of_labels(generator):
     case = multilabel_case(generator, n_labels=3)
     svm = mm.StructuralSVM(models.MultiLabel(classes=["a", "b", "c"]), tol=1e-2).fit(case.X, case.Y)

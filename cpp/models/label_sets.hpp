@@ -1,0 +1,276 @@
+// Sets of labels: a factor graph of two labels a node, off and on, where weights belong to labels that are on and to
+// pairs of these, the same for all examples, and many pairs have one.
+//
+//   <w, Psi(x, y)> = sum_v y_v <w_v, x> + sum_{a < b} A_ab y_a y_b
+//
+// Few labels are on: a visit compares and moves their weights alone, not the tables of all links. The argmax is a
+// search over sets (set_search.hpp); where a proof is asked for and it is cut short, that of factor graphs goes on.
+// Weights inside: those of labels feature-major, then A as the upper half of a square. Outside: as in factor_graph.hpp.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "models/factor_graph.hpp"
+#include "models/set_search.hpp"
+
+namespace mm {
+
+template <class Label_>
+class LabelSets : public FactorGraph<Label_> {
+ public:
+  using Label = Label_;
+  using Base = FactorGraph<Label>;
+  using Base::output_size;
+
+  struct Change {
+    int32_t at;  // the label, or the place of a pair in the square
+    double c;
+  };
+  struct Scratch : GraphFactors::Scratch {
+    const double* W = nullptr;  // what the block was opened with
+    aligned<double> scores;     // of labels
+    std::vector<double> gains;  // of turning a label on, with the loss
+    double constant = 0;        // the score of the empty set
+    std::vector<int32_t> on, both, plus, minus;
+    std::vector<Change> moved, moved_pairs;
+    std::vector<double> sums;     // of coefficients; zero between uses
+    std::vector<int32_t> second;  // labels of another search
+    SetSearch search;
+  };
+
+  explicit LabelSets(const GraphData& data)
+      : Base(data), bank_(data.banks[0]), size_(data.shapes[0].nodes()), stride_(padded<double>(size_)) {
+    const Shape& g = data.shapes[0];
+    square_ = bank_.inside + bank_.width() * bank_.stride;
+    paired_.assign(static_cast<size_t>(size_) * stride_, 0);
+    for (int l = 0; l < g.links(); ++l) paired_[place(g.a[l], g.b[l])] = 1;
+    for (int v = 0; v < size_; ++v) {
+      const Costs& cost = data.node_types[g.type[v]].cost;
+      miss_.push_back(cost.of(1, 0)), alarm_.push_back(cost.of(0, 1));
+    }
+  }
+
+  // Whether data are of this kind: one shape, label v in column v, one weight for a pair of labels that are both on.
+  static bool fits(const GraphData& data) {
+    if (data.shapes.size() != 1 || data.banks.size() != 2) return false;
+    const Shape& g = data.shapes[0];
+    if (!data.banks[0].features || data.banks[1].features || data.argmax.method != Inference::automatic ||
+        g.forest || !ConcaveBound::fits(g) || static_cast<int64_t>(g.edges.size()) != g.links())
+      return false;
+    for (int v = 0; v < g.nodes(); ++v) {
+      const NodeType& type = data.node_types[g.type[v]];
+      if (type.bank != 0 || type.column[0] != -1 || type.column[1] != v) return false;
+    }
+    for (const Shape::Edge& edge : g.edges) {
+      const EdgeType& type = data.edge_types[edge.type];
+      if (type.bank != 1 || type.column[3] < 0) return false;
+      for (int pair = 0; pair < 3; ++pair)
+        if (type.column[pair] != -1) return false;
+    }
+    for (size_t at = 0; at < data.node_row.size(); ++at)
+      if (data.node_row[at] != data.node_row[at - at % g.nodes()]) return false;
+    return true;
+  }
+
+  size_t weights() const { return static_cast<size_t>(square_) + paired_.size(); }
+  void pack(const double* flat, double* W) const {
+    each_weight([&](int64_t inside, int64_t outside) { W[inside] = flat[outside]; });
+  }
+  void unpack(const double* W, double* flat) const {
+    each_weight([&](int64_t inside, int64_t outside) { flat[outside] = W[inside]; });
+  }
+  Scratch scratch() const {
+    Scratch s;
+    s.scores.resize(bank_.stride);
+    s.gains.resize(size_);
+    return s;
+  }
+
+  double loss(int64_t block, const Label* y) const {
+    const int64_t first = data_.node_first[block];
+    double sum = 0;
+    for (int v = 0; v < size_; ++v)
+      if (y[v] != static_cast<Label>(data_.truth[first + v]))
+        sum += (y[v] ? alarm_[v] : miss_[v]) * data_.weight[first + v];
+    return sum;
+  }
+
+  void open(int64_t block, const double* W, Scratch& s, bool augmented, double loss_scale) const {
+    const int64_t first = data_.node_first[block];
+    s.block = block, s.W = W, s.augmented = augmented, s.partial = false, s.constant = 0;
+    std::fill(s.scores.begin(), s.scores.end(), 0);
+    bank_.features->add_scores(data_.node_row[first], W + bank_.inside, bank_.stride, s.scores.data());
+    const double scale = augmented ? loss_scale : 0;
+    for (int v = 0; v < size_; ++v) {
+      const double weight = scale * data_.weight[first + v];
+      const double missed = data_.truth[first + v] ? weight * miss_[v] : 0;
+      s.constant += missed;
+      s.gains[v] = s.scores[v] + (data_.truth[first + v] ? -missed : weight * alarm_[v]);
+    }
+  }
+  void open_where_different(int64_t block, const double* W, Scratch& s, const Label*, int) const {
+    open(block, W, s, true, 1);
+  }
+
+  double score(const Scratch& s, const Label* y) const {
+    const double* square = s.W + square_;
+    double sum = s.constant;
+    int on[ConcaveBound::most_nodes], n = 0;
+    for (int v = 0; v < size_; ++v) {
+      if (!y[v]) continue;
+      sum += s.gains[v];
+      for (int j = 0; j < n; ++j) sum += square[on[j] * stride_ + v];
+      on[n++] = v;
+    }
+    return sum;
+  }
+
+  double best(Scratch& s, const double*, Label* y) const {
+    s.labels.resize(size_);
+    double value = s.constant + s.search.solve(size_, s.gains.data(), s.W + square_, stride_, parts(s),
+                                               s.labels.data(), s.ceiling);
+    s.ceiling += s.constant;
+    if (s.prove && s.ceiling > value) value = go_on(s, value);
+    std::copy(s.labels.begin(), s.labels.end(), y);
+    if (s.augmented) value = at_least_truth(s, value, y);
+    s.ceiling = std::max(s.ceiling, value);
+    return value;
+  }
+
+  void list_scores(Scratch& s, Violators& sums) const {
+    complete(s);
+    Base::list_scores(s, sums);
+  }
+
+  void build_pair(Scratch& s, int64_t block, const Label* plus, const Label* minus) const {
+    s.block = block;
+    s.both.clear(), s.plus.clear(), s.minus.clear();
+    for (int v = 0; v < size_; ++v)
+      if (plus[v] | minus[v]) (plus[v] == minus[v] ? s.both : plus[v] ? s.plus : s.minus).push_back(v);
+    s.moved.clear(), s.moved_pairs.clear();
+    for (const auto& [own, c] : {std::pair(&s.plus, 1.0), std::pair(&s.minus, -1.0)})
+      for (size_t j = 0; j < own->size(); ++j) {
+        const int v = (*own)[j];
+        s.moved.push_back({v, c});
+        for (const int u : s.both) push_pair(s, u, v, c);
+        for (size_t i = 0; i < j; ++i) push_pair(s, (*own)[i], v, c);
+      }
+  }
+
+  // Labels and pairs that occur in several outputs are added up, so that each is in the move once.
+  void build_mixture(Scratch& s, int64_t block, const Label* outputs, const double* c, int n) const {
+    s.block = block;
+    s.sums.resize(size_ + paired_.size());
+    s.moved.clear(), s.moved_pairs.clear();
+    for (int j = 0; j < n; ++j) {
+      if (c[j] == 0) continue;
+      const Label* y = outputs + static_cast<size_t>(j) * size_;
+      s.on.clear();
+      for (int v = 0; v < size_; ++v) {
+        if (!y[v]) continue;
+        s.moved.push_back({v, 0});
+        s.sums[v] += c[j];
+        for (const int u : s.on)
+          if (push_pair(s, u, v, 0)) s.sums[size_ + place(u, v)] += c[j];
+        s.on.push_back(v);
+      }
+    }
+    take_sums(s.moved, s.sums.data());
+    take_sums(s.moved_pairs, s.sums.data() + size_);
+  }
+
+  double squared_norm(Scratch& s) const {
+    const double square = bank_.features->norms[data_.node_row[data_.node_first[s.block]]];
+    double sum = 0;
+    for (const Change& x : s.moved) sum += square * x.c * x.c;
+    for (const Change& x : s.moved_pairs) sum += x.c * x.c;
+    return sum;
+  }
+
+  template <class Target>
+  void apply(const Scratch& s, Target W, double c) const {
+    const int64_t row = data_.node_row[data_.node_first[s.block]];
+    for (const Change& x : s.moved)
+      bank_.features->add_column(row, W + bank_.inside, bank_.stride, x.at, c * x.c);
+    for (const Change& x : s.moved_pairs) W[square_ + x.at] += c * x.c;
+  }
+
+ private:
+  using GraphFactors::data_;
+  static constexpr int64_t proof = 10'000, careful = 300, glance = 20;  // parts of a search
+  static constexpr int few = 14;                                        // labels
+
+  const Bank& bank_;
+  int size_, stride_;
+  int64_t square_ = 0;                // where the weights of pairs begin
+  std::vector<char> paired_;          // whether a place of the square has a weight
+  std::vector<double> miss_, alarm_;  // costs of each label
+
+  // How far a search goes: to the end for few labels; in training one in sixteen goes far.
+  int64_t parts(Scratch& s) const {
+    if (size_ <= few) return int64_t{2} << few;
+    return s.prove || !s.augmented ? proof : GraphFactors::thorough(s) ? careful : glance;
+  }
+  int32_t place(int a, int b) const { return std::min(a, b) * stride_ + std::max(a, b); }
+  bool push_pair(Scratch& s, int a, int b, double c) const {
+    const int32_t at = place(a, b);
+    if (paired_[at]) s.moved_pairs.push_back({at, c});
+    return paired_[at];
+  }
+  static void take_sums(std::vector<Change>& moved, double* sums) {
+    for (Change& x : moved) x.c = sums[x.at], sums[x.at] = 0;
+    std::erase_if(moved, [](const Change& x) { return x.c == 0; });
+  }
+
+  template <class F>
+  void each_weight(F&& f) const {
+    for (int64_t j = 0; j < bank_.width(); ++j)
+      for (int64_t v = 0; v < bank_.columns; ++v)
+        f(bank_.inside + j * bank_.stride + v, bank_.outside + v * bank_.width() + j);
+    const Shape& g = data_.shapes[0];
+    for (int l = 0; l < g.links(); ++l)
+      f(square_ + place(g.a[l], g.b[l]),
+        data_.banks[1].outside + data_.edge_types[g.edges[g.link_first[l]].type].column[3]);
+  }
+
+  // Scores and tables as factor graphs have them.
+  void complete(Scratch& s) const {
+    const Shape& g = data_.shapes[0];
+    s.unary.assign(2 * size_, 0);
+    for (int v = 0; v < size_; ++v) s.unary[2 * v + 1] = s.gains[v];
+    s.own.assign(4 * static_cast<size_t>(g.links()), 0);
+    s.tables.resize(g.links());
+    for (int l = 0; l < g.links(); ++l) {
+      s.own[4 * l + 3] = s.W[square_ + place(g.a[l], g.b[l])];
+      s.tables[l] = s.own.data() + 4 * l;
+    }
+    s.unary[0] += s.constant;
+    s.unary[1] += s.constant;
+  }
+
+  // What the relaxations of factor graphs add to a search that was cut short.
+  double go_on(Scratch& s, double value) const {
+    complete(s);
+    s.second.resize(size_);
+    double ceiling = 0;
+    const double other = s.argmax.solve(this->view(s), data_.argmax, true, s.second.data(), ceiling);
+    s.ceiling = std::min(s.ceiling, ceiling);
+    if (other <= value) return value;
+    s.labels = s.second;
+    return other;
+  }
+  // A search never does worse than what is known.
+  double at_least_truth(const Scratch& s, double value, Label* y) const {
+    Label known[ConcaveBound::most_nodes];
+    Base::truth(s.block, known);
+    const double own = score(s, known);
+    if (own <= value) return value;
+    std::copy(known, known + size_, y);
+    return own;
+  }
+};
+
+}  // namespace mm
