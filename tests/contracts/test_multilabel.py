@@ -94,7 +94,7 @@ def all_sets(n):
 @pytest.mark.parametrize("share", [1.0, 0.7])
 @pytest.mark.parametrize("drift", [-1.5, 0.0, 1.5])
 def test_a_search_over_sets_finds_the_best(generator, share, drift):
-    """Among labels that repel, attract, or both; with costs and weights, and where some pairs have no weight."""
+    """Labels repel, attract, or both; with costs and weights, and where some pairs have no weight."""
     n, L = 6, 11
     X, Y = generator.normal(size=(n, 3)), generator.integers(0, 2, size=(n, L))
     every = np.argwhere(np.triu(np.ones((L, L), dtype=bool), 1))
