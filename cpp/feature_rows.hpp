@@ -50,7 +50,8 @@ decltype(auto) with_row(const Features& features, int64_t r, F&& f) {
 template <class F>
 void each_feature(const Features& features, int64_t r, F&& f) {
   with_row(features, r, [&](const auto& row) {
-    for (int32_t j = 0; j < row.length; ++j) f(row.index(j), row.value(j));
+    auto own = f;  // what it has copies of stays in registers, whatever it writes to
+    for (int32_t j = 0; j < row.length; ++j) own(row.index(j), row.value(j));
   });
   if (features.bias != 0) f(features.columns, features.bias);
 }

@@ -184,18 +184,18 @@ double Features::dot(int64_t r, int64_t q) const {
 template <class Target>
 void Features::add_pair(int64_t r, Target W, int stride, int plus, int minus, number_at<Target> c) const {
   using Real = number_at<Target>;
-  const auto add = [&](Target w, Real d) {
-    w[plus] += d;
-    w[minus] -= d;
+  const Target up = W + plus, down = W + minus;
+  const auto add = [=](int64_t at, Real d) {
+    up[at] += d;
+    down[at] -= d;
   };
   if (gram) {
-    add(W + r * stride, c);
+    add(r * stride, c);
     const double* row = gram->row(r);
-    Target u = W + columns * stride;
-    for (int64_t j = 0; j < columns; ++j, u += stride) add(u, c * static_cast<Real>(row[j]));
+    for (int64_t j = 0; j < columns; ++j) add((columns + j) * stride, c * static_cast<Real>(row[j]));
     return;
   }
-  each_feature(*this, r, [&](int64_t j, auto x) { add(W + j * stride, c * static_cast<Real>(x)); });
+  each_feature(*this, r, [=](int64_t j, auto x) { add(j * stride, c * static_cast<Real>(x)); });
 }
 
 template <class Target>
@@ -208,7 +208,7 @@ void Features::add_column(int64_t r, Target W, int stride, int column, number_at
     for (int64_t j = 0; j < columns; ++j, u += stride) *u += c * static_cast<Real>(row[j]);
     return;
   }
-  each_feature(*this, r, [&](int64_t j, auto x) { W[j * stride + column] += c * static_cast<Real>(x); });
+  each_feature(*this, r, [=](int64_t j, auto x) { W[j * stride + column] += c * static_cast<Real>(x); });
 }
 
 template <class Target>

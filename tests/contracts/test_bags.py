@@ -87,7 +87,8 @@ def test_tiny_data_end_at_a_fixed_point_that_enumeration_confirms(seed):
     svm = machine(tol=1e-9, round_tol=1e-10).fit(X, y)
     best = [int(np.argmax(with_bias(x) @ svm.coef_)) for x in X]
     expected = [(1, z) if label == "thing" else (0, -1) for z, label in zip(best, y, strict=True)]
-    assert svm.model_.completions(X, y, svm.coef_) == expected
+    for n_jobs in (1, 3):
+        assert svm.model_.completions(X, y, svm.coef_, n_jobs) == expected
     value = dense_optimum(X, y, expected, 0.3)
     assert svm.objective_path_[-1] == pytest.approx(value, rel=1e-6)
 

@@ -152,13 +152,34 @@ def test_completions_are_the_best_parts_of_the_true_class(seed):
     X, y = mixtures(seed)
     svm = latent(3).fit(X, y)
     w = np.random.default_rng(seed).normal(size=svm.coef_.shape)
-    chosen = np.array(svm.model_.completions(X, y, w))
+    chosen = np.array(svm.model_.completions(X, y, w, n_jobs=3))
     scores = np.hstack([X, np.ones((len(y), 1))]) @ w.reshape(-1, 3).T
     for label in svm.classes_:
         rows = np.flatnonzero(svm.model_.classes_[svm.model_.owner_] == label)
         members = y == label
         expected = rows[scores[members][:, rows].argmax(axis=1)]
         np.testing.assert_array_equal(chosen[members], expected)
+
+
+def test_threads_complete_the_outputs_too(seed, monkeypatch):
+    """Of every round, of chunks, and of the objective at other weights; the result is that of one thread."""
+    asked, complete = [], models.Latent.completions
+
+    def spied(self, X, Y, w, n_jobs=1):
+        asked.append(n_jobs)
+        return complete(self, X, Y, w, n_jobs)
+
+    monkeypatch.setattr(models.Latent, "completions", spied)
+    X, y = mixtures(seed)
+    svm = latent(n_jobs=2, tol=1e-6).fit(X, y)
+    assert len(asked) == len(svm.objective_path_)
+    latent(n_jobs=2, solver="streaming").partial_fit(X[:60], y[:60]).partial_fit(X[60:], y[60:])
+    in_chunks = latent(n_jobs=2, solver="streaming")
+    in_chunks.fit([(X[:60], y[:60]), (X[60:], y[60:])])
+    mm.certify(svm, X, y)
+    assert set(asked) == {2}
+    alone = latent(tol=1e-6).fit(X, y)
+    assert svm.objective_path_[-1] == pytest.approx(alone.objective_path_[-1], rel=1e-4)
 
 
 def test_the_same_seed_gives_the_same_solution(seed):

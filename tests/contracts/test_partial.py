@@ -66,7 +66,7 @@ def test_completions_are_the_best_that_agree(name, seed):
     model = models.Partial(built_in(case))
     model.initialize(case.X, Y)
     w = fresh(seed, 701).normal(size=model.size_joint_feature) * 10.0 ** (seed % 5 - 2)
-    found = model.completions(case.X, Y, w)
+    found = model.completions(case.X, Y, w, n_jobs=1 + seed % 3)
     for x, known, z in zip(case.truth.examples(case.X), Y, found, strict=True):
         outputs = [y for y in case.truth.outputs(x) if agrees(y, known)]
         best = max(w @ case.truth.joint_feature(x, y) for y in outputs)

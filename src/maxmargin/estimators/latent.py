@@ -170,7 +170,8 @@ class LatentSVM(StructuralSVM):
             return self.problem_of(examples, weights, self._jobs())
 
         first = partial(self._first_outputs, given, rounds, solve)
-        return first, partial(given.model.completions, given.X, given.Y), pose
+        best = partial(given.model.completions, given.X, given.Y, n_jobs=self._jobs())
+        return first, best, pose
 
     def _posed_parts(self, given: Given, executor: Any, rounds: Rounds, solve: Solve) -> Posed:
         """Of a stream: completions are made of the weights that they are best at, whenever examples come.
@@ -182,7 +183,7 @@ class LatentSVM(StructuralSVM):
             raise ValueError(
                 "X is an iterator, which gives its chunks once: rounds read them again"
             )
-        source = Chunks(Completing(latent), given.X, executor)
+        source = Chunks(Completing(latent, self._jobs()), given.X, executor)
         begin = getattr(self, "coef_", None) if self.warm_start else None
         if begin is None:
             X, Y, weights = source.first
@@ -192,7 +193,7 @@ class LatentSVM(StructuralSVM):
             begin = solve(problem, None).w
 
         def pose(w: np.ndarray) -> Problem:
-            return StreamedProblem(Completing(latent, w), source, self.C, settings)
+            return StreamedProblem(Completing(latent, self._jobs(), w), source, self.C, settings)
 
         return lambda: begin, lambda w: w, pose
 
@@ -211,12 +212,12 @@ class LatentSVM(StructuralSVM):
         if past is None:
             outputs = self._first_outputs(own, rounds, solve)
         else:
-            outputs = model.completions(X, Y, self.coef_)
-        value = np.inf
+            outputs = model.completions(X, Y, self.coef_, self._jobs())
+        value, complete = np.inf, Completing(model, self._jobs())
         for _ in range(self.max_rounds):
-            trained = super()._optimise(past, Completing(model), (X, outputs, weights), settings)
+            trained = super()._optimise(past, complete, (X, outputs, weights), settings)
             certificate, before = trained[1].certificate, outputs
-            outputs = model.completions(X, Y, trained[1].w)
+            outputs = model.completions(X, Y, trained[1].w, self._jobs())
             enough = certificate.tol if self.round_tol is None else self.round_tol
             fall, value = value - certificate.primal, certificate.primal
             if not changed(before, outputs).any() or fall <= enough * self.C * weights.sum():
@@ -237,7 +238,7 @@ class LatentSVM(StructuralSVM):
             first = solve(known, None)
             rounds.passes += first.certificate.passes
             rounds.oracle_calls += first.certificate.oracle_calls
-            return model.completions(given.X, given.Y, first.w)
+            return model.completions(given.X, given.Y, first.w, self._jobs())
         if begin is None:
             return model.begin(given.X, given.Y, self._seed())
         if len(begin) != model.size_joint_feature:
@@ -245,7 +246,7 @@ class LatentSVM(StructuralSVM):
                 f"warm_start: the last fit had {len(begin)} weights, now there are "
                 f"{model.size_joint_feature}; set warm_start=False"
             )
-        return model.completions(given.X, given.Y, begin)
+        return model.completions(given.X, given.Y, begin, self._jobs())
 
     def example_weights(self, y: Any, sample_weight: Any) -> Any:
         """v_i of the objective; an example of which nothing is known has none."""
@@ -267,7 +268,7 @@ class LatentSVM(StructuralSVM):
             w = self.completed_at_
         if w is None and len(Y) != len(self.completions_):
             raise ValueError(f"the fit had {len(self.completions_)} examples, but Y has {len(Y)}")
-        Y = self.completions_ if w is None else self.model_.completions(X, Y, w)
+        Y = self.completions_ if w is None else self.model_.completions(X, Y, w, self._jobs())
         return super().examples_at(X, Y, node_weight, w)
 
     def _workers(self, model: Any) -> AbstractContextManager[Workers | None]:
@@ -295,6 +296,6 @@ class LatentSVM(StructuralSVM):
         if not self.model_.own:
             return super().loss(X, Y)
         X, Y = examples_of(X, Y)
-        true = self.model_.completions(X, Y, self.coef_)
+        true = self.model_.completions(X, Y, self.coef_, self._jobs())
         pairs = zip(true, self.predict_complete(X), strict=True)
         return float(np.mean([self.model_.loss(z, z_hat) for z, z_hat in pairs]))

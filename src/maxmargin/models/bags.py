@@ -135,9 +135,9 @@ class Bags(Latent):
         direction = sums[1] / counts[1] - sums[0] / counts[0]
         return np.append(direction, 0.0) if self.bias is not None else direction
 
-    def completions(self, X: Any, Y: Any, w: np.ndarray) -> list[tuple[int, int]]:
+    def completions(self, X: Any, Y: Any, w: np.ndarray, n_jobs: int = 1) -> list[tuple[int, int]]:
         """The best candidate at w of every positive bag."""
-        found = best_candidates(self.read(X), w)
+        found = best_candidates(self.read(X), w, n_jobs)
         codes = self.encode(Y).tolist()
         return [(c, z if c else -1) for c, (_, z) in zip(codes, found, strict=True)]
 

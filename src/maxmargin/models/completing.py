@@ -14,10 +14,11 @@ from maxmargin.models.protocol import Model
 class Completing(Model):
     """Outputs are completed at the weights w whenever they are bound; without w they are complete already."""
 
+    n_jobs: int
     w: np.ndarray | None
 
-    def __init__(self, latent: Latent, w: np.ndarray | None = None):
-        self.latent = latent
+    def __init__(self, latent: Latent, n_jobs: int, w: np.ndarray | None = None):
+        self.latent, self.n_jobs = latent, n_jobs
         self.w = w
 
     @property
@@ -43,5 +44,5 @@ class Completing(Model):
 
     def bind(self, X: Any, Y: Any = None, node_weight: Any = None) -> Examples:
         """The model on complete outputs."""
-        outputs = Y if self.w is None else self.latent.completions(X, Y, self.w)
+        outputs = Y if self.w is None else self.latent.completions(X, Y, self.w, self.n_jobs)
         return self.latent.over(X, outputs)

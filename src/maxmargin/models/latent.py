@@ -141,10 +141,10 @@ class Latent(Model):
             return self.completions(X, Y, np.zeros(self.size_joint_feature))
         return self.states_.begin(X, Y, self.start, seed)
 
-    def completions(self, X: Any, Y: Any, w: np.ndarray) -> list[Any]:
-        """The best complete output at w of every true output."""
+    def completions(self, X: Any, Y: Any, w: np.ndarray, n_jobs: int = 1) -> list[Any]:
+        """The best complete output at w of every true output; an own model is asked in one thread."""
         if not self.own:
-            return self.states_.completions(X, Y, w)
+            return self.states_.completions(X, Y, w, n_jobs)
         pairs = zip((X[i] for i in range(len(Y))), Y, strict=True)
         with lent(w, "complete") as w:
             return [self.inner_.complete(x, y, w) for x, y in pairs]

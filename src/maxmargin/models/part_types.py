@@ -139,14 +139,14 @@ class PartTypes:
             found[:, p, 2] = cluster(rows, count, start, seed + p)
         return list(found)
 
-    def completions(self, X: Any, Y: Any, w: np.ndarray) -> list[np.ndarray]:
+    def completions(self, X: Any, Y: Any, w: np.ndarray, n_jobs: int = 1) -> list[np.ndarray]:
         """The best types at w, and the best places where they are not known."""
         maps = read_maps(X, self.base.n_features_)
         places = np.stack(read_places(Y, maps, self.base.n_parts_, unknown=True))
         known = ~np.isnan(places[:, :, :1])
         given = np.concatenate([np.where(known, places, 0), 0 * known, known], axis=2)
         examples = self.inner.bind(X, list(given), strict=True)
-        found = np.stack(examples.decode(examples.answers.complete(as_weights(w), 1)))
+        found = np.stack(examples.decode(examples.answers.complete(as_weights(w), n_jobs)))
         return list(np.concatenate([found, known], axis=2))
 
     def observed(self, outputs: Any) -> list[np.ndarray]:

@@ -161,21 +161,21 @@ class Partial(Latent):
         known = [known_of([y] if self.flat else y) for y in Y]
         return [Completed(found, mask) for found, mask in zip(labels, known, strict=True)]
 
-    def completions(self, X: Any, Y: Any, w: np.ndarray) -> list[Any]:
+    def completions(self, X: Any, Y: Any, w: np.ndarray, n_jobs: int = 1) -> list[Any]:
         """The best output at w of all that agree with each true one."""
         w = as_weights(w)
         if isinstance(self.inner_, Multiclass):
-            best = self.inner_.bind(X).predict(w)
+            best = self.inner_.bind(X).predict(w, n_jobs)
             found = [b if is_unknown(y) else y for b, y in zip(best, Y, strict=True)]
             return self._completed(found, Y)
         if isinstance(self.inner_, Chain):
-            return self._completed(self._best_around(X, Y, w), Y)
+            return self._completed(self._best_around(X, Y, w, n_jobs), Y)
         filled, twin = self._filled(X, Y), copy.copy(self.inner_)
         twin.task_loss = "hamming"
         twin.set_loss()  # counts mistakes among what is known
         masks = [known_of(y).astype(np.float64) for y in Y]
         examples: Any = twin.bind(X, filled, masks)
-        found = examples.decode(examples.answers.complete(w, 1))
+        found = examples.decode(examples.answers.complete(w, n_jobs))
         # Where the argmax is a search, it may have missed a known label.
         agreed = [
             np.where(mask > 0, np.asarray(y, dtype=np.asarray(z).dtype), z)
@@ -183,12 +183,12 @@ class Partial(Latent):
         ]
         return self._completed(agreed, Y)
 
-    def _best_around(self, X: Any, Y: Any, w: np.ndarray) -> list[np.ndarray]:
+    def _best_around(self, X: Any, Y: Any, w: np.ndarray, n_jobs: int) -> list[np.ndarray]:
         """The best legal sequences of labels that have the known ones."""
         fixed = [[None if is_unknown(label) else label for label in y] for y in Y]
         examples: Any = self.inner_.bind(X)
         try:
-            return examples.around(fixed).predict(w)
+            return examples.around(fixed).predict(w, n_jobs)
         except ValueError as error:  # what is fixed there is known here
             raise ValueError(str(error).replace("fixed[", "Y[")) from None
 

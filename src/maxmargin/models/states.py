@@ -76,12 +76,12 @@ class LabelStates:
                 states[members] += cluster(features(members), count, start, seed + k)
         return self._split(states, sizes)
 
-    def completions(self, X: Any, Y: Any, w: np.ndarray) -> list[Any]:
+    def completions(self, X: Any, Y: Any, w: np.ndarray, n_jobs: int = 1) -> list[Any]:
         """The best states at w of the true labels."""
         numbers, sizes, _ = self._nodes(X, Y)
         given = self.first[numbers]
         examples: Any = self.strict.bind(X, self._split(given, sizes))
-        found = examples.decode(examples.answers.complete(as_weights(w), 1))
+        found = examples.decode(examples.answers.complete(as_weights(w), n_jobs))
         states = np.concatenate(found) if not self.base.flat else found
         states = np.asarray(states, dtype=np.int64)
         # Where the argmax is a search, it may have missed a label.
