@@ -13,11 +13,14 @@ static void bind_for(nb::module_& m) {
   using Data = typename Single::Data;
   m.def(
       "soft_ascent",
-      [](const Data& data, Array1<double> mass, bool augmented, double height,
-         bool single) -> std::unique_ptr<SoftAscent> {
+      [](const Data& data, Array1<double> mass, bool augmented, double height, bool single,
+         int threads) -> std::unique_ptr<SoftAscent> {
         auto own = masses(data, mass);
-        if (single) return std::make_unique<SoftAscentOf<Single>>(data, std::move(own), augmented, height);
-        return std::make_unique<SoftAscentOf<Double>>(data, std::move(own), augmented, height);
+        return unlocked([&]() -> std::unique_ptr<SoftAscent> {
+          if (single)
+            return std::make_unique<SoftAscentOf<Single>>(data, std::move(own), augmented, height, threads);
+          return std::make_unique<SoftAscentOf<Double>>(data, std::move(own), augmented, height, threads);
+        });
       },
       nb::keep_alive<0, 1>());
   m.def(

@@ -19,9 +19,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <memory>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -29,7 +27,9 @@
 #include "portable.hpp"
 #include "runtime/interrupt.hpp"
 #include "runtime/pages.hpp"
+#include "runtime/threads.hpp"
 #include "simd.hpp"
+#include "solvers/side_by_side.hpp"
 #include "solvers/weights.hpp"
 
 namespace mm {
@@ -81,8 +81,9 @@ class SoftAscentOf final : public SoftAscent {
  public:
   using Real = typename S::Real;
 
-  SoftAscentOf(const typename S::Data& data, std::vector<double> mass, bool augmented, double height)
-      : structure_(data), augmented_(augmented), w_(structure_.weights(), 0) {
+  SoftAscentOf(const typename S::Data& data, std::vector<double> mass, bool augmented, double height,
+               int threads)
+      : structure_(data), augmented_(augmented), threads_(threads), w_(structure_.weights(), 0) {
     reserve_in_large_pages(kept_, mass.size());
     kept_.resize(mass.size());
     first_.push_back(0);
@@ -95,13 +96,13 @@ class SoftAscentOf final : public SoftAscent {
     reserve_in_large_pages(numbers_, 2 * size);
     numbers_.resize(2 * size);
     score_.resize(longest), next_.resize(longest), found_.resize(longest), change_.resize(longest);
-    auto s = structure_.scratch();
-    for (int64_t i = 0; i < blocks(); ++i) {
+    w_.threads = threads;
+    over_blocks([&](int64_t i, typename S::Scratch& s, Real*, int) {
       kept_[i].mass = mass[i];
       if constexpr (OneRow<S>) kept_[i].square = static_cast<float>(structure_.part_square(i));
       start(i, static_cast<Real>(height));
       settle(s, i);
-    }
+    });
   }
 
   int64_t blocks() const override { return structure_.blocks(); }
@@ -121,15 +122,18 @@ class SoftAscentOf final : public SoftAscent {
     w_.set_origin(std::move(origin), square);
   }
   void rebuild() override {
-    aligned<Real> sum(w_.W.size());
-    auto s = structure_.scratch();
-    for (int64_t i = 0; i < blocks(); ++i) {
-      if (kept_[i].mass == 0) continue;
-      std::copy_n(marginals(i), size(i), change_.data());
-      structure_.subtract_truth(i, change_.data());
-      structure_.add_expected(s, i, change_.data(), sum.data(), -kept_[i].mass);
-    }
-    std::vector<double> q(sum.begin(), sum.end());
+    std::vector<aligned<Real>> sums(threads_of(blocks()));
+    over_blocks([&](int64_t i, typename S::Scratch& s, Real* change, int thread) {
+      if (kept_[i].mass == 0) return;
+      aligned<Real>& own = sums[thread];
+      if (own.empty()) own.resize(w_.W.size());
+      std::copy_n(marginals(i), size(i), change);
+      structure_.subtract_truth(i, change);
+      structure_.add_expected(s, i, change, own.data(), -kept_[i].mass);
+    });
+    std::vector<double> q(w_.W.size(), 0);
+    for (const aligned<Real>& own : sums)
+      for (size_t j = 0; j < own.size(); ++j) q[j] += own[j];
     for (size_t j = 0; j < w_.origin.size(); ++j) q[j] += w_.origin[j];
     w_.apply_law(q);
     w_.write(q);
@@ -142,12 +146,12 @@ class SoftAscentOf final : public SoftAscent {
 
   void read(const float* given) override {
     const int labels = structure_.row_labels(), stride = structure_.row_stride();
-    auto s = structure_.scratch();
-    for (int64_t i = 0; i < blocks(); ++i) {
-      for (size_t r = 0; r < size(i); r += stride, given += labels)
-        std::copy(given, given + labels, theta(i) + r);
+    over_blocks([&](int64_t i, typename S::Scratch& s, Real*, int) {
+      const float* from = given + first(i) / stride * labels;
+      for (size_t r = 0; r < size(i); r += stride, from += labels)
+        std::copy(from, from + labels, theta(i) + r);
       settle(s, i);
-    }
+    });
   }
   void write(float* out) const override {
     const int labels = structure_.row_labels(), stride = structure_.row_stride();
@@ -157,13 +161,12 @@ class SoftAscentOf final : public SoftAscent {
   }
 
   void lift(const double* heights) override {
-    auto s = structure_.scratch();
-    for (int64_t i = 0; i < blocks(); ++i) {
-      std::fill_n(change_.begin(), size(i), Real(0));
-      structure_.subtract_truth(i, change_.data());
-      for (size_t k = 0; k < nodes(i); ++k) theta(i)[k] -= static_cast<Real>(heights[i]) * change_[k];
+    over_blocks([&](int64_t i, typename S::Scratch& s, Real* change, int) {
+      std::fill_n(change, size(i), Real(0));
+      structure_.subtract_truth(i, change);
+      for (size_t k = 0; k < nodes(i); ++k) theta(i)[k] -= static_cast<Real>(heights[i]) * change[k];
       settle(s, i);
-    }
+    });
   }
 
   SoftReport visit(const int64_t* order, int64_t n) override {
@@ -196,6 +199,7 @@ class SoftAscentOf final : public SoftAscent {
 
   const S structure_;
   bool augmented_;
+  int threads_;  // of what every block does for itself; visits are made on one
   Weights<Real> w_;
   std::vector<size_t> first_;  // potentials of the blocks before; of one row they are known
   aligned<Real> numbers_;      // of each block its potentials, then its marginals
@@ -210,66 +214,44 @@ class SoftAscentOf final : public SoftAscent {
   Real* theta(int64_t i) { return numbers_.data() + 2 * first(i); }
   Real* marginals(int64_t i) { return theta(i) + size(i); }
 
-  // A vector or, at the end of a row that is not made of vectors, a number.
-  template <class V>
-  static V take(const Real* p) {
-    if constexpr (std::is_same_v<V, Real>)
-      return *p;
-    else
-      return load(p);
+  int threads_of(int64_t n) const {
+    return static_cast<int>(
+        std::clamp<int64_t>(threads_, 1, std::min(most_threads, std::max<int64_t>(n, 1))));
   }
-  template <class V>
-  static V spread(Real x) {
-    if constexpr (std::is_same_v<V, Real>)
-      return x;
-    else
-      return broadcast(x);
-  }
-  template <class V>
-  static void put(Real* p, V v) {
-    std::memcpy(p, &v, sizeof v);
-  }
-  // Two sums side by side over n numbers: f<V>(k, sums) adds to sums[0] and sums[1] what is at k. Four vectors are added
-  // in Real, the rest in double precision.
-  struct Sums {
-    double first, second;
-  };
+  // Calls f(block, scratch, space for the numbers of a block, thread).
   template <class F>
-  static Sums sums_over(size_t n, F&& f) {
-    constexpr size_t lanes = Vector<Real>::lanes, together = 4 * lanes;
-    const size_t whole = n / lanes * lanes;
-    WideSum<Real> first, second;
-    for (size_t k = 0; k < whole; k += together) {
-      vec<Real> sums[2] = {};
-      for (size_t l = k; l < std::min(whole, k + together); l += lanes)
-        f.template operator()<vec<Real>>(l, sums);
-      first.add(sums[0]), second.add(sums[1]);
-    }
-    Real sums[2] = {};
-    for (size_t k = whole; k < n; ++k) f.template operator()<Real>(k, sums);
-    return {first.total() + sums[0], second.total() + sums[1]};
+  void over_blocks(F&& f) {
+    parallel(blocks(), threads_of(blocks()), [&](int64_t from, int64_t to, int thread) {
+      auto s = structure_.scratch();
+      aligned<Real> space(change_.size());
+      for (int64_t i = from; i < to; ++i) {
+        poll();
+        f(i, s, space.data(), thread);
+      }
+    });
   }
+
   // <a, b> and <b, b>
-  static Sums products(const Real* a, const Real* b, size_t n) {
-    return sums_over(n, [&]<class V>(size_t k, V* sums) {
+  static TwoSums products(const Real* a, const Real* b, size_t n) {
+    return sums_over<Real>(n, [&]<class V>(size_t k, V* sums) {
       const V y = take<V>(b + k);
       sums[0] += take<V>(a + k) * y, sums[1] += y * y;
     });
   }
   // score = s - theta and next = theta + eta (s - theta); returns <s - theta, m> and <theta, m>
-  Sums aim(const Real* own, const Real* m, Real eta, size_t n) {
-    return sums_over(n, [&]<class V>(size_t k, V* sums) {
+  TwoSums aim(const Real* own, const Real* m, Real eta, size_t n) {
+    return sums_over<Real>(n, [&]<class V>(size_t k, V* sums) {
       const V at = take<V>(own + k), mean = take<V>(m + k);
-      const V to = take<V>(score_.data() + k) + spread<V>(-1) * at;
+      const V to = take<V>(score_.data() + k) + spread<V>(Real(-1)) * at;
       put<V>(score_.data() + k, to), put<V>(next_.data() + k, at + spread<V>(eta) * to);
       sums[0] += to * mean, sums[1] += at * mean;
     });
   }
   // change = m - m'; returns <s - theta, m'> and <theta, m'>
-  Sums compare(const Real* own, const Real* m, size_t n) {
-    return sums_over(n, [&]<class V>(size_t k, V* sums) {
+  TwoSums compare(const Real* own, const Real* m, size_t n) {
+    return sums_over<Real>(n, [&]<class V>(size_t k, V* sums) {
       const V mean = take<V>(found_.data() + k);
-      put<V>(change_.data() + k, take<V>(m + k) + spread<V>(-1) * mean);
+      put<V>(change_.data() + k, take<V>(m + k) + spread<V>(Real(-1)) * mean);
       sums[0] += take<V>(score_.data() + k) * mean, sums[1] += take<V>(own + k) * mean;
     });
   }
@@ -313,12 +295,12 @@ class SoftAscentOf final : public SoftAscent {
     const size_t n = size(i);
     structure_.open(i, W, s, augmented_, 1);
     structure_.list_potentials(s, W, score_.data());
-    const Sums before = aim(own, m, kept.eta, n);
+    const TwoSums before = aim(own, m, kept.eta, n);
     const double slope = before.first;  // f'(0)
     for (;;) {
       const double log_sum = structure_.distribute(s, i, next_.data(), found_.data());
       ++report.visited;
-      const Sums after = compare(own, m, n);
+      const TwoSums after = compare(own, m, n);
       const double there = after.first;  // f'(eta)
       double best = kept.eta / 2;
       if (std::isfinite(log_sum)) {

@@ -136,6 +136,22 @@ def test_threads_add_up_to_the_same(generator, threads):
     assert one[1] == pytest.approx(several[1], rel=1e-12, abs=1e-14)
 
 
+@pytest.mark.parametrize("name", ASCENT)
+def test_one_thread_gives_the_same_bits_and_several_the_same_optimum(generator, name):
+    case = CASES[name](generator)
+    one, again, several = (
+        fitted(case, solver="exponentiated", n_jobs=n_jobs) for n_jobs in (1, 1, 3)
+    )
+    assert (one.coef_ == again.coef_).all()
+    assert one.certificate_.dual == again.certificate_.dual
+    assert several.coef_ == pytest.approx(one.coef_, abs=1e-3)
+    assert_truthful(case, several)
+    warm = mm.CRF(built_in(case), C=2 * case.C, n_jobs=3, warm_start=True, solver="exponentiated")
+    warm.fit(case.X, case.Y, case.sample_weight)
+    warm.set_params(C=case.C).fit(case.X, case.Y, case.sample_weight)
+    assert warm.certificate_.primal >= one.certificate_.dual
+
+
 def test_numbers_far_apart_are_summed_in_logarithms():
     X = [np.array([[1.0], [2.0], [-1.0], [3.0]])]
     model = models.Chain(classes=[0, 1, 2], start=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Iterable, Sequence
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -139,7 +139,7 @@ class LabelSet:
         if plain(labels):
             labels = labels.tolist()
         try:
-            return np.fromiter((self.code.get(y, -1) for y in labels), np.int32, len(labels))
+            return np.fromiter(map(self.code.get, labels, repeat(-1)), np.int32, len(labels))
         except TypeError as error:
             raise ValueError(f"{where}: labels must be hashable; {error}") from None
 

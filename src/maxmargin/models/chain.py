@@ -354,9 +354,9 @@ def check_sequences(name: str, items: Sequence[Any]) -> None:
     """Refuse an item that is not a sequence of positions; a string is one, of letters."""
     if isinstance(items, Mapped | CodedSequences):
         return
+    known = {list, tuple, sp.csr_matrix, sp.csr_array}  # the questions below take long
     for i, item in enumerate(items):
-        kind = type(item)  # the questions below take long
-        if kind is list or (kind is np.ndarray and item.ndim):
+        if type(item) in known or (type(item) is np.ndarray and item.ndim):
             continue
         if isinstance(item, Mapping | Set):
             raise ValueError(

@@ -294,7 +294,8 @@ class Problem:
     def _sum(self, support: Support) -> tuple[float, np.ndarray]:
         if not self.feasible(support):
             return -np.inf, np.zeros(self.dimension)
-        return self.examples.combine(support.blocks, support.multipliers, support.outputs)
+        jobs = self.n_jobs if self.formulation.soft else 1  # planes of outputs are added in no time
+        return self.examples.combine(support.blocks, support.multipliers, support.outputs, jobs)
 
     def dual_of(self, offset: float, q: np.ndarray, support: Support) -> float:
         """D(a) from sum a Delta and q = - sum a psi."""

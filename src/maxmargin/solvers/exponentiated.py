@@ -191,6 +191,7 @@ class SoftState:
             problem.formulation.augmented,
             float(height),
             self.single,
+            problem.n_jobs,
         )
         if self.mean is not None:
             self.core.set_origin(self.mean)
