@@ -46,6 +46,7 @@ SETTINGS: dict[str, list[tuple[float, float]]] = {
 }
 SMALL = [(10.0, 0.002)]
 MOST_SECONDS = 200  # of a fit, looked at after each step
+KEEPS = ("outputs", "examples")
 CACHES = [(16.0, "outputs"), (11.0, "outputs"), (16.0, "examples")]
 
 
@@ -99,7 +100,7 @@ def child(folder: str, cache_bytes: int) -> Row:
     return found | {"primal": c.primal, "dual": c.dual, "gap": c.gap, "status": c.status}
 
 
-def objective(small: bool, tasks: Sequence[str]) -> list[Row]:
+def objective(small: bool, tasks: Sequence[str], weights: Sequence[float]) -> list[Row]:
     """One pass and cyclic passes over shards, beside the batch optimum."""
     rows = []
     for name in tasks:
@@ -108,6 +109,8 @@ def objective(small: bool, tasks: Sequence[str]) -> list[Row]:
             data.write_shards(folder, task.X, task.Y)
             opened = data.open_shards(folder, verify=False)
             for weight, tol in SMALL if small else SETTINGS[name]:
+                if weights and weight not in weights:
+                    continue
                 settings = {"C": weight / task.size, "tol": tol, "random_state": 0}
                 batch = StructuralSVM(task.model(), **settings).fit(task.X, task.Y)
                 for passes in (1, None):
@@ -123,7 +126,7 @@ def objective(small: bool, tasks: Sequence[str]) -> list[Row]:
     return rows
 
 
-def cyclic(small: bool) -> list[Row]:
+def cyclic(small: bool, kinds: Sequence[str]) -> list[Row]:
     """Cyclic passes of a tagger whose features do not fit the cache, by what the cache keeps."""
     task, (weight, tol) = TASKS["treebank-tags"](small), SMALL[0] if small else (500.0, 0.01)
     settings = {"C": weight / task.size, "tol": tol, "random_state": 0}
@@ -133,6 +136,8 @@ def cyclic(small: bool) -> list[Row]:
         data.write_shards(folder, task.X, task.Y)
         opened = data.open_shards(folder, verify=False)
         for mib, keeps in [(1.0, "examples")] if small else CACHES:
+            if keeps not in kinds:
+                continue
             solver = solvers.Streaming(passes=None, cache_bytes=int(mib * 2**20), keeps=keeps)
             svm = StructuralSVM(task.model(), solver=solver, max_seconds=MOST_SECONDS, **settings)
             _, row = _timed(svm, opened.X, opened.Y)
@@ -189,6 +194,10 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, list[Row]]:
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--parts", nargs="+", default=["memory", "objective", "cyclic"])
     parser.add_argument("--tasks", nargs="+", default=list(SETTINGS))
+    parser.add_argument("--weights", nargs="+", type=float, default=[], help="C', of the objective")
+    parser.add_argument(
+        "--keeps", nargs="+", choices=KEEPS, default=KEEPS, help="of the cyclic passes"
+    )
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     asked = parser.parse_args(arguments)
     warnings.simplefilter("ignore", ConvergenceWarning)
@@ -199,9 +208,9 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, list[Row]]:
     if "memory" in asked.parts:
         results["memory"] = memory(0.02 if asked.small else asked.gigabytes, asked.cache_bytes)
     if "objective" in asked.parts:
-        results["objective"] = objective(asked.small, asked.tasks)
+        results["objective"] = objective(asked.small, asked.tasks, asked.weights)
     if "cyclic" in asked.parts:
-        results["cyclic"] = cyclic(asked.small)
+        results["cyclic"] = cyclic(asked.small, asked.keeps)
     asked.out.mkdir(parents=True, exist_ok=True)
     for name, rows in results.items():
         write_csv(asked.out / f"{name}.csv", rows)

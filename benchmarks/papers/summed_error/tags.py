@@ -2,7 +2,7 @@
 words.
 
 The treebank sample is a tenth of the paper's WSJPOS, and Brown is the same corpus (its split is not
-printed). `--brown N` takes N training sentences of it.
+printed). `--sentences N` takes N training sentences.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PAPERS = ("sdcd", "cutting planes")
 def tagged(task: str, options: argparse.Namespace) -> Any:
     """Sentences with tags."""
     corpus = task.removesuffix("-tags")
-    return tags(corpus, options.brown if corpus == "brown" else None, small=options.small)
+    return tags(corpus, options.sentences, small=options.small)
 
 
 def sizes(config: Row, options: argparse.Namespace) -> list[Row]:
