@@ -170,8 +170,7 @@ class LatentSVM(StructuralSVM):
             return self.problem_of(examples, weights, self._jobs())
 
         first = partial(self._first_outputs, given, rounds, solve)
-        best = partial(given.model.completions, given.X, given.Y, n_jobs=self._jobs())
-        return first, best, pose
+        return first, given.model.completer(given.X, given.Y, self._jobs()), pose
 
     def _posed_parts(self, given: Given, executor: Any, rounds: Rounds, solve: Solve) -> Posed:
         """Of a stream: completions are made of the weights that they are best at, whenever examples come.
@@ -209,15 +208,14 @@ class LatentSVM(StructuralSVM):
         def solve(problem: Problem, warm: Support | None) -> Result:
             return train(problem, settings.solver, **settings.options)
 
-        if past is None:
-            outputs = self._first_outputs(own, rounds, solve)
-        else:
-            outputs = model.completions(X, Y, self.coef_, self._jobs())
-        value, complete = np.inf, Completing(model, self._jobs())
+        binder, complete = Completing(model, self._jobs()), model.completer(X, Y, self._jobs())
+        first = past is None
+        outputs = self._first_outputs(own, rounds, solve) if first else complete(self.coef_)
+        value = np.inf
         for _ in range(self.max_rounds):
-            trained = super()._optimise(past, complete, (X, outputs, weights), settings)
+            trained = super()._optimise(past, binder, (X, outputs, weights), settings)
             certificate, before = trained[1].certificate, outputs
-            outputs = model.completions(X, Y, trained[1].w, self._jobs())
+            outputs = complete(trained[1].w)
             enough = certificate.tol if self.round_tol is None else self.round_tol
             fall, value = value - certificate.primal, certificate.primal
             if not changed(before, outputs).any() or fall <= enough * self.C * weights.sum():

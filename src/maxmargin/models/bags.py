@@ -25,6 +25,7 @@ from maxmargin.io.fields import MOST_FEATURES, FieldError, bias_of, choice, coun
 from maxmargin.models.groups import GroupExamples
 from maxmargin.models.latent import Latent
 from maxmargin.models.protocol import as_weights, encode_all, weights_and_bias
+from maxmargin.models.states import Completer
 
 STARTS = ("means", "first", "random")
 
@@ -135,11 +136,15 @@ class Bags(Latent):
         direction = sums[1] / counts[1] - sums[0] / counts[0]
         return np.append(direction, 0.0) if self.bias is not None else direction
 
-    def completions(self, X: Any, Y: Any, w: np.ndarray, n_jobs: int = 1) -> list[tuple[int, int]]:
-        """The best candidate at w of every positive bag."""
-        found = best_candidates(self.read(X), w, n_jobs)
-        codes = self.encode(Y).tolist()
-        return [(c, z if c else -1) for c, (_, z) in zip(codes, found, strict=True)]
+    def completer(self, X: Any, Y: Any, n_jobs: int = 1) -> Completer:
+        """The best candidate of every positive bag, as a function of w."""
+        rows, codes = self.read(X), self.encode(Y).tolist()
+
+        def complete(w: np.ndarray) -> list[tuple[int, int]]:
+            found = best_candidates(rows, w, n_jobs)
+            return [(c, z if c else -1) for c, (_, z) in zip(codes, found, strict=True)]
+
+        return complete
 
     def over(self, X: Any, outputs: Any = None, executor: Any = None) -> BagExamples:
         """The constraints that complete outputs give; without outputs for prediction only."""

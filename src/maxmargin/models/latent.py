@@ -39,7 +39,7 @@ from maxmargin.models.part_types import PartTypes
 from maxmargin.models.protocol import Model, check_protocol
 from maxmargin.models.python import bind_model, converted
 from maxmargin.models.registry import MODELS
-from maxmargin.models.states import LabelStates
+from maxmargin.models.states import Completer, LabelStates
 from maxmargin.models.tree import Tree
 
 STARTS = ("k-means", "random")
@@ -141,13 +141,24 @@ class Latent(Model):
             return self.completions(X, Y, np.zeros(self.size_joint_feature))
         return self.states_.begin(X, Y, self.start, seed)
 
-    def completions(self, X: Any, Y: Any, w: np.ndarray, n_jobs: int = 1) -> list[Any]:
-        """The best complete output at w of every true output; an own model is asked in one thread."""
+    def completer(self, X: Any, Y: Any, n_jobs: int = 1) -> Completer:
+        """The best complete output of every true output, as a function of w: the examples are read once.
+
+        An own model is asked in one thread.
+        """
         if not self.own:
-            return self.states_.completions(X, Y, w, n_jobs)
-        pairs = zip((X[i] for i in range(len(Y))), Y, strict=True)
-        with lent(w, "complete") as w:
-            return [self.inner_.complete(x, y, w) for x, y in pairs]
+            return self.states_.completer(X, Y, n_jobs)
+
+        def complete(w: np.ndarray) -> list[Any]:
+            pairs = zip((X[i] for i in range(len(Y))), Y, strict=True)
+            with lent(w, "complete") as w:
+                return [self.inner_.complete(x, y, w) for x, y in pairs]
+
+        return complete
+
+    def completions(self, X: Any, Y: Any, w: np.ndarray, n_jobs: int = 1) -> list[Any]:
+        """The best complete output at w of every true output."""
+        return self.completer(X, Y, n_jobs)(w)
 
     def over(self, X: Any, outputs: Any = None, executor: Any = None) -> Examples:
         """The examples with complete outputs: what is learnt from once the hidden parts are chosen."""

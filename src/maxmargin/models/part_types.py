@@ -21,7 +21,7 @@ import numpy as np
 
 from maxmargin.data.arrays import check_lengths
 from maxmargin.models.protocol import as_weights
-from maxmargin.models.states import cluster
+from maxmargin.models.states import Completer, cluster
 from maxmargin.models.tree import Tree, TreeExamples, read_maps, read_places
 
 
@@ -127,7 +127,7 @@ class PartTypes:
         """Clusters of the parts by where their neighbours are; unknown places where springs are at rest."""
         at_rest = np.zeros(self.inner.size_joint_feature)
         self.inner.unpack(at_rest)["springs"][:, [1, 3]] = -1.0
-        found = np.stack(self.completions(X, Y, at_rest))
+        found = np.stack(self.completer(X, Y)(at_rest))
         places = np.where(found[:, :, 3:] > 0, found[:, :, :2], np.nan)
         for p, count in enumerate(self.counts):
             ends = self.base.edges_[(self.base.edges_ == p).any(axis=1)]
@@ -139,15 +139,19 @@ class PartTypes:
             found[:, p, 2] = cluster(rows, count, start, seed + p)
         return list(found)
 
-    def completions(self, X: Any, Y: Any, w: np.ndarray, n_jobs: int = 1) -> list[np.ndarray]:
-        """The best types at w, and the best places where they are not known."""
+    def completer(self, X: Any, Y: Any, n_jobs: int = 1) -> Completer:
+        """The best types, and the best places where they are not known, as a function of w."""
         maps = read_maps(X, self.base.n_features_)
         places = np.stack(read_places(Y, maps, self.base.n_parts_, unknown=True))
         known = ~np.isnan(places[:, :, :1])
         given = np.concatenate([np.where(known, places, 0), 0 * known, known], axis=2)
         examples = self.inner.bind(X, list(given), strict=True)
-        found = np.stack(examples.decode(examples.answers.complete(as_weights(w), n_jobs)))
-        return list(np.concatenate([found, known], axis=2))
+
+        def complete(w: np.ndarray) -> list[np.ndarray]:
+            found = np.stack(examples.decode(examples.answers.complete(as_weights(w), n_jobs)))
+            return list(np.concatenate([found, known], axis=2))
+
+        return complete
 
     def observed(self, outputs: Any) -> list[np.ndarray]:
         """The places."""

@@ -14,7 +14,8 @@ or of a graph whose labels are all known, as examples of their own.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from typing import Any, ClassVar
 
@@ -31,6 +32,7 @@ from maxmargin.models.multiclass import Multiclass
 from maxmargin.models.multilabel import MultiLabel
 from maxmargin.models.protocol import as_weights
 from maxmargin.models.registry import MODELS
+from maxmargin.models.states import Completer
 
 KINDS = (Chain, FactorGraph, MultiLabel, Multiclass)
 
@@ -46,6 +48,20 @@ class Completed:
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         return np.asarray(self.labels, dtype=dtype)
+
+
+def completed(labels: Any, known: list[np.ndarray]) -> list[Completed]:
+    """Outputs with the labels that were found."""
+    return [Completed(found, mask) for found, mask in zip(labels, known, strict=True)]
+
+
+@contextmanager
+def said_of_outputs() -> Iterator[None]:
+    """What is fixed in a prediction is known here."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(str(error).replace("fixed[", "Y[")) from None
 
 
 def is_unknown(label: Any) -> bool:
@@ -132,7 +148,7 @@ class Partial(Latent):
         """Completions without any weights."""
         if isinstance(self.inner_, Chain):
             return self.completions(X, Y, np.zeros(self.size_joint_feature))
-        return self._completed(self._filled(X, Y), Y)
+        return completed(self._filled(X, Y), self._masks(Y))
 
     def _filled(self, X: Any, Y: Any) -> Any:
         """Y with any label of the model where none is known."""
@@ -157,40 +173,52 @@ class Partial(Latent):
             raise ValueError(f"X[{i}] has {len(types)} nodes, but Y[{i}] has {len(y)} labels")
         return [model.label_sets_[t].classes[0] for t in types]
 
-    def _completed(self, labels: Any, Y: Any) -> list[Completed]:
-        known = [known_of([y] if self.flat else y) for y in Y]
-        return [Completed(found, mask) for found, mask in zip(labels, known, strict=True)]
+    def _masks(self, Y: Any) -> list[np.ndarray]:
+        """Which labels of each output are known."""
+        return [known_of([y] if self.flat else y) for y in Y]
 
-    def completions(self, X: Any, Y: Any, w: np.ndarray, n_jobs: int = 1) -> list[Any]:
-        """The best output at w of all that agree with each true one."""
-        w = as_weights(w)
+    def completer(self, X: Any, Y: Any, n_jobs: int = 1) -> Completer:
+        """The best output of all that agree with each true one, as a function of w."""
+        known, best = self._masks(Y), self._best(X, Y, n_jobs)
+        return lambda w: completed(best(as_weights(w)), known)
+
+    def _best(self, X: Any, Y: Any, n_jobs: int) -> Callable[[np.ndarray], Any]:
+        """The labels of these outputs, as a function of w."""
         if isinstance(self.inner_, Multiclass):
-            best = self.inner_.bind(X).predict(w, n_jobs)
-            found = [b if is_unknown(y) else y for b, y in zip(best, Y, strict=True)]
-            return self._completed(found, Y)
+            rows = self.inner_.bind(X)
+            return lambda w: [
+                found if is_unknown(y) else y
+                for found, y in zip(rows.predict(w, n_jobs), Y, strict=True)
+            ]
         if isinstance(self.inner_, Chain):
-            return self._completed(self._best_around(X, Y, w, n_jobs), Y)
+            return self._best_around(X, Y, n_jobs)
         filled, twin = self._filled(X, Y), copy.copy(self.inner_)
         twin.task_loss = "hamming"
         twin.set_loss()  # counts mistakes among what is known
         masks = [known_of(y).astype(np.float64) for y in Y]
         examples: Any = twin.bind(X, filled, masks)
-        found = examples.decode(examples.answers.complete(w, n_jobs))
-        # Where the argmax is a search, it may have missed a known label.
-        agreed = [
-            np.where(mask > 0, np.asarray(y, dtype=np.asarray(z).dtype), z)
-            for z, y, mask in zip(found, filled, masks, strict=True)
-        ]
-        return self._completed(agreed, Y)
 
-    def _best_around(self, X: Any, Y: Any, w: np.ndarray, n_jobs: int) -> list[np.ndarray]:
-        """The best legal sequences of labels that have the known ones."""
+        def best(w: np.ndarray) -> list[np.ndarray]:
+            found = examples.decode(examples.answers.complete(w, n_jobs))
+            # Where the argmax is a search, it may have missed a known label.
+            return [
+                np.where(mask > 0, np.asarray(y, dtype=np.asarray(z).dtype), z)
+                for z, y, mask in zip(found, filled, masks, strict=True)
+            ]
+
+        return best
+
+    def _best_around(self, X: Any, Y: Any, n_jobs: int) -> Callable[[np.ndarray], Any]:
+        """The best legal sequences of labels that have the known ones, as a function of w."""
         fixed = [[None if is_unknown(label) else label for label in y] for y in Y]
-        examples: Any = self.inner_.bind(X)
-        try:
-            return examples.around(fixed).predict(w, n_jobs)
-        except ValueError as error:  # what is fixed there is known here
-            raise ValueError(str(error).replace("fixed[", "Y[")) from None
+        with said_of_outputs():
+            examples: Any = self.inner_.bind(X).around(fixed)
+
+        def best(w: np.ndarray) -> list[np.ndarray]:
+            with said_of_outputs():
+                return examples.predict(w, n_jobs)
+
+        return best
 
     def example_weights(self, Y: Any, sample_weight: Any) -> Any:
         """Examples of which nothing is known have none."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -28,6 +29,8 @@ from maxmargin.models.factor_graph import FactorGraph
 from maxmargin.models.multiclass import Multiclass
 from maxmargin.models.protocol import as_weights
 from maxmargin.models.transitions import TransitionRules
+
+Completer = Callable[[np.ndarray], list[Any]]  # the best complete outputs at w
 
 
 def cluster(rows: Any, count: int, start: str, seed: int) -> np.ndarray:
@@ -76,16 +79,20 @@ class LabelStates:
                 states[members] += cluster(features(members), count, start, seed + k)
         return self._split(states, sizes)
 
-    def completions(self, X: Any, Y: Any, w: np.ndarray, n_jobs: int = 1) -> list[Any]:
-        """The best states at w of the true labels."""
+    def completer(self, X: Any, Y: Any, n_jobs: int) -> Completer:
+        """The best states of the true labels, as a function of w."""
         numbers, sizes, _ = self._nodes(X, Y)
         given = self.first[numbers]
         examples: Any = self.strict.bind(X, self._split(given, sizes))
-        found = examples.decode(examples.answers.complete(as_weights(w), n_jobs))
-        states = np.concatenate(found) if not self.base.flat else found
-        states = np.asarray(states, dtype=np.int64)
-        # Where the argmax is a search, it may have missed a label.
-        return self._split(np.where(self.owner[states] == numbers, states, given), sizes)
+
+        def complete(w: np.ndarray) -> list[Any]:
+            found = examples.decode(examples.answers.complete(as_weights(w), n_jobs))
+            states = np.concatenate(found) if not self.base.flat else found
+            states = np.asarray(states, dtype=np.int64)
+            # Where the argmax is a search, it may have missed a label.
+            return self._split(np.where(self.owner[states] == numbers, states, given), sizes)
+
+        return complete
 
     def observed(self, outputs: Any) -> Any:
         """The labels of states."""
