@@ -392,6 +392,7 @@ def test_streaming_runs_small(tmp_path, monkeypatch):
     assert len(rows_of(tmp_path / "objective.csv")) == 3 * 2
     whole, *others = results["cyclic"]
     assert whole["status"] == "solved" and others and all(abs(r["above"]) < 0.05 for r in others)
+    speak(tmp_path, "streaming")
 
 
 def test_schedules_small(tmp_path: Path) -> None:
@@ -444,6 +445,7 @@ def test_factor_graphs_run_small(tmp_path):
 
 
 def test_large_domains_run_small(tmp_path):
+    from benchmarks.papers.gdmm import claims
     from benchmarks.papers.gdmm.__main__ import main
 
     results = main(["--small", "--out", str(tmp_path)])
@@ -469,6 +471,9 @@ def test_large_domains_run_small(tmp_path):
     (whole,) = results["whole"]
     assert whole["accuracy"] > whole["most_frequent"] > 0
     assert rows_of(tmp_path / "whole.csv")
+    speak(tmp_path, "gdmm")
+    assert len(claims.labels(rows_of(tmp_path / "oracle.csv"))) == 1
+    assert len(claims.iterations(rows_of(tmp_path / "rates.csv"))) == len(results["rates"])
     for name in ("domain", "curves"):
         assert rows_of(tmp_path / f"{name}.csv")
         assert (tmp_path / f"{name}.png").stat().st_size > 0

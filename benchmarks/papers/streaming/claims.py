@@ -1,0 +1,37 @@
+"""What the rows of streams say; each sentence is computed from the rows of one run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from benchmarks.papers.rows import Row, number, short
+
+
+def memory(rows: Sequence[Row]) -> list[str]:
+    """Peaks beside the data."""
+    peaks = ", ".join(
+        f"{short(number(row, 'peak_bytes') / 1e6)} MB for {short(number(row, 'data_bytes') / 1e6)} MB of data"
+        for row in rows
+    )
+    within = all(row["within"] == "True" for row in rows)
+    return [f"Peaks are {peaks}; {'all' if within else 'not all'} within what is allowed."]
+
+
+def objective(rows: Sequence[Row]) -> list[str]:
+    """How far one pass and cyclic passes are from the optimum."""
+    return [
+        f"{row['task']}, C' = {row['weight']}, passes: {row['passes']}: at most "
+        f"{100 * number(row, 'above_optimum'):.2f} % above the optimum after "
+        f"{short(number(row, 'oracle_passes'))} oracle passes; the batch solver took "
+        f"{short(number(row, 'batch_oracle_passes'))}."
+        for row in rows
+    ]
+
+
+def cyclic(rows: Sequence[Row]) -> list[str]:
+    """CPU beside a fit in memory."""
+    return [
+        f"A cache of {row['cache_mib']} MiB that keeps {row['keeps']} takes {number(row, 'ratio'):.2f} times "
+        f"the CPU of a fit in memory; its objective differs by {100 * number(row, 'above'):.2f} %."
+        for row in rows[1:]
+    ]
