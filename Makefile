@@ -40,7 +40,7 @@ format: $(VENV)/.tools
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $$(find cpp -name '*.[ch]pp')
 
-# The inner loop: without what is slow.
+# The inner loop: the fast tier, see CONTRIBUTING.md.
 check: $(STAMP)
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
 

@@ -7,9 +7,7 @@ derandomised, so that a failure is reproduced by the seed alone.
 import os
 import signal
 import sys
-from collections.abc import Hashable
 from pathlib import Path
-from typing import Any
 
 # Every worker of the suite has a core: threads of BLAS and OpenMP would only wait for each other.
 os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
@@ -18,8 +16,9 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-TESTS = Path(__file__).parent
-sys.path.insert(0, str(TESTS))
+sys.path.insert(0, str(Path(__file__).parent))
+
+from tiers import SLOW, TESTS, is_slow, representatives
 
 # A shell starts what runs in the background deaf to Ctrl-C, which tests press; their processes inherit it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -34,28 +33,6 @@ settings.register_profile(
 )
 settings.register_profile("few", settings.get_profile("maxmargin"), max_examples=4)
 settings.load_profile("maxmargin")
-
-
-# What takes longest: `make check` leaves these out (-m "not slow"), `make test` runs all.
-SLOW = (
-    "contracts/test_checkpoints.py::test_killed_processes_go_on",
-    "contracts/test_cluster",
-    "contracts/test_estimators.py::test_flat_front_ends_pass_every_check_of_scikit_learn",
-    "contracts/test_every_solver.py::test_float32_input_meets_the_optimum_of_its_own_values",
-    "contracts/test_every_solver.py::test_pair_steps_reach",
-    "contracts/test_every_solver.py::test_rated_solvers_get_somewhere",
-    "contracts/test_gdmm_graphs.py::test_relaxed_and_exact_optimum_differ_somewhere",
-    "contracts/test_gdmm_labels.py::test_optimum_of_the_linear_relaxation",
-    "contracts/test_kernels.py::test_linear_kernel_equals_the_linear_machine",
-    "contracts/test_large_domains.py::test_much_work_is_sought_ahead",
-    "contracts/test_many_classes.py::test_twenty_thousand_classes_in_two_gigabytes",
-    "contracts/test_stream_source.py::test_one_pass_over_a_tagger_ends_near_the_batch_optimum",
-    "laws/",
-    "unit/test_benchmarks.py",
-    "unit/test_examples.py",
-    "unit/test_fuzz.py",
-    "unit/test_interrupt.py::test_the_projection_onto_the_simplex_ends",
-)
 
 
 def is_fast_tier(config: pytest.Config) -> bool:
@@ -80,39 +57,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what is slow: what takes longest, and of every parametrised test all but some cases."""
     families: dict[str, list[pytest.Item]] = {}
     for item in items:
-        if any(f"tests/{name}" in item.nodeid for name in SLOW):
+        if is_slow(item.nodeid):
             item.add_marker(pytest.mark.slow)
         elif hasattr(item, "callspec") and item.get_closest_marker("slow") is None:
             families.setdefault(item.nodeid.split("[")[0], []).append(item)
     for family in families.values():
         for item in set(family) - representatives(family):
             item.add_marker(pytest.mark.slow)
-
-
-def identity(value: Any) -> Hashable:
-    """What tells a value of a parameter from others: itself, or where it is, if it has no hash."""
-    try:
-        hash(value)
-    except TypeError:
-        return id(value)
-    return value
-
-
-def representatives(family: list[pytest.Item]) -> set[pytest.Item]:
-    """Cases of a test in which every value of every parameter appears: every model, every solver, every seed.
-
-    First those that are new in all parameters, along a diagonal, then those that are new in one.
-    """
-    seen: set[tuple[str, Hashable]] = set()
-    found: set[pytest.Item] = set()
-    for enough in (all, any):
-        for item in family:
-            given = item.callspec.params.items()  # type: ignore[attr-defined]
-            values = {(name, identity(value)) for name, value in given}
-            if enough(value not in seen for value in values):
-                seen |= values
-                found.add(item)
-    return found
 
 
 @pytest.fixture(scope="session")
