@@ -35,9 +35,8 @@ class Rounds(History):
     max_rounds: int
     max_passes: float
     max_seconds: float | None
-    asked: (
-        float | str
-    )  # a round that lowers F by no more than this is the last; "auto": by this part of F
+    # A round that lowers F by no more than this is the last; "auto": by this part of F.
+    asked: float | str
     path: list[float] = field(default_factory=list)  # F after every round
     enough: bool = False  # whether they ended by themselves
     fall: float = np.inf  # by how much the last lowered F, in units of the task loss

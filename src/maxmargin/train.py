@@ -27,13 +27,12 @@ from maxmargin.solvers.free import fitted_to
 HOPEFUL = 1.4
 CERTAIN = 0.01  # of tol: below, an exact pass is always worth its cost
 POLISH_PASSES = 300  # at most, once tol is reached
-LITTLE = 20  # passes, or as many as that took, for what is wished and not asked
+WISHED_PASSES = 20  # passes, or as many as that took, for what is wished and not asked
 LARGEST = 1e300  # in place of an objective that is not finite
 PATIENCE = 10  # steps without an exact pass, after which one is made whatever was learnt before
 LONG_PATIENCE = 30  # the same while the estimate is above the aim
-NEARBY = (
-    30.0  # times what is enough: an estimate below this is worth an exact pass from time to time
-)
+# Times what is enough: an estimate below this is worth an exact pass from time to time.
+NEARBY = 30.0
 BEFORE = StepReport(0, math.inf, -math.inf, 0)  # the first step
 NEWS = 0.1  # of an aim: smaller changes of it are not passed to the solver
 
@@ -212,7 +211,7 @@ class Run:
             # Infinite for a sum over too many outputs: then it says nothing.
             best.know_zero(min(self.problem.at_zero(), LARGEST))
         if best.gap <= best.tol and self.polish_until == math.inf:
-            more = max(self.passes, LITTLE) if math.isinf(best.polish) else POLISH_PASSES
+            more = max(self.passes, WISHED_PASSES) if math.isinf(best.polish) else POLISH_PASSES
             self.polish_until = self.passes + more
         if best.gap > best.goal:
             self.solver.learn(self.problem, state, bounds.slacks)

@@ -112,7 +112,7 @@ def test_sets_of_many_labels_are_certified_by_prices(seed, monkeypatch):
     X, Y = attractive(fresh(seed, 71), n=12)
     svm = mm.StructuralSVM(models.MultiLabel(bias=1.0), C=0.5, solver="gdmm", tol=1e-3)
     svm.set_params(max_passes=5000, random_state=0).fit(X, Y)
-    monkeypatch.setattr("maxmargin.models.factors.MANY_SET_LABELS", 2)
+    monkeypatch.setattr("maxmargin.models.factors.PRICED_LABELS", 2)
     proven = mm.StructuralSVM(models.MultiLabel(bias=1.0), C=0.5, solver="gdmm", tol=1e-3)
     proven.set_params(max_passes=5000, random_state=0).fit(X, Y)
     assert proven.certificate_.converged and proven.certificate_.exact

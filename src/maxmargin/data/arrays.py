@@ -138,9 +138,8 @@ TOLERANCE = Rule(
     "a positive number or 'auto'",
     lambda x: x == "auto" if isinstance(x, str) else POSITIVE.allows(x),
 )
-VERBOSITY = Rule(
-    "0, 1 or 2", lambda x: isinstance(x, int | np.integer | np.bool_) and x >= 0
-)  # more is as much as 2
+# More is as much as 2.
+VERBOSITY = Rule("0, 1 or 2", lambda x: isinstance(x, int | np.integer | np.bool_) and x >= 0)
 BIAS = Rule("None or a number other than 0", lambda x: x is None or (is_number(x) and x != 0))
 
 

@@ -58,9 +58,8 @@ def random_snakes(
     The features of a node are the colours of its cell and of the four around it, one-hot; ``noise`` is the
     share of cells whose colour is replaced by a random one.
     """
-    most = max(
-        1, height * width // 2
-    )  # walks that are longer may not exist, or are hardly ever found
+    # Walks that are longer may not exist, or are hardly ever found.
+    most = max(1, height * width // 2)
     if not 1 <= length <= most:
         raise ValueError(f"length must be from 1 to half of the cells, {most}, got {length}")
     generator = np.random.default_rng(random_state)

@@ -43,9 +43,8 @@ class ChainExamples(CompiledExamples):
         self.rows, self.labels, self.chain, self.rules = rows, labels, chain, rules
         self.fixed = np.full(int(rows.offsets[-1]), FREE, dtype=np.int32)
         if rules is not None:
-            self.powers = tuple(
-                p for p in self.powers if p != FACTORS
-            )  # a dual over factors does not know of illegal pairs
+            # A dual over factors does not know of illegal pairs.
+            self.powers = tuple(p for p in self.powers if p != FACTORS)
         self.take(self.core_data())
 
     def core_data(self) -> Any:

@@ -95,10 +95,8 @@ class Forbidden(Constraint):
             if p is not None and q is not None:
                 found.append(Linear([(a, p), (b, q)], 0.0, 1.0))
         if not found:
-            (
-                graph.holders(self.first, None),
-                graph.holders(self.second, None),
-            )  # refuse unknown labels
+            for label in (self.first, self.second):
+                graph.holders(label, None)  # refuses unknown ones
         return found
 
 

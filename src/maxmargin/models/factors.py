@@ -29,9 +29,8 @@ from maxmargin.models.marginals import Marginals
 from maxmargin.models.milp import Linear, solve_milp
 from maxmargin.models.registry import FACTORS, SUMS
 
-MANY_SET_LABELS = (
-    256  # of a set: above, prices of pairs bound a slack, which roof duality takes too long for
-)
+# Of a set: above, prices of pairs bound a slack, which roof duality takes too long for.
+PRICED_LABELS = 256
 RELAXED_SWEEPS = 200  # of message passing, at most, for a ceiling of the linear relaxation
 METHODS = ("auto", "tree", "cut", "lp", "milp")
 ROOF = len(METHODS)  # of the linear relaxation alone
@@ -106,9 +105,8 @@ class Factors:
     node_rows: np.ndarray  # row of each node in the features of its bank, int64
     truth: np.ndarray  # code of the true label of each node, int32
     node_weight: np.ndarray  # factor on the loss of each node
-    edge_rows: np.ndarray = field(
-        default_factory=lambda: np.empty(0, np.int64)
-    )  # empty: no features
+    # Empty: no features.
+    edge_rows: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
 
     @property
     def node_offsets(self) -> np.ndarray:
@@ -233,7 +231,7 @@ class GraphExamples(CompiledExamples):
     ) -> tuple[np.ndarray, np.ndarray]:
         if not self.relaxed:
             return self.slacks(w, n_jobs)
-        if prices is not None and len(self.factors.shapes[0].node_types) > MANY_SET_LABELS:
+        if prices is not None and len(self.factors.shapes[0].node_types) > PRICED_LABELS:
             proven = core.label_ceilings(self.core, w, *prices)
             return proven, proven
         if self._relaxation is None:

@@ -47,9 +47,8 @@ class GrammarExamples(CompiledExamples):
         lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         words = [t for sentence in sentences for t in lexicon.terminals(sentence)]
-        self.first: np.ndarray = 3 * (
-            2 * offsets - np.arange(len(offsets))
-        )  # where the output of a block begins
+        # Where the output of a block begins.
+        self.first: np.ndarray = 3 * (2 * offsets - np.arange(len(offsets)))
         self.take(
             core.GrammarData(
                 rules.core,

@@ -203,11 +203,12 @@ class FeatureCache:
             if key not in self.known and psi.nbytes <= self.most_bytes:
                 while self.bytes + psi.nbytes > self.most_bytes:
                     self.bytes -= self.known.popitem(last=False)[1][2].nbytes
+                # `x` too: while it is kept, no other object has its id.
                 self.known[key] = (
                     x,
                     outputs,
                     psi,
-                )  # x too: while it is kept, no other object has its id
+                )
                 self.bytes += psi.nbytes
         return outputs, psi
 

@@ -107,9 +107,8 @@ class PythonExamples(PlaneExamples):
         self.executor = executor
         self.n: int = X.shape[0] if hasattr(X, "shape") else len(X)
         self.dimension: int = size_of(model)
-        self.trusted: bool = bool(
-            getattr(model, "exact", True)
-        )  # its own argmax is the best output
+        # Its own argmax is the best output.
+        self.trusted: bool = bool(getattr(model, "exact", True))
         self.enumerable: bool = callable(getattr(model, "outputs", None))
         self._truth: list[Vector | None] = [None] * self.n
         self.rebind()

@@ -26,9 +26,8 @@ from maxmargin.problem.regularizer import SquaredNorm
 from maxmargin.solvers import Streaming
 from maxmargin.solvers.streaming import CHUNKS, StreamState
 
-MOST_BOUND = (
-    0.6  # of the budget, at most, for what all examples take without their features and outputs
-)
+# Of the budget, at most, for what all examples take without their features and outputs.
+MOST_BOUND = 0.6
 NO_FREE_WEIGHTS = (
     "a stream: weights without a regulariser (an infinite scale of prior, penalized_intercept=False) have "
     "a dual bound only where sum a psi = 0 over all examples at once; give a large scale, or all examples "

@@ -20,7 +20,7 @@ before training; it is computed where P(w) turns out to be near it.
 
 Where C is so large that P* / (C sum v) is a thousandth of the loss at w = 0 or less, a hundredth of it may
 take hundreds of passes that change no prediction; where C is so small that P(0) - P* is a ten-thousandth of
-P(0), nothing is learnt. LEAST of the loss is enough then. Without that only ROUNDING limits what is
+P(0), nothing is learnt. LEAST of the loss is enough then. Without that only LEAST_WISHED limits what is
 wished for: training tries to reach it for some time.
 """
 
@@ -41,7 +41,7 @@ RELATIVE = 0.01
 PROGRESS = 0.1
 NEAR = 0.5  # of P(0): above it P(0) must be known
 LEAST = 1e-5  # of the loss: enough where P* or P(0) - P* is small; single precision gets there
-ROUNDING = 1e-8  # of the loss: not even wished for
+LEAST_WISHED = 1e-8  # of the loss: not even wished for
 
 
 @dataclass(frozen=True)
@@ -225,7 +225,7 @@ class Best:
 
     def aim_at(self, primal: float, dual: float) -> tuple[float, float]:
         """The gap to be proven with these bounds, and the one at which training ends."""
-        wish = min(self.tolerance.at(primal, dual, ROUNDING), self.polish)
+        wish = min(self.tolerance.at(primal, dual, LEAST_WISHED), self.polish)
         return self.tolerance.at(primal, dual), wish
 
     def expect(self, dual: float, estimate: float) -> tuple[float, float]:

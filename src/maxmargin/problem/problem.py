@@ -31,10 +31,10 @@ from maxmargin.models.examples import Examples
 from maxmargin.problem.plane import Cut, FrozenPlane, Plane, Support
 from maxmargin.problem.regularizer import SquaredNorm
 
-ROUNDING = 1e-10  # of sum a |psi_j|: a sum of a psi_j below this is zero
+ZERO_SUM = 1e-10  # of sum a |psi_j|: a sum of a psi_j below this is zero
 LARGEST_WEIGHT = 1e150  # beyond, its products with large features are not finite
 SMALLEST = 1e-300  # of C sum v: below, a multiplier has too few digits
-SMALL = 50.0  # times below the useful C: no w lowers P(0) by more than a hundredth
+FAR_BELOW = 50.0  # times below the useful C: no w lowers P(0) by more than a hundredth
 NOTHING = 0.99  # of P(0): an objective above it has learnt next to nothing
 SUBNORMAL = 1e-318  # what rounding may do to the sum of the smallest multipliers
 
@@ -307,7 +307,7 @@ class Problem:
         if free is not None:  # q_j = 0 is asked for, and met to rounding
             columns = np.flatnonzero(free)
             rows = self.examples.select(support.blocks, support.outputs, columns)
-            noise = ROUNDING * (support.multipliers @ np.abs(rows))
+            noise = ZERO_SUM * (support.multipliers @ np.abs(rows))
             q[columns] = np.where(np.abs(q[columns]) <= noise, 0.0, q[columns])
         return offset - self.regularizer.conjugate(q)
 
@@ -338,7 +338,7 @@ class Problem:
             if primal < NOTHING * self.floor_at_zero(support):
                 return True
             return not primal >= NOTHING * self.at_zero()
-        if not SMALL * self.C < self.useful_c(support) < np.inf:
+        if not FAR_BELOW * self.C < self.useful_c(support) < np.inf:
             return True
         zero = self.at_zero()
         return not primal >= NOTHING * zero > 0

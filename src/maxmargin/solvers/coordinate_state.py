@@ -17,10 +17,9 @@ from maxmargin.problem.regularizer import Prior
 from maxmargin.solvers.base import StepReport
 from maxmargin.solvers.dual_state import known_outputs, shift_of
 
-SMALL = 1_000_000  # blocks x weights: a step over less may make several rounds
-GROWTH = (
-    2  # such a step makes one round for this many made before it: budgets end where they should
-)
+SMALL_WORK = 1_000_000  # blocks x weights: a step over less may make several rounds
+# Such a step makes one round for this many made before it: budgets end where they should.
+GROWTH = 2
 
 
 def explicit_constraints(problem: Problem) -> ExplicitConstraints | None:
@@ -69,7 +68,7 @@ class CoordinateState:
         """A round of the proximal method, or several where one is short, until the gap is small enough."""
         seed = int(self.rng.integers(2**63))
         work = self.problem.n_blocks * self.problem.dimension
-        rounds = max(1, min(self.made // GROWTH, SMALL // work))
+        rounds = max(1, min(self.made // GROWTH, SMALL_WORK // work))
         limits = (rounds, self.aim * self.problem.total * self.unit)
         visits, made, ascent, lag = self.core.rounds(
             seed, self.satisfied_below, sweeps, skip, inner, momentum, decay, *limits

@@ -31,7 +31,7 @@ PAIRS = ("wss2", "mvp")  # rules that choose a pair
 PRECISIONS = ("auto", "single", "double")
 PROBED = 200  # blocks that are looked at before training
 COPIES_BYTES = 2**30  # for the copies of w that threads work on
-ONE_IN = 50  # blocks of a model in Python, whose oracle may be slow
+PROBED_ONE_IN = 50  # blocks of a model in Python, whose oracle may be slow
 SINGLE_ENOUGH = 1e-5  # single precision reaches a tolerance of this share of the mean loss
 SINGLE_LEAST = 0.1  # if that is at least this: violations of 1e-6 and less are taken for rounding
 
@@ -394,7 +394,7 @@ def unpriored(problem: Problem) -> Problem:
 def mean_loss(problem: Problem, rng: np.random.Generator) -> tuple[float, int]:
     """The mean of max_y Delta_i(y) over some examples, and how often the oracle was asked."""
     n = len(problem.active)
-    few = min(PROBED, n) if problem.examples.core is not None else -(-n // ONE_IN)
+    few = min(PROBED, n) if problem.examples.core is not None else -(-n // PROBED_ONE_IN)
     blocks = rng.permutation(problem.active)[: min(PROBED, few)]
     loss = open_state(unpriored(problem), 1.0, rng, single=True, lean=True).probe(blocks)[1]
     return float(loss), len(blocks)

@@ -42,9 +42,8 @@ from maxmargin.solvers.proximal import STALLED_ROUNDS, STIFFEST
 # Of the first potentials of the true labels, and more by log k for a large first k: with less, the first w is
 # too large to recover from.
 HEIGHT, MODERATE = 10.0, 10.0
-STIFFNESS = (
-    0.1  # times C |x|^2, the first k: measured on OCR letters, CoNLL-2000, USPS and newsgroups
-)
+# Times C |x|^2, the first k: measured on OCR letters, CoNLL-2000, USPS and newsgroups.
+STIFFNESS = 0.1
 # Rows for each weight above which the first k is larger, with their square root: measured on covertype.
 AMPLE = 10.0
 STIFF = 100.0  # a first k above which L-BFGS is faster

@@ -151,9 +151,8 @@ class Fasole(Solver):
         """Rounds with a proximal term, which are undone where the dual has fallen."""
         before, start = state.dual.dual(), state.dual.support()
         state.proximal.satisfied_below = min(CARE, self.care) * state.tol
-        rounds = Proximal(
-            rule=self.rule, keep=0, inner=0.7, momentum=0.2
-        )  # measured on USPS and OCR
+        # Measured on USPS and OCR.
+        rounds = Proximal(rule=self.rule, keep=0, inner=0.7, momentum=0.2)
         rounds.settle(problem, state.proximal, near, last_visit)
         if state.dual.dual() < before:
             state.dual.restore(start)

@@ -31,9 +31,8 @@ from maxmargin.solvers.base import StepReport
 from maxmargin.solvers.dual_state import UnderPrior, shift_of
 
 DENSE = 4  # links per node, from which a graph is dense: then one node becomes active at a visit
-LITTLE_GAIN = (
-    0.1  # part of tol: nodes of an example with less than this to gain, together, stay as they are
-)
+# Part of tol: nodes of an example with less than this to gain, together, stay as they are.
+LITTLE_GAIN = 0.1
 
 
 @dataclass
@@ -154,9 +153,8 @@ def node_losses(examples: Any) -> np.ndarray:
     largest = np.array([float(t.cost.max()) for t in factors.node_types])
     types = np.concatenate([factors.shapes[s].node_types for s in factors.shape])
     first = factors.node_offsets[:-1]
-    counted = np.add.reduceat(
-        (largest > 0).astype(float)[types], first
-    )  # factors are nodes without loss
+    # Factors are nodes without loss.
+    counted = np.add.reduceat((largest > 0).astype(float)[types], first)
     return np.add.reduceat(factors.node_weight * largest[types], first) / np.maximum(counted, 1)
 
 

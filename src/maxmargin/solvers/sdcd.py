@@ -140,9 +140,8 @@ class SDCD(Solver):
             return
         # All that can be listed joins; if the gap is small even then, nothing is left to do.
         state.widen(self.violators)
-        state.settled = (
-            state.passes > 0 and state.reduced_gap() <= state.tol
-        )  # else none was sought
+        # Else none was sought.
+        state.settled = state.passes > 0 and state.reduced_gap() <= state.tol
 
     def reduced_gap(self, problem: Problem, state: BoxState) -> float | None:
         return None if state.complete else state.reduced_gap()
