@@ -6,16 +6,21 @@ Does a fit gain by threads? For each set and number of threads, the fastest of s
     gain          seconds of one thread over that
     limit         what as many independent fits side by side gain here: threads x one alone / all of them
     passes        oracle calls per example, and `more`: relative to one thread
+    work          CPU time of the fit over that of one thread, all on one core: what threads do more, above all
+                  updates of each other that they repeat. Threads / work is about the most that they can gain.
 
-A machine that is busy with other work, or has fewer cores, shows less.
+A machine that is busy with other work, or has fewer cores, shows less gain; work hardly depends on that.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,6 +44,13 @@ class Task:
     X: Any
     Y: Any
     make: Callable[[int], Any]
+
+    def work(self, jobs: int) -> float:
+        """CPU seconds of a fit, all threads on one core."""
+        with one_core():
+            began = time.process_time()
+            self.fit(jobs)
+            return time.process_time() - began
 
     def fit(self, jobs: int) -> tuple[float, float]:
         """Seconds of training by the wall clock, and passes."""
@@ -78,6 +90,20 @@ TASKS: dict[str, Callable[[bool], Task]] = {
 }
 
 
+@contextmanager
+def one_core() -> Iterator[None]:
+    """All threads on one core, where the system can do that: nobody waits for another core."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, cores)
+
+
 def side_by_side(task: Task, jobs: int) -> float:
     """Seconds of the slowest of some independent fits that run at the same time."""
     with ThreadPoolExecutor(jobs) as pool:
@@ -88,11 +114,14 @@ def measure(name: str, task: Task, jobs: Sequence[int], repeats: int) -> list[Ro
     """A row for one thread, and one for each number of threads."""
     one, many = (float("inf"), 0.0), {k: (float("inf"), 0.0) for k in jobs}
     together = {k: float("inf") for k in jobs}
+    work = {k: float("inf") for k in (1, *jobs)}
     for _ in range(repeats):
         one = min(one, task.fit(1))
         for k in jobs:
             many[k] = min(many[k], task.fit(k))
             together[k] = min(together[k], side_by_side(task, k))
+        for k in work:
+            work[k] = min(work[k], task.work(k))
     rows: list[Row] = [{"data": name, "threads": 1, "seconds": one[0], "passes": one[1]}]
     for k in jobs:
         rows.append(
@@ -104,6 +133,7 @@ def measure(name: str, task: Task, jobs: Sequence[int], repeats: int) -> list[Ro
                 "limit": k * one[0] / together[k],
                 "passes": many[k][1],
                 "more": many[k][1] / one[1] - 1,
+                "work": work[k] / work[1],
             }
         )
     return rows
