@@ -6,8 +6,8 @@ Does a fit gain by threads? For each set and number of threads, the fastest of s
     gain          seconds of one thread over that
     limit         what as many independent fits side by side gain here: threads x one alone / all of them
     passes        oracle calls per example, and `more`: relative to one thread
-    work          CPU time of the fit over that of one thread, all on one core: what threads do more, above all
-                  updates of each other that they repeat. Threads / work is about the most that they can gain.
+    work          CPU time of the fit over that of one thread, all on one core: what threads do more, above
+                  all updates of each other that they repeat; threads / work is about the most they gain
 
 A machine that is busy with other work, or has fewer cores, shows less gain; work hardly depends on that.
 """
