@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
+
+from maxmargin.callbacks import Callback
 
 Result = TypeVar("Result")
 
@@ -36,6 +38,17 @@ def best_of(repeats: int, call: Callable[[], Result], enough: float = 20.0) -> T
             break
     assert best is not None
     return best
+
+
+@dataclass
+class CpuLimit(Callback):
+    """Ends training with the step that spends these CPU seconds, however busy the machine is."""
+
+    seconds: float
+    began: float = field(default_factory=time.process_time)
+
+    def on_step(self, info: Any) -> bool:
+        return time.process_time() - self.began > self.seconds
 
 
 def write_csv(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:

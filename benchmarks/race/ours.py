@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import maxmargin as mm
 from benchmarks.datasets import Dataset
-from benchmarks.timing import Timed, best_of
+from benchmarks.timing import CpuLimit, Timed, best_of
 from maxmargin import models, solvers
 
 Row = dict[str, Any]
@@ -53,15 +53,18 @@ def model_of(data: Dataset) -> Any:
     return models.Chain(loss="mean-hamming" if data.mean_loss else "hamming")
 
 
-def fit(data: Dataset, make: Callable[[], Any], repeats: int) -> Timed[Any]:
-    """The fastest of several fits, each by a fresh estimator."""
+def fit(
+    data: Dataset, make: Callable[[], Any], repeats: int, seconds: float = float("inf")
+) -> Timed[Any]:
+    """The fastest of several fits, each by a fresh estimator, of so many CPU seconds at most."""
 
     def once() -> Any:
         svm = make()
         with warnings.catch_warnings():
             # A fit that stops at its budget says so in its row.
             warnings.simplefilter("ignore", ConvergenceWarning)
-            return svm.fit(data.X_train, data.Y_train)
+            limits = [CpuLimit(seconds)] if seconds < float("inf") else []
+            return svm.fit(data.X_train, data.Y_train, callbacks=limits)
 
     return best_of(repeats, once)
 

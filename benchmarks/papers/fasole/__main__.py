@@ -61,17 +61,15 @@ def _measure(
     choice = config["methods"][method]
     entry = TABLE[data.name, choice.get("paper", method), regularization]
     make = getattr(solvers, choice["solver"])
-    budget = {
-        "max_passes": round(entry.passes) if method == "bcfw" else 1000,
-        "max_seconds": 0.3 if small else config["max_seconds"],
-    }
+    most = round(entry.passes) if method == "bcfw" else 1000
 
     def estimator() -> Any:
         solver = make(**choice["settings"])
         scaled = regularization * data.unit  # see faces.py
-        return ours.estimator(data, solver, scaled, tol=config["tol"] / data.unit, **budget)
+        return ours.estimator(data, solver, scaled, tol=config["tol"] / data.unit, max_passes=most)
 
-    timed = ours.fit(data, estimator, repeats=1)
+    seconds = 0.3 if small else config["max_seconds"]
+    timed = ours.fit(data, estimator, repeats=1, seconds=seconds)
     certificate = timed.result.certificate_
     passes = own_passes(timed.result.history_["oracle_calls"], data.size)
     return {
