@@ -306,6 +306,20 @@ def test_refusals_of_sequences_and_weights(tmp_path, seed):
         source.parts_of([([[1.0]], [0])], None, 1, file_parquet.Columns("", "", "name"))
 
 
+def test_files_are_visible_where_every_worker_has_them(client, folder, tmp_path):
+    assert pool.visible(client, str(folder)) and pool.visible(client, str(folder / "0.parquet"))
+    assert not pool.visible(client, str(tmp_path / "nowhere"))
+
+    class Losing:
+        """One worker answers, another is lost."""
+
+        def run(self, task, path, on_error):
+            assert on_error == "return"
+            return {"a": task(path), "b": OSError("closed")}
+
+    assert not pool.visible(Losing(), str(folder))
+
+
 def test_the_command_line_lets_workers_read_what_they_see(
     client, folder, tmp_path, capsys, monkeypatch
 ):

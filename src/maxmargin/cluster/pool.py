@@ -49,9 +49,10 @@ def files_at(path: str) -> list[tuple[str, int]]:
 
 
 def visible(client: Any, path: str) -> bool:
-    """Whether all workers of now have the same files at a path as this machine."""
+    """Whether all workers of now have the same files at a path as this machine; one that is lost has none."""
     own = files_at(path)
-    return bool(own) and all(found == own for found in client.run(files_at, path).values())
+    answers = client.run(files_at, path, on_error="return") if own else {}
+    return bool(own) and all(found == own for found in answers.values())
 
 
 def same(value: Any) -> Any:
