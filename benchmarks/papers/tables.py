@@ -88,10 +88,9 @@ TABLES = (
         f"{GDMM}, tasks with hard inference, by the other solvers",
         factor_graphs.main,
         (),
-        ("--tasks", "yeast"),
+        (),
         ("snakes/snakes.npz", *SETS, files.RCV1),
         OTHER_SET,
-        "all but yeast",
     ),
     *(
         Table(
