@@ -5,6 +5,7 @@ What a race does not show, each part a table `evidence-<part>.csv`; CPU seconds,
     import    `import maxmargin` in a process of its own, beside an empty one; and with an estimator made
     first     `fit` to a gap of a tenth of the mean loss, lambda = 0.01, with the solvers of the race
     predict   `predict` from the user's arrays: examples and nodes a second
+    roofline  exact passes beside a copy of memory and a product of matrices (`benchmarks.race.roofline`)
     counts    instructions of one small fit (valgrind, where it is installed): the same on a busy machine
 
 Flat problems are `benchmarks.race.flat`, threads `benchmarks.threads`, memory `benchmarks.footprint`.
@@ -27,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import datasets
-from benchmarks.race import ours
+from benchmarks.race import ours, roofline
 from benchmarks.timing import best_of, write_csv
 
 Row = dict[str, Any]
@@ -147,6 +148,7 @@ PARTS: dict[str, Callable[[bool, int], list[Row]]] = {
     "import": imports,
     "first": first,
     "predict": predict,
+    "roofline": roofline.rows,
     "counts": counts,
 }
 

@@ -373,6 +373,9 @@ def test_evidence_runs_small(tmp_path: Path) -> None:
     assert len(rows_of(tmp_path / "evidence-first.csv")) == len(DATA) * len(FIRST)
     assert all(row["converged"] for row in found["first"] if row["solver"] == "auto")
     assert all(row["nodes/s"] >= row["examples/s"] > 0 for row in found["predict"])
+    copied, product, *passes = found["roofline"]
+    assert copied["GB/s"] > 0 and product["Gop/s"] > 0
+    assert all(row["of copy"] > 0 and row["of peak"] > 0 for row in passes)
 
 
 def test_streaming_runs_small(tmp_path, monkeypatch):

@@ -20,6 +20,7 @@ from maxmargin.solvers.dual_state import known_outputs, shift_of
 SMALL_WORK = 1_000_000  # blocks x weights: a step over less may make several rounds
 # Such a step makes one round for this many made before it: budgets end where they should.
 GROWTH = 2
+FURTHER = 1e-2  # of the gap that was enough, where a step is made all the same
 
 
 def explicit_constraints(problem: Problem) -> ExplicitConstraints | None:
@@ -75,7 +76,10 @@ class CoordinateState:
         )
         self.made += made
         calls, self.probed = visits + self.probed, 0
-        return self._report(calls, ascent + lag)
+        report = self._report(calls, ascent + lag)
+        if report.estimate <= self.aim:  # a step after this one is asked for more
+            self.aim = FURTHER * report.estimate
+        return report
 
     def _report(self, visits: int, gap: float) -> StepReport:
         estimate = gap / self.unit / self.problem.total
