@@ -60,14 +60,15 @@ def powers(rows: Sequence[reading.Row], across: str, sign: float, name: str) -> 
         plain, cached = (
             reading.chosen(rows, task=task, method=m, status="solved") for m in figures.CACHED
         )
-        if min(len(plain), len(cached)) > 1:
-            rounds = sign * reading.growth(plain, across, "iterations")
-            calls = sign * reading.growth(cached, across, "oracle_calls")
-            found.append(
-                f"{task}: iterations without the cache grow as ({name})^{rounds:.2f}, oracle "
-                f"calls with it as "
-                f"({name})^{calls:.2f}."
-            )
+        for what, own, column in (
+            ("iterations without the cache", plain, "iterations"),
+            ("oracle calls with the cache", cached, "oracle_calls"),
+        ):
+            if len(own) > 1:
+                power = f"grow as ({name})^{sign * reading.growth(own, across, column):.2f}"
+            else:
+                power = "cannot be compared: fewer than two fits were solved in time"
+            found.append(f"{task}: {what} {power}.")
     return [
         *found,
         f"The paper: iterations grow slower than {name}, calls with the cache hardly at all.",
