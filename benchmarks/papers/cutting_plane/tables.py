@@ -159,8 +159,8 @@ TABLES = [
             *("to_learn", "test_score", "n_slack_test_score", "status"),
         ),
     ),
-    *parts("epsilon", "Figure 8", figure8.says_epsilon, f"{CORPORA}: compare slopes.", BRIEF),
-    *parts("weight", "Figure 9", figure8.says_weight, f"{CORPORA}: compare slopes.", BRIEF),
+    *parts("epsilon", "Figure 8", figure8.says_epsilon, f"{CORPORA}: compare slopes.", PARSES),
+    *parts("weight", "Figure 9", figure8.says_weight, f"{CORPORA}: compare slopes.", PARSES),
     Table(
         "cutting_plane/corollary2",
         f"{PAPER}, Corollary 2",
