@@ -224,9 +224,8 @@ class Chain(Described, Model):
             K,
             bool(self.start),
             bool(self.end),
-            np.unique(
-                rows.offsets
-            ),  # a sequence without positions has no labels: the core is not asked
+            # A sequence without positions has no labels: the core is not asked.
+            np.unique(rows.offsets),
             codes,
             self._node_weight(node_weight, lengths),
             self.cost_.ravel(),
