@@ -42,14 +42,14 @@ def test_a_restarted_scheduler_with_a_checkpoint(tmp_path):
     """A worker dies by its number, then the scheduler; another cluster ends the fit."""
     X, Y = words()
     parts, X_all, Y_all = divided(X, Y, 4)
-    alone = structural(models.Chain(), 0.02).fit(X, Y).certificate_
+    alone = structural(models.Chain(), 1.0).fit(X, Y).certificate_
     path = tmp_path / "fit"
     with processes(tmp_path / "first") as (client, started):
         scheduler, worker, _ = started
         record = Record(round_4=worker.kill, round_9=scheduler.kill)
         with pytest.raises(cluster.PartError, match=r"scheduler was lost.*resume=True"):
             cluster.fit(
-                structural(models.Chain(), 0.02),
+                structural(models.Chain(), 1.0),
                 parts,
                 client,
                 callbacks=[record],
@@ -59,7 +59,7 @@ def test_a_restarted_scheduler_with_a_checkpoint(tmp_path):
         assert worker.wait() and scheduler.wait()
     later = Record()
     with processes(tmp_path / "second") as (client, _):
-        svm = structural(models.Chain(), 0.02)
+        svm = structural(models.Chain(), 1.0)
         asked = {"checkpoint": path, "resume": True, "collect": True}
         cluster.fit(svm, parts, client, callbacks=[later], **asked)
     same_optimum(svm, alone)
