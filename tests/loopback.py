@@ -5,8 +5,8 @@ from distributed import LocalCluster
 from distributed.utils import get_mp_context
 
 N_WORKERS = 3
-# A worker's process is a copy of one that has imported all it needs: importing takes seconds for each. Those that
-# the commands of a user start (cluster_processes.py) begin from nothing.
+# A worker's process is a copy of one that has imported all it needs: importing takes seconds for each. Those
+# that the commands of a user start (cluster_processes.py) begin from nothing.
 dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"})
 get_mp_context().set_forkserver_preload(["distributed", "maxmargin.cluster"])
 
