@@ -97,19 +97,26 @@ static void check_sums(const Exact& e, const Array1<double>& mass) {
   check(e.sums_all(), "this model has no sums over all outputs");
   check(size(mass) == e.blocks(), "masses do not fit the examples");
 }
-static Result<double> log_sums(const Exact& e, Array1<double> w, int threads, bool augmented) {
+static Result<double> log_sums(const Exact& e, Array1<double> w, int threads, double loss) {
   check_weights(w, e.dimension());
   check(e.sums_all(), "this model has no sums over all outputs");
-  return filled(e.blocks(), [&](double* xi) { e.log_sums(w.data(), threads, augmented, xi); });
+  return filled(e.blocks(), [&](double* xi) { e.log_sums(w.data(), threads, loss, xi); });
 }
 // sum_i mass_i xi_i and its gradient.
-static nb::tuple tilt(const Exact& e, Array1<double> w, Array1<double> mass, int threads, bool augmented) {
+static nb::tuple tilt(const Exact& e, Array1<double> w, Array1<double> mass, int threads, double loss) {
   check_weights(w, e.dimension());
   check_sums(e, mass);
   double risk = 0;
-  auto gradient = filled(e.dimension(),
-                         [&](double* sum) { risk = e.tilt(w.data(), mass.data(), threads, augmented, sum); });
+  auto gradient =
+      filled(e.dimension(), [&](double* sum) { risk = e.tilt(w.data(), mass.data(), threads, loss, sum); });
   return nb::make_tuple(risk, std::move(gradient));
+}
+static Result<float> list_potentials(const Exact& e, Array1<double> w, int threads, double loss) {
+  check_weights(w, e.dimension());
+  check(e.sums_all(), "this model has no sums over all outputs");
+  std::vector<float> theta(static_cast<size_t>(e.potentials()));
+  unlocked([&] { e.list_potentials(w.data(), threads, loss, theta.data()); });
+  return to_numpy(std::move(theta));
 }
 // The plane of distributions that are given by potentials.
 static nb::tuple mixture(const Exact& e, Array1<float> theta, Array1<double> mass, int threads,
@@ -144,6 +151,7 @@ static void bind_exact(nb::module_& m) {
       .def_prop_ro("potentials", &Exact::potentials)
       .def("log_sums", &log_sums)
       .def("tilt", &tilt)
+      .def("list_potentials", &list_potentials)
       .def("mixture", &mixture)
       .def_prop_ro("draws", [](const Exact& e) { return e.draws() && e.sums_all(); })
       .def("draw", &draw)

@@ -1,5 +1,9 @@
 #include "solvers/soft_ascent.hpp"
 
+#include <nanobind/stl/optional.h>
+
+#include <optional>
+
 #include "bindings/powers.hpp"
 #include "models/binary.hpp"
 #include "models/chain.hpp"
@@ -25,10 +29,12 @@ static void bind_for(nb::module_& m) {
       nb::keep_alive<0, 1>());
   m.def(
       "soft_gradient",
-      [](const Data& data, Array1<double> mass, bool augmented, double first,
-         double count) -> std::unique_ptr<SoftGradient> {
+      [](const Data& data, Array1<double> mass, bool augmented, double first, double count,
+         std::optional<Array1<double>> linear) -> std::unique_ptr<SoftGradient> {
         check(first > 0, "time must begin above 0");
-        return std::make_unique<SoftGradientOf<Double>>(data, masses(data, mass), augmented, first, count);
+        if (linear) check_weights(*linear, Double(data).dimension());
+        return std::make_unique<SoftGradientOf<Double>>(data, masses(data, mass), augmented, first, count,
+                                                        linear ? linear->data() : nullptr);
       },
       nb::keep_alive<0, 1>());
 }

@@ -39,12 +39,15 @@ class Exact {
   //   other structures:       no output violates more than the best one, and nothing bounds their sum
   void sums(const double* flat, int threads, int64_t most, int64_t work, double* floors,
             double* ceilings) const;
-  // Where the structure sums over all outputs (SumsAll); `augmented`: with the loss in the exponent.
+  // Where the structure sums over all outputs (SumsAll); `loss`: the factor of the loss in the exponent. Far below zero it
+  // leaves the outputs without loss: those that agree with the true one as far as the loss looks.
   bool sums_all() const { return structure_->sums_all(); }
   // log sum_y exp(s_i(y)) of every block, s_i(y_i) = 0.
-  void log_sums(const double* flat, int threads, bool augmented, double* xi) const;
+  void log_sums(const double* flat, int threads, double loss, double* xi) const;
   // The gradient of sum_i mass_i xi_i at these weights into `flat`; returns that sum.
-  double tilt(const double* flat, const double* mass, int threads, bool augmented, double* gradient) const;
+  double tilt(const double* flat, const double* mass, int threads, double loss, double* gradient) const;
+  // The scores of all blocks as potentials.
+  void list_potentials(const double* flat, int threads, double loss, float* theta) const;
   // Numbers of the potentials of all blocks, without padding.
   int64_t potentials() const;
   // The plane of given distributions: sum_i mass_i (E Psi - Psi(y_i)) into `flat`; returns sum_i mass_i (H_i + E Delta).
@@ -88,6 +91,7 @@ class Exact {
   template <class F>
   void add_up(int threads, double* flat, F&& f) const;
   int64_t beliefs_of(int64_t block) const;
+  std::vector<int64_t> first_potentials() const;  // where those of each block begin, and their number
   // Calls f(block, beliefs) for every block.
   template <class F>
   void each_belief(const PackedWeights& w, double temperature, int threads, F&& f) const;

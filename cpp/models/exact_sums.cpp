@@ -40,13 +40,9 @@ struct Own {
 
 }  // namespace
 
-int64_t Exact::potentials() const {
-  int64_t size = 0;
-  for (int64_t i = 0; i < blocks(); ++i) size += structure_->potentials(i) * structure_->row_labels();
-  return size;
-}
+int64_t Exact::potentials() const { return first_potentials().back(); }
 
-void Exact::log_sums(const double* flat, int threads, bool augmented, double* xi) const {
+void Exact::log_sums(const double* flat, int threads, double loss, double* xi) const {
   const PackedWeights w = pack(flat);
   const double* W = w.W.data();
   parallel(blocks(), threads, [&](int64_t from, int64_t to, int) {
@@ -58,7 +54,7 @@ void Exact::log_sums(const double* flat, int threads, bool augmented, double* xi
       y.resize(structure_->output_size(i));
       theta.resize(potentials_of(*structure_, i));
       structure_->truth(i, y.data());
-      structure_->open(i, W, s, augmented, 1);
+      structure_->open(i, W, s, loss != 0, loss);
       const double own = structure_->score(s, y.data());
       structure_->list_potentials(s, W, theta.data());
       xi[i] = structure_->distribute(s, i, theta.data(), nullptr) - own;
@@ -84,8 +80,7 @@ void Exact::add_up(int threads, double* flat, F&& f) const {
   structure_->unpack(sums[0].data(), flat);
 }
 
-double Exact::tilt(const double* flat, const double* mass, int threads, bool augmented,
-                   double* gradient) const {
+double Exact::tilt(const double* flat, const double* mass, int threads, double loss, double* gradient) const {
   const PackedWeights w = pack(flat);
   const double* W = w.W.data();
   std::vector<double> xi(blocks(), 0);
@@ -93,7 +88,7 @@ double Exact::tilt(const double* flat, const double* mass, int threads, bool aug
     if (mass[i] == 0) return;
     own.y.resize(structure_->output_size(i));
     structure_->truth(i, own.y.data());
-    structure_->open(i, W, own.s, augmented, 1);
+    structure_->open(i, W, own.s, loss != 0, loss);
     const double right = structure_->score(own.s, own.y.data());
     structure_->list_potentials(own.s, W, own.theta.data());
     xi[i] = mass[i] * (structure_->distribute(own.s, i, own.theta.data(), own.m.data()) - right);
@@ -105,11 +100,37 @@ double Exact::tilt(const double* flat, const double* mass, int threads, bool aug
   return risk;
 }
 
+std::vector<int64_t> Exact::first_potentials() const {
+  std::vector<int64_t> first(1, 0);
+  for (int64_t i = 0; i < blocks(); ++i)
+    first.push_back(first.back() + structure_->potentials(i) * structure_->row_labels());
+  return first;
+}
+
+void Exact::list_potentials(const double* flat, int threads, double loss, float* theta) const {
+  const PackedWeights w = pack(flat);
+  const int labels = structure_->row_labels(), stride = structure_->row_stride();
+  const std::vector<int64_t> first = first_potentials();
+  parallel(blocks(), threads, [&](int64_t from, int64_t to, int) {
+    auto s = structure_->scratch();
+    aligned<double> own;
+    for (int64_t i = from; i < to; ++i) {
+      poll();
+      own.resize(potentials_of(*structure_, i));
+      structure_->open(i, w.W.data(), s, loss != 0, loss);
+      structure_->list_potentials(s, w.W.data(), own.data());
+      float* out = theta + first[i];
+      for (size_t r = 0; r < own.size(); r += stride, out += labels)
+        std::transform(own.begin() + r, own.begin() + r + labels, out,
+                       [](double x) { return static_cast<float>(x); });
+    }
+  });
+}
+
 double Exact::mixture(const float* theta, const double* mass, int threads, bool augmented,
                       double* flat) const {
   const int labels = structure_->row_labels(), stride = structure_->row_stride();
-  std::vector<int64_t> first(1, 0);
-  for (int64_t i = 0; i < blocks(); ++i) first.push_back(first.back() + structure_->potentials(i) * labels);
+  const std::vector<int64_t> first = first_potentials();
   std::vector<double> offsets(blocks(), 0);
   add_up(threads, flat, [&](int64_t i, Own& own) {
     if (mass[i] == 0) return;

@@ -2,7 +2,8 @@
 //
 //   w_t = (1 - 1/t) w_{t-1} + (n / t) mass_i (Psi(y_i) - E_p Psi),   p at w_{t-1}
 //
-// is the sum S_t = t w_t, to which a visit adds n mass_i (Psi(y_i) - E_p Psi): nothing is ever rescaled.
+// is the sum S_t = t w_t, to which a visit adds n mass_i (Psi(y_i) - E_p Psi): nothing is ever rescaled. Where the objective
+// has a linear term - <v, w>, a visit adds v as well: its scores are those of S and, times the number of visits, of v.
 #pragma once
 
 #include <cstdint>
@@ -32,19 +33,26 @@ class SoftGradientOf final : public SoftGradient {
   using Real = typename S::Real;
 
   // `first`: t before the first visit, above 0; `count`: n, the blocks of a pass.
+  // `linear`: v as flat weights, or null.
   SoftGradientOf(const typename S::Data& data, std::vector<double> mass, bool augmented, double first,
-                 double count)
+                 double count, const double* linear)
       : structure_(data),
         mass_(std::move(mass)),
         augmented_(augmented),
         time_(first),
         count_(count),
-        sum_(structure_.weights()) {}
+        sum_(structure_.weights()) {
+    if (!linear) return;
+    linear_.resize(sum_.size());
+    structure_.pack(linear, linear_.data());
+  }
 
   int64_t blocks() const override { return structure_.blocks(); }
   int64_t dimension() const override { return structure_.dimension(); }
   void weights(double* flat) const override {
-    structure_.unpack(sum_.data(), flat);
+    aligned<Real> whole(sum_);
+    for (size_t j = 0; j < linear_.size(); ++j) whole[j] += visits_ * linear_[j];
+    structure_.unpack(whole.data(), flat);
     for (int64_t j = 0; j < dimension(); ++j) flat[j] /= time_;
   }
   void visit(const int64_t* order, int64_t n) override {
@@ -57,11 +65,12 @@ class SoftGradientOf final : public SoftGradient {
       // Scores of S, and with them the loss, are t times those of w.
       structure_.open(i, sum_.data(), s, augmented_, static_cast<Real>(time_));
       structure_.list_potentials(s, sum_.data(), theta_.data());
+      add_linear(s, i);
       for (Real& x : theta_) x /= static_cast<Real>(time_);
       structure_.distribute(s, i, theta_.data(), m_.data());
       structure_.subtract_truth(i, m_.data());
       structure_.add_expected(s, i, m_.data(), sum_.data(), -count_ * mass_[i]);
-      time_ += 1;
+      time_ += 1, visits_ += 1;
     }
   }
 
@@ -69,8 +78,17 @@ class SoftGradientOf final : public SoftGradient {
   const S structure_;
   std::vector<double> mass_;
   bool augmented_;
-  double time_, count_;
-  aligned<Real> sum_, theta_, m_;
+  double time_, count_, visits_ = 0;
+  aligned<Real> sum_, theta_, m_, linear_, more_;
+
+  // The potentials of what v has added so far.
+  void add_linear(typename S::Scratch& s, int64_t i) {
+    if (linear_.empty()) return;
+    more_.resize(theta_.size());
+    structure_.open(i, linear_.data(), s, false, 1);
+    structure_.list_potentials(s, linear_.data(), more_.data());
+    for (size_t k = 0; k < theta_.size(); ++k) theta_[k] += static_cast<Real>(visits_) * more_[k];
+  }
 };
 
 }  // namespace mm

@@ -3,8 +3,10 @@
     F(w) = R(w) + C sum_i v_i ( max_{y, h} [ Delta(y_i, y) + <w, Psi(x_i, y, h)> ]
                                 - max_h <w, Psi(x_i, y_i, h)> )
 
-F is not convex: the second maximum has a minus. Replaced by the value of any one h_i it gives a convex
-problem P(w; h) >= F(w), with equality where h_i is the best completion at w. Hence a round,
+and for the log loss with the logarithms of sums of exponentials in place of both maxima. F is not convex: the
+second maximum has a minus. Replaced by the value of any one h_i it gives a convex problem P(w; h) >= F(w),
+with equality where h_i is the best completion at w; replaced by its tangent at w, a sum gives another
+(``models.soft_truth``), with all completions, as probable as they are at w, in place of one. Hence a round,
 
     1.  h_i = argmax_h <w, Psi(x_i, y_i, h)>       P(w; h) = F(w)
     2.  w' = a solution of P(.; h)                 F(w') <= P(w'; h) <= P(w; h) = F(w)
@@ -102,16 +104,17 @@ def alternate(
     solve: Callable[[Problem, Support | None], Result],
     w: np.ndarray | None = None,
     keep: Callable[[np.ndarray, bool], None] = lambda w, ended: None,
+    warm: Support | None = None,
 ) -> tuple[Result, Any]:
     """Rounds until one lowers F by too little, or a budget ends; the last result and its completions.
 
     ``outputs`` are the first completions, ``complete(w)`` the best ones at w; ``pose`` makes the convex
-    problem of some completions, and ``solve`` solves it from some multipliers. Completions of a stream are
-    the weights that they are best at. ``w`` is that of the last of earlier rounds, whose completions
-    ``outputs`` are; ``keep`` receives that of every round. There is always one, for the certificate.
+    problem of some completions, and ``solve`` solves it from some multipliers, the first from ``warm``.
+    Completions of a stream, or all together, are the weights that they are made at. ``w`` is that of the last
+    of earlier rounds, whose completions ``outputs`` are; ``keep`` receives that of every round. There is
+    always one, for the certificate.
     """
     problem, before = pose(outputs), outputs
-    warm: Support | None = None
     while True:
         result = solve(problem, warm)
         if w is not None and result.certificate.primal > rounds.path[-1]:
@@ -135,7 +138,9 @@ def alternate(
 
 
 def changed(before: Any, after: Any) -> np.ndarray:
-    """Which completions differ."""
+    """Which completions differ; of weights, which of these."""
+    if isinstance(before, np.ndarray) and before.ndim == 1:
+        return before != after
     return np.array([not np.array_equal(a, b) for a, b in zip(before, after, strict=True)])
 
 

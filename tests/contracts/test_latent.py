@@ -305,8 +305,8 @@ def test_bad_use_is_refused(seed):
     X, y = mixtures(seed)
     with refusal("LatentSVM", "hidden"):
         mm.StructuralSVM(models.Latent(models.Multiclass(), parts=2)).fit(X, y)
-    with refusal("Latent", "Binary"):
-        mm.LatentSVM(models.Binary()).fit(X, y)
+    with refusal("Latent", "Ranking"):
+        mm.LatentSVM(models.Ranking()).fit(X, y)
     with refusal("parts", "Multiclass", "Binary"):
         mm.LatentSVM(models.Latent(models.Binary(), parts=2)).fit(X, y)
     with refusal("complete", "observed", "parts"):

@@ -2,25 +2,38 @@
 
 p(y | x) = exp(<w, Psi(x, y)>) / Z(x)
 P(w) = 1/2 |w|^2 - C sum_i v_i log p(y_i | x_i)
+
+Where labels of y_i are unknown p(y_i | x_i) is that of what is known, the sum over all completions, and P is
+not convex: it is lowered by the rounds of ``maxmargin.cccp``.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from maxmargin.callbacks import Callback
-from maxmargin.data.arrays import among, check_whole, seed_of
+from maxmargin.cccp import Rounds, alternate
+from maxmargin.checkpoint import RoundsCheckpoint
+from maxmargin.data.arrays import among, check_whole, positive, seed_of, whole
 from maxmargin.data.labels import Outputs
 from maxmargin.estimators.base import CHECKS, Checks, Given
+from maxmargin.estimators.latent import check_begin, warn_rounds, weights_of_known
 from maxmargin.estimators.structural import Structured
 from maxmargin.formulation import SOFT
-from maxmargin.models.examples import NO_SUMS
+from maxmargin.models.examples import NO_SUMS, Examples
+from maxmargin.models.partial import KINDS, Partial, known_weights, lacks_labels
 from maxmargin.models.protocol import Model
-from maxmargin.problem import Formulation
+from maxmargin.models.registry import POTENTIALS
+from maxmargin.problem import Formulation, Problem, Support
+from maxmargin.problem.plane import DISTRIBUTIONS
+from maxmargin.result import Result
+from maxmargin.runtime.executor import Workers
+from maxmargin.solvers.exponentiated import HEIGHT
 
 
 @dataclass(eq=False, repr=False)
@@ -33,7 +46,7 @@ class CRF(Structured):
     Parameters
     ----------
     model : models.Chain, Multiclass, Binary or Grammar, FactorGraph or MultiLabel whose graphs are forests
-        Without a kernel, and without unknown labels.
+        Without a kernel. None in Y is an unknown label, as for ``LatentSVM``; not for Grammar.
     C : float
         Weight of the risk. C is 1 / (lambda n) of a mean with lambda/2 |w|^2, and 1 / (2 c2) of CRFsuite's
         c2.
@@ -47,6 +60,8 @@ class CRF(Structured):
         of the primal, and where C is small a tenth of what can be learnt.
     max_passes, max_seconds : float
         Budgets; a pass is n sums over all outputs.
+    max_rounds, round_tol : int; float or None
+        Of the rounds where labels are unknown, as in ``LatentSVM``.
     prior : (mean, scale) or None
         As in ``StructuralSVM``; its scales must be finite.
     warm_start : bool
@@ -61,9 +76,16 @@ class CRF(Structured):
     ----------
     coef_, certificate_, history_, model_, classes_, solver_ : as in ``StructuralSVM``
     support_ : the distributions of the dual bound, for ``certify`` and ``warm_start``
+    objective_path_ : array, the objective after every round where labels are unknown, else None; it never
+        rises. ``certificate_`` is then that of the last convex problem, whose completions have their
+        probabilities at ``completed_at_``; counters, seconds and ``history_`` are those of all rounds
     """
 
-    checks: ClassVar[Checks] = CHECKS | {"formulation": among(*SOFT)}
+    checks: ClassVar[Checks] = CHECKS | {
+        "formulation": among(*SOFT),
+        "max_rounds": whole(),
+        "round_tol": positive(none=True),
+    }
     scored: ClassVar[bool] = True
 
     model: Any
@@ -73,6 +95,8 @@ class CRF(Structured):
     tol: float | str = "auto"
     max_passes: float = 1000
     max_seconds: float | None = None
+    max_rounds: int = 50
+    round_tol: float | None = None
     prior: Any = None
     warm_start: bool = False
     n_jobs: Any = None
@@ -125,14 +149,122 @@ class CRF(Structured):
         """What takes the place of a hinge."""
         return self.formulation
 
+    # Unknown labels
+
+    def _read(self, given: Given, reset: bool = True) -> Given:
+        given = super()._read(given, reset)
+        if given.in_parts or type(given.model) not in KINDS or not lacks_labels(given.Y):
+            return given
+        return replace(given, model=Partial(given.model))
+
+    def adopt(self, model: Any, w: np.ndarray) -> None:
+        super().adopt(model.inner_ if isinstance(model, Partial) else model, w)
+
+    def example_weights(self, y: Any, sample_weight: Any) -> Any:
+        """v_i of the objective; an example of which nothing is known has none."""
+        return known_weights(y, sample_weight) if lacks_labels(y) else sample_weight
+
+    def _bind(self, given: Given, executor: Workers | None = None) -> Examples:
+        model = given.model
+        if given.Y is None or type(model) not in (*KINDS, Partial) or not lacks_labels(given.Y):
+            return super()._bind(given, executor)
+        partial = model if isinstance(model, Partial) else Partial.over_fitted(model)
+        return partial.summed(given.X, given.Y, given.node_weight)
+
+    def examples_at(self, X: Any, Y: Any, node_weight: Any, w: np.ndarray | None) -> Examples:
+        """With the tangents at w; without w, with those of the last convex problem."""
+        examples = super().examples_at(X, Y, node_weight, w)
+        at = self.completed_at_ if w is None else w
+        if examples.soft_truth is not None and at is not None:
+            examples.soft_truth = replace(examples.soft_truth, at=at)
+        return examples
+
+    def _agreement(self, i: int, y: Any, y_hat: Any) -> tuple[float, float]:
+        if type(self.model_) in KINDS and lacks_labels([y]):
+            return Partial.over_fitted(self.model_).agreement(y, y_hat)
+        return super()._agreement(i, y, y_hat)
+
+    def loss(self, X: Any, Y: Any) -> float:
+        """Mean task loss of ``predict(X)``, of what is known."""
+        if not lacks_labels(Y):
+            return super().loss(X, Y)
+        Y, outputs, _ = self._compared(X, Y)
+        model = Partial.over_fitted(self.model_)
+        return float(np.mean([model.loss(y, p) for y, p in zip(Y, outputs, strict=True)]))
+
+    def _solve(self, given: Given, executor: Workers | None) -> Result:
+        self.completed_at_: np.ndarray | None = None
+        self.objective_path_: np.ndarray | None = None
+        # Where an output is one label, what is unknown adds nothing.
+        if not isinstance(given.model, Partial) or given.model.model.flat:
+            return super()._solve(given, executor)
+        rounds = Rounds(
+            self.max_rounds,
+            self.max_passes,
+            self.max_seconds,
+            self.tol if self.round_tol is None else self.round_tol,
+        )
+        result = self._alternate(given, rounds)
+        self.objective_path_ = np.array(rounds.path)
+        warn_rounds("CRF", rounds)
+        return result
+
+    def _alternate(self, given: Given, rounds: Rounds) -> Result:
+        """Rounds: the distributions of the completions at w, and the convex problem that they make."""
+        given.model.initialize(given.X, given.Y)
+        examples = self._bind(given).under(self._formulation())
+        weights = self.example_weights(given.Y, given.sample_weight)
+
+        def pose(u: np.ndarray) -> Problem:
+            own = copy.copy(examples)
+            own.soft_truth = replace(examples.soft_truth, at=np.ascontiguousarray(u))
+            return self.problem_of(own, weights, self._jobs())
+
+        def solve(problem: Problem, warm: Support | None) -> Result:
+            warm = self._first(problem) if warm is None else warm
+            return self._train(problem, warm, None, given.callbacks, rounds.left())
+
+        file = given.checkpoint
+        if file is not None:
+            file = RoundsCheckpoint(file.path, file.every, file.resume)
+        w = begin = None if file is None else file.open(self, given, rounds)
+        if begin is None:
+            begin = getattr(self, "coef_", None) if self.warm_start else None
+        if begin is None:
+            begin = weights_of_known(self, given, rounds, solve)
+        check_begin(begin, given.model)
+
+        def keep(w: np.ndarray, ended: bool) -> None:
+            if file is not None:
+                file.keep(w, rounds, ended)
+
+        first = begin, lambda w: w, pose, solve, w, keep, self._warm()
+        result, self.completed_at_ = alternate(rounds, *first)
+        return result
+
+    def _first(self, problem: Problem) -> Support | None:
+        """Distributions to begin with: about those of the completions, or those at the same weights."""
+        truth, solver = problem.examples.soft_truth, self._chosen(problem)
+        if truth is None or DISTRIBUTIONS not in solver.continues_from:
+            return None
+        by_potentials = POTENTIALS in solver.needs
+        outputs = truth.potentials(HEIGHT, self._jobs()) if by_potentials else truth.at
+        return Support(np.arange(problem.n_blocks), problem.mass, outputs, kind=DISTRIBUTIONS)
+
     def predict_proba(self, X: Any) -> Any:
         """Probabilities of the labels: ``predict_marginals``; of ``MultiLabel`` p(on), (n, L)."""
         return self._probabilities(self.predict_marginals(X))
 
     def log_likelihood(self, X: Any, Y: Any) -> np.ndarray:
-        """log p(y | x) of every example."""
+        """log p(y | x) of every example; where labels are unknown, of what is known."""
         examples: Any = self._bound(X, Y).under(Formulation("log"))
-        return -examples.log_sums(np.ascontiguousarray(self.coef_), self._jobs())
+        w = np.ascontiguousarray(self.coef_)
+        logs = -examples.log_sums(w, self._jobs())
+        return (
+            logs
+            if examples.soft_truth is None
+            else logs + examples.soft_truth.log_sums(w, self._jobs())
+        )
 
     def sample(self, X: Any, n: int = 1, random_state: Any = None) -> list[list[Any]]:
         """n outputs of every example, drawn from p(y | x), a list for each."""

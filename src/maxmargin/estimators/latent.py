@@ -41,13 +41,41 @@ def check_max(name: str, hinge: Any) -> None:
         )
 
 
+def check_begin(w: np.ndarray, model: Any) -> None:
+    """Refuse the weights of another model for a warm start."""
+    if len(w) != model.size_joint_feature:
+        raise ValueError(
+            f"warm_start: the last fit had {len(w)} weights, now there are {model.size_joint_feature}; set "
+            "warm_start=False"
+        )
+
+
+def weights_of_known(svm: Any, given: Given, rounds: Rounds, solve: Solve) -> np.ndarray:
+    """Where some labels are unknown: the weights that are learnt from the known ones alone."""
+    examples, weights = given.model.over_known(given.X, given.Y, given.sample_weight)
+    first = solve(svm.problem_of(examples, weights, svm._jobs()), None)
+    rounds.passes += first.certificate.passes
+    rounds.oracle_calls += first.certificate.oracle_calls
+    return first.w
+
+
+def warn_rounds(kind: str, rounds: Rounds) -> None:
+    """Say where rounds ended that would have gone on."""
+    if not rounds.enough:
+        warn(
+            f"{kind}: not converged after {len(rounds.path)} rounds ({rounds.over()}): the last round "
+            f"lowered the objective by {rounds.fall:.3g}, round_tol {rounds.least:.3g}; raise it, or the "
+            "budget"
+        )
+
+
 @dataclass(eq=False, repr=False)
 class LatentSVM(StructuralSVM):
     """Structural support vector machine with hidden parts.
 
     Parameters
     ----------
-    model : models.Latent, or Chain, FactorGraph, MultiLabel, Multiclass
+    model : models.Latent, or Chain, FactorGraph, MultiLabel, Multiclass, Binary
         One of the latter stands for ``models.Partial`` of it: None in Y is an unknown label.
     max_rounds : int
         Completions and convex problems, at most.
@@ -152,12 +180,7 @@ class LatentSVM(StructuralSVM):
         self.completions_: Any = None if given.in_parts else last
         self.completed_at_: Any = last if given.in_parts else None
         self.objective_path_: np.ndarray = np.array(rounds.path)
-        if not rounds.enough:
-            warn(
-                f"LatentSVM: not converged after {len(rounds.path)} rounds ({rounds.over()}): the last round "
-                f"lowered the objective by {rounds.fall:.3g}, round_tol {rounds.least:.3g}; raise it, or the "
-                "budget"
-            )
+        warn_rounds("LatentSVM", rounds)
         return result
 
     def _posed(self, given: Given, executor: Any, rounds: Rounds, solve: Solve) -> Posed:
@@ -231,19 +254,10 @@ class LatentSVM(StructuralSVM):
         model: Latent = given.model
         begin = getattr(self, "coef_", None) if self.warm_start else None
         if begin is None and isinstance(model, Partial):
-            examples, weights = model.over_known(given.X, given.Y, given.sample_weight)
-            known = self.problem_of(examples, weights, self._jobs())
-            first = solve(known, None)
-            rounds.passes += first.certificate.passes
-            rounds.oracle_calls += first.certificate.oracle_calls
-            return model.completions(given.X, given.Y, first.w, self._jobs())
+            begin = weights_of_known(self, given, rounds, solve)
         if begin is None:
             return model.begin(given.X, given.Y, self._seed())
-        if len(begin) != model.size_joint_feature:
-            raise ValueError(
-                f"warm_start: the last fit had {len(begin)} weights, now there are "
-                f"{model.size_joint_feature}; set warm_start=False"
-            )
+        check_begin(begin, model)
         return model.completions(given.X, given.Y, begin, self._jobs())
 
     def example_weights(self, y: Any, sample_weight: Any) -> Any:

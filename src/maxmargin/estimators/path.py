@@ -20,6 +20,7 @@ from maxmargin.estimators.base import BaseSVM, Given
 from maxmargin.estimators.hooks import notified
 from maxmargin.estimators.inputs import scorer_of
 from maxmargin.estimators.latent import LatentSVM
+from maxmargin.models.partial import Partial
 from maxmargin.problem import Certificate, Problem, Status, Support
 
 # Measured on OCR letters, USPS and CoNLL-2000: the best C is 300 to 1000 times the first that is of use.
@@ -108,6 +109,11 @@ def solutions(estimator: BaseSVM, given: Given, Cs: Any) -> Iterator[Any]:
     svm = clone(estimator).set_params(warm_start=False)
     svm.check_parameters()
     given = svm._read(given)
+    if isinstance(given.model, Partial) and not given.model.model.flat:
+        raise ValueError(
+            "a path needs a convex problem: with unknown labels there is none; fit CRF for each C, with "
+            "warm_start=True from the weights of the last"
+        )
     svm._attach(given)
     if given.in_parts:
         raise ValueError("a path needs data in memory: a stream is read once for each fit")

@@ -76,6 +76,8 @@ class Examples(ABC):
     # M v, where <u, M v> is the inner product of weights: v itself unless there is a kernel
     metric: Any = staticmethod(np.asarray)
     powers: tuple[str, ...] = ()  # that some solvers need: see ``models.registry``
+    # What true outputs with unknown labels are worth, all completions together: ``models.soft_truth``.
+    soft_truth: Any = None
     # All constraints, where they are few enough to be written down (margin rescaling).
     explicit: ExplicitConstraints | None = None
 
@@ -224,11 +226,11 @@ class CompiledExamples(Examples):
 
     def log_sums(self, w: np.ndarray, n_jobs: int = 1) -> np.ndarray:
         """log sum_y exp(s_i(y)) of every example."""
-        return self.answers.log_sums(w, n_jobs, self.formulation.augmented)
+        return self.answers.log_sums(w, n_jobs, float(self.formulation.augmented))
 
     def tilt(self, w: np.ndarray, mass: np.ndarray, n_jobs: int = 1) -> tuple[float, np.ndarray]:
         """sum_i mass_i xi_i(w) of a soft formulation, and its gradient."""
-        return self.answers.tilt(w, mass, n_jobs, self.formulation.augmented)
+        return self.answers.tilt(w, mass, n_jobs, float(self.formulation.augmented))
 
     def draw(self, w: np.ndarray, n: int, seed: int, n_jobs: int = 1) -> list[Any]:
         """n outputs of every example, drawn from p(y) ~ exp(<w, Psi(x_i, y)>): a list of n draws of all."""

@@ -23,7 +23,8 @@ import numpy as np
 from sklearn.base import clone
 
 from maxmargin.io.fields import check_names, choice, entries_of, field_of
-from maxmargin.models.chain import Chain
+from maxmargin.models.binary import Binary
+from maxmargin.models.chain import Chain, check_node_weight
 from maxmargin.models.examples import Examples
 from maxmargin.models.factor_graph import FactorGraph
 from maxmargin.models.graph_input import read_item
@@ -32,9 +33,10 @@ from maxmargin.models.multiclass import Multiclass
 from maxmargin.models.multilabel import MultiLabel
 from maxmargin.models.protocol import as_weights
 from maxmargin.models.registry import MODELS
+from maxmargin.models.soft_truth import SoftTruth
 from maxmargin.models.states import Completer
 
-KINDS = (Chain, FactorGraph, MultiLabel, Multiclass)
+KINDS = (Chain, FactorGraph, MultiLabel, Multiclass, Binary)
 
 
 class Completed:
@@ -74,12 +76,38 @@ def known_of(y: Any) -> np.ndarray:
     return np.array([not is_unknown(label) for label in y], dtype=bool)
 
 
+def lacks_labels(Y: Any) -> bool:
+    """Whether some label of the outputs is unknown."""
+    if isinstance(Y, np.ndarray) and Y.dtype.kind not in "Of":
+        return False
+    return any(lacks_label(y) for y in Y) if isinstance(Y, list | tuple | np.ndarray) else False
+
+
+def lacks_label(y: Any) -> bool:
+    """The same of one output, a label or labels."""
+    if not isinstance(y, list | tuple | np.ndarray) or np.ndim(y) == 0:
+        return is_unknown(y)
+    if isinstance(y, np.ndarray) and y.dtype.kind not in "Of":
+        return False
+    kinds = set(map(type, y))  # a look at each label would take long
+    numbers = any(issubclass(kind, float | np.floating) for kind in kinds)
+    return type(None) in kinds or (numbers and any(map(is_unknown, y)))
+
+
+def known_weights(Y: Any, sample_weight: Any) -> Any:
+    """Weights of examples; those of which nothing is known have none."""
+    known = np.array([known_of([y] if np.ndim(y) == 0 else y).any() for y in Y])
+    if known.all():
+        return sample_weight
+    return np.where(known, 1.0 if sample_weight is None else sample_weight, 0.0)
+
+
 class Partial(Latent):
     """A model whose true outputs may have unknown labels; fit it with ``LatentSVM``.
 
     Parameters
     ----------
-    model : Chain, FactorGraph, MultiLabel or Multiclass
+    model : Chain, FactorGraph, MultiLabel, Multiclass or Binary
         For MultiLabel, Y is a matrix of 0, 1 and None (or NaN): sets cannot tell what is unknown.
     """
 
@@ -111,13 +139,20 @@ class Partial(Latent):
         self._settle(inner)
         self._check_lengths(X, Y)
 
+    @classmethod
+    def over_fitted(cls, model: Any) -> Partial:
+        """A fitted model with unknown labels."""
+        made = cls(model)
+        made._settle(model)
+        return made
+
     def _settle(self, inner: Any) -> None:  # type: ignore[override]
         self.inner_, self.classes_, self.flat = inner, inner.classes_, inner.flat
         self.size_joint_feature: int = inner.size_joint_feature
 
     def _check_lengths(self, X: Any, Y: Any) -> None:
         """Refuse outputs of another length than their examples, where placeholders would hide it."""
-        if not isinstance(self.inner_, Multiclass):
+        if not self.flat:
             self.over(X, self.begin(X, Y, 0))
 
     def inside(self, w: np.ndarray) -> Any:
@@ -129,7 +164,7 @@ class Partial(Latent):
 
     def _known(self, X: Any, Y: Any) -> tuple[Any, Any, list[int]]:
         """What is known alone, and of which example each is a part."""
-        if isinstance(self.model, Multiclass | MultiLabel):
+        if self.model.flat or isinstance(self.model, MultiLabel):
             whole = [i for i, y in enumerate(Y) if known_of([y] if np.ndim(y) == 0 else y).all()]
             labels = [Y[i] for i in whole]
             if isinstance(self.model, MultiLabel):
@@ -152,7 +187,7 @@ class Partial(Latent):
 
     def _filled(self, X: Any, Y: Any) -> Any:
         """Y with any label of the model where none is known."""
-        if isinstance(self.inner_, Multiclass):
+        if self.flat:
             first = self.classes_[0]
             return [first if is_unknown(y) else y for y in Y]
         if isinstance(self.inner_, MultiLabel):
@@ -184,7 +219,7 @@ class Partial(Latent):
 
     def _best(self, X: Any, Y: Any, n_jobs: int) -> Callable[[np.ndarray], Any]:
         """The labels of these outputs, as a function of w."""
-        if isinstance(self.inner_, Multiclass):
+        if self.flat:
             rows = self.inner_.bind(X)
             return lambda w: [
                 found if is_unknown(y) else y
@@ -192,11 +227,8 @@ class Partial(Latent):
             ]
         if isinstance(self.inner_, Chain):
             return self._best_around(X, Y, n_jobs)
-        filled, twin = self._filled(X, Y), copy.copy(self.inner_)
-        twin.task_loss = "hamming"
-        twin.set_loss()  # counts mistakes among what is known
-        masks = [known_of(y).astype(np.float64) for y in Y]
-        examples: Any = twin.bind(X, filled, masks)
+        filled, masks = self._filled(X, Y), [known_of(y).astype(np.float64) for y in Y]
+        examples: Any = self._counting().bind(X, filled, masks)
 
         def best(w: np.ndarray) -> list[np.ndarray]:
             found = examples.decode(examples.answers.complete(w, n_jobs))
@@ -207,6 +239,13 @@ class Partial(Latent):
             ]
 
         return best
+
+    def _counting(self) -> Any:
+        """The model with a loss that counts mistakes."""
+        twin = copy.copy(self.inner_)
+        twin.task_loss = "hamming"
+        twin.set_loss()
+        return twin
 
     def _best_around(self, X: Any, Y: Any, n_jobs: int) -> Callable[[np.ndarray], Any]:
         """The best legal sequences of labels that have the known ones, as a function of w."""
@@ -222,10 +261,7 @@ class Partial(Latent):
 
     def example_weights(self, Y: Any, sample_weight: Any) -> Any:
         """Examples of which nothing is known have none."""
-        known = np.array([known_of([y] if self.flat else y).any() for y in Y])
-        if known.all():
-            return sample_weight
-        return np.where(known, 1.0 if sample_weight is None else sample_weight, 0.0)
+        return known_weights(Y, sample_weight)
 
     def over_known(self, X: Any, Y: Any, sample_weight: Any) -> tuple[Examples, Any]:
         """What is known alone, with its weights; runs of known labels may begin and end anywhere."""
@@ -235,18 +271,37 @@ class Partial(Latent):
         weights = None if sample_weight is None else np.asarray(sample_weight)[owners]
         return free.bind(X, Y), weights
 
-    def over(self, X: Any, outputs: Any = None, executor: Any = None) -> Examples:
+    def over(
+        self, X: Any, outputs: Any = None, executor: Any = None, node_weight: Any = None
+    ) -> Examples:
         """The examples with complete outputs, of which only what was known has a loss."""
         if outputs is None:
             return self.inner_.bind(X)
         if not all(isinstance(z, Completed) for z in outputs):
             return self.inner_.bind(X, outputs)
         labels: Sequence[Any] = [z.labels for z in outputs]
-        if isinstance(self.inner_, Multiclass):
-            return self.inner_.bind(X, labels)
+        if self.flat:
+            return self.inner_.bind(X, labels, node_weight)
         masks = [z.known.astype(np.float64) for z in outputs]
+        if node_weight is not None:
+            given = check_node_weight(node_weight, np.array([len(mask) for mask in masks]))
+            masks = [mask * own for mask, own in zip(masks, given, strict=True)]
         matrix = isinstance(self.inner_, MultiLabel)
         return self.inner_.bind(X, np.array(labels) if matrix else labels, masks)
+
+    def summed(self, X: Any, Y: Any, node_weight: Any = None) -> Examples:
+        """The examples with any completions, and what all completions together are worth: for sums."""
+        outputs = self.begin(X, Y, 0)
+        examples = self.over(X, outputs, node_weight=node_weight)
+        nowhere = np.zeros(self.size_joint_feature)
+        if self.flat:
+            unknown = np.array([not z.known.all() for z in outputs], dtype=np.float64)
+            examples.soft_truth = SoftTruth(examples, nowhere, unknown, 0.0)
+        else:
+            twin = copy.copy(self)
+            twin.inner_ = self._counting()
+            examples.soft_truth = SoftTruth(twin.over(X, outputs), nowhere)
+        return examples
 
     def observed(self, outputs: Any) -> Any:
         """Predictions have no hidden part."""
@@ -286,9 +341,7 @@ class Partial(Latent):
         kind = choice(inner, "kind", tuple(kind.__name__ for kind in KINDS))
         base: Any = MODELS[kind].from_state(inner, arrays)
         check_names(inner, {"kind", *base.state()[0]}, "base")
-        model = cls(base)
-        model._settle(base)
-        return model
+        return cls.over_fitted(base)
 
 
 def cut_sequence(x: Any, y: Any, i: int) -> list[tuple[Any, list[Any]]]:

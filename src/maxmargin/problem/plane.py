@@ -40,9 +40,10 @@ class Cut:
 
 @dataclass(frozen=True)
 class FrozenPlane:
-    """What is left of examples that are gone: a plane below their risk, and their mass.
+    """A plane offset - <vector, w> that counts in the risk, and its mass.
 
-    sum_gone mass_i xi_i(w) >= offset - <vector, w>, from multipliers that stay as they are.
+    Of examples that are gone: below their risk, from multipliers that stay as they are. Of unknown labels:
+    the tangent of what all completions are worth, without mass (``models.soft_truth``).
     """
 
     offset: float

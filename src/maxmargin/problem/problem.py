@@ -69,7 +69,7 @@ class Problem:
 
     A block has one slack: it is an example, or the whole sample where the loss is one of that.
     ``regularizer``: one of ``make_regularizer``; None is 1/2 |w|^2. ``frozen``: a fixed plane in place of the
-    risk of other examples, which counts in P, in D and in the total mass.
+    risk of other examples, or of unknown labels, which counts in P, in D and in the total mass.
     """
 
     n_blocks: int
@@ -126,6 +126,9 @@ class Problem:
             self.mass: np.ndarray = self.C * self.weights
             self.total = float(self.mass.sum())
         check_total(self.C, self.total)
+        if self.examples.soft_truth is not None:
+            offset, vector = self.examples.soft_truth.plane(self.mass, self.n_jobs)
+            self.frozen = FrozenPlane(offset, vector, 0.0)
         if self.frozen is not None:
             self.total += self.frozen.mass
             check_total(self.C, self.total)
@@ -133,7 +136,7 @@ class Problem:
 
     def at(self, C: float) -> Problem:
         """The same problem with another weight of the risk."""
-        assert self.frozen is None  # its mass has the old one
+        assert self.frozen is None or self.frozen.mass == 0  # else its mass has the old C
         other = copy.copy(self)
         other._weigh(C)
         return other
@@ -194,6 +197,14 @@ class Problem:
         if self.frozen is None:
             return value
         return value + self.frozen.offset - float(self.frozen.vector @ np.asarray(w))
+
+    def tilt(self, w: np.ndarray) -> tuple[float, np.ndarray]:
+        """The risk of a soft formulation at w, and its gradient."""
+        risk, gradient = self.examples.tilt(w, self.mass, self.n_jobs)  # type: ignore[attr-defined]
+        if self.frozen is None:
+            return risk, gradient
+        linear = float(np.einsum("i,i->", self.frozen.vector, w))
+        return risk + self.frozen.offset - linear, gradient - self.frozen.vector
 
     def at_zero(self) -> float:
         """P where the regulariser has no reason to leave: at w = 0, or the mean of a prior; an exact pass."""

@@ -14,6 +14,7 @@ k falls by `decay` whenever the second term is more than half of the first.
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -23,7 +24,7 @@ from maxmargin._core import core
 from maxmargin.models.registry import POTENTIALS
 from maxmargin.problem import Formulation, Problem, Support
 from maxmargin.problem.plane import DISTRIBUTIONS
-from maxmargin.problem.regularizer import PRIOR
+from maxmargin.problem.regularizer import PRIOR, tilted
 from maxmargin.solvers.base import (
     ABOVE_1,
     BELOW_1,
@@ -100,6 +101,8 @@ class Exponentiated(Solver):
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
     ) -> SoftState:
         single = tol >= SINGLE_ENOUGH if self.precision == "auto" else self.precision == "single"
+        # Sums over unknown labels and what they are to be cancel, and single precision with them.
+        single = single and (problem.frozen is None or not problem.frozen.vector.any())
         state = SoftState(problem, self.care * tol, rng, single)
         rows = problem.examples.rows.core.n_rows / problem.dimension  # type: ignore[attr-defined]
         ample = max(1.0, float(np.sqrt(rows / AMPLE)))
@@ -182,6 +185,13 @@ class SoftState:
 
     def __post_init__(self) -> None:
         problem = self.problem
+        self.fixed: float = 0.0
+        frozen = problem.frozen
+        if frozen is not None:
+            # A plane is a tilt of the regulariser, and this a shift of its mean.
+            problem = copy.copy(problem)
+            problem.regularizer, more = tilted(problem.regularizer, frozen.vector)
+            self.fixed = frozen.offset - more
         self.unit, self.mean = shift_of(problem)
         height = HEIGHT + max(0.0, np.log(max(stiffness(problem), 1.0) / MODERATE))
         self.core = core.soft_ascent(
@@ -216,7 +226,7 @@ class SoftState:
 
     def dual(self) -> float:
         """D, with q read off the running w."""
-        return self.core.dual() / self.unit
+        return self.core.dual() / self.unit + self.fixed
 
     def refresh(self) -> None:
         """w from the distributions, without the rounding that updates have gathered."""

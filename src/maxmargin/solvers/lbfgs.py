@@ -88,7 +88,9 @@ def weights_at(problem: Problem, point: Support) -> np.ndarray:
         return point.outputs
     everything = np.arange(problem.n_blocks)
     _, vector = problem.examples.combine(everything, problem.mass, point.outputs, problem.n_jobs)
-    return problem.regularizer.law(-vector)
+    return problem.regularizer.law(
+        -vector if problem.frozen is None else problem.frozen.vector - vector
+    )
 
 
 @dataclass
@@ -140,7 +142,7 @@ class Descent:
             self.evaluations += 1
             problem = self.problem
             w = np.ascontiguousarray(self.weights(v))
-            risk, g = problem.examples.tilt(w, problem.mass, problem.n_jobs)  # type: ignore[attr-defined]
+            risk, g = problem.tilt(w)
             own = self.scale.T @ g if np.ndim(self.scale) == 2 else self.scale * g
             self.last = v, 0.5 * dot(v, v) + risk, v + own
         return self.last[1], self.last[2]

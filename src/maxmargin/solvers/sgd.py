@@ -50,12 +50,14 @@ class SGD(Solver):
         n = len(problem.active)
         first = 1.0 + n * self.delay * stiffness(problem) / STIFFNESS
         data, augmented = problem.examples.core, problem.formulation.augmented
-        return Steps(core.soft_gradient(data, problem.mass, augmented, first, float(n)), tol, rng)
+        linear = None if problem.frozen is None else problem.frozen.vector
+        made = core.soft_gradient(data, problem.mass, augmented, first, float(n), linear)
+        return Steps(made, tol, rng)
 
     def step(self, problem: Problem, state: Steps) -> StepReport:
         state.core.visit(state.rng.permutation(problem.active))
         w = state.core.weights()
-        risk, gradient = problem.examples.tilt(w, problem.mass, problem.n_jobs)  # type: ignore[attr-defined]
+        risk, gradient = problem.tilt(w)
         gradient += w
         gap = 0.5 * dot(gradient, gradient)
         dual = problem.regularizer.value(w) + risk - gap
