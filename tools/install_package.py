@@ -14,7 +14,7 @@ COMMAND = [
     "--disable-pip-version-check", "--config-settings=cmake.define.MAXMARGIN_LEVELS=native", ".",
 ]  # fmt: skip
 STEP = re.compile(
-    r"\[(\d+)/(\d+)\] (?:Building CXX object \S*?/(cpp/\S+)\.o\b|(Linking|Generating).*)"
+    r"\[(\d+)/(\d+)\] (?:Building CXX object \S*?/(units/\S+)\.o\b|(Linking|Generating).*)"
 )
 EVERY = 15.0  # seconds between two lines where nothing can be overwritten
 

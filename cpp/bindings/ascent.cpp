@@ -10,8 +10,9 @@ template class AscentOf<AnyStructure<uint8_t>>;
 template class AscentOf<AnyStructure<uint16_t>>;
 template class AscentOf<AnyStructure<int32_t>>;
 
-static nb::tuple visit(Ascent& a, Array1<int64_t> order, int rule, bool oracle, bool update, bool slacks,
-                       bool line_search, double tolerance, int keep, int threads, int64_t byte_budget) {
+static nb::tuple visit_ascent(Ascent& a, Array1<int64_t> order, int rule, bool oracle, bool update,
+                              bool slacks, bool line_search, double tolerance, int keep, int threads,
+                              int64_t byte_budget) {
   const VisitOptions options{
       static_cast<Rule>(rule), oracle, update, slacks, line_search, tolerance, keep, byte_budget};
   std::vector<double> violations(order.size()), xi(slacks ? order.size() : 0);
@@ -31,7 +32,7 @@ static void bind_ascent(nb::module_& m) {
   const nb::call_guard<nb::gil_scoped_release> without_lock;
   nb::class_<Ascent> kind(m, "Ascent");
   bind_prior(kind);
-  kind.def("visit", &visit)
+  kind.def("visit", &visit_ascent)
       .def_rw("ahead", &Ascent::ahead)
       .def("subgradient",
            [](Ascent& a, Array1<int64_t> order, double active) {
@@ -84,6 +85,6 @@ static void bind_ascent(nb::module_& m) {
       .def_prop_ro("steps", &Ascent::steps);
 }
 
-static const Bindings bindings(&bind_ascent, true);
+static const Bindings ascent_bindings(&bind_ascent, true);
 
 }  // namespace mm

@@ -355,6 +355,6 @@ static void bind_attributes(nb::module_& m) {
       .def("read", &read);
 }
 
-static const Bindings bindings(&bind_attributes, true);
+static const Bindings attributes_bindings(&bind_attributes, true);
 
 }  // namespace mm

@@ -50,6 +50,6 @@ static void bind_binary(nb::module_& m) {
   bind_powers(kind);
 }
 
-static const Bindings bindings(&bind_binary);
+static const Bindings binary_bindings(&bind_binary);
 
 }  // namespace mm

@@ -13,7 +13,7 @@ namespace mm {
 template class BoxOf<AnyStructure<uint16_t>>;
 template class BoxOf<AnyStructure<int32_t>>;
 
-static nb::tuple visit(Box& b, Array1<int64_t> order, bool oracle, bool update, int keep) {
+static nb::tuple visit_box(Box& b, Array1<int64_t> order, bool oracle, bool update, int keep) {
   const BoxReport r = unlocked([&] { return b.visit(order.data(), size(order), {oracle, update, keep}); });
   return nb::make_tuple(r.oracle_calls, r.found, r.gap, r.change);
 }
@@ -40,7 +40,7 @@ static void bind_box(nb::module_& m) {
   const nb::call_guard<nb::gil_scoped_release> without_lock;
   nb::class_<Box> kind(m, "Box");
   bind_prior(kind);
-  kind.def("visit", &visit)
+  kind.def("visit", &visit_box)
       .def("visit_sets", &visit_sets)
       .def("cut", &cut)
       .def("shares", [](Box& b) { return to_numpy(b.shares()); })
@@ -62,6 +62,6 @@ static void bind_box(nb::module_& m) {
       .def_prop_ro("sets", &Box::sets);
 }
 
-static const Bindings bindings(&bind_box, true);
+static const Bindings box_bindings(&bind_box, true);
 
 }  // namespace mm

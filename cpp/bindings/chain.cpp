@@ -93,6 +93,6 @@ static void bind_chain(nb::module_& m) {
   bind_powers(kind);
 }
 
-static const Bindings bindings(&bind_chain);
+static const Bindings chain_bindings(&bind_chain);
 
 }  // namespace mm

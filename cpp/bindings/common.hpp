@@ -80,8 +80,8 @@ inline nb::tuple to_numpy(SupportArrays&& support) {
                         to_numpy(std::move(support.outputs)));
 }
 
-// A file of bindings names its function in `static const Bindings bindings(&bind_...)`: the module calls them all,
-// kinds that others derive from first.
+// A file of bindings names its function in `static const Bindings chain_bindings(&bind_chain)`: the module calls them
+// all, kinds that others derive from first. Names are its own: several files are compiled as one.
 struct Bindings {
   using Bind = void (*)(nb::module_&);
   static std::vector<Bind>& kinds() {

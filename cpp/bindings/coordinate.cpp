@@ -44,6 +44,6 @@ static void bind_coordinate(nb::module_& m) {
       .def_prop_ro("n_planes", &Coordinate::planes);
 }
 
-static const Bindings bindings(&bind_coordinate, true);
+static const Bindings coordinate_bindings(&bind_coordinate, true);
 
 }  // namespace mm

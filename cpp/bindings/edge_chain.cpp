@@ -28,6 +28,6 @@ static void bind_edge_chain(nb::module_& m) {
   bind_powers(kind);
 }
 
-static const Bindings bindings(&bind_edge_chain);
+static const Bindings edge_chain_bindings(&bind_edge_chain);
 
 }  // namespace mm

@@ -186,6 +186,6 @@ static void bind_exact(nb::module_& m) {
       });
 }
 
-static const Bindings bindings(&bind_exact, true);
+static const Bindings exact_bindings(&bind_exact, true);
 
 }  // namespace mm

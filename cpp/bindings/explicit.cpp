@@ -76,6 +76,6 @@ static void bind_explicit(nb::module_& m) {
       });
 }
 
-static const Bindings bindings(&bind_explicit);
+static const Bindings explicit_bindings(&bind_explicit);
 
 }  // namespace mm

@@ -258,6 +258,6 @@ static void bind_factor_graph(nb::module_& m) {
   m.def("pairwise_argmax", &pairwise_argmax);
 }
 
-static const Bindings bindings(&bind_factor_graph);
+static const Bindings factor_graph_bindings(&bind_factor_graph);
 
 }  // namespace mm

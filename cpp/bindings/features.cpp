@@ -240,6 +240,6 @@ static void bind_features(nb::module_& m) {
   m.def("sparse64", &sparse<double>, nb::rv_policy::take_ownership);
 }
 
-static const Bindings bindings(&bind_features, true);
+static const Bindings features_bindings(&bind_features, true);
 
 }  // namespace mm

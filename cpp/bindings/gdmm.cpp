@@ -69,6 +69,6 @@ static void bind_gdmm(nb::module_& m) {
       .def_prop_ro("bases", &ChainFrankWolfe::bases);
 }
 
-static const Bindings bindings(&bind_gdmm);
+static const Bindings gdmm_bindings(&bind_gdmm);
 
 }  // namespace mm

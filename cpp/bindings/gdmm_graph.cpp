@@ -114,6 +114,6 @@ static void bind_gdmm_graph(nb::module_& m) {
       });
 }
 
-static const Bindings bindings(&bind_gdmm_graph);
+static const Bindings gdmm_graph_bindings(&bind_gdmm_graph);
 
 }  // namespace mm

@@ -114,6 +114,6 @@ static void bind_grammar(nb::module_& m) {
   bind_powers(kind);
 }
 
-static const Bindings bindings(&bind_grammar);
+static const Bindings grammar_bindings(&bind_grammar);
 
 }  // namespace mm

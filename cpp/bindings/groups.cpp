@@ -45,6 +45,6 @@ static void bind_groups(nb::module_& m) {
   bind_powers(kind);
 }
 
-static const Bindings bindings(&bind_groups);
+static const Bindings groups_bindings(&bind_groups);
 
 }  // namespace mm

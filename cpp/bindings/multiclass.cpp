@@ -53,6 +53,6 @@ static void bind_multiclass(nb::module_& m) {
   bind_powers(kind);
 }
 
-static const Bindings bindings(&bind_multiclass);
+static const Bindings multiclass_bindings(&bind_multiclass);
 
 }  // namespace mm

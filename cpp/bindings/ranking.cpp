@@ -58,6 +58,6 @@ static void bind_ranking(nb::module_& m) {
   bind_powers(kind);
 }
 
-static const Bindings bindings(&bind_ranking);
+static const Bindings ranking_bindings(&bind_ranking);
 
 }  // namespace mm

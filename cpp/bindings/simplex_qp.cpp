@@ -17,6 +17,6 @@ static void bind_simplex_qp(nb::module_& m) {
   });
 }
 
-static const Bindings bindings(&bind_simplex_qp);
+static const Bindings simplex_qp_bindings(&bind_simplex_qp);
 
 }  // namespace mm

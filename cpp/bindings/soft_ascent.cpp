@@ -44,7 +44,7 @@ static void check_order(const State& state, const Array1<int64_t>& order) {
   for (size_t k = 0; k < order.size(); ++k)
     if (order.data()[k] < 0 || order.data()[k] >= state.blocks()) throw nb::index_error("no such example");
 }
-static nb::tuple visit(SoftAscent& state, Array1<int64_t> order) {
+static nb::tuple visit_soft(SoftAscent& state, Array1<int64_t> order) {
   check_order(state, order);
   SoftReport report = unlocked([&] { return state.visit(order.data(), size(order)); });
   return nb::make_tuple(to_numpy(std::move(report.shares)), report.gain, report.halved, report.visited);
@@ -54,7 +54,7 @@ static void bind_soft_ascent(nb::module_& m) {
   nb::class_<SoftAscent>(m, "SoftAscent")
       .def_prop_ro("potentials", &SoftAscent::potentials)
       .def_prop_ro("proximity", &SoftAscent::proximity)
-      .def("visit", &visit)
+      .def("visit", &visit_soft)
       .def("lift",
            [](SoftAscent& state, Array1<double> heights) {
              check(size(heights) == state.blocks(), "a height for each example");
@@ -98,6 +98,6 @@ static void bind_soft_ascent(nb::module_& m) {
 }
 
 // After the data of the models, which the functions take.
-static const Bindings bindings(&bind_soft_ascent);
+static const Bindings soft_ascent_bindings(&bind_soft_ascent);
 
 }  // namespace mm

@@ -84,6 +84,6 @@ static void bind_tree(nb::module_& m) {
   bind_powers(kind);
 }
 
-static const Bindings bindings(&bind_tree);
+static const Bindings tree_bindings(&bind_tree);
 
 }  // namespace mm

@@ -99,13 +99,13 @@ def test_broken_links_are_found(tmp_path):
 
 def test_steps_of_the_compiler_are_told():
     lines = [
-        "  [3/49] Building CXX object CMakeFiles/_core_v3.dir/cpp/bindings/chain.cpp.o\n",
+        "  [3/49] Building CXX object CMakeFiles/_core_v3.dir/units/chain.cpp.o\n",
         "  [4/49] Building CXX object CMakeFiles/nanobind-static.dir/root/x/nanobind/src/nb_func.cpp.o\n",
         "noise\n",
         "[48/49] Linking CXX shared module _core_v3.so\n",
     ]
     told = list(install_package.steps(lines))
-    assert told == [(3, 49, "cpp/bindings/chain.cpp"), (48, 49, "linking")]
+    assert told == [(3, 49, "units/chain.cpp"), (48, 49, "linking")]
 
 
 def test_every_page_is_in_the_navigation():
