@@ -15,8 +15,9 @@ static void bind_coordinate(nb::module_& m) {
            })
       .def("rounds",
            [](Coordinate& c, uint64_t seed, double tolerance, int sweeps, int skip, double inner,
-              double momentum, double decay, int64_t rounds, double enough) {
-             const RoundOptions o{seed, tolerance, sweeps, skip, inner, momentum, decay, rounds, enough};
+              double momentum, double decay, int64_t rounds, double enough, double climb_below) {
+             const RoundOptions o{seed,     tolerance, sweeps, skip,   inner,
+                                  momentum, decay,     rounds, enough, climb_below};
              const RoundReport r = unlocked([&] { return c.rounds(o); });
              return nb::make_tuple(r.visits, r.rounds, r.ascent, r.lag);
            })

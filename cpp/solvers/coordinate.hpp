@@ -22,6 +22,7 @@ struct RoundOptions {
   double inner = 0.4, momentum = 0.4, decay = 1.3;  // as in solvers/proximal.py
   int64_t rounds = 1;                               // at most
   double enough = 0;                                // of the gap: then no further round
+  double climb_below = 0;                           // of the gap: a round that leaves less ends with a climb
 };
 struct RoundReport {
   int64_t visits = 0, rounds = 0;

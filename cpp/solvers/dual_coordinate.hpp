@@ -16,8 +16,10 @@
 // Rounds: the same visits around a moving centre, the accelerated proximal ascent of solvers/proximal.py. A round is an
 // epoch over the blocks that are due and a few sweeps over those of them that were not satisfied; one that was, rests.
 //   P(w) - D(a) = sum_i mass_i g_i + k^2 / 2 |w - z|^2        ascent and lag
+// Where a small gap is asked for, rounds that come near to it end with a climb of the face (face.hpp).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -31,6 +33,7 @@
 #include "simd.hpp"
 #include "solvers/block_step.hpp"
 #include "solvers/coordinate.hpp"
+#include "solvers/face.hpp"
 #include "solvers/weights.hpp"
 
 namespace mm {
@@ -52,6 +55,19 @@ struct Balance {
   }
 };
 
+// Rounds between two climbs: twice as many, and one more, after a climb that has not halved the gap.
+struct Pace {
+  double before = 0;  // the gap at the last climb; 0 once it was looked at
+  int pause = 0, wait = 0;
+
+  bool due(double gap) {
+    if (before > 0) wait = pause = gap > before / 2 ? std::min(2 * pause + 1, 15) : 0;
+    before = 0;
+    return wait-- <= 0;
+  }
+  void made(double gap) { before = gap; }
+};
+
 template <Structure S>
 class CoordinateOf final : public Coordinate {
  public:
@@ -66,7 +82,8 @@ class CoordinateOf final : public Coordinate {
         structure_(*own_),
         mass_(std::move(block_mass)),
         w_(structure_.weights(), structure_.coefficients()),
-        step_(structure_) {
+        step_(structure_),
+        face_(structure_) {
     first_.push_back(0);
     for (size_t i = 0; i < mass_.size(); ++i) {
       first_.push_back(first_.back() + step_.outputs(i));
@@ -142,7 +159,10 @@ class CoordinateOf final : public Coordinate {
       report.lag = 0.5 * w_.proximity * w_.proximity * w_.squared_distance();
       balance_.after(report.ascent, report.lag, options.decay);
       ++report.rounds;
-    } while (report.rounds < options.rounds && report.ascent + report.lag > options.enough);
+      const double gap = report.ascent + report.lag;
+      if (gap <= options.enough) break;
+      if (pace_.due(gap) && gap < options.climb_below && climb(options.enough)) pace_.made(gap);
+    } while (report.rounds < options.rounds);
     rounds_ += report.rounds;
     return report;
   }
@@ -205,6 +225,7 @@ class CoordinateOf final : public Coordinate {
   std::vector<double> multipliers_;  // a_i(y) of all outputs of all blocks
   Weights<Real> w_;
   BlockStep<S> step_;
+  Face<S> face_;
   std::vector<int64_t> first_, order_, aside_;
   static constexpr size_t ahead_ = 4;  // visits
   size_t active_ = 0;                  // order_[0 : active_] are visited, the rest is shrunk
@@ -215,6 +236,8 @@ class CoordinateOf final : public Coordinate {
   std::vector<int64_t> due_, todo_;
   int64_t rounds_ = 0;
   Balance balance_;
+  int64_t swept_ = 0, climbed_ = 0;  // visits so far
+  Pace pace_;
 
   int outputs(int64_t block) const { return static_cast<int>(first_[block + 1] - first_[block]); }
 
@@ -267,9 +290,30 @@ class CoordinateOf final : public Coordinate {
     }
   }
 
+  // To the optimum of the face, with half as many visits as sweeps have made; false where these are too few.
+  bool climb(double enough) {
+    face_.clear();
+    for (const int64_t i : order_) face_.add(i, multipliers_.data() + first_[i], outputs(i));
+    const int64_t budget = swept_ / 2 - climbed_;
+    if (budget < 5 * face_.blocks()) return false;
+    const auto keep = [&] {
+      face_.each([&](int64_t i, Label y, double a) { multipliers_[first_[i] + y] = a; });
+      std::fill(rest_.begin(), rest_.end(), 0);
+    };
+    try {
+      climbed_ += face_.climb(w_.W, w_.shrink(), budget, 0.1 * enough);
+    } catch (...) {
+      keep();
+      throw;
+    }
+    keep();
+    return true;
+  }
+
   // Visits some blocks in a fresh order; those that were not satisfied are `todo_` then. Returns their shares of the gap.
   double sweep(std::vector<int64_t>& blocks, const RoundOptions& options, uint64_t& seed) {
     seed = shuffle(blocks.data(), blocks.size(), seed);
+    swept_ += static_cast<int64_t>(blocks.size());
     todo_.clear();
     const double shrink = w_.shrink();
     Real* W = w_.W.data();

@@ -312,12 +312,12 @@ class Run:
         self.retarget(state, report)
         asked = certify_every is not None and self.steps % certify_every == 0
         # On the way from tol to the polished solution an exact pass marks the moment when tol is reached.
-        tol, gap = self.best.tol, self.best.gap
-        passed = self.aim < tol < gap and report.estimate <= tol
+        enough, gap = self.enough, self.best.gap
+        passed = self.aim < enough < gap and report.estimate <= enough
         free = report.slacks is not None and report.estimate <= self.aim
         # A solver that is satisfied everywhere makes no more moves: its estimate never falls to a low
         # threshold. Where losses hang on few examples the estimate stays far above the gap.
-        near = report.estimate <= NEARBY * (self.enough if gap > self.enough else self.aim)
+        near = report.estimate <= NEARBY * (enough if gap > enough else self.aim)
         waited = self.steps - self.certified
         late = waited >= (PATIENCE if report.estimate <= self.aim else LONG_PATIENCE) and near
         # A step whose numbers are not finite is looked at: what it left may have overflowed.

@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.datasets import load_iris
 
 import maxmargin as mm
 from maxmargin import models, solvers
 from maxmargin.problem import Formulation
+from maxmargin.runtime.deadline import TimeUp, deadline
+from maxmargin.solvers import coordinate_state
 from maxmargin.solvers.coordinate_state import CoordinateState
 from maxmargin.solvers.proximal import ProximalState
 from reference.problems import fresh
@@ -102,3 +105,41 @@ def test_estimates_meet_the_certified_gap_at_rest(seed):
     bounds = problem.certify(*solver.solution(problem, state))
     assert report.dual == pytest.approx(bounds.dual, rel=1e-9)
     assert bounds.primal - bounds.dual <= 2 * (report.estimate + 1e-10) * problem.total
+
+
+@pytest.mark.parametrize("kind", [mm.BinarySVC, mm.MulticlassSVC, mm.RegressionSVR])
+@pytest.mark.parametrize("C", [0.1, 1.0])
+def test_climbs_of_the_face_keep_the_optimum_and_cost_few_passes(seed, kind, C, monkeypatch):
+    # Every row twice: the multipliers of the optimum are many, and faces are flat in some directions.
+    X, y = flat_data(seed, 2 if kind is mm.BinarySVC else 4, n=400)
+    X, y = np.vstack([X, X]), np.hstack([y, y])
+    options = {"tol": 1e-9, "max_passes": 2000, "random_state": seed, "solver": "proximal"}
+    climbed = kind(C, **options).fit(X, y).certificate_
+    monkeypatch.setattr(coordinate_state, "PRECISE", 0.0)
+    crept = kind(C, **options).fit(X, y).certificate_
+    assert climbed.converged
+    close = 1e-12 * climbed.primal
+    assert crept.dual <= climbed.primal + close and climbed.dual <= crept.primal + close
+    assert climbed.passes < 1.5 * crept.passes
+
+
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+def test_small_problems_are_solved_to_rounding_in_few_passes(seed, C):
+    found = mm.MulticlassSVC(C, random_state=seed).fit(*load_iris(return_X_y=True)).certificate_
+    assert found.gap <= 1e-13 and found.passes < 150  # 1000 and more without climbs for the last
+
+
+def test_an_interrupted_climb_leaves_a_dual_point(seed):
+    problem, solver = problem_of(3, seed, 1e3), solvers.Proximal()
+    state = solver.start(problem, 1e-14, fresh(seed))
+    for steps in range(200):
+        try:
+            with deadline(2e-5 * (1 + steps % 7)):
+                solver.step(problem, state)
+        except TimeUp:
+            pass
+        w, support = solver.solution(problem, state)
+        assert problem.feasible(support)
+        bounds = problem.certify(w, support)
+        assert state.core.dual() == pytest.approx(bounds.dual, rel=1e-9)
+        assert bounds.dual <= bounds.primal

@@ -321,3 +321,34 @@ def test_a_pickle_has_the_weights_once(generator):
         again = pickle.loads(pickle.dumps(svm))
         np.testing.assert_array_equal(again.weights(), svm.weights())
         assert mm.objective(again, again.w_, X, y) == pytest.approx(svm.certificate_.primal)
+
+
+# --- what scikit-learn's checks would leave as it is ---------------------------------------------
+
+
+def test_rows_that_skip_the_checks_of_scikit_learn_fit_as_those_that_do_not(flat):
+    X, y = flat
+    plain = quietly(lambda: mm.MulticlassSVC(random_state=0).fit(X, y))
+    listed = quietly(lambda: mm.MulticlassSVC(random_state=0).fit(X.tolist(), y.tolist()))
+    assert (plain.coef_ == listed.coef_).all()
+    assert plain.n_features_in_ == listed.n_features_in_ == 3
+    named = quietly(lambda: mm.MulticlassSVC().fit(pd.DataFrame(X, columns=list("abc")), y))
+    assert not hasattr(quietly(lambda: named.fit(X, y)), "feature_names_in_")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda X, y: (np.where(np.arange(3) == 1, np.nan, X), y), "NaN"),
+        (lambda X, y: (X, y[:-1]), "inconsistent numbers of samples"),
+        (lambda X, y: (X[:, :0], y), "0 feature"),
+        (lambda X, y: (X[:0], y[:0]), "0 sample"),
+        (lambda X, y: (X, None), "y"),
+    ],
+)
+def test_rows_at_fault_are_refused_in_the_words_of_scikit_learn(flat, spoil, said):
+    with pytest.raises(ValueError, match=said):
+        mm.MulticlassSVC().fit(*spoil(*flat))
+    svm = quietly(lambda: mm.MulticlassSVC().fit(*flat))
+    with pytest.raises(ValueError, match="features"):
+        svm.predict(flat[0][:, :2])

@@ -25,6 +25,7 @@ TRIAL: dict[str, Any] = {"max_passes": 100, "random_state": 0}  # of each
 TRIAL_SECONDS = 5.0  # of all together, or as long as the fit took
 LEAP = 1000.0  # times C, at most, from one to the next
 GLANCE = 200  # examples, in which two labels are soon seen, as a rule
+FEW = 2000  # examples that are predicted sooner than some of them are taken apart
 
 
 def advise(svm: Any, given: Any, problem: Problem, result: Result) -> None:
@@ -50,7 +51,7 @@ def lack_of(svm: Any, given: Any, problem: Problem, result: Result) -> str:
 def lone_label(given: Any, problem: Problem, w: np.ndarray) -> list[Any]:
     """The label that is predicted for all of X, where Y has others; else none."""
     examples, X = problem.examples, given.X
-    if problem.n_blocks > GLANCE and (isinstance(X, list | np.ndarray) or sp.issparse(X)):
+    if problem.n_blocks > FEW and (isinstance(X, list | np.ndarray) or sp.issparse(X)):
         few = bind_model(given.model, X[:GLANCE], None)
         if len(labels_in(few.predict(w))) > 1:
             return []

@@ -265,7 +265,8 @@ class Best:
 
     def _measure(self) -> None:
         total = self.problem.total  # that of a stream is known when it was read
-        self.tolerance = replace(self.tolerance, total=total)
+        if total != self.tolerance.total:
+            self.tolerance = replace(self.tolerance, total=total)
         self.gap = gap_between(self.primal, self.dual, total)
         self.seen_gap = gap_between(self.seen, self.dual, total)
         self.tol, self.goal = self.aim_at(self.primal, self.dual)

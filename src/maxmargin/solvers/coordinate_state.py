@@ -21,6 +21,9 @@ SMALL_WORK = 1_000_000  # blocks x weights: a step over less may make several ro
 # Such a step makes one round for this many made before it: budgets end where they should.
 GROWTH = 2
 FURTHER = 1e-2  # of the gap that was enough, where a step is made all the same
+# Of the loss: where a gap below PRECISE is asked for, rounds that leave less than NEAR end with a climb of
+# the face. Rougher solutions take longer with climbs than without.
+PRECISE, NEAR = 1e-6, 0.3
 
 
 def explicit_constraints(problem: Problem) -> ExplicitConstraints | None:
@@ -55,6 +58,8 @@ class CoordinateState:
         self.unit, _ = shift_of(problem)  # as in a dual state
         self.core: Any = explicit.core.coordinate(single, self.unit * problem.mass)
         self.aim: float = 0.0  # the gap asked for, where a step may end before its last round
+        self.enough: float = np.inf  # and the one that ends a step, where it is less
+        self.loss: float = 0.0  # mean, where it is known
         self.made, self.probed = 0, 0  # rounds so far; oracle calls that no step has reported
 
     def epoch(self, shrinking: bool) -> StepReport:
@@ -70,15 +75,16 @@ class CoordinateState:
         seed = int(self.rng.integers(2**63))
         work = self.problem.n_blocks * self.problem.dimension
         rounds = max(1, min(self.made // GROWTH, SMALL_WORK // work))
-        limits = (rounds, self.aim * self.problem.total * self.unit)
+        near = NEAR * self.loss if self.aim < PRECISE * self.loss else 0.0
+        gaps = self.problem.total * self.unit * np.array([min(self.aim, self.enough), near])
         visits, made, ascent, lag = self.core.rounds(
-            seed, self.satisfied_below, sweeps, skip, inner, momentum, decay, *limits
+            seed, self.satisfied_below, sweeps, skip, inner, momentum, decay, rounds, *gaps
         )
         self.made += made
         calls, self.probed = visits + self.probed, 0
         report = self._report(calls, ascent + lag)
         if report.estimate <= self.aim:  # a step after this one is asked for more
-            self.aim = FURTHER * report.estimate
+            self.enough = FURTHER * report.estimate
         return report
 
     def _report(self, visits: int, gap: float) -> StepReport:

@@ -141,7 +141,7 @@ class Proximal(Solver):
             state.restore(warm)
             k *= 1.0 if problem.feasible(warm) else 0.5  # as in `_resume`
         state.core.set_proximity(k)
-        state.aim, state.probed = tol, len(blocks)
+        state.aim, state.loss, state.probed = tol, loss, len(blocks)
         return state
 
     def _large(self, problem: Problem, unit: float, square: float, loss: float) -> bool:
