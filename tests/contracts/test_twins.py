@@ -52,14 +52,17 @@ def test_dual_after_each_pass_is_the_twins(seed, solver, name):
     np.testing.assert_allclose(found[:PASSES], expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize("reduced", ["growing", "printed"])
 @pytest.mark.parametrize("accelerated", [True, False])
 @pytest.mark.parametrize("name", MAKERS)
-def test_fasole_as_printed_asks_the_oracle_as_often_as_the_twin(seed, name, accelerated):
+def test_fasole_asks_the_oracle_as_often_as_the_twin(seed, name, accelerated, reduced):
     case = MAKERS[name](fresh(seed, 8))
     tol = 1e-3
     twin = twins_batch.fasole(enumerated(case), tol=tol)
     assert twin.converged
-    svm = fit(case, solvers.Fasole(accelerated=accelerated), tol=tol)
+    keep = 0 if reduced == "printed" else solvers.Fasole.keep
+    solver = solvers.Fasole(accelerated=accelerated, reduced=reduced, keep=keep)
+    svm = fit(case, solver, tol=tol)
     slack = 2 * len(case.Y)  # a certificate pass, and flags that end a pass earlier or later
     assert abs(svm.certificate_.oracle_calls - twin.oracle_calls[-1]) <= slack
 

@@ -59,7 +59,7 @@ def _measure(
     config: dict[str, Any], data: Dataset, method: str, regularization: float, small: bool
 ) -> Row:
     choice = config["methods"][method]
-    entry = TABLE[data.name, choice.get("paper", method), regularization]
+    entry = TABLE[data.name, method, regularization]
     make = getattr(solvers, choice["solver"])
     most = round(entry.passes) if method == "bcfw" else 1000
 
@@ -99,7 +99,7 @@ def own_passes(oracle_calls: Sequence[float], size: int) -> float:
 def _sentence(row: Row) -> str:
     paper = f"{row['paper_passes']:g}" if row["paper_finished"] else f"({row['paper_passes']:g})"
     verdict = ""
-    if row["method"].startswith("fasole"):
+    if row["method"] == "fasole":
         verdict = "reached" if row["ratio"] <= ALLOWED and row["converged"] else "MISSED"
     return (
         f"{row['data']} {row['inputs']:>4} {row['method']:>13} lambda {row['lambda']:<6g} "

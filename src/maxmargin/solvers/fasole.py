@@ -8,8 +8,14 @@
       all satisfied: forget the marks
       solve the problem reduced to the kept outputs (12)
 
-Any method may solve (12). Algorithm 2 ends it, when every g_i over the kept outputs is at most tol; before it
-come rounds with a proximal term (proximal.py, without the oracle), which need fewer visits where C is large.
+Any method may solve (12), and its gap has to be small only beside what the pass has found, G = sum mass_i g_i
+over the blocks that it visited:
+
+    rounds with a proximal term (proximal.py, without the oracle) until the gap of (12) is at most PACE G
+    where PACE G is below NEAR tol: then Algorithm 2, until every g_i over the kept outputs is at most tol
+
+The first passes after marks are forgotten find much: what (12) loses by an early end is small beside it. The
+last ones find little, and need (12) as printed: else the same few blocks come again and again.
 
 The paper compares the sum of g_i with tol at the end; the gap is their mean, weighted by mass.
 """
@@ -22,13 +28,25 @@ from typing import ClassVar
 import numpy as np
 
 from maxmargin.problem import Problem, Support
-from maxmargin.solvers.base import AT_LEAST_1, SHARE, Solver, StepReport, on_or_off, one_of, option
+from maxmargin.solvers.base import (
+    AT_LEAST_1,
+    NOT_NEGATIVE,
+    SHARE,
+    Solver,
+    StepReport,
+    on_or_off,
+    one_of,
+    option,
+)
 from maxmargin.solvers.dual_ascent import ORDERS
 from maxmargin.solvers.dual_state import PAIRS, PRECISIONS, DualState, Visit, open_state
 from maxmargin.solvers.proximal import STIFFEST, Proximal, ProximalState
 
-NEAR = 0.02  # of tol: the mean of the g_i that are not small when most are below tol
-CARE = 0.2  # of tol: g_i of blocks that the rounds before leave alone
+PACE = 0.05  # of what a pass has found: the gap of (12) that is small beside it
+NEAR = 0.05  # of tol: the mean of the g_i that are not small when most are below tol
+CARE = (
+    0.2  # of tol, or of the mean g_i that is asked for: g_i of blocks that the rounds leave alone
+)
 NO_GAIN = 1e-16  # a sweep that gains less than this share of the total mass gains nothing
 
 
@@ -40,8 +58,10 @@ class Fasole(Solver):
     ----------
     switch : float
         Share of satisfied blocks that ends the online regime (K = 0.9 in the paper).
-    reduced : "printed" or "sweeps"
-        Solve the reduced problem until every g_i <= tol, as printed; or until their mean is.
+    reduced : "growing", "printed" or "sweeps"
+        When the reduced problem is solved. "printed": once every g_i <= tol. "growing": once its gap is a
+        twentieth of what the pass before has found, and as printed where that is smaller. "sweeps": once the
+        mean of g_i <= tol.
     care : float
         The reduced problem moves blocks with g_i above this share of tol: 1 as printed. Less solves it more
         precisely, and often sooner: blocks left just below tol are opened again by each step of a neighbour.
@@ -52,6 +72,8 @@ class Fasole(Solver):
     accelerated : bool
         Bring the reduced problem near its end by rounds with a proximal term, before Algorithm 2 ends it as
         printed; False: Algorithm 2 alone.
+    keep : int
+        Oracle visits that an output without a multiplier is kept; 0: never dropped, as printed.
     max_sweeps : int
         At most as many visits as this many sweeps of the reduced problem make, per step; the next step
         continues.
@@ -59,11 +81,12 @@ class Fasole(Solver):
 
     name: ClassVar[str] = "fasole"
     switch: float = option(0.9, SHARE)
-    reduced: str = one_of("printed", ("printed", "sweeps"))
+    reduced: str = one_of("growing", ("growing", "printed", "sweeps"))
     care: float = option(1.0, SHARE)
     rule: str = one_of("wss2", PAIRS)
     order: str = one_of("cyclic", ORDERS)
     accelerated: bool = on_or_off(True)
+    keep: int = option(5, NOT_NEGATIVE)
     max_sweeps: int = option(1000, AT_LEAST_1)
     precision: str = one_of("double", PRECISIONS[1:])
 
@@ -89,6 +112,7 @@ class Fasole(Solver):
             update=state.online,
             slacks=exact,
             tolerance=state.tol,
+            keep=self.keep,
             threads=1 if exact else problem.n_jobs,
         )
         satisfied = state.dual.violations[todo] <= state.tol
@@ -101,29 +125,35 @@ class Fasole(Solver):
             state.satisfied[:] = False
         slacks = None
         if estimate > state.tol:
-            self._solve_reduced(problem, state)
+            self._solve_reduced(problem, state, visit.violation)
         elif exact:
             slacks = np.empty(problem.n_blocks)
             slacks[order] = visit.slacks
         return state.dual.report(visit.oracle_calls, estimate, slacks)
 
-    def _solve_reduced(self, problem: Problem, state: FasoleState) -> None:
-        """Problem (12), from the current multipliers.
-
-        Algorithm 2 ends it, as printed. Its steps alone are slow where C is large: rounds with a proximal
-        term come before it.
-        """
+    def _solve_reduced(self, problem: Problem, state: FasoleState, found: float) -> None:
+        """Problem (12), from the current multipliers; `found`: mass_i g_i of the pass before, added up."""
         last_visit = state.dual.core.steps + self.max_sweeps * len(problem.active)
+        end = (1.0 if self.reduced == "sweeps" else NEAR) * state.tol * problem.total
+        enough = max(end, PACE * found) if self.reduced == "growing" else end
+        loose = enough > end
         open_blocks, visit = self._sweep(problem, state, problem.active)
-        near = (NEAR if self.reduced == "printed" else 1.0) * state.tol * problem.total
-        if len(open_blocks) > 0 and state.proximal.k > 0 and visit.violation > 2 * near:
-            self._approach(problem, state, near, last_visit)
+        far = visit.violation > (enough if loose else 2 * enough)
+        if far and len(open_blocks) > 0 and state.proximal.k > 0:
+            far = not self._approach(problem, state, enough, last_visit)
+        if far or not loose:
+            self._finish(problem, state, enough if loose else None, last_visit)
+
+    def _finish(
+        self, problem: Problem, state: FasoleState, enough: float | None, last_visit: float
+    ) -> None:
+        """Algorithm 2, until the gap is `enough`; without one, until its own end."""
         pending, opened = problem.active, np.zeros(problem.n_blocks, dtype=bool)
         while state.dual.core.steps < last_visit:
             whole = len(pending) == len(problem.active)
             open_blocks, visit = self._sweep(problem, state, pending)
             idle = visit.gain <= NO_GAIN * problem.total
-            if whole and (idle or self._is_solved(problem, state, visit)):
+            if whole and (idle or self._is_solved(problem, state, visit, enough)):
                 return
             # Any order will do: blocks with g_i <= care tol rest until no other is left.
             opened[open_blocks] = True
@@ -146,21 +176,28 @@ class Fasole(Solver):
         return order[visit.violations > tolerance], visit
 
     def _approach(
-        self, problem: Problem, state: FasoleState, near: float, last_visit: float
-    ) -> None:
-        """Rounds with a proximal term, which are undone where the dual has fallen."""
+        self, problem: Problem, state: FasoleState, enough: float, last_visit: float
+    ) -> bool:
+        """Rounds with a proximal term; False where the dual has fallen, and they are undone."""
         before, start = state.dual.dual(), state.dual.support()
-        state.proximal.satisfied_below = min(CARE, self.care) * state.tol
+        below = max(min(CARE, self.care) * state.tol, CARE * enough / problem.total)
+        state.proximal.satisfied_below = below
         # Measured on USPS and OCR.
-        rounds = Proximal(rule=self.rule, keep=0, inner=0.7, momentum=0.2)
-        rounds.settle(problem, state.proximal, near, last_visit)
-        if state.dual.dual() < before:
+        rounds = Proximal(rule=self.rule, inner=0.7, momentum=0.2, cached_passes=8)
+        rounds.settle(problem, state.proximal, enough, last_visit)
+        ascended = state.dual.dual() >= before
+        if not ascended:
             state.dual.restore(start)
+        return ascended
 
-    def _is_solved(self, problem: Problem, state: FasoleState, visit: Visit) -> bool:
-        if self.reduced == "printed":
-            return bool(visit.violations.max(initial=0.0) <= state.tol)
-        return visit.violation / problem.total <= state.tol
+    def _is_solved(
+        self, problem: Problem, state: FasoleState, visit: Visit, enough: float | None
+    ) -> bool:
+        if enough is not None:
+            return visit.violation <= enough
+        if self.reduced == "sweeps":
+            return visit.violation / problem.total <= state.tol
+        return bool(visit.violations.max(initial=0.0) <= state.tol)
 
     def _ordered(self, blocks: np.ndarray, state: FasoleState) -> np.ndarray:
         return state.dual.rng.permutation(blocks) if self.order == "random" else blocks
