@@ -21,6 +21,9 @@ SMALL_WORK = 1_000_000  # blocks x weights: a step over less may make several ro
 # Such a step makes one round for this many made before it: budgets end where they should.
 GROWTH = 2
 FURTHER = 1e-2  # of the gap that was enough, where a step is made all the same
+# Rounds after which satisfied blocks may rest where C |psi|^2 is at most EASY times the loss: w overshoots in
+# the first, shares of the gap that were seen then say nothing, and few rounds follow.
+SETTLED, EASY = 2, 3.0
 # Of the loss: where a gap below PRECISE is asked for, rounds that leave less than NEAR end with a climb of
 # the face. Rougher solutions take longer with climbs than without.
 PRECISE, NEAR = 1e-6, 0.3
@@ -60,6 +63,7 @@ class CoordinateState:
         self.aim: float = 0.0  # the gap asked for, where a step may end before its last round
         self.enough: float = np.inf  # and the one that ends a step, where it is less
         self.loss: float = 0.0  # mean, where it is known
+        self.settled: int = 0  # rounds after which satisfied blocks may rest
         self.made, self.probed = 0, 0  # rounds so far; oracle calls that no step has reported
 
     def epoch(self, shrinking: bool) -> StepReport:
@@ -77,6 +81,7 @@ class CoordinateState:
         rounds = max(1, min(self.made // GROWTH, SMALL_WORK // work))
         near = NEAR * self.loss if self.aim < PRECISE * self.loss else 0.0
         gaps = self.problem.total * self.unit * np.array([min(self.aim, self.enough), near])
+        skip = skip if self.made >= self.settled else 0
         visits, made, ascent, lag = self.core.rounds(
             seed, self.satisfied_below, sweeps, skip, inner, momentum, decay, rounds, *gaps
         )

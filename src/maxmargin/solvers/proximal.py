@@ -38,7 +38,12 @@ from maxmargin.solvers.base import (
     one_of,
     option,
 )
-from maxmargin.solvers.coordinate_state import CoordinateState, explicit_constraints
+from maxmargin.solvers.coordinate_state import (
+    EASY,
+    SETTLED,
+    CoordinateState,
+    explicit_constraints,
+)
 from maxmargin.solvers.dual_state import (
     PAIRS,
     PRECISIONS,
@@ -142,6 +147,7 @@ class Proximal(Solver):
             k *= 1.0 if problem.feasible(warm) else 0.5  # as in `_resume`
         state.core.set_proximity(k)
         state.aim, state.loss, state.probed = tol, loss, len(blocks)
+        state.settled = SETTLED if state.unit * problem.C * square <= EASY * loss else 0
         return state
 
     def _large(self, problem: Problem, unit: float, square: float, loss: float) -> bool:
