@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "models/chain.hpp"
+#include "models/leaders.hpp"
 #include "models/sparse_transitions.hpp"
 #include "order.hpp"
 
@@ -34,16 +35,7 @@ class LargeChain : public Chain<Real_, Label_> {
   using Label = Label_;
   using Index = SparseTransitions<Real>;
   static constexpr bool one_thread = true;  // updates keep the order of the entries: one at a time
-  static constexpr int most_leaders = 8;    // of a position
-  struct Leader {
-    Real value;
-    int32_t label;
-  };
-  struct Leaders {
-    int count;
-    Leader best[most_leaders];  // the best first
-    Real rest;                  // no other label has more than this
-  };
+  using Leaders = mm::Leaders<Real>;
   struct Scratch : Base::Scratch {  // `forward` of Base: F of all positions, or ceilings
     std::vector<char> unsure;       // of all positions and labels
     std::vector<Leaders> leaders;   // of all positions
@@ -268,13 +260,13 @@ class LargeChain : public Chain<Real_, Label_> {
         for (int found = above ? lanes_above(x, y) : lanes_at_least(x, y); found; found &= found - 1) {
           const int j = k + std::countr_zero(static_cast<unsigned>(found));
           if (doubt[j]) evaluate(s, A, t, j);
-          if (above ? F[j] > bar : F[j] >= bar) place(L, {F[j], j});
+          if (above ? F[j] > bar : F[j] >= bar) L.place({F[j], j});
           if (!above && L.count) return;
         }
       }
     }
   }
-  // The score of the best label of the most_leaders-th best group of labels.
+  // The score of the best label of the `Leaders::most`-th best group of labels.
   Real peak_bar(Scratch& s, const Real* F) const {
     int groups = 0;
     for (int first = 0; first < this->stride_; first += group, ++groups) {
@@ -284,20 +276,10 @@ class LargeChain : public Chain<Real_, Label_> {
       s.peaks[groups] = top[0];
       for (int n = 1; n < lanes; ++n) s.peaks[groups] = std::max(s.peaks[groups], static_cast<Real>(top[n]));
     }
-    const int n = std::min(groups, most_leaders) - 1;
+    const int n = std::min(groups, Leaders::most) - 1;
     std::copy(s.peaks.begin(), s.peaks.begin() + groups, s.ordered.begin());
     std::nth_element(s.ordered.begin(), s.ordered.begin() + n, s.ordered.begin() + groups, Descending());
     return s.ordered[n];
-  }
-  static void place(Leaders& L, Leader one) {
-    if (L.count == most_leaders) {
-      L.rest = std::max(L.rest, std::min(one.value, L.best[L.count - 1].value));
-      if (one.value <= L.best[L.count - 1].value) return;
-      --L.count;
-    }
-    int n = L.count++;
-    for (; n > 0 && L.best[n - 1].value < one.value; --n) L.best[n] = L.best[n - 1];
-    L.best[n] = one;
   }
 
   // Ceilings of position t, all of them sure but those that steps 1 and 2 name.

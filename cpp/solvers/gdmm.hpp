@@ -35,13 +35,12 @@
 #include "arrays.hpp"
 #include "models/large_chain.hpp"
 #include "runtime/interrupt.hpp"
+#include "solvers/factor_direction.hpp"
 #include "solvers/pair_search.hpp"
 #include "solvers/path_decomposition.hpp"
 #include "solvers/priored_weights.hpp"
 
 namespace mm {
-
-enum class Direction : int { pairwise, away, frank_wolfe };
 
 struct ChainGdmmOptions {
   double rho = 1;
@@ -338,8 +337,8 @@ class ChainGdmm {
              rho * value_of(pair.messages[1], s.second);
     };
     const auto bend = [&] {
-      return squares(pair.shares) + rho * (marginal_squares(pair.shares, &Share::first) +
-                                           marginal_squares(pair.shares, &Share::second));
+      return squares(pair.shares) + rho * (marginal_squares(pair.shares, direction_, &Share::first) +
+                                           marginal_squares(pair.shares, direction_, &Share::second));
     };
     const auto moved = [&](const Share& s, double more) {
       move_edge(s.first, s.second, -more);
@@ -357,7 +356,7 @@ class ChainGdmm {
       if (turn > 0) renew();
       active_scores_.clear();
       for (const Share& s : shares) active_scores_.push_back(score(s));
-      const double gap = choose(shares, mass, options.direction);
+      const double gap = choose(options.direction, shares, active_scores_, mass, direction_);
       if (turn == 0) report.violation += gap;
       double slope = 0, longest = HUGE_VAL;  // until the first share is used up
       for (size_t n = 0; n < shares.size(); ++n) {
@@ -378,40 +377,12 @@ class ChainGdmm {
     std::erase_if(shares, [](const Share& s) { return s.mass <= 0; });
   }
 
-  // The direction d over the active labels; returns the factor's gap, mass s(best) - <q, s>.
-  double choose(const std::vector<Share>& shares, double mass, Direction rule) {
-    int best = 0, worst = -1;
-    double mean = 0;
-    for (int n = 0; n < static_cast<int>(shares.size()); ++n) {
-      mean += shares[n].mass * active_scores_[n];
-      if (active_scores_[n] > active_scores_[best]) best = n;
-      if (shares[n].mass > 0 && (worst < 0 || active_scores_[n] < active_scores_[worst])) worst = n;
-    }
-    const double gap = mass * active_scores_[best] - mean, away = mean - mass * active_scores_[worst];
-    direction_.assign(shares.size(), 0);
-    if (rule == Direction::pairwise) {
-      if (best != worst) direction_[best] = mass, direction_[worst] = -mass;
-      return std::max(0.0, gap);
-    }
-    const bool back = rule == Direction::away && away > gap;
-    for (size_t n = 0; n < shares.size(); ++n) direction_[n] = back ? shares[n].mass : -shares[n].mass;
-    direction_[back ? worst : best] += back ? -mass : mass;
-    return std::max(0.0, gap);
-  }
   // |d|^2 in the metric of the transitions
   double squares(const std::vector<Share>& shares) const {
     double sum = 0;
     for (size_t n = 0; n < shares.size(); ++n)
       sum += direction_[n] * direction_[n] *
              prior.metric.scale(structure.edge_place(shares[n].first, shares[n].second));
-    return sum;
-  }
-  // |M d|^2 for one end of a pair
-  double marginal_squares(const std::vector<Share>& shares, int32_t Share::* end) const {
-    double sum = 0;
-    for (size_t n = 0; n < shares.size(); ++n)
-      for (size_t m = 0; m < shares.size(); ++m)
-        if (shares[n].*end == shares[m].*end) sum += direction_[n] * direction_[m];
     return sum;
   }
 };

@@ -1,0 +1,32 @@
+// The best few labels of a position of a chain with many labels.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace mm {
+
+template <class Real>
+struct Leaders {
+  struct Leader {
+    Real value;
+    int32_t label;
+  };
+  static constexpr int most = 8;
+  int count;
+  Leader best[most];  // the best first
+  Real rest;          // no other label has more than this
+
+  void place(Leader one) {
+    if (count == most) {
+      rest = std::max(rest, std::min(one.value, best[count - 1].value));
+      if (one.value <= best[count - 1].value) return;
+      --count;
+    }
+    int n = count++;
+    for (; n > 0 && best[n - 1].value < one.value; --n) best[n] = best[n - 1];
+    best[n] = one;
+  }
+};
+
+}  // namespace mm
