@@ -22,7 +22,7 @@ import numpy as np
 from benchmarks import stand_ins
 from benchmarks.text_features import Sentence, Vocabulary, iterate_attributes
 from maxmargin.data.spans import bracket_scores
-from maxmargin.data.trees import Tree, clean, read_trees
+from maxmargin.data.trees import ParseTree, clean, read_trees
 from maxmargin.metrics import entity_f1_score, tag_accuracy_score
 
 VARIABLE = "MAXMARGIN_DATA"
@@ -162,7 +162,7 @@ def treebank(max_words: int = 15, small: bool = False) -> Dataset:
     Traces, function tags and unary loops are dropped, and every tree has the root TOP.
     """
     if small:
-        trees = [Tree("TOP", [tree]) for tree in stand_ins.trees()]
+        trees = [ParseTree("TOP", [tree]) for tree in stand_ins.trees()]
         test = [number % 5 == 0 for number in range(len(trees))]
     else:
         with data_file("treebank", "files.tsv").open(encoding="utf-8") as lines:
@@ -170,7 +170,7 @@ def treebank(max_words: int = 15, small: bool = False) -> Dataset:
         test = [name > "wsj_0150" for name, count, _ in rows for _ in range(int(count))]
         with gzip.open(data_file("treebank", "treebank.mrg.gz"), "rt") as stream:
             trees = read_trees(stream, top="TOP")
-    parts: dict[bool, list[Tree]] = {False: [], True: []}
+    parts: dict[bool, list[ParseTree]] = {False: [], True: []}
     for tree, held_out in zip(map(clean, trees), test, strict=True):
         if tree is not None and len(tree.leaves()) <= max_words:
             parts[held_out].append(tree)

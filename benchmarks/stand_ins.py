@@ -6,7 +6,7 @@ import numpy as np
 
 from benchmarks.text_features import Sentence
 from maxmargin.data.synthetic import random_treebank
-from maxmargin.data.trees import Tree
+from maxmargin.data.trees import ParseTree
 
 _PHRASES = {
     "NP": [("DT", "the a every"), ("JJ", "red small old"), ("NN", "dog house river stone")],
@@ -55,6 +55,6 @@ def sentences(seed: int = 0, count: int = 40) -> tuple[list[Sentence], list[list
     return texts, labels
 
 
-def trees(seed: int = 0, count: int = 40) -> list[Tree]:
+def trees(seed: int = 0, count: int = 40) -> list[ParseTree]:
     """Trees of a small grammar of English."""
     return random_treebank(count, random_state=seed)[1]

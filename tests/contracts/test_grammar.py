@@ -17,11 +17,12 @@ from helpers import (
 from maxmargin import models
 from maxmargin.data.spans import bracket_f1
 from maxmargin.data.synthetic import random_treebank
-from maxmargin.data.trees import Tree, as_tree
+from maxmargin.data.trees import ParseTree, as_tree
 from maxmargin.models.lexicon import UNKNOWN, Lexicon, signatures
 from maxmargin.models.rules import derive
 from reference import enumerate as truths
-from reference.problems import SHAPES, TREES, make_case, random_tree
+from reference.cases import random_tree
+from reference.problems import SHAPES, TREES, make_case
 from reference.trees import GrammarTruth, spans_of
 
 
@@ -180,10 +181,10 @@ def test_trees_may_come_in_any_form(seed):
 
 def test_long_sentences_and_deep_trees(generator):
     words = [str(word) for word in generator.choice(list("abc"), 40)]
-    deep = Tree("x", words[-1:])
+    deep = ParseTree("x", words[-1:])
     for word in words[-2::-1]:
-        deep = Tree("S", [Tree("x", [word]), deep])
-    wide = Tree("S", [Tree("x", [word]) for word in words])
+        deep = ParseTree("S", [ParseTree("x", [word]), deep])
+    wide = ParseTree("S", [ParseTree("x", [word]) for word in words])
     mixed = random_tree(generator, words, "AB", "xy")
     Y = [deep, wide, mixed]
     svm = mm.StructuralSVM(models.Grammar(rare=0), C=1.0, tol=0.5, max_passes=200)

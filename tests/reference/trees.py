@@ -15,7 +15,7 @@ from itertools import combinations, pairwise, product
 
 import numpy as np
 
-from maxmargin.data.trees import Tree, as_tree
+from maxmargin.data.trees import ParseTree, as_tree
 
 UNKNOWN = "<unknown>"
 MOST_WORK = 20_000  # combinations of children that are looked at for one treebank
@@ -43,13 +43,13 @@ def binarised(parent: str, labels: Sequence[str], horizontal: int | None) -> lis
     return [(names[k + 1], names[k], labels[k + 1]) for k in range(len(labels) - 1)]
 
 
-def nodes_of(tree: Tree, horizontal: int | None) -> tuple[list, list, list, list]:
+def nodes_of(tree: ParseTree, horizontal: int | None) -> tuple[list, list, list, list]:
     """Binary rules, unary rules, (tag, word) pairs and chains of a tree, by recursion."""
     binary, unary, lexical, chains = [], [], [], []
 
-    def walk(node: Tree, above: tuple[str, ...]) -> None:
+    def walk(node: ParseTree, above: tuple[str, ...]) -> None:
         chain = (*above, node.label())
-        if len(node) == 1 and isinstance(node[0], Tree):
+        if len(node) == 1 and isinstance(node[0], ParseTree):
             unary.append((node.label(), node[0].label()))
             return walk(node[0], chain)
         if len(chain) > 1:
@@ -64,11 +64,11 @@ def nodes_of(tree: Tree, horizontal: int | None) -> tuple[list, list, list, list
     return binary, unary, lexical, chains
 
 
-def spans_of(tree: Tree) -> Counter:
+def spans_of(tree: ParseTree) -> Counter:
     """Labelled spans of phrases, by recursion."""
     found: Counter = Counter()
 
-    def walk(node: Tree | str, start: int) -> int:
+    def walk(node: ParseTree | str, start: int) -> int:
         if isinstance(node, str):
             return start + 1
         end = start
@@ -85,7 +85,9 @@ def spans_of(tree: Tree) -> Counter:
 class GrammarTruth:
     """Trees that the rules of a treebank allow; every word is known (rare=0)."""
 
-    def __init__(self, trees: Sequence[Tree], loss: str, horizontal: int | None = None) -> None:
+    def __init__(
+        self, trees: Sequence[ParseTree], loss: str, horizontal: int | None = None
+    ) -> None:
         parts = [nodes_of(tree, horizontal) for tree in trees]
         binary, unary, lexical, chains = (
             {item for part in parts for item in part[k]} for k in range(4)
@@ -113,26 +115,26 @@ class GrammarTruth:
         """Sentences as they are."""
         return list(X)
 
-    def outputs(self, x: Sequence[str]) -> list[Tree]:
+    def outputs(self, x: Sequence[str]) -> list[ParseTree]:
         """Every tree over the words whose rules, chains and root were seen."""
         return [tree for tree in self.over(tuple(x)) if tree.label() in self.roots]
 
     @cache  # noqa: B019
-    def over(self, words: tuple[str, ...]) -> list[Tree]:
+    def over(self, words: tuple[str, ...]) -> list[ParseTree]:
         """Every tree over some words, whatever its root."""
         bottoms = list(self.bottoms(words))
         found = bottoms.copy()
         for chain in sorted(self.chains):
             for tree in [tree for tree in bottoms if tree.label() == chain[-1]]:
                 for label in chain[-2::-1]:
-                    tree = Tree(label, [tree])
+                    tree = ParseTree(label, [tree])
                 found.append(tree)
         return found
 
-    def bottoms(self, words: tuple[str, ...]) -> Iterator[Tree]:
+    def bottoms(self, words: tuple[str, ...]) -> Iterator[ParseTree]:
         """Trees whose root has a word or several children."""
         if len(words) == 1:
-            yield from (Tree(tag, words) for tag in self.tags[words[0]])
+            yield from (ParseTree(tag, words) for tag in self.tags[words[0]])
             return
         for n in range(1, len(words)):
             for cuts in combinations(range(1, len(words)), n):
@@ -145,9 +147,9 @@ class GrammarTruth:
                     for parent in sorted(self.parents):
                         rules = binarised(parent, labels, self.horizontal)
                         if all(rule in self.place for rule in rules):
-                            yield Tree(parent, children)
+                            yield ParseTree(parent, children)
 
-    def joint_feature(self, x: Sequence[str], y: Tree) -> np.ndarray:
+    def joint_feature(self, x: Sequence[str], y: ParseTree) -> np.ndarray:
         """Counts of rules."""
         psi = np.zeros(self.size_joint_feature)
         binary, unary, lexical, _ = nodes_of(as_tree(y), self.horizontal)
@@ -155,7 +157,7 @@ class GrammarTruth:
             psi[self.place[rule]] += 1
         return psi
 
-    def loss(self, y: Tree, y_hat: Tree) -> float:
+    def loss(self, y: ParseTree, y_hat: ParseTree) -> float:
         """Zero-one, or the symmetric difference of the labelled spans."""
         if self.kind == "zero-one":
             return float(str(y) != str(y_hat))

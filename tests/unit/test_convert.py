@@ -18,7 +18,7 @@ from maxmargin.data.file_rows import value_of
 from maxmargin.data.from_file import FORMATS, FileError, FromFile, Reading
 from maxmargin.data.read_file import read_file
 from maxmargin.data.templates import describe_columns
-from maxmargin.data.trees import Tree
+from maxmargin.data.trees import ParseTree
 from maxmargin.data.write_file import WRITERS, write_file
 
 NUMBERS = st.floats(-1e9, 1e9, allow_subnormal=False) | st.sampled_from([0.0, 1.0, 0.1, 1e-300])
@@ -64,9 +64,9 @@ LEAF = st.text(
     st.characters(exclude_categories=["Cs", "Z", "C"], exclude_characters="()"), min_size=1
 )
 TREES = st.recursive(
-    st.builds(Tree, st.sampled_from("DNV"), st.lists(LEAF, min_size=1, max_size=1)),
+    st.builds(ParseTree, st.sampled_from("DNV"), st.lists(LEAF, min_size=1, max_size=1)),
     lambda own: st.builds(
-        Tree, st.sampled_from(["S", "NP"]), st.lists(own, min_size=1, max_size=3)
+        ParseTree, st.sampled_from(["S", "NP"]), st.lists(own, min_size=1, max_size=3)
     ),
     max_leaves=6,
 )

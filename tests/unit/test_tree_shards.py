@@ -10,7 +10,7 @@ from helpers import quietly, refusal
 from maxmargin import models
 from maxmargin.data import ShardError
 from maxmargin.data.synthetic import random_treebank
-from maxmargin.data.trees import Tree, TreeError, read_trees, write_trees
+from maxmargin.data.trees import ParseTree, TreeError, read_trees, write_trees
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_sentences_and_trees_come_back(bank, written):
 
 def test_every_form_of_a_sentence_and_a_tree(tmp_path):
     text = "(S (NP (NN café)) (VP (VB sleeps)))"
-    tree = Tree.fromstring(text)
+    tree = ParseTree.fromstring(text)
     forms = [
         ("café sleeps", text),
         (["café", "sleeps"], tree),
@@ -111,8 +111,8 @@ def test_what_brackets_cannot_hold_is_refused(tmp_path):
     for sentence, tree, *patterns in (
         ("a b", "(S (NN a))", "leaves", "sentence"),
         ("a", "(S (NN a)", "example 1", "closing"),
-        (["("], Tree("S", [Tree("NN", ["("])]), "bracket"),
-        (["a b"], Tree("S", [Tree("NN", ["a b"])]), "brackets"),
+        (["("], ParseTree("S", [ParseTree("NN", ["("])]), "bracket"),
+        (["a b"], ParseTree("S", [ParseTree("NN", ["a b"])]), "brackets"),
         ([], "(S (NN a))", "empty"),
         (["a\nb"], "(S (NN a))", "line feed"),
         (None, None, "Y must be given"),

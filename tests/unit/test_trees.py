@@ -9,9 +9,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from helpers import refusal
+from maxmargin.data import trees as module
 from maxmargin.data.spans import bracket_f1, bracket_scores, labelled_spans
 from maxmargin.data.trees import (
-    Tree,
+    ParseTree,
     TreeError,
     as_tree,
     clean,
@@ -28,8 +29,10 @@ names = st.text(
 )
 names = names.filter(lambda name: len(name.split()) == 1 and name.split()[0] == name)
 trees = st.recursive(
-    st.builds(lambda label, word: Tree(label, [word]), names, names),
-    lambda inner: st.builds(Tree, names, st.lists(st.one_of(inner, names), min_size=1, max_size=4)),
+    st.builds(lambda label, word: ParseTree(label, [word]), names, names),
+    lambda inner: st.builds(
+        ParseTree, names, st.lists(st.one_of(inner, names), min_size=1, max_size=4)
+    ),
     max_leaves=12,
 )
 
@@ -38,21 +41,21 @@ trees = st.recursive(
 
 
 def test_a_tree_has_the_manners_of_nltk():
-    tree = Tree.fromstring(DOG)
+    tree = ParseTree.fromstring(DOG)
     assert tree.label() == "S" and len(tree) == 2
     assert tree[0].label() == "NP" and [child.label() for child in tree] == ["NP", "VP"]
     assert tree.leaves() == ["the", "dog", "barks"]
     assert tree.pos() == [("the", "DT"), ("dog", "NN"), ("barks", "VBZ")]
-    assert str(tree) == DOG and eval(repr(tree), {"Tree": Tree}) == tree
+    assert str(tree) == DOG and eval(repr(tree), {"ParseTree": ParseTree}) == tree
     assert tree[1][0].is_tag() and not tree[1].is_tag()
     assert [node.label() for node in tree.subtrees()] == ["S", "NP", "DT", "NN", "VP", "VBZ"]
 
 
 def test_trees_are_equal_by_content_and_cannot_be_changed():
-    a, b = Tree.fromstring(DOG), as_tree(DOG)
+    a, b = ParseTree.fromstring(DOG), as_tree(DOG)
     assert a == b and hash(a) == hash(b) and len({a, b}) == 1
-    assert a != Tree.fromstring(DOG.replace("dog", "cat")) and a != DOG
-    assert a != Tree("S", [*a, *a])
+    assert a != ParseTree.fromstring(DOG.replace("dog", "cat")) and a != DOG
+    assert a != ParseTree("S", [*a, *a])
     with pytest.raises(AttributeError, match="cannot be changed"):
         a.name = "x"
     assert pickle.loads(pickle.dumps(a)) == a == copy.deepcopy(a)
@@ -68,7 +71,7 @@ def test_trees_are_equal_by_content_and_cannot_be_changed():
 )
 def test_what_is_no_tree_is_refused(label, children, words):
     with refusal(*words):
-        Tree(label, children)
+        ParseTree(label, children)
 
 
 def test_depth_has_no_limit():
@@ -146,11 +149,16 @@ def test_reading_and_writing_refuse_what_is_no_text():
     with refusal("text", "bytes"):
         read_trees(b"(S x)")
     with refusal("one tree", "2"):
-        Tree.fromstring("(S x) (S y)")
-    for bad in (Tree("S", ["a b"]), Tree("", ["x"]), Tree("(", ["x"]), Tree("S", [Tree("A", [])])):
+        ParseTree.fromstring("(S x) (S y)")
+    for bad in (
+        ParseTree("S", ["a b"]),
+        ParseTree("", ["x"]),
+        ParseTree("(", ["x"]),
+        ParseTree("S", [ParseTree("A", [])]),
+    ):
         with refusal("tree 1"):
             write_trees([as_tree(DOG), bad])
-    assert write_trees([Tree("-LRB-", ["("])]) == "(-LRB- -LRB-)\n"
+    assert write_trees([ParseTree("-LRB-", ["("])]) == "(-LRB- -LRB-)\n"
 
 
 # Other forms
@@ -252,17 +260,24 @@ def test_scores_of_nothing_and_of_other_words():
 def test_a_repeated_span_counts_each_time(tree):
     spans = labelled_spans(tree)
     assert spans.total() == sum(not node.is_tag() for node in tree.subtrees())
-    doubled = Tree("TOP", [Tree("TOP", [tree])])
+    doubled = ParseTree("TOP", [ParseTree("TOP", [tree])])
     assert labelled_spans(doubled, root=False) == spans + type(spans)(
         {("TOP", 0, len(tree.leaves())): 1}
     )
 
 
 def test_deep_trees_are_pickled_and_copied():
-    tree = Tree("N", ["x"])
+    tree = ParseTree("N", ["x"])
     for depth in range(5000):
-        tree = Tree("S", [Tree("N", [str(depth)]), tree])
+        tree = ParseTree("S", [ParseTree("N", [str(depth)]), tree])
     again = pickle.loads(pickle.dumps(tree))
     assert again == tree
     assert str(again) == str(tree)
     assert copy.deepcopy(tree) is tree
+
+
+def test_the_old_name_warns():
+    with pytest.warns(FutureWarning, match="ParseTree"):
+        assert module.Tree is ParseTree
+    with pytest.raises(AttributeError, match="Shrub"):
+        module.Shrub

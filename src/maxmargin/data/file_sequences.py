@@ -13,7 +13,7 @@ from typing import Any
 from maxmargin.data.from_file import FileError, FromFile, Reading
 from maxmargin.data.templates import describe_columns
 from maxmargin.data.text import numbered_lines
-from maxmargin.data.trees import Tree, TreeError, next_token, read_trees
+from maxmargin.data.trees import ParseTree, TreeError, next_token, read_trees
 
 ESCAPED = re.compile(r"((?:\\.|[^\\:])*\\?)(?:(:)(.*))?", re.DOTALL)
 UD_COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
@@ -191,7 +191,7 @@ def bracket_examples(path: Any, unlabelled: bool) -> Iterator[Example]:
 
 def bracket_trees(
     path: Any, lines: Iterable[tuple[int, str]] | None = None, top: str | None = None
-) -> Iterator[Tree]:
+) -> Iterator[ParseTree]:
     """The trees of a file in brackets, one by one: the file is never in memory as a whole."""
     buffered, depth, began = list[str](), 0, 1
     for number, line in numbered_lines(path) if lines is None else lines:
@@ -216,7 +216,7 @@ def depth_after(line: str, depth: int) -> int:
     return depth
 
 
-def trees_of(path: Any, began: int, lines: list[str], top: str | None = None) -> list[Tree]:
+def trees_of(path: Any, began: int, lines: list[str], top: str | None = None) -> list[ParseTree]:
     """The trees of some lines; errors name the file and the line of the file."""
     text = "".join(lines)
     try:

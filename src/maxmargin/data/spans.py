@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any
 
-from maxmargin.data.trees import Tree, as_tree
+from maxmargin.data.trees import ParseTree, as_tree
 
 __all__ = ["BracketScores", "bracket_f1", "bracket_scores", "labelled_spans"]
 
@@ -56,7 +56,7 @@ class BracketScores:
         return self.right_trees / self.trees if self.trees else 1.0
 
 
-def labelled_spans(tree: Tree, root: bool = True) -> Counter[Span]:
+def labelled_spans(tree: ParseTree, root: bool = True) -> Counter[Span]:
     """How often each labelled span occurs; with root=False that of the root is left out."""
     found: Counter[Span] = Counter()
     begun: list[tuple[str, int]] = []

@@ -17,7 +17,7 @@ from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import csr_matrix
 
 from maxmargin.data.arrays import check_whole
-from maxmargin.data.trees import Tree
+from maxmargin.data.trees import ParseTree
 
 __all__ = [
     "LETTERS",
@@ -228,19 +228,19 @@ def random_multiclass(
 
 def random_treebank(
     n: int, max_words: int = 12, *, random_state: Any = None
-) -> tuple[list[list[str]], list[Tree]]:
+) -> tuple[list[list[str]], list[ParseTree]]:
     """Sentences of a small grammar of English with their trees, of at most ``max_words`` words.
 
     Words are ambiguous ("saw", "that") and prepositional phrases attach to nouns or verbs.
 
-    Returns X, a list of lists of words, and Y, a list of ``Tree``.
+    Returns X, a list of lists of words, and Y, a list of ``ParseTree``.
     """
     rng = _generator(random_state)
     check_whole("n", n)
     check_whole("max_words", max_words)
     if max_words < 2:
         raise ValueError(f"max_words: expected at least 2, a subject and a verb, got {max_words}")
-    trees: list[Tree] = []
+    trees: list[ParseTree] = []
     while len(trees) < n:
         tree = _sentence("S", rng, depth=0)
         if len(tree.leaves()) <= max_words:
@@ -248,13 +248,13 @@ def random_treebank(
     return [tree.leaves() for tree in trees], trees
 
 
-def _sentence(symbol: str, rng: np.random.Generator, depth: int) -> Tree:
+def _sentence(symbol: str, rng: np.random.Generator, depth: int) -> ParseTree:
     if symbol in TAGGED:
-        return Tree(symbol, [str(rng.choice(TAGGED[symbol].split()))])
+        return ParseTree(symbol, [str(rng.choice(TAGGED[symbol].split()))])
     # Deep down only the first, plain way to build a phrase: sentences end.
     ways = PHRASES[symbol]
     chosen = rng.choice(list(ways), p=list(ways.values())) if depth < 6 else next(iter(ways))
-    return Tree(symbol, [_sentence(child, rng, depth + 1) for child in str(chosen).split()])
+    return ParseTree(symbol, [_sentence(child, rng, depth + 1) for child in str(chosen).split()])
 
 
 def _generator(random_state: Any) -> np.random.Generator:

@@ -21,7 +21,7 @@ from maxmargin.data.manifest import Shard
 from maxmargin.data.mapped import MappedParts, ShardError
 from maxmargin.data.shard_writer import SHARD_BYTES, ShardWriter
 from maxmargin.data.text import readable
-from maxmargin.data.trees import Tree, TreeError, as_tree, clean, write_trees
+from maxmargin.data.trees import ParseTree, TreeError, as_tree, clean, write_trees
 
 
 class TreeShardWriter(ShardWriter):
@@ -87,7 +87,7 @@ class TreeShardWriter(ShardWriter):
         return None
 
 
-def words_of(X: Any, tree: Tree | None) -> list[str]:
+def words_of(X: Any, tree: ParseTree | None) -> list[str]:
     """The words of a sentence; refuses what is not one, or not that of the tree."""
     if X is None and tree is None:
         raise ValueError("a sentence, a tree or both are needed, got neither")
@@ -103,10 +103,10 @@ def words_of(X: Any, tree: Tree | None) -> list[str]:
     return [str(word) for word in words]
 
 
-def brackets(tree: Tree, words: list[str]) -> str:
+def brackets(tree: ParseTree, words: list[str]) -> str:
     """The tree as text that gives the same tree again."""
     text = write_trees([tree])
-    if Tree.fromstring(text) != tree:
+    if ParseTree.fromstring(text) != tree:
         raise ValueError(
             "brackets cannot hold this tree: a word is a bracket; write -LRB- and -RRB-"
         )
@@ -156,8 +156,8 @@ class MappedTrees(MappedTexts):
 
     by_position = True
 
-    def made(self, text: str) -> Tree:
-        return Tree.fromstring(text)
+    def made(self, text: str) -> ParseTree:
+        return ParseTree.fromstring(text)
 
 
 def open_trees(data: Any) -> tuple[MappedSentences, MappedTrees | None]:

@@ -1,4 +1,4 @@
-"""Parse trees: a small immutable ``Tree``, Penn brackets in and out, and what treebanks need cleaned.
+"""Parse trees: a small immutable ``ParseTree``, Penn brackets in and out, and what treebanks need cleaned.
 
     (S (NP (DT the) (NN dog)) (VP (VBZ barks)))
 
@@ -9,11 +9,12 @@ may be as deep as memory allows.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 __all__ = [
-    "Tree",
+    "ParseTree",
     "TreeError",
     "as_tree",
     "clean",
@@ -31,39 +32,47 @@ TRACE = "-NONE-"
 BRACKETS = {"(": "-LRB-", ")": "-RRB-"}
 
 
+def __getattr__(name: str) -> Any:
+    """The name that ``ParseTree`` had."""
+    if name != "Tree":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warnings.warn("trees.Tree is deprecated, use ParseTree", FutureWarning, stacklevel=2)
+    return ParseTree
+
+
 class TreeError(ValueError):
     """Text or an object that is not a tree."""
 
 
-class Tree(Sequence[Any]):
-    """A label over children, each a ``Tree`` or a word; immutable, hashable, equal by content.
+class ParseTree(Sequence[Any]):
+    """A label over children, each a ``ParseTree`` or a word; immutable, hashable, equal by content.
 
     It works like ``nltk.Tree``: ``label()``, children by index and by iteration, ``leaves()``,
-    ``pos()``, ``Tree.fromstring(text)``; ``str`` writes Penn brackets on one line.
+    ``pos()``, ``ParseTree.fromstring(text)``; ``str`` writes Penn brackets on one line.
     """
 
     __slots__ = ("_children", "_hash", "_label")
     _label: str
-    _children: tuple[Tree | str, ...]
+    _children: tuple[ParseTree | str, ...]
     _hash: int
 
-    def __init__(self, label: str, children: Iterable[Tree | str]):
+    def __init__(self, label: str, children: Iterable[ParseTree | str]):
         if not isinstance(label, str):
             raise TreeError(f"the label of a tree must be a string, got {label!r}")
         if isinstance(children, str):
             raise TreeError(f"the children of {label!r} must be a sequence, got a string")
         kids = tuple(children)
         for child in kids:
-            if not isinstance(child, Tree | str):
+            if not isinstance(child, ParseTree | str):
                 raise TreeError(
-                    f"a child of {label!r} must be a Tree or a word, got {type(child).__name__}"
+                    f"a child of {label!r} must be a ParseTree or a word, got {type(child).__name__}"
                 )
         object.__setattr__(self, "_label", label)
         object.__setattr__(self, "_children", kids)
         object.__setattr__(self, "_hash", hash((label, kids)))
 
     @classmethod
-    def fromstring(cls, text: str) -> Tree:
+    def fromstring(cls, text: str) -> ParseTree:
         """The one tree that a text in brackets holds."""
         trees = read_trees(text)
         if len(trees) != 1:
@@ -75,7 +84,7 @@ class Tree(Sequence[Any]):
         return self._label
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError("a Tree cannot be changed; build a new one")
+        raise AttributeError("a ParseTree cannot be changed; build a new one")
 
     def __len__(self) -> int:
         return len(self._children)
@@ -83,14 +92,14 @@ class Tree(Sequence[Any]):
     def __getitem__(self, index: Any) -> Any:
         return self._children[index]
 
-    def __iter__(self) -> Iterator[Tree | str]:
+    def __iter__(self) -> Iterator[ParseTree | str]:
         return iter(self._children)
 
     def __hash__(self) -> int:
         return self._hash
 
     def __eq__(self, other: Any) -> bool:
-        if not isinstance(other, Tree):
+        if not isinstance(other, ParseTree):
             return NotImplemented
         pairs: list[tuple[Any, Any]] = [(self, other)]
         while pairs:
@@ -110,30 +119,30 @@ class Tree(Sequence[Any]):
         flat: list[
             tuple[str, int] | str
         ] = []  # children before parents: no recursion on deep trees
-        stack: list[Tree | str] = [self]
+        stack: list[ParseTree | str] = [self]
         while stack:
             node = stack.pop()
             flat.append(node if isinstance(node, str) else (node._label, len(node)))
             stack += [] if isinstance(node, str) else node._children
         return from_flat, (tuple(reversed(flat)),)
 
-    def __copy__(self) -> Tree:
+    def __copy__(self) -> ParseTree:
         return self
 
-    def __deepcopy__(self, memo: dict[Any, Any]) -> Tree:
+    def __deepcopy__(self, memo: dict[Any, Any]) -> ParseTree:
         return self
 
     def is_tag(self) -> bool:
         """Whether the only child is a word."""
         return len(self._children) == 1 and isinstance(self._children[0], str)
 
-    def subtrees(self) -> Iterator[Tree]:
+    def subtrees(self) -> Iterator[ParseTree]:
         """Every node, parents before children, left to right."""
-        stack: list[Tree] = [self]
+        stack: list[ParseTree] = [self]
         while stack:
             node = stack.pop()
             yield node
-            stack += [child for child in reversed(node._children) if isinstance(child, Tree)]
+            stack += [child for child in reversed(node._children) if isinstance(child, ParseTree)]
 
     def leaves(self) -> list[str]:
         """The words."""
@@ -167,13 +176,13 @@ class Tree(Sequence[Any]):
         return "".join(parts)[1:]
 
     def __repr__(self) -> str:
-        return f"Tree.fromstring({str(self)!r})"
+        return f"ParseTree.fromstring({str(self)!r})"
 
 
 # Penn brackets
 
 
-def from_flat(flat: tuple[tuple[str, int] | str, ...]) -> Tree:
+def from_flat(flat: tuple[tuple[str, int] | str, ...]) -> ParseTree:
     """A tree from its nodes, children before parents, each with its number of children."""
     done: list[Any] = []
     for item in flat:
@@ -183,11 +192,11 @@ def from_flat(flat: tuple[tuple[str, int] | str, ...]) -> Tree:
         label, count = item
         children = done[len(done) - count :]
         del done[len(done) - count :]
-        done.append(Tree(label, children))
+        done.append(ParseTree(label, children))
     return done[0]
 
 
-def read_trees(source: Any, top: str | None = None) -> list[Tree]:
+def read_trees(source: Any, top: str | None = None) -> list[ParseTree]:
     """All trees of a text, or of an open text file.
 
     Parameters
@@ -203,7 +212,7 @@ def read_trees(source: Any, top: str | None = None) -> list[Tree]:
     text = source.read() if hasattr(source, "read") else source
     if not isinstance(text, str):
         raise TreeError(f"trees are read from text, got {type(text).__name__}")
-    trees: list[Tree] = []
+    trees: list[ParseTree] = []
     open_nodes: list[tuple[str | None, list[Any]]] = []  # label, children so far
     position = 0
     while (token := next_token(text, position, outside=not open_nodes)) is not None:
@@ -240,14 +249,14 @@ def next_token(text: str, position: int, outside: bool) -> re.Match[str] | None:
 
 def closed(
     text: str, token: re.Match[str], label: str | None, children: list[Any], top: str | None
-) -> Tree:
+) -> ParseTree:
     """The tree of a bracket that ends here."""
     if not children:
         raise wrong(text, token.start(), "a child before the bracket ends", token)
     if label is not None:
-        return Tree(label, children)
+        return ParseTree(label, children)
     if top is not None:
-        return Tree(top, children)
+        return ParseTree(top, children)
     if len(children) > 1:
         raise wrong(text, token.start(), "one tree in a bracket without a label", token)
     return children[0]
@@ -261,7 +270,7 @@ def wrong(text: str, position: int, expected: str, came: re.Match[str] | None) -
     return TreeError(f"line {line}, column {column}: expected {expected}, got {got}")
 
 
-def write_trees(trees: Iterable[Tree], target: Any = None) -> str:
+def write_trees(trees: Iterable[ParseTree], target: Any = None) -> str:
     """Trees in brackets, one per line, as text; into an open text file too, if one is given.
 
     ``(`` and ``)`` as words become -LRB- and -RRB-. Refuses labels and words that brackets cannot hold.
@@ -285,19 +294,19 @@ def write_trees(trees: Iterable[Tree], target: Any = None) -> str:
 # Other forms of a tree
 
 
-def as_tree(value: Any) -> Tree:
-    """A tree from a ``Tree``, text in brackets, an nltk-like tree, or nested (label, child, ...) lists."""
-    if isinstance(value, Tree):
+def as_tree(value: Any) -> ParseTree:
+    """A tree from a ``ParseTree``, text in brackets, a tree of nltk, or nested (label, child, ...) lists."""
+    if isinstance(value, ParseTree):
         return value
     if isinstance(value, str):
-        return Tree.fromstring(value)
+        return ParseTree.fromstring(value)
     pending: list[tuple[str, list[Any], list[Any], Any]] = [(*node_parts(value), [], value)]
     inside = {id(value)}
     while True:
         label, rest, done, origin = pending[-1]
         if rest:
             child = rest.pop()
-            if isinstance(child, str | Tree):
+            if isinstance(child, str | ParseTree):
                 done.append(child)
                 continue
             if id(child) in inside:
@@ -307,7 +316,7 @@ def as_tree(value: Any) -> Tree:
             continue
         pending.pop()
         inside.discard(id(origin))
-        tree = Tree(label, done)
+        tree = ParseTree(label, done)
         if not pending:
             return tree
         pending[-1][2].append(tree)
@@ -320,7 +329,7 @@ def node_parts(value: Any) -> tuple[str, list[Any]]:
     if isinstance(value, list | tuple) and len(value) > 1 and isinstance(value[0], str):
         return value[0], list(value[:0:-1])
     raise TreeError(
-        "expected a tree: a Tree, text in brackets, an object with label() and children, or "
+        "expected a tree: a ParseTree, text in brackets, an object with label() and children, or "
         f"(label, child, ...); got {repr(value)[:60]}"
     )
 
@@ -328,52 +337,58 @@ def node_parts(value: Any) -> tuple[str, list[Any]]:
 # Cleaning
 
 
-def rebuilt(tree: Tree, build: Callable[[str, list[Any]], Tree | None]) -> Tree | None:
+def rebuilt(
+    tree: ParseTree, build: Callable[[str, list[Any]], ParseTree | None]
+) -> ParseTree | None:
     """The tree with every node rebuilt from its label and its remaining children."""
     order = list(tree.subtrees())
-    made: dict[int, Tree | None] = {}
+    made: dict[int, ParseTree | None] = {}
     for node in reversed(order):
-        children = [made[id(c)] if isinstance(c, Tree) else c for c in node]
+        children = [made[id(c)] if isinstance(c, ParseTree) else c for c in node]
         made[id(node)] = build(node.label(), [c for c in children if c is not None])
     return made[id(tree)]
 
 
-def drop_traces(tree: Tree) -> Tree | None:
+def drop_traces(tree: ParseTree) -> ParseTree | None:
     """Without -NONE- and the phrases that it leaves empty; None where nothing is left."""
-    return rebuilt(tree, lambda label, kids: Tree(label, kids) if kids and label != TRACE else None)
+    return rebuilt(
+        tree, lambda label, kids: ParseTree(label, kids) if kids and label != TRACE else None
+    )
 
 
-def strip_functions(tree: Tree) -> Tree:
+def strip_functions(tree: ParseTree) -> ParseTree:
     """NP-SBJ-1 and NP=2 become NP; labels that begin with a dash (-LRB-, -NONE-) stay."""
 
-    def build(label: str, children: list[Any]) -> Tree:
-        return Tree(label if label[:1] == "-" else FUNCTION.split(label, maxsplit=1)[0], children)
+    def build(label: str, children: list[Any]) -> ParseTree:
+        return ParseTree(
+            label if label[:1] == "-" else FUNCTION.split(label, maxsplit=1)[0], children
+        )
 
     result = rebuilt(tree, build)
     assert result is not None
     return result
 
 
-def drop_loops(tree: Tree) -> Tree:
+def drop_loops(tree: ParseTree) -> ParseTree:
     """Chains of only children in which no label appears twice: (NP (NP x)) becomes (NP x).
 
     Of a chain A B A C the upper A goes, and all down to the lower one.
     """
 
-    def build(label: str, children: list[Any]) -> Tree:
+    def build(label: str, children: list[Any]) -> ParseTree:
         below = children[0] if len(children) == 1 else None
-        while isinstance(below, Tree):
+        while isinstance(below, ParseTree):
             if below.label() == label:
                 return below
             below = below[0] if len(below) == 1 else None
-        return Tree(label, children)
+        return ParseTree(label, children)
 
     result = rebuilt(tree, build)
     assert result is not None
     return result
 
 
-def clean(tree: Tree) -> Tree | None:
+def clean(tree: ParseTree) -> ParseTree | None:
     """Traces, function tags and unary loops dropped, in this order; None where nothing is left."""
     left = drop_traces(tree)
     return None if left is None else drop_loops(strip_functions(left))

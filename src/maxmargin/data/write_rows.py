@@ -20,7 +20,7 @@ from maxmargin.data.attributes import AttributeEncoder
 from maxmargin.data.file_labels import MOST_EXACT
 from maxmargin.data.file_parquet import parquet_parts
 from maxmargin.data.from_file import FileError, FromFile
-from maxmargin.data.trees import Tree
+from maxmargin.data.trees import ParseTree
 
 MOST_CELLS = 2**28  # of a dense array that was sparse
 CELLS = 2**20  # of a part of a table
@@ -29,7 +29,7 @@ Batches = Iterable[FromFile]
 
 def kind_of(read: FromFile) -> str:
     """Rows, sequences or trees."""
-    if isinstance(read.Y[0], Tree):
+    if isinstance(read.Y[0], ParseTree):
         return "trees"
     return "sequences" if read.reading.task == "tagging" else "rows"
 

@@ -22,7 +22,7 @@ import numpy as np
 from maxmargin._core import core
 from maxmargin.data.arrays import check_lengths, check_whole
 from maxmargin.data.spans import matches, shown
-from maxmargin.data.trees import Tree, as_tree
+from maxmargin.data.trees import ParseTree, as_tree
 from maxmargin.io.fields import FieldError, count, field_of, table, texts
 from maxmargin.models.examples import CompiledExamples
 from maxmargin.models.lexicon import UNKNOWN, Lexicon
@@ -62,14 +62,14 @@ class GrammarExamples(CompiledExamples):
     def output_sizes(self, blocks: np.ndarray) -> np.ndarray:
         return np.diff(self.first)[blocks]
 
-    def tree(self, i: int, codes: np.ndarray) -> Tree:
+    def tree(self, i: int, codes: np.ndarray) -> ParseTree:
         """The tree of sentence i from the numbers of its derivation."""
         return self.model.rule_table_.decode(codes.tolist(), self.sentences[i])
 
     def ready(self, w: np.ndarray) -> np.ndarray:
         return w  # rules for sentences without a parse are read off w itself
 
-    def predict(self, w: np.ndarray, n_jobs: int = 1) -> list[Tree]:
+    def predict(self, w: np.ndarray, n_jobs: int = 1) -> list[ParseTree]:
         codes = self.answers.predict(w, n_jobs)
         trees, lost = [], []
         for i in range(self.n):
@@ -94,11 +94,11 @@ class GrammarExamples(CompiledExamples):
         best = [self.core.best_k(w, i, 1)[1] for i in range(self.n)]
         return np.array([scores[0] if len(scores) else -np.inf for scores in best])
 
-    def decode(self, codes: np.ndarray) -> list[Tree]:
+    def decode(self, codes: np.ndarray) -> list[ParseTree]:
         bounds = pairwise(self.first.tolist())
         return [self.tree(i, codes[a:b]) for i, (a, b) in enumerate(bounds)]
 
-    def best_k(self, w: np.ndarray, i: int, k: int) -> list[tuple[Tree, float]]:
+    def best_k(self, w: np.ndarray, i: int, k: int) -> list[tuple[ParseTree, float]]:
         """The k best trees of sentence i with their scores; none if it has no parse."""
         codes, scores = self.core.best_k(w, i, k)
         trees = codes.reshape(len(scores), int(self.first[i + 1] - self.first[i]))
@@ -161,7 +161,7 @@ class Grammar(Model):
         lexical = self.lexicon_.lexical_rules([tree.pos() for tree in trees])
         self._take(GrammarRules.read(derivations, roots, lexical, len(self.lexicon_)))
 
-    def _check_top(self, tree: Tree) -> None:
+    def _check_top(self, tree: ParseTree) -> None:
         if self.top is not None and tree.label() != self.top:
             raise ValueError(
                 f"the root must be {self.top!r}, the parameter top, got {tree.label()!r}"
@@ -191,12 +191,12 @@ class Grammar(Model):
                 truth += self.encode(tree, sentences[i])
         return GrammarExamples(self, sentences, truth)
 
-    def encode(self, tree: Tree, words: Sequence[str]) -> list[int]:
+    def encode(self, tree: ParseTree, words: Sequence[str]) -> list[int]:
         """The numbers of a tree's derivation; refuses a rule that training has not seen."""
         steps = derive(tree, self.horizontal)
         return self.rule_table_.encode(steps, self.lexicon_.terminals(words), words)
 
-    def flat_tree(self, words: Sequence[str], w: np.ndarray) -> Tree:
+    def flat_tree(self, words: Sequence[str], w: np.ndarray) -> ParseTree:
         """What a sentence without a parse gets: the root over the best tag of each word.
 
         The root is ``top``, or the most frequent root of training.
@@ -210,7 +210,9 @@ class Grammar(Model):
                 best[terminal] = (weight, tag)
         tags = [rules.symbols[best[t][1]] for t in terminals]
         root = self.top or rules.symbols[int(np.argmax(rules.roots))]
-        return Tree(root, [Tree(tag, [word]) for tag, word in zip(tags, words, strict=True)])
+        return ParseTree(
+            root, [ParseTree(tag, [word]) for tag, word in zip(tags, words, strict=True)]
+        )
 
     def joint_feature(self, x: Any, y: Any) -> np.ndarray:
         """Psi(x, y), in the order of ``coef_``."""
@@ -240,7 +242,7 @@ class Grammar(Model):
         matched, true, found = matches(y, y_hat)
         return 2.0 * matched, float(true + found)
 
-    def inference_k_best(self, x: Any, w: np.ndarray, k: int) -> list[tuple[Tree, float]]:
+    def inference_k_best(self, x: Any, w: np.ndarray, k: int) -> list[tuple[ParseTree, float]]:
         """The k best trees with their scores, best first; an empty list if there is no parse."""
         return self.bind([x]).best_k(as_weights(w), 0, k)
 
@@ -337,7 +339,7 @@ def read_sentences(X: Sequence[Any]) -> list[list[str]]:
     return sentences
 
 
-def read_trees_of(sentences: list[list[str]], Y: Sequence[Any]) -> Iterator[Tree]:
+def read_trees_of(sentences: list[list[str]], Y: Sequence[Any]) -> Iterator[ParseTree]:
     """Trees in any form, checked against their sentences, one by one."""
     for i, (words, y) in enumerate(zip(sentences, Y, strict=True)):
         with example(i):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 LABELS = "one set of labels"  # which may be given, as the parameter ``classes``
-ROWS = "feature rows"  # on which there may be a kernel: ``read`` and ``bind_rows``
+ROWS = "feature rows"  # for a kernel, or in mapped files: ``read`` and ``bind_rows``
 FACTORS = "nodes and edges"  # of which scores and losses are sums, and which are visited one by one
 SUMS = "sums over all outputs"  # so that there is a log loss
 POTENTIALS = "labels and neighbours"  # whose potentials give distributions, which may be kept

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maxmargin._core import core
-from maxmargin.data.trees import Tree, TreeError
+from maxmargin.data.trees import ParseTree, TreeError
 
 MADE = "@"  # begins the symbols that binarisation makes
 
@@ -35,7 +35,7 @@ class Step(NamedTuple):
     split: int
 
 
-def check_tree(tree: Tree) -> None:
+def check_tree(tree: ParseTree) -> None:
     """Refuse what no grammar can derive: words beside phrases, empty nodes, odd labels, unary loops."""
     for node in tree.subtrees():
         label = node.label()
@@ -56,11 +56,11 @@ def made(parent: str, labels: Sequence[str], horizontal: int | None) -> str:
     return MADE + " ".join((parent, *kept))
 
 
-def derive(tree: Tree, horizontal: int | None) -> list[Step]:
+def derive(tree: ParseTree, horizontal: int | None) -> list[Step]:
     """The derivation of a tree, in preorder."""
     width = widths(tree)
     steps: list[Step] = []
-    stack: list[tuple[Tree, int | None]] = [(tree, None)]  # a node, or its first children
+    stack: list[tuple[ParseTree, int | None]] = [(tree, None)]  # a node, or its first children
     while stack:
         node, first = stack.pop()
         chain: tuple[str, ...] = ()
@@ -69,7 +69,7 @@ def derive(tree: Tree, horizontal: int | None) -> list[Step]:
             if node.is_tag():
                 steps.append(Step(chain, (node.label(),), 0))
                 continue
-        labels = [child.label() for child in node if isinstance(child, Tree)]
+        labels = [child.label() for child in node if isinstance(child, ParseTree)]
         count = len(node) if first is None else first
         parent = node.label() if first is None else made(node.label(), labels[:count], horizontal)
         left = labels[0] if count == 2 else made(node.label(), labels[: count - 1], horizontal)
@@ -80,10 +80,10 @@ def derive(tree: Tree, horizontal: int | None) -> list[Step]:
     return steps
 
 
-def descend(node: Tree) -> tuple[tuple[str, ...], Tree]:
+def descend(node: ParseTree) -> tuple[tuple[str, ...], ParseTree]:
     """The chain of only children that begins here, and the node at its bottom."""
     chain = [node.label()]
-    while len(node) == 1 and isinstance(node[0], Tree):
+    while len(node) == 1 and isinstance(node[0], ParseTree):
         node = node[0]
         chain.append(node.label())
     if len(set(chain)) < len(chain):
@@ -94,7 +94,7 @@ def descend(node: Tree) -> tuple[tuple[str, ...], Tree]:
     return (tuple(chain) if len(chain) > 1 else ()), node
 
 
-def widths(tree: Tree) -> dict[int, int]:
+def widths(tree: ParseTree) -> dict[int, int]:
     """Number of words under each node, by identity."""
     found: dict[int, int] = {}
     for node in reversed(list(tree.subtrees())):
@@ -226,7 +226,7 @@ class GrammarRules:
         """The numbers of several symbols."""
         return tuple(self.number(symbol, place) for symbol in symbols)
 
-    def decode(self, codes: Sequence[int], words: Sequence[str]) -> Tree:
+    def decode(self, codes: Sequence[int], words: Sequence[str]) -> ParseTree:
         """The tree of a derivation in numbers."""
         stack: list[Any] = []  # trees, and lists of the first children of a phrase
         position = len(words)
@@ -234,16 +234,16 @@ class GrammarRules:
             above, rule, split = codes[p : p + 3]
             if split == 0:
                 position -= 1
-                node: Any = Tree(self.symbols[self.lexical[rule][1]], [words[position]])
+                node: Any = ParseTree(self.symbols[self.lexical[rule][1]], [words[position]])
             else:
                 left, _, parent = self.binary[rule]
                 before, last = stack.pop(), stack.pop()
                 node = [*before, last] if left >= self.reals else [before, last]
                 if parent < self.reals:
-                    node = Tree(self.symbols[parent], node)
+                    node = ParseTree(self.symbols[parent], node)
             if above:
                 for symbol in self.chains[above - 1][-2::-1]:
-                    node = Tree(self.symbols[symbol], [node])
+                    node = ParseTree(self.symbols[symbol], [node])
             stack.append(node)
         return stack[0]
 

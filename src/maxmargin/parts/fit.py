@@ -13,10 +13,9 @@ import numpy as np
 
 from maxmargin.data.labels import LabelSet
 from maxmargin.data.mapped import Mapped
-from maxmargin.models.chain import Chain
 from maxmargin.models.examples import Examples
-from maxmargin.models.flat import FlatModel
 from maxmargin.models.python import bind_model, portable
+from maxmargin.models.registry import ROWS
 from maxmargin.parts.problem import Settings, bind, regularizer_of
 from maxmargin.parts.source import Part, keep, layout_of
 from maxmargin.parts.state import Past, empty_past, remember
@@ -51,7 +50,7 @@ def streams(solver: Any, model: Any, X: Any, Y: Any, node_weight: Any) -> bool:
         )
     if chunks and node_weight is not None:
         raise ValueError("node_weight: chunks have none")
-    mapped = isinstance(X, Mapped) and isinstance(model, FlatModel | Chain) and not model.joint
+    mapped = isinstance(X, Mapped) and ROWS in getattr(model, "powers", ()) and not model.joint
     return chunks or (streaming and mapped and node_weight is None)
 
 
