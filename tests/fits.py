@@ -11,7 +11,8 @@ import numpy as np
 import maxmargin as mm
 from helpers import as_python, built_in
 from maxmargin import models
-from reference.problems import fresh, make_case
+from reference.cases import fresh
+from reference.problems import make_case
 
 
 @dataclass(frozen=True)

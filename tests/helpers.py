@@ -16,9 +16,9 @@ import maxmargin as mm
 from maxmargin import losses, models, solvers
 from maxmargin.models import Model
 from reference.box_qp import solve_summed, summed_primal
+from reference.cases import Case
 from reference.dense_qp import Optimum, dual_objective, primal_objective
 from reference.enumerate import with_bias
-from reference.problems import Case
 from reference.python_chain import PythonBinary, PythonChain, PythonMulticlass
 
 # Solvers with pair steps: they must reach the optimum when asked to.

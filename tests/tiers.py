@@ -18,9 +18,11 @@ SLOW = (
     "contracts/test_logistic.py::test_it_passes_the_checks_of_scikit_learn",
     "contracts/test_path.py::test_the_search_passes_the_checks_of_scikit_learn",
     "laws/",
+    "unit/test_benchmark_data.py",
     "unit/test_benchmarks.py",
     "unit/test_examples.py",
     "unit/test_fuzz.py",
+    "unit/test_paper_benchmarks.py",
 )
 # Tests and cases that took long, as ``tools/record_slow_tests.py`` found.
 RECORDED = frozenset((TESTS / "slow.txt").read_text().splitlines())

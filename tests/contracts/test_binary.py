@@ -16,7 +16,7 @@ from helpers import refusal
 from maxmargin import losses, models
 from maxmargin._core import core
 from maxmargin.data.memory import feature_rows
-from reference.problems import binary_case
+from reference.cases import binary_case
 
 TIGHT = {"tol": 1e-9, "max_passes": 50_000}
 

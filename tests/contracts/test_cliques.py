@@ -11,9 +11,9 @@ from maxmargin import models, solvers
 from maxmargin.formulation import Formulation
 from maxmargin.models.cliques import CLIQUE_KINDS, Cliques
 from maxmargin.models.constraints import Fixed
+from reference.cases import fresh
 from reference.cliques import blocks_of, every_output, joint_feature, relaxed_optimum
 from reference.dense_qp import solve
-from reference.problems import fresh
 from reference.strategies import SEED
 
 

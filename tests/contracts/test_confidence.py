@@ -11,8 +11,9 @@ from helpers import FLAT, built_in, prepared, transitions_of
 from maxmargin import models
 from maxmargin.confidence import conformal_quantile
 from maxmargin.models.beliefs import Beliefs
+from reference.cases import chain_case, fresh
 from reference.enumerate import ChainTruth
-from reference.problems import EVERY, chain_case, fresh, make_case
+from reference.problems import EVERY, make_case
 from reference.strategies import SEED
 
 # Where margins and marginals are refused, and the words that say so.

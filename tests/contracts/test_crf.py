@@ -17,7 +17,7 @@ from maxmargin.models.examples import Examples
 from maxmargin.problem import Formulation, Problem, Support
 from maxmargin.problem.regularizer import Prior
 from reference import soft
-from reference.problems import (
+from reference.cases import (
     binary_case,
     chain_case,
     edge_chain_case,

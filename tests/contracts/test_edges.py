@@ -11,7 +11,8 @@ from scipy import sparse
 import maxmargin as mm
 from helpers import built_in, prepared, refusal
 from maxmargin import models
-from reference.problems import EDGES, edge_chain_case, fresh, make_case
+from reference.cases import edge_chain_case, fresh
+from reference.problems import EDGES, make_case
 
 
 def random_case(seed, **options):

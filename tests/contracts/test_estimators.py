@@ -19,7 +19,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import maxmargin as mm
 from helpers import built_in, loss_units
 from maxmargin import models
-from reference.problems import chain_case, make_case, multiclass_case
+from reference.cases import chain_case, multiclass_case
+from reference.problems import make_case
 
 NAMES = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
 

@@ -10,10 +10,11 @@ from scipy import sparse
 import maxmargin as mm
 from helpers import FLAT, as_python, built_in
 from maxmargin import losses, models
-from maxmargin.data.trees import Tree
+from maxmargin.data.trees import ParseTree
 from maxmargin.problem import Formulation
 from reference import enumerate as truths
-from reference.problems import CASES, EVERY, chain_case, make_case, multiclass_case
+from reference.cases import chain_case, multiclass_case
+from reference.problems import CASES, EVERY, make_case
 
 # Where a contract does not hold, and why.
 NO_K_BEST = {
@@ -46,7 +47,7 @@ def prepared(case):
 
 def as_key(output):
     """An output as a hashable value of plain Python."""
-    return output if isinstance(output, Tree) else frozen(np.asarray(output).tolist())
+    return output if isinstance(output, ParseTree) else frozen(np.asarray(output).tolist())
 
 
 def frozen(value):

@@ -14,7 +14,7 @@ from maxmargin.models.python import portable
 from maxmargin.parts.source import Part, layout_of
 from maxmargin.solvers import make_solver
 from maxmargin.train import train
-from reference.problems import fresh
+from reference.cases import fresh
 
 DOCS = (Path(__file__).parents[2] / "docs" / "data.md").read_text()
 

@@ -11,11 +11,12 @@ from maxmargin import models, solvers
 from maxmargin.data.synthetic import random_chains
 from maxmargin.formulation import Formulation
 from maxmargin.problem import make_regularizer
+from reference.cases import fresh
 from reference.enumerate import Block
 from reference.primal_qp import primal_value, solve_primal
 from reference.priors import CASES as SMALL
 from reference.priors import KINDS, draw, small, train
-from reference.problems import GRAPHS, SETS, fresh, make_case
+from reference.problems import GRAPHS, SETS, make_case
 from reference.python_chain import PythonMulticlass
 from reference.relaxed import relaxed_optimum
 from reference.strategies import SEED

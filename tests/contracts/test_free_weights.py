@@ -14,8 +14,8 @@ from maxmargin.problem import make_regularizer
 from maxmargin.problem.regularizer import Prior
 from maxmargin.solvers.cut_state import CutState
 from maxmargin.solvers.free import balance
+from reference.cases import binary_case, chain_case, fresh, multiclass_case
 from reference.primal_qp import primal_value, solve_primal
-from reference.problems import binary_case, chain_case, fresh, multiclass_case
 
 CASES = {
     "multiclass": lambda g: multiclass_case(g, n=9, n_features=3, weighted=True, bias=1.0, C=0.6),

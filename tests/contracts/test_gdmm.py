@@ -10,7 +10,8 @@ from helpers import assert_truthful, built_in, fit, loss_units, refusal
 from maxmargin import models, solvers
 from maxmargin.data.synthetic import random_chains
 from maxmargin.solvers.gdmm_chain import DIRECTIONS
-from reference.problems import CASES, chain_case, fresh, make_case
+from reference.cases import chain_case, fresh
+from reference.problems import CASES, make_case
 from reference.strategies import SEED
 from reference.twins_gdmm import GdmmTwin
 

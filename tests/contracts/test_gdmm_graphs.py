@@ -7,7 +7,8 @@ import maxmargin as mm
 from helpers import assert_truthful, built_in, fit, loss_units, quietly, refusal
 from maxmargin import models, solvers
 from maxmargin.models.marginals import Marginals
-from reference.problems import GRAPHS, chain_case, fresh, make_case
+from reference.cases import chain_case, fresh
+from reference.problems import GRAPHS, make_case
 from reference.relaxed import relaxed_optimum
 
 

@@ -3,31 +3,18 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.optimize import linprog, minimize
+from scipy.optimize import minimize
 
 import maxmargin as mm
 from helpers import quietly
+from label_cases import attractive, independent, problem_of
 from maxmargin import models, solvers
 from maxmargin._core import core
 from maxmargin.problem import Problem
 from maxmargin.solvers.gdmm_graph import GraphState
 from maxmargin.solvers.gdmm_labels import LabelState
-from reference.problems import fresh
+from reference.cases import fresh
 from reference.relaxed import relaxed_optimum
-
-
-def independent(g, n=12, labels=5):
-    X = g.normal(size=(n, 4))
-    return X, (X @ g.normal(size=(4, labels)) + g.normal(size=(n, labels)) > 0.5).astype(int)
-
-
-def attractive(g, n=14, labels=6, together=2):
-    """Labels that come together in sets of some size, which features hardly tell: only joint moves gain."""
-    X = 0.2 * g.normal(size=(n, 3))
-    sets = g.integers(2, size=(n, labels // together))
-    Y = np.repeat(sets, together, axis=1)
-    flip = g.uniform(size=Y.shape) < 0.05
-    return X, np.where(flip, 1 - Y, Y)
 
 
 def triples(g):
@@ -41,12 +28,6 @@ def exclusive(g, n=12, labels=5):
 
 
 DATA = [independent, attractive, triples, exclusive]
-
-
-def problem_of(X, Y, C, mass=None, **options):
-    model = models.MultiLabel(**options)
-    model.initialize(X, Y)
-    return Problem(model.bind(X, Y), C=C, sample_weight=mass)
 
 
 def trained(problem, passes, seed=0, tol=1e-6, **options):
@@ -328,101 +309,3 @@ def test_other_graphs_are_not_label_sets(seed):
     assert not core.are_label_sets(examples.core)
     with pytest.raises(ValueError, match="not sets of labels"):
         core.LabelGdmm(examples.core, np.ones(4), np.ones(4), 1.0, 4, 8)
-
-
-def local_polytope_value(counts, unary, links, tables):
-    """The linear relaxation of a pairwise problem of binary nodes, by a general solver."""
-    n, links = len(counts), np.reshape(links, (-1, 2))
-    rows = np.zeros((n + 4 * len(links), 2 * n + 4 * len(links)))
-    right = np.zeros(len(rows))
-    for v in range(n):
-        rows[v, 2 * v : 2 * v + 2], right[v] = 1, 1
-    for k, (a, b) in enumerate(links):
-        own, first = n + 4 * k, 2 * n + 4 * k
-        for y in range(2):
-            rows[own + y, first + 2 * y : first + 2 * y + 2], rows[own + y, 2 * a + y] = 1, -1
-            rows[own + 2 + y, [first + y, first + 2 + y]], rows[own + 2 + y, 2 * b + y] = 1, -1
-    found = linprog(-np.concatenate([unary, tables]), A_eq=rows, b_eq=right, bounds=(0, 1))
-    return -found.fun
-
-
-@pytest.mark.parametrize("scale", [0.3, 3.0])
-def test_relaxed_slacks_are_those_of_the_linear_relaxation(seed, scale):
-    """By roof duality."""
-    g = fresh(seed, 65)
-    X, Y = independent(g, n=8)
-    problem = problem_of(X, Y, 1.0)
-    examples = problem.examples
-    for _ in range(4):
-        w = scale * g.normal(size=problem.dimension)
-        found, ceilings = problem.relaxed_bounds(w)
-        exact = problem.slacks(w)
-        assert (found <= exact + 1e-9).all() and (exact <= ceilings + 1e-9).all()
-        for i in range(len(Y)):
-            truth = w @ examples.factors.joint_feature(i, Y[i])
-            value = local_polytope_value(*examples.core.problem(w, i, True))
-            assert ceilings[i] == pytest.approx(value - truth, rel=1e-7, abs=1e-7)
-
-
-def test_the_relaxation_is_looser_somewhere(seed):
-    """Else the test above would compare labellings alone."""
-    g = fresh(seed, 68)
-    most = 0.0
-    for _ in range(15):
-        X, Y = independent(g, n=8)
-        problem = problem_of(X, Y, 1.0)
-        w = 3.0 * g.normal(size=problem.dimension)
-        most = max(most, float(np.max(problem.relaxed_bounds(w)[1] - problem.slacks(w))))
-    assert most > 1e-3
-
-
-def test_the_certificate_closes_on_the_relaxation(seed):
-    X, Y = attractive(fresh(seed, 66))
-    svm = mm.StructuralSVM(models.MultiLabel(bias=1.0), C=0.5, solver="gdmm", tol=1e-3)
-    svm.set_params(max_passes=5000, random_state=0).fit(X, Y)
-    assert svm.certificate_.converged and svm.certificate_.exact and svm.certificate_.relaxed
-
-
-def test_auto_takes_gdmm_for_sets_of_many_labels():
-    """Above 100 labels the argmax of whole sets is left to prediction, unless a regulariser asks for more."""
-    generator = np.random.default_rng(0)
-    X = generator.normal(size=(12, 3))
-    for labels, pairs, solver, options in (
-        (100, "all", "proximal", {}),
-        (101, "all", "gdmm", {}),
-        (101, "none", "proximal", {}),
-        (101, [(k, k + 1) for k in range(100)], "proximal", {}),
-        (101, "all", "proximal", {"nonnegative": [0]}),
-    ):
-        Y = (generator.uniform(size=(12, labels)) < 0.1).astype(int)
-        Y[0] = 1
-        svm = mm.StructuralSVM(models.MultiLabel(pairs), max_passes=2, **options)
-        quietly(lambda svm=svm, Y=Y: svm.fit(X, Y))
-        assert svm.solver_ == solver
-        assert svm.certificate_.relaxed == (solver == "gdmm")
-
-
-STALLED = {  # a label blocked by others that had left needs the links to all of them in one visit
-    "one at a time": ([[1.0]], [[0, 1]], 1.0, {"grow": 1}),
-    "one round": ([[1.0]], [[0, 1]], 1.0, {"inner": 1}),
-    "order": ([[-2.0], [1.0], [1.0]], [[0, 0], [0, 0], [1, 0]], 0.5, {}),
-}
-
-
-@pytest.mark.parametrize("name", STALLED)
-def test_blocked_labels_go_on(name):
-    X, Y, C, options = STALLED[name]
-    svm = mm.StructuralSVM(models.MultiLabel(), C=C, solver=solvers.Gdmm(**options), random_state=0)
-    assert svm.fit(np.array(X), np.array(Y)).certificate_.converged
-
-
-@pytest.mark.parametrize("options", [{}, {"inner": 1}, {"grow": 1}, {"grow": 1, "inner": 8}])
-def test_small_problems_are_solved_with_any_options(seed, options):
-    g = fresh(seed, 67)
-    for _ in range(12):
-        n, labels = int(g.integers(1, 8)), int(g.integers(2, 9))
-        X, Y = g.normal(size=(n, 2)), (g.uniform(size=(n, labels)) < 0.5).astype(int)
-        svm = mm.StructuralSVM(models.MultiLabel(), solver=solvers.Gdmm(**options))
-        svm.set_params(C=0.25, warm_start=True, max_passes=3000, random_state=0).fit(X, Y)
-        assert svm.certificate_.converged
-        assert svm.set_params(C=0.1).fit(X, Y).certificate_.converged

@@ -8,7 +8,8 @@ from helpers import built_in, fit, quietly, refusal
 from maxmargin import models, solvers
 from maxmargin.problem import Problem, make_regularizer
 from maxmargin.solvers.gdmm_graph import node_losses
-from reference.problems import chain_case, fresh, make_case
+from reference.cases import chain_case, fresh
+from reference.problems import make_case
 from reference.relaxed import relaxed_optimum
 from reference.twins_gdmm_printed import BoundedTwin, FrankWolfeTwin
 

@@ -11,7 +11,7 @@ import maxmargin as mm
 from helpers import quietly, refusal
 from maxmargin import models
 from maxmargin.models.joint_kernel import FeatureCache, position
-from reference.problems import chain_case, fresh, multiclass_case
+from reference.cases import chain_case, fresh, multiclass_case
 
 GAMMA = 0.4
 

@@ -11,9 +11,9 @@ from maxmargin import losses, models, solvers
 from maxmargin.models import chain as chain_module
 from maxmargin.problem import Problem
 from maxmargin.solvers.dual_state import open_state
+from reference.cases import chain_case, fresh
 from reference.enumerate import ChainTruth
 from reference.primal_qp import solve_primal
-from reference.problems import chain_case, fresh
 from reference.strategies import SEED
 
 ALWAYS, NEVER = 1, 10**9  # labels above which stored transitions are followed

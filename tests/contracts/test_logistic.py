@@ -8,7 +8,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import maxmargin as mm
 from helpers import refusal
-from reference.problems import binary_case, multiclass_case
+from reference.cases import binary_case, multiclass_case
 
 
 @parametrize_with_checks([mm.MulticlassLogistic(), mm.MulticlassLogistic(solver="lbfgs")])

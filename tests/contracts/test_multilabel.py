@@ -8,8 +8,8 @@ import maxmargin as mm
 from helpers import built_in, fit, quietly, refusal
 from maxmargin import losses, models
 from maxmargin.models.constraints import AtMost, Fixed, Forbidden
+from reference.cases import multilabel_case
 from reference.dense_qp import primal_objective
-from reference.problems import multilabel_case
 
 PAIRS = {
     "all": "all",

@@ -17,7 +17,8 @@ from helpers import fit, loss_units, quietly, refusal
 from maxmargin import losses, models, solvers
 from maxmargin._core import core
 from maxmargin.models import chain as chain_module
-from reference.problems import fresh, make_case, observed_case
+from reference.cases import fresh, observed_case
+from reference.problems import make_case
 from reference.strategies import SEED
 
 

@@ -9,8 +9,8 @@ from sklearn.base import clone
 import maxmargin as mm
 from helpers import quietly, refusal
 from maxmargin import models
+from reference.cases import fresh
 from reference.parts import TypedTreeTruth
-from reference.problems import fresh
 
 EDGES = [(1, 0), (1, 2)]  # part 1 is the root
 GRIDS = [(2, 2), (1, 3), (3, 1)]

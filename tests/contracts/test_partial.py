@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 import maxmargin as mm
 from helpers import built_in, quietly, refusal
 from maxmargin import models
+from reference.cases import fresh
 from reference.partial import agrees, hide, partial_loss
-from reference.problems import fresh, make_case
+from reference.problems import make_case
 
 NAMES = [
     "chain-1to4-dense",

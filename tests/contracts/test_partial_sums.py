@@ -12,8 +12,9 @@ from maxmargin import models, solvers
 from maxmargin.problem import Formulation, Problem
 from maxmargin.problem.regularizer import Prior
 from reference import partial
+from reference.cases import fresh
 from reference.partial import hide, known_blocks
-from reference.problems import fresh, make_case
+from reference.problems import make_case
 
 SOFT = ("log", "softmax-margin")
 NAMES = [

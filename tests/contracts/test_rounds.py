@@ -14,7 +14,7 @@ from maxmargin.runtime.deadline import TimeUp, deadline
 from maxmargin.solvers import coordinate_state
 from maxmargin.solvers.coordinate_state import CoordinateState
 from maxmargin.solvers.proximal import ProximalState
-from reference.problems import fresh
+from reference.cases import fresh
 
 SEARCHED = solvers.Proximal(keep=9)  # another `keep` than the default
 

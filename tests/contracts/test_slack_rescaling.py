@@ -17,7 +17,7 @@ from helpers import (
 from maxmargin.formulation import Formulation
 from maxmargin.models.python import bind_model
 from maxmargin.models.search import search_slack
-from reference.problems import chain_case, multiclass_case
+from reference.cases import chain_case, multiclass_case
 from reference.python_chain import PythonChain, PythonMulticlass
 
 SLACK = Formulation(rescaling="slack")

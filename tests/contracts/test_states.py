@@ -11,7 +11,8 @@ from sklearn.base import clone
 import maxmargin as mm
 from helpers import built_in, quietly, refusal
 from maxmargin import models
-from reference.problems import fresh, make_case
+from reference.cases import fresh
+from reference.problems import make_case
 from reference.states import split_truth
 
 NAMES = [

@@ -13,8 +13,8 @@ from maxmargin.parts import problem as parts_problem
 from maxmargin.parts.source import EXAMPLE_BYTES, ROW_BYTES
 from maxmargin.parts.state import KEPT, TWICE, PartState, StoredState
 from reference import twins, twins_stream
+from reference.cases import chain_case, fresh, multiclass_case
 from reference.dense_qp import dual_objective, primal_objective
-from reference.problems import chain_case, fresh, multiclass_case
 
 CASES = {
     "multiclass": lambda g: multiclass_case(g, n=24, n_classes=4, costs=True, weighted=True, C=0.4),

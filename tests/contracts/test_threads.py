@@ -12,7 +12,7 @@ from maxmargin.problem import Problem
 from maxmargin.runtime.deadline import TimeUp, deadline
 from maxmargin.solvers import dual_state
 from maxmargin.solvers.dual_state import open_state
-from reference.problems import fresh
+from reference.cases import fresh
 from reference.strategies import SEED
 
 

@@ -14,8 +14,8 @@ from helpers import assert_optimal, assert_truthful, fit, transitions_of
 from maxmargin import models, solvers
 from maxmargin.models import chain as chain_module
 from maxmargin.problem import Formulation
+from reference.cases import chain_case, fresh
 from reference.enumerate import ChainTruth
-from reference.problems import chain_case, fresh
 from reference.strategies import SEED
 
 ALWAYS, NEVER = 1, 10**9  # labels above which stored transitions are followed

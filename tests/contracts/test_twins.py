@@ -12,7 +12,7 @@ from helpers import built_in, fit, quietly
 from maxmargin import solvers
 from maxmargin.solvers.dual_state import open_state
 from reference import twins, twins_batch, twins_cuts
-from reference.problems import binary_case, chain_case, fresh, multiclass_case
+from reference.cases import binary_case, chain_case, fresh, multiclass_case
 
 MAKERS = {
     "multiclass": lambda g: multiclass_case(g, n=12, n_classes=4, costs=True, C=0.4),

@@ -1,6 +1,6 @@
 """Random tiny problems that are meant to hurt: degenerate data, uneven weights, every regulariser.
 
-A problem is a `Case` of `reference.problems` with spoilt data, and what an estimator is told about it.
+A problem is a `Case` of `reference.cases` with spoilt data, and what an estimator is told about it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from maxmargin import solvers
 from maxmargin.models.registry import MODELS
 from maxmargin.problem import Formulation
 
-from . import problems
+from . import cases
+from .cases import Case
 from .enumerate import dense_rows
-from .problems import Case
 
 Values = Callable[[np.random.Generator, np.ndarray], np.ndarray]
 
@@ -163,26 +163,26 @@ def random_case(rng: np.random.Generator, kind: str) -> Case:
     costs = {"costs": bool(rng.random() < 0.4)}
     if kind in ("multiclass", "binary"):
         classes = {"n_classes": int(rng.integers(2, 5))} if kind == "multiclass" else {}
-        made = {"multiclass": problems.multiclass_case, "binary": problems.binary_case}[kind]
+        made = {"multiclass": cases.multiclass_case, "binary": cases.binary_case}[kind]
         return made(rng, n=n + 3, n_features=d, **classes, **costs, **bias)
     if kind == "chain":
         ends = {"start": bool(rng.random() < 0.3), "end": bool(rng.random() < 0.3)}
         few = {"n_classes": int(rng.integers(2, 4)), "lengths": (1, 3, 2)}
         mean = {"mean": bool(rng.random() < 0.3)}
-        return problems.chain_case(rng, n=n, n_features=d, **few, **ends, **mean, **costs, **bias)
+        return cases.chain_case(rng, n=n, n_features=d, **few, **ends, **mean, **costs, **bias)
     if kind == "graph":
         shape = str(rng.choice(["tree", "forest", "cycle"]))
         pairs = str(rng.choice(["full", "symmetric", "diagonal", "potts"]))
         few = {"n_classes": int(rng.integers(2, 4)), "sizes": (3, 1, 4 if shape == "tree" else 3)}
-        return problems.graph_case(
+        return cases.graph_case(
             rng, n=n, n_features=d, shape=shape, kind=pairs, **few, **costs, **bias
         )
     if kind == "multilabel":
         pairs = str(rng.choice(["all", "none"]))
-        return problems.multilabel_case(rng, n=n, n_features=d, n_labels=3, pairs=pairs, **bias)
+        return cases.multilabel_case(rng, n=n, n_features=d, n_labels=3, pairs=pairs, **bias)
     if kind == "tree":
-        return problems.parts_case(rng, n=n, grids=((2, 2), (1, 3)), n_features=d)
-    return problems.grammar_case(rng, n=n, lengths=(2, 3, 1), most=40)
+        return cases.parts_case(rng, n=n, grids=((2, 2), (1, 3)), n_features=d)
+    return cases.grammar_case(rng, n=n, lengths=(2, 3, 1), most=40)
 
 
 def even_labels(rng: np.random.Generator, case: Case) -> Case:

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp, softmax
 
+from .cases import Case, fresh
 from .enumerate import Block
-from .problems import Case, fresh
 
 
 def hide(case, seed, share=0.5):

@@ -4,7 +4,7 @@ import numpy as np
 
 import maxmargin as mm
 from helpers import as_python, built_in
-from reference.problems import binary_case, chain_case, fresh, multiclass_case
+from reference.cases import binary_case, chain_case, fresh, multiclass_case
 
 KINDS = ("scalar", "mean", "mean-scalar", "vector", "matrix")
 CASES = {

@@ -5,7 +5,7 @@ import os
 import numpy as np
 from hypothesis import strategies as st
 
-from .problems import Case, binary_case, chain_case, fresh, multiclass_case
+from .cases import Case, binary_case, chain_case, fresh, multiclass_case
 
 SEED = int(os.environ.get("MAXMARGIN_TEST_SEED", "0"))
 

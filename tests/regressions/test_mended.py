@@ -20,7 +20,8 @@ from maxmargin.data.synthetic import random_chains, random_multiclass
 from maxmargin.io.model_file import read, write
 from maxmargin.models.constraints import AtLeast, AtMost, Forbidden
 from maxmargin.problem import Support
-from reference.problems import chain_case, make_case
+from reference.cases import chain_case
+from reference.problems import make_case
 from reference.python_chain import PythonChain, PythonMulticlass
 
 pandas = pytest.importorskip("pandas")

@@ -6,7 +6,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import maxmargin as mm
 from helpers import EVERY, assert_truthful, quietly, refusal
-from reference.problems import chain_case
+from reference.cases import chain_case
 from reference.python_chain import PythonChain
 
 PROBLEM = (ValueError, RuntimeError, TypeError)

@@ -2,110 +2,22 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.svm import LinearSVC
 
 # The benchmarks are a folder of the repository, not a part of the installed package.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from benchmarks import datasets, text_features
+from benchmarks import datasets
 from benchmarks.race import bars, config, peers
 
+from benchmark_cases import rows_of, speak
+
 PEERS_FOUND = [name for name in peers.PEERS if peers.available(name)]
-
-
-def rows_of(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
-@pytest.mark.parametrize("name", ["ocr", "usps", "conll2000"])
-def test_stand_ins_have_the_shape_of_the_data(name: str) -> None:
-    data = datasets.load(name, small=True)
-    assert data.width == {"ocr": 128, "usps": 256}.get(name, data.width)
-    assert len(data.X_test) == len(data.Y_test) > 0
-    assert data.size == (len(data.X_train) if name != "usps" else data.X_train.shape[0])
-    assert data.scores(data.Y_test)["test_error"] == 0.0
-
-
-def test_trees_of_the_stand_in_are_split_and_scored() -> None:
-    data = datasets.load("treebank", small=True)
-    assert data.size == len(data.X_train) > len(data.X_test) == len(data.Y_test) > 0
-    assert {tree.label() for tree in data.Y_train} == {"TOP"}
-    assert all(tree.leaves() == x for x, tree in zip(data.X_test, data.Y_test, strict=True))
-    assert data.scores(data.Y_test) == {"test_error": 0.0, "bracket_f1": 1.0}
-    assert max(map(len, datasets.treebank(max_words=5, small=True).X_train)) <= 5
-
-
-def test_trees_are_read_from_the_data_folder(tmp_path: Path, monkeypatch) -> None:
-    folder = tmp_path / "treebank"
-    folder.mkdir()
-    tree = "( (S (NP-SBJ (-NONE- *)) (VP (VB {}))))\n"
-    with gzip.open(folder / "treebank.mrg.gz", "wt") as file:
-        file.write(tree.format("go") + tree.format("run") + tree.format("stop"))
-    (folder / "files.tsv").write_text(
-        "file\ttrees_mrg\tsentences_dep\nwsj_0150\t2\t2\nwsj_0151\t1\t1\n"
-    )
-    monkeypatch.setenv(datasets.VARIABLE, str(tmp_path))
-    data = datasets.load("treebank")
-    assert [str(y) for y in data.Y_train] == [
-        "(TOP (S (VP (VB go))))",
-        "(TOP (S (VP (VB run))))",
-    ]
-    assert data.X_test == [["stop"]] and data.width == 0
-
-
-def test_unit_inputs_have_norm_one() -> None:
-    data = datasets.ocr_letters(inputs="unit", small=True)
-    norms = np.linalg.norm(np.vstack(data.X_train), axis=1)
-    np.testing.assert_allclose(norms, 1.0)
-    with pytest.raises(ValueError, match="inputs='half' is not one of"):
-        datasets.usps(inputs="half", small=True)
-
-
-def test_text_features_are_sorted_binary_rows() -> None:
-    plain, rich = (datasets.conll2000(rich=rich, small=True) for rich in (False, True))
-    assert rich.width > plain.width
-    for matrix in plain.X_train:
-        assert matrix.has_sorted_indices
-        assert np.all(matrix.data == 1)
-        assert np.all(np.diff(matrix.indptr) == 11)
-    assert plain.X_test[0].shape[1] == plain.width
-
-
-def test_attributes_unknown_to_training_are_dropped() -> None:
-    vocabulary = text_features.Vocabulary()
-    vocabulary.encode([[["b", "a"]]], np.float32, grow=True)
-    (matrix,) = vocabulary.encode([[["a", "new"], ["new"]]], np.float32, grow=False)
-    np.testing.assert_array_equal(matrix.toarray(), [[0, 1], [0, 0]])
-
-
-def test_window_of_a_single_token() -> None:
-    (attributes,) = text_features.window_attributes((["Go"], ["VB"]))
-    pad = text_features.PADDING
-    assert attributes[:3] == [f"w-2={pad}", f"w-1={pad}", "w0=Go"]
-    assert attributes[-1] == "bias"
-
-
-def test_missing_data_names_file_and_variable(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.delenv(datasets.VARIABLE, raising=False)
-    monkeypatch.setattr(datasets, "CHECKOUT_DATA", tmp_path / "data")
-    with pytest.raises(FileNotFoundError, match=r"ocr_letters\.npz.*MAXMARGIN_DATA"):
-        datasets.ocr_letters()
-    monkeypatch.setenv(datasets.VARIABLE, str(tmp_path))
-    with pytest.raises(FileNotFoundError, match=r"zip\.train\.gz is missing; MAXMARGIN_DATA"):
-        datasets.usps()
-    with pytest.raises(ValueError, match="'mnist' is not one of"):
-        datasets.load("mnist")
 
 
 def test_primal_of_the_peer_by_hand() -> None:
@@ -160,26 +72,6 @@ def test_bars_are_compared_with_the_rows() -> None:
     lines = bars.compare(config.Config.read("ocr"), [row, slow, crf])
     verdicts = [line.split(";")[0].split()[-1] for line in lines]
     assert verdicts == ["reached", "reached", "MISSED", "reached", "MISSED", "MISSED"]
-
-
-def test_fasole_table_runs_small(tmp_path: Path) -> None:
-    from benchmarks.papers.fasole.__main__ import main
-
-    main(["--small", "--out", str(tmp_path)])
-    rows = rows_of(tmp_path / "table2.csv")
-    assert len(rows) == 4 * 4 * 4  # tables, methods, lambdas
-    assert any(row["converged"] == "True" for row in rows if row["method"] == "fasole")
-    assert (tmp_path / "table2.png").stat().st_size > 0
-
-
-def test_curves_of_fasoles_figure_bracket_the_optimum(tmp_path: Path) -> None:
-    from benchmarks.papers.fasole.__main__ import main
-
-    rows = main(["--small", "--part", "figure1", "--data", "usps", "--out", str(tmp_path)])
-    assert {row["method"] for row in rows} == {"fasole", "sdm", "bcfw", "cpa"}
-    assert min(row["distance"] for row in rows) >= 0
-    assert all(row["gap"] >= 0 and row["primal"] >= row["dual"] for row in rows)
-    assert (tmp_path / "figure1.png").stat().st_size > 0
 
 
 def test_local_binary_patterns_do_not_change_with_brightness() -> None:
@@ -254,89 +146,6 @@ def test_the_command_line_runs_small(tmp_path: Path) -> None:
     assert len(rows) == 2 + peers.available("crfsuite-lbfgs")
     assert all(row["f1"] > 0.8 and row["train_cpu"] > 0 for row in rows)
     assert rows_of(tmp_path / "command_line.csv")
-
-
-def speak(folder: Path, paper: str) -> None:
-    """Every table of a paper has something to say of the rows that were made, and all of it can be read."""
-    from benchmarks.papers.tables import TABLES
-
-    for table in TABLES:
-        own, part, *_ = table.name.split("/")
-        if own == paper and table.says is not None:
-            sentences = table.says(rows_of(folder / f"{part}.csv"))
-            assert sentences and all(each.endswith(".") for each in sentences), table.name
-
-
-def test_cutting_planes_run_small(tmp_path: Path) -> None:
-    from benchmarks.papers.cutting_plane.__main__ import PARTS, main
-    from benchmarks.papers.cutting_plane.tasks import TASKS
-
-    results = main(["--small", "--out", str(tmp_path)])
-    assert list(results) == list(PARTS)
-    for part, rows in results.items():
-        assert rows_of(tmp_path / f"{part}.csv")
-        if part not in ("table2", "corollary2", "ordinal", "liblinear"):
-            assert {row["task"] for row in rows} == set(TASKS)
-        assert all(row["gap"] <= row["eps"] for row in rows if "gap" in row and "eps" in row)
-    assert any(row["method"].startswith("liblinear") for row in results["liblinear"])
-    for row in results["table1"]:
-        assert 0 <= row["test_score"] <= 100
-        assert row["method"] == "auto" or 0 <= row["oracle_share"] + row["qp_share"] <= 1.01
-    primals = {row["method"]: row["primal"] for row in results["table2"]}
-    assert primals["1-slack"] == pytest.approx(primals["liblinear"], rel=0.01)
-    assert primals["libsvm"] == pytest.approx(
-        primals["auto"], rel=0.05
-    )  # it has an intercept besides
-    for row in results["duals"]:
-        assert abs(row["relative_difference"]) <= row["allowed"] * (1 + 1e-9)
-    exact, *basis = results["corollary2"]
-    assert exact["rank"] is None and all(
-        row["primal"] >= (1 - 1e-9) * (exact["primal"] - exact["gap"] * 1e4) for row in basis
-    )
-    for name in ("size", "best_c", "cache", "duals", "epsilon", "weight", "corollary2"):
-        assert (tmp_path / f"{name}.png").stat().st_size > 0
-    speak(tmp_path, "cutting_plane")
-
-
-def test_ordinal_regression_counts_pairs_as_a_loop_does_and_ends_where_all_pairs_do() -> None:
-    from benchmarks.papers.cutting_plane.ordinal import differences, fitted, pairs, wrong_pairs
-
-    rng = np.random.default_rng(0)
-    grades = rng.integers(0, 4, 30).astype(float)
-    scores = (4 * rng.normal(size=30)).round() / 4  # with ties, and differences without rounding
-    for margin in (0.0, 1.0):
-        expected = np.zeros((30, 2))
-        for i, j in zip(*np.nonzero(grades[:, None] > grades[None, :]), strict=True):
-            if scores[i] - scores[j] < margin:
-                expected[i, 0] += 1
-                expected[j, 1] += 1
-        np.testing.assert_array_equal(wrong_pairs(scores, grades, margin), expected)
-    X = rng.normal(size=(30, 5)) + grades[:, None] * 0.3
-    D, signs = differences(X, grades)
-    assert len(signs) == pairs(grades)
-    svm = fitted(X, grades, C=10.0, eps=1e-6)
-    every = LinearSVC(
-        C=10.0 / len(signs), loss="hinge", dual=True, fit_intercept=False, tol=1e-8, max_iter=10**6
-    ).fit(D, signs)
-
-    def primal(w: np.ndarray) -> float:
-        return 0.5 * w @ w + 10.0 * np.maximum(0, 1 - signs * (D @ w)).mean()
-
-    assert svm.certificate_.primal == pytest.approx(primal(svm.coef_), rel=1e-9)
-    assert primal(svm.coef_) == pytest.approx(primal(every.coef_.ravel()), rel=1e-5)
-
-
-def test_f1_against_error_runs_small(tmp_path):
-    from benchmarks.papers.cutting_plane.multivariate import METHODS, best_threshold, main
-
-    rows = main(["--small", "--out", str(tmp_path)])
-    assert {row["method"] for row in rows} == set(METHODS)
-    assert all(0 <= row["test_f1"] <= 1 for row in rows)
-    assert len(rows_of(tmp_path / "multivariate.csv")) == len(rows) == 2 + 8 + 2
-    assert (tmp_path / "multivariate.md").read_text().count("| small |") == 3
-    # The best F1 counts the two highest as positive.
-    scores = np.array([0.1, 0.4, 0.35, 0.8])
-    assert best_threshold(scores, np.array([0, 1, 0, 1])) == 0.4
 
 
 def test_dual_coordinate_beside_liblinear_runs_small(tmp_path: Path) -> None:
@@ -445,153 +254,6 @@ def test_factor_graphs_run_small(tmp_path):
     rows = main(["--small", "--out", str(tmp_path)])
     assert len(rows_of(tmp_path / "factor_graphs.csv")) == len(rows) == 3
     assert all(row["gap"] <= row["tol"] and row["proven_argmax"] > 0.5 for row in rows)
-
-
-def test_large_domains_run_small(tmp_path):
-    from benchmarks.papers.gdmm import claims
-    from benchmarks.papers.gdmm.__main__ import main
-
-    results = main(["--small", "--out", str(tmp_path)])
-    few, more = (row["labels"] for row in results["domain"])
-    assert few < more
-    assert all(row["followed_us"] > 0 for row in results["domain"])
-    tasks = {"treebank", "czech", "pinyin-200", "pinyin-20000"}
-    assert {row["task"] for row in results["curves"]} == tasks
-    for row in results["curves"] + results["labels"]:
-        assert row["dual"] <= row["primal"] * (1 + 1e-9)
-    assert {row["method"] for row in results["labels"] if row["relaxed"]} >= {"gdmm"}
-    (oracle,) = results["oracle"]
-    assert oracle["labels"] == 6 and oracle["pairs"] == 15 and oracle["looks"] > 0
-    assert {row["method"] for row in results["iterations"]} >= {
-        "gdmm",
-        "soft-bcfw, rho 1",
-        "algorithm 2 as printed",
-        "algorithm 3 as printed",
-    }
-    assert all(row["factor_of_ten_passes"] > 0 for row in results["rates"])
-    for name in ("labels", "oracle", "iterations"):
-        assert rows_of(tmp_path / f"{name}.csv") and (tmp_path / f"{name}.png").stat().st_size > 0
-    (whole,) = results["whole"]
-    assert whole["accuracy"] > whole["most_frequent"] > 0
-    assert rows_of(tmp_path / "whole.csv")
-    speak(tmp_path, "gdmm")
-    assert len(claims.labels(rows_of(tmp_path / "oracle.csv"))) == 1
-    assert len(claims.iterations(rows_of(tmp_path / "rates.csv"))) == len(results["rates"])
-    for name in ("domain", "curves"):
-        assert rows_of(tmp_path / f"{name}.csv")
-        assert (tmp_path / f"{name}.png").stat().st_size > 0
-
-
-def test_summed_error_runs_small(tmp_path: Path) -> None:
-    from benchmarks.papers.summed_error import figure1
-    from benchmarks.papers.summed_error.__main__ import PARTS, main
-    from benchmarks.papers.summed_error.ocr import ACCURACY, SECONDS, entry
-
-    results = main(["--small", "--folds", "0", "--out", str(tmp_path)])
-    assert list(results) == list(PARTS)
-    for part in PARTS:
-        assert rows_of(tmp_path / f"{part}.csv")
-    rows = results["ocr"]
-    assert len(rows) == 3 * 5  # weights, methods
-    assert all(row["finished"] for row in rows)
-    whole = [row for row in rows if row["method"] == "sdcd, all violators"]
-    assert all(row["status"] == "solved" and row["gap"] <= 0.01 for row in whole)
-    for row in rows:  # a reduced problem has the smaller optimum
-        top = next(other for other in whole if other["C"] == row["C"])
-        assert row["dual"] <= top["primal"] * (1 + 1e-12)
-    assert min(row["distance"] for row in results["figure1"]) == 0
-    assert any("accuracy" in row for row in results["figure2"])
-    # Ten times the loss is the problem with a tenth of C.
-    assert {row["method"] for row in results["figure1"]} == set(figure1.METHODS)
-    assert [row["method"] for row in results["table5"]] == ["sdcd", "sdm"] * 2
-    assert all(row["violators"] >= row["support"] for row in results["table5"])
-    assert [row["task"] for row in results["sizes"]] == ["treebank-tags", "brown-tags"]
-    for name in ("figure1", "figure2"):
-        assert (tmp_path / f"{name}.png").stat().st_size > 0
-    speak(tmp_path, "summed_error")
-    assert entry(ACCURACY, "sdcd", 0.01, 0) == 74.43
-    assert entry(SECONDS, "cutting planes", 1.0, 9) == 3822.71
-
-
-def test_papers_make_a_page_and_go_on_where_they_stopped(tmp_path, capsys, monkeypatch):
-    from benchmarks.papers import tables
-    from benchmarks.papers.__main__ import main
-
-    few = ["--out", str(tmp_path), "--only", "fasole/table2/usps", "dual_coordinate"]
-    assert main(["--small", *few]) == 0
-    page = (tmp_path / "index.md").read_text()
-    assert [line[3:] for line in page.splitlines() if line.startswith("## ")] == [
-        table.name for table in tables.TABLES
-    ]
-    assert "paper_passes" in page and "![table2](fasole/table2/usps/table2.png)" in page
-    assert "Stand-ins for the data" in page and "Not made yet." in page
-    shown = (tmp_path / "index.html").read_text()
-    assert '<img src="fasole/table2/usps/table2.png"' in shown and shown.count("<table>") == 4
-
-    # What is done stays; what was stopped before its last file is made again.
-    (tmp_path / "fasole/table2/usps/done.json").unlink()
-    kept = (tmp_path / "dual_coordinate/liblinear/liblinear.csv").stat().st_mtime_ns
-    capsys.readouterr()
-    published = tmp_path / "RESULTS.md"
-    assert main(["--small", *few, "--publish", str(published)]) == 0
-    assert "dual_coordinate/liblinear: done before" in capsys.readouterr().out
-    alone = published.read_text()  # done tables alone, without links to files that are not there
-    assert "paper_passes" in alone and "Not made yet." not in alone and "](" not in alone
-    assert (tmp_path / "fasole/table2/usps/done.json").is_file()
-    assert (tmp_path / "dual_coordinate/liblinear/liblinear.csv").stat().st_mtime_ns == kept
-
-    # Rows of stand-ins do not stand for those of the data; and what is missing is named.
-    monkeypatch.setenv(datasets.VARIABLE, str(tmp_path))
-    assert main(["--quick", *few]) == 1
-    out = capsys.readouterr().out
-    assert "fasole/table2/usps: needs usps/zip.train.gz, usps/zip.test.gz" in out
-    with pytest.raises(SystemExit):
-        main(["--only", "no such table"])
-
-
-def test_numbers_of_the_page() -> None:
-    from benchmarks.papers.page import shown
-
-    given = ["3.0", "0.123456", "1e12", "inf", "-inf", "nan", "a|b"]
-    assert [shown(each) for each in given] == ["3", "0.1235", "1e+12", "inf", "-inf", "nan", "a/b"]
-
-
-def test_every_table_says_what_differs_and_what_a_quick_run_leaves_out() -> None:
-    from benchmarks.papers.tables import TABLES
-
-    names = [table.name for table in TABLES]
-    assert len(set(names)) == len(names)
-    for table in TABLES:
-        assert table.differs and table.differs.endswith(".")
-        assert table.quick in (None, table.full) or table.quick_leaves_out
-
-
-def test_claims_of_fasole_follow_from_the_rows() -> None:
-    from benchmarks.papers.fasole.claims import claims
-
-    def row(method: str, passes: float, converged: bool, ratio: float) -> dict[str, str]:
-        given = {"data": "usps", "inputs": "raw", "method": method, "lambda": "0.01"}
-        given |= {"cpu": str(passes), "paper_passes": "10", "paper_seconds": "5"}
-        return given | {"passes": str(passes), "converged": str(converged), "ratio": str(ratio)}
-
-    rows = [row("fasole", 5, True, 1.0), row("sdm", 5, True, 0.4), row("bcfw", 197, True, 1.0)]
-    first, sdm, cpa, added, bcfw = claims([*rows, row("cpa", 300, False, 1.5)])
-    assert "passes of cpa over fasole 60 (the paper 1)" in added
-    assert "for lambda 0.01 of 0.01" in first and ": 1.0." in sdm
-    assert "60.0 (not at the gap)" in cpa and "for lambda 0.01." in bcfw
-    (far, *_) = claims([row("fasole", 9, True, 1.8), *rows[1:], row("cpa", 300, True, 1.5)])
-    assert "for lambda none of 0.01" in far
-
-
-def test_data_are_found_in_the_checkout(tmp_path, monkeypatch):
-    monkeypatch.delenv(datasets.VARIABLE, raising=False)
-    monkeypatch.setattr(datasets, "CHECKOUT_DATA", tmp_path / "data")
-    assert datasets.missing_files(["usps/zip.train.gz"]) == ["usps/zip.train.gz"]
-    file = tmp_path / "data/usps/zip.train.gz"
-    file.parent.mkdir(parents=True)
-    file.touch()
-    assert datasets.missing_files(["usps/zip.train.gz", "usps/zip.test.gz"]) == ["usps/zip.test.gz"]
-    assert datasets.data_file("usps", "zip.train.gz") == file
 
 
 def test_confidence_runs_small(tmp_path: Path) -> None:

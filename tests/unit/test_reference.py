@@ -5,6 +5,7 @@ import pytest
 from scipy.optimize import minimize
 
 from reference import twins, twins_batch
+from reference.cases import chain_case, fresh, multiclass_case
 from reference.dense_qp import dual_objective, primal_objective, solve, weights_of
 from reference.enumerate import (
     ChainTruth,
@@ -16,7 +17,7 @@ from reference.enumerate import (
     loss_augmented_argmax,
     scores,
 )
-from reference.problems import CASES, chain_case, fresh, make_case, multiclass_case
+from reference.problems import CASES, make_case
 from reference.python_chain import BatchPythonChain, PythonChain, PythonMulticlass
 
 TWINS = {

@@ -13,7 +13,8 @@ from maxmargin.io import model_file
 from maxmargin.io.fields import FieldError
 from maxmargin.io.weights import SPARSEST, fold, unfold
 from reference import enumerate as truths
-from reference.problems import CASES, OBSERVED, fresh, make_case
+from reference.cases import fresh
+from reference.problems import CASES, OBSERVED, make_case
 from reference.strategies import SEED
 
 

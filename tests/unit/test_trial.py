@@ -9,7 +9,7 @@ import maxmargin as mm
 from helpers import EVERY, quietly, refusal
 from maxmargin import models
 from maxmargin.models.python import PythonExamples
-from reference.problems import chain_case
+from reference.cases import chain_case
 from reference.python_chain import PythonChain, PythonMulticlass
 
 

@@ -1,0 +1,24 @@
+"""Machines of the summed error, and the optimum that judges them."""
+
+from functools import partial
+
+import numpy as np
+from sklearn.base import clone
+
+import helpers
+import maxmargin as mm
+from helpers import quietly
+
+MAIN = ("sdcd", "one-slack", "n-slack")
+fit, optimum_of = (partial(name, hinge="sum") for name in (helpers.fit, helpers.optimum_of))
+
+
+def mm_svm(model, X, Y):
+    """An estimator that has hardly begun: its certificate cannot be finite."""
+    svm = mm.StructuralSVM(clone(model), C=1e-6, hinge="sum", max_passes=1, random_state=0)
+    svm = quietly(lambda: svm.fit(X, Y))
+    assert svm.certificate_.gap == np.inf
+    assert svm.certificate_.primal == np.inf
+    assert np.isfinite(svm.certificate_.dual)
+    assert not svm.certificate_.converged
+    return svm
