@@ -89,6 +89,13 @@ static void bind_soft_ascent(nb::module_& m) {
              check_order(state, order);
              unlocked([&] { state.visit(order.data(), size(order)); });
            })
+      .def_prop_ro("time", &SoftGradient::time)
+      .def("go_on",
+           [](SoftGradient& state, double time, Array1<double> w) {
+             check(time > 0, "time must be above 0");
+             check_weights(w, state.dimension());
+             state.go_on(time, w.data());
+           })
       .def("weights", [](const SoftGradient& state) {
         return filled(state.dimension(), [&](double* flat) { state.weights(flat); });
       });

@@ -24,6 +24,8 @@ class SoftGradient {
   virtual int64_t dimension() const = 0;
   virtual void visit(const int64_t* order, int64_t n) = 0;
   virtual void weights(double* flat) const = 0;
+  virtual double time() const = 0;
+  virtual void go_on(double time, const double* flat) = 0;  // from these weights at this t
 };
 
 template <class S>
@@ -54,6 +56,12 @@ class SoftGradientOf final : public SoftGradient {
     for (size_t j = 0; j < linear_.size(); ++j) whole[j] += visits_ * linear_[j];
     structure_.unpack(whole.data(), flat);
     for (int64_t j = 0; j < dimension(); ++j) flat[j] /= time_;
+  }
+  double time() const override { return time_; }
+  void go_on(double time, const double* flat) override {
+    structure_.pack(flat, sum_.data());
+    for (Real& x : sum_) x *= static_cast<Real>(time);
+    time_ = time, visits_ = 0;
   }
   void visit(const int64_t* order, int64_t n) override {
     auto s = structure_.scratch();

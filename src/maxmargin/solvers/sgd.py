@@ -18,9 +18,9 @@ from maxmargin._core import core
 from maxmargin.models.registry import POTENTIALS
 from maxmargin.problem import Formulation, Problem, Support
 from maxmargin.problem.regularizer import dot
-from maxmargin.solvers.base import Rule, Solver, StepReport, option, slow
+from maxmargin.solvers.base import Rule, Snapshot, Solver, StepReport, option, slow
 from maxmargin.solvers.exponentiated import STIFFNESS, stiffness
-from maxmargin.solvers.lbfgs import SOFT_FORMULATIONS, posteriors
+from maxmargin.solvers.lbfgs import SOFT_FORMULATIONS, posteriors, weights_at
 
 POSITIVE = Rule("above 0", lambda x: x > 0)
 
@@ -66,6 +66,18 @@ class SGD(Solver):
     def solution(self, problem: Problem, state: Steps) -> tuple[np.ndarray, Support]:
         w = state.core.weights()
         return w, posteriors(problem, w)
+
+    def resumes(self, problem: Problem) -> bool:
+        return True
+
+    def snapshot(self, problem: Problem, state: Steps) -> Snapshot:
+        """The last w and its t."""
+        return Snapshot(*self.solution(problem, state), {"time": np.array([state.core.time])})
+
+    def resume(self, problem: Problem, tol: float, rng: np.random.Generator, at: Snapshot) -> Steps:
+        state = self.start(problem, tol, rng)
+        state.core.go_on(float(at.array("time", 1)[0]), weights_at(problem, at.support))
+        return state
 
     def learn(self, problem: Problem, state: Steps, slacks: np.ndarray) -> None:
         """Nothing to correct: w is a plain sum."""
