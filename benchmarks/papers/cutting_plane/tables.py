@@ -137,7 +137,7 @@ TABLES = [
         "Figure 2",
         figure2.says,
         f"{CORPORA}: compare slopes. Three values of C are tried for each size.",
-        BRIEF,
+        {},
         ("task", "method", "n", "C", "cpu", "oracle_calls", "test_score", "status"),
     ),
     *parts(
