@@ -9,6 +9,8 @@ peer.
     conll2000-rich affixes, bigrams and shapes besides, C = 0.5, gap 0.1
     usps, newsgroups, covertype             multinomial logistic regression (regression.py)
     ocr-calibration, conll2000-calibration  hinge, softmax margin and log loss (calibration.py)
+    ocr-rule, conll2000-rule, usps-rule, newsgroups-rule, covertype-rule
+                   both solvers for many C, what "auto" chooses by (rule.py); where they are asked for
 
 CRFsuite's L-BFGS runs to its default end, its averaged perceptron for its default number of passes. It has
 weights for pairs of an attribute and a label that were seen together, its default; ours has all of them.
@@ -28,6 +30,7 @@ import maxmargin as mm
 from benchmarks import datasets
 from benchmarks.crf.calibration import calibration
 from benchmarks.crf.regression import LIBLINEAR, SETS, SOLVERS, regression, timed
+from benchmarks.crf.rule import BED, bed
 from benchmarks.datasets import Dataset
 from benchmarks.race.peers import PEERS, Setting, available
 from benchmarks.timing import write_csv
@@ -103,6 +106,8 @@ def sequences(name: str, share: float, small: bool, peers: Sequence[str]) -> lis
 
 def rows_for(name: str, share: float, small: bool, peers: Sequence[str]) -> list[Row]:
     """What a set is for."""
+    if name in BED:
+        return bed(name, small)
     if name in SETS:
         return regression(name, share, small, peers)
     if name in CHAINS:
@@ -115,7 +120,7 @@ def rows_for(name: str, share: float, small: bool, peers: Sequence[str]) -> list
 def main(arguments: Sequence[str] | None = None) -> list[Row]:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     known = [*CHAINS, *SETS, *CALIBRATED]
-    parser.add_argument("--sets", nargs="*", default=known, choices=known)
+    parser.add_argument("--sets", nargs="*", default=known, choices=[*known, *BED])
     parser.add_argument("--part", type=float, default=1.0, help="share of the training examples")
     parser.add_argument("--peers", nargs="*", default=[*CRFSUITE, *SOLVERS, LIBLINEAR])
     parser.add_argument("--small", action="store_true", help="tiny stand-ins, without data")

@@ -185,7 +185,9 @@ class SoftAscentOf final : public SoftAscent {
 
  private:
   static constexpr bool single = sizeof(Real) == sizeof(float);
-  static constexpr float least = 0.02f, caution = 0.85f;  // of eta: the least, and a factor on the best
+  // Of eta: the least that rounding may lead to, the least where features are so long that a longer step would not rise,
+  // and a factor on the best.
+  static constexpr float least = 0.02f, shortest = 1e-6f, caution = 0.85f;
   static constexpr double noise = single ? 2e-6 : 1e-13;  // of the numbers that a gain is the difference of
 
   static constexpr int near = OneRow<S> ? 2 : 1, far = 2 * near;  // visits ahead that memory is asked for
@@ -320,8 +322,9 @@ class SoftAscentOf final : public SoftAscent {
         }
       }
       ++report.halved;
-      if (kept.eta <= least) return share(kept, slope, there, log_sum);  // rounding hides what a step gains
-      kept.eta = std::max(least, std::min(kept.eta / 2, static_cast<float>(best)));
+      const float measured = static_cast<float>(best), floor = std::max(shortest, std::min(least, measured));
+      if (kept.eta <= floor) return share(kept, slope, there, log_sum);  // rounding hides what a step gains
+      kept.eta = std::max(floor, std::min(kept.eta / 2, measured));
       for (size_t k = 0; k < n; ++k) next_[k] = own[k] + kept.eta * score_[k];
     }
   }
@@ -353,7 +356,7 @@ class SoftAscentOf final : public SoftAscent {
   double best_step(const Kept& kept, double turned, double bend) const {
     const double c = turned / kept.eta, q = (1 + w_.proximity) * bend / (kept.mass * kept.eta * kept.eta);
     if (!(c > noise * (1 + std::abs(kept.log_sum)))) return kept.eta;  // rounding
-    return std::max<double>(least, caution * c / (c + q));
+    return std::max<double>(shortest, caution * c / (c + q));
   }
 
   // KL(a || p_w), from what is known at eta.

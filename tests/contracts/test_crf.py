@@ -126,6 +126,21 @@ def test_distributions_bound_the_objective_of_zero_from_below(case, generator, f
     assert problem.floor_at_zero(support) <= problem.at_zero() * (1 + 1e-12)
 
 
+@pytest.mark.parametrize("solver", [solvers.Exponentiated(), solvers.Exponentiated(proximity=0.1)])
+def test_long_features_and_wrong_labels_do_not_keep_blocks_where_they_are(seed, solver):
+    """Steps far below the usual least, and a k that was too small and grows again."""
+    g, K = fresh(seed, 40), 4
+    y = g.integers(0, K, 300)
+    X = 2 * np.abs(g.normal(size=(300, 20)) + 0.6 * g.normal(size=(K, 20))[y])
+    y = np.where(g.random(300) < 0.1, g.integers(0, K, 300), y)
+    crf = mm.CRF(models.Multiclass(), C=30.0, solver=solver, max_passes=600, random_state=seed)
+    found, other = crf.fit(X, y).certificate_, mm.CRF(models.Multiclass(), C=30.0, solver="lbfgs")
+    best = other.set_params(tol=1e-7).fit(X, y).certificate_
+    assert found.converged
+    assert found.dual <= best.primal
+    assert best.dual <= found.primal
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 def test_threads_add_up_to_the_same(generator, threads):
     case = chain_case(generator, n=7, start=True)

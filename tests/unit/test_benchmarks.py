@@ -326,6 +326,15 @@ def test_the_study_of_tolerances_runs_small(capsys: pytest.CaptureFixture[str]) 
     assert said.count("auto") == len(DATA)
 
 
+def test_the_bed_of_the_soft_rule_runs_small(tmp_path: Path) -> None:
+    from benchmarks.crf.__main__ import main
+    from benchmarks.crf.rule import BED, PARTS
+
+    rows = main(["--small", "--sets", *BED, "--out", str(tmp_path)])
+    assert [row["data"] for row in rows] == [name for name in BED for _ in PARTS]
+    assert all(row["exponentiated reached"] and row["lbfgs reached"] for row in rows)
+
+
 def test_the_log_loss_runs_small(tmp_path: Path) -> None:
     from benchmarks.crf.__main__ import CALIBRATED, CHAINS, SETS, main
 
