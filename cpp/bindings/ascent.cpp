@@ -75,7 +75,6 @@ static void bind_ascent(nb::module_& m) {
       .def("prune", &Ascent::prune, without_lock)
       .def("refresh", &Ascent::refresh, without_lock)
       .def("dual", &Ascent::dual, without_lock)
-      .def("offset", &Ascent::offset, without_lock)
       .def("recenter", &Ascent::recenter, without_lock)
       .def("lag", &Ascent::lag)
       .def("squared_distance", &Ascent::squared_distance)

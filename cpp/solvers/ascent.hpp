@@ -64,7 +64,6 @@ class Ascent {
 
   virtual void refresh() = 0;
   virtual double dual() const = 0;
-  virtual double offset() const = 0;
   virtual void recenter(double momentum, double proximity) = 0;
   virtual double lag() const = 0;
   virtual double squared_distance() const = 0;  // to the centre
@@ -235,7 +234,6 @@ class AscentOf : public Ascent {
     if (std::isnan(loss_)) loss_ = state.offset();
     return state.dual(loss_);
   }
-  double offset() const override { return state.offset(); }
   void recenter(double momentum, double proximity) override {
     state.recenter(momentum, proximity);
     state.watch();
