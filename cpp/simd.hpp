@@ -183,18 +183,29 @@ inline vec<float> maximum(vec<float> a, vec<float> b) {
 inline vec<double> maximum(vec<double> a, vec<double> b) {
   return (vec<double>)_mm256_max_pd((__m256d)a, (__m256d)b);
 }
+inline vec<double> minimum(vec<double> a, vec<double> b) {
+  return (vec<double>)_mm256_min_pd((__m256d)a, (__m256d)b);
+}
 #elif MM_VECTORS && defined(__SSE2__)
 inline vec<float> maximum(vec<float> a, vec<float> b) { return (vec<float>)_mm_max_ps((__m128)a, (__m128)b); }
 inline vec<double> maximum(vec<double> a, vec<double> b) {
   return (vec<double>)_mm_max_pd((__m128d)a, (__m128d)b);
 }
+inline vec<double> minimum(vec<double> a, vec<double> b) {
+  return (vec<double>)_mm_min_pd((__m128d)a, (__m128d)b);
+}
 #elif MM_VECTORS
 inline vec<float> maximum(vec<float> a, vec<float> b) { return a > b ? a : b; }
 inline vec<double> maximum(vec<double> a, vec<double> b) { return a > b ? a : b; }
+inline vec<double> minimum(vec<double> a, vec<double> b) { return a < b ? a : b; }
 #else
 template <class V>
 inline V maximum(const V& a, const V& b) {
   return V::each([&](int k) { return a[k] > b[k] ? a[k] : b[k]; });
+}
+template <class V>
+inline V minimum(const V& a, const V& b) {
+  return V::each([&](int k) { return a[k] < b[k] ? a[k] : b[k]; });
 }
 #endif
 

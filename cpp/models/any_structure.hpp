@@ -53,6 +53,7 @@ class AnyStructure {
   virtual bool exact() const { return true; }  // `best` never misses the best output;
   virtual void prove(Scratch&) const {}        // else it shall do what it can for a low ceiling:
   virtual double ceiling(const Scratch&) const { return std::numeric_limits<double>::infinity(); }
+  virtual void tolerate(Scratch&, double) const {}     // by how much `best` may miss the best in training
   virtual bool slack_argmax() const { return false; }  // whether `best_slack` answers
   virtual void best_slack(Scratch&, const double*, double, const Label*, Label*) const {}
   virtual int labels() const { return 0; }  // where an output is one label
@@ -141,6 +142,9 @@ class Erased final : public AnyStructure<typename S::Label> {
   double ceiling(const Scratch& s) const override {
     if constexpr (requires { in(s).ceiling; }) return in(s).ceiling;
     return std::numeric_limits<double>::infinity();
+  }
+  void tolerate([[maybe_unused]] Scratch& s, [[maybe_unused]] double tolerance) const override {
+    if constexpr (requires { in(s).tolerance; }) in(s).tolerance = tolerance;
   }
   bool slack_argmax() const override {
     if constexpr (requires { structure_.slack_argmax(); }) return structure_.slack_argmax();

@@ -11,6 +11,7 @@
 //   light_moves()                         whether to repeat a move of w takes much less than a visit; else one thread visits
 //   index_of(W), indexed(W, index)        the same for weights that do not change
 //   exact(), s.ceiling, s.prove           the argmax is a search: what it proved, and whether it should
+//   s.tolerance                           by how much such a search may miss the best in training
 //   best_slack, slack_argmax()            the argmax of slack rescaling
 //   labels()                              an output is one of these: all can be tried
 //   lister(), list_scores, list_losses    violators can be listed (violators.hpp)

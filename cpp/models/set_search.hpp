@@ -7,285 +7,317 @@
 // A bound on what is left: of k more labels each sees the k - 1 others that suit it best and shares their weights with
 // them,
 //
-//   f <= value + max_k  sum of the k largest  min(d_v + 1/2 sum of the k - 1 largest A_vu,  (d_v + high_v) / 2)
+//   f <= value + max_k  sum of the k largest c_v(k),    c_v(k) = min(d_v + 1/2 sum of the k - 1 largest A_vu,  (d_v + high_v) / 2)
 //
 // The sums of largest weights are those among what is free at the root. Where labels repel each other, as those of
-// documents do, this is much tighter than the linear relaxation, which puts everything at one half.
+// documents do, this is much tighter than the linear relaxation, which puts everything at one half. The k largest are
+// not sorted: their sum is at most  k t + sum_v max(c_v - t, 0)  for any t >= 0, with equality at the k-th largest.
+//
+// Before the root is ranked, labels that are in no set better than the first are dropped, by the same bound with the largest weight of each label in place of its k - 1 largest.
+// A search that becomes long also leaves parts that promise only a little more; how much is in the ceiling.
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
-#include <limits>
+#include <functional>
 #include <vector>
 
+#include "models/set_rest.hpp"
 #include "runtime/interrupt.hpp"
 #include "simd.hpp"
 
 namespace mm {
 
-class SetSearch {
+class SetSearch : public SetRest {
  public:
-  // A best set in y unless more than `most` parts are looked at; its value, and into `ceiling` what no set exceeds.
-  // A_ab is upper[a * stride + b] for a < b; the other places, and the padding of the rows to whole vectors, are zero.
+  // A best set in y unless more than `most` parts are looked at; its value, and into `ceiling` what no set exceeds. With
+  // most = 0 the first set is taken, without a ceiling. A_ab is upper[a * stride + b] for a < b; the other places, and
+  // the padding of the rows to whole vectors, are zero.
   double solve(int n, const double* g, const double* upper, int stride, int64_t most, int32_t* y,
                double& ceiling) {
-    reduce(n, g, upper, stride, y);
-    gather(g, upper, stride);
-    best_ = 0, open_ = -infinity, parts_ = 0, most_ = most, hint_ = 1;
+    begin(n, g, upper, stride, y);
+    open_ = -infinity, parts_ = 0, most_ = most;
+    calm_ = m_ < 60 && (int64_t{2} << m_) <= most ? most : most / 10;  // few labels: to the end
     on_.clear();
-    Level root{levels_.data(), m_};
-    const double sure = settle(root);
-    keep(sure);
-    climb(root);
-    rank(root);
-    visit(root, sure);
-    for (int j = 0; j < m_; ++j) y[free_[j]] = set_[j];
+    climb();
+    first_ = best_;
+    if (most > 0)
+      search();
+    else
+      open_ = infinity;
+    for (const int v : set_) y[v] = 1;
     const double value = value_of(n, g, upper, stride, y);
     ceiling = value + std::max(0.0, open_ - best_);
     return value;
   }
-
-  static double value_of(int n, const double* g, const double* upper, int stride, const int32_t* y) {
-    double sum = 0;
-    for (int v = 0; v < n; ++v) {
-      if (!y[v]) continue;
-      sum += g[v];
-      const double* row = upper + static_cast<size_t>(v) * stride;
-      for (int u = v + 1; u < n; ++u)
-        if (y[u]) sum += row[u];
-    }
-    return sum;
-  }
+  bool cut_short() const { return parts_ > most_; }
+  double gained() const { return best_ - first_; }  // by the search, over the first set
 
  private:
-  static constexpr double infinity = std::numeric_limits<double>::infinity(), tiny = 1e-12;
-  static constexpr int ranks = 8;  // k of the bound that are told apart
+  static constexpr int few_ranks = 8;       // k of the bound that are told apart, where no more can be on
+  static constexpr double careless = 1e-3;  // of the value: what is left first, once a search is long
 
-  struct Free {
-    int32_t v;
-    double d, low, high;
-  };
+  // Gains and their ranges; -infinity where a label is not free.
   struct Level {
-    Free* at;
-    int n;
+    double *d, *low, *high;
   };
-  int m_ = 0;                   // labels that are free
-  aligned<double> sums_, ups_;  // of the weights of each label, and of those above zero
-  std::vector<double> A_, tops_, gains_;
-  std::vector<char> set_;  // the best one so far
-  std::vector<int32_t> free_, sure_, on_;
-  std::vector<Free> levels_;
-  double best_ = 0, open_ = 0;  // open_: the highest bound of a part that was left
-  double all_ = 0;              // what all labels add at most, at the last look at a k
-  int64_t parts_ = 0, most_ = 0;
-  int attracted_ = 0, hint_ = 1;  // the most positive weights of a label; the k that kept the last part open
+  aligned<double> tops_, levels_, top_;
+  std::vector<double> sorted_, theta_;
+  std::vector<int32_t> on_;  // labels of the part
+  double first_ = 0;         // the value of the first set
+  double open_ = 0;          // the highest bound of a part that was left
+  int64_t parts_ = 0, most_ = 0, calm_ = 0;
+  int ranks_ = 0, attracted_ = 0;  // k that are told apart; the most positive weights of a label
+  int hint_ = 1;                   // the k that kept the last part open
 
-  static double pair_of(const double* upper, int stride, int v, int u) {
-    return upper[static_cast<size_t>(std::min(u, v)) * stride + std::max(u, v)];
+  Level level(int depth) {
+    double* at = levels_.data() + 3 * static_cast<size_t>(depth) * row_;
+    return {at, at + row_, at + 2 * row_};
   }
-  const double* row(int v) const { return A_.data() + static_cast<size_t>(v) * m_; }
 
-  // Turns labels on and off that the ranges over all others decide; the rest is free.
-  void reduce(int n, const double* g, const double* upper, int stride, int32_t* y) {
-    measure(n, upper, stride);
-    free_.clear(), sure_.clear();
-    for (int v = 0; v < n; ++v) {
-      const double high = g[v] + ups_[v], low = high + sums_[v] - 2 * ups_[v];
-      y[v] = low >= 0 && high > 0;
-      if (y[v])
-        sure_.push_back(v);
-      else if (high > 0)
-        free_.push_back(v);
+  double enough(double value) const {
+    double more = tiny * (1 + std::abs(best_));
+    if (parts_ > calm_)  // doubled with each tenth of the search
+      more += careless * std::abs(best_) * std::exp2(static_cast<double>(parts_ - calm_) / calm_);
+    return best_ + more - value;
+  }
+
+  void search() {
+    for (int round = 0; round < 3; ++round) {
+      const int before = m_;
+      open_root();
+      if (m_ == 0) return;
+      drop();
+      if (8 * m_ > 7 * before) break;
     }
-    m_ = static_cast<int>(free_.size());
+    if (m_ == 0) return;
+    open_root();
+    rank();
+    visit(0, 0);
   }
-  // Sums of the weights of each label.
-  void measure(int n, const double* upper, int stride) {
-    constexpr int lanes = Vector<double>::lanes;
-    sums_.assign(stride, 0);
-    ups_.assign(stride, 0);
-    for (int v = 0; v < n; ++v) {
-      const double* row = upper + static_cast<size_t>(v) * stride;
-      vec<double> sum = {}, up = {};
-      for (int u = v / lanes * lanes; u < stride; u += lanes) {
-        const vec<double> a = load<double>(row + u), positive = maximum(a, vec<double>{});
-        sum += a, up += positive;
-        store<double>(sums_.data() + u, load<double>(sums_.data() + u) + a);
-        store<double>(ups_.data() + u, load<double>(ups_.data() + u) + positive);
-      }
-      sums_[v] += sum_of_lanes<double>(sum);
-      ups_[v] += sum_of_lanes<double>(up);
-    }
-  }
-
-  // The problem over what is free.
-  void gather(const double* g, const double* upper, int stride) {
-    A_.resize(static_cast<size_t>(m_) * m_);
-    const size_t most = static_cast<size_t>(m_ + 1) * m_;  // a part of depth t has at most m - t labels free
+  void open_root() {
+    const size_t most = 3 * static_cast<size_t>(m_ + 2) * row_;
     if (levels_.size() < most) levels_.resize(most);
-    for (int j = 0; j < m_; ++j) {
-      const double* own = upper + static_cast<size_t>(free_[j]) * stride;
-      A_[j * m_ + j] = 0;
-      for (int i = j + 1; i < m_; ++i) A_[j * m_ + i] = A_[i * m_ + j] = own[free_[i]];
-    }
-    for (int j = 0; j < m_; ++j) {
-      double d = g[free_[j]], down = 0, up = 0;
-      for (const int v : sure_) d += pair_of(upper, stride, v, free_[j]);
-      for (int i = 0; i < m_; ++i) down += std::min(row(j)[i], 0.0), up += std::max(row(j)[i], 0.0);
-      levels_[j] = {j, d, d + down, d + up};
-    }
-  }
-
-  // A good set to begin with: single labels changed while that helps.
-  void climb(const Level& part) {
-    gains_.resize(part.n);
-    for (int j = 0; j < part.n; ++j) gains_[j] = part.at[j].d;
-    for (int step = 0; step < 4 * part.n; ++step) {
-      int best = -1;
-      double most = tiny;
-      for (int j = 0; j < part.n; ++j)
-        if (const double gain = set_[part.at[j].v] ? -gains_[j] : gains_[j]; gain > most)
-          most = gain, best = j;
-      if (best < 0) break;
-      const int v = part.at[best].v;
-      const double sign = set_[v] ? -1 : 1;
-      best_ += most;
-      set_[v] = !set_[v];
-      for (int j = 0; j < part.n; ++j) gains_[j] += sign * row(v)[part.at[j].v];
-    }
-  }
-
-  // The largest numbers of those that were given, in order.
-  struct Largest {
-    double value[ranks] = {};
-    int n = 0;
-    void add(double a, int most) {
-      if (n == most && a <= value[most - 1]) return;
-      int at = n < most ? n++ : most - 1;
-      for (; at > 0 && value[at - 1] < a; --at) value[at] = value[at - 1];
-      value[at] = a;
-    }
-  };
-
-  // tops_[v][k]: half of the k largest weights of v, k = 0 .. ranks - 1; then what holds for all k from there.
-  void rank(const Level& part) {
-    tops_.resize(static_cast<size_t>(m_) * (ranks + 1));
-    attracted_ = 0;
-    for (int i = 0; i < part.n; ++i) {
-      const int v = part.at[i].v;
-      Largest found;
-      for (int j = 0; j < part.n; ++j)
-        if (j != i) found.add(row(v)[part.at[j].v], ranks);
-      double sum = 0;
-      double* own = tops_.data() + static_cast<size_t>(v) * (ranks + 1);
-      for (int k = 0; k < found.n; ++k) {
-        own[k] = sum;
-        sum += 0.5 * found.value[k];
-        if (found.value[k] > 0) attracted_ = std::max(attracted_, k + 1);
+    const Level root = level(0);
+    for (int j = 0; j < row_; ++j) {
+      root.d[j] = root.low[j] = root.high[j] = j < m_ ? gains_[j] : -infinity;
+      if (j >= m_) continue;
+      vec<double> down = {}, up = {};
+      for (int u = 0; u < row_; u += lanes) {
+        const vec<double> a = load<double>(row(j) + u);
+        down += minimum(a, vec<double>{}), up += maximum(a, vec<double>{});
       }
-      std::fill(own + found.n, own + ranks + 1, sum);
-      if (found.n == ranks && found.value[ranks - 1] > 0) own[ranks] = infinity;
+      root.low[j] += sum_of_lanes<double>(down);
+      root.high[j] += sum_of_lanes<double>(up);
     }
   }
 
-  // Takes the label at a place out of those of a level: it is on, or off.
-  void take(Level& part, int place, bool on) const {
-    const double* a = row(part.at[place].v);
-    part.at[place] = part.at[--part.n];
-    for (int j = 0; j < part.n; ++j) shift(part.at[j], a[part.at[j].v], on);
+  // Drops labels that are in no set better than the best one.
+  void drop() {
+    const Level root = level(0);
+    const double bar = enough(0);
+    bool attracts = false;
+    top_.resize(m_), caps_.resize(m_);
+    for (int j = 0; j < m_; ++j) {
+      top_[j] = -infinity;
+      for (int i = 0; i < m_; ++i)
+        if (i != j) top_[j] = std::max(top_[j], row(j)[i]);
+      attracts |= top_[j] > 0;
+    }
+    flags_.assign(m_, 0);
+    for (int k = 1; k <= m_; ++k) {
+      const bool rest = k > few_ranks;  // this and all that are more
+      double all = 0;
+      for (int j = 0; j < m_; ++j) {
+        const double half = 0.5 * (root.d[j] + root.high[j]);
+        caps_[j] = k == 1                ? root.d[j]
+                   : rest && top_[j] > 0 ? half
+                                         : std::min(root.d[j] + 0.5 * (k - 1) * top_[j], half);
+        all += std::max(0.0, caps_[j]);
+      }
+      if (all <= bar && (rest || !attracts)) break;  // nor have later k more
+      const double others = rest ? all : largest(k - 1);
+      for (int j = 0; j < m_; ++j)
+        if (caps_[j] + others > bar) flags_[j] = 1;
+      if (rest) break;
+    }
+    compress();
   }
-  static void shift(Free& x, double a, bool on) {
-    const double up = std::max(a, 0.0), down = std::min(a, 0.0);
-    x.d += on ? a : 0.0;
-    x.low += on ? up : -down;
-    x.high += on ? down : -up;
+  // The sum of the k largest caps that are above zero.
+  double largest(int k) {
+    if (k == 0) return 0;
+    sorted_ = caps_;
+    std::nth_element(sorted_.begin(), sorted_.begin() + (k - 1), sorted_.end(), std::greater<>());
+    double sum = 0;
+    for (int j = 0; j < k; ++j) sum += std::max(0.0, sorted_[j]);
+    return sum;
+  }
+  // tops_[k - 1][v]: half of the k - 1 largest weights of v, k = 1 .. ranks; then what holds for all k from there.
+  void rank() {
+    const int few = std::min(few_ranks, m_ - 1);
+    sorted_.resize(static_cast<size_t>(few_ranks) * row_);
+    for (int v = 0; v < row_; v += lanes) sort_few(v);
+    ranks_ = few, attracted_ = 0, hint_ = 1;
+    add_up([&](int v, int k) { return sorted_[k * row_ + v]; });
+    if (few == m_ - 1 || attracted_ == few || sum_of(level(0), few + 1) <= enough(0)) return;
+    ranks_ = m_ - 1;  // larger sets may be better
+    sorted_.resize(static_cast<size_t>(m_) * row_);
+    for (int v = 0; v < m_; ++v) {
+      double* own = sorted_.data() + static_cast<size_t>(v) * row_;
+      std::copy(row(v), row(v) + m_, own);
+      own[v] = -infinity;
+      std::sort(own, own + m_, std::greater<>());
+    }
+    add_up([&](int v, int k) { return sorted_[v * row_ + k]; });
+  }
+  // The largest weights of the labels v, v + 1, ... of a vector, in order.
+  void sort_few(int v) {
+    vec<double> found[few_ranks];
+    for (vec<double>& x : found) x = broadcast<double>(-1e300);
+    for (int u = 0; u < m_; ++u) {
+      vec<double> a = load<double>(row(u) + v);
+      if (u / lanes == v / lanes) a[u % lanes] = -infinity;
+      for (vec<double>& x : found) {
+        const vec<double> more = maximum(x, a);
+        a = minimum(x, a), x = more;
+      }
+    }
+    for (int k = 0; k < few_ranks; ++k) store<double>(sorted_.data() + k * row_ + v, found[k]);
+  }
+  template <class Sorted>
+  void add_up(Sorted&& sorted) {
+    tops_.assign(static_cast<size_t>(ranks_ + 1) * row_, 0);
+    theta_.assign(ranks_ + 2, 0);
+    for (int v = 0; v < m_; ++v) {
+      double sum = 0, last = 0;
+      for (int k = 0; k < ranks_; ++k) {
+        last = sorted(v, k), sum += 0.5 * last;
+        if (last > 0) attracted_ = std::max(attracted_, k + 1);
+        tops_[static_cast<size_t>(k + 1) * row_ + v] = sum;
+      }
+      if (last > 0 && ranks_ < m_ - 1)
+        tops_[static_cast<size_t>(ranks_) * row_ + v] = 1e300;  // the range decides
+    }
   }
 
+  // Takes a label out of those of a level: it is on, or off.
+  void take(const Level& x, int v, bool on) const {
+    const double* a = row(v);
+    x.d[v] = x.low[v] = x.high[v] = -infinity;
+    const vec<double> zero = {};
+    for (int u = 0; u < row_; u += lanes) {
+      const vec<double> own = load<double>(a + u), up = maximum(own, zero), down = minimum(own, zero);
+      if (on) store<double>(x.d + u, load<double>(x.d + u) + own);
+      store<double>(x.low + u, load<double>(x.low + u) + (on ? up : broadcast<double>(-1) * down));
+      store<double>(x.high + u, load<double>(x.high + u) + (on ? down : broadcast<double>(-1) * up));
+    }
+  }
   // What ranges decide; the value of what is turned on.
-  double settle(Level& part) {
+  double settle(const Level& x) {
     double value = 0;
     for (bool again = true; again;) {
       again = false;
-      for (int j = 0; j < part.n; ++j) {
-        const Free& x = part.at[j];
-        if (x.low < 0 && x.high > 0) continue;
-        const bool on = x.high > 0;
-        if (on) value += x.d, on_.push_back(x.v);
-        take(part, j--, on);
+      for (int v = 0; v < m_; ++v) {
+        if ((x.low[v] < 0 && x.high[v] > 0) || x.d[v] == -infinity) continue;
+        const bool on = x.high[v] > 0;
+        if (on) value += x.d[v], on_.push_back(free_[v]);
+        take(x, v, on);
         again = true;
       }
     }
     return value;
   }
 
-  // The bound on what free labels add, or something above `enough` if that is not enough.
-  double bound(const Level& part, double enough) {
-    double most = 0;
-    if (enough < infinity) most = bound_of(part, hint_, enough);
-    if (most > enough) return most;
-    for (int k = 1; k <= ranks + 1; ++k) {
-      most = std::max(most, bound_of(part, k, enough));
-      if (most > enough) return hint_ = k, most;
-      if (k > attracted_ && all_ <= most) break;  // no later k has more
+  vec<double> caps(const Level& x, const double* tops, int u) const {
+    const vec<double> d = load<double>(x.d + u);
+    return minimum(d + load<double>(tops + u), broadcast<double>(0.5) * (d + load<double>(x.high + u)));
+  }
+  // All that free labels add at most as k.
+  double sum_of(const Level& x, int k) const {
+    const double* tops = tops_.data() + static_cast<size_t>(k - 1) * row_;
+    vec<double> sum = {};
+    for (int u = 0; u < row_; u += lanes) sum += maximum(caps(x, tops, u), vec<double>{});
+    return sum_of_lanes<double>(sum);
+  }
+  // The bound for k labels: t is sought between the caps until the bound is low enough, or as low as it becomes.
+  double bound_of(const Level& x, int k, double enough) {
+    const double* tops = tops_.data() + static_cast<size_t>(k - 1) * row_;
+    double below = -1, above = infinity, t = theta_[k], least = infinity;
+    for (int turn = 0; turn < 6; ++turn) {
+      const vec<double> less = broadcast<double>(t);
+      vec<double> sum = {};
+      int count = 0;
+      for (int u = 0; u < row_; u += lanes) {
+        const vec<double> c = caps(x, tops, u);
+        count += std::popcount(static_cast<unsigned>(lanes_above(c, less)));
+        sum += maximum(c + broadcast<double>(-1) * less, vec<double>{});
+      }
+      const double excess = sum_of_lanes<double>(sum);
+      least = std::min(least, k * t + excess);
+      theta_[k] = t;
+      if (least <= enough || count == k || (count < k && t == 0)) break;
+      if (count > k)
+        below = t, t = above < infinity ? 0.5 * (below + above) : t + excess / count;
+      else
+        above = t, t = below < 0 ? 0 : 0.5 * (below + above);
     }
+    return least;
+  }
+  // The bound on what free labels add, or something above `enough` if that is not enough.
+  double bound(const Level& x, double enough) {
+    double most = 0;
+    if (enough < infinity) most = bound_of(x, hint_, enough);
+    if (most > enough) return most;
+    for (int k = 1; k <= ranks_; ++k) {
+      most = std::max(most, bound_of(x, k, enough));
+      if (most > enough) return hint_ = k, most;
+      if (k <= attracted_) continue;
+      if (const double all = sum_of(x, k); all <= enough && enough < infinity) return std::max(most, all);
+    }
+    most = std::max(most, sum_of(x, ranks_ + 1));
+    if (most > enough) hint_ = std::max(1, ranks_);
     return most;
   }
-  // What a label adds at most as one of k.
-  double cap(const Free& x, int k) const {
-    return std::min(x.d + tops_[static_cast<size_t>(x.v) * (ranks + 1) + k - 1], 0.5 * (x.d + x.high));
-  }
-  // The bound for k labels, or for all that are more than the ranks.
-  double bound_of(const Level& part, int k, double enough) {
-    Largest found;
-    all_ = 0;
-    for (int j = 0; j < part.n; ++j) {
-      const double most = cap(part.at[j], k);
-      if (most <= 0) continue;
-      all_ += most;
-      if (k <= ranks) found.add(most, k);
-    }
-    if (k > ranks || (all_ <= enough && enough < infinity)) return all_;
-    double sum = 0;
-    for (int j = 0; j < found.n; ++j) sum += found.value[j];
-    return sum;
-  }
 
-  // A part of all sets: the labels on_ have added up to `value`.
-  void visit(Level part, double value) {
+  // A part of all sets: the labels on_ have added up to `value`. Its labels are turned on one after the other, and
+  // off where that is done.
+  void visit(int depth, double value) {
     const size_t before = on_.size();
-    value += settle(part);
-    if (value > best_) keep(value);
-    const double enough = best_ + tiny * (1 + std::abs(best_)) - value;
-    const bool stop = ++parts_ > most_;
-    const double more = bound(part, stop ? infinity : enough);
-    if (more > enough && stop)
-      open_ = std::max(open_, value + more);
-    else if (more > enough)
-      split(part, value);
+    const Level x = level(depth);
+    for (;;) {
+      value += settle(x);
+      if (value > best_) best_ = value, set_ = on_;
+      const double bar = enough(value), exact = best_ + tiny * (1 + std::abs(best_));
+      const bool stop = ++parts_ > most_;
+      const double more = bound(x, stop ? infinity : bar);
+      if (more <= bar || stop) {
+        if (value + more > exact) open_ = std::max(open_, value + more);
+        break;
+      }
+      poll();
+      const int v = most_promising(x);
+      if (v < 0) break;
+      const Level next = level(depth + 1);
+      std::copy(x.d, x.d + 3 * row_, next.d);
+      const double gain = x.d[v];
+      take(next, v, true);
+      on_.push_back(free_[v]);
+      visit(depth + 1, value + gain);
+      on_.pop_back();
+      take(x, v, false);
+    }
     on_.resize(before);
   }
-  void split(const Level& part, double value) {
-    poll();
-    int place = 0;
+  int most_promising(const Level& x) const {
+    const double* tops = tops_.data() + static_cast<size_t>(hint_ - 1) * row_;
+    int place = -1;
     double most = -infinity;
-    for (int j = 0; j < part.n; ++j)
-      if (const double own = cap(part.at[j], hint_); own > most) most = own, place = j;
-    const int v = part.at[place].v;
-    const double gain = part.at[place].d;
-    for (const bool on : {true, false}) {
-      Level next{part.at + m_, part.n};
-      std::copy(part.at, part.at + part.n, next.at);
-      take(next, place, on);
-      if (on) on_.push_back(v);
-      visit(next, value + (on ? gain : 0));
-      if (on) on_.pop_back();
-    }
-  }
-  void keep(double value) {
-    best_ = value;
-    set_.assign(m_, 0);
-    for (const int v : on_) set_[v] = 1;
+    for (int v = 0; v < m_; ++v)
+      if (const double own = std::min(x.d[v] + tops[v], 0.5 * (x.d[v] + x.high[v])); own > most)
+        most = own, place = v;
+    return place;
   }
 };
 

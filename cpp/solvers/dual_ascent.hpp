@@ -197,6 +197,8 @@ class DualAscent {
     }
     double top = scores_[u];
     bool fresh = false;
+    if constexpr (requires { structure.tolerate(scratch_, top); })
+      structure.tolerate(scratch_, options.slacks ? 0 : options.tolerance);
     if (options.oracle) fresh = ask_oracle(i, bare, top, report);
     if (options.slacks) slack_ = top - structure.score(scratch_, truth_.data());
     const double violation = top - mean / state_.mass[i];

@@ -1,0 +1,152 @@
+// A search over sets before it branches: the labels that the ranges of their gains leave free, with their weights, and a
+// first set (set_search.hpp).
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "simd.hpp"
+
+namespace mm {
+
+class SetRest {
+ public:
+  static double value_of(int n, const double* g, const double* upper, int stride, const int32_t* y) {
+    double sum = 0;
+    for (int v = 0; v < n; ++v) {
+      if (!y[v]) continue;
+      sum += g[v];
+      const double* row = upper + static_cast<size_t>(v) * stride;
+      for (int u = v + 1; u < n; ++u)
+        if (y[u]) sum += row[u];
+    }
+    return sum;
+  }
+
+ protected:
+  static constexpr double infinity = std::numeric_limits<double>::infinity(), tiny = 1e-12;
+  static constexpr int lanes = Vector<double>::lanes;
+
+  int m_ = 0, row_ = 0;               // labels that are free, and the length of a row of their weights
+  std::vector<int32_t> free_, set_;   // labels: those that are free, those of the best set so far
+  double best_ = 0;                   // its value
+  std::vector<double> gains_, caps_;  // of free labels; what they add at most
+  std::vector<char> flags_;
+
+  void begin(int n, const double* g, const double* upper, int stride, int32_t* y) {
+    upper_ = upper, stride_ = stride, best_ = 0;
+    set_.clear();
+    reduce(n, g, y);
+    gains_.resize(m_);
+    for (int j = 0; j < m_; ++j) {
+      gains_[j] = g[free_[j]];
+      for (const int v : sure_) gains_[j] += pair_of(v, free_[j]);
+    }
+    gather();
+  }
+  const double* row(int v) const { return A_.data() + static_cast<size_t>(v) * row_; }
+
+  // A good set to begin with: labels changed one at a time, and exchanged, while that helps.
+  void climb() {
+    flags_.assign(m_, 0);
+    caps_.assign(gains_.begin(), gains_.end());
+    caps_.resize(row_, -infinity);
+    for (int step = 0; step < 4 * m_; ++step) {
+      int v = -1, off = -1;
+      double most = tiny;
+      for (int j = 0; j < m_; ++j)
+        if (const double gain = flags_[j] ? -caps_[j] : caps_[j]; gain > most) most = gain, v = j;
+      if (v < 0) most = exchange(v, off);
+      if (v < 0) break;
+      best_ += most;
+      if (off >= 0) flip(off);
+      flip(v);
+    }
+    for (int j = 0; j < m_; ++j)
+      if (flags_[j]) set_.push_back(free_[j]);
+  }
+  // Only labels with a flag are free from now on.
+  void compress() {
+    int left = 0;
+    for (int j = 0; j < m_; ++j)
+      if (flags_[j]) free_[left] = free_[j], gains_[left] = gains_[j], ++left;
+    if (left == m_) return;
+    m_ = left;
+    gather();
+  }
+
+ private:
+  const double* upper_ = nullptr;
+  int stride_ = 0;
+  aligned<double> A_, sums_,
+      ups_;  // weights of what is free; of each label their sum, and that of those above zero
+  std::vector<int32_t> sure_;  // labels that are on
+
+  double pair_of(int v, int u) const {
+    return upper_[static_cast<size_t>(std::min(u, v)) * stride_ + std::max(u, v)];
+  }
+
+  // Turns labels on and off that the ranges over all others decide; the rest is free.
+  void reduce(int n, const double* g, int32_t* y) {
+    measure(n);
+    free_.clear(), sure_.clear();
+    for (int v = 0; v < n; ++v) {
+      const double high = g[v] + ups_[v], low = high + sums_[v] - 2 * ups_[v];
+      y[v] = low >= 0 && high > 0;
+      if (y[v])
+        sure_.push_back(v);
+      else if (high > 0)
+        free_.push_back(v);
+    }
+    m_ = static_cast<int>(free_.size());
+  }
+  // Sums of the weights of each label.
+  void measure(int n) {
+    sums_.assign(stride_, 0);
+    ups_.assign(stride_, 0);
+    for (int v = 0; v < n; ++v) {
+      const double* row = upper_ + static_cast<size_t>(v) * stride_;
+      vec<double> sum = {}, up = {};
+      for (int u = v / lanes * lanes; u < stride_; u += lanes) {
+        const vec<double> a = load<double>(row + u), positive = maximum(a, vec<double>{});
+        sum += a, up += positive;
+        store<double>(sums_.data() + u, load<double>(sums_.data() + u) + a);
+        store<double>(ups_.data() + u, load<double>(ups_.data() + u) + positive);
+      }
+      sums_[v] += sum_of_lanes<double>(sum);
+      ups_[v] += sum_of_lanes<double>(up);
+    }
+  }
+
+  // The weights between what is free.
+  void gather() {
+    row_ = padded<double>(m_);
+    A_.assign(static_cast<size_t>(m_) * row_, 0);
+    for (int j = 0; j < m_; ++j) {
+      const double* own = upper_ + static_cast<size_t>(free_[j]) * stride_;
+      for (int i = j + 1; i < m_; ++i) A_[j * row_ + i] = A_[i * row_ + j] = own[free_[i]];
+    }
+  }
+
+  void flip(int v) {
+    const vec<double> sign = broadcast<double>(flags_[v] ? -1 : 1);
+    flags_[v] = !flags_[v];
+    for (int u = 0; u < row_; u += lanes)
+      store<double>(caps_.data() + u, load<double>(caps_.data() + u) + sign * load<double>(row(v) + u));
+  }
+  // The best exchange of a label that is on for one that is off.
+  double exchange(int& v, int& off) const {
+    double most = tiny;
+    for (int j = 0; j < m_; ++j) {
+      if (!flags_[j]) continue;
+      for (int i = 0; i < m_; ++i)
+        if (const double gain = caps_[i] - row(j)[i] - caps_[j]; gain > most && !flags_[i])
+          most = gain, v = i, off = j;
+    }
+    return most;
+  }
+};
+
+}  // namespace mm
