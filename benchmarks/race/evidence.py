@@ -3,7 +3,7 @@
 What a race does not show, each part a table `evidence-<part>.csv`; CPU seconds, the least of N, one thread:
 
     import    `import maxmargin` in a process of its own, beside an empty one; and with an estimator made
-    first     `fit` to a gap of a tenth of the mean loss, lambda = 0.01, with the solvers of the race
+    first     `fit` to a gap of a tenth of the mean loss, beside peers (`benchmarks.race.first`)
     predict   `predict` from the user's arrays: examples and nodes a second
     roofline  exact passes beside a copy of memory and a product of matrices (`benchmarks.race.roofline`)
     counts    instructions of one small fit (valgrind, where it is installed): the same on a busy machine
@@ -25,16 +25,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from benchmarks import datasets
-from benchmarks.race import ours, roofline
+from benchmarks.race import first, ours, roofline
 from benchmarks.timing import best_of, write_csv
 
 Row = dict[str, Any]
-DATA = ("usps", "ocr", "conll2000")
-FIRST = ("auto", "sda", "bcfw", "subgradient")
-ROUGH = 0.1  # of the mean loss at w = 0
 CHILDREN = {
     "nothing": "pass",
     "maxmargin": "import maxmargin",
@@ -82,33 +77,12 @@ def imports(small: bool, repeats: int) -> list[Row]:
     return rows
 
 
-def first(small: bool, repeats: int) -> list[Row]:
-    """A rough answer: how soon."""
-    rows = []
-    for name in DATA:
-        data = datasets.load(name, small=small)
-        loss = mean_loss(data)
-        for solver in FIRST:
-            budget = {"max_passes": 200, "max_seconds": 30.0}
-            row, _ = ours.row(data, solver, 0.01, ROUGH * loss, repeats, budget)
-            kept = ("solver", "tol", "fit_cpu", "train_cpu", "passes", "gap", "converged")
-            rows.append({"data": name} | {key: row[key] for key in kept})
-    return rows
-
-
-def mean_loss(data: datasets.Dataset) -> float:
-    """Of the worst output of an example: its length where mistakes are counted, else 1."""
-    if data.kind == "multiclass" or data.mean_loss:
-        return 1.0
-    return float(np.mean([len(y) for y in data.Y_train]))
-
-
 def predict(small: bool, repeats: int) -> list[Row]:
     """Examples and nodes a second, with one thread."""
     rows = []
-    for name in DATA:
+    for name in first.DATA:
         data = datasets.load(name, small=small)
-        svm = ours.estimator(data, "auto", 0.01, tol=ROUGH * mean_loss(data))
+        svm = ours.estimator(data, "auto", 0.01, tol=first.ROUGH * first.mean_loss(data))
         svm.fit(data.X_train, data.Y_train)
         cpu = best_of(repeats, lambda svm=svm, data=data: svm.predict(data.X_test)).cpu
         examples = len(data.Y_test)
@@ -146,7 +120,7 @@ def counts(small: bool, repeats: int) -> list[Row]:
 
 PARTS: dict[str, Callable[[bool, int], list[Row]]] = {
     "import": imports,
-    "first": first,
+    "first": first.rows,
     "predict": predict,
     "roofline": roofline.rows,
     "counts": counts,

@@ -30,6 +30,7 @@ SOLVERS: dict[str, Callable[[], Any]] = {
     "bcfw-pairwise": lambda: solvers.BCFW(pairwise=True),
     "bcfw-gap-sampling": lambda: solvers.BCFW(gap_sampling=True),
     "subgradient": solvers.Subgradient,
+    "one-slack": solvers.OneSlack,
 }
 
 

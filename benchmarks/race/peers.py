@@ -101,15 +101,15 @@ def _crfsuite(data: Dataset, setting: Setting, algorithm: str, options: dict[str
         options = options | {"max_iterations": setting.max_iterations}
     trainer = pycrfsuite.Trainer(algorithm=algorithm, params=options, verbose=False)
     started = time.process_time()
-    for tokens, labels in zip(_tokens(data, "train"), data.Y_train, strict=True):
-        trainer.append(pycrfsuite.ItemSequence(tokens), [str(label) for label in labels])
+    for items, labels in zip(tokens(data, "train"), data.Y_train, strict=True):
+        trainer.append(pycrfsuite.ItemSequence(items), [str(label) for label in labels])
     appending = time.process_time() - started
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "model.crfsuite")
         timed = best_of(1, lambda: trainer.train(path))
         tagger = pycrfsuite.Tagger()
         tagger.open(path)
-        predicted = [tagger.tag(pycrfsuite.ItemSequence(x)) for x in _tokens(data, "test")]
+        predicted = [tagger.tag(pycrfsuite.ItemSequence(x)) for x in tokens(data, "test")]
         tagger.close()
     iterations = trainer.logparser.last_iteration or {}
     row = {"solver": f"crfsuite-{algorithm}", "fit_cpu": timed.cpu + appending}
@@ -118,7 +118,8 @@ def _crfsuite(data: Dataset, setting: Setting, algorithm: str, options: dict[str
     return row | data.scores(_as_labels(predicted, data))
 
 
-def _tokens(data: Dataset, part: str) -> Iterable[Sequence[Any]]:
+def tokens(data: Dataset, part: str) -> Iterable[Sequence[Any]]:
+    """The tokens of each example, as CRFsuite takes them."""
     if data.sentences:
         return data.attributes(part)  # type: ignore[arg-type]
     X = data.X_train if part == "train" else data.X_test

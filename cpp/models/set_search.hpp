@@ -39,7 +39,7 @@ class SetSearch : public SetRest {
                double& ceiling) {
     begin(n, g, upper, stride, y);
     open_ = -infinity, parts_ = 0, most_ = most;
-    calm_ = m_ < 60 && (int64_t{2} << m_) <= most ? most : most / 10;  // few labels: to the end
+    calm_ = m_ < 60 && (int64_t{2} << m_) <= most ? most : most * 2 / 5;  // few labels: to the end
     on_.clear();
     climb();
     first_ = best_;
@@ -80,7 +80,8 @@ class SetSearch : public SetRest {
   double enough(double value) const {
     double more = tiny * (1 + std::abs(best_));
     if (parts_ > calm_)  // doubled with each tenth of the search
-      more += careless * std::abs(best_) * std::exp2(static_cast<double>(parts_ - calm_) / calm_);
+      more += careless * std::abs(best_) *
+              std::exp2(10.0 * static_cast<double>(parts_ - calm_) / static_cast<double>(most_));
     return best_ + more - value;
   }
 

@@ -134,6 +134,38 @@ def test_many_labels_have_a_proven_ceiling(generator):
     np.testing.assert_allclose(proven, best, atol=1e-6)
 
 
+def evenly_repelling(generator, n, L):
+    """Examples without labels, all of which are worth about as much, and repel each other about as much."""
+    X, Y = generator.uniform(size=(n, 1)), np.zeros((n, L), dtype=int)
+    model = models.MultiLabel(bias=1.0)
+    model.initialize(X, Y)
+    w = np.zeros(model.size_joint_feature)
+    parts = model.unpack(w)
+    pairs = -0.05 - 0.01 * generator.uniform(size=len(model.pairs_))
+    weights = np.column_stack(
+        [0.2 + 0.01 * generator.uniform(size=L), -0.9 + 0.01 * generator.uniform(size=L)]
+    )
+    assert parts["weights"].shape == (L, 1) and parts["bias"].shape == (L,)
+    return X, model.bind(X, Y), weights, np.concatenate([weights.ravel(), pairs])
+
+
+def test_sets_that_nearly_tie(generator):
+    """Too many of them to look at each: what is found is the best, and the ceiling is near."""
+    L = 16
+    X, examples, weights, w = evenly_repelling(generator, 3, L)
+    A, sets = np.zeros((L, L)), all_sets(L)
+    A[np.triu_indices(L, 1)] = w[2 * L :]
+    gains = 1.0 + X @ weights[:, :1].T + weights[:, 1]
+    values = sets @ gains.T + ((sets @ A) * sets).sum(axis=1)[:, None]
+    found, proven = examples.slacks(w)
+    assert (values.max(axis=0) <= proven + 1e-9).all()
+    np.testing.assert_allclose(found, values.max(axis=0), rtol=1e-3)
+    for size in (16, 60):
+        _, examples, _, w = evenly_repelling(generator, 20, size)
+        found, proven = examples.slacks(w)
+        assert (found <= proven).all() and (proven <= 1.2 * found).all()
+
+
 def test_constraints_speak_of_labels(generator):
     case = multilabel_case(generator, n_labels=3)
     svm = mm.StructuralSVM(models.MultiLabel(classes=["a", "b", "c"]), tol=1e-2).fit(case.X, case.Y)

@@ -173,13 +173,17 @@ def test_flat_race_runs_small(tmp_path: Path) -> None:
 
 
 def test_evidence_runs_small(tmp_path: Path) -> None:
-    from benchmarks.race.evidence import DATA, FIRST, PARTS, main
+    from benchmarks.race.evidence import PARTS, main
+    from benchmarks.race.first import DATA, SOLVERS
 
     found = main(["--small", "--repeats", "1", "--out", str(tmp_path)])
     assert set(found) == set(PARTS)
     nothing, library, estimator = found["import"]
     assert 0 < nothing["cpu"] <= estimator["cpu"] and "maxmargin" in library["imported"]
-    assert len(rows_of(tmp_path / "evidence-first.csv")) == len(DATA) * len(FIRST)
+    first = rows_of(tmp_path / "evidence-first.csv")
+    assert [row["solver"] for row in first if row["data"] == "ocr"][: len(SOLVERS)] == list(SOLVERS)
+    assert {row["data"] for row in first} == set(DATA)
+    assert "liblinear" in {row["solver"] for row in first}
     assert all(row["converged"] for row in found["first"] if row["solver"] == "auto")
     assert all(row["nodes/s"] >= row["examples/s"] > 0 for row in found["predict"])
     copied, product, *passes = found["roofline"]
