@@ -4,6 +4,7 @@ What a race does not show, each part a table `evidence-<part>.csv`; CPU seconds,
 
     import    `import maxmargin` in a process of its own, beside an empty one; and with an estimator made
     first     `fit` to a gap of a tenth of the mean loss, beside peers (`benchmarks.race.first`)
+    sets      `fit` of sets of labels with all pairs, beside none (`benchmarks.race.sets`)
     predict   `predict` from the user's arrays: examples and nodes a second
     roofline  exact passes beside a copy of memory and a product of matrices (`benchmarks.race.roofline`)
     counts    instructions of one small fit (valgrind, where it is installed): the same on a busy machine
@@ -26,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import datasets
-from benchmarks.race import first, ours, roofline
+from benchmarks.race import first, ours, roofline, sets
 from benchmarks.timing import best_of, write_csv
 
 Row = dict[str, Any]
@@ -121,6 +122,7 @@ def counts(small: bool, repeats: int) -> list[Row]:
 PARTS: dict[str, Callable[[bool, int], list[Row]]] = {
     "import": imports,
     "first": first.rows,
+    "sets": sets.rows,
     "predict": predict,
     "roofline": roofline.rows,
     "counts": counts,
