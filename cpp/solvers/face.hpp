@@ -156,7 +156,7 @@ class Face {
       structure_.open(g.block, u_.data(), scratch_, false, 1);
       for (size_t e = g.first; e < g.last; ++e) s_[e] += change * structure_.score(scratch_, &labels_[e]);
     }
-    for (size_t e = 0; e < a_.size(); ++e) a_[e] += step * p_[e];
+    for (size_t e = 0; e < a_.size(); ++e) a_[e] = std::max(0.0, a_[e] + step * p_[e]);  // rounding
   }
 
   // Drops the outputs whose multipliers have come to zero, and blocks with one that is left: it takes what rounding has left.
