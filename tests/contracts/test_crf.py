@@ -379,20 +379,42 @@ def test_draws_of_a_graph_with_a_cycle_are_refused(generator):
         crf.sample(cycle.X, 1)
 
 
-def test_minimum_risk_labels_have_the_least_expected_cost(generator):
-    costs = np.array([[0, 1, 4], [2, 0, 1], [1, 3, 0.0]])
-    case = chain_case(generator, n=6, lengths=(2, 3))
-    model = models.Chain(loss=mm.losses.Hamming(costs=costs))
-    crf = mm.CRF(model).fit(case.X, case.Y)
-    labels = crf.predict_minimum_risk(case.X)
-    for x, found in zip(case.X, labels, strict=True):
-        outputs, p = enumerated(crf, x)
-        for t, label in enumerate(found):
-            risk = sum(m * costs[y[t]] for y, m in zip(outputs, p, strict=True))
-            assert label == risk.argmin()
-    flat = multiclass_case(generator)
-    one = mm.CRF(models.Multiclass()).fit(flat.X, flat.Y)
-    assert (one.predict_minimum_risk(flat.X) == one.predict(flat.X)).all()
+RISKS = {
+    "chain": (
+        lambda g: chain_case(g, n=6, lengths=(2, 3)),
+        lambda loss: models.Chain(loss=loss),
+        3,
+    ),
+    "tree": (graph_case, lambda loss: models.FactorGraph(loss=loss), 3),
+    "sets": (multilabel_case, lambda loss: models.MultiLabel(pairs=[(0, 1), (1, 2)], loss=loss), 2),
+}
+
+
+@pytest.mark.parametrize("by_truth", [False, True])
+@pytest.mark.parametrize("name", RISKS)
+def test_minimum_risk_labels_have_the_least_expected_cost(generator, name, by_truth):
+    make, model, labels = RISKS[name]
+    case, costs = make(generator), generator.random((labels, labels))
+    np.fill_diagonal(costs, 0.0)
+    if by_truth:
+        costs = np.where(np.eye(labels), 0.0, costs[:, :1] + costs[:, -1:])
+    loss = mm.losses.Hamming(costs=costs.max(axis=1) if by_truth else costs)
+    crf = quietly(lambda: mm.CRF(model(loss)).fit(case.X, case.Y))
+    found = crf.predict_minimum_risk(case.X)
+    assert len(found) == len(case.X) and type(found) is type(crf.predict(case.X))
+    for p, own in zip(crf.predict_marginals(case.X), found, strict=True):
+        assert np.asarray(own).tolist() == (p @ costs).argmin(axis=1).tolist()
+
+
+def test_minimum_risk_of_classes_is_the_prediction_and_trees_have_none(generator):
+    for make, model in ((multiclass_case, models.Multiclass()), (binary_case, models.Binary())):
+        flat = make(generator)
+        one = mm.CRF(model).fit(flat.X, flat.Y)
+        assert (one.predict_minimum_risk(flat.X) == one.predict(flat.X)).all()
+    case = grammar_case(generator)
+    crf = quietly(lambda: mm.CRF(built_in(case)).fit(case.X, case.Y))
+    with refusal("predict_minimum_risk", "Grammar", "nodes"):
+        crf.predict_minimum_risk(case.X)
 
 
 def test_it_is_an_estimator_of_scikit_learn(generator, tmp_path):

@@ -260,11 +260,9 @@ class CRF(Structured):
         examples: Any = self._bound(X, Y).under(Formulation("log"))
         w = np.ascontiguousarray(self.coef_)
         logs = -examples.log_sums(w, self._jobs())
-        return (
-            logs
-            if examples.soft_truth is None
-            else logs + examples.soft_truth.log_sums(w, self._jobs())
-        )
+        if examples.soft_truth is None:
+            return logs
+        return logs + examples.soft_truth.log_sums(w, self._jobs())
 
     def sample(self, X: Any, n: int = 1, random_state: Any = None) -> list[list[Any]]:
         """n outputs of every example, drawn from p(y | x), a list for each."""
@@ -275,21 +273,22 @@ class CRF(Structured):
         return [list(own) for own in zip(*draws, strict=True)]
 
     def predict_minimum_risk(self, X: Any) -> Any:
-        """For each node the label of the least expected cost, by its marginals; for chains and classes.
+        """For each node the label of the least expected cost, by its marginals; not for ``Grammar``.
 
         For losses that count mistakes it is the most likely label of each node, where ``predict`` has the
         most likely output as a whole. Neighbouring labels may be such that ``transitions`` forbids them.
         """
-        cost = getattr(self.model_, "cost_", None)
-        if cost is None or not hasattr(self.model_, "classes_"):
+        examples: Any = self._bound(X)
+        # A list where nodes are of several kinds.
+        costs = getattr(self.model_, "costs_", getattr(self.model_, "cost_", None))
+        if costs is None:
             raise ValueError(
-                "predict_minimum_risk: the model must be a Chain, Multiclass or Binary"
+                f"predict_minimum_risk: model {type(self.model_).__name__} has no nodes with labels of their "
+                "own"
             )
-        beliefs = self._node_beliefs(X)[0](1.0)
-        p = np.exp(beliefs.log_marginals()).reshape(-1, len(self.model_.classes_))
-        # Of one cost for each true label l: sum_l p(l) cost(l) less what the right one saves.
-        risk = p @ cost if np.ndim(cost) == 2 else -p * cost
-        labels = self.model_.classes_[risk.argmin(axis=1)]
-        if self._flat:
-            return labels
-        return Outputs(np.split(labels, beliefs.nodes[1:-1]), getattr(X, "ndim", 1) > 1)
+        beliefs = examples.beliefs(self.coef_, 1.0, self._jobs())
+        kinds = len(beliefs.classes)
+        found = beliefs.least_risk(costs if isinstance(costs, list) else [costs] * kinds)
+        outputs = examples.decode_nodes(found)
+        even = getattr(X, "ndim", 1) > 1
+        return Outputs(outputs, even) if isinstance(outputs, list) else outputs

@@ -56,6 +56,20 @@ class Beliefs:
         tops = np.maximum.reduceat(logs, self.first)
         return np.exp(tops), logs[own] == tops
 
+    def least_risk(self, costs: Sequence[np.ndarray]) -> np.ndarray:
+        """For each node the code of the label whose expected cost is least; ``costs`` of each kind.
+
+        Costs are a matrix [true, other], or one for each true label l, of whose sum the right label saves
+        its own: sum_l p(l) cost(l) - p(k) cost(k).
+        """
+        p, first = np.exp(self.log_marginals()), self.first
+        codes = np.zeros(len(self.kinds), dtype=np.int64)
+        for kind, cost in enumerate(costs):
+            nodes = np.flatnonzero(self.kinds == kind)
+            own = p[first[nodes][:, None] + np.arange(len(self.classes[kind]))]
+            codes[nodes] = (own @ cost if cost.ndim == 2 else -own * cost).argmin(axis=1)
+        return codes
+
     def squared_error(self, codes: np.ndarray) -> float:
         """sum_k (p(k) - [k is the code])^2 of a node, the mean over all nodes (the score of Brier)."""
         left = np.exp(self.log_marginals())

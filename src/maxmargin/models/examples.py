@@ -293,6 +293,10 @@ class CompiledExamples(Examples):
         """Outputs of all examples, as the user knows them, from the numbers of the core."""
         raise NotImplementedError
 
+    def decode_nodes(self, codes: np.ndarray) -> Any:
+        """The same from the codes of labels that the user knows, where the core has others too."""
+        return self.decode(codes)
+
     def predict(self, w: Any, n_jobs: int = 1) -> Any:
         return self.decode(self.answers.predict(w, n_jobs))
 

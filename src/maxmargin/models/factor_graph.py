@@ -107,6 +107,10 @@ class FactorGraphExamples(GraphExamples):
             labels[types == t] = own.decode(codes[types == t]).astype(object)
         return labels
 
+    def decode_nodes(self, codes: np.ndarray) -> list[np.ndarray]:
+        ends = np.cumsum([item.n_nodes for item in self.items])
+        return [self.output(i, own) for i, own in enumerate(np.split(codes, ends[:-1]))]
+
     def node_types(self, i: int) -> np.ndarray:
         """Of the nodes of example i, without factors."""
         shape = self.factors.shapes[self.factors.shape[i]]
