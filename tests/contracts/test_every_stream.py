@@ -118,7 +118,7 @@ def test_cyclic_passes_over_chunks_reach_the_optimum(name, option, seed):
     if option == "sum" and not refused(name, option):
         with refusal("hinge"):
             svm.fit(chunks)
-        assert "the largest violation, and not their sum" in DOCS
+        assert "Passes over chunks stop, and choose what to keep, by the running gap" in DOCS
         return
     if refused(name, option):
         with refusal(refused(name, option)[0] + "|hinge"):
