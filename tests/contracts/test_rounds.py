@@ -148,10 +148,10 @@ def test_an_interrupted_climb_leaves_a_dual_point(seed):
 @pytest.mark.parametrize("classes", [2, 4])
 def test_the_first_estimates_are_not_far_below_the_gap(seed, classes):
     # w overshoots in the first round: blocks that were satisfied then count as they are seen in the second.
-    X, y = flat_data(seed, classes, n=2000, d=30)
+    X, y = flat_data(seed, classes, n=20_000, d=30)
     model = models.Multiclass()
     model.initialize(X, y)
-    problem, solver = mm.Problem(model.bind(X, y), 0.003), solvers.Proximal()
+    problem, solver = mm.Problem(model.bind(X, y), 0.0003), solvers.Proximal()
     state = solver.start(problem, 1e-3, fresh(seed))
     for _ in range(2):
         report = solver.step(problem, state)

@@ -22,7 +22,8 @@ SMALL_WORK = 1_000_000  # blocks x weights: a step over less may make several ro
 GROWTH = 2
 FURTHER = 1e-2  # of the gap that was enough, where a step is made all the same
 # Rounds after which satisfied blocks may rest where C |psi|^2 is at most EASY times the loss: w overshoots in
-# the first, shares of the gap that were seen then say nothing, and few rounds follow.
+# the first, shares of the gap that were seen then say nothing, and few rounds follow. Not where a step may
+# make several: rounds are cheap there, and a late one asks for more.
 SETTLED, EASY = 2, 3.0
 # Of the loss: where a gap below PRECISE is asked for, rounds that leave less than NEAR end with a climb of
 # the face. Rougher solutions take longer with climbs than without.
@@ -60,6 +61,7 @@ class CoordinateState:
         self.satisfied_below: float = satisfied_below
         self.unit, _ = shift_of(problem)  # as in a dual state
         self.core: Any = explicit.core.coordinate(single, self.unit * problem.mass)
+        self.work: int = problem.n_blocks * problem.dimension
         self.aim: float = 0.0  # the gap asked for, where a step may end before its last round
         self.enough: float = np.inf  # and the one that ends a step, where it is less
         self.loss: float = 0.0  # mean, where it is known
@@ -77,8 +79,7 @@ class CoordinateState:
     ) -> StepReport:
         """A round of the proximal method, or several where one is short, until the gap is small enough."""
         seed = int(self.rng.integers(2**63))
-        work = self.problem.n_blocks * self.problem.dimension
-        rounds = max(1, min(self.made // GROWTH, SMALL_WORK // work))
+        rounds = max(1, min(self.made // GROWTH, SMALL_WORK // self.work))
         near = NEAR * self.loss if self.aim < PRECISE * self.loss else 0.0
         gaps = self.problem.total * self.unit * np.array([min(self.aim, self.enough), near])
         skip = skip if self.made >= self.settled else 0
