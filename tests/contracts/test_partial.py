@@ -9,7 +9,7 @@ import maxmargin as mm
 from helpers import built_in, quietly, refusal
 from maxmargin import models
 from reference.cases import fresh
-from reference.partial import agrees, hide, partial_loss
+from reference.partial import agrees, hide, partial_loss, turning_chains
 from reference.problems import make_case
 
 NAMES = [
@@ -95,21 +95,7 @@ def test_an_example_of_which_nothing_is_known_adds_nothing(seed):
 
 def test_known_labels_teach_the_unknown_ones():
     """Transitions are learnt through completions: better than from the known parts alone."""
-    g = np.random.default_rng(0)
-    steps = np.array([[0.7, 0.3, 0.0], [0.0, 0.7, 0.3], [0.3, 0.0, 0.7]])
-
-    def draw(n):
-        X, Y = [], []
-        for _ in range(n):
-            y = [0]
-            while len(y) < 15:
-                y.append(int(g.choice(3, p=steps[y[-1]])))
-            X.append(np.eye(3)[y] + g.normal(scale=0.9, size=(15, 3)))
-            Y.append(y)
-        return X, Y
-
-    (X, Y), (X_test, Y_test) = draw(50), draw(100)
-    hidden = [[label if g.random() < 0.25 else None for label in y] for y in Y]
+    X, hidden, X_test, Y_test = turning_chains()
     svm = mm.LatentSVM(models.Chain(), C=0.1, tol=0.05, round_tol=0.01).fit(X, hidden)
     known = mm.StructuralSVM(models.Chain(), C=0.1, tol=0.05).fit(*svm.model_.known_part(X, hidden))
     assert svm.score(X_test, Y_test) > known.score(X_test, Y_test) + 0.03

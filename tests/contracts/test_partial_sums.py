@@ -13,7 +13,7 @@ from maxmargin.problem import Formulation, Problem
 from maxmargin.problem.regularizer import Prior
 from reference import partial
 from reference.cases import fresh
-from reference.partial import hide, known_blocks
+from reference.partial import hide, known_blocks, turning_chains
 from reference.problems import make_case
 
 SOFT = ("log", "softmax-margin")
@@ -272,21 +272,7 @@ def test_the_likelihood_of_what_is_known(seed):
 
 def test_known_labels_teach_the_unknown_ones():
     """As for the hinge: better than from the known parts alone."""
-    g = np.random.default_rng(0)
-    steps = np.array([[0.7, 0.3, 0.0], [0.0, 0.7, 0.3], [0.3, 0.0, 0.7]])
-
-    def draw(n):
-        X, Y = [], []
-        for _ in range(n):
-            y = [0]
-            while len(y) < 15:
-                y.append(int(g.choice(3, p=steps[y[-1]])))
-            X.append(np.eye(3)[y] + g.normal(scale=0.9, size=(15, 3)))
-            Y.append(y)
-        return X, Y
-
-    (X, Y), (X_test, Y_test) = draw(50), draw(100)
-    hidden = [[label if g.random() < 0.25 else None for label in y] for y in Y]
+    X, hidden, X_test, Y_test = turning_chains()
     crf = mm.CRF(models.Chain(), C=0.3, tol=1e-3, round_tol=1e-3).fit(X, hidden)
     known = mm.CRF(models.Chain(), C=0.3).fit(*models.Partial(models.Chain()).known_part(X, hidden))
     assert crf.score(X_test, Y_test) > known.score(X_test, Y_test) + 0.03

@@ -97,3 +97,23 @@ def convex(
     _, known = sums(blocks, at, formulation)
     slope = completed_mean(blocks, budgets, at)
     return float(0.5 * w @ w + budgets @ (every - known) - slope @ (w - at))
+
+
+def turning_chains(n=50, new=100, share=0.25):
+    """Noisy chains in which 0, 1 and 2 take turns, with a share of their labels; and new ones, with all."""
+    g = np.random.default_rng(0)
+    steps = np.array([[0.7, 0.3, 0.0], [0.0, 0.7, 0.3], [0.3, 0.0, 0.7]])
+
+    def draw(n):
+        X, Y = [], []
+        for _ in range(n):
+            y = [0]
+            while len(y) < 15:
+                y.append(int(g.choice(3, p=steps[y[-1]])))
+            X.append(np.eye(3)[y] + g.normal(scale=0.9, size=(15, 3)))
+            Y.append(y)
+        return X, Y
+
+    (X, Y), (X_test, Y_test) = draw(n), draw(new)
+    hidden = [[label if g.random() < share else None for label in y] for y in Y]
+    return X, hidden, X_test, Y_test

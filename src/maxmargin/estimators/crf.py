@@ -22,7 +22,13 @@ from maxmargin.checkpoint import RoundsCheckpoint
 from maxmargin.data.arrays import among, check_whole, positive, seed_of, whole
 from maxmargin.data.labels import Outputs
 from maxmargin.estimators.base import CHECKS, Checks, Given
-from maxmargin.estimators.latent import check_begin, warn_rounds, weights_of_known
+from maxmargin.estimators.latent import (
+    check_begin,
+    keeper,
+    rounds_of,
+    warn_rounds,
+    weights_of_known,
+)
 from maxmargin.estimators.structural import Structured
 from maxmargin.formulation import SOFT
 from maxmargin.models.examples import NO_SUMS, Examples
@@ -198,12 +204,7 @@ class CRF(Structured):
         # Where an output is one label, what is unknown adds nothing.
         if not isinstance(given.model, Partial) or given.model.model.flat:
             return super()._solve(given, executor)
-        rounds = Rounds(
-            self.max_rounds,
-            self.max_passes,
-            self.max_seconds,
-            self.tol if self.round_tol is None else self.round_tol,
-        )
+        rounds = rounds_of(self)
         result = self._alternate(given, rounds)
         self.objective_path_ = np.array(rounds.path)
         warn_rounds("CRF", rounds)
@@ -233,12 +234,7 @@ class CRF(Structured):
         if begin is None:
             begin = weights_of_known(self, given, rounds, solve)
         check_begin(begin, given.model)
-
-        def keep(w: np.ndarray, ended: bool) -> None:
-            if file is not None:
-                file.keep(w, rounds, ended)
-
-        first = begin, lambda w: w, pose, solve, w, keep, self._warm()
+        first = begin, lambda w: w, pose, solve, w, keeper(file, rounds), self._warm()
         result, self.completed_at_ = alternate(rounds, *first)
         return result
 

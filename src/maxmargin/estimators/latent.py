@@ -59,6 +59,22 @@ def weights_of_known(svm: Any, given: Given, rounds: Rounds, solve: Solve) -> np
     return first.w
 
 
+def rounds_of(svm: Any) -> Rounds:
+    """The rounds that an estimator's parameters allow."""
+    asked = svm.tol if svm.round_tol is None else svm.round_tol
+    return Rounds(svm.max_rounds, svm.max_passes, svm.max_seconds, asked)
+
+
+def keeper(file: Any, rounds: Rounds) -> Callable[[np.ndarray, bool], None]:
+    """What keeps the weights of every round in a checkpoint, where there is one."""
+
+    def keep(w: np.ndarray, ended: bool) -> None:
+        if file is not None:
+            file.keep(w, rounds, ended)
+
+    return keep
+
+
 def warn_rounds(kind: str, rounds: Rounds) -> None:
     """Say where rounds ended that would have gone on."""
     if not rounds.enough:
@@ -156,8 +172,7 @@ class LatentSVM(StructuralSVM):
 
     def _solve(self, given: Given, executor: Workers | None) -> Result:
         """Choose the hidden parts, solve the convex problem that they make, and again."""
-        asked = self.tol if self.round_tol is None else self.round_tol
-        rounds = Rounds(self.max_rounds, self.max_passes, self.max_seconds, asked)
+        rounds = rounds_of(self)
 
         def solve(problem: Problem, warm: Support | None) -> Result:
             return self._train(problem, warm, None, given.callbacks, rounds.left())
@@ -171,12 +186,8 @@ class LatentSVM(StructuralSVM):
         first, complete, pose = posed(given, executor, rounds, solve)
         w = None if file is None else file.open(self, given, rounds)
         outputs = first() if w is None else complete(w)
-
-        def keep(w: np.ndarray, ended: bool) -> None:
-            if file is not None:
-                file.keep(w, rounds, ended)
-
-        result, last = alternate(rounds, outputs, complete, pose, solve, w, keep)
+        kept = keeper(file, rounds)
+        result, last = alternate(rounds, outputs, complete, pose, solve, w, kept)
         self.completions_: Any = None if given.in_parts else last
         self.completed_at_: Any = last if given.in_parts else None
         self.objective_path_: np.ndarray = np.array(rounds.path)
