@@ -26,11 +26,11 @@ for C, certificate, score in zip(path.Cs, path.certificates, path.scores, strict
     )
 print(f"best C {path.best.C:.3g}: letters right on new words {path.best.score(*test):.3f}")
 
-# A C at which nothing is learnt is told, with one to try.
-with warnings.catch_warnings(record=True) as told:
+# A C at which nothing is learnt is reported, with one to try.
+with warnings.catch_warnings(record=True) as warned:
     warnings.simplefilter("always")
     mm.StructuralSVM(models.Chain(bias=1.0), C=1e-7, random_state=0).fit(X, Y)
-print(f"C = 1e-07: {told[0].message}")
+print(f"C = 1e-07: {warned[0].message}")
 
 # With a large C a stop by the dev set does some of the work of a smaller one.
 stop = EarlyStopping(*dev, patience=5)

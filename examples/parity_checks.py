@@ -26,8 +26,8 @@ def sent(n, seed):
 
 
 n = 60 if "--small" in sys.argv else 400
-heard, Y_train = sent(n, 0)
-heard_new, Y_test = sent(500, 1)
+received, Y_train = sent(n, 0)
+received_new, Y_test = sent(500, 1)
 pairs = [pair for check in CHECKS.tolist() for pair in combinations(check, 2)]
 forms = {
     "bits alone": lambda x: (x, []),
@@ -36,9 +36,9 @@ forms = {
 }
 for name, form in forms.items():
     svm = StructuralSVM(models.FactorGraph(bias=1.0), C=0.1, tol=0.02, random_state=0)
-    svm.fit([form(x) for x in heard], Y_train)
+    svm.fit([form(x) for x in received], Y_train)
     print(
-        f"{name + ':':20s} {svm.score([form(x) for x in heard_new], Y_test):.3f} of the bits right"
+        f"{name + ':':20s} {svm.score([form(x) for x in received_new], Y_test):.3f} of the bits right"
     )
 
 weights = svm.model_.unpack(svm.coef_)["cliques[clique]"]

@@ -23,7 +23,7 @@ import numpy as np
 from fuzz.common import Find, main
 from fuzz.limits import bounded, workshop
 from fuzz.mutate import damaged_bytes, damaged_text, pick
-from maxmargin.data.from_file import FromFile, Reading, joined
+from maxmargin.data.from_file import FromFile, Reading, joined_batches
 from maxmargin.data.read_file import Source, guess_format, read_file
 from maxmargin.data.write_file import write_file
 
@@ -160,7 +160,7 @@ def check(path: str, reading: Reading) -> str:
         return "refused"
     if len(found) != len(found.Y):
         raise Find(f"{len(found)} inputs, but {len(found.Y)} outputs")
-    parts = joined([shown(part) for part in Source(path, kept, 20)])
+    parts = joined_batches([shown(part) for part in Source(path, kept, 20)])
     if parts.Y != shown(found).Y or kept != reading:
         raise Find(f"outputs {found.Y} were read at once, and {parts.Y} in batches")
     return check_written(path, found)

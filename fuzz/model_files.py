@@ -46,7 +46,7 @@ def originals() -> list[tuple[str, dict, dict, Any]]:
 def content(header: str, arrays: dict[str, np.ndarray], **changes: str) -> bytes:
     """The bytes of a file with this header, with a right checksum unless asked otherwise."""
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    metadata = {"format": model_file.FORMAT, "version": "1", "header": header}
+    metadata = {"format": model_file.MODEL, "version": "1", "header": header}
     metadata["sha256"] = model_file.digest(arrays, header)
     return encode(arrays, metadata=metadata | changes)
 

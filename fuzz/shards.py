@@ -26,7 +26,7 @@ from fuzz.common import Find, main
 from fuzz.limits import bounded, causes, workshop
 from fuzz.mutate import damaged_bytes, damaged_json, damaged_text, damaged_value, dumps, pick
 from maxmargin.data import ShardError
-from maxmargin.data.manifest import NAME
+from maxmargin.data.manifest import MANIFEST_NAME
 from maxmargin.data.synthetic import random_treebank
 
 Generator = np.random.Generator
@@ -60,12 +60,12 @@ def originals() -> list[tuple[str, Files]]:
 def repaired(files: Files) -> Files:
     """The files with sizes and checksums in the manifest that fit them."""
     try:
-        manifest = json.loads(files[NAME])
+        manifest = json.loads(files[MANIFEST_NAME])
         for k, shard in enumerate(manifest["shards"]):
             for part, entry in shard["files"].items():
                 data = files[f"shard-{k:05d}.{part}"]
                 entry.update(bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
-        return files | {NAME: json.dumps(manifest).encode()}
+        return files | {MANIFEST_NAME: json.dumps(manifest).encode()}
     except (KeyError, TypeError, AttributeError, ValueError):
         return files
 
@@ -86,18 +86,18 @@ def damaged_numbers(rng: Generator, name: str, data: bytes) -> bytes:
 
 def damaged_folder(rng: Generator, files: Files, other: Files) -> tuple[str, Files]:
     """A folder with one thing wrong, or two."""
-    name, kind = pick(rng, sorted(set(files) - {NAME})), rng.random()
+    name, kind = pick(rng, sorted(set(files) - {MANIFEST_NAME})), rng.random()
     if kind < 0.35:
-        manifest = json.loads(files[NAME])
+        manifest = json.loads(files[MANIFEST_NAME])
         for _ in range(1 + int(rng.integers(3)) // 2):
-            manifest = damaged_value(rng, manifest, [json.loads(other[NAME])])
-        changed = files | {NAME: dumps(manifest).encode("utf-8", "surrogatepass")}
+            manifest = damaged_value(rng, manifest, [json.loads(other[MANIFEST_NAME])])
+        changed = files | {MANIFEST_NAME: dumps(manifest).encode("utf-8", "surrogatepass")}
         return "manifest", repaired(changed) if rng.random() < 0.5 else changed
     if kind < 0.45:
-        text = damaged_json(rng, files[NAME].decode())
-        return "manifest text", files | {NAME: text.encode("utf-8", "surrogatepass")}
+        text = damaged_json(rng, files[MANIFEST_NAME].decode())
+        return "manifest text", files | {MANIFEST_NAME: text.encode("utf-8", "surrogatepass")}
     if kind < 0.5:
-        return "manifest bytes", files | {NAME: damaged_bytes(rng, files[NAME])}
+        return "manifest bytes", files | {MANIFEST_NAME: damaged_bytes(rng, files[MANIFEST_NAME])}
     if kind < 0.8:
         return "numbers", repaired(files | {name: damaged_numbers(rng, name, files[name])})
     if kind < 0.95:
@@ -105,7 +105,7 @@ def damaged_folder(rng: Generator, files: Files, other: Files) -> tuple[str, Fil
         return "bytes", repaired(changed) if rng.random() < 0.7 else changed
     if kind < 0.975:
         return "missing", {key: data for key, data in files.items() if key != name}
-    return "mixed", files | {key: data for key, data in other.items() if key != NAME}
+    return "mixed", files | {key: data for key, data in other.items() if key != MANIFEST_NAME}
 
 
 def read_all(data: Any) -> None:
@@ -130,7 +130,7 @@ def cut_attempt(rng: Generator) -> str:
     name, files = pick(rng, originals())
     folder = laid_out(files)
     data = mm.data.open_shards(folder)
-    key = pick(rng, sorted(set(files) - {NAME}))
+    key = pick(rng, sorted(set(files) - {MANIFEST_NAME}))
     os.truncate(folder / key, int(rng.integers(len(files[key]))))
     try:
         read_all(data)

@@ -17,7 +17,7 @@ def installed():
 
 
 class Page:
-    """One page of a browser of its own; ``events`` has all that the browser told."""
+    """One page of a browser of its own; ``events`` has all that the browser reported."""
 
     def __init__(self, folder):
         to_read, self.write_end = os.pipe()
@@ -83,7 +83,7 @@ class Page:
 
     def complaints(self):
         """What went wrong on the page: errors, console lines, refused or other requests."""
-        self.value("1")  # all that came before has been told
+        self.value("1")  # all that came before has been reported
         bad = ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded")
         found = [event for event in self.events if event["method"] in bad]
         asked = [e["params"]["request"]["url"] for e in self.events

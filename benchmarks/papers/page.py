@@ -133,7 +133,7 @@ def as_html(lines: Sequence[str]) -> str:
 
 
 def line_as_html(line: str) -> str:
-    """One line that is no row."""
+    """One line that is not a row."""
     if line.startswith("#"):
         depth = len(line) - len(line.lstrip("#"))
         return f"<h{depth}>{html.escape(line[depth + 1 :])}</h{depth}>"

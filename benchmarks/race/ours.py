@@ -57,7 +57,7 @@ def model_of(data: Dataset) -> Any:
 def fit(
     data: Dataset, make: Callable[[], Any], repeats: int, seconds: float = float("inf")
 ) -> Timed[Any]:
-    """The fastest of several fits, each by a fresh estimator, of so many CPU seconds at most."""
+    """The fastest of several fits, each by a fresh estimator, of this many CPU seconds at most."""
 
     def once() -> Any:
         svm = make()

@@ -85,7 +85,7 @@ def fit(
         rounds = prepare(svm, pool, **given)
         change(rounds)
         play(rounds)
-        return training.keep(svm, rounds, training.finish(rounds, collect))
+        return training.adopt_result(svm, rounds, training.finish(rounds, collect))
     finally:
         pool.close()
 

@@ -30,7 +30,7 @@ class Cluster:
     weights: int
     examples: float
     example_seconds: float  # CPU of an example in a pass
-    bandwidth: float = 1.25e9  # bytes a second of the scheduler's wire: 10 Gbit
+    bandwidth: float = 1.25e9  # bytes per second of the scheduler's wire: 10 Gbit
     passes: int = 2
     points: int = POINTS
 

@@ -198,7 +198,7 @@ class Walk {
       }
     }
   }
-  // A mapping that is no plain dict.
+  // A mapping that is not a plain dict.
   void pairs(PyObject* node) {
     const nb::object items = checked(PyObject_CallMethod(node, "items", nullptr));
     each(items.ptr(), [&](PyObject* entry) {
@@ -254,7 +254,7 @@ class Walk {
     return PyUnicode_CheckExact(part) ? nb::borrow(part) : checked(PyObject_Format(part, nullptr));
   }
 
-  // A name as it was given, below the names around it; one that is no string stands for itself.
+  // A name as it was given, below the names around it; one that is not a string stands for itself.
   void name(PyObject* own, double value) {
     if (!PyUnicode_Check(own)) {
       if (hashed_) refuse("only strings have a hash that is the same everywhere");

@@ -39,13 +39,13 @@ void list_nonzeros(Checked& c, bool in_place) {
   bool ones = true;
   for (int64_t r = 0; r < f.size(); ++r) {
     const T* x = static_cast<const T*>(f.rows[r].value);
-    int32_t nonzeros = 0, fine = 1, row_ones = 1;  // whole numbers, which the compiler sums in vectors
+    int32_t nonzeros = 0, finite = 1, row_ones = 1;  // whole numbers, which the compiler sums in vectors
     for (int64_t j = 0; j < f.columns; ++j) {
-      fine &= x[j] * probe<T> * 0 == 0;
+      finite &= x[j] * probe<T> * 0 == 0;
       nonzeros += x[j] != 0;
       row_ones &= (x[j] == 0) | (x[j] == 1);
     }
-    if (!fine && c.bad_row < 0) c.bad_row = r;
+    if (!finite && c.bad_row < 0) c.bad_row = r;
     count += nonzeros;
     ones &= row_ones != 0;
   }

@@ -23,7 +23,7 @@ namespace mm {
 class Pairs {
  public:
   using Label = uint16_t;
-  Pairs(int labels, std::vector<int64_t> first, std::vector<Label> label);  // refuses what are no pairs
+  Pairs(int labels, std::vector<int64_t> first, std::vector<Label> label);  // refuses what are not pairs
   // Those of which a row has the feature and the truth of that row is the label.
   static Pairs observed(const Features& features, const int32_t* truth, int labels);
 

@@ -21,7 +21,7 @@ struct Abandoned {};  // another thread of the same work has failed
 
 class Interrupt {
  public:
-  // Asked by the thread that leads, about 20 times a second; may throw. Set once, by the bindings.
+  // Asked by the thread that leads, about 20 times per second; may throw. Set once, by the bindings.
   static inline void (*on_signals)() = nullptr;
 
   static Interrupt& here() {

@@ -45,7 +45,7 @@ class Ascent {
   virtual void weights(bool exact, double* flat) const = 0;  // by the law, or as updates have left them
   virtual void weighted(double* flat) const = 0;             // sum_j c_j d_j of an averaged iterate
   virtual void start_average() = 0;
-  // Go on after so many steps, where multipliers were restored that count visits: those of each block add up to
+  // Go on after this many steps, where multipliers were restored that count visits: those of each block add up to
   // `sums`, and W has `scale` times the origin. `weighted` may be null.
   virtual void go_on(double steps, double scale, const double* sums, const double* weighted) = 0;
   virtual void set_origin(const double* flat) = 0;

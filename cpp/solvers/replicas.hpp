@@ -108,7 +108,7 @@ class Replicas {
 
     Worker(DualState<Structure>& state, int k) : ascent(state), number(k) {}
 
-    // Its replica, where it has none of the w of now; and |w|^2 over its part, as the last pass left it or anew.
+    // Its replica, where it has none of the w of now; and |w|^2 over its part, as the last pass left it or computed again.
     void start(DualState<Structure>& state, int64_t pass) {
       W = number > 0 ? &replica : &state.W;
       if (rewritten != state.rewritten || passes != pass || parts != workers) {
@@ -289,7 +289,7 @@ class Replicas {
     return any;
   }
 
-  // Whether all others have published so many rounds; before the first, whether they have their replicas: one works on w
+  // Whether all others have published this many rounds; before the first, whether they have their replicas: one works on w
   // itself.
   bool may_begin(Worker& worker, int64_t rounds) {
     if (worker.round < 0) return true;

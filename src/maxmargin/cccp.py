@@ -24,7 +24,6 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.models.planes import PlaneExamples
 from maxmargin.problem import Certificate, Problem, Status, Support, gap_between
 from maxmargin.problem.certificate import RELATIVE
 from maxmargin.result import COLUMNS, History, Result
@@ -158,9 +157,9 @@ def carried(problem: Problem, support: Support, moved: np.ndarray) -> Support | 
     Outputs mean the same whatever the true output is. Planes are differences to it: where it moved, the
     block starts again.
     """
-    if problem.open_stream is not None and isinstance(support.outputs, list):
-        return None  # of a stream nobody knows which have moved
-    if not isinstance(problem.examples, PlaneExamples):
+    if problem.open_stream is not None:  # of a stream nobody knows which have moved
+        return None if isinstance(support.outputs, list) else support
+    if not problem.examples.checked:
         return support
     stay = ~moved[support.blocks]
     empty = (0.0, (np.empty(0, np.int32), np.empty(0)))

@@ -40,7 +40,7 @@ from maxmargin.result import Saved
 from maxmargin.solvers import Snapshot, Solver
 
 # Parameters that change neither the problem nor what a snapshot means: a later fit may have others.
-FREE = (
+MAY_CHANGE = (
     *("tol", "max_passes", "max_seconds", "warm_start", "n_jobs", "random_state", "verbose"),
     *("max_rounds", "round_tol"),
 )
@@ -84,7 +84,7 @@ class CheckpointFile:
         if not os.access(folder, os.W_OK):
             raise ValueError(f"checkpoint: files cannot be written to {folder}")
         whose = {"version of maxmargin": version("maxmargin"), "estimator": type(svm).__name__}
-        self.identity = {**whose, **parameters_of(svm), **facts}
+        self.identity = {**whose, **deciding_parameters(svm), **facts}
         return self.resume and self.path.exists()
 
     def store(self, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
@@ -203,13 +203,13 @@ def make_checkpoint(
 # Whose it is
 
 
-def parameters_of(svm: Any) -> dict[str, Any]:
+def deciding_parameters(svm: Any) -> dict[str, Any]:
     """What decides on the problem, and on what a snapshot of it means."""
     params = svm.get_params(deep=False).items()
-    return {name: described(value, name) for name, value in params if name not in FREE}
+    return {name: header_value(value, name) for name, value in params if name not in MAY_CHANGE}
 
 
-def described(value: Any, name: str) -> Any:
+def header_value(value: Any, name: str) -> Any:
     """A parameter for a header: plain values as they are, anything else by its kind and checksum."""
     if isinstance(value, np.generic):
         value = value.item()
@@ -219,7 +219,7 @@ def described(value: Any, name: str) -> Any:
     if parts is None and isinstance(value, Solver):
         parts = {own.name: getattr(value, own.name) for own in fields(value)}
     if parts is not None:
-        parts = {key: described(part, f"{name}: {key}") for key, part in parts.items()}
+        parts = {key: header_value(part, f"{name}: {key}") for key, part in parts.items()}
         return {"kind": type(value).__name__, **parts}
     return f"{type(value).__name__} with checksum {digest_of(value, name)}"
 

@@ -31,8 +31,10 @@ from scipy.optimize import minimize_scalar
 from maxmargin.data.table import Table
 from maxmargin.io.fields import FieldError, check_names, count, entries_of, field_of, number, short
 
-WIDE = 1e3  # a temperature is sought this many times above and below the scale of the scores
-FINE = 1e-4  # relative
+TEMPERATURE_RANGE = (
+    1e3  # a temperature is sought this many times above and below the scale of the scores
+)
+TEMPERATURE_TOLERANCE = 1e-4  # relative
 
 
 @dataclass(frozen=True)
@@ -48,12 +50,15 @@ def fit_temperature(cost: Callable[[float], float], scale: float) -> float:
     """The temperature of the least cost, near a scale of the scores."""
     if not (np.isfinite(scale) and scale > 0):
         raise ValueError("calibrate: all labels of these examples have the same score")
-    bounds = (np.log(scale / WIDE), np.log(scale * WIDE))
+    bounds = (np.log(scale / TEMPERATURE_RANGE), np.log(scale * TEMPERATURE_RANGE))
     grid = np.linspace(*bounds, 15)
     best = int(np.argmin([cost(float(np.exp(t))) for t in grid]))
     around = (grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)])
     found = minimize_scalar(
-        lambda t: cost(float(np.exp(t))), bounds=around, method="bounded", options={"xatol": FINE}
+        lambda t: cost(float(np.exp(t))),
+        bounds=around,
+        method="bounded",
+        options={"xatol": TEMPERATURE_TOLERANCE},
     )
     return float(np.exp(found.x))
 

@@ -343,7 +343,7 @@ def sequence_costs(loss: Any, classes: np.ndarray) -> tuple[Hamming, np.ndarray]
     return made, mistake_costs(made.costs, classes)
 
 
-NAMED = {
+SEQUENCE_LOSSES = {
     "hamming": Hamming(),
     "mean-hamming": Hamming(mean=True),
     "entity": Hamming(Entity().costs),
@@ -359,9 +359,9 @@ def sequence_loss(loss: Any) -> Hamming:
     if isinstance(loss, SampleLoss):
         raise ValueError(f"loss: {loss!r} is of a whole sample, for models.Binary or MultiLabel")
     if isinstance(loss, str):
-        if loss not in NAMED:
+        if loss not in SEQUENCE_LOSSES:
             raise ValueError(
-                f"loss must be one of {sorted(NAMED)} or losses.Hamming(...), got {loss!r}"
+                f"loss must be one of {sorted(SEQUENCE_LOSSES)} or losses.Hamming(...), got {loss!r}"
             )
-        return NAMED[loss]
+        return SEQUENCE_LOSSES[loss]
     return Hamming(costs=loss)

@@ -12,7 +12,9 @@ from typing import Any
 from maxmargin._sklearn import BaseEstimator
 
 ADDRESS = "MAXMARGIN_DOCS"
-LISTED = ("models",)  # folders whose names are public ones of their own; the rest are the package's
+PUBLIC_FOLDERS = (
+    "models",
+)  # folders whose names are public ones of their own; the rest are the package's
 
 
 class Shown(BaseEstimator):
@@ -25,7 +27,7 @@ class Shown(BaseEstimator):
         address, path = os.environ.get(ADDRESS, ""), type(self).__module__.split(".")
         if not address or path[0] != self._doc_link_module:
             return ""
-        room = ".".join([path[0], *(name for name in path[1:2] if name in LISTED)])
+        room = ".".join([path[0], *(name for name in path[1:2] if name in PUBLIC_FOLDERS)])
         return f"{address.rstrip('/')}/api/{room}.{type(self).__name__}.html"
 
     def _sk_visual_block_(self) -> Any:

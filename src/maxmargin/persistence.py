@@ -29,7 +29,7 @@ from maxmargin.io.fields import (
     entries_of,
     field_of,
     flag,
-    is_whole,
+    is_whole_in,
     short,
     table,
     texts,
@@ -74,7 +74,7 @@ SAVED = (
     "random_state",
     "verbose",
 )
-PLAIN = (str, int, float, bool, type(None))
+HEADER_TYPES = (str, int, float, bool, type(None))
 # The models that an estimator can have; a structural one takes all without hidden parts.
 OWN: dict[Any, Any] = {
     LatentSVM: Latent,
@@ -103,7 +103,7 @@ UNFORESEEN = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeErr
 
 def is_plain(value: Any) -> bool:
     """Whether a parameter can be written as text: a model file holds no objects."""
-    return isinstance(value, (*PLAIN, np.generic))
+    return isinstance(value, (*HEADER_TYPES, np.generic))
 
 
 def save(svm: Any, path: Any, dtype: str = "float64") -> None:
@@ -220,8 +220,8 @@ def rebuild(state: dict[str, Any], arrays: dict[str, np.ndarray]) -> tuple[Any, 
 def check_plain(values: dict[str, Any]) -> None:
     """Refuse parameters that are neither texts nor numbers of a usual size."""
     for name, value in values.items():
-        large = isinstance(value, int) and not is_whole(int(value), -(2**63), 2**64 - 1)
-        if not isinstance(value, PLAIN) or large or value != value:
+        large = isinstance(value, int) and not is_whole_in(int(value), -(2**63), 2**64 - 1)
+        if not isinstance(value, HEADER_TYPES) or large or value != value:
             raise FieldError(f"{short(name)} must be a text or a number, got {short(value)}")
 
 
@@ -246,7 +246,7 @@ def certificate_of(fields: dict[str, Any]) -> Certificate:
     return Certificate(**fields)
 
 
-def estimator_of(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
+def saved_estimator(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
     """The fitted estimator of a header and arrays; refuses what no ``save`` could have written."""
     check_names(header, HEADER, "the header")
     arrays = unfold(header, arrays)
@@ -286,7 +286,7 @@ def load(path: Any) -> Any:
     """
     header, arrays = read(path)
     try:
-        return estimator_of(header, arrays)
+        return saved_estimator(header, arrays)
     except UNFORESEEN as error:
         reason = str(error) if isinstance(error, FieldError) else repr(error)[:200]
         raise ModelFileError(f"{path} is damaged: {reason}") from error

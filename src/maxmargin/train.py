@@ -28,7 +28,7 @@ HOPEFUL = 1.4
 CERTAIN = 0.01  # of tol: below, an exact pass is always worth its cost
 POLISH_PASSES = 300  # at most, once tol is reached
 WISHED_PASSES = 20  # passes, or as many as that took, for what is wished and not asked
-LARGEST = 1e300  # in place of an objective that is not finite
+LARGEST_OBJECTIVE = 1e300  # in place of an objective that is not finite
 PATIENCE = 10  # steps without an exact pass, after which one is made whatever was learnt before
 LONG_PATIENCE = 30  # the same while the estimate is above the aim
 # Times what is enough: an estimate below this is worth an exact pass from time to time.
@@ -209,7 +209,7 @@ class Run:
         if best.wants_zero and self.status is None and self.problem.open_stream is None:
             self.oracle_calls += self.problem.n_blocks
             # Infinite for a sum over too many outputs: then it says nothing.
-            best.know_zero(min(self.problem.at_zero(), LARGEST))
+            best.know_zero(min(self.problem.at_zero(), LARGEST_OBJECTIVE))
         if best.gap <= best.tol and self.polish_until == math.inf:
             more = max(self.passes, WISHED_PASSES) if math.isinf(best.polish) else POLISH_PASSES
             self.polish_until = self.passes + more

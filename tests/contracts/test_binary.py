@@ -67,12 +67,12 @@ def test_costs_with_slack_rescaling_are_weights_of_examples(generator, form):
         "vector": [0.5, 3.0],
         "matrix": np.array([[0.0, 0.5], [3.0, 0.0]]),
     }[form]
-    dear = mm.StructuralSVM(models.Binary(costs), rescaling="slack", **TIGHT).fit(X, y)
+    costly = mm.StructuralSVM(models.Binary(costs), rescaling="slack", **TIGHT).fit(X, y)
     weights = np.where(y == 1, 3.0, 0.5)
     weighted = mm.StructuralSVM(models.Binary(), **TIGHT).fit(X, y, sample_weight=weights)
     classes = mm.BinarySVC(fit_intercept=False, class_weight={0: 0.5, 1: 3.0}, **TIGHT).fit(X, y)
     for other in (weighted, classes):
-        assert dear.certificate_.primal == pytest.approx(other.certificate_.primal, rel=1e-6)
+        assert costly.certificate_.primal == pytest.approx(other.certificate_.primal, rel=1e-6)
     shifted = mm.StructuralSVM(models.Binary(costs), **TIGHT).fit(X, y)
     hinge = np.maximum(0, weights - (2 * y - 1) * (X @ shifted.coef_)).sum()
     by_hand = 0.5 * shifted.coef_ @ shifted.coef_ + hinge
@@ -136,7 +136,7 @@ def test_wrong_numbers_of_classes_are_refused(generator):
         mm.StructuralSVM(models.Binary()).fit(X, y, node_weight=[1.0] * 60)
 
 
-# The kernels of one weight a feature
+# The kernels of one weight per feature
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 70])

@@ -275,19 +275,19 @@ def test_budgets_and_callbacks_end_training(client):
     parts, *_ = divided(X, Y, 2)
 
     class Stop(Callback):
-        heard = ()
+        received = ()
 
         def on_fit_start(self, estimator):
-            self.heard = [type(estimator).__name__]
+            self.received = [type(estimator).__name__]
 
         def on_step(self, info):
             return info.step == 2
 
         def on_end(self, info):
-            self.heard.append(info.status)
+            self.received.append(info.status)
 
         def on_fit_end(self, estimator):
-            self.heard.append(estimator.certificate_.status)
+            self.received.append(estimator.certificate_.status)
 
     for settings, status in (
         ({"max_passes": 10}, "pass limit"),
@@ -301,7 +301,7 @@ def test_budgets_and_callbacks_end_training(client):
         warnings.simplefilter("ignore")
         stop = Stop()
         svm = cluster.fit(structural(models.Chain()), parts, client, callbacks=[stop])
-    assert stop.heard == ["StructuralSVM", "stopped by a callback", "stopped by a callback"]
+    assert stop.received == ["StructuralSVM", "stopped by a callback", "stopped by a callback"]
     assert svm.certificate_.status == "stopped by a callback"
     assert len(svm.history_["gap"]) == 2
 
@@ -327,8 +327,15 @@ def test_what_cannot_be_solved_is_refused_in_words(client, tmp_path):
             cluster.fit(svm, parts, client)
         assert not hasattr(svm, "coef_")
     svm = mm.StructuralSVM(model)
-    with pytest.raises(TypeError, match="RegressionSVR"):
-        cluster.fit(mm.RegressionSVR(), parts, client)
+    for other in (
+        mm.RegressionSVR(),
+        mm.CRF(model),
+        mm.LatentSVM(model),
+        mm.StructuralSVMCV(model),
+        mm.MulticlassSVCCV(),
+    ):
+        with pytest.raises(TypeError, match=f"got {type(other).__name__}"):
+            cluster.fit(other, parts, client)
     with pytest.raises(TypeError, match=r"distributed\.Client"):
         cluster.fit(svm, parts, "127.0.0.1:8786")
     for source, message in (

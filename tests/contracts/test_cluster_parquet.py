@@ -123,7 +123,7 @@ def test_batches_grow_names_and_checksums_know_the_bytes(folder, monkeypatch, se
     groups = [g for path in sorted(folder.iterdir()) for g in file_parquet.groups_of(str(path))]
     assert len(groups) == 12
     whole, y, _ = file_parquet.encoded(groups, LABEL, None)
-    monkeypatch.setattr(file_parquet, "BATCH", 3)
+    monkeypatch.setattr(file_parquet, "ROWS_AT_ONCE", 3)
     small, y_small, _ = file_parquet.encoded(groups, LABEL, None)
     assert len(small.parts) > len(whole.parts) and y.tolist() == y_small.tolist()
     assert (whole.tocsr() != small.tocsr()).nnz == 0

@@ -1,4 +1,4 @@
-"""The log loss against the enumeration of all outputs: sums, gradients, duals, optima; what CRF offers."""
+"""The log loss against the enumeration of all outputs: sums, gradients, duals, optima."""
 
 from itertools import pairwise, product
 
@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import chi2
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
@@ -18,41 +17,15 @@ from maxmargin.problem import Formulation, Problem, Support
 from maxmargin.problem.regularizer import Prior
 from reference import soft
 from reference.cases import (
-    binary_case,
     chain_case,
     edge_chain_case,
     fresh,
-    grammar_case,
     graph_case,
     multiclass_case,
-    multilabel_case,
-    observed_case,
 )
+from reference.soft_cases import ASCENT, CASES, ILLEGAL, fitted
 
 SOFT = ("log", "softmax-margin")
-ILLEGAL = ((0, 1), (2, 0), (None, 2), (1, None))
-CASES = {
-    "multiclass": lambda g: multiclass_case(g, costs=True, bias=1.0, weighted=True),
-    "multiclass-csr": lambda g: multiclass_case(g, n_classes=9, n=20, layout="csr"),
-    "binary": lambda g: binary_case(g, weighted=True, bias=2.0, costs=True),
-    "chain": lambda g: chain_case(g, lengths=(1, 2, 4), weighted=True),
-    "chain-ends": lambda g: chain_case(g, start=True, end=True, bias=1.0, costs=True, C=5.0),
-    "chain-csr": lambda g: chain_case(g, layout="csr", mean=True, dtype=np.float32),
-    "chain-rules": lambda g: chain_case(g, illegal=ILLEGAL, start=True, lengths=(2, 3)),
-    "chain-observed": lambda g: observed_case(g, bias=1.0),
-}
-ASCENT = sorted(CASES)  # models whose distributions are kept by potentials
-CASES |= {
-    "edges": lambda g: edge_chain_case(g, lengths=(1, 2, 3), weighted=True),
-    "edges-rules": lambda g: edge_chain_case(g, illegal=ILLEGAL, start=True, lengths=(2, 3)),
-    "second-order": lambda g: edge_chain_case(g, n_edges=0, order=2, lengths=(1, 2, 4), end=True),
-    "second-order-edges": lambda g: edge_chain_case(g, order=2, illegal=ILLEGAL, lengths=(2, 3)),
-    "tree": lambda g: graph_case(g, n_edge_features=2, weighted=True, costs=True),
-    "tree-one-table": lambda g: graph_case(g, sizes=(4, 1, 5), layout="csr", bias=1.0),
-    "sets": lambda g: multilabel_case(g, pairs=[(0, 1), (2, 1)], n_labels=4),
-    "grammar": lambda g: grammar_case(g, weighted=True),
-    "grammar-zero-one": lambda g: grammar_case(g, loss="zero-one"),
-}
 EVERY = [("lbfgs", name) for name in CASES] + [("exponentiated", name) for name in ASCENT]
 
 
@@ -64,13 +37,6 @@ def case(request, generator):
 def bound(case, formulation="log") -> Examples:
     """The examples of a case in a soft formulation."""
     return prepared(case).bind(case.X, case.Y).under(Formulation(formulation))
-
-
-def fitted(case, **settings):
-    """A CRF on a case, solved far."""
-    options = {"tol": 1e-9, "max_passes": 20_000, "random_state": 0} | settings
-    crf = mm.CRF(built_in(case), C=case.C, **options)
-    return crf.fit(case.X, case.Y, sample_weight=case.sample_weight)
 
 
 def assert_truthful(case, crf):
@@ -285,136 +251,6 @@ def test_weights_of_examples_are_copies(generator):
         [case.X[i] for i in order], [case.Y[i] for i in order]
     )
     assert twice.coef_ == pytest.approx(copies.coef_, abs=1e-3)
-
-
-def enumerated(crf, x):
-    """All labellings of a sequence, and their probabilities."""
-    length = len(x[0]) if isinstance(x, tuple) else len(x)
-    outputs = list(product(crf.classes_.tolist(), repeat=length))
-    scores = np.array([crf.coef_ @ crf.model_.joint_feature(x, list(y)) for y in outputs])
-    return outputs, np.exp(scores - np.logaddexp.reduce(scores))
-
-
-def test_probabilities_of_outputs_and_nodes(generator):
-    case = chain_case(generator, n=6, lengths=(2, 3), start=True)
-    crf = fitted(case)
-    likely = crf.log_likelihood(case.X, case.Y)
-    marginals = crf.predict_marginals(case.X)
-    for x, y, found, own in zip(case.X, case.Y, likely, marginals, strict=True):
-        outputs, p = enumerated(crf, x)
-        assert found == pytest.approx(np.log(p[outputs.index(tuple(y))]), rel=1e-9)
-        truth = np.zeros_like(own)
-        for output, mass in zip(outputs, p, strict=True):
-            truth[np.arange(len(output)), list(output)] += mass
-        assert own == pytest.approx(truth, abs=1e-9)
-    assert crf.predict_proba(case.X)[0] == pytest.approx(marginals[0])
-
-
-@pytest.mark.parametrize("kind", ["chain", "edges", "second-order"])
-def test_samples_have_the_frequencies_of_the_distribution(generator, kind):
-    case = chain_case(generator, n=5, lengths=(3,), start=True)
-    if kind != "chain":
-        case = edge_chain_case(generator, n=5, lengths=(3,), order=1 + (kind != "edges"))
-    crf = fitted(case, solver="lbfgs", tol=1e-3)
-    draws = crf.sample(case.X[:1], 4000, random_state=0)[0]
-    outputs, p = enumerated(crf, case.X[0])
-    codes = {output: k for k, output in enumerate(outputs)}
-    counts = np.bincount([codes[tuple(y.tolist())] for y in draws], minlength=len(p))
-    assert np.abs(counts / 4000 - p).max() < 4 * np.sqrt(0.25 / 4000)
-    again = crf.set_params(n_jobs=2).sample(case.X[:1], 4000, random_state=0)[0]
-    assert all((a == b).all() for a, b in zip(draws, again, strict=True))
-
-
-def test_samples_of_labels_and_of_illegal_transitions(generator):
-    case = multiclass_case(generator)
-    crf = mm.CRF(models.Multiclass()).fit(case.X, case.Y)
-    draws = np.array(crf.sample(case.X[:1], 4000, random_state=1)[0])
-    counts = np.array([(draws == label).mean() for label in crf.classes_])
-    assert counts == pytest.approx(crf.predict_proba(case.X[:1])[0], abs=0.04)
-    legal = chain_case(generator, illegal=ILLEGAL, lengths=(2, 3))
-    tagger = fitted(legal)
-    for y in tagger.sample(legal.X[:1], 200, random_state=2)[0]:
-        assert legal.truth.legal(y.tolist())
-
-
-DRAWN = ["tree", "tree-one-table", "sets", "grammar", "grammar-zero-one", "chain-rules", "binary"]
-
-
-def named(y):
-    """An output that can be a key."""
-    return str(np.asarray(y).tolist()) if isinstance(y, np.ndarray | tuple | np.generic) else str(y)
-
-
-def chi_square_tail(counts, p):
-    """How likely counts are at least as far from p; outputs that are rare count together."""
-    expected = counts.sum() * p
-    often = expected >= 5
-    seen = np.append(counts[often], counts[~often].sum())
-    wanted = np.append(expected[often], expected[~often].sum())
-    if wanted[-1] < 5:  # too few all together
-        seen, wanted = seen[:-1], wanted[:-1]
-    return chi2.sf(np.sum((seen - wanted) ** 2 / wanted), max(len(seen) - 1, 1))
-
-
-@pytest.mark.parametrize("name", DRAWN)
-def test_draws_have_the_distribution_of_the_enumeration(name):
-    case = CASES[name](fresh(3))  # a fixed seed: correct draws of another may be unlikely ones
-    crf = fitted(case, solver="lbfgs", tol=1e-3)
-    draws = crf.sample(case.X, 2000, random_state=5)
-    again = crf.set_params(n_jobs=2).sample(case.X, 2000, random_state=5)
-    tails = []
-    for block, own, same in zip(case.blocks, draws, again, strict=True):
-        (p,) = soft.distributions([block], crf.coef_)
-        codes = {named(y): k for k, y in enumerate(block.outputs)}
-        drawn = [named(y) for y in own]
-        assert drawn == [named(y) for y in same]
-        tails.append(chi_square_tail(np.bincount([codes[y] for y in drawn], minlength=len(p)), p))
-    assert min(tails) > 0.01 / len(tails)
-
-
-def test_draws_of_a_graph_with_a_cycle_are_refused(generator):
-    tree, cycle = graph_case(generator), graph_case(generator, shape="cycle")
-    crf = fitted(tree, tol=1e-3)
-    with refusal("drawn", "cycles"):
-        crf.sample(cycle.X, 1)
-
-
-RISKS = {
-    "chain": (
-        lambda g: chain_case(g, n=6, lengths=(2, 3)),
-        lambda loss: models.Chain(loss=loss),
-        3,
-    ),
-    "tree": (graph_case, lambda loss: models.FactorGraph(loss=loss), 3),
-    "sets": (multilabel_case, lambda loss: models.MultiLabel(pairs=[(0, 1), (1, 2)], loss=loss), 2),
-}
-
-
-@pytest.mark.parametrize("by_truth", [False, True])
-@pytest.mark.parametrize("name", RISKS)
-def test_minimum_risk_labels_have_the_least_expected_cost(generator, name, by_truth):
-    make, model, labels = RISKS[name]
-    case, costs = make(generator), generator.random((labels, labels))
-    np.fill_diagonal(costs, 0.0)
-    if by_truth:
-        costs = np.where(np.eye(labels), 0.0, costs[:, :1] + costs[:, -1:])
-    loss = mm.losses.Hamming(costs=costs.max(axis=1) if by_truth else costs)
-    crf = quietly(lambda: mm.CRF(model(loss)).fit(case.X, case.Y))
-    found = crf.predict_minimum_risk(case.X)
-    assert len(found) == len(case.X) and type(found) is type(crf.predict(case.X))
-    for p, own in zip(crf.predict_marginals(case.X), found, strict=True):
-        assert np.asarray(own).tolist() == (p @ costs).argmin(axis=1).tolist()
-
-
-def test_minimum_risk_of_classes_is_the_prediction_and_trees_have_none(generator):
-    for make, model in ((multiclass_case, models.Multiclass()), (binary_case, models.Binary())):
-        flat = make(generator)
-        one = mm.CRF(model).fit(flat.X, flat.Y)
-        assert (one.predict_minimum_risk(flat.X) == one.predict(flat.X)).all()
-    case = grammar_case(generator)
-    crf = quietly(lambda: mm.CRF(built_in(case)).fit(case.X, case.Y))
-    with refusal("predict_minimum_risk", "Grammar", "nodes"):
-        crf.predict_minimum_risk(case.X)
 
 
 def test_it_is_an_estimator_of_scikit_learn(generator, tmp_path):

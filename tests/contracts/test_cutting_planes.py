@@ -130,7 +130,7 @@ def test_line_search_goes_as_far_as_its_rate(name, generator):
 def test_the_cache_saves_oracle_calls(python, generator):
     case = chain_case(generator, n=15, lengths=(3, 6), n_classes=4)
     model, X = as_python(case) if python else (built_in(case), case.X)
-    tol = 1e-3  # the dense QP takes long for so many outputs
+    tol = 1e-3  # the dense QP takes long for this many outputs
     calls = []
     for name in ("plain", "cache"):
         svm = mm.StructuralSVM(model, C=case.C, solver=VARIANTS[name], tol=tol).fit(X, case.Y)

@@ -72,7 +72,7 @@ def test_the_argmax_is_that_of_brute_force(generator, shape, kind):
 def test_edges_between_the_same_nodes_add_up(generator):
     case = doubled(graph_case(generator, shape="tree", sizes=(4, 2)))
     model, rows = prepared(case)
-    assert model.bind(case.X, case.Y).exact  # a double edge is no cycle
+    assert model.bind(case.X, case.Y).exact  # a double edge is not a cycle
     w = generator.normal(size=model.size_joint_feature)
     for x, row in zip(case.X, rows, strict=True):
         found = as_key(model.inference(x, w))

@@ -129,14 +129,14 @@ def test_constraints_at_prediction(generator):
     svm.coef_ = generator.normal(size=len(svm.coef_))
     rules = [AtMost(1, 0), AtLeast(1, 2, nodes=[0, 1]), Fixed({2: 1}), Forbidden(1, 2)]
     for x, row in zip(case.X, case.truth.examples(case.X), strict=True):
-        fine = [u for u in case.truth.outputs(row) if keeps(u, x[1])]
-        if not fine:
+        legal = [u for u in case.truth.outputs(row) if keeps(u, x[1])]
+        if not legal:
             with refusal(r"X\[0\]", "no labelling keeps"):
                 svm.predict([x], constraints=rules)
             continue
         (y,) = svm.predict([x], constraints=rules)
-        best = max(case.truth.joint_feature(row, u) @ svm.coef_ for u in fine)
-        assert as_key(y) in fine
+        best = max(case.truth.joint_feature(row, u) @ svm.coef_ for u in legal)
+        assert as_key(y) in legal
         assert case.truth.joint_feature(row, as_key(y)) @ svm.coef_ == pytest.approx(best, abs=1e-6)
     own = svm.predict(case.X, constraints=[[Fixed({0: k % 3})] for k in range(len(case.X))])
     assert [y[0] for y in own] == [k % 3 for k in range(len(case.X))]

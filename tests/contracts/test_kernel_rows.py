@@ -58,14 +58,14 @@ def test_cache_never_holds_more_than_its_bytes(generator, threads):
     rows = problem.examples.gram
     assert rows.whole is None
     assert 0 < rows.core.most_bytes <= budget
-    assert rows.core.computed > 7  # some were forgotten and made anew
+    assert rows.core.computed > 7  # some were dropped and rebuilt
     exact = problem.dual_objective(state.support())
     state.refresh()
     assert state.dual() == pytest.approx(exact, rel=1e-9)
 
 
 def test_passes_in_random_order_hit_what_is_cached(generator):
-    # to forget the least recently used row would make almost all of them anew
+    # to forget the least recently used row would rebuild almost all of them
     X, y = generator.normal(size=(90, 8)), generator.integers(3, size=90)
     model = models.Kernel(models.Multiclass(), "rbf", cache_bytes=8 * 90 * 30)
     model.initialize(X, y)

@@ -15,7 +15,7 @@ from maxmargin import models, solvers
 
 
 def mixtures(seed, n=120, layout="dense"):
-    """Two classes of two blobs each, placed like XOR: no single row of weights a class can tell them."""
+    """Two classes of two blobs each, placed like XOR: no single row of weights per class can tell them."""
     generator = np.random.default_rng(seed)
     corners = np.array([[2, 2], [-2, -2], [2, -2], [-2, 2]], dtype=float)
     blob = generator.integers(4, size=n)

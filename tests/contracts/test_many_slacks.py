@@ -21,7 +21,7 @@ from reference.cases import chain_case, multiclass_case
 @pytest.mark.parametrize("first", [0, pytest.param(4, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("options", [{}, {"inner": "line-search"}])
 def test_weights_of_zero_and_a_searching_argmax(options, first, seed):
-    """A dual point with as many planes as blocks need not hold one of each: it is no cut."""
+    """A dual point with as many planes as blocks need not hold one of each: it is not a cut."""
     for own in range(first, 20 if first else 4):
         case = multiclass_case(
             np.random.default_rng([seed, own]), n=4, n_classes=4, n_features=2, costs=True

@@ -99,7 +99,7 @@ def test_what_is_held_is_what_a_count_from_scratch_gives(generator):
     for _ in range(4):
         state.visit(problem.active, byte_budget=10**9, keep=1)
     before = state.core.bytes_kept
-    state.core.prune(before)  # counts anew
+    state.core.prune(before)  # counts again
     assert state.core.bytes_kept == before > 0
     support, dual = state.support(), state.dual()
     state.core.prune(0)

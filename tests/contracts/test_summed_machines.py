@@ -15,7 +15,7 @@ from summed_cases import MAIN, fit, mm_svm, optimum_of
 
 
 class Tags:
-    """Two positions with two labels each; where `listed`, all outputs are told."""
+    """Two positions with two labels each; where `listed`, all outputs are listed."""
 
     def __init__(self, twice=False):
         self.twice = twice  # two outputs that nothing tells apart

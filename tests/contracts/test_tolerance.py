@@ -10,7 +10,7 @@ from helpers import EXACT, built_in, quietly, refusal
 from maxmargin import models
 from maxmargin.data.synthetic import random_chains, random_multiclass
 from maxmargin.problem import Tolerance
-from maxmargin.problem.certificate import LEAST, PROGRESS, RELATIVE
+from maxmargin.problem.certificate import LEAST_OF_LOSS, PROGRESS, RELATIVE
 from reference.strategies import cases
 
 
@@ -20,7 +20,7 @@ def assert_kept(svm, optimum):
     assert c.converged and c.status == "solved"
     assert c.dual <= optimum * (1 + 1e-9) and optimum <= c.primal * (1 + 1e-9)
     assert c.gap <= c.tol
-    assert c.relative_gap <= RELATIVE * (1 + 1e-9) or c.gap <= 2 * LEAST
+    assert c.relative_gap <= RELATIVE * (1 + 1e-9) or c.gap <= 2 * LEAST_OF_LOSS
 
 
 @pytest.mark.parametrize("solver", EXACT)
@@ -36,7 +36,7 @@ def test_every_solver_ends_at_a_hundredth_of_the_objective(solver, case, times):
     assert_kept(svm, case.optimum.value)
     zero = mm.objective(svm, np.zeros_like(svm.coef_), case.X, case.Y, None, case.sample_weight)
     done = zero - svm.certificate_.primal
-    if svm.certificate_.primal > 0.9 * zero and done > 100 * LEAST * zero:
+    if svm.certificate_.primal > 0.9 * zero and done > 100 * LEAST_OF_LOSS * zero:
         # P - D <= PROGRESS (P(0) - D), where P(0) is known: near it
         left = svm.certificate_.primal - svm.certificate_.dual
         assert left <= PROGRESS * (done + left) * (1 + 1e-6)

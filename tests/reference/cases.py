@@ -29,7 +29,7 @@ from .trees import GrammarTruth, TooManyTreesError
 
 @dataclass(frozen=True)
 class Case:
-    """One training problem: data, what the model is told, and the truth to compare with."""
+    """One training problem: data, what the model is given, and the truth to compare with."""
 
     kind: str
     X: Any
@@ -114,7 +114,7 @@ def multiclass_case(
 
 
 def binary_case(generator: np.random.Generator, **settings: Any) -> Case:
-    """A random problem with two classes, one weight a feature."""
+    """A random problem with two classes, one weight per feature."""
     case = multiclass_case(generator, n_classes=2, **settings)
     options = case.options
     truth = BinaryTruth([0, 1], case.X.shape[1], options["costs"], options["bias"])

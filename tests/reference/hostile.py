@@ -1,6 +1,6 @@
 """Random tiny problems that are meant to hurt: degenerate data, uneven weights, every regulariser.
 
-A problem is a `Case` of `reference.cases` with spoilt data, and what an estimator is told about it.
+A problem is a `Case` of `reference.cases` with spoilt data, and what an estimator is given with it.
 """
 
 from __future__ import annotations

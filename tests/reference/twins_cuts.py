@@ -1,5 +1,5 @@
 """Cutting planes as printed: Algorithms 1 and 3 of Joachims, Finley and Yu, and Algorithm 1 of Balamurugan,
-Shevade and Babu. Every quadratic program is solved anew, by the dense solver; line numbers are the papers'.
+Shevade and Babu. Every quadratic program goes to the dense solver; line numbers are the papers'.
 
 Lists end early where an oracle has the choice between two outputs (`TIE`): from there on ways may part.
 

@@ -14,7 +14,7 @@ import numpy as np
 def sdcd(
     problem: Any, passes: int, searches: int = 10, sweeps: int = 5, change: float = 0.0
 ) -> tuple[list, list]:
-    """(dual after each search with its sweeps, alpha), for so many searches or until the printed end."""
+    """(dual after each search with its sweeps, alpha), for this many searches or until the printed end."""
     n, w = len(problem.budgets), np.zeros(problem.dimension)
     kept: list[dict[Any, float]] = [{} for _ in range(n)]
     duals: list[float] = []

@@ -71,7 +71,7 @@ def test_lists_dicts_and_none_as_values_and_rare_names(X, least):
 
 
 def test_long_rows_of_names_of_every_length():
-    """More names than are looked up at once; what is no string takes its number in its turn."""
+    """More names than are looked up at once; what is not a string takes its number in its turn."""
     names = [text * k for text in ("a", "ab", "\N{GREEK SMALL LETTER ALPHA}b") for k in range(20)]
     first = dict.fromkeys([*names[:25], 7, *names[25:], 2.5], 1.0)
     encoder = AttributeEncoder().fit([[first, names[::-1]]])

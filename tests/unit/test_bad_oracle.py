@@ -1,4 +1,4 @@
-"""Oracles are checked while they are used; a model's author is told what is wrong with it."""
+"""Oracles are checked while they are used; a model's author reads what is wrong with it."""
 
 import numpy as np
 import pytest

@@ -86,7 +86,7 @@ def test_a_rule_that_training_has_not_seen_is_named(parser, tree, rule):
     ):
         with refusal(r"Y\[1\]", rule, "training data"):
             call()
-    # No rules are needed to compare trees, and tags are no spans.
+    # No rules are needed to compare trees, and tags are not spans.
     same = labelled_spans(as_tree(tree)) == labelled_spans(as_tree(Y[0]))
     assert (parser.loss([X[0]], [tree]) == 0) == same
     assert (parser.score([X[0]], [tree]) == 1) == same

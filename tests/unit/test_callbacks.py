@@ -1,4 +1,4 @@
-"""Callbacks read progress, write where they were told to, and stop when asked."""
+"""Callbacks read progress, write where they were asked to, and stop when asked."""
 
 import io
 import logging

@@ -10,7 +10,7 @@ import pytest
 
 import maxmargin as mm
 from helpers import refusal
-from maxmargin.data.scratch import LEAST, ScratchArray
+from maxmargin.data.scratch import LEAST_ENTRIES, ScratchArray
 from maxmargin.io import files
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="needs locks of POSIX")
@@ -25,10 +25,10 @@ def test_a_scratch_file_has_its_space_before_it_is_mapped(generator, monkeypatch
     if not allocates:
         monkeypatch.delattr(os, "posix_fallocate", raising=False)
     array = ScratchArray(np.float64)
-    values = generator.normal(size=3 * LEAST)
+    values = generator.normal(size=3 * LEAST_ENTRIES)
     array.append(values)
-    told = os.fstat(array.file.fileno())
-    assert told.st_blocks * 512 >= told.st_size == array.mapped.nbytes
+    found = os.fstat(array.file.fileno())
+    assert found.st_blocks * 512 >= found.st_size == array.mapped.nbytes
     np.testing.assert_array_equal(array.array(), values)
 
 
@@ -36,9 +36,9 @@ def test_a_full_disk_is_told_with_the_folder_and_the_size(tmp_path, monkeypatch)
     array = ScratchArray(np.float64, tmp_path)
     array.append(np.ones(5))
     monkeypatch.setattr(files.os, "posix_fallocate", no_room, raising=False)
-    wanted = 8 * (LEAST + 1)
+    wanted = 8 * (LEAST_ENTRIES + 1)
     with refusal(str(wanted), str(tmp_path), "No space left", "scratch=", kinds=(OSError,)):
-        array.append(np.ones(LEAST - 4))
+        array.append(np.ones(LEAST_ENTRIES - 4))
     assert array.array().tolist() == [1.0] * 5  # what was there stays
 
 
@@ -46,11 +46,11 @@ def test_a_file_grows_by_what_is_needed_where_there_is_no_room_for_more(tmp_path
     array, real = ScratchArray(np.uint8, tmp_path), os.posix_fallocate
 
     def little_room(handle, first, count):
-        return no_room() if first + count > LEAST + 100 else real(handle, first, count)
+        return no_room() if first + count > LEAST_ENTRIES + 100 else real(handle, first, count)
 
     monkeypatch.setattr(files.os, "posix_fallocate", little_room)
-    array.append(np.ones(LEAST + 50, np.uint8))
-    assert len(array.mapped) == LEAST + 50
+    array.append(np.ones(LEAST_ENTRIES + 50, np.uint8))
+    assert len(array.mapped) == LEAST_ENTRIES + 50
 
 
 @POSIX

@@ -96,7 +96,7 @@ def test_ctrl_c_ends_a_pass_between_two_visits(threads):
         signal.signal(signal.SIGALRM, previous)
     assert (
         visited(state) < problem.n_blocks
-    )  # on a busy machine the thread that hears it may wait for its turn
+    )  # on a busy machine the thread that receives it may wait for its turn
 
 
 @pytest.mark.parametrize("name", sorted(EVERY))

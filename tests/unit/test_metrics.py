@@ -209,7 +209,7 @@ def test_confusion_of_chosen_labels():
 def test_sets_of_labels_are_those_of_scikit_learn(average, generator):
     for _ in range(20):
         true, predicted = generator.integers(0, 2, size=(2, 6, 4))
-        used = (true | predicted).any(axis=0)  # a column without labels is no label
+        used = (true | predicted).any(axis=0)  # a column without labels is not a label
         peer = sklearn.metrics.f1_score(
             true[:, used], predicted[:, used], average=average, zero_division=0
         )

@@ -10,7 +10,7 @@ from maxmargin.io import model_file
 
 
 def edited(path, change):
-    """Write the file anew with another header or other arrays, and a right checksum."""
+    """Write the file again with another header or other arrays, and a right checksum."""
     header, arrays = model_file.read(path)
     change(header, arrays)
     model_file.write(path, header, arrays)

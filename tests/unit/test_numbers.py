@@ -1,4 +1,4 @@
-"""Numbers that overflow are refused or told: they never make a certificate."""
+"""Numbers that overflow are refused or reported: they never make a certificate."""
 
 import warnings
 from dataclasses import replace
@@ -56,11 +56,11 @@ def test_a_gap_of_what_is_not_finite_is_infinite(bad):
 
 @pytest.mark.parametrize("bad", NOT_FINITE)
 def test_a_certificate_with_a_bound_that_is_not_finite_cannot_be_converged(bad):
-    fine = Certificate(1.0, 1.0, 0.0, tol=1e-3, converged=True)
+    good = Certificate(1.0, 1.0, 0.0, tol=1e-3, converged=True)
     for name in ("primal", "dual", "gap"):
-        assert not replace(fine, converged=False, **{name: bad}).converged
+        assert not replace(good, converged=False, **{name: bad}).converged
         with refusal("converged", "finite"):
-            replace(fine, **{name: bad})
+            replace(good, **{name: bad})
 
 
 @pytest.mark.parametrize("bad", NOT_FINITE)

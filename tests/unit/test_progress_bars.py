@@ -123,20 +123,20 @@ class Listener:
     """Writes down the tasks that scikit-learn tells, and stops after some steps."""
 
     def __init__(self, stop_at=math.inf):
-        self.heard, self.steps, self.stop_at = [], [], stop_at
+        self.received, self.steps, self.stop_at = [], [], stop_at
 
     def setup(self, estimator, context):
-        self.heard.append("setup")
+        self.received.append("setup")
 
     def teardown(self, estimator, context):
-        self.heard.append("teardown")
+        self.received.append("teardown")
 
     def on_fit_task_begin(self, estimator, context):
-        self.heard.append(f"begin {context.task_name}")
+        self.received.append(f"begin {context.task_name}")
 
     def on_fit_task_end(self, estimator, context, *, X=None, y=None, fitted_estimator=None):
         if context.task_name != "step":
-            self.heard.append(f"end {context.task_name}")
+            self.received.append(f"end {context.task_name}")
             return False
         self.steps.append(fitted_estimator.score(X, y))
         return len(self.steps) >= self.stop_at
@@ -155,8 +155,8 @@ def test_steps_are_tasks_with_fitted_estimators(callback, sequences, rows, kind)
     listener = Listener()
     svm.set_callbacks(listener).fit(*data)
     assert len(listener.steps) == len(svm.history_["passes"])
-    assert listener.heard[:2] == ["setup", "begin fit"]
-    assert listener.heard[-2:] == ["end fit", "teardown"]
+    assert listener.received[:2] == ["setup", "begin fit"]
+    assert listener.received[-2:] == ["end fit", "teardown"]
     assert listener.steps[-1] == pytest.approx(svm.score(*data), abs=0.05)
     plain = clone(svm).set_callbacks()
     assert np.array_equal(plain.fit(*data).coef_, svm.coef_)
@@ -167,7 +167,7 @@ def test_a_callback_may_stop_training(callback, sequences):
     svm = mm.StructuralSVM(models.Chain(), tol=1e-9, random_state=0).set_callbacks(listener)
     with pytest.warns(match="stopped"):
         svm.fit(*sequences)
-    assert len(listener.steps) == 2 and listener.heard[-1] == "teardown"
+    assert len(listener.steps) == 2 and listener.received[-1] == "teardown"
 
 
 def test_a_callback_hears_the_end_of_a_fit_that_fails(callback, sequences):
@@ -175,7 +175,7 @@ def test_a_callback_hears_the_end_of_a_fit_that_fails(callback, sequences):
     svm = mm.StructuralSVM(models.Chain()).set_callbacks(listener)
     with pytest.raises(ValueError, match="examples"):
         svm.fit(sequences[0], sequences[1][:-1])
-    assert listener.heard == ["setup", "begin fit", "teardown"]
+    assert listener.received == ["setup", "begin fit", "teardown"]
 
 
 @pytest.mark.filterwarnings("error")
@@ -184,14 +184,14 @@ def test_callbacks_come_through_pipelines_and_searches(callback, rows):
         max_propagation_depth = None
 
         def on_fit_task_end(self, estimator, context):
-            self.heard.append(f"{context.estimator_name} {context.task_name}")
+            self.received.append(f"{context.estimator_name} {context.task_name}")
 
     listener = Propagated()
     pipeline = make_pipeline(StandardScaler(), mm.MulticlassSVC(random_state=0))
     search = GridSearchCV(pipeline, {"multiclasssvc__C": [0.1, 1.0]}, cv=2)
     search.set_callbacks(listener).fit(*rows)
-    assert listener.heard.count("MulticlassSVC fit") == 5  # two C, two folds, and the last
-    assert "MulticlassSVC step" in listener.heard
+    assert listener.received.count("MulticlassSVC fit") == 5  # two C, two folds, and the last
+    assert "MulticlassSVC step" in listener.received
 
 
 def test_progress_bar_and_monitor_of_scikit_learn(callback, sequences):
@@ -206,7 +206,7 @@ def test_progress_bar_and_monitor_of_scikit_learn(callback, sequences):
 def test_a_search_of_c_is_one_task(callback, rows):
     listener = Listener()
     mm.MulticlassSVCCV(Cs=[0.1, 1.0], cv=2).set_callbacks(listener).fit(*rows)
-    assert listener.heard == ["setup", "begin fit", "end fit", "teardown"]
+    assert listener.received == ["setup", "begin fit", "end fit", "teardown"]
 
 
 @pytest.mark.parametrize("name", ["maxmargin._sklearn", "maxmargin.estimators.hooks"])

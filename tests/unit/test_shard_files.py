@@ -104,7 +104,7 @@ def test_a_data_set_can_be_replaced_by_a_part_of_itself(generator, tmp_path):
         found = mm.data.open_shards(tmp_path)
         np.testing.assert_array_equal(np.asarray(found.X), X[:n])
         assert len(list(tmp_path.iterdir())) == 1 + 2 * len(found.manifest.shards)
-    (tmp_path / manifest.NAME).write_text("damaged")
+    (tmp_path / manifest.MANIFEST_NAME).write_text("damaged")
     mm.data.write_shards(tmp_path, X, y, overwrite=True)
     assert len(mm.data.open_shards(tmp_path)) == 60 and len(list(tmp_path.iterdir())) == 3
 

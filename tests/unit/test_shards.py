@@ -1,4 +1,4 @@
-"""Shards: what comes back is what was written, bad luck is told with the file, nothing half looks whole."""
+"""Shards: what comes back is what was written, errors name the file, nothing half looks whole."""
 
 import copy
 import errno
@@ -150,7 +150,7 @@ def test_writer_refuses_what_it_cannot_hold(generator, tmp_path):
     with refusal("no examples"):
         mm.data.write_shards(tmp_path / "i", iter([]), kind="rows")
     for name in "abcdefghi":
-        assert not (tmp_path / name / manifest.NAME).exists()
+        assert not (tmp_path / name / manifest.MANIFEST_NAME).exists()
 
 
 def test_a_data_set_is_not_replaced_unasked(generator, tmp_path):
@@ -205,7 +205,7 @@ def written(generator, tmp_path):
 
 def edit(folder, change):
     """Change the manifest."""
-    path = folder / manifest.NAME
+    path = folder / manifest.MANIFEST_NAME
     content = json.loads(path.read_text())
     change(content)
     path.write_text(json.dumps(content))
@@ -281,14 +281,14 @@ def test_changed_types_and_counts_are_refused(written):
 )
 def test_a_manifest_that_no_writer_wrote_is_refused(written, change):
     edit(written, change)
-    with refusal(str(written / manifest.NAME), kinds=(ShardError,)):
+    with refusal(str(written / manifest.MANIFEST_NAME), kinds=(ShardError,)):
         mm.data.open_shards(written)
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "9" * 9000, '{"kind": 1, "kind": 2}', "NaN"])
 def test_manifest_text_that_no_parser_likes_is_refused(written, text):
-    (written / manifest.NAME).write_text(text)
-    with refusal(str(written / manifest.NAME), kinds=(ShardError,)):
+    (written / manifest.MANIFEST_NAME).write_text(text)
+    with refusal(str(written / manifest.MANIFEST_NAME), kinds=(ShardError,)):
         mm.data.open_shards(written)
 
 
@@ -316,7 +316,7 @@ JUNK = st.one_of(
     st.sampled_from(["<f4", "<f8", "O", "<U999999", "|O8", "rows", "sequences", "../x"]),
 )
 GOOD = {
-    "format": manifest.FORMAT,
+    "format": manifest.SHARD_FORMAT,
     "version": 1,
     "kind": "rows",
     "layout": "dense",
@@ -371,6 +371,6 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory, content):
     whole = json.dumps(GOOD).encode()
     cut = len(content) * 7 % len(whole)
     for data in (content, whole[:cut] + content + whole[cut:], whole[:cut]):
-        (folder / manifest.NAME).write_bytes(data)
+        (folder / manifest.MANIFEST_NAME).write_bytes(data)
         with pytest.raises(ShardError):
             mm.data.open_shards(folder)

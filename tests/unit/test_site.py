@@ -104,8 +104,8 @@ def test_steps_of_the_compiler_are_told():
         "noise\n",
         "[48/49] Linking CXX shared module _core_v3.so\n",
     ]
-    told = list(install_package.steps(lines))
-    assert told == [(3, 49, "units/chain.cpp"), (48, 49, "linking")]
+    reported = list(install_package.steps(lines))
+    assert reported == [(3, 49, "units/chain.cpp"), (48, 49, "linking")]
 
 
 def test_every_page_is_in_the_navigation():

@@ -8,9 +8,17 @@ import scipy.sparse as sp
 
 from maxmargin.data.labels import CodedLabels, CodedSequences, LabelSet
 from maxmargin.data.mapped import MappedRows, MappedSequences
-from maxmargin.data.scratch import LEAST, PlaneFile, ScratchArray, ranges
+from maxmargin.data.scratch import LEAST_ENTRIES, PlaneFile, ScratchArray, ranges
 from maxmargin.models import Chain, Multiclass
-from maxmargin.parts.source import Chunks, Layout, Part, Stored, keep, layout_of, stacked_examples
+from maxmargin.parts.source import (
+    Chunks,
+    Layout,
+    Part,
+    Stored,
+    keep_only,
+    layout_of,
+    stacked_examples,
+)
 from maxmargin.problem import Support
 
 
@@ -26,11 +34,11 @@ def test_ranges():
 def test_a_scratch_array_grows(generator):
     array, parts = ScratchArray(np.int32), []
     for _ in range(5):
-        parts.append(generator.integers(100, size=LEAST // 2).astype(np.int32))
+        parts.append(generator.integers(100, size=LEAST_ENTRIES // 2).astype(np.int32))
         assert array.append(parts[-1]) == sum(map(len, parts[:-1]))
         np.testing.assert_array_equal(array.array(), np.concatenate(parts))
-    array.resize(10 * LEAST)
-    assert not array.array()[5 * LEAST :].any()
+    array.resize(10 * LEAST_ENTRIES)
+    assert not array.array()[5 * LEAST_ENTRIES :].any()
 
 
 def planes_of(counts, generator, python):
@@ -110,7 +118,7 @@ def test_rows_are_kept_closely(kind, generator):
         np.testing.assert_array_equal(y_kept, y[rows])
         np.testing.assert_array_equal(np.concatenate([part.index for part in parts]), rows)
         assert sum(len(part.bytes_each) for part in parts) == len(rows)
-        keep(parts, which)
+        keep_only(parts, which)
         which = np.arange(len(which))
     assert layout.sparse == (kind != "dense")
     if kind == "ones":
@@ -139,7 +147,7 @@ def test_sequences_are_kept(kind, generator):
     index = np.concatenate([part.index for part in found])
     np.testing.assert_array_equal(index, np.setdiff1d(np.arange(30), known))
     which = np.flatnonzero(generator.random(len(index)) < 0.5)
-    keep(found, which)
+    keep_only(found, which)
     X_kept, Y_kept = stacked_examples(found)
     assert len(X_kept) == len(Y_kept) == len(which)
     for k, i in enumerate(index[which]):

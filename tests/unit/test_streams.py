@@ -17,7 +17,7 @@ from maxmargin import models
 from maxmargin.cli import main
 from maxmargin.cli import train as cli_train
 from maxmargin.data import text
-from maxmargin.data.from_file import FileError, Reading, joined
+from maxmargin.data.from_file import FileError, Reading, joined_batches
 from maxmargin.data.read_file import Source, read_file, reading_of
 from maxmargin.data.write_file import WRITERS, write_file
 from maxmargin.solvers import Streaming
@@ -65,7 +65,7 @@ def outcome(read):
 
 def batched(path, form, size):
     """All batches of a file, one after the other."""
-    return joined(list(Source(path, reading_of(path, format=form), size)))
+    return joined_batches(list(Source(path, reading_of(path, format=form), size)))
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Text files into shards: what they say comes out, and what is wrong is told with file and line."""
+"""Text files into shards: what they say comes out, and what is wrong is reported with file and line."""
 
 import bz2
 import gzip
@@ -29,7 +29,7 @@ def test_svmlight_becomes_rows(generator, tmp_path, monkeypatch):
     (tmp_path / "bad").write_text("1 1:2\n1 one:2\n")
     with refusal("bad, line 2", "one:2"):
         mm.data.svmlight_to_shards(tmp_path / "bad", tmp_path / "none")
-    assert not (tmp_path / "none" / manifest.NAME).exists()
+    assert not (tmp_path / "none" / manifest.MANIFEST_NAME).exists()
 
 
 TEXT = "the DT O\ndog NN B\n\nthe DT O\ncat NN B\nran VB O\n"

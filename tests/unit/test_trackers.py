@@ -8,7 +8,7 @@ import pytest
 import maxmargin as mm
 from maxmargin import models
 from maxmargin.callbacks import Callback, MLflow, Progress, TensorBoard
-from maxmargin.callbacks.trackers import LONGEST, parameters_of
+from maxmargin.callbacks.trackers import LONGEST, parameter_texts
 
 STEPS = {"primal", "dual", "gap", "passes", "oracle_calls", "planes", "seconds"}
 PROVEN = {"primal", "dual", "gap", "tol", "passes", "oracle_calls", "support", "seconds"}
@@ -32,17 +32,17 @@ class Fails(Callback):
         raise RuntimeError("as planned")
 
 
-class Told(Callback):
+class Listener(Callback):
     """Writes down what an estimator tells."""
 
     def __init__(self):
-        self.heard = []
+        self.received = []
 
     def on_fit_start(self, estimator):
-        self.heard.append(("start", type(estimator).__name__))
+        self.received.append(("start", type(estimator).__name__))
 
     def on_fit_end(self, estimator):
-        self.heard.append(("end", estimator is not None and hasattr(estimator, "certificate_")))
+        self.received.append(("end", estimator is not None and hasattr(estimator, "certificate_")))
 
 
 FITS = {
@@ -59,26 +59,26 @@ FITS = {
 
 @pytest.mark.parametrize("name", FITS)
 def test_every_fit_tells_its_beginning_and_end_once(sequences, name):
-    told = Told()
-    svm = FITS[name](*sequences, callbacks=[told])
-    assert told.heard == [("start", type(svm).__name__), ("end", True)]
+    listener = Listener()
+    svm = FITS[name](*sequences, callbacks=[listener])
+    assert listener.received == [("start", type(svm).__name__), ("end", True)]
 
 
 def test_a_failed_fit_tells_its_end(sequences):
-    told = Told()
+    listener = Listener()
     with pytest.raises(RuntimeError, match="as planned"):
-        tagger().fit(*sequences, callbacks=[told, Fails()])
-    assert told.heard == [("start", "StructuralSVM"), ("end", False)]
+        tagger().fit(*sequences, callbacks=[listener, Fails()])
+    assert listener.received == [("start", "StructuralSVM"), ("end", False)]
 
 
 def test_a_path_tells_of_every_c(sequences):
-    told = Told()
-    mm.regularization_path(tagger(), *sequences, [0.1, 1.0], callbacks=[told])
-    assert told.heard == [("start", "StructuralSVM"), ("end", True)] * 2
+    listener = Listener()
+    mm.regularization_path(tagger(), *sequences, [0.1, 1.0], callbacks=[listener])
+    assert listener.received == [("start", "StructuralSVM"), ("end", True)] * 2
 
 
 def test_parameters_are_short_texts_with_those_of_the_model():
-    values = parameters_of(tagger(prior=(np.zeros(10_000), 1.0)))
+    values = parameter_texts(tagger(prior=(np.zeros(10_000), 1.0)))
     assert values["estimator"] == "StructuralSVM" and values["C"] == "1.0"
     assert "model__loss" in values and values["model__loss"] == "'hamming'"
     assert all(len(text) <= LONGEST for text in values.values())

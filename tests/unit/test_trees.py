@@ -248,7 +248,7 @@ def test_spans_and_scores_by_hand():
 
 
 def test_scores_of_nothing_and_of_other_words():
-    assert bracket_f1(["(N dog)"], ["(V dog)"]) == 1.0  # tags are no phrases
+    assert bracket_f1(["(N dog)"], ["(V dog)"]) == 1.0  # tags are not phrases
     assert bracket_f1([], []) == 1.0
     with refusal("tree 1", "different words", "'b'", "'c'"):
         bracket_scores(["(N a)", "(N b)"], ["(N a)", "(N c)"])

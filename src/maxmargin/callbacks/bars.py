@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from maxmargin.callbacks.lines import distance, number
+from maxmargin.callbacks.lines import distance, short_number
 from maxmargin.callbacks.protocol import Callback, Progress, optional
 
 LIBRARIES = ("tqdm", "rich")
@@ -46,11 +46,11 @@ class ProgressBar(Callback):
 
     def on_step(self, info: Progress) -> None:
         self._advance(info)
-        self._bar.show(self._done, words_of(info))
+        self._bar.show(self._done, bar_text(info))
 
     def on_end(self, info: Progress) -> None:
         self._advance(info)
-        self._bar.show(self._done, f"{words_of(info)}, {info.status}")
+        self._bar.show(self._done, f"{bar_text(info)}, {info.status}")
         self._close()
 
     def on_fit_end(self, estimator: Any) -> None:
@@ -76,10 +76,11 @@ class ProgressBar(Callback):
             bar.close()
 
 
-def words_of(info: Progress) -> str:
+def bar_text(info: Progress) -> str:
     """What stands beside the bar; ``~`` marks a gap that is not proven yet."""
     mark = "" if info.gap <= info.estimate else "~"
-    return f"gap {mark}{number(distance(info), 3)}, primal {number(info.primal)}, pass {info.passes:.0f}"
+    gap, primal = short_number(distance(info), 3), short_number(info.primal)
+    return f"gap {mark}{gap}, primal {primal}, pass {info.passes:.0f}"
 
 
 class TqdmBar:

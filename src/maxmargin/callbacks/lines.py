@@ -156,8 +156,8 @@ class Forecast:
 
 def describe(info: Progress, left: TimeLeft | None = None) -> str:
     """One line about a step; ``~`` marks a gap that is estimated, not certified."""
-    known = [number(info.gap, 3)] if math.isfinite(info.gap) else []
-    hoped = ["~" + number(info.estimate, 3)] if info.estimate < info.gap else []
+    known = [short_number(info.gap, 3)] if math.isfinite(info.gap) else []
+    hoped = ["~" + short_number(info.estimate, 3)] if info.estimate < info.gap else []
     gap = " ".join(known + hoped) or "?"
     line = f"{_counters(info)}  gap {gap}  planes {_count(info.planes)}  {_duration(info.seconds)}"
     if left is None:
@@ -169,7 +169,7 @@ def describe_end(info: Progress) -> str:
     """One line about the whole of training; its gap is the certified one."""
     return (
         f"{info.solver or 'training'}: {info.status or 'ended'}  {_counters(info)}  "
-        f"gap {number(info.gap, 3)} (tol {number(info.tol, 3)})  "
+        f"gap {short_number(info.gap, 3)} (tol {short_number(info.tol, 3)})  "
         f"planes {_count(info.planes)}  {_duration(info.seconds)}"
     )
 
@@ -177,7 +177,7 @@ def describe_end(info: Progress) -> str:
 def _counters(info: Progress) -> str:
     passes = f"{info.passes:.1f}" if info.passes % 1 else f"{info.passes:.0f}"
     calls = _count(info.oracle_calls)
-    return f"pass {passes}  calls {calls}  primal {number(info.primal)}  dual {number(info.dual)}"
+    return f"pass {passes}  calls {calls}  primal {short_number(info.primal)}  dual {short_number(info.dual)}"
 
 
 def distance(info: Progress) -> float:
@@ -204,7 +204,7 @@ def _seconds_to_limit(info: Progress) -> float:
     return max(0.0, min(limits))
 
 
-def number(value: float, digits: int = 5) -> str:
+def short_number(value: float, digits: int = 5) -> str:
     return f"{value:.{digits}g}" if math.isfinite(value) else "?"
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from maxmargin.callbacks.protocol import Callback, Progress, optional
 
-NUMBERS = ("primal", "dual", "gap", "estimate", "passes", "oracle_calls", "planes", "seconds")
+TRACKED = ("primal", "dual", "gap", "estimate", "passes", "oracle_calls", "planes", "seconds")
 LONGEST = 500  # characters of a parameter
 
 
@@ -38,7 +38,7 @@ class Tracker(Callback):
     def on_fit_start(self, estimator: Any) -> None:
         self._open()
         self._in_fit = True
-        self._parameters(parameters_of(estimator))
+        self._parameters(parameter_texts(estimator))
 
     def on_start(self, info: Progress) -> None:
         if not self._in_fit:  # a call of ``train``, without an estimator
@@ -72,7 +72,7 @@ class Tracker(Callback):
 
     def _write(self, info: Progress) -> None:
         self._due = self.clock() + self.interval
-        self._scalars({name: getattr(info, name) for name in NUMBERS}, self._step)
+        self._scalars({name: getattr(info, name) for name in TRACKED}, self._step)
 
     def _certificate(self, estimator: Any) -> None:
         """The numbers of the certificate, and its words."""
@@ -234,7 +234,7 @@ def summary_writer() -> Any:
     return SummaryWriter
 
 
-def parameters_of(estimator: Any) -> dict[str, str]:
+def parameter_texts(estimator: Any) -> dict[str, str]:
     """The parameters of an estimator and of what is inside them, as short texts."""
     values = {"estimator": type(estimator).__name__}
     for name, value in estimator.get_params(deep=True).items():

@@ -18,7 +18,7 @@ from maxmargin.metrics.tasks import TALLIES
 from maxmargin.persistence import load
 
 
-def opened(given: Namespace, unlabelled: bool = False) -> tuple[Any, Source]:
+def opened_model(given: Namespace, unlabelled: bool = False) -> tuple[Any, Source]:
     """A model and a file that is read as its training file was."""
     svm = load(given.model)
     state = getattr(svm, "reading_", None)
@@ -30,7 +30,7 @@ def opened(given: Namespace, unlabelled: bool = False) -> tuple[Any, Source]:
 
 
 def predict(given: Namespace) -> None:
-    svm, source = opened(given, unlabelled=True)
+    svm, source = opened_model(given, unlabelled=True)
     if given.append and source.reading.task != "tagging":
         raise ValueError("--append is for tagging from columns")
     for read in source:
@@ -54,7 +54,7 @@ def predicted_lines(read: FromFile, outputs: Any, append: bool) -> Iterator[str]
 
 
 def evaluate(given: Namespace) -> None:
-    svm, source = opened(given)
+    svm, source = opened_model(given)
     tally, examples = TALLIES[source.reading.task](), 0
     for read in source:
         tally.add(read.Y, svm.predict(read.X))
@@ -70,7 +70,7 @@ def evaluate(given: Namespace) -> None:
 
 
 def certify(given: Namespace) -> None:
-    svm, source = opened(given)
+    svm, source = opened_model(given)
     found = objective_of(svm, svm.weights(), ((read.X, read.Y) for read in source))
     facts = {
         "objective here": float(found),
@@ -109,7 +109,7 @@ def report(given: Namespace) -> None:
     if given.data is None:
         svm, data = load(given.model), {}
     else:
-        svm, source = opened(given)
+        svm, source = opened_model(given)
         read = source.read()
         texts = [" ".join(line.split()[0] for line in own) for own in read.tokens] or None
         data = {"X": read.X, "Y": read.Y, "texts": texts}

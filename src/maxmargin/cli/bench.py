@@ -21,10 +21,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC, LinearSVR
 
 from maxmargin.certify import objective
-from maxmargin.cli.train import estimator_of, read_as_given
+from maxmargin.cli.train import estimator_for_task, read_as_given
 from maxmargin.data.from_file import FileError
 from maxmargin.data.table import Table
-from maxmargin.data.write_rows import rows_of
+from maxmargin.data.write_rows import numbered_rows
 from maxmargin.formulation import Formulation
 from maxmargin.solvers.auto import compatible
 
@@ -40,11 +40,11 @@ PEERS: dict[str, Callable[[Any], Any]] = {
 def bench(given: Namespace) -> None:
     """Print a table of all solvers on a file."""
     read = read_as_given(given)
-    svm = estimator_of(given, read)
+    svm = estimator_for_task(given, read)
     if given.C is not None:
         svm.set_params(C=given.C)
     svm.set_params(max_seconds=given.max_seconds)
-    X, Y = (rows_of(read) if read.reading.task in PEERS else read.X), read.Y
+    X, Y = (numbered_rows(read) if read.reading.task in PEERS else read.X), read.Y
     rows: list[Row] = []
     refused: list[str] = []
     for name in given.solvers or compatible(Formulation()):
@@ -91,7 +91,7 @@ def timed_solver(svm: Any, name: str, X: Any, Y: Any) -> Row:
         svm.set_params(solver=name).fit(X, Y)
     seconds, c = time.process_time() - began, svm.certificate_
     proven = c.exact and not c.relaxed  # else the lower bound is one of another problem
-    return row_of(
+    return bench_row(
         name, seconds, c.passes, c.gap, c.primal, c.dual if proven else -np.inf, str(c.status)
     )
 
@@ -108,10 +108,12 @@ def timed_peer(svm: Any, peer: Any, X: Any, Y: Any) -> Row:
     late = any(issubclass(warning.category, ConvergenceWarning) for warning in said)
     status = "iteration limit" if late else "its own tolerance"
     found = objective(svm, w, X, Y)
-    return row_of("LIBLINEAR", seconds, float(np.max(peer.n_iter_)), np.nan, found, -np.inf, status)
+    return bench_row(
+        "LIBLINEAR", seconds, float(np.max(peer.n_iter_)), np.nan, found, -np.inf, status
+    )
 
 
-def row_of(
+def bench_row(
     solver: str,
     seconds: float,
     passes: float,

@@ -18,7 +18,7 @@ from maxmargin.data.from_file import FromFile, Reading
 from maxmargin.data.read_file import Source, reading_of
 from maxmargin.data.tags import SCHEMES_OF_TAGS, scheme_of_tags, spans_of
 
-SLOW = 3e9  # steps of a pass: some seconds
+SLOW_PASS = 3e9  # steps of a pass: some seconds
 
 
 def check(given: Namespace) -> None:
@@ -63,11 +63,11 @@ class Findings:
         if read.reading.format == "brackets" or read.reading.task == "parsing":
             self.cubes += sum(len(words) ** 3 for words in read.X)
             return
-        for y in map(plain, read.Y):
+        for y in map(plain_labels, read.Y):
             self.labels.update(y)
         if read.reading.format in ("svmlight", "csv", "tsv", "parquet", "npz"):
             return
-        for y in map(plain, read.Y):
+        for y in map(plain_labels, read.Y):
             self.positions += len(y)
             self.longest = max(self.longest, len(y))
             for scheme in list(self.illegal):
@@ -106,12 +106,12 @@ class Findings:
         else:
             steps, formula = self.examples * labels, "examples x labels, for each feature"
         facts: dict[str, Any] = {"steps of a pass": f"{steps:.3g} ({formula})"}
-        if steps > SLOW:
+        if steps > SLOW_PASS:
             facts["slow"] = "a pass takes long; train on a part first, or give --max-seconds"
         return facts
 
 
-def plain(y: Any) -> list[Any]:
+def plain_labels(y: Any) -> list[Any]:
     """The labels of one example."""
     if isinstance(y, tuple | list):
         return list(y)

@@ -28,6 +28,7 @@ from maxmargin.data.text import STANDARD_INPUT, numbered_lines
 from maxmargin.data.write_file import ONE_WALK, write_file, write_shard_folder
 from maxmargin.estimators import BinarySVC, MulticlassSVC, RegressionSVR, StructuralSVM
 from maxmargin.estimators.path import regularization_path
+from maxmargin.parts.fit import reads_parts
 from maxmargin.solvers import Streaming
 
 # What was best or near it on the data of the benchmarks.
@@ -68,10 +69,10 @@ def train(given: Namespace) -> None:
         client = client_of(given, stack)
         there = client is not None and read_by_workers(client, given)
         read = outlined(given) if there else read_as_given(given, stack)
-        svm = estimator_of(given, read)
-        check_weights(given, read)
+        svm = estimator_for_task(given, read)
+        check_room_for_weights(given, read)
         try:
-            fit(svm, given, read, client, there)
+            fit_estimator(svm, given, read, client, there)
         except ValueError as error:
             of_data = re.search(r"\b[XY]\b", str(error)) is not None
             raise FileError(f"{given.data}: {error}") if of_data else error from None
@@ -100,7 +101,7 @@ def train(given: Namespace) -> None:
     )
 
 
-def check_weights(given: Namespace, read: FromFile) -> None:
+def check_room_for_weights(given: Namespace, read: FromFile) -> None:
     """Refuse more weights of numbered features than this machine has memory for."""
     if not hasattr(os, "sysconf") or read.reading.task == "regression":
         return
@@ -127,7 +128,7 @@ def on_disk(given: Namespace, stack: ExitStack) -> FromFile:
     return FromFile(data.X, data.Y, source.reading)
 
 
-def fit(svm: Any, given: Namespace, read: FromFile, client: Any, there: bool) -> None:
+def fit_estimator(svm: Any, given: Namespace, read: FromFile, client: Any, there: bool) -> None:
     """Train as the options say: here, on a cluster, or with data on the disk."""
     if given.C is not None:
         svm.set_params(C=given.C)
@@ -137,7 +138,7 @@ def fit(svm: Any, given: Namespace, read: FromFile, client: Any, there: bool) ->
     if given.memory:
         if read.reading.task not in IN_PARTS:
             raise ValueError(f"--memory is for {', '.join(IN_PARTS)}, not {read.reading.task}")
-        if given.solver not in ("auto", "streaming") or given.scheduler is not None:
+        if not (given.solver == "auto" or reads_parts(given.solver)) or given.scheduler is not None:
             raise ValueError("--memory needs --solver streaming or auto, and no --scheduler")
         svm.set_params(solver=Streaming(passes=None, cache_bytes=given.memory))
     if given.scheduler is not None:
@@ -189,14 +190,14 @@ def fit_on_cluster(
         asked["label"] = given.label or None
     elif read.reading.format != "shards":
         n = given.parts or max(1, len(client.nthreads()))
-        source = [chosen(read, part) for part in np.array_split(np.arange(len(read.Y)), n)]
+        source = [chosen_examples(read, part) for part in np.array_split(np.arange(len(read.Y)), n)]
     try:
         cluster.fit(svm, source, client, given.parts, **asked)
     except cluster.PartError as error:
         raise ValueError(str(error)) from error
 
 
-def estimator_of(given: Namespace, read: FromFile) -> Any:
+def estimator_for_task(given: Namespace, read: FromFile) -> Any:
     """The estimator of a task."""
     task = read.reading.task
     options: dict[str, Any] = {
@@ -237,10 +238,10 @@ def path(given: Namespace) -> None:
         held, kept = np.sort(order[: len(order) // 5]), np.sort(order[len(order) // 5 :])
         if len(held) == 0:
             raise FileError(f"{given.data}: too few examples to hold some out; give --dev")
-        (X, Y), validation = chosen(read, kept), chosen(read, held)
+        (X, Y), validation = chosen_examples(read, kept), chosen_examples(read, held)
     scoring = None if given.scoring is None else metrics.get_scorer(given.scoring)
     found: Any = regularization_path(
-        estimator_of(given, read), X, Y, given.Cs, validation=validation, scoring=scoring
+        estimator_for_task(given, read), X, Y, given.Cs, validation=validation, scoring=scoring
     )
     if given.report:
         found.best.report(given.report, *validation, title=f"{given.data}, best C", search=found)
@@ -260,7 +261,7 @@ def path(given: Namespace) -> None:
         )
 
 
-def chosen(read: FromFile, numbers: np.ndarray) -> tuple[Any, Any]:
+def chosen_examples(read: FromFile, numbers: np.ndarray) -> tuple[Any, Any]:
     """Some of the examples."""
     X = read.X[numbers] if hasattr(read.X, "shape") else [read.X[i] for i in numbers]
     return X, [read.Y[i] for i in numbers]

@@ -35,11 +35,11 @@ from maxmargin.problem import Certificate, Status, Tolerance, gap_between
 from maxmargin.result import History
 from maxmargin.solvers.proximal import LARGE, STALLED_ROUNDS, STIFFEST, Proximal
 
-TOGETHER = 5  # rounds after which all parts are waited for, where one was late each time
+MOST_LATE_ROUNDS = 5  # rounds after which all parts are waited for, where one was late each time
 # Of the gap, to which the small problem is solved: the dual is left with about the square of what the primal
 # is, so that a coarser solution would stop rounds from gaining anything.
 QP_SHARE = 1e-5
-ROUNDING = 1e-6  # by which a bound may exceed what it bounds, in sums of many terms
+BOUND_ROUNDING = 1e-6  # by which a bound may exceed what it bounds, in sums of many terms
 
 
 @dataclass
@@ -117,7 +117,7 @@ class ClusterRounds:
         q = bundle.q()
         self.w = bundle.weights(self.k, self.z, q)
         self._send()
-        late = self.complete == 0 or self.round - self.complete >= TOGETHER
+        late = self.complete == 0 or self.round - self.complete >= MOST_LATE_ROUNDS
         answers = self.pool.receive(self.handle, late or len(self.pool) == 1, self.deadline)
         for part, answer in answers.items():
             self._check(part, answer)
@@ -158,12 +158,12 @@ class ClusterRounds:
             self._check_bounds(part, answer)
 
     def _check_bounds(self, part: int, answer: Answer) -> None:
-        """R_k(w) >= b - <w, q> holds for every point of a part, old or new, or one of them is none."""
+        """Refuse points of a part, old or new, that contradict its risk: R_k(w) >= b - <w, q> for each."""
         points, rows = (answer.current, answer.proposal, answer.cut), self.bundle.slots(part)
         offsets = np.append(self.bundle.offsets.ravel()[rows], [p.offset for p in points])
         vectors = np.vstack([self.bundle.vectors[rows], *(p.dense for p in points)])
         slopes = vectors @ self.sent[part]
-        noise = ROUNDING * (np.abs(offsets) + np.abs(slopes) + self.facts[part].total)
+        noise = BOUND_ROUNDING * (np.abs(offsets) + np.abs(slopes) + self.facts[part].total)
         if (offsets - slopes > answer.risk + noise).any():
             raise PartError(
                 f"part {part}: what was known of it contradicts what {answer.worker or 'its worker'} "
@@ -258,7 +258,7 @@ class ClusterRounds:
         )
 
 
-def stiffness(facts: Sequence[Facts], C: float, dimension: int, solver: Proximal) -> float:
+def first_proximity(facts: Sequence[Facts], C: float, dimension: int, solver: Proximal) -> float:
     """The first k, as ``Proximal`` has it, from all parts."""
     n = np.array([own.n for own in facts], dtype=float)
     square, loss = (n @ [getattr(own, name) for own in facts] for name in ("square", "loss"))
@@ -273,7 +273,7 @@ def first_round(
     """Before the first round: all multipliers are on the true outputs."""
     regularizer, dimension = facts[0].regularizer, int(job.svm.model_.size_joint_feature)
     bundle = Bundle(regularizer, len(pool), dimension, settings.pop("older"))
-    k = stiffness(facts, float(job.svm.C), dimension, job.solver)
+    k = first_proximity(facts, float(job.svm.C), dimension, job.solver)
     w = bundle.mean.copy()
     options = settings["options"]
     loss = float(np.average([own.loss for own in facts], weights=[own.n for own in facts]))

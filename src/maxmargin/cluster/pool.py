@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from maxmargin.cluster.source import FilePart, describe
+from maxmargin.cluster.source import FilePart, part_in_words
 from maxmargin.cluster.worker import Answer, Missing, Order, forget, step
 
 SLICE = 0.2  # seconds between two looks at the cluster
@@ -55,7 +55,7 @@ def visible(client: Any, path: str) -> bool:
     return bool(own) and all(found == own for found in answers.values())
 
 
-def same(value: Any) -> Any:
+def task_result(value: Any) -> Any:
     """The value itself, as the result of a task: the cluster can make it again where it is lost."""
     return value
 
@@ -93,7 +93,7 @@ class Pool:
     def share(self, value: Any) -> Any:
         """A value that all tasks may take; it travels once to each worker."""
         with large_tasks():
-            return self.client.submit(same, value, pure=False)
+            return self.client.submit(task_result, value, pure=False)
 
     def _submit(self, part: int, task: Callable[..., Any], *args: Any) -> Any:
         return self.client.submit(
@@ -172,7 +172,7 @@ class Pool:
             return future.result()
         error = future.exception() if future.status == "error" else None
         reason = f"{type(error).__name__}: {error}" if error else f"its task was {future.status}"
-        where = describe(self.parts[part])
+        where = part_in_words(self.parts[part])
         raise PartError(f"part {part} ({where}) cannot be worked on: {reason}") from error
 
     def close(self) -> None:

@@ -23,13 +23,13 @@ from maxmargin.data.arrays import check_lengths, check_whole, plain_sequence
 from maxmargin.data.attributes import Described
 from maxmargin.data.digest import digest_of
 from maxmargin.data.file_parquet import Columns
-from maxmargin.data.labels import plain
+from maxmargin.data.labels import is_plain_array
 from maxmargin.data.mapped import Mapped, MappedRows
 from maxmargin.data.sharded import open_shards
 from maxmargin.estimators.base import Given
 from maxmargin.models.outline import outline
 
-LAST = Columns()  # the label is the last one
+LABEL_LAST = Columns()  # the label is the last one
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class ShardPart:
 class ParquetPart:
     """Some row groups of Parquet files that every worker can read."""
 
-    groups: tuple[file_parquet.Groups, ...]
+    groups: tuple[file_parquet.RowGroup, ...]
     columns: Columns
     checksum: str = ""
 
@@ -90,7 +90,7 @@ class ParquetPart:
 FilePart = ShardPart | ParquetPart
 
 
-def describe(data: Any) -> str:
+def part_in_words(data: Any) -> str:
     """A part in words."""
     return str(data) if isinstance(data, FilePart) else "in memory"
 
@@ -101,7 +101,7 @@ def is_path(source: Any) -> bool:
 
 
 def parts_of(
-    source: Any, n_parts: int | None, n_workers: int, columns: Columns = LAST
+    source: Any, n_parts: int | None, n_workers: int, columns: Columns = LABEL_LAST
 ) -> list[Any]:
     """The parts of a source: files that have a path, a list of such paths, or of (X, Y) parts."""
     if n_parts is not None:
@@ -126,7 +126,7 @@ def parts_of(
     if n_parts > len(parts):
         raise ValueError(f"n_parts is {n_parts}, but source has {len(parts)} parts only")
     groups = np.array_split(np.arange(len(parts)), n_parts)
-    return [joined([parts[k] for k in group]) for group in groups]
+    return [joined_parts([parts[k] for k in group]) for group in groups]
 
 
 def check_no_columns(columns: Columns, source: Any) -> None:
@@ -139,7 +139,7 @@ def path_parts(source: Any, n_parts: int | None, n_workers: int, columns: Column
     """What is at a path, dealt out in runs: one for each worker unless n_parts is given."""
     path = Path(source).resolve()
     files = file_parquet.files_of(path)
-    if path.is_file() or (files and not (path / manifest.NAME).exists()):
+    if path.is_file() or (files and not (path / manifest.MANIFEST_NAME).exists()):
         groups = [group for file in files for group in file_parquet.groups_of(str(file))]
         if not groups:
             raise ValueError(f"{source}: there are no rows")
@@ -215,26 +215,28 @@ def survey(svm: Any, data: Any) -> Survey:
     return Survey(data, *((X, Y) if found is None else found), labels, counts)
 
 
-def joined(parts: Sequence[Any]) -> tuple[Any, Any, Any]:
+def joined_parts(parts: Sequence[Any]) -> tuple[Any, Any, Any]:
     """Several parts as one."""
     X, Y, weights = zip(*parts, strict=True)
     given = [np.ones(len(y)) if v is None else v for y, v in zip(Y, weights, strict=True)]
     return (
-        stacked(X),
-        stacked(Y),
+        stacked_parts(X),
+        stacked_parts(Y),
         np.concatenate(given) if any(v is not None for v in weights) else None,
     )
 
 
-def stacked(parts: Sequence[Any]) -> Any:
+def stacked_parts(parts: Sequence[Any]) -> Any:
     """Inputs, or outputs, one after the other: arrays and matrices as such, anything else in a list."""
     parts = [in_memory(part) for part in parts]
     if any(map(sp.issparse, parts)):
         return sp.vstack([sp.csr_matrix(part) for part in parts], format="csr")
-    even = len({np.shape(part)[1:] for part in parts if plain(part)}) == 1
-    if even and all(map(plain, parts)) and len({part.dtype.kind for part in parts}) == 1:
+    even = len({np.shape(part)[1:] for part in parts if is_plain_array(part)}) == 1
+    if even and all(map(is_plain_array, parts)) and len({part.dtype.kind for part in parts}) == 1:
         return np.concatenate(parts)
-    return list(chain.from_iterable(p.tolist() if plain(p) and p.ndim == 1 else p for p in parts))
+    return list(
+        chain.from_iterable(p.tolist() if is_plain_array(p) and p.ndim == 1 else p for p in parts)
+    )
 
 
 def in_memory(part: Any) -> Any:

@@ -16,12 +16,11 @@ from maxmargin.checkpoint import make_checkpoint
 from maxmargin.cluster.checkpoint import ClusterCheckpoint
 from maxmargin.cluster.driver import ClusterRounds, first_round, play
 from maxmargin.cluster.pool import Pool, await_worker, connected
-from maxmargin.cluster.source import FilePart, ShardPart, Survey, parts_of, stacked, survey
+from maxmargin.cluster.source import FilePart, ShardPart, Survey, parts_of, stacked_parts, survey
 from maxmargin.cluster.worker import Facts, Job, collected, confirm, prove, start
 from maxmargin.data.arrays import check_flag, check_positive, check_whole
 from maxmargin.data.file_parquet import Columns
-from maxmargin.estimators import BinarySVC, MulticlassSVC, StructuralSVM
-from maxmargin.estimators.advice import warn, warn_not_converged
+from maxmargin.estimators.advice import warn_not_converged, warn_user
 from maxmargin.estimators.base import Given
 from maxmargin.estimators.hooks import notified
 from maxmargin.models.protocol import Model
@@ -30,7 +29,7 @@ from maxmargin.problem.regularizer import NONNEGATIVE
 from maxmargin.result import Result
 from maxmargin.solvers import Proximal
 
-NAME = "cluster"
+CLUSTER = "cluster"
 
 
 def fit(
@@ -108,7 +107,7 @@ def fit(
                 supports = finish(rounds, collect)
         finally:
             pool.close()
-        return keep(svm, rounds, supports)
+        return adopt_result(svm, rounds, supports)
 
 
 def usual_older(n_parts: int) -> int:
@@ -148,15 +147,14 @@ def check_client(client: Any) -> None:
 
 def check_estimator(svm: Any) -> Proximal:
     """Refuse what is not solved on a cluster; the solver of the parts."""
-    if not isinstance(svm, StructuralSVM | MulticlassSVC | BinarySVC):
+    if not getattr(svm, "divides", False):
         kind = type(svm).__name__
         raise TypeError(
             f"svm must be a StructuralSVM, a MulticlassSVC or a BinarySVC, got {kind}: hidden parts, "
-            "regression and groups are fitted on one machine"
+            "regression, groups, the log loss and a search for C are fitted on one machine"
         )
     svm.check_parameters()
-    if isinstance(svm, StructuralSVM):
-        svm.check_model()
+    svm.check_model()
     if svm.hinge != "max":
         raise ValueError("a cluster solves hinge='max' only, got hinge='sum'; use fit")
     if NONNEGATIVE in svm._asks_for():
@@ -195,7 +193,9 @@ def make_job(svm: Any, pool: Pool, solver: Proximal, passes: int) -> Job:
         pool.take([own.part for own in found])  # with their checksums
     else:  # the examples are here already
         found = [survey(clone(svm), part) for part in pool.parts]
-    given = svm._read(Given(stacked([own.X for own in found]), stacked([own.Y for own in found])))
+    given = svm._read(
+        Given(stacked_parts([own.X for own in found]), stacked_parts([own.Y for own in found]))
+    )
     if getattr(given.model, "joint", False):
         raise ValueError("a loss of the whole sample is not a sum over parts: use fit")
     given.model.initialize(given.X, given.Y)
@@ -254,15 +254,19 @@ def joined_support(supports: list[Support], sizes: list[int]) -> Support:
     )
 
 
-def keep(svm: Any, rounds: ClusterRounds, supports: list[Support | None]) -> Any:
+def adopt_result(svm: Any, rounds: ClusterRounds, supports: list[Support | None]) -> Any:
     """Make the estimator the fitted one."""
     lost = [k for k, own in enumerate(supports) if own is None]
     if lost:
-        warn(f"support_ is None: the multipliers of part {lost[0]} were lost with their worker")
+        warn_user(
+            f"support_ is None: the multipliers of part {lost[0]} were lost with their worker"
+        )
     whole: Any = [] if lost else supports
     support: Any = joined_support(whole, [own.n for own in rounds.facts]) if whole else None
     assert rounds.best is not None and rounds.status is not None
-    result = Result(rounds.best, support, rounds.certificate(), rounds.history, rounds.status, NAME)
+    result = Result(
+        rounds.best, support, rounds.certificate(), rounds.history, rounds.status, CLUSTER
+    )
     svm._keep(result)
     svm.fingerprint_, svm.weighted_nodes_ = "", False
     svm.adopt(rounds.job.svm.model_, result.w)

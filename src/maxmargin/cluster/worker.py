@@ -152,7 +152,7 @@ def forget(run: str) -> None:
         del STATES[key]
 
 
-def opened(job: Job, part: int, data: Any) -> WorkerPart:
+def opened_part(job: Job, part: int, data: Any) -> WorkerPart:
     """A part, read and bound to the model of all."""
     X, Y, weights = read_part(job.svm, data)
     given = job.svm._read(Given(X, Y, weights), reset=False)
@@ -165,7 +165,7 @@ def opened(job: Job, part: int, data: Any) -> WorkerPart:
 
 def start(job: Job, part: int, data: Any) -> Facts:
     """Open a part; what it is like."""
-    problem = opened(job, part, data).problem
+    problem = opened_part(job, part, data).problem
     kernelised = problem.examples.kernelised
     facts = Facts(
         here(),
@@ -197,7 +197,7 @@ def step(job: Job, order: Order, data: Any, w: np.ndarray) -> Answer | Missing:
     if fresh:
         if not order.restart:
             return Missing(here())
-        state = opened(job, order.part, data)
+        state = opened_part(job, order.part, data)
     assert state is not None
     answer = obey(state, job, order, w, fresh)
     state.version, state.answer = order.version, answer
@@ -275,7 +275,7 @@ def sub_problem(problem: Problem, w: np.ndarray, stretch: float, q: np.ndarray) 
 
 def prove(job: Job, w: np.ndarray, part: int, data: Any) -> None:
     """Compare what an exact pass of a model in Python finds at w with what the model predicts there."""
-    state = STATES.get((job.run, part)) or opened(job, part, data)
+    state = STATES.get((job.run, part)) or opened_part(job, part, data)
     state.problem.check_ceilings(w, state.problem.slack_bounds(w)[1])
 
 

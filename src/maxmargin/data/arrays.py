@@ -140,7 +140,7 @@ TOLERANCE = Rule(
 )
 # More is as much as 2.
 VERBOSITY = Rule("0, 1 or 2", lambda x: isinstance(x, int | np.integer | np.bool_) and x >= 0)
-BIAS = Rule("None or a number other than 0", lambda x: x is None or (is_number(x) and x != 0))
+BIAS_RULE = Rule("None or a number other than 0", lambda x: x is None or (is_number(x) and x != 0))
 
 
 Check = Callable[[str, Any], Any]  # of a name and a value: refuses some

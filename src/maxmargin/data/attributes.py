@@ -37,7 +37,7 @@ from maxmargin.data.mapped import Mapped, MappedRows, MappedSequences, csr_of
 from maxmargin.io.fields import MOST_FEATURES, FieldError, count, entries_of, texts
 
 Place = Callable[[int, int], str]  # of a node that cannot be read, by its example and its number
-TOKEN: Place = "X[{}], token {}".format
+TOKEN_PLACE: Place = "X[{}], token {}".format
 
 
 def are_attributes(X: Any, sequences: bool = True) -> bool:
@@ -138,7 +138,7 @@ class AttributeEncoder(TransformerMixin, BaseEstimator):
 
         return DataFrame.sparse.from_spmatrix(rows, columns=self.get_feature_names_out())
 
-    def encode(self, X: Any, learn: bool = False, place: Place = TOKEN) -> Any:
+    def encode(self, X: Any, learn: bool = False, place: Place = TOKEN_PLACE) -> Any:
         """As ``transform``, but nodes that are not in sequences become ``MappedRows``, with their encoder."""
         count_of(X, "X")
         check_described(X)
@@ -187,7 +187,7 @@ class AttributeEncoder(TransformerMixin, BaseEstimator):
             self.sequences_ = is_frame(first) or isinstance(first, list | tuple)
 
     def _read(
-        self, X: Any, known: Any, grow: bool, place: Place = TOKEN
+        self, X: Any, known: Any, grow: bool, place: Place = TOKEN_PLACE
     ) -> tuple[sp.csr_matrix, np.ndarray]:
         """The rows of all nodes, and where those of each example begin."""
         if is_frame(X):
@@ -291,14 +291,14 @@ def plain_matrix(encoded: Any) -> Any:
 # What models share: their inputs may be described by attributes
 
 
-def learnt_attributes(X: Any, sequences: bool, place: Place = TOKEN) -> Any:
+def learnt_attributes(X: Any, sequences: bool, place: Place = TOKEN_PLACE) -> Any:
     """X as features by a new encoder where it holds attributes; else as it is."""
     if isinstance(X, Mapped) or not are_attributes(X, sequences):
         return X
     return AttributeEncoder(sequences=sequences).encode(X, learn=True, place=place)
 
 
-def known_attributes(X: Any, encoder: Any, sequences: bool, place: Place = TOKEN) -> Any:
+def known_attributes(X: Any, encoder: Any, sequences: bool, place: Place = TOKEN_PLACE) -> Any:
     """X as features by the encoder of a fitted model, which is None where it learnt from arrays."""
     if isinstance(X, Mapped):
         check_encoder(X, encoder)
@@ -326,7 +326,7 @@ class Described:
         """X as features, by the names that the model knows or, before ``initialize``, by those in X."""
         return self._features_of(X)
 
-    def _features_of(self, X: Any, place: Place = TOKEN) -> Any:
+    def _features_of(self, X: Any, place: Place = TOKEN_PLACE) -> Any:
         if hasattr(self, "encoder_"):
             return known_attributes(X, self.encoder_, self.sequences, place)
         return learnt_attributes(X, self.sequences, place)

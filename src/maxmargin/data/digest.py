@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-PLAIN = (str, bytes, bool, int, float, complex, type(None))
-NAMED = (type, FunctionType, BuiltinFunctionType)
-ROWS = 2**22  # bytes hashed at a time, of arrays that are not in one piece
+KNOWN_BY_VALUE = (str, bytes, bool, int, float, complex, type(None))
+KNOWN_BY_NAME = (type, FunctionType, BuiltinFunctionType)
+BYTES_AT_ONCE = 2**22  # bytes hashed at a time, of arrays that are not in one piece
 
 
 def digest_of(value: Any, name: str = "it") -> str:
@@ -40,7 +40,7 @@ def feed(total: Any, value: Any) -> None:
         matrix = value.tocsr()
         for array in (matrix.data, matrix.indices, matrix.indptr):
             feed_array(total, array)
-    elif type(value) in PLAIN or isinstance(value, np.generic):
+    elif type(value) in KNOWN_BY_VALUE or isinstance(value, np.generic):
         total.update(repr(value).encode())
     elif type(value) in (list, tuple):
         feed_items(total, value)
@@ -50,7 +50,7 @@ def feed(total: Any, value: Any) -> None:
             feed(total, item)
     elif type(value) in (set, frozenset):
         feed_items(total, sorted(digest_of(item) for item in value))
-    elif isinstance(value, NAMED):
+    elif isinstance(value, KNOWN_BY_NAME):
         total.update(f"{value.__module__}.{value.__qualname__}".encode())
     else:
         feed_items(total, reduced(value))
@@ -67,7 +67,7 @@ def reduced(value: Any) -> list[Any]:
 def feed_items(total: Any, items: Any) -> None:
     """Add the items of a list; those of a flat one at once."""
     total.update(f"list {len(items)}".encode())
-    if all(type(item) in PLAIN for item in items):
+    if all(type(item) in KNOWN_BY_VALUE for item in items):
         total.update(repr(list(items)).encode())
         return
     for item in items:
@@ -83,6 +83,6 @@ def feed_array(total: Any, array: np.ndarray) -> None:
     if array.flags.c_contiguous:
         total.update(np.asarray(array).reshape(-1).view(np.uint8))
         return
-    size = max(1, ROWS // max(1, array[:1].nbytes))
+    size = max(1, BYTES_AT_ONCE // max(1, array[:1].nbytes))
     for first in range(0, len(array), size):
         total.update(np.ascontiguousarray(array[first : first + size]).reshape(-1).view(np.uint8))

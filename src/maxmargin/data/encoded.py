@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin.data.attributes import AttributeEncoder
-from maxmargin.data.from_file import FromFile, joined
+from maxmargin.data.from_file import FromFile, joined_batches
 from maxmargin.data.mapped import MappedSequences, csr_of
 from maxmargin.data.read_file import WHOLE, Source
 
@@ -30,14 +30,16 @@ def read_encoded(source: Source) -> FromFile:
     batches = iter(source)
     for read in batches:
         if isinstance(read.X[0], tuple):  # features of edges, too: only a chain encodes them
-            return joined([read, *batches])
+            return joined_batches([read, *batches])
         parts.append(encoder.extend(read.X).parts[0])
         lengths += map(len, read.X)
         Y += ([sys.intern(label) for label in y] for y in read.Y)
-    return FromFile(rows_of(parts, lengths, encoder), Y, source.reading)
+    return FromFile(encoded_sequences(parts, lengths, encoder), Y, source.reading)
 
 
-def rows_of(parts: list[sp.csr_matrix], lengths: list[int], encoder: Any) -> MappedSequences:
+def encoded_sequences(
+    parts: list[sp.csr_matrix], lengths: list[int], encoder: Any
+) -> MappedSequences:
     """Sequences of one matrix, with as many columns as the encoder has by now."""
     starts, done = [np.zeros(1, np.int64)], 0
     for part in parts:

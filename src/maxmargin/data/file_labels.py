@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from maxmargin.data.file_rows import table_of, value_of
+from maxmargin.data.file_rows import named_columns, value_of
 from maxmargin.data.from_file import NUMBERED, FileError, FromFile, Reading
 
 TABLES = ("csv", "tsv", "parquet")
@@ -24,7 +24,7 @@ USUAL = {
     "brackets": "parsing",
 }
 MOST_EXACT = 2**53  # whole numbers that a double holds
-KINDS = {"U": "texts", "O": "texts", "f": "numbers"}  # of the classes of a model; else whole
+LABEL_KINDS = {"U": "texts", "O": "texts", "f": "numbers"}  # of the classes of a model; else whole
 
 
 class Summary:
@@ -52,7 +52,7 @@ class Summary:
         """What a model says of files like the one that it was trained on."""
         found = cls(path, reading)
         kind = getattr(np.asarray(classes), "dtype", np.dtype(int)).kind
-        found.kind = "numbers" if reading.task == "regression" else KINDS.get(kind, "whole")
+        found.kind = "numbers" if reading.task == "regression" else LABEL_KINDS.get(kind, "whole")
         return found
 
     def add(self, read: FromFile) -> None:
@@ -98,7 +98,7 @@ class Summary:
         if form in NUMBERED:
             read = replace(read, X=widened(read.X, self.width))
         if form in TABLES and task == "regression":
-            read = replace(read, X=table_of(read, self.path))
+            read = replace(read, X=named_columns(read, self.path))
         if form not in (*NUMBERED, *TABLES) or read.Y is None:
             return read
         if form == "svmhmm":
@@ -133,7 +133,11 @@ class Summary:
         values = self._values(given)
         if any(isinstance(v, str) for v in values):  # of a file unlike the one of training
             return np.array([str(y) for y in given])
-        return whole(np.array(values, dtype=float)) if kind == "whole" else np.array(values, float)
+        return (
+            whole_where_exact(np.array(values, dtype=float))
+            if kind == "whole"
+            else np.array(values, float)
+        )
 
     def _values(self, Y: Any) -> list[Any]:
         """The values of labels, sets or sequences of them: numbers, or texts that are none."""
@@ -158,7 +162,7 @@ class Summary:
         return "numbers" if self.broken or self.large else "whole"
 
 
-def whole(y: np.ndarray) -> np.ndarray:
+def whole_where_exact(y: np.ndarray) -> np.ndarray:
     """Whole numbers as such, where a float has them exactly."""
     return y.astype(np.int64) if (np.abs(y) < 2**53).all() and (y == np.floor(y)).all() else y
 

@@ -15,17 +15,17 @@ from typing import Any
 import numpy as np
 
 from maxmargin.data.attributes import AttributeEncoder
-from maxmargin.data.file_labels import whole
+from maxmargin.data.file_labels import whole_where_exact
 from maxmargin.data.file_rows import content_of, label_place
 from maxmargin.data.from_file import FileError, FromFile, Reading
 from maxmargin.data.mapped import MappedRows, MappedSequences, csr_of
 from maxmargin.data.text import STANDARD_INPUT
 
-SUFFIX = ".parquet"
+PARQUET_SUFFIX = ".parquet"
 CELL = 8  # bytes, about
-NUMBERS = (bool, int, float)
-BATCH = 10_000  # rows that are dicts at a time
-Groups = tuple[str, int]  # a file, and the number of a row group in it
+NUMBER_TYPES = (bool, int, float)
+ROWS_AT_ONCE = 10_000  # rows that are dicts at a time
+RowGroup = tuple[str, int]  # a file, and the number of a row group in it
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def arrow(name: str) -> Any:
 
 def files_of(path: Any) -> list[Path]:
     """The files of a path: itself, or those of a folder, by their names."""
-    return sorted(Path(path).glob("*" + SUFFIX)) if Path(path).is_dir() else [Path(path)]
+    return sorted(Path(path).glob("*" + PARQUET_SUFFIX)) if Path(path).is_dir() else [Path(path)]
 
 
 def read_parquet(
@@ -80,11 +80,11 @@ def read_table(
         header, first = file.schema_arrow.names, 1
         at = label_place(path, header, reading)
         names = [name for j, name in enumerate(header) if j != at]
-        rows = max(1, int(min(size / CELL / len(header), BATCH)))
+        rows = max(1, int(min(size / CELL / len(header), ROWS_AT_ONCE)))
         if labels_alone and at is not None:
             header, at = [header[at]], 0
         for batch in file.iter_batches(rows, columns=header):
-            X, cells = described(path, batch, at, first)
+            X, cells = described_rows(path, batch, at, first)
             first += len(X)
             lines = list(range(first - len(X), first))
             yield FromFile(X, cells, reading, names=names, lines=lines)
@@ -102,13 +102,13 @@ def refused(path: str) -> Iterator[None]:
         raise FileError(f"{path}: {error}") from None
 
 
-def described(
+def described_rows(
     path: Any, table: Any, at: int | None, first: int = 1
 ) -> tuple[list[dict[str, Any]], list[Any] | None]:
     """Rows of a table as dicts of numbers and texts, and their labels; ``first``: the number of the first."""
     names = table.schema.names
     cells = [table.column(j).to_pylist() for j in range(table.num_columns)]
-    columns = [checked(path, name, own) for name, own in zip(names, cells, strict=True)]
+    columns = [checked_cells(path, name, own) for name, own in zip(names, cells, strict=True)]
     labels = None if at is None else columns.pop(at)
     missing = next((i for i, cell in enumerate(labels or (), first) if cell is None), None)
     if missing is not None:
@@ -119,35 +119,35 @@ def described(
     return [{k: v for k, v in own if v is not None} for own in pairs], labels
 
 
-def checked(path: str, name: str, cells: list[Any]) -> list[Any]:
+def checked_cells(path: str, name: str, cells: list[Any]) -> list[Any]:
     """The cells of a column as finite numbers, texts, or None for what is missing."""
     for cell in cells:
-        if cell is not None and not isinstance(cell, (str, *NUMBERS)):
+        if cell is not None and not isinstance(cell, (str, *NUMBER_TYPES)):
             raise FileError(
                 f"{path}: column {name!r} holds {type(cell).__name__}, not numbers or texts"
             )
-    numbers = [float(cell) if isinstance(cell, NUMBERS) else cell for cell in cells]
+    numbers = [float(cell) if isinstance(cell, NUMBER_TYPES) else cell for cell in cells]
     return [None if isinstance(v, float) and not np.isfinite(v) else v for v in numbers]
 
 
-def labels_of(cells: Any) -> np.ndarray:
+def column_labels(cells: Any) -> np.ndarray:
     """Labels: texts, or numbers, whole where they can be."""
     if any(isinstance(cell, str) for cell in cells):
         return np.array(cells, dtype=str)
-    return whole(np.array(cells, dtype=float))
+    return whole_where_exact(np.array(cells, dtype=float))
 
 
 # Files in pieces: row groups
 
 
-def groups_of(path: str) -> list[Groups]:
+def groups_of(path: str) -> list[RowGroup]:
     """The row groups of a file that have rows."""
     with refused(path):
         facts = arrow("pyarrow.parquet").read_metadata(path)
     return [(path, g) for g in range(facts.num_row_groups) if facts.row_group(g).num_rows]
 
 
-def batches(groups: Sequence[Groups], columns: Columns) -> Iterator[TableBatch]:
+def batches(groups: Sequence[RowGroup], columns: Columns) -> Iterator[TableBatch]:
     """Some row groups, a few rows at a time."""
     for path, g in groups:
         with refused(path), arrow("pyarrow.parquet").ParquetFile(path) as file:
@@ -157,12 +157,12 @@ def batches(groups: Sequence[Groups], columns: Columns) -> Iterator[TableBatch]:
                 if name and name not in names:
                     raise FileError(f"{path}: no column {name!r}; there are {', '.join(names)}")
             first = 1 + sum(file.metadata.row_group(h).num_rows for h in range(g))
-            for batch in file.iter_batches(BATCH, row_groups=[g]):
-                rows, cells = described(path, batch, at, first)
+            for batch in file.iter_batches(ROWS_AT_ONCE, row_groups=[g]):
+                rows, cells = described_rows(path, batch, at, first)
                 others = [taken(path, rows, first, n) for n in (columns.weight, columns.sequence)]
                 if not all(isinstance(v, float) for v in others[0]):
                     raise FileError(f"{path}: column {columns.weight!r} must hold numbers")
-                yield TableBatch(rows, labels_of(cells), *others)
+                yield TableBatch(rows, column_labels(cells), *others)
                 first += batch.num_rows
 
 
@@ -176,7 +176,7 @@ def taken(path: str, rows: list[dict[str, Any]], first: int, name: str) -> list[
     return cells
 
 
-def encoded(groups: Sequence[Groups], columns: Columns, encoder: Any) -> tuple[Any, Any, Any]:
+def encoded(groups: Sequence[RowGroup], columns: Columns, encoder: Any) -> tuple[Any, Any, Any]:
     """X as features, Y and weights (or None); the names of an encoder, or all where it is None."""
     learn, sequences = encoder is None, bool(columns.sequence)
     parts, tables = [], []
@@ -198,7 +198,7 @@ def encoded(groups: Sequence[Groups], columns: Columns, encoder: Any) -> tuple[A
     return MappedRows(wide, width, found.encoder), Y, weights
 
 
-def plain_rows(groups: Sequence[Groups], columns: Columns) -> tuple[Any, Any, Any]:
+def plain_rows(groups: Sequence[RowGroup], columns: Columns) -> tuple[Any, Any, Any]:
     """X as dicts, or lists of them, Y and weights (or None)."""
     tables = list(batches(groups, columns))
     rows = list(chain.from_iterable(table.rows for table in tables))
@@ -207,7 +207,7 @@ def plain_rows(groups: Sequence[Groups], columns: Columns) -> tuple[Any, Any, An
 
 
 def outputs_of(
-    start: Groups, columns: Columns, tables: Sequence[TableBatch]
+    start: RowGroup, columns: Columns, tables: Sequence[TableBatch]
 ) -> tuple[Any, np.ndarray | None, np.ndarray]:
     """Labels, or sequences of them, weights, and where sequences end: rows that follow each other."""
     labels = np.concatenate([table.labels for table in tables])
@@ -228,7 +228,7 @@ def outputs_of(
     return np.split(labels, begins[1:]), weights, ends
 
 
-def check_begins(start: Groups, column: str, name: Any) -> None:
+def check_begins(start: RowGroup, column: str, name: Any) -> None:
     """Refuse a sequence that began in the row group before."""
     path, g = start
     with refused(path), arrow("pyarrow.parquet").ParquetFile(path) as file:
@@ -236,14 +236,14 @@ def check_begins(start: Groups, column: str, name: Any) -> None:
         if not before:
             return
         cells = file.read_row_group(before[-1], columns=[column]).column(0)[-1:].to_pylist()
-    if checked(path, column, cells) == [name]:
+    if checked_cells(path, column, cells) == [name]:
         raise FileError(
             f"{path}: sequence {name!r} lies in row groups {before[-1]} and {g}, which are in two parts; "
             "write row groups that end with a sequence, or give a file for each part"
         )
 
 
-def checksum_of(groups: Sequence[Groups]) -> str:
+def checksum_of(groups: Sequence[RowGroup]) -> str:
     """Of the bytes of some row groups."""
     total = hashlib.sha256()
     for path, g in groups:

@@ -21,7 +21,7 @@ from maxmargin.data.from_file import FileError, FromFile, Reading
 from maxmargin.data.sharded import open_shards
 from maxmargin.data.text import line_batches, numbered_lines, open_raw
 
-LARGEST = 1e150  # of features: products of larger ones are not finite
+LARGEST_FEATURE = 1e150  # of features: products of larger ones are not finite
 GROUP = re.compile(r"\bqid:(\d{1,18})\b")
 NO_GROUP = "no qid: after the tag, which says of which sequence the line is"
 SHARD_TASKS = {"rows": "", "sequences": "tagging", "trees": "parsing"}
@@ -120,8 +120,8 @@ def load_rows(lines: list[str], reading: Reading, options: dict[Any, Any]) -> tu
     labels = [v for y in found[1] for v in y] if options.get("multilabel") else found[1]
     if not np.isfinite(X.data).all() or not np.isfinite(labels).all():
         raise ValueError("a value or a label is not a finite number")
-    if (np.abs(X.data) > LARGEST).any():
-        raise ValueError(f"a value above {LARGEST:g}")
+    if (np.abs(X.data) > LARGEST_FEATURE).any():
+        raise ValueError(f"a value above {LARGEST_FEATURE:g}")
     if options.get("query_id") and len(found[2]) != X.shape[0]:
         raise ValueError(NO_GROUP)
     width = max(X.shape[1], 1)
@@ -132,7 +132,7 @@ def load_rows(lines: list[str], reading: Reading, options: dict[Any, Any]) -> tu
 
 def read_csv(path: Any, reading: Reading, size: float) -> Iterator[FromFile]:
     header, at, batch, taken = list[str](), None, None, 0
-    for number, row, length in table_rows(path, "\t" if reading.format == "tsv" else ","):
+    for number, row, length in numbered_table_rows(path, "\t" if reading.format == "tsv" else ","):
         if not header:
             header, at = row, label_place(path, row, reading)
             names = [name for j, name in enumerate(header) if j != at]
@@ -157,7 +157,7 @@ def read_csv(path: Any, reading: Reading, size: float) -> Iterator[FromFile]:
         yield batch
 
 
-def table_rows(path: Any, separator: str) -> Iterator[tuple[int, list[str], int]]:
+def numbered_table_rows(path: Any, separator: str) -> Iterator[tuple[int, list[str], int]]:
     """Rows of a table, with the numbers of their last lines, and their lengths; empty ones are left out."""
     rows = csv.reader((line for _, line in numbered_lines(path)), delimiter=separator)
     try:
@@ -168,7 +168,7 @@ def table_rows(path: Any, separator: str) -> Iterator[tuple[int, list[str], int]
         raise FileError(f"{path}, line {rows.line_num}: {error}") from None
 
 
-def table_of(read: FromFile, path: Any) -> np.ndarray:
+def named_columns(read: FromFile, path: Any) -> np.ndarray:
     """Rows as numbers, a column for each name of training, in that order; regression takes no texts."""
     names = read.reading.names = read.reading.names or read.names
     table = np.zeros((len(read.X), len(names)))

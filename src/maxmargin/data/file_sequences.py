@@ -41,7 +41,7 @@ def batch_of(examples: list[Example], reading: Reading, tokens: bool) -> FromFil
     return FromFile(X, None if Y[0] is None else Y, reading, lines if tokens else [])
 
 
-def sequences(path: Any) -> Iterator[tuple[int, list[str]]]:
+def sequence_lines(path: Any) -> Iterator[tuple[int, list[str]]]:
     """The lines of each sequence, and the number of the first; empty lines are between them."""
     first, lines = 1, list[str]()
     for number, line in numbered_lines(path):
@@ -59,7 +59,7 @@ def sequences(path: Any) -> Iterator[tuple[int, list[str]]]:
 def column_sequences(path: Any, least: int = 2) -> Iterator[tuple[int, list[str], list[list[str]]]]:
     """The first line of each sequence, its lines, and the columns in them, at least this many."""
     width = 0
-    for first, lines in sequences(path):
+    for first, lines in sequence_lines(path):
         rows = [line.split() for line in lines]
         width = width or len(rows[0])
         if width < least:
@@ -72,7 +72,7 @@ def column_sequences(path: Any, least: int = 2) -> Iterator[tuple[int, list[str]
         yield first, lines, rows
 
 
-def read_columns(path: Any, reading: Reading, size: float) -> Iterator[FromFile]:
+def read_column_batches(path: Any, reading: Reading, size: float) -> Iterator[FromFile]:
     return in_batches(column_examples(path, reading), reading, size)
 
 
@@ -85,7 +85,7 @@ def column_examples(path: Any, reading: Reading) -> Iterator[Example]:
             at = label_column(path, first, len(rows[0]), reading)
         rest = [[v for j, v in enumerate(row) if j != at] for row in rows]
         labels = None if at is None else [row[at] for row in rows]
-        yield described(path, first, rest, reading.templates), labels, lines
+        yield described_tokens(path, first, rest, reading.templates), labels, lines
 
 
 def label_column(path: Any, line: int, width: int, reading: Reading) -> int | None:
@@ -103,7 +103,7 @@ def label_column(path: Any, line: int, width: int, reading: Reading) -> int | No
     return at
 
 
-def described(path: Any, line: int, rows: list[list[str]], templates: str) -> Any:
+def described_tokens(path: Any, line: int, rows: list[list[str]], templates: str) -> Any:
     """The attributes of tokens; errors name the file and the line."""
     try:
         return describe_columns(rows, templates)
@@ -120,7 +120,7 @@ def read_conllu(path: Any, reading: Reading, size: float) -> Iterator[FromFile]:
 
 def conllu_examples(path: Any, reading: Reading, at: int) -> Iterator[Example]:
     """Sequences of described words, with what is in a column."""
-    for first, lines in sequences(path):
+    for first, lines in sequence_lines(path):
         kept = []
         for t, line in enumerate(lines):
             columns = line.split("\t")
@@ -131,7 +131,7 @@ def conllu_examples(path: Any, reading: Reading, at: int) -> Iterator[Example]:
             if columns[0].isdigit():  # else words of one token, or an empty node
                 kept.append(columns)
         if kept:
-            x = described(path, first, [[c[1]] for c in kept], reading.templates)
+            x = described_tokens(path, first, [[c[1]] for c in kept], reading.templates)
             yield x, [c[at] for c in kept], ["\t".join(c) for c in kept]
 
 
@@ -141,7 +141,7 @@ def read_crfsuite(path: Any, reading: Reading, size: float) -> Iterator[FromFile
 
 def crfsuite_examples(path: Any) -> Iterator[Example]:
     """Sequences of attributes, with their labels."""
-    for first, lines in sequences(path):
+    for first, lines in sequence_lines(path):
         fields = [line.split("\t") for line in lines]
         x = [attributes(path, first + t, row[1:]) for t, row in enumerate(fields)]
         yield x, [row[0] for row in fields], lines

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sklearn.datasets import load_svmlight_file
 
 from maxmargin.data.attributes import AttributeEncoder
-from maxmargin.data.file_labels import whole
+from maxmargin.data.file_labels import whole_where_exact
 from maxmargin.data.file_sequences import column_sequences
 from maxmargin.data.manifest import columns_state
 from maxmargin.data.mapped import csr_of
@@ -49,7 +49,7 @@ def svmlight_to_shards(
             except (ValueError, OverflowError) as error:
                 number, reason = first_bad_line(lines, options, error)
                 raise ValueError(f"{source}, line {first + number}: {reason}") from error
-            writer.add(X, whole(y))
+            writer.add(X, whole_where_exact(y))
     return Path(folder)
 
 

@@ -117,21 +117,21 @@ class FromFile:
         return int(first.shape[1])
 
 
-def joined(batches: list[FromFile]) -> FromFile:
+def joined_batches(batches: list[FromFile]) -> FromFile:
     """The examples of several batches of a file, which are of one kind."""
     first = batches[0]
     if len(batches) == 1:
         return first
     return replace(
         first,
-        X=stacked([own.X for own in batches]),
-        Y=None if first.Y is None else stacked([own.Y for own in batches]),
+        X=stacked_batches([own.X for own in batches]),
+        Y=None if first.Y is None else stacked_batches([own.Y for own in batches]),
         tokens=[lines for own in batches for lines in own.tokens],
         lines=[line for own in batches for line in own.lines],
     )
 
 
-def stacked(parts: list[Any]) -> Any:
+def stacked_batches(parts: list[Any]) -> Any:
     """Matrices, arrays or lists, one after the other."""
     if sp.issparse(parts[0]):
         return sp.vstack(parts, format="csr")

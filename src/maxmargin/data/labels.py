@@ -56,7 +56,7 @@ class Outputs(list[Any]):
         return [y.tolist() if isinstance(y, np.ndarray | np.generic) else y for y in self]
 
 
-def plain(labels: Any) -> bool:
+def is_plain_array(labels: Any) -> bool:
     """Whether the labels are an array that NumPy can sort and compare."""
     return isinstance(labels, np.ndarray) and labels.dtype.kind in "biufUS"
 
@@ -67,7 +67,7 @@ def flatten(Y: Sequence[Any]) -> Any:
         return Y
     if any(map(is_masked, Y)):
         Y = [unmasked(y, f"Y[{i}]") for i, y in enumerate(Y)]
-    if all(map(plain, Y)) and len({y.dtype.kind for y in Y}) == 1:
+    if all(map(is_plain_array, Y)) and len({y.dtype.kind for y in Y}) == 1:
         return np.concatenate(Y)
     return list(chain.from_iterable(y.tolist() if isinstance(y, np.ndarray) else y for y in Y))
 
@@ -95,7 +95,7 @@ class LabelSet:
         single = isinstance(classes, str | bytes) or getattr(classes, "shape", None) == ()
         if single or not isinstance(classes, Iterable):
             raise ValueError(f"{name} must be a sequence of labels, got {classes!r}")
-        if plain(classes):
+        if is_plain_array(classes):
             self.classes = np.unique(classes)  # type: ignore[call-overload]
         else:
             try:
@@ -109,7 +109,7 @@ class LabelSet:
             ):  # labels of several kinds keep the order of first appearance
                 distinct = sorted(distinct)  # type: ignore
             self.classes = as_array(distinct)
-        named = self.classes.tolist() if plain(self.classes) else self.classes
+        named = self.classes.tolist() if is_plain_array(self.classes) else self.classes
         self.code: dict[Any, int] = {label: k for k, label in enumerate(named)}
 
     @classmethod
@@ -132,11 +132,11 @@ class LabelSet:
             table = self.encode(labels.classes, where)
             return np.concatenate([table[part] for part in labels.codes])
         labels = unmasked(labels, where) if is_masked(labels) else labels
-        if plain(labels) and self.classes.dtype.kind == labels.dtype.kind:
+        if is_plain_array(labels) and self.classes.dtype.kind == labels.dtype.kind:
             place = np.searchsorted(self.classes, labels)
             place[place == len(self.classes)] = 0
             return np.where(self.classes[place] == labels, place, -1).astype(np.int32)
-        if plain(labels):
+        if is_plain_array(labels):
             labels = labels.tolist()
         try:
             return np.fromiter(map(self.code.get, labels, repeat(-1)), np.int32, len(labels))
@@ -168,7 +168,7 @@ class LabelSet:
             kept = as_array(classes) if dtype.hasobject else np.asarray(classes, dtype=dtype)
         except (TypeError, ValueError, OverflowError) as error:
             raise FieldError(f"the labels do not fit their dtype {dtype}: {error}") from error
-        if kept.ndim != 1 or not all(map(same, kept.tolist(), classes)):
+        if kept.ndim != 1 or not all(map(same_label, kept.tolist(), classes)):
             raise FieldError(f"the labels are not of their dtype {dtype}")
         labels.classes = kept
         labels.code = {label: k for k, label in enumerate(classes)}
@@ -182,7 +182,7 @@ def is_matrix(Y: Any) -> bool:
     """Whether Y is a matrix of 0 and 1, and not a list of sets of labels."""
     if sp.issparse(Y):
         return True
-    return plain(Y) and Y.ndim == 2 and Y.dtype.kind in "biuf"
+    return is_plain_array(Y) and Y.ndim == 2 and Y.dtype.kind in "biuf"
 
 
 def ordered(names: Iterable[Hashable]) -> LabelSet:
@@ -217,7 +217,7 @@ def members(y: Any, name: str) -> list[Hashable]:
 
 DTYPE = re.compile(r"[<>|=]?(b1|[iu][1248]|f[248]|U\d{1,8}|O8?)")
 # Texts may take this many bytes in all, and beyond that this many times what they would need.
-WIDE, TIMES = 2**24, 16
+WIDE_TEXTS, TIMES = 2**24, 16
 
 
 def saved_dtype(state: dict[str, Any]) -> np.dtype:
@@ -228,13 +228,13 @@ def saved_dtype(state: dict[str, Any]) -> np.dtype:
     dtype = np.dtype(text)
     wanted = len(classes) * dtype.itemsize
     there = sum(4 * len(label) for label in classes if isinstance(label, str))
-    if dtype.kind == "U" and wanted > WIDE + TIMES * there:
+    if dtype.kind == "U" and wanted > WIDE_TEXTS + TIMES * there:
         raise FieldError(
             f"dtype {text} of {len(classes)} labels takes {wanted} bytes, they {there}"
         )
     return dtype
 
 
-def same(kept: Any, label: Any) -> bool:
+def same_label(kept: Any, label: Any) -> bool:
     """Whether an array holds a label as it was written; NaN is NaN."""
     return type(kept) is type(label) and (kept == label or kept != kept)

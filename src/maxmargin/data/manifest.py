@@ -43,11 +43,11 @@ from maxmargin.io.fields import (
 )
 from maxmargin.io.files import sync_folder
 
-FORMAT, VERSION, NAME = "maxmargin-shards", 1, "manifest.json"
+SHARD_FORMAT, MANIFEST_VERSION, MANIFEST_NAME = "maxmargin-shards", 1, "manifest.json"
 REPLACED = 2  # the version of a manifest with a generation, which earlier readers do not know
 PARTS = ("data", "indices", "indptr", "offsets", "codes", "trees", "starts")
-FILES = re.compile(rf"shard-\d{{5,}}(-\d+)?\.({'|'.join(PARTS)})|{re.escape(NAME)}\.part")
-KINDS, LAYOUTS, DTYPES = ("rows", "sequences"), ("dense", "csr"), ("<f4", "<f8")
+FILES = re.compile(rf"shard-\d{{5,}}(-\d+)?\.({'|'.join(PARTS)})|{re.escape(MANIFEST_NAME)}\.part")
+SHARD_KINDS, LAYOUTS, DTYPES = ("rows", "sequences"), ("dense", "csr"), ("<f4", "<f8")
 TREES, TEXT, BYTES = "trees", "text", "|u1"  # kind, layout and dtype of treebanks go together
 
 
@@ -117,7 +117,10 @@ class Manifest:
     def names(self) -> set[str]:
         """All files of the data set."""
         shards = enumerate(self.shards)
-        return {NAME, *(self.file_name(k, part) for k, own in shards for part in own.files)}
+        return {
+            MANIFEST_NAME,
+            *(self.file_name(k, part) for k, own in shards for part in own.files),
+        }
 
 
 def file_name(shard: int, part: str, generation: int = 0) -> str:
@@ -134,19 +137,19 @@ def remove_others(folder: Path, kept: set[str]) -> None:
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Put the manifest in its place, whole or not at all."""
-    content = {"format": FORMAT, "version": VERSION, **asdict(manifest)}
+    content = {"format": SHARD_FORMAT, "version": MANIFEST_VERSION, **asdict(manifest)}
     if manifest.generation:
         content["version"] = REPLACED
     else:
         del content["generation"]
     text = json.dumps(content, allow_nan=False, indent=1)
-    temporary = folder / f"{NAME}.part"
+    temporary = folder / f"{MANIFEST_NAME}.part"
     try:
         with open(temporary, "w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, folder / NAME)
+        os.replace(temporary, folder / MANIFEST_NAME)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
@@ -155,7 +158,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of a folder; refuses one that no writer could have written."""
-    path = folder / NAME
+    path = folder / MANIFEST_NAME
     try:
         return parse_manifest(parse_json(path.read_bytes().decode("utf-8"), finite=True))
     except FileNotFoundError:
@@ -183,13 +186,13 @@ def parse_manifest(content: Any) -> Manifest:
 
 def manifest_of(fields: dict[str, Any]) -> Manifest:
     """The fields of a manifest, each as it must be; not yet compared with each other."""
-    choice(fields, "format", (FORMAT,))
+    choice(fields, "format", (SHARD_FORMAT,))
     version = fields.get("version")
-    if isinstance(version, bool) or version not in (VERSION, REPLACED):
+    if isinstance(version, bool) or version not in (MANIFEST_VERSION, REPLACED):
         raise ShardError(
-            f"version {short(version)} is not known; this is for {VERSION}, {REPLACED}"
+            f"version {short(version)} is not known; this is for {MANIFEST_VERSION}, {REPLACED}"
         )
-    trees = choice(fields, "kind", (*KINDS, TREES)) == TREES
+    trees = choice(fields, "kind", (*SHARD_KINDS, TREES)) == TREES
     labels, attributes = fields.get("labels"), fields.get("attributes")
     return Manifest(
         kind=fields["kind"],

@@ -160,7 +160,7 @@ def csr_of(data: Any, indices: Any, indptr: Any, shape: tuple[int, ...]) -> sp.c
     return matrix
 
 
-def table_of(X: Mapped) -> Any:
+def one_table(X: Mapped) -> Any:
     """All rows, to be indexed; those of one part as they are."""
     return X.parts[0] if len(X.parts) == 1 else MappedRows(X.parts, X.n_features)
 
@@ -263,7 +263,7 @@ class MappedSequences(Mapped, Sequence[Any]):
     def copy_of(self, which: np.ndarray) -> tuple[Any, np.ndarray]:
         """The rows of some sequences, one below the other, in memory; and how many each has."""
         lengths = self.offsets[which + 1] - self.offsets[which]
-        return table_of(self)[ranges(self.offsets[which], lengths)], lengths
+        return one_table(self)[ranges(self.offsets[which], lengths)], lengths
 
 
 def sequences_of(parts: Sequence[Any], lengths: Any, encoder: Any = None) -> MappedSequences:

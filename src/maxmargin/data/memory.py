@@ -75,7 +75,7 @@ def feature_rows(
     return rows
 
 
-def table_rows(X: Any, n_features: int, bias: float | None) -> FeatureRows:
+def rows_of_table(X: Any, n_features: int, bias: float | None) -> FeatureRows:
     """Features of examples that are the rows of one table, which may be in parts."""
     return feature_rows(X if isinstance(X, Mapped) else [X], n_features, bias, names="X")  # type: ignore
 

@@ -30,13 +30,18 @@ from maxmargin.data.file_rows import (
     read_svmhmm,
     read_svmlight,
 )
-from maxmargin.data.file_sequences import read_brackets, read_columns, read_conllu, read_crfsuite
-from maxmargin.data.from_file import NUMBERED, TASKS, FileError, FromFile, Reading, joined
+from maxmargin.data.file_sequences import (
+    read_brackets,
+    read_column_batches,
+    read_conllu,
+    read_crfsuite,
+)
+from maxmargin.data.from_file import NUMBERED, TASKS, FileError, FromFile, Reading, joined_batches
 from maxmargin.data.text import STANDARD_INPUT, KeptInput, first_line
 
 Reader = Callable[[Any, Reading, float], Iterator[FromFile]]
 # Characters of text that are read at a time: attributes of words take a few hundred times as much memory.
-BATCH = 2**17
+BATCH_CHARACTERS = 2**17
 WHOLE = 2**23  # where all of it is kept anyway
 SUFFIXES = {
     ".svmlight": "svmlight",
@@ -72,7 +77,9 @@ def guess_format(path: Any) -> str:
 
 def guess_folder(path: Path) -> str:
     """The format of a folder: tables where there are some, and no manifest of shards."""
-    return "parquet" if files_of(path) and not (path / manifest.NAME).exists() else "shards"
+    return (
+        "parquet" if files_of(path) and not (path / manifest.MANIFEST_NAME).exists() else "shards"
+    )
 
 
 def guess_name(path: str) -> str:
@@ -128,7 +135,7 @@ class Source:
     reading: Reading
     size: float
 
-    def __init__(self, path: Any, reading: Reading, size: float = BATCH):
+    def __init__(self, path: Any, reading: Reading, size: float = BATCH_CHARACTERS):
         check_task(path, reading)
         self.path, self.reading, self.size = path, reading, size
         self._summary: Summary | None = None
@@ -177,13 +184,13 @@ class Source:
     def read(self) -> FromFile:
         """All examples."""
         if self._summary is not None:
-            return joined(list(self))
+            return joined_batches(list(self))
         summary, found = Summary(self.path, self.reading), []
         for read in self.pieces():
             summary.add(read)
             found.append(read)
         summary.settle()
-        return joined([summary.final(read) for read in found])
+        return joined_batches([summary.final(read) for read in found])
 
 
 def read_file(path: Any, reading: Reading | None = None, **given: Any) -> FromFile:
@@ -195,7 +202,7 @@ READERS: dict[str, Reader] = {
     "svmlight": read_svmlight,
     "svmhmm": read_svmhmm,
     "crfsuite": read_crfsuite,
-    "conll": read_columns,
+    "conll": read_column_batches,
     "conllu": read_conllu,
     "brackets": read_brackets,
     "csv": read_csv,

@@ -21,7 +21,7 @@ import numpy as np
 
 from maxmargin.data.mapped import ranges
 
-LEAST = 4096  # entries of a file, so that it can be mapped
+LEAST_ENTRIES = 4096  # entries of a file, so that it can be mapped
 ZEROS = bytes(2**20)
 RUN = 4096  # examples that are read together
 
@@ -39,7 +39,7 @@ class ScratchArray:
         self.file: Any = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed with this object
         weakref.finalize(self, self.file.close)  # maps of it stay valid
         self.size = self.bytes = 0
-        self._map(LEAST)
+        self._map(LEAST_ENTRIES)
 
     def _map(self, least: int, wanted: int = 0) -> None:
         """Map a longer file: of `wanted` entries where the disk has room for them, else of `least`."""
@@ -215,4 +215,4 @@ class PlaneFile:
     @property
     def wasteful(self) -> bool:
         """Whether most of the planes here are no longer in use."""
-        return self.planes.size > 2 * LEAST + 2 * int(self.place.mapped["count"].sum())
+        return self.planes.size > 2 * LEAST_ENTRIES + 2 * int(self.place.mapped["count"].sum())

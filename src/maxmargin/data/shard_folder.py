@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from maxmargin.data.manifest import (
-    NAME,
+    MANIFEST_NAME,
     Manifest,
     file_name,
     read_manifest,
@@ -55,7 +55,7 @@ class ShardFolder:
 
     def _present(self, overwrite: bool) -> set[str]:
         """The files of the data set that is there; the new one is of the generation after it."""
-        if not (self.path / NAME).exists():
+        if not (self.path / MANIFEST_NAME).exists():
             return set()
         if not overwrite:
             raise ShardError(f"{self.path} holds a data set already; overwrite=True replaces it")
@@ -86,7 +86,7 @@ class ShardFolder:
         try:
             write_manifest(self.path, manifest)
         except OSError as error:
-            raise ShardError(f"cannot write {self.path / NAME}: {error}") from error
+            raise ShardError(f"cannot write {self.path / MANIFEST_NAME}: {error}") from error
         with suppress(OSError):  # where somebody has them open; the next writer removes them
             remove_others(self.path, manifest.names())
         self.leave()

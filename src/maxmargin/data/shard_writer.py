@@ -19,7 +19,7 @@ from maxmargin.data.arrays import check_whole
 from maxmargin.data.labels import as_array
 from maxmargin.data.manifest import (
     DTYPES,
-    KINDS,
+    SHARD_KINDS,
     TREES,
     FileEntry,
     Manifest,
@@ -73,8 +73,8 @@ class ShardWriter:
         dtype: Any = None,
         grow: bool = False,
     ):
-        if kind not in (*KINDS, TREES):
-            raise ValueError(f"kind must be one of {[*KINDS, TREES]}, got {kind!r}")
+        if kind not in (*SHARD_KINDS, TREES):
+            raise ValueError(f"kind must be one of {[*SHARD_KINDS, TREES]}, got {kind!r}")
         check_whole("shard_bytes", shard_bytes)
         self.folder, self.kind, self.shard_bytes = Path(folder), kind, min(shard_bytes, 2**32)
         self.dtype = None if dtype is None else np.dtype(dtype)

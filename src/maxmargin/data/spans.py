@@ -13,11 +13,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any
 
+from maxmargin.data.tags import Span
 from maxmargin.data.trees import ParseTree, as_tree
 
 __all__ = ["BracketScores", "bracket_f1", "bracket_scores", "labelled_spans"]
-
-Span = tuple[str, int, int]
 
 
 @dataclass(frozen=True)
@@ -84,13 +83,13 @@ def matches(gold: Any, predicted: Any, root: bool = True) -> tuple[int, int, int
     gold, predicted = as_tree(gold), as_tree(predicted)
     if gold.leaves() != predicted.leaves():
         raise ValueError(
-            f"trees over different words: {shown(gold.leaves())} and {shown(predicted.leaves())}"
+            f"trees over different words: {shown_words(gold.leaves())} and {shown_words(predicted.leaves())}"
         )
     a, b = labelled_spans(gold, root), labelled_spans(predicted, root)
     return (a & b).total(), a.total(), b.total()
 
 
-def shown(words: Sequence[str]) -> str:
+def shown_words(words: Sequence[str]) -> str:
     """Words for a message."""
     text = " ".join(words)
     return repr(text if len(text) <= 60 else text[:57] + "...")

@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
-HEIGHT, WIDTH = 16, 8
+LETTER_HEIGHT, LETTER_WIDTH = 16, 8
 CONTRAST = 1.5  # ink of a stroke that bilinear look-up spread over two pixels
 
 WORD_LIST = """
@@ -164,7 +164,7 @@ def words_of_letters(
     pen = np.repeat(rng.normal(0.0, thickness, n_words), lengths)
     ink = np.clip(CONTRAST * ink + pen[:, None, None] * (ink > 0.0), 0.0, 1.0)
     ink = np.clip(ink + rng.normal(0.0, noise, ink.shape), 0.0, 1.0)
-    pixels = ink.reshape(len(codes), HEIGHT * WIDTH).astype(dtype)
+    pixels = ink.reshape(len(codes), LETTER_HEIGHT * LETTER_WIDTH).astype(dtype)
     return np.split(pixels, np.cumsum(lengths)[:-1]), [list(text) for text in texts]
 
 
@@ -278,7 +278,7 @@ def _check_words(words: tuple[str, ...]) -> None:
 
 def _font() -> NDArray[np.float64]:
     """The 26 letters as (26, 16, 8) ink, each centred in its bitmap."""
-    font = np.zeros((len(LETTERS), HEIGHT, WIDTH))
+    font = np.zeros((len(LETTERS), LETTER_HEIGHT, LETTER_WIDTH))
     for letters, sheet in FONT_SHEETS.items():
         for row, line in enumerate(sheet.split("\n")[1:], start=1):
             for letter, pixels in zip(letters, line.split(), strict=True):
@@ -295,8 +295,8 @@ def _looked_up_at(
     lean = (writer + rng.normal(0.0, slant / 3, n_letters)) / 4.0
     height, width = 1.0 + warp * rng.normal(0.0, 0.12, (2, n_letters))
     down, right = rng.integers(-1, 2, (2, n_letters)) * float(shift)
-    row = np.arange(HEIGHT)[None, :, None] - (HEIGHT - 1) / 2
-    column = np.arange(WIDTH)[None, None, :] - (WIDTH - 1) / 2
+    row = np.arange(LETTER_HEIGHT)[None, :, None] - (LETTER_HEIGHT - 1) / 2
+    column = np.arange(LETTER_WIDTH)[None, None, :] - (LETTER_WIDTH - 1) / 2
     row = row - down[:, None, None]
     column = column - right[:, None, None]
     column = column + lean[:, None, None] * row
@@ -304,7 +304,7 @@ def _looked_up_at(
     phase = rng.uniform(0.0, 2 * np.pi, (2, n_letters, 1, 1))
     rows = height[:, None, None] * row + wave[0] * np.sin(0.7 * column + phase[0])
     columns = width[:, None, None] * column + wave[1] * np.sin(0.5 * row + phase[1])
-    return rows + (HEIGHT - 1) / 2, columns + (WIDTH - 1) / 2
+    return rows + (LETTER_HEIGHT - 1) / 2, columns + (LETTER_WIDTH - 1) / 2
 
 
 def _interpolate(
@@ -313,8 +313,8 @@ def _interpolate(
     """Bilinear look-up of glyph i at (rows[i], columns[i]); paper outside the bitmap."""
     # The border of two blank pixels lets every look-up be clipped instead of tested.
     padded = np.pad(glyphs, ((0, 0), (2, 2), (2, 2)))
-    rows = np.clip(rows + 2.0, 0.0, HEIGHT + 2.0)
-    columns = np.clip(columns + 2.0, 0.0, WIDTH + 2.0)
+    rows = np.clip(rows + 2.0, 0.0, LETTER_HEIGHT + 2.0)
+    columns = np.clip(columns + 2.0, 0.0, LETTER_WIDTH + 2.0)
     top, left = rows.astype(np.int64), columns.astype(np.int64)
     below, beside = rows - top, columns - left
     letter = np.arange(len(glyphs))[:, None, None]

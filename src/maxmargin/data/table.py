@@ -11,7 +11,7 @@ import numpy as np
 MOST_SHOWN = 60  # rows or columns of a text
 
 
-def shown(cell: Any) -> str:
+def cell_text(cell: Any) -> str:
     """A cell as text: three digits after the point, nothing for what is not there."""
     if isinstance(cell, float | np.floating):
         return "" if np.isnan(cell) else f"{cell:.3f}"
@@ -73,7 +73,7 @@ class Table:
         columns, n = self.columns[:MOST_SHOWN], min(len(self), MOST_SHOWN)
         head = [self.corner, *map(str, columns)]
         lines = [
-            [str(row), *(shown(self._cells[c][r]) for c in columns)]
+            [str(row), *(cell_text(self._cells[c][r]) for c in columns)]
             for r, row in enumerate(self.rows[:n])
         ]
         return head, lines

@@ -21,8 +21,8 @@ REACH = 2
 PADDING = "<pad>"
 AROUND = [(place,) for place in range(-REACH, REACH + 1)]
 WORD_PAIRS = [(-1, 0), (0, 1)]
-PAIRS = [(-2, -1), (-1, 0), (0, 1), (1, 2)]
-TRIPLES = [(-2, -1, 0), (-1, 0, 1), (0, 1, 2)]
+TAG_PAIRS = [(-2, -1), (-1, 0), (0, 1), (1, 2)]
+TAG_TRIPLES = [(-2, -1, 0), (-1, 0, 1), (0, 1, 2)]
 AFFIX = 4  # letters of an affix, at most
 
 
@@ -55,7 +55,7 @@ def words(rows: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
     runs = [
         (f"{j}[{','.join(map(str, run))}]", [PADDING] * REACH + [*column] + [PADDING] * REACH, run)
         for j, column in enumerate(columns)
-        for run in AROUND + (PAIRS + TRIPLES if j else WORD_PAIRS)
+        for run in AROUND + (TAG_PAIRS + TAG_TRIPLES if j else WORD_PAIRS)
     ]
     described = []
     for t, word in enumerate(columns[0], REACH):
@@ -69,7 +69,7 @@ def words(rows: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
 @lru_cache(2**16)
 def spelling(word: str) -> dict[str, Any]:
     """What the letters of a word tell."""
-    lower, form = word.lower(), shape(word)
+    lower, form = word.lower(), letter_shape(word)
     lengths = range(1, min(AFFIX, len(lower)) + 1)
     return {
         "lower": lower,
@@ -80,7 +80,7 @@ def spelling(word: str) -> dict[str, Any]:
     }
 
 
-def shape(word: str) -> str:
+def letter_shape(word: str) -> str:
     """Digits as 0, capitals as A, other letters as a."""
     return "".join(
         "0" if c.isdigit() else "A" if c.isupper() else "a" if c.isalpha() else c for c in word

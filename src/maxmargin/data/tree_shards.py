@@ -54,7 +54,7 @@ class TreeShardWriter(ShardWriter):
             raise ValueError(f"Y must be given for all examples or for none; see {self.examples}")
         try:
             tree = None if Y is None else as_tree(Y)
-            words = words_of(X, tree)
+            words = sentence_words(X, tree)
             text = "" if tree is None else brackets(tree, words)
         except ValueError as error:
             raise ValueError(f"example {self.examples}: {error}") from None
@@ -87,7 +87,7 @@ class TreeShardWriter(ShardWriter):
         return None
 
 
-def words_of(X: Any, tree: ParseTree | None) -> list[str]:
+def sentence_words(X: Any, tree: ParseTree | None) -> list[str]:
     """The words of a sentence; refuses what is not one, or not that of the tree."""
     if X is None and tree is None:
         raise ValueError("a sentence, a tree or both are needed, got neither")

@@ -25,7 +25,7 @@ __all__ = [
     "write_trees",
 ]
 
-TOKEN = re.compile(r"[()]|[^\s()]+")
+BRACKET_TOKEN = re.compile(r"[()]|[^\s()]+")
 COMMENT = re.compile(r"[#%;][^\n]*")
 FUNCTION = re.compile(r"(?<=.)[-=]")
 TRACE = "-NONE-"
@@ -219,7 +219,7 @@ def read_trees(source: Any, top: str | None = None) -> list[ParseTree]:
         position = token.end()
         word = token.group()
         if word == "(":
-            after = TOKEN.search(text, position)
+            after = BRACKET_TOKEN.search(text, position)
             named = after is not None and after.group() not in "()"
             if not named and open_nodes:
                 raise wrong(text, position, "a label after the bracket", after)
@@ -240,10 +240,10 @@ def read_trees(source: Any, top: str | None = None) -> list[ParseTree]:
 
 def next_token(text: str, position: int, outside: bool) -> re.Match[str] | None:
     """The next bracket or word; comments stand between trees only (inside, # and % are words)."""
-    token = TOKEN.search(text, position)
+    token = BRACKET_TOKEN.search(text, position)
     while outside and token is not None and token.group()[0] in "#%;":
         comment = COMMENT.match(text, token.start())
-        token = TOKEN.search(text, comment.end() if comment else token.end())
+        token = BRACKET_TOKEN.search(text, comment.end() if comment else token.end())
     return token
 
 
@@ -279,7 +279,7 @@ def write_trees(trees: Iterable[ParseTree], target: Any = None) -> str:
     for number, tree in enumerate(trees):
         for node in tree.subtrees():
             for name in (node.label(), *(child for child in node if isinstance(child, str))):
-                whole = TOKEN.fullmatch(name) is not None
+                whole = BRACKET_TOKEN.fullmatch(name) is not None
                 if not whole or (name in "()" and name is node.label()):
                     raise TreeError(f"tree {number}: {name!r} cannot be written in brackets")
             if len(node) == 0:

@@ -30,7 +30,7 @@ from maxmargin.data.text import STANDARD_INPUT
 from maxmargin.data.write_rows import (
     Batches,
     Numbers,
-    kind_of,
+    kind_of_examples,
     single_labels,
     write_npz,
     write_parquet,
@@ -96,7 +96,7 @@ def write_shard_folder(batches: Batches, path: str, shard_bytes: int = SHARD_BYT
         raise FileError("shards are a folder, not standard output")
     walk = iter(batches)
     first = next(walk)
-    kind = kind_of(first)
+    kind = kind_of_examples(first)
     numbers = Numbers(sequences=kind == "sequences")
     with ShardWriter(path, kind, shard_bytes, grow=kind != "trees") as writer:
         for read in chain([first], walk):

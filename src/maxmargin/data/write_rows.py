@@ -27,7 +27,7 @@ CELLS = 2**20  # of a part of a table
 Batches = Iterable[FromFile]
 
 
-def kind_of(read: FromFile) -> str:
+def kind_of_examples(read: FromFile) -> str:
     """Rows, sequences or trees."""
     if isinstance(read.Y[0], ParseTree):
         return "trees"
@@ -36,7 +36,7 @@ def kind_of(read: FromFile) -> str:
 
 def check_kind(read: FromFile, *kinds: str) -> None:
     """Refuse data that a format has no form for."""
-    found = kind_of(read)
+    found = kind_of_examples(read)
     if found not in kinds:
         raise FileError(f"this format holds {' or '.join(kinds)}, and the examples are {found}")
 
@@ -89,7 +89,7 @@ class Numbers:
         return matrices
 
 
-def rows_of(read: FromFile) -> sp.csr_matrix:
+def numbered_rows(read: FromFile) -> sp.csr_matrix:
     """The features of rows by number."""
     return Numbers(sequences=False).rows(read)
 
@@ -128,7 +128,7 @@ def check_text(value: str, forbidden: str, where: str) -> str:
     return value
 
 
-def joined(lines: Iterable[str]) -> bytes:
+def file_content(lines: Iterable[str]) -> bytes:
     """Lines as the content of a file."""
     return "".join(f"{line}\n" for line in lines).encode()
 
@@ -163,7 +163,7 @@ def write_svmlight(batches: Batches) -> Iterator[bytes]:
             dict.fromkeys(v for y in labels for v in y) if several else dict.fromkeys(labels)
         )
     numbers, comments = label_numbers(seen)
-    yield joined(comments)
+    yield file_content(comments)
     for k, read in enumerate(batches):
         texts = feature_texts(first.rows(read))
         if k == 0:
@@ -172,7 +172,9 @@ def write_svmlight(batches: Batches) -> Iterator[bytes]:
         sets = labels if several else [(y,) for y in labels]
         marks = ([",".join(numbers[label] for label in own)] if own else [] for own in sets)
         # A line without labels and features is empty, and would be no example.
-        yield joined(" ".join([*m, *own] or ["1:0"]) for m, own in zip(marks, texts, strict=True))
+        yield file_content(
+            " ".join([*m, *own] or ["1:0"]) for m, own in zip(marks, texts, strict=True)
+        )
 
 
 def write_svmhmm(batches: Batches) -> Iterator[bytes]:
@@ -182,7 +184,7 @@ def write_svmhmm(batches: Batches) -> Iterator[bytes]:
         check_filled(read, first.examples - len(read))
         seen.update(dict.fromkeys(label for y in read.Y for label in plain_list(y)))
     numbers, comments = label_numbers(seen)
-    yield joined(comments)
+    yield file_content(comments)
     for read in batches:
         lines = []
         for y, own in zip(read.Y, first.sequences(read), strict=True):
@@ -192,7 +194,7 @@ def write_svmhmm(batches: Batches) -> Iterator[bytes]:
             number += 1
             for label, features in zip(plain_list(y), texts, strict=True):
                 lines.append(" ".join([numbers[label], f"qid:{number}", *features]))
-        yield joined(lines)
+        yield file_content(lines)
 
 
 # Tables and arrays

@@ -17,8 +17,8 @@ from maxmargin.data.write_rows import (
     check_filled,
     check_kind,
     check_text,
-    joined,
-    kind_of,
+    file_content,
+    kind_of_examples,
     plain_list,
 )
 
@@ -49,7 +49,7 @@ def word_columns(read: FromFile) -> Iterator[list[list[str]]]:
     """The columns of the tokens of each sequence, the label last."""
     check_kind(read, "sequences", "trees")
     form = read.reading.format
-    if kind_of(read) == "trees":
+    if kind_of_examples(read) == "trees":
         yield from ([list(pair) for pair in tree.pos()] for tree in read.Y)
     elif form == "conllu":
         for lines, labels in zip(read.tokens, read.Y, strict=True):
@@ -79,7 +79,7 @@ def write_crfsuite(batches: Batches) -> Iterator[bytes]:
                     raise FileError(f"the label {first!r} cannot be written")
                 lines.append("\t".join([first, *(attribute_text(*pair) for pair in token.items())]))
             lines.append("")
-        yield joined(lines)
+        yield file_content(lines)
 
 
 def attribute_text(name: str, value: float) -> str:
@@ -100,14 +100,14 @@ def write_columns(batches: Batches) -> Iterator[bytes]:
                         raise FileError(f"{cell[:60]!r} cannot be written in columns")
                 lines.append(" ".join(row))
             lines.append("")
-        yield joined(lines)
+        yield file_content(lines)
 
 
 def write_conllu(batches: Batches) -> Iterator[bytes]:
     for read in batches:
         lines: list[str] = []
         if read.reading.format == "conllu":  # all columns as they were
-            yield joined(line for tokens in read.tokens for line in (*tokens, ""))
+            yield file_content(line for tokens in read.tokens for line in (*tokens, ""))
             continue
         for rows in word_columns(read):
             for number, (word, *_, label) in enumerate(rows, 1):
@@ -115,7 +115,7 @@ def write_conllu(batches: Batches) -> Iterator[bytes]:
                 rest = ["_"] * (len(UD_COLUMNS) - 4)
                 lines.append("\t".join([str(number), cells[0], "_", cells[1], *rest]))
             lines.append("")
-        yield joined(lines)
+        yield file_content(lines)
 
 
 def write_brackets(batches: Batches) -> Iterator[bytes]:

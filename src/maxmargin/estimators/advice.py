@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from maxmargin.models.python import bind_model
 from maxmargin.problem import Problem, Status
 from maxmargin.result import Result
-from maxmargin.train import LARGEST, train
+from maxmargin.train import LARGEST_OBJECTIVE, train
 
 TRIALS = 6  # values of C that are tried where nothing was learnt
 TRIAL: dict[str, Any] = {"max_passes": 100, "random_state": 0}  # of each
@@ -36,7 +36,7 @@ def advise(svm: Any, given: Any, problem: Problem, result: Result) -> None:
     if lack:
         better = better_c(svm, given, problem, result)
         advice = f"C={problem.C:.3g} is too small, try C={better or 0:.2g}"
-        warn(f"{lack}: {advice if better else 'none of some larger C that were tried helps'}")
+        warn_user(f"{lack}: {advice if better else 'none of some larger C that were tried helps'}")
 
 
 def lack_of(svm: Any, given: Any, problem: Problem, result: Result) -> str:
@@ -73,7 +73,7 @@ def better_c(svm: Any, given: Any, problem: Problem, result: Result) -> float | 
     for _ in range(TRIALS):
         useful = problem.useful_c(result.support)
         times = min(max(useful / problem.C, 10.0), LEAP)
-        if left <= 0 or not zero * times < LARGEST:
+        if left <= 0 or not zero * times < LARGEST_OBJECTIVE:
             break
         zero, problem = zero * times, problem.at(problem.C * times)
         warm = result.support if result.resumable else None
@@ -89,13 +89,13 @@ def better_c(svm: Any, given: Any, problem: Problem, result: Result) -> float | 
 def warn_not_converged(result: Result) -> None:
     """Say what was reached and what to do."""
     c = result.certificate
-    warn(
+    warn_user(
         f"not converged ({c.status}): gap {c.gap:.3g} after {c.passes:.1f} passes, tol {c.tol:.3g}; "
         f"{result.advice}"
     )
 
 
-def warn(message: str) -> None:
+def warn_user(message: str) -> None:
     """A warning of training, at the line from which this package was called."""
     frame, level = sys._getframe(1), 2
     inner = ("maxmargin.", "sklearn.callback.")  # the latter wraps every fit

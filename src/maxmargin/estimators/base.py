@@ -95,11 +95,11 @@ class BaseSVM(CallbackSupportMixin, Reporting):
     """Parameters in, fitted attributes out."""
 
     weighted_nodes_: bool
-
     support_: Any
 
     checks: ClassVar[Checks] = CHECKS
     keeper: ClassVar[type[CheckpointFile]] = Checkpoint
+    divides: ClassVar[bool] = False  # a cluster may solve it, the examples in parts
     # What is said where one label alone is predicted, by the task of a model; of others nothing is.
     lone: ClassVar[dict[str, str]] = {}
 
@@ -129,6 +129,9 @@ class BaseSVM(CallbackSupportMixin, Reporting):
         """The data as a model takes them, and a fresh one; ``reset``: these data are the first."""
         raise NotImplementedError
 
+    def check_model(self) -> None:
+        """Refuse a model that was given and cannot be fitted."""
+
     def adopt(self, model: Any, w: np.ndarray) -> None:
         """Become the fitted estimator of this model and these weights."""
         raise NotImplementedError
@@ -149,6 +152,9 @@ class BaseSVM(CallbackSupportMixin, Reporting):
     def _polish(self, given: Given) -> float | None:
         """The gap to go on to below tol, in units of the loss; None: no further than tol."""
         return None
+
+    def check_convex(self, given: Given) -> None:
+        """Refuse data that make no convex problem, as a path over C needs it."""
 
     # The way through fit
 
@@ -355,8 +361,7 @@ class BaseSVM(CallbackSupportMixin, Reporting):
         """How a stream is optimised."""
         if self._free:
             raise ValueError(NO_FREE_WEIGHTS)
-        options = self._options(given.callbacks)
-        formulation = self._formulation()
+        options, formulation = self._options(given.callbacks), self._formulation()
         asked = (self._prior(), self.nonnegative) if self._asks_for() else None
         return Settings(solver, formulation, self._jobs(), options, asked)
 

@@ -19,7 +19,7 @@ from maxmargin.data.table import Table
 from maxmargin.estimators.base import BaseSVM
 from maxmargin.models.beliefs import Beliefs
 
-MOST_LISTED = 10_000  # outputs of a set
+MOST_OUTPUTS = 10_000  # outputs of a set
 
 
 def is_calibrated(svm: Any) -> bool:
@@ -115,8 +115,8 @@ class ConfidentSVM(BaseSVM):
         if not is_number(alpha) or not 0 < alpha < 1:
             raise ValueError(f"alpha must be a number between 0 and 1, got {alpha!r}")
         check_whole("k", k, none=True)
-        if k is not None and k > MOST_LISTED:
-            raise ValueError(f"k must be at most {MOST_LISTED}, got {k}")
+        if k is not None and k > MOST_OUTPUTS:
+            raise ValueError(f"k must be at most {MOST_OUTPUTS}, got {k}")
         if k is None:
             at, codes = self._node_beliefs(X, Y)
             beliefs = at(self._temperature(None))

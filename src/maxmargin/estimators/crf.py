@@ -32,14 +32,14 @@ from maxmargin.estimators.latent import (
 from maxmargin.estimators.structural import Structured
 from maxmargin.formulation import SOFT
 from maxmargin.models.examples import NO_SUMS, Examples
-from maxmargin.models.partial import KINDS, Partial, known_weights, lacks_labels
+from maxmargin.models.partial import Partial, known_weights, lacks_labels
 from maxmargin.models.protocol import Model
-from maxmargin.models.registry import POTENTIALS
+from maxmargin.models.registry import POTENTIALS, UNKNOWN_LABELS, has_power
 from maxmargin.problem import Formulation, Problem, Support
 from maxmargin.problem.plane import DISTRIBUTIONS
 from maxmargin.result import Result
 from maxmargin.runtime.executor import Workers
-from maxmargin.solvers.exponentiated import HEIGHT
+from maxmargin.solvers.exponentiated import TRUE_POTENTIAL
 
 
 @dataclass(eq=False, repr=False)
@@ -159,12 +159,20 @@ class CRF(Structured):
 
     def _read(self, given: Given, reset: bool = True) -> Given:
         given = super()._read(given, reset)
-        if given.in_parts or type(given.model) not in KINDS or not lacks_labels(given.Y):
-            return given
-        return replace(given, model=Partial(given.model))
+        able = has_power(given.model, UNKNOWN_LABELS) and not given.in_parts
+        return (
+            replace(given, model=Partial(given.model)) if able and lacks_labels(given.Y) else given
+        )
+
+    def check_convex(self, given: Given) -> None:
+        if given.model.hidden and not given.model.model.flat:
+            raise ValueError(
+                "a path needs a convex problem: with unknown labels there is none; fit CRF for each C, with "
+                "warm_start=True from the weights of the last"
+            )
 
     def adopt(self, model: Any, w: np.ndarray) -> None:
-        super().adopt(model.inner_ if isinstance(model, Partial) else model, w)
+        super().adopt(model.inner_ if model.hidden else model, w)
 
     def example_weights(self, y: Any, sample_weight: Any) -> Any:
         """v_i of the objective; an example of which nothing is known has none."""
@@ -172,9 +180,10 @@ class CRF(Structured):
 
     def _bind(self, given: Given, executor: Workers | None = None) -> Examples:
         model = given.model
-        if given.Y is None or type(model) not in (*KINDS, Partial) or not lacks_labels(given.Y):
+        able = model.hidden or has_power(model, UNKNOWN_LABELS)
+        if given.Y is None or not able or not lacks_labels(given.Y):
             return super()._bind(given, executor)
-        partial = model if isinstance(model, Partial) else Partial.over_fitted(model)
+        partial = model if model.hidden else Partial.over_fitted(model)
         return partial.summed(given.X, given.Y, given.node_weight)
 
     def examples_at(self, X: Any, Y: Any, node_weight: Any, w: np.ndarray | None) -> Examples:
@@ -186,7 +195,7 @@ class CRF(Structured):
         return examples
 
     def _agreement(self, i: int, y: Any, y_hat: Any) -> tuple[float, float]:
-        if type(self.model_) in KINDS and lacks_labels([y]):
+        if has_power(self.model_, UNKNOWN_LABELS) and lacks_labels([y]):
             return Partial.over_fitted(self.model_).agreement(y, y_hat)
         return super()._agreement(i, y, y_hat)
 
@@ -202,7 +211,7 @@ class CRF(Structured):
         self.completed_at_: np.ndarray | None = None
         self.objective_path_: np.ndarray | None = None
         # Where an output is one label, what is unknown adds nothing.
-        if not isinstance(given.model, Partial) or given.model.model.flat:
+        if not given.model.hidden or given.model.model.flat:
             return super()._solve(given, executor)
         rounds = rounds_of(self)
         result = self._alternate(given, rounds)
@@ -244,7 +253,7 @@ class CRF(Structured):
         if truth is None or DISTRIBUTIONS not in solver.continues_from:
             return None
         by_potentials = POTENTIALS in solver.needs
-        outputs = truth.potentials(HEIGHT, self._jobs()) if by_potentials else truth.at
+        outputs = truth.potentials(TRUE_POTENTIAL, self._jobs()) if by_potentials else truth.at
         return Support(np.arange(problem.n_blocks), problem.mass, outputs, kind=DISTRIBUTIONS)
 
     def predict_proba(self, X: Any) -> Any:

@@ -24,6 +24,7 @@ from maxmargin.models.binary import Binary
 from maxmargin.models.examples import Examples
 from maxmargin.models.flat import FlatModel
 from maxmargin.models.multiclass import Multiclass
+from maxmargin.models.registry import LABELS
 from maxmargin.parts.fit import streams
 from maxmargin.problem import make_regularizer
 from maxmargin.problem.problem import check_weights
@@ -82,7 +83,7 @@ class RowSVM(BaseSVM):
         if given.in_parts:
             return None
         size, unit = given.X.shape[0] * given.X.shape[1], 1.0
-        if isinstance(given.model, FlatModel):
+        if LABELS in given.model.powers:
             size *= len(given.model.classes_)
         else:  # losses are in units of the numbers to be met
             with np.errstate(over="ignore"):  # to infinity: then training ends at tol
@@ -177,8 +178,9 @@ class FlatClassifier(ClassifierMixin, ConfidentSVM, Inspection, RowSVM):
     def adopt(self, model: Any, w: np.ndarray) -> None:
         super().adopt(model, w)
         self.classes_: np.ndarray = model.classes_
-        parts, rows = model.unpack(w), 1 if isinstance(model, Binary) else len(model.classes_)
-        self.coef_: np.ndarray = np.ascontiguousarray(parts["weights"]).reshape(rows, -1)
+        parts = model.unpack(w)
+        self.coef_: np.ndarray = np.ascontiguousarray(np.atleast_2d(parts["weights"]))
+        rows = len(self.coef_)  # one for two classes that share their weights
         self.intercept_: np.ndarray = np.array(parts.get("bias", np.zeros(rows))).reshape(rows)
 
     def _scores(self, X: Any) -> np.ndarray:
@@ -227,6 +229,8 @@ class FlatClassifier(ClassifierMixin, ConfidentSVM, Inspection, RowSVM):
 @dataclass(eq=False, repr=False)
 class FlatSVC(FlatClassifier):
     """Base of the support vector classifiers."""
+
+    divides: ClassVar[bool] = True
 
     C: float = 1.0
     loss: Any = "zero-one"

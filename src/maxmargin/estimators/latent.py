@@ -15,13 +15,14 @@ from maxmargin.callbacks import Callback
 from maxmargin.cccp import Rounds, alternate, changed
 from maxmargin.checkpoint import CheckpointFile, RoundsCheckpoint
 from maxmargin.data.arrays import examples_of, positive, whole
-from maxmargin.estimators.advice import warn
+from maxmargin.estimators.advice import warn_user
 from maxmargin.estimators.base import Checks, Given
 from maxmargin.estimators.structural import StructuralSVM
 from maxmargin.models.completing import Completing
 from maxmargin.models.examples import Examples
 from maxmargin.models.latent import Latent
-from maxmargin.models.partial import KINDS, Partial
+from maxmargin.models.partial import Partial
+from maxmargin.models.registry import UNKNOWN_LABELS, has_power, names_with
 from maxmargin.parts.problem import Settings, StreamedProblem
 from maxmargin.parts.source import Chunks
 from maxmargin.problem import Problem, Support
@@ -78,7 +79,7 @@ def keeper(file: Any, rounds: Rounds) -> Callable[[np.ndarray, bool], None]:
 def warn_rounds(kind: str, rounds: Rounds) -> None:
     """Say where rounds ended that would have gone on."""
     if not rounds.enough:
-        warn(
+        warn_user(
             f"{kind}: not converged after {len(rounds.path)} rounds ({rounds.over()}): the last round "
             f"lowered the objective by {rounds.fall:.3g}, round_tol {rounds.least:.3g}; raise it, or the "
             "budget"
@@ -125,6 +126,7 @@ class LatentSVM(StructuralSVM):
 
     keeper: ClassVar[type[CheckpointFile]] = RoundsCheckpoint
     scored: ClassVar[bool] = False
+    divides: ClassVar[bool] = False
 
     max_rounds: int = 50
     round_tol: float | None = None
@@ -158,8 +160,9 @@ class LatentSVM(StructuralSVM):
 
     def check_model(self) -> None:
         """Refuse what is not a model with hidden parts, nor one whose labels may be unknown."""
-        if not isinstance(self.model, Latent) and type(self.model) not in KINDS:
-            kinds = ", ".join(kind.__name__ for kind in KINDS)
+        hidden = getattr(self.model, "hidden", False)
+        if not hidden and not has_power(self.model, UNKNOWN_LABELS):
+            kinds = ", ".join(names_with(UNKNOWN_LABELS))
             raise TypeError(
                 f"LatentSVM: model must be a models.Latent, or for unknown labels one of {kinds}; "
                 f"got {self.model!r}"
@@ -167,8 +170,10 @@ class LatentSVM(StructuralSVM):
 
     def _read(self, given: Given, reset: bool = True) -> Given:
         given = super()._read(given, reset)
-        hidden = isinstance(given.model, Latent)
-        return given if hidden else replace(given, model=Partial(given.model))
+        return given if given.model.hidden else replace(given, model=Partial(given.model))
+
+    def check_convex(self, given: Given) -> None:
+        raise TypeError("a path needs a convex problem: LatentSVM has none; fit it for each C")
 
     def _solve(self, given: Given, executor: Workers | None) -> Result:
         """Choose the hidden parts, solve the convex problem that they make, and again."""
@@ -264,7 +269,7 @@ class LatentSVM(StructuralSVM):
         """
         model: Latent = given.model
         begin = getattr(self, "coef_", None) if self.warm_start else None
-        if begin is None and isinstance(model, Partial):
+        if begin is None and model.learns_from_known:
             begin = weights_of_known(self, given, rounds, solve)
         if begin is None:
             return model.begin(given.X, given.Y, self._seed())

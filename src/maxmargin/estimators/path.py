@@ -19,13 +19,11 @@ from maxmargin.data.arrays import check_positive, check_whole, floats
 from maxmargin.estimators.base import BaseSVM, Given
 from maxmargin.estimators.hooks import notified
 from maxmargin.estimators.inputs import scorer_of
-from maxmargin.estimators.latent import LatentSVM
-from maxmargin.models.partial import Partial
 from maxmargin.problem import Certificate, Problem, Status, Support
 
 # Measured on OCR letters, USPS and CoNLL-2000: the best C is 300 to 1000 times the first that is of use.
 DECADES = 4  # of C, where their number alone is given
-BELOW = 0.1  # of the first C: there the multipliers of the range are found
+FIRST_C_SHARE = 0.1  # of the first C: there the multipliers of the range are found
 ROUGH = 0.01  # of the loss at w = 0, the gap of that
 
 
@@ -103,17 +101,11 @@ def regularization_path(
 
 def solutions(estimator: BaseSVM, given: Given, Cs: Any) -> Iterator[Any]:
     """A fitted estimator for every C, in ascending order, as soon as it is solved."""
-    if isinstance(estimator, LatentSVM):
-        raise TypeError("a path needs a convex problem: LatentSVM has none; fit it for each C")
     check_values("Cs", Cs)
     svm = clone(estimator).set_params(warm_start=False)
     svm.check_parameters()
     given = svm._read(given)
-    if isinstance(given.model, Partial) and not given.model.model.flat:
-        raise ValueError(
-            "a path needs a convex problem: with unknown labels there is none; fit CRF for each C, with "
-            "warm_start=True from the weights of the last"
-        )
+    svm.check_convex(given)
     svm._attach(given)
     if given.in_parts:
         raise ValueError("a path needs data in memory: a stream is read once for each fit")
@@ -140,14 +132,16 @@ def found_range(svm: BaseSVM, problem: Problem, count: int) -> tuple[np.ndarray,
     At a small C the multipliers say which C is the first of use, better than the worst outputs at w = 0:
     where outputs tie these are all of one kind.
     """
-    C = BELOW * problem.first_c()
+    C = FIRST_C_SHARE * problem.first_c()
     if not 0 < C < np.inf:  # no loss to be lowered: w = 0 for every C
         return np.geomspace(1.0, 10.0**DECADES, count), None
     small = problem.at(C)
     loss = float(small.cut(np.zeros(problem.dimension)).risk) / small.total
     result = svm._train(small, None, budget={"tol": ROUGH * loss})
     least = small.useful_c(result.support)
-    least = float(f"{least if np.isfinite(least) else C / BELOW:.1e}")  # the same for any seed
+    least = float(
+        f"{least if np.isfinite(least) else C / FIRST_C_SHARE:.1e}"
+    )  # the same for any seed
     warm = result.support if result.resumable else None
     return np.geomspace(least, least * 10.0**DECADES, count), warm
 

@@ -59,6 +59,7 @@ class SearchedC(BaseSVM):
 
     best_score_: float
     single: ClassVar[type[BaseSVM]]  # the estimator of one C
+    divides: ClassVar[bool] = False
     Cs: Any
     cv: Any
     scoring: Any

@@ -22,7 +22,6 @@ from maxmargin.estimators.inspection import Inspection
 from maxmargin.estimators.pruning import Pruning
 from maxmargin.models.checks import lent
 from maxmargin.models.examples import Examples
-from maxmargin.models.multilabel import MultiLabel
 from maxmargin.models.protocol import Model, check_protocol
 from maxmargin.parts.fit import streams
 from maxmargin.problem.problem import check_weights
@@ -159,7 +158,7 @@ class Structured(ConfidentSVM, Inspection):
         return [nodes[0] for nodes in sets] if self._flat else sets
 
     def _probabilities(self, marginals: Any) -> Any:
-        if isinstance(self.model_, MultiLabel):
+        if self.model_.task == "multilabel":
             return np.array([own[:, 1] for own in marginals])
         return marginals
 
@@ -321,6 +320,8 @@ class StructuralSVM(Structured):
     solver_ : name of the solver that was used
     support_ : the multipliers, for ``certify`` and ``warm_start``
     """
+
+    divides: ClassVar[bool] = True
 
     model: Any
     C: float = 1.0

@@ -107,7 +107,7 @@ def flag(fields: Mapping[str, Any], name: str) -> bool:
     return value
 
 
-def is_whole(value: Any, least: int, most: int) -> bool:
+def is_whole_in(value: Any, least: int, most: int) -> bool:
     """Whether a value is a whole number in a range."""
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
@@ -115,7 +115,7 @@ def is_whole(value: Any, least: int, most: int) -> bool:
 def count(fields: Mapping[str, Any], name: str, least: int = 0, most: int = MOST_COUNT) -> int:
     """A whole number."""
     value = field_of(fields, name)
-    if not is_whole(value, least, most):
+    if not is_whole_in(value, least, most):
         raise FieldError(
             f"{name} must be a whole number from {least} to {most}, got {short(value)}"
         )

@@ -22,7 +22,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-SUFFIX = ".part"
+UNFINISHED_SUFFIX = ".part"
 TAKEN = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
 
 
@@ -87,7 +87,7 @@ def part_prefix(target: Path) -> str:
 def open_part(target: Path) -> tuple[int, str]:
     """A new file beside the target, locked, and its name."""
     while True:
-        handle, name = tempfile.mkstemp(SUFFIX, part_prefix(target), target.parent)
+        handle, name = tempfile.mkstemp(UNFINISHED_SUFFIX, part_prefix(target), target.parent)
         taken = lock(handle)
         # Another writer may have found it before it was locked, and removed it or be about to.
         if taken is not False and os.path.exists(name):
@@ -98,7 +98,9 @@ def open_part(target: Path) -> tuple[int, str]:
 
 def remove_left_over(target: Path) -> None:
     """Remove unfinished files of writers of this target that were killed."""
-    wanted = re.compile(re.escape(part_prefix(target)) + r"[a-z0-9_]{8}" + re.escape(SUFFIX))
+    wanted = re.compile(
+        re.escape(part_prefix(target)) + r"[a-z0-9_]{8}" + re.escape(UNFINISHED_SUFFIX)
+    )
     for path in listed(target.parent):
         if not wanted.fullmatch(path.name):
             continue

@@ -19,9 +19,9 @@ from safetensors.numpy import save as encode
 from maxmargin.io.fields import FieldError, entries_of, parse_json, short
 from maxmargin.io.files import write_whole
 
-FORMAT, CHECKPOINT = "maxmargin-model", "maxmargin-checkpoint"
-VERSION = 2  # 1 has all weights, in double precision: io/weights.py
-LATEST = {FORMAT: VERSION, CHECKPOINT: 1}
+MODEL, CHECKPOINT = "maxmargin-model", "maxmargin-checkpoint"
+MODEL_VERSION = 2  # 1 has all weights, in double precision: io/weights.py
+LATEST = {MODEL: MODEL_VERSION, CHECKPOINT: 1}
 # What the reader of safetensors raises for other bytes, or for types that NumPy does not have.
 DAMAGE: tuple[type[Exception], ...] = (
     SafetensorError,
@@ -58,14 +58,14 @@ def digest(arrays: dict[str, np.ndarray], header: str) -> str:
 
 
 def write(
-    path: Any, header: dict[str, Any], arrays: dict[str, np.ndarray], kind: str = FORMAT
+    path: Any, header: dict[str, Any], arrays: dict[str, np.ndarray], kind: str = MODEL
 ) -> None:
     """Write a file of this kind, whole or not at all."""
     text = json.dumps(header, sort_keys=True, default=plain_number)
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     metadata = {
         "format": kind,
-        "version": str(VERSION if "weights" in header else 1),
+        "version": str(MODEL_VERSION if "weights" in header else 1),
         "header": text,
         "sha256": digest(arrays, text),
     }
@@ -80,7 +80,7 @@ def write(
         raise OSError(error.errno, message, str(target)) from error
 
 
-def read(path: Any, kind: str = FORMAT) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def read(path: Any, kind: str = MODEL) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Header and arrays of a file of this kind; refuses what is not whole."""
     what = kind.replace("maxmargin-", "")
     if not Path(path).is_file():

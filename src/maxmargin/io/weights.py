@@ -41,7 +41,7 @@ def unfold(header: Mapping[str, Any], arrays: dict[str, np.ndarray]) -> dict[str
     size, rest = count(header, "weights"), {k: v for k, v in arrays.items() if k not in ARRAYS}
     if "w" in arrays:
         return {**rest, "w": table(arrays, "w", np.float32, size).astype(np.float64)}
-    index, value = (array_of(arrays, name) for name in ARRAYS[1:])
+    index, value = (stored_array(arrays, name) for name in ARRAYS[1:])
     if len(index) != len(value) or len(index) * SPARSEST < size:
         raise FieldError(f"{len(value)} values at {len(index)} places for {size} weights")
     if len(index) and (index[0] < 0 or index[-1] >= size or (np.diff(index) <= 0).any()):
@@ -51,7 +51,7 @@ def unfold(header: Mapping[str, Any], arrays: dict[str, np.ndarray]) -> dict[str
     return {**rest, "w": w}
 
 
-def array_of(arrays: Mapping[str, np.ndarray], name: str) -> np.ndarray:
+def stored_array(arrays: Mapping[str, np.ndarray], name: str) -> np.ndarray:
     """Places in 32 or 64 bits, or values in either precision."""
     known = (np.int32, np.int64) if name == "w.index" else (np.float64, np.float32)
     found = arrays.get(name)

@@ -25,16 +25,16 @@ def pairs(Y: Any, P: Any) -> Iterator[tuple[int, Any, Any]]:
     yield from zip(range(n), Y, P, strict=True)
 
 
-def sequences(Y: Any, P: Any) -> Iterator[tuple[list[Any], list[Any]]]:
+def sequence_pairs(Y: Any, P: Any) -> Iterator[tuple[list[Any], list[Any]]]:
     """Pairs of sequences of labels, of equal lengths; a single label is a sequence of one."""
     for i, true, predicted in pairs(Y, P):
-        y, p = labels_of(true, f"Y[{i}]"), labels_of(predicted, f"P[{i}]")
+        y, p = output_labels(true, f"Y[{i}]"), output_labels(predicted, f"P[{i}]")
         if len(y) != len(p):
             raise ValueError(f"Y[{i}] has {len(y)} labels, but P[{i}] has {len(p)}")
         yield y, p
 
 
-def labels_of(y: Any, name: str) -> list[Any]:
+def output_labels(y: Any, name: str) -> list[Any]:
     """The labels of one output, as Python's own values."""
     if isinstance(y, set | frozenset | dict):
         raise ValueError(f"{name} is a {type(y).__name__}, not a sequence of labels")
@@ -47,7 +47,7 @@ def flat(Y: Any, P: Any) -> tuple[list[Any], list[Any]]:
     """All labels of all sequences, true and predicted, one after the other."""
     true: list[Any] = []
     predicted: list[Any] = []
-    for y, p in sequences(Y, P):
+    for y, p in sequence_pairs(Y, P):
         true += y
         predicted += p
     return true, predicted

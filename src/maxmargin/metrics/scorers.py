@@ -32,7 +32,7 @@ SCORES: dict[str, Callable[..., float]] = {
     "sequence_accuracy": sequence_accuracy_score,
     "tag_accuracy": tag_accuracy_score,
 }
-UNKNOWN = "unknown_accuracy"
+UNKNOWN_ACCURACY = "unknown_accuracy"
 
 
 class Said(BaseEstimator):
@@ -94,7 +94,7 @@ def get_scorer(name: str, **options: Any) -> Any:
     options : of the score, such as scheme="iobes" of "entity_f1" or average="macro"; of "unknown_accuracy"
         the attribute that is the word, attribute="word"
     """
-    if name == UNKNOWN:
+    if name == UNKNOWN_ACCURACY:
         return UnknownScorer(**options)
     if name in SCORES:
         return make_scorer(SCORES[name], **options)
@@ -109,4 +109,4 @@ def get_scorer(name: str, **options: Any) -> Any:
 
 def get_scorer_names() -> list[str]:
     """The names of the scores of this library."""
-    return sorted([*SCORES, UNKNOWN])
+    return sorted([*SCORES, UNKNOWN_ACCURACY])

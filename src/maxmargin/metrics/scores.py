@@ -16,7 +16,7 @@ from maxmargin.data.table import Table
 from maxmargin.data.tags import Span, spans_of
 from maxmargin.data.trees import as_tree
 from maxmargin.metrics.counts import Counts
-from maxmargin.metrics.outputs import flat, pairs, sequences
+from maxmargin.metrics.outputs import flat, pairs, sequence_pairs
 
 # Entities
 
@@ -38,7 +38,7 @@ def entity_spans(
 def entity_counts(Y: Any, P: Any, scheme: str, outside: str, strict: bool) -> Counts:
     """Entities by type; one is right if its type, its start and its end are."""
     counts = Counts()
-    for i, (true, predicted) in enumerate(sequences(Y, P)):
+    for i, (true, predicted) in enumerate(sequence_pairs(Y, P)):
         try:
             spans = [Counter(spans_of(tags, scheme, outside, strict)) for tags in (true, predicted)]
         except ValueError as error:
@@ -96,7 +96,7 @@ def entity_report(
 def tag_counts(Y: Any, P: Any) -> Counts:
     """Positions by label."""
     counts = Counts()
-    for true, predicted in sequences(Y, P):
+    for true, predicted in sequence_pairs(Y, P):
         counts.add(*(Counter((y, t) for t, y in enumerate(side)) for side in (true, predicted)))
     return counts
 
@@ -120,7 +120,7 @@ def sequence_accuracy_score(Y: Any, P: Any) -> float:
 
 def same_sequences(Y: Any, P: Any) -> list[bool]:
     """Of each sequence whether its labels are all right."""
-    return [true == predicted for true, predicted in sequences(Y, P)]
+    return [true == predicted for true, predicted in sequence_pairs(Y, P)]
 
 
 def unknown_accuracy_score(Y: Any, P: Any, words: Any, known: Collection[Any]) -> float:
@@ -132,7 +132,7 @@ def unknown_accuracy_score(Y: Any, P: Any, words: Any, known: Collection[Any]) -
     known : the words of training; a set is fastest
     """
     known, right, total = set(known), 0, 0
-    for i, ((true, predicted), row) in enumerate(zip(sequences(Y, P), words, strict=True)):
+    for i, ((true, predicted), row) in enumerate(zip(sequence_pairs(Y, P), words, strict=True)):
         if len(row) != len(true):
             raise ValueError(f"words[{i}] has {len(row)} words, but Y[{i}] has {len(true)} labels")
         new = [y == p for y, p, word in zip(true, predicted, row, strict=True) if word not in known]
@@ -146,7 +146,9 @@ def confusion(Y: Any, P: Any, labels: Any = None) -> Table:
     labels : those of the rows and columns, in this order; None: all that occur
     """
     seen = Counter(
-        pair for true, predicted in sequences(Y, P) for pair in zip(true, predicted, strict=True)
+        pair
+        for true, predicted in sequence_pairs(Y, P)
+        for pair in zip(true, predicted, strict=True)
     )
     counts = Counts()
     counts.true.update(y for y, _ in seen)
@@ -184,13 +186,13 @@ def bracket_counts(Y: Any, P: Any, root: bool = True) -> Counts:
 def set_counts(Y: Any, P: Any) -> Counts:
     """Labels of sets, or columns of matrices of 0 and 1."""
     counts = Counts()
-    for i, true, predicted in pairs(rows_of(Y), rows_of(P)):
+    for i, true, predicted in pairs(sets_of_labels(Y), sets_of_labels(P)):
         both = members(true, f"Y[{i}]"), members(predicted, f"P[{i}]")
         counts.add(*(Counter((label,) for label in labels) for labels in both))
     return counts
 
 
-def rows_of(Y: Any) -> Any:
+def sets_of_labels(Y: Any) -> Any:
     """A matrix of 0 and 1 as the tuples of the columns that are on; sets as they are."""
     if not is_matrix(Y):
         return Y

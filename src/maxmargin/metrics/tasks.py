@@ -11,7 +11,7 @@ from maxmargin.data.spans import BracketScores, bracket_scores
 from maxmargin.data.table import Table
 from maxmargin.data.tags import SCHEMES_OF_TAGS, scheme_of_tags
 from maxmargin.metrics.counts import Counts
-from maxmargin.metrics.outputs import labels_of
+from maxmargin.metrics.outputs import output_labels
 from maxmargin.metrics.scores import (
     bracket_counts,
     entity_counts,
@@ -21,9 +21,9 @@ from maxmargin.metrics.scores import (
 )
 
 
-def scheme_of(*outputs: Any) -> str | None:
+def common_scheme(*outputs: Any) -> str | None:
     """The scheme of spans that all tags are of; None: they are of none."""
-    return scheme_of_tags(label for Y in outputs for y in Y for label in labels_of(y, "Y"))
+    return scheme_of_tags(label for Y in outputs for y in Y for label in output_labels(y, "Y"))
 
 
 class Tally:

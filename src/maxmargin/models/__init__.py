@@ -15,7 +15,7 @@ from maxmargin.models.partial import Partial
 from maxmargin.models.protocol import Model
 from maxmargin.models.ranking import Ranking
 from maxmargin.models.registry import register
-from maxmargin.models.transitions import Transitions as Transitions  # of a Chain: no model
+from maxmargin.models.transitions import Transitions as Transitions  # of a Chain, not a model
 from maxmargin.models.tree import Tree
 
 register(Binary, Multiclass, Chain, Grammar, Tree, FactorGraph, MultiLabel, Ranking, Kernel)

@@ -27,7 +27,7 @@ from maxmargin.models.latent import Latent
 from maxmargin.models.protocol import as_weights, encode_all, weights_and_bias
 from maxmargin.models.states import Completer
 
-STARTS = ("means", "first", "random")
+BAG_STARTS = ("means", "first", "random")
 
 
 class BagExamples(GroupExamples):
@@ -83,7 +83,7 @@ class Bags(Latent):
     flat: bool
 
     own: ClassVar[bool] = False  # type: ignore[assignment]
-    checks = Latent.checks | {"start": among(*STARTS)}
+    checks = Latent.checks | {"start": among(*BAG_STARTS)}
 
     def __init__(self, bias: float | None = None, start: str = "means"):
         self.bias = bias
@@ -180,7 +180,7 @@ class Bags(Latent):
     @classmethod
     def from_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> Bags:
         model, labels = (
-            cls(bias_of(state), choice(state, "start", STARTS)),
+            cls(bias_of(state), choice(state, "start", BAG_STARTS)),
             LabelSet.from_state(state),
         )
         if len(labels) != 2:

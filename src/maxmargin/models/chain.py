@@ -39,11 +39,11 @@ from maxmargin.io.fields import (
 from maxmargin.losses import Hamming, cost_of, saved_costs, sequence_costs
 from maxmargin.models.chain_edges import ChainEdges, EdgedSequences, edge_features, split_edges
 from maxmargin.models.chain_examples import ChainExamples, EdgeChainExamples
-from maxmargin.models.chain_nodes import FEATURES, ChainNodes, saved_pairs
+from maxmargin.models.chain_nodes import FEATURES, ChainNodes, saved_label_pairs
 from maxmargin.models.checks import no_cost
 from maxmargin.models.inside import ChainInside
 from maxmargin.models.protocol import Model, as_weights
-from maxmargin.models.registry import FACTORS, LABELS, POTENTIALS, ROWS, SUMS
+from maxmargin.models.registry import FACTORS, LABELS, POTENTIALS, ROWS, SUMS, UNKNOWN_LABELS
 from maxmargin.models.transitions import read_transitions, rules_from_state
 
 MOST_LABELS = 65_535  # a kept labelling has at most two bytes per position or node
@@ -83,7 +83,14 @@ class Chain(Described, Model):
     cost_: np.ndarray
     size_joint_feature: int
 
-    powers: ClassVar[tuple[str, ...]] = (LABELS, ROWS, FACTORS, SUMS, POTENTIALS)
+    powers: ClassVar[tuple[str, ...]] = (
+        LABELS,
+        ROWS,
+        FACTORS,
+        SUMS,
+        POTENTIALS,
+        UNKNOWN_LABELS,
+    )
     checks = Model.checks | {
         "start": FLAG,
         "end": FLAG,
@@ -336,7 +343,7 @@ class Chain(Described, Model):
         model.transitions = None if model.rules_ is None else model.rules_.given()
         model.n_features_ = count(state, "n_features", 0, MOST_FEATURES)
         model.encoder_ = encoder_of(state, model.n_features_, sequences=True)
-        pairs = saved_pairs(arrays, len(labels))
+        pairs = saved_label_pairs(arrays, len(labels))
         model.features = FEATURES[pairs is not None]
         model._measure(pairs)
         return model

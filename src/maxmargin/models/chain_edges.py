@@ -25,8 +25,8 @@ from maxmargin.data.mapped import MappedSequences, some_of
 from maxmargin.data.memory import FeatureRows, feature_rows, shape_of
 from maxmargin.io.fields import MOST_FEATURES, FieldError, count, flag
 
-MOST_LABELS = 256  # of an edge's table, and of a kept labelling in the core
-MOST_LISTED = 48  # labels of a chain of second order whose k best are listed: K^4 numbers
+MOST_EDGE_LABELS = 256  # of an edge's table, and of a kept labelling in the core
+MOST_LABELS_OF_K_BEST = 48  # labels of a chain of second order whose k best are listed: K^4 numbers
 
 
 EDGE = "X[{}][1], edge {}".format
@@ -103,9 +103,9 @@ class ChainEdges:
 
     def check_labels(self, n_labels: int) -> None:
         """Refuse more labels than there can be weights for."""
-        if n_labels > MOST_LABELS:
+        if n_labels > MOST_EDGE_LABELS:
             raise ValueError(
-                f"features of edges and order=2 take at most {MOST_LABELS} labels, got {n_labels}"
+                f"features of edges and order=2 take at most {MOST_EDGE_LABELS} labels, got {n_labels}"
             )
 
     def learn(self, edges: Sequence[Any] | None, n_labels: int) -> None:
@@ -186,8 +186,10 @@ class ChainEdges:
         if "edges" not in state:
             return None
         made = cls(flag(state, "edges"), flag(state, "triples"))
-        if n_labels > MOST_LABELS:
-            raise FieldError(f"edges of a chain take at most {MOST_LABELS} labels, got {n_labels}")
+        if n_labels > MOST_EDGE_LABELS:
+            raise FieldError(
+                f"edges of a chain take at most {MOST_EDGE_LABELS} labels, got {n_labels}"
+            )
         made.n_features = count(state, "n_edge_features", 0, MOST_FEATURES)
         if made.n_features and not made.featured:
             raise FieldError("features of edges, but edges without features")

@@ -10,7 +10,7 @@ import numpy as np
 from maxmargin.data.labels import LabelSet
 from maxmargin.data.memory import FeatureRows
 from maxmargin.models.beliefs import Beliefs, even_beliefs
-from maxmargin.models.chain_edges import MOST_LISTED
+from maxmargin.models.chain_edges import MOST_LABELS_OF_K_BEST
 from maxmargin.models.examples import CompiledExamples
 from maxmargin.models.registry import FACTORS, POTENTIALS, SUMS
 from maxmargin.models.transitions import FREE, TransitionRules, read_fixed
@@ -157,8 +157,8 @@ class EdgeChainExamples(ChainExamples):
 
     def check_listed(self) -> None:
         """Refuse what takes a table of all pairs of pairs of labels."""
-        if len(self.labels) > MOST_LISTED:
+        if len(self.labels) > MOST_LABELS_OF_K_BEST:
             raise ValueError(
                 "the k best labellings and marginals of a chain with edges or order=2 are listed for "
-                f"at most {MOST_LISTED} labels, got {len(self.labels)}"
+                f"at most {MOST_LABELS_OF_K_BEST} labels, got {len(self.labels)}"
             )

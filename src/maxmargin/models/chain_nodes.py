@@ -70,7 +70,7 @@ class ChainNodes:
         return dict(zip(FILE_ARRAYS, (counts, self.pairs.label), strict=True))
 
 
-def saved_pairs(arrays: dict[str, np.ndarray], labels: int) -> Any:
+def saved_label_pairs(arrays: dict[str, np.ndarray], labels: int) -> Any:
     """The pairs of a model file, None where it has none; refuses what are not pairs."""
     if not any(name in arrays for name in FILE_ARRAYS):
         return None

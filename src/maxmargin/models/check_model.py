@@ -9,7 +9,7 @@ import numpy as np
 
 from maxmargin.models.checks import OracleError, lent
 from maxmargin.models.protocol import Model, check_protocol
-from maxmargin.models.python import PythonExamples, predict
+from maxmargin.models.python import PythonExamples, predict_each
 
 
 def check_model(model: Any, X: Any, Y: Any, n_checks: int = 20, random_state: int = 0) -> None:
@@ -42,7 +42,7 @@ def check_example(examples: PythonExamples, i: int, weights: list[np.ndarray]) -
     model, x, y = examples.model, examples.X[i], examples.Y[i]  # type: ignore[index]
     outputs = [y]
     for w in weights:
-        outputs += [*predict(model, [x], [y], w), ask_singly(model, x, y, w)]
+        outputs += [*predict_each(model, [x], [y], w), ask_singly(model, x, y, w)]
     features = [examples.features(i, output) for output in outputs]
     losses = [examples.difference(i, output)[0] for output in outputs]
     again = examples.features(i, outputs[-1])

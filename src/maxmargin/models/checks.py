@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 NOISE = 1e-6  # relative: scores of two outputs that differ by less are equal
 FIRST = 5  # examples tried before training
-LAST = 10  # examples whose slack is compared with inference when training ends
+COMPARED_AT_END = 10  # examples whose slack is compared with inference when training ends
 SCALES = (0.0, 0.1, 10.0)  # of the scores at the w that are tried, in units of the loss
 
 
@@ -73,7 +73,7 @@ def lent(w: np.ndarray, method: str) -> Iterator[np.ndarray]:
 # trials of an argmax
 
 
-def spread(n: int, most: int) -> list[int]:
+def spread_numbers(n: int, most: int) -> list[int]:
     """Numbers of examples from all over the data."""
     return np.unique(np.linspace(0, n - 1, min(n, most)).astype(int)).tolist()
 
@@ -104,7 +104,7 @@ def try_argmax(examples: PythonExamples) -> int:
 
     Returns how many answers were asked for. w is not negative: some argmaxes ask for that.
     """
-    chosen = spread(examples.n, FIRST)
+    chosen = spread_numbers(examples.n, FIRST)
     direction = np.abs(np.random.default_rng(0).standard_normal(examples.dimension))
     inferred = inferred_planes(examples, chosen, direction)
     losses = [offset for offset, _ in inferred]
@@ -122,7 +122,7 @@ def try_argmax(examples: PythonExamples) -> int:
 
 def check_ceilings(examples: PythonExamples, w: np.ndarray, ceilings: np.ndarray) -> None:
     """Compare the slacks of an exact pass at w with inference at the same w."""
-    chosen = spread(examples.n, LAST)
+    chosen = spread_numbers(examples.n, COMPARED_AT_END)
     for i, plane in zip(chosen, inferred_planes(examples, chosen, w), strict=True):
         check_not_beaten(examples, i, value(plane, w), float(ceilings[i]))
 

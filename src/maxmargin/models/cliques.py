@@ -25,12 +25,12 @@ import numpy as np
 
 from maxmargin.data.arrays import array_of
 from maxmargin.data.labels import LabelSet
-from maxmargin.io.fields import FieldError, entries_of, field_of, is_whole, list_of, short
+from maxmargin.io.fields import FieldError, entries_of, field_of, is_whole_in, list_of, short
 
 CLIQUE_KINDS = ("full", "diagonal", "potts")
 ONE_CLIQUE = "clique"  # the name of the factors where none are given
 MOST_STATES = 2**16 - 1
-NEVER = -2  # the column of labels that are never together: no score, no output
+NEVER_TOGETHER = -2  # the column of labels that are never together: no score, no output
 
 
 @dataclass(frozen=True)
@@ -131,12 +131,12 @@ def learn_cliques(
     if not seen:
         return []
     return [
-        made_cliques(name, seen[name], sets, kind_of(kinds, name))
+        made_cliques(name, seen[name], sets, kind_of_weights(kinds, name))
         for name in LabelSet(list(seen)).classes.tolist()
     ]
 
 
-def kind_of(kinds: Any, name: Hashable) -> str:
+def kind_of_weights(kinds: Any, name: Hashable) -> str:
     """The kind of the weights of factors of a name, as the parameter says."""
     kind = kinds.get(name) if isinstance(kinds, Mapping) else kinds
     if not isinstance(kind, str) or kind not in CLIQUE_KINDS:
@@ -179,7 +179,7 @@ def saved_cliques(state: dict[str, Any], sets: list[LabelSet]) -> list[Cliques]:
     found = []
     for name, entry in zip(names.classes.tolist(), entries, strict=True):
         fits = isinstance(entry, list) and len(entry) >= 3 and entry[-1] in CLIQUE_KINDS
-        if not fits or not all(is_whole(t, 0, len(sets) - 1) for t in entry[:-1]):
+        if not fits or not all(is_whole_in(t, 0, len(sets) - 1) for t in entry[:-1]):
             raise FieldError(f"cliques must hold [type, ..., kind], got {short(entry)}")
         found.append(made_cliques(name, tuple(entry[:-1]), sets, entry[-1]))
     return found

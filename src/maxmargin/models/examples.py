@@ -34,7 +34,9 @@ NO_SUMS = (
     "FactorGraph and MultiLabel whose graphs are forests"
 )
 NO_DRAWS = "outputs are drawn where all can be summed over: not on graphs with cycles"
-LISTED = 10_000  # violators of an example that a sum lists one by one; more are bracketed
+MOST_SUMMED_VIOLATORS = (
+    10_000  # violators of an example that a sum lists one by one; more are bracketed
+)
 WORK = 20_000_000  # steps of such a bracket, about
 
 
@@ -251,7 +253,7 @@ class CompiledExamples(Examples):
             found = self.log_sums(w, n_jobs)
             return found, found
         if self.summed:
-            return self.answers.sums(w, n_jobs, LISTED, WORK)
+            return self.answers.sums(w, n_jobs, MOST_SUMMED_VIOLATORS, WORK)
         if not self.argmax_exact:
             return self.answers.slack_bounds(w, n_jobs)
         found = self.answers.slacks(w, n_jobs, False)[0]

@@ -30,18 +30,7 @@ import numpy as np
 from maxmargin.data.arrays import check_lengths, check_start
 from maxmargin.data.attributes import Described, check_encoder, encoder_of, saved_attributes
 from maxmargin.data.labels import LabelSet, check_classes
-from maxmargin.io.fields import (
-    MOST_FEATURES,
-    FieldError,
-    bias_of,
-    costs_of,
-    count,
-    field_of,
-    flag,
-    is_whole,
-    list_of,
-    short,
-)
+from maxmargin.io.fields import MOST_FEATURES, bias_of, costs_of, count, field_of, flag
 from maxmargin.losses import Hamming, cost_of, mistake_costs, saved_costs, sequence_loss
 from maxmargin.models.chain import MOST_LABELS
 from maxmargin.models.checks import no_cost
@@ -49,7 +38,7 @@ from maxmargin.models.cliques import clique_state, learn_cliques, saved_cliques
 from maxmargin.models.constraints import Graph, of_each
 from maxmargin.models.factors import Factors, GraphExamples
 from maxmargin.models.graph_factors import (
-    KINDS,
+    PAIRWISE_KINDS,
     FactorBuilder,
     by_type,
     columns_of,
@@ -66,7 +55,7 @@ from maxmargin.models.graph_input import (
     with_features,
 )
 from maxmargin.models.graph_model import GraphModel
-from maxmargin.models.saved_graph import saved_method, saved_pairs, saved_types
+from maxmargin.models.saved_graph import saved_method, saved_type_pairs, saved_types, saved_widths
 
 
 class LabelledGraph(Graph):
@@ -261,9 +250,9 @@ class FactorGraph(Described, GraphModel):
         kind = self.pairwise
         if isinstance(kind, Mapping):
             kind = kind.get(names, kind.get(names[::-1]))
-        if not isinstance(kind, str) or kind not in KINDS:
+        if not isinstance(kind, str) or kind not in PAIRWISE_KINDS:
             raise ValueError(
-                f"pairwise must be one of {list(KINDS)}, got {kind!r} for edges {names}"
+                f"pairwise must be one of {list(PAIRWISE_KINDS)}, got {kind!r} for edges {names}"
             )
         first, second = (self.label_sets_[t].classes.tolist() for t in pair)
         if kind != "full" and first != second:
@@ -378,7 +367,7 @@ class FactorGraph(Described, GraphModel):
     @classmethod
     def from_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> FactorGraph:
         types, sets = saved_types(state, MOST_LABELS)
-        names, pairs = types.classes.tolist(), saved_pairs(state, len(types), KINDS)
+        names, pairs = types.classes.tolist(), saved_type_pairs(state, len(types))
         tables = [costs_of(arrays, f"cost{t}", len(own)) for t, own in enumerate(sets)]
         plain = all(saved_costs(cost) is None for cost in tables)
         given: Any = None if plain else dict(zip(names, tables, strict=True))
@@ -391,9 +380,7 @@ class FactorGraph(Described, GraphModel):
             model.cliques = {own.name: own.kind for own in cliques}
         model.types_, model.label_sets_, model.cliques_ = types, sets, cliques
         model.pairs_ = [(a, b) for a, b, _ in pairs]
-        widths = list_of(state, "n_features")
-        if len(widths) != len(types) or not all(is_whole(d, 0, MOST_FEATURES) for d in widths):
-            raise FieldError(f"n_features must be {len(types)} whole numbers, got {short(widths)}")
+        widths = saved_widths(state, len(types))
         model.n_features_, model.n_edge_features_ = widths, None
         model.encoder_ = encoder_of(state, widths[0], sequences=True)
         if field_of(state, "n_edge_features") is not None:

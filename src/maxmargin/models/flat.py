@@ -10,12 +10,12 @@ import scipy.sparse as sp
 from maxmargin.data.arrays import check_lengths, check_start
 from maxmargin.data.attributes import Described, encoder_of, saved_attributes
 from maxmargin.data.labels import LabelSet
-from maxmargin.data.memory import FeatureRows, shape_of, table_rows
+from maxmargin.data.memory import FeatureRows, rows_of_table, shape_of
 from maxmargin.io.fields import MOST_FEATURES, count
 from maxmargin.models.beliefs import Beliefs, even_beliefs, margins_of
 from maxmargin.models.examples import CompiledExamples
 from maxmargin.models.protocol import Model, as_weights, encode_all
-from maxmargin.models.registry import LABELS, POTENTIALS, ROWS, SUMS
+from maxmargin.models.registry import LABELS, POTENTIALS, ROWS, SUMS, UNKNOWN_LABELS
 
 
 class FlatExamples(CompiledExamples):
@@ -53,7 +53,7 @@ class FlatModel(Described, Model):
 
     n_features_: int
 
-    powers: ClassVar[tuple[str, ...]] = (LABELS, ROWS, SUMS, POTENTIALS)
+    powers: ClassVar[tuple[str, ...]] = (LABELS, ROWS, SUMS, POTENTIALS, UNKNOWN_LABELS)
     packs = "rows"
     task = "multiclass"
     flat: ClassVar[bool] = True  # an output is one label, whatever it is
@@ -84,7 +84,7 @@ class FlatModel(Described, Model):
 
     def read(self, X: Any) -> FeatureRows:
         """The features of all examples, in the core."""
-        return table_rows(self.convert(X), self.n_features_, self.bias)
+        return rows_of_table(self.convert(X), self.n_features_, self.bias)
 
     def _check_nodes(self, node_weight: Any) -> None:
         if node_weight is not None:

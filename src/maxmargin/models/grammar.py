@@ -21,7 +21,7 @@ import numpy as np
 
 from maxmargin._core import core
 from maxmargin.data.arrays import check_lengths, check_whole
-from maxmargin.data.spans import matches, shown
+from maxmargin.data.spans import matches, shown_words
 from maxmargin.data.trees import ParseTree, as_tree
 from maxmargin.io.fields import FieldError, count, field_of, table, texts
 from maxmargin.models.examples import CompiledExamples
@@ -347,7 +347,7 @@ def read_trees_of(sentences: list[list[str]], Y: Sequence[Any]) -> Iterator[Pars
             check_tree(tree)
             if tree.leaves() != words:
                 raise ValueError(
-                    f"the tree has the leaves {shown(tree.leaves())}, but X[{i}] has the words "
-                    f"{shown(words)}"
+                    f"the tree has the leaves {shown_words(tree.leaves())}, but X[{i}] has the words "
+                    f"{shown_words(words)}"
                 )
         yield tree

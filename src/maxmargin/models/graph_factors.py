@@ -14,7 +14,7 @@ import numpy as np
 from maxmargin.data.labels import LabelSet
 from maxmargin.data.memory import FeatureRows, feature_rows
 from maxmargin.models.chain import check_node_weight
-from maxmargin.models.cliques import NEVER, Cliques
+from maxmargin.models.cliques import NEVER_TOGETHER, Cliques
 from maxmargin.models.factors import Bank, EdgeType, Factors, NodeType, Shape
 from maxmargin.models.graph_input import Item, check_output, without_gaps
 
@@ -32,7 +32,7 @@ def by_type(types: LabelSet, items: list[Item], own: list[np.ndarray]) -> list[l
     return [[x.matrix(name, codes == t) for x, codes in pairs] for t, name in enumerate(names)]
 
 
-KINDS = ("full", "symmetric", "diagonal", "potts")
+PAIRWISE_KINDS = ("full", "symmetric", "diagonal", "potts")
 
 
 def columns_of(kind: str, K: int, other: int) -> np.ndarray:
@@ -109,7 +109,7 @@ class FactorBuilder:
     @staticmethod
     def _member_edges(own: Cliques, node_type: int, bank: int) -> list[EdgeType]:
         """What allows a state the labels of each member."""
-        tables = [np.where(own.allowed(j), -1, NEVER) for j in range(len(own.types))]
+        tables = [np.where(own.allowed(j), -1, NEVER_TOGETHER) for j in range(len(own.types))]
         return [EdgeType(node_type, t, bank, x) for t, x in zip(own.types, tables, strict=True)]
 
     def _with_cliques(self, *parts: np.ndarray) -> tuple[np.ndarray, ...]:

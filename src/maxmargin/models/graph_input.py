@@ -23,7 +23,7 @@ from scipy.sparse.csgraph import connected_components
 
 from maxmargin.data.arrays import array_of, count_of, unmasked
 from maxmargin.data.attributes import Place
-from maxmargin.data.labels import LabelSet, as_array, plain
+from maxmargin.data.labels import LabelSet, as_array, is_plain_array
 from maxmargin.data.mapped import some_of
 from maxmargin.models.cliques import read_cliques
 
@@ -122,7 +122,7 @@ def read_item(x: Any, i: int) -> Item:
             f"X[{i}] has nodes by type: its fourth part must give the type of each node"
         )
     if types is not None:
-        types = types if plain(types) else as_array(list(types))
+        types = types if is_plain_array(types) else as_array(list(types))
     n = len(types) if types is not None else count_of(nodes, f"X[{i}][0]")
     if n == 0:
         raise ValueError(f"X[{i}] has no nodes")

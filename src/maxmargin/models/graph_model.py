@@ -9,13 +9,13 @@ import numpy as np
 from maxmargin.data.arrays import check_choice
 from maxmargin.models.factors import METHODS
 from maxmargin.models.protocol import Model
-from maxmargin.models.registry import FACTORS, SUMS
+from maxmargin.models.registry import FACTORS, SUMS, UNKNOWN_LABELS
 
 
 class GraphModel(Model):
     """What models over graphs share: the method of the argmax, and its budget."""
 
-    powers: ClassVar[tuple[str, ...]] = (FACTORS, SUMS)
+    powers: ClassVar[tuple[str, ...]] = (FACTORS, SUMS, UNKNOWN_LABELS)
     stored: ClassVar[dict[str, str]] = {"loss": "task_loss", "inference": "inference_method"}
     inference_method: str
     iterations: int

@@ -16,7 +16,7 @@ import numpy as np
 from maxmargin._core import core
 from maxmargin.data.arrays import array_of, check_start, floats, is_number
 from maxmargin.data.mapped import MappedSequences, sequences_of
-from maxmargin.data.memory import FeatureRows, feature_rows, shape_of, table_rows
+from maxmargin.data.memory import FeatureRows, feature_rows, rows_of_table, shape_of
 from maxmargin.io.fields import MOST_FEATURES, FieldError, bias_of, count, number
 from maxmargin.models.examples import CompiledExamples, ExplicitConstraints
 from maxmargin.models.protocol import Model, weights_and_bias
@@ -113,7 +113,7 @@ class RowModel(Model):
 
     def read(self, X: Any) -> FeatureRows:
         """The rows, in the core."""
-        return table_rows(X, self.n_features_, self.bias)
+        return rows_of_table(X, self.n_features_, self.bias)
 
     def bind(self, X: Any, Y: Any = None, node_weight: Any = None) -> GroupExamples:
         """The model on these rows and their margins or targets."""

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from maxmargin.data.table import Table
 from maxmargin.models.chain_edges import split_edges
 
-START, END, BIAS = "(start)", "(end)", "(bias)"
+START_NAME, END_NAME, BIAS_NAME = "(start)", "(end)", "(bias)"
 
 
 @dataclass
@@ -54,7 +54,7 @@ class Node:
         )
 
 
-def row_of(table: Any, t: int) -> tuple[np.ndarray, np.ndarray]:
+def nonzero_features(table: Any, t: int) -> tuple[np.ndarray, np.ndarray]:
     """Numbers and values of the features of a row that are not zero."""
     if sp.issparse(table):
         own = slice(*table.indptr[t : t + 2])
@@ -122,11 +122,11 @@ class Inside:
 
     def node(self, name: Any, code: int, table: Any, t: int) -> Node:
         """The terms of the features of row t, and of the bias, for a label."""
-        columns, values = row_of(table, t)
+        columns, values = nonzero_features(table, t)
         label = self.model.classes_.tolist()[code]
         found = Node(name, label, columns, values, self._weights(code, columns))
         if "bias" in self.parts:
-            found.others.append((BIAS, 1.0, float(np.ravel(self.parts["bias"])[code])))
+            found.others.append((BIAS_NAME, 1.0, float(np.ravel(self.parts["bias"])[code])))
         return found
 
     def single(self, x: Any) -> Any:
@@ -194,8 +194,8 @@ class ChainInside(Inside):
         table[keys // K, keys % K] = -np.inf
         table[:K, K] += table[K + 1, :K]
         starts, ends = "start" in self.parts, "end" in self.parts
-        rows = [*labels, *[START] * bool(starts or np.isinf(table[K]).any())]
-        columns = [*labels, *[END] * bool(ends or np.isinf(table[:K, K]).any())]
+        rows = [*labels, *[START_NAME] * bool(starts or np.isinf(table[K]).any())]
+        columns = [*labels, *[END_NAME] * bool(ends or np.isinf(table[:K, K]).any())]
         table[K, K] = np.nan
         cells = {name: table[: len(rows), j] for j, name in enumerate(columns)}
         return Table(cells, rows, "previous \\ next")
@@ -225,7 +225,7 @@ class ChainInside(Inside):
             found[t].others.append((pair, 1.0, weight))
             if names is not None:
                 weights = self.parts["edges"][codes[t - 1], codes[t]]
-                for j, value in zip(*row_of(edges, t - 1), strict=True):
+                for j, value in zip(*nonzero_features(edges, t - 1), strict=True):
                     found[t].others.append((f"{pair}, {names[j]}", value, float(weights[j])))
             if "triples" in self.parts and t > 1:
                 weight = float(self.parts["triples"][codes[t - 2], codes[t - 1], codes[t]])

@@ -29,7 +29,7 @@ from maxmargin.io.fields import (
     count,
     entries_of,
     field_of,
-    is_whole,
+    is_whole_in,
     list_of,
     number,
     short,
@@ -48,7 +48,7 @@ from maxmargin.models.kernel_function import (
 )
 from maxmargin.models.protocol import Model
 from maxmargin.models.python import converted
-from maxmargin.models.registry import MODELS, ROWS, is_listed, names_with
+from maxmargin.models.registry import MODELS, ROWS, has_power, names_with
 
 CHOICES = ("greedy", "random")
 
@@ -147,7 +147,7 @@ class Kernel(Model):
         self._measure()
 
     def _check(self) -> None:
-        if not is_listed(self.model) or ROWS not in self.model.powers:
+        if not has_power(self.model, ROWS):
             raise ValueError(
                 f"Kernel: model must be one of {sorted(names_with(ROWS))}, got {self.model!r}; a model "
                 "written in Python takes JointKernel"
@@ -362,6 +362,6 @@ def saved_options(state: dict[str, Any]) -> list[Any]:
 def saved_shape(state: dict[str, Any], n_features: int) -> tuple[int, int]:
     """Rows and columns of the centres, from a file."""
     shape = list_of(state, "shape")
-    if len(shape) != 2 or not is_whole(shape[0], 1, MOST_COUNT) or shape[1] != n_features:
+    if len(shape) != 2 or not is_whole_in(shape[0], 1, MOST_COUNT) or shape[1] != n_features:
         raise FieldError(f"shape must be rows and {n_features} columns, got {short(shape)}")
     return shape[0], shape[1]

@@ -20,7 +20,7 @@ from maxmargin.models.examples import Examples
 from maxmargin.models.kernel_function import KernelFunction, indefinite, spans
 
 CALL = 300_000  # multiplications that cost as much as calling a kernel function
-ROUNDING = 1e-11
+SQUARE_ROUNDING = 1e-11
 
 
 class GramRows:
@@ -124,7 +124,7 @@ class KernelExamples(Examples):
         square = float(np.vdot(coefficients, U))
         # |K| <= top, so that the terms of the sum are at most this in all
         terms = self.gram.top * float((np.abs(coefficients).sum(axis=1) ** 2).sum())
-        if square < -ROUNDING * terms:
+        if square < -SQUARE_ROUNDING * terms:
             raise indefinite(self.model.kernel_, f"|w|^2 = {square:.3g}")
 
     def metric(self, v: np.ndarray) -> np.ndarray:

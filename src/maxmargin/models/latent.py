@@ -27,7 +27,7 @@ from maxmargin.io.fields import (
     choice,
     entries_of,
     field_of,
-    is_whole,
+    is_whole_in,
     list_of,
 )
 from maxmargin.models.chain import Chain
@@ -42,15 +42,15 @@ from maxmargin.models.registry import MODELS
 from maxmargin.models.states import Completer, LabelStates
 from maxmargin.models.tree import Tree
 
-STARTS = ("k-means", "random")
+STATE_STARTS = ("k-means", "random")
 # The library's models that have hidden states, and what knows of them.
-KINDS: dict[type, Any] = {
+STATES_OF: dict[type, Any] = {
     Multiclass: LabelStates,
     Chain: LabelStates,
     FactorGraph: LabelStates,
     Tree: PartTypes,
 }
-KINDS_SAID = ", ".join(kind.__name__ for kind in KINDS)
+STATES_SAID = ", ".join(kind.__name__ for kind in STATES_OF)
 MOST_PARTS = 2**14  # of all labels: their costs take 2 GiB
 
 
@@ -78,7 +78,9 @@ class Latent(Model):
     flat: Any
     task: str
 
-    hidden: ClassVar[bool] = True  # outputs must be completed first
+    hidden: ClassVar[bool] = True
+    # Whether some labels are known, from which alone first weights are learnt: ``over_known``.
+    learns_from_known: ClassVar[bool] = False
 
     def __init__(self, model: Any, parts: Any = None, start: str = "k-means"):
         self.model = model
@@ -98,7 +100,7 @@ class Latent(Model):
         self._check()
         inner = clone(self.model, safe=False)
         if not self.own:
-            states = KINDS[type(inner)]
+            states = STATES_OF[type(inner)]
             states.prepare(inner, X, Y)
             self._settle(inner, count_parts(self.parts, states.names(inner)))
             return
@@ -115,18 +117,18 @@ class Latent(Model):
             if lacks:
                 raise TypeError(
                     f"Latent: model {type(self.model).__name__} lacks {', '.join(lacks)}; give those, "
-                    f"or parts=... for {KINDS_SAID}"
+                    f"or parts=... for {STATES_SAID}"
                 )
-        elif type(self.model) not in KINDS:
+        elif type(self.model) not in STATES_OF:
             raise TypeError(
-                f"Latent: parts is for {KINDS_SAID}, got {type(self.model).__name__}; a model of your own "
+                f"Latent: parts is for {STATES_SAID}, got {type(self.model).__name__}; a model of your own "
                 "defines its hidden parts itself"
             )
-        check_choice("Latent: start", self.start, STARTS)
+        check_choice("Latent: start", self.start, STATE_STARTS)
 
     def _settle(self, base: Any, counts: list[int]) -> None:
         """The states of a fitted model."""
-        self.base_, self.counts_, self.states_ = base, counts, KINDS[type(base)](base, counts)
+        self.base_, self.counts_, self.states_ = base, counts, STATES_OF[type(base)](base, counts)
         self.inner_, self.owner_ = self.states_.inner, self.states_.owner
         self.flat, self.task = getattr(base, "flat", False), base.task
         if hasattr(base, "classes_"):
@@ -201,12 +203,14 @@ class Latent(Model):
     @classmethod
     def from_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> Latent:
         base, counts = base_of(state, arrays), list_of(state, "parts")
-        labels, weights = KINDS[type(base)].names(base).tolist(), arrays["w"].size
-        fits = len(counts) == len(labels) and all(is_whole(c, 1, weights) for c in counts)
+        labels, weights = STATES_OF[type(base)].names(base).tolist(), arrays["w"].size
+        fits = len(counts) == len(labels) and all(is_whole_in(c, 1, weights) for c in counts)
         # The matrix of costs is not in the file: it may not take far more memory than the weights.
         if not fits or sum(counts) > max(MOST_PARTS, 64 * (weights // sum(counts))):
             raise FieldError(f"the parts do not fit {len(labels)} labels, {weights} weights")
-        model = cls(base, dict(zip(labels, counts, strict=True)), choice(state, "start", STARTS))
+        model = cls(
+            base, dict(zip(labels, counts, strict=True)), choice(state, "start", STATE_STARTS)
+        )
         model._settle(base, counts)
         if model.size_joint_feature != weights:
             raise FieldError(f"the parts do not fit {len(labels)} labels, {weights} weights")
@@ -218,7 +222,9 @@ def base_of(state: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
     if "base" not in state:
         return Multiclass.from_state(state, arrays)
     inner = entries_of(field_of(state, "base"), "base")
-    kind = choice(inner, "kind", tuple(kind.__name__ for kind in KINDS if kind is not Multiclass))
+    kind = choice(
+        inner, "kind", tuple(kind.__name__ for kind in STATES_OF if kind is not Multiclass)
+    )
     base: Any = MODELS[kind].from_state(inner, arrays)
     check_names(inner, {"kind", *base.state()[0]}, "base")
     return base

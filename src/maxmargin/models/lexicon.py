@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 UNKNOWN = "<unknown>"
 
 
-def shape(word: str, first: bool) -> str:
+def word_shape(word: str, first: bool) -> str:
     """Digits and capitals of a word; a capital says less at the beginning of a sentence."""
     if any(letter.isdigit() for letter in word):
         return "mixed" if any(letter.isalpha() for letter in word) else "number"
@@ -31,7 +31,7 @@ def shape(word: str, first: bool) -> str:
 
 def signatures(word: str, first: bool) -> list[str]:
     """Signatures of a word, from fine to coarse."""
-    base = shape(word, first)
+    base = word_shape(word, first)
     looks = [base]
     if "-" in word[1:-1]:
         looks.append(f"{base} hyphen")

@@ -22,7 +22,7 @@ import scipy.sparse as sp
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 INFEASIBLE = 2  # a status of scipy.optimize.milp
-TOLERANCE = 1e-6  # of HiGHS, absolute
+HIGHS_TOLERANCE = 1e-6  # of HiGHS, absolute
 SCALE = 20  # the largest score of a program is about 2^20
 
 
@@ -50,7 +50,7 @@ def solve_milp(
     first = np.concatenate([[0], np.cumsum(counts)])
     rows, right = consistency(counts, links, first)
     n, m = len(unary), len(tables)
-    conditions = [LinearConstraint(rows, right, right), *chosen(constraints, first, n + m)]
+    conditions = [LinearConstraint(rows, right, right), *constraint_rows(constraints, first, n + m)]
     answer = milp(
         -scores,
         integrality=np.concatenate([np.ones(n), np.zeros(m)]),
@@ -63,7 +63,7 @@ def solve_milp(
             raise ValueError("no labelling keeps the constraints")
         raise RuntimeError(f"the integer program was not solved: {answer.message}")
     labels = [int(np.argmax(answer.x[a:b])) for a, b in itertools.pairwise(first)]
-    top = TOLERANCE * (2 + len(counts) + len(links)) - float(answer.mip_dual_bound)
+    top = HIGHS_TOLERANCE * (2 + len(counts) + len(links)) - float(answer.mip_dual_bound)
     return np.array(labels, dtype=np.int32), float(np.ldexp(top, -exponent))
 
 
@@ -97,7 +97,9 @@ def consistency(
     return sp.csr_matrix((x, (i, j)), shape=(row, column)), right
 
 
-def chosen(constraints: Sequence[Linear], first: np.ndarray, size: int) -> list[LinearConstraint]:
+def constraint_rows(
+    constraints: Sequence[Linear], first: np.ndarray, size: int
+) -> list[LinearConstraint]:
     """Constraints on the labels as rows of the program."""
     found = []
     for constraint in constraints:

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from maxmargin.data.arrays import array_of, check_lengths, check_start, floats
 from maxmargin.data.attributes import Described, encoder_of, saved_attributes
 from maxmargin.data.labels import LabelSet, is_matrix, members, ordered
-from maxmargin.data.memory import shape_of, table_rows
+from maxmargin.data.memory import rows_of_table, shape_of
 from maxmargin.io.fields import (
     MOST_FEATURES,
     FieldError,
@@ -46,7 +46,7 @@ from maxmargin.models.graph_model import GraphModel
 from maxmargin.models.inside import LabelsInside
 from maxmargin.models.label_samples import LabelSample
 from maxmargin.models.protocol import as_weights
-from maxmargin.models.registry import FACTORS, LABELS, SUMS
+from maxmargin.models.registry import LABELS
 from maxmargin.models.saved_graph import saved_method
 
 OFF_ON = np.array([0, 1])
@@ -128,7 +128,7 @@ class MultiLabel(Described, GraphModel):
     labels_: LabelSet
     pair_codes_: np.ndarray
 
-    powers: ClassVar[tuple[str, ...]] = (LABELS, FACTORS, SUMS)
+    powers: ClassVar[tuple[str, ...]] = (LABELS, *GraphModel.powers)
     packs, task = "rows", "multilabel"
     flat: ClassVar[bool] = False
 
@@ -261,7 +261,7 @@ class MultiLabel(Described, GraphModel):
         """The examples as one block, for a loss of the whole sample."""
         spec = label_loss(self.task_loss)
         assert isinstance(spec, LabelF1)
-        rows = table_rows(self.convert(X), self.n_features_, self.bias)
+        rows = rows_of_table(self.convert(X), self.n_features_, self.bias)
         codes = None if Y is None else self.encode(Y)
         if codes is not None and len(codes) != rows.core.n_rows:
             raise ValueError(f"X has {rows.core.n_rows} examples, but Y has {len(codes)}")
@@ -269,7 +269,7 @@ class MultiLabel(Described, GraphModel):
 
     def factors(self, X: Any, Y: Any = None, node_weight: Any = None) -> Factors:
         check_lengths(X, None)
-        rows = table_rows(self.convert(X), self.n_features_, self.bias)
+        rows = rows_of_table(self.convert(X), self.n_features_, self.bias)
         n, L, P = int(rows.offsets[-1]), len(self.labels_), len(self.pairs_)
         codes = np.zeros((n, L), dtype=np.int32) if Y is None else self.encode(Y)
         if len(codes) != n:

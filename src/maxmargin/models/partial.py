@@ -23,20 +23,15 @@ import numpy as np
 from sklearn.base import clone
 
 from maxmargin.io.fields import check_names, choice, entries_of, field_of
-from maxmargin.models.binary import Binary
 from maxmargin.models.chain import Chain, check_node_weight
 from maxmargin.models.examples import Examples
-from maxmargin.models.factor_graph import FactorGraph
 from maxmargin.models.graph_input import read_item
 from maxmargin.models.latent import Latent
-from maxmargin.models.multiclass import Multiclass
 from maxmargin.models.multilabel import MultiLabel
 from maxmargin.models.protocol import as_weights
-from maxmargin.models.registry import MODELS
+from maxmargin.models.registry import MODELS, UNKNOWN_LABELS, has_power, names_with
 from maxmargin.models.soft_truth import SoftTruth
 from maxmargin.models.states import Completer
-
-KINDS = (Chain, FactorGraph, MultiLabel, Multiclass, Binary)
 
 
 class Completed:
@@ -116,14 +111,15 @@ class Partial(Latent):
     flat: Any
 
     own: ClassVar[bool] = False  # type: ignore[assignment]
+    learns_from_known: ClassVar[bool] = True
 
     def __init__(self, model: Any):
         self.model = model
 
     def initialize(self, X: Any, Y: Any) -> None:
         """Learn from the known labels what the model learns."""
-        if type(self.model) not in KINDS:
-            names = ", ".join(kind.__name__ for kind in KINDS)
+        if not has_power(self.model, UNKNOWN_LABELS):
+            names = ", ".join(names_with(UNKNOWN_LABELS))
             raise TypeError(
                 f"Partial: model must be one of {names}, got {type(self.model).__name__}"
             )
@@ -338,7 +334,7 @@ class Partial(Latent):
     @classmethod
     def from_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> Partial:
         inner = entries_of(field_of(state, "base"), "base")
-        kind = choice(inner, "kind", tuple(kind.__name__ for kind in KINDS))
+        kind = choice(inner, "kind", tuple(names_with(UNKNOWN_LABELS)))
         base: Any = MODELS[kind].from_state(inner, arrays)
         check_names(inner, {"kind", *base.state()[0]}, "base")
         return cls.over_fitted(base)

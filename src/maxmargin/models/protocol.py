@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from maxmargin.data.arrays import BIAS, Check, Rule
+from maxmargin.data.arrays import BIAS_RULE, Check, Rule
 from maxmargin.data.labels import LabelSet
 from maxmargin.data.memory import FeatureRows
 from maxmargin.models.examples import Examples
@@ -83,13 +83,14 @@ class Model(Shown):
     task: str = (
         ""  # what outputs are, for scores: a key of ``metrics.tasks.TALLIES``; empty: own ones
     )
+    hidden: ClassVar[bool] = False  # outputs must be completed first: ``models.Latent``
     joint: bool = False  # the loss is one of the whole sample: all examples are one block
     # How a part of a stream keeps inputs: "rows" of one matrix, "sequences" of rows, or any "objects"; and
     # whether the core keeps inner products of the rows of a sequence.
     packs: ClassVar[str] = "objects"
     tables: ClassVar[bool] = False
     # What the parameters that need no data must be: ``initialize`` looks at them.
-    checks: ClassVar[dict[str, Rule | Check]] = {"bias": BIAS}
+    checks: ClassVar[dict[str, Rule | Check]] = {"bias": BIAS_RULE}
     # Parameters whose name is a method of the protocol, and the attributes that hold them.
     stored: ClassVar[dict[str, str]] = {"loss": "task_loss"}
     task_loss: Any

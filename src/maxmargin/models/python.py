@@ -48,7 +48,7 @@ def answer_slack(model: Any, X: list[Any], Y: list[Any], w: np.ndarray) -> list[
         return [search_slack(model, x, y, w) for x, y in polled(zip(X, Y, strict=True))]
 
 
-def predict(model: Any, X: list[Any], Y: list[Any], w: np.ndarray) -> list[Any]:
+def predict_each(model: Any, X: list[Any], Y: list[Any], w: np.ndarray) -> list[Any]:
     """Predictions of some examples."""
     with lent(w, "inference") as w:
         return [model.inference(x, w) for x in X]
@@ -244,7 +244,7 @@ class PythonExamples(PlaneExamples):
     def inferred(self, blocks: Sequence[int], w: np.ndarray) -> list[Any]:
         """Predictions of some examples."""
         X = [self.X[i] for i in blocks]
-        return self._map(predict, X, [None] * len(X), w)
+        return self._map(predict_each, X, [None] * len(X), w)
 
     def _map(
         self, work: Callable[..., Any], X: list[Any], Y: list[Any], w: np.ndarray

@@ -12,11 +12,11 @@ ROWS = "feature rows"  # for a kernel, or in mapped files: ``read`` and ``bind_r
 FACTORS = "nodes and edges"  # of which scores and losses are sums, and which are visited one by one
 SUMS = "sums over all outputs"  # so that there is a log loss
 POTENTIALS = "labels and neighbours"  # whose potentials give distributions, which may be kept
+UNKNOWN_LABELS = "labels that may be unknown"  # in true outputs: ``models.Partial``
 
 MODELS: dict[str, Any] = {}  # classes by name
-STRUCTURAL: list[
-    str
-] = []  # names of those for ``StructuralSVM``; the others have estimators of their own
+# Names of those for ``StructuralSVM``; the others have estimators of their own.
+STRUCTURAL: list[str] = []
 
 
 def register(*kinds: Any, structural: bool = True) -> None:
@@ -28,6 +28,11 @@ def register(*kinds: Any, structural: bool = True) -> None:
 def is_listed(model: Any) -> bool:
     """Whether a model is of these classes themselves: a class derived from one is code of the user's."""
     return MODELS.get(type(model).__name__) is type(model)
+
+
+def has_power(model: Any, power: str) -> bool:
+    """Whether a model is one of these, and has a power."""
+    return is_listed(model) and power in model.powers
 
 
 def names_with(power: str) -> list[str]:

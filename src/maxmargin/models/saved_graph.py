@@ -6,16 +6,18 @@ from typing import Any
 
 from maxmargin.data.labels import LabelSet
 from maxmargin.io.fields import (
+    MOST_FEATURES,
     FieldError,
     choice,
     count,
     entries_of,
     field_of,
-    is_whole,
+    is_whole_in,
     list_of,
     short,
 )
 from maxmargin.models.factors import METHODS
+from maxmargin.models.graph_factors import PAIRWISE_KINDS
 
 
 def saved_types(state: dict[str, Any], most: int) -> tuple[LabelSet, list[LabelSet]]:
@@ -29,16 +31,26 @@ def saved_types(state: dict[str, Any], most: int) -> tuple[LabelSet, list[LabelS
     return types, sets
 
 
-def saved_pairs(
-    state: dict[str, Any], types: int, kinds: tuple[str, ...]
-) -> list[tuple[int, int, str]]:
+def saved_widths(state: dict[str, Any], types: int) -> list[int]:
+    """How many features nodes of each type have, from a file."""
+    widths = list_of(state, "n_features")
+    if len(widths) != types or not all(is_whole_in(d, 0, MOST_FEATURES) for d in widths):
+        raise FieldError(f"n_features must be {types} whole numbers, got {short(widths)}")
+    return widths
+
+
+def saved_type_pairs(state: dict[str, Any], types: int) -> list[tuple[int, int, str]]:
     """Which types edges join, and the kind of their weights, from a file."""
     found = []
     for entry in list_of(state, "pairwise"):
         if not isinstance(entry, list) or len(entry) != 3:
             raise FieldError(f"pairwise must hold [type, type, kind], got {short(entry)}")
         a, b, kind = entry
-        if not is_whole(a, 0, types - 1) or not is_whole(b, a, types - 1) or kind not in kinds:
+        if (
+            not is_whole_in(a, 0, types - 1)
+            or not is_whole_in(b, a, types - 1)
+            or kind not in PAIRWISE_KINDS
+        ):
             raise FieldError(f"pairwise must hold [type, type, kind], got {short(entry)}")
         found.append((a, b, kind))
     if len({pair[:2] for pair in found}) != len(found) or (types == 1 and not found):

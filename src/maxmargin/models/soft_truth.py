@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 # The loss of a wrong label is taken this many times: exp of it is zero beside any scores.
-NEVER = -1e200
+EXCLUDED = -1e200
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class SoftTruth:
     examples: Any
     at: np.ndarray
     counted: np.ndarray | None = None
-    loss: float = NEVER
+    loss: float = EXCLUDED
 
     def log_sums(self, w: np.ndarray, n_jobs: int = 1) -> np.ndarray:
         """t_i(w) of every example."""

@@ -138,7 +138,7 @@ def over_states(base: Any, owner: np.ndarray, unit: bool = False) -> Any:
         return made
     made.labels_ = LabelSet(np.arange(len(owner)))
     made.classes_ = made.labels_.classes
-    made.cost_ = spread(base.cost_, owner, unit)
+    made.cost_ = costs_of_states(base.cost_, owner, unit)
     if isinstance(base, Multiclass):
         made.task_loss = Costs(made.cost_)
         made._measure()
@@ -152,7 +152,7 @@ def over_states(base: Any, owner: np.ndarray, unit: bool = False) -> Any:
     return made
 
 
-def spread(cost: np.ndarray, owner: np.ndarray, unit: bool) -> np.ndarray:
+def costs_of_states(cost: np.ndarray, owner: np.ndarray, unit: bool) -> np.ndarray:
     """Costs of labels as those of states, (S, S)."""
     if unit:
         return (owner[:, None] != owner[None, :]).astype(np.float64)
@@ -164,7 +164,7 @@ def split_graph(made: FactorGraph, owner: np.ndarray, unit: bool) -> None:
     before = np.cumsum([0, *map(len, made.label_sets_)])
     bounds = np.searchsorted(owner, before)
     made.costs_ = [
-        spread(cost, owner[a:b] - k, unit)
+        costs_of_states(cost, owner[a:b] - k, unit)
         for cost, k, (a, b) in zip(made.costs_, before[:-1], pairwise(bounds), strict=True)
     ]
     made.label_sets_ = [LabelSet(np.arange(a, b)) for a, b in pairwise(bounds)]

@@ -25,7 +25,7 @@ from maxmargin.data.labels import LabelSet
 from maxmargin.data.tags import read_tag
 from maxmargin.io.fields import FieldError, choice, table
 
-SCHEMES = ("iob2", "iobes", "bilou")
+RULED_SCHEMES = ("iob2", "iobes", "bilou")
 GIVEN = "given"  # in a file: pairs, not the name of a scheme
 FREE = -1  # a position whose label is not fixed
 
@@ -139,7 +139,7 @@ def rules_from_state(
     """The rules that ``state`` wrote; None where a file has none."""
     if "transitions" not in state:
         return None
-    name = choice(state, "transitions", (GIVEN, *SCHEMES))
+    name = choice(state, "transitions", (GIVEN, *RULED_SCHEMES))
     if name != GIVEN:
         return scheme_rules(name, labels)
     keys, K = table(arrays, "illegal", np.int64, -1), len(labels)
@@ -151,9 +151,9 @@ def rules_from_state(
 def read_transitions(given: Any, labels: LabelSet) -> TransitionRules:
     """The rules of a chain's parameter ``transitions``."""
     if isinstance(given, str):
-        if given not in SCHEMES:
+        if given not in RULED_SCHEMES:
             raise ValueError(
-                f"transitions must be one of {list(SCHEMES)} or Transitions(...), got {given!r}"
+                f"transitions must be one of {list(RULED_SCHEMES)} or Transitions(...), got {given!r}"
             )
         return scheme_rules(given, labels)
     names = [field.name for field in fields(Transitions)]
@@ -163,7 +163,7 @@ def read_transitions(given: Any, labels: LabelSet) -> TransitionRules:
         given = Transitions(**given)
     if not isinstance(given, Transitions):
         raise ValueError(
-            f"transitions must be None, one of {list(SCHEMES)}, models.Transitions(...) or a dict of "
+            f"transitions must be None, one of {list(RULED_SCHEMES)}, models.Transitions(...) or a dict of "
             f"{names}, got {given!r}"
         )
     return TransitionRules(labels, explicit_keys(given, labels))

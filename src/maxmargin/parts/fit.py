@@ -17,11 +17,11 @@ from maxmargin.models.examples import Examples
 from maxmargin.models.python import bind_model, portable
 from maxmargin.models.registry import ROWS
 from maxmargin.parts.problem import Settings, bind, regularizer_of
-from maxmargin.parts.source import Part, keep, layout_of
+from maxmargin.parts.source import Part, keep_only, layout_of
 from maxmargin.parts.state import Past, empty_past, remember
 from maxmargin.problem import Certificate, Problem, Support
 from maxmargin.result import Result
-from maxmargin.solvers import SDCD, Solver, Streaming
+from maxmargin.solvers import SDCD, SOLVERS, Solver, Streaming
 from maxmargin.solvers.box_state import open_box
 from maxmargin.solvers.dual_state import open_state
 from maxmargin.train import train
@@ -29,20 +29,26 @@ from maxmargin.train import train
 
 def streaming_of(solver: Any) -> Streaming:
     """The solver of a stream."""
-    if isinstance(solver, Streaming):
-        return solver
-    if isinstance(solver, Solver) or solver not in ("auto", "streaming"):
+    if isinstance(solver, str) and solver == "auto":
+        return Streaming(passes=None)
+    if not reads_parts(solver):
         raise ValueError(
             'partial_fit needs solver="auto", "streaming" or an instance of solvers.Streaming, '
             f"got {solver!r}"
         )
-    return Streaming(passes=None) if solver == "auto" else Streaming()
+    return Streaming() if isinstance(solver, str) else solver
+
+
+def reads_parts(solver: Any) -> bool:
+    """Whether a solver, or that of a name, reads the data a part at a time."""
+    kind = SOLVERS.get(solver) if isinstance(solver, str) else solver
+    return isinstance(solver, str | Solver) and getattr(kind, "in_parts", False)
 
 
 def streams(solver: Any, model: Any, X: Any, Y: Any, node_weight: Any) -> bool:
     """Whether fit reads these data a part at a time: an iterable of chunks, or mapped files."""
     chunks = Y is None and hasattr(X, "__iter__") and not hasattr(X, "shape")
-    streaming = solver == "streaming" or isinstance(solver, Streaming)
+    streaming = reads_parts(solver)
     if chunks and not streaming:
         raise ValueError(
             "without Y, X is taken for an iterable of chunks (X, Y): that needs "
@@ -101,7 +107,7 @@ def optimise_chunk(
     result = train(problem, solver, warm=warm, **settings.options)
     dual = reopened(problem, result.support)
     later, kept, _ = remember(past, parts, dual, settings.solver.cache_bytes)
-    keep(parts, kept)
+    keep_only(parts, kept)
     reported = replace(result, certificate=as_reported(result.certificate, past))
     later = replace(later, n_seen=past.n_seen + own.n, formulation=settings.formulation)
     return later, reported, problem.examples

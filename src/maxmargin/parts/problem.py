@@ -18,7 +18,7 @@ import numpy as np
 from maxmargin.data.scratch import RUN, ranges
 from maxmargin.models.protocol import Model
 from maxmargin.models.python import bind_model
-from maxmargin.parts.source import NOTHING, Chunks, Part, Stored, stacked_examples
+from maxmargin.parts.source import NO_EXAMPLES, Chunks, Part, Stored, stacked_examples
 from maxmargin.parts.state import PartState, StoredState
 from maxmargin.problem import Formulation, Problem, Support, make_regularizer
 from maxmargin.problem.plane import FrozenPlane
@@ -142,7 +142,7 @@ class StreamedProblem(Problem):
     def numbered_parts(self, support: Support) -> Iterator[tuple[np.ndarray, Problem, Support]]:
         """The same, with the numbers of the examples."""
         support, first = self._in_order(support), 0
-        for part in self.read(NOTHING):
+        for part in self.read(NO_EXAMPLES):
             problem, index = self.bind([part]), part.index
             a, b = np.searchsorted(support.blocks, [index[0], index[-1] + 1])
             own = np.searchsorted(index, support.blocks[a:b]).astype(np.int64)
@@ -172,14 +172,14 @@ class StreamedProblem(Problem):
 
     def check_ceilings(self, w: np.ndarray, ceilings: np.ndarray) -> None:
         """Checks the first part alone, to which these ceilings belong."""
-        self.bind([next(self.read(NOTHING))]).check_ceilings(w, ceilings)
+        self.bind([next(self.read(NO_EXAMPLES))]).check_ceilings(w, ceilings)
 
     def objective(
         self, w: np.ndarray, slacks: np.ndarray | None = None, start: float | None = None
     ) -> float:
         """P(w) by definition, part by part."""
         value = self.regularizer.value(np.asarray(w)) if start is None else start
-        for part in self.read(NOTHING):
+        for part in self.read(NO_EXAMPLES):
             value = self.bind([part]).objective(w, None, value)
         return value
 
@@ -203,7 +203,7 @@ class StoredProblem(StreamedProblem):
     """A model on examples in files."""
 
     def first_part(self) -> Problem | None:
-        part = next(self.read(NOTHING), None)
+        part = next(self.read(NO_EXAMPLES), None)
         return None if part is None else self.bind([part])
 
     files: Any

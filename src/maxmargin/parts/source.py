@@ -28,8 +28,8 @@ from maxmargin.data.mapped import (
     MappedRows,
     MappedSequences,
     csr_of,
+    one_table,
     sequences_of,
-    table_of,
 )
 from maxmargin.data.memory import float_type
 from maxmargin.data.scratch import RUN
@@ -38,7 +38,7 @@ from maxmargin.models.protocol import Model
 from maxmargin.models.python import bind_model, converted, portable
 from maxmargin.problem.problem import check_weights
 
-NOTHING = np.empty(0, np.int64)
+NO_EXAMPLES = np.empty(0, np.int64)
 SPARSE = 0.6  # dense rows become sparse where that takes less than this part of their bytes
 # What an example costs besides its features, in the core and in arrays of the solver: for each of its
 # rows, and for itself.
@@ -59,9 +59,9 @@ class Layout:
         """Some of these examples, packed."""
         if self.kind == "objects":
             return [X[int(i)] for i in which], [Y[int(i)] for i in which]
-        labels = labels_of(Y, which)
+        labels = copied_labels(Y, which)
         if self.kind == "rows":
-            X = table_of(X) if isinstance(X, MappedRows) else as_matrix(X)
+            X = one_table(X) if isinstance(X, MappedRows) else as_matrix(X)
             rows = self.compact((X.tocsr() if sp.issparse(X) else X)[which])
             return MappedRows([rows], rows.shape[1]), labels
         if isinstance(X, MappedSequences):
@@ -171,7 +171,7 @@ def stacked_examples(parts: list[Part]) -> tuple[Any, Any]:
     return sequences, joined_labels(Y, sequences.offsets)
 
 
-def keep(parts: list[Part], which: np.ndarray) -> None:
+def keep_only(parts: list[Part], which: np.ndarray) -> None:
     """Remove all examples except these; a part at a time, so that little is in memory twice."""
     ends = np.cumsum([len(part) for part in parts])
     for k, own in enumerate(np.split(which, np.searchsorted(which, ends[:-1]))):
@@ -198,7 +198,7 @@ def as_matrix(x: Any) -> Any:
     return found.astype(np.float64) if found.dtype == object else found
 
 
-def labels_of(Y: Any, which: np.ndarray) -> Any:
+def copied_labels(Y: Any, which: np.ndarray) -> Any:
     """Some of the labels, as a copy in memory."""
     if isinstance(Y, CodedLabels | CodedSequences):
         return Y.copy_of(which)
@@ -265,7 +265,7 @@ class Stored:
 
     def parts(self, known: np.ndarray, most: float) -> Iterator[Part]:
         """The examples except the known ones, about `most` bytes at a time."""
-        waiting = NOTHING
+        waiting = NO_EXAMPLES
         for first in range(0, self.n, RUN):
             waiting = np.concatenate([waiting, self._fresh(first, known)])
             last = first + RUN >= self.n
@@ -311,7 +311,7 @@ class Chunks:
         self.repeatable: bool = not isinstance(chunks, Iterator)
         self.running, self.passes = iter(chunks), 0
         try:
-            self.first = checked(next(self.running), 0)
+            self.first = checked_chunk(next(self.running), 0)
         except StopIteration:
             raise ValueError("X: the iterable of chunks is empty") from None
         X, Y, weights = self.first
@@ -337,7 +337,7 @@ class Chunks:
             yield self.first
         running = self.running if fresh else iter(self.iterable)
         for number, chunk in enumerate(running, int(fresh)):
-            X, Y, weights = checked(chunk, number)
+            X, Y, weights = checked_chunk(chunk, number)
             weights = weighed(self.model, Y, weights)
             yield converted(self.model, X), portable(self.model, Y), weights
 
@@ -371,7 +371,7 @@ def weighed(model: Any, Y: Any, weights: np.ndarray) -> np.ndarray:
     return model.example_weights(Y, weights) if isinstance(model, Model) else weights
 
 
-def checked(chunk: Any, number: int) -> tuple[Any, Any, np.ndarray]:
+def checked_chunk(chunk: Any, number: int) -> tuple[Any, Any, np.ndarray]:
     """A chunk with weights; refuses what is not one."""
     if not isinstance(chunk, tuple) or len(chunk) not in (2, 3):
         raise ValueError(

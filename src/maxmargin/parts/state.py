@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.data.scratch import PlaneFile
-from maxmargin.parts.source import Layout, Part, keep
+from maxmargin.parts.source import Layout, Part, keep_only
 from maxmargin.problem import Formulation, Problem, Support
 from maxmargin.problem.plane import FrozenPlane
 from maxmargin.problem.regularizer import SquaredNorm
@@ -160,7 +160,7 @@ def renumbered(support: Support, blocks: np.ndarray) -> Support:
     return replace(support, blocks=np.searchsorted(blocks, support.blocks))
 
 
-def joined(first: Support, second: Support) -> Support:
+def joined_multipliers(first: Support, second: Support) -> Support:
     """All multipliers of two."""
     if not len(first.blocks) or not len(second.blocks):
         return second if len(second.blocks) else first
@@ -249,7 +249,7 @@ class PartState(StreamState):
         blocks, multipliers, outputs = self.file.read(index)
         back = Support(blocks + kept, multipliers, outputs, partial=True)
         problem.frozen = moved(plane, problem, back, -1.0)
-        inner = self._open(problem, joined(past.support, back), past.gaps)
+        inner = self._open(problem, joined_multipliers(past.support, back), past.gaps)
         self.past, self.parts = past, parts
         # The next examples are read while these are optimised.
         in_memory = sum(part.bytes_each.sum() for part in parts)
@@ -282,7 +282,7 @@ class PartState(StreamState):
         self.closed_calls += inner.dual.oracle_calls
         self.closed_refused += inner.refused
         self.closed_at: tuple[float, int] = self.past.dual, len(self.past.support.blocks)
-        keep(self.parts, kept)
+        keep_only(self.parts, kept)
 
     def _adopt_records(self) -> None:
         """Let the file know what the last window has frozen; doing it twice does no harm."""

@@ -20,8 +20,8 @@ before training; it is computed where P(w) turns out to be near it.
 
 Where C is so large that P* / (C sum v) is a thousandth of the loss at w = 0 or less, a hundredth of it may
 take hundreds of passes that change no prediction; where C is so small that P(0) - P* is a ten-thousandth of
-P(0), nothing is learnt. LEAST of the loss is enough then. Without that only LEAST_WISHED limits what is
-wished for: training tries to reach it for some time.
+P(0), nothing is learnt. A gap of LEAST_OF_LOSS is enough then. Without that only LEAST_WISHED limits what
+is wished for: training tries to reach it for some time.
 """
 
 from __future__ import annotations
@@ -39,8 +39,10 @@ from maxmargin.problem.problem import Bounds, Problem
 AUTO = "auto"
 RELATIVE = 0.01
 PROGRESS = 0.1
-NEAR = 0.5  # of P(0): above it P(0) must be known
-LEAST = 1e-5  # of the loss: enough where P* or P(0) - P* is small; single precision gets there
+ZERO_NEEDED_ABOVE = 0.5  # of P(0): above it P(0) must be known
+LEAST_OF_LOSS = (
+    1e-5  # of the loss: enough where P* or P(0) - P* is small; single precision gets there
+)
 LEAST_WISHED = 1e-8  # of the loss: not even wished for
 
 
@@ -180,7 +182,7 @@ class Tolerance:
     loss: float = math.nan  # mean at w = 0, of some examples
     zero: float = math.inf  # P(0), where it was computed
 
-    def at(self, primal: float, dual: float, least: float = LEAST) -> float:
+    def at(self, primal: float, dual: float, least: float = LEAST_OF_LOSS) -> float:
         """The gap to be reached, in units of the loss, as far as the optimum is known.
 
         ``least``: the part of the loss that is enough, however small P* is.
@@ -195,7 +197,7 @@ class Tolerance:
     def needs_zero(self, primal: float, mean: Any) -> bool:
         """Whether P(0), or P at the mean of a prior, must be computed: a primal may be near to it."""
         unknown = self.asked == AUTO and self.zero == math.inf and math.isfinite(primal)
-        return unknown and (mean is not None or primal > NEAR * self.loss * self.total)
+        return unknown and (mean is not None or primal > ZERO_NEEDED_ABOVE * self.loss * self.total)
 
 
 @dataclass

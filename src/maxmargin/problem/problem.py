@@ -35,7 +35,7 @@ ZERO_SUM = 1e-10  # of sum a |psi_j|: a sum of a psi_j below this is zero
 LARGEST_WEIGHT = 1e150  # beyond, its products with large features are not finite
 SMALLEST = 1e-300  # of C sum v: below, a multiplier has too few digits
 FAR_BELOW = 50.0  # times below the useful C: no w lowers P(0) by more than a hundredth
-NOTHING = 0.99  # of P(0): an objective above it has learnt next to nothing
+NOTHING_LEARNT = 0.99  # of P(0): an objective above it has learnt next to nothing
 SUBNORMAL = 1e-318  # what rounding may do to the sum of the smallest multipliers
 
 
@@ -344,16 +344,16 @@ class Problem:
         """Whether the objective is below that of w = 0, by more than a hundredth.
 
         P*(C) >= P(0) (1 - C / (2 useful)) along these multipliers: P(0), an exact pass, is looked at only
-        where that is above NOTHING, and there is a w that could help.
+        where that is above NOTHING_LEARNT, and there is a w that could help.
         """
         if self.formulation.soft:
-            if primal < NOTHING * self.floor_at_zero(support):
+            if primal < NOTHING_LEARNT * self.floor_at_zero(support):
                 return True
-            return not primal >= NOTHING * self.at_zero()
+            return not primal >= NOTHING_LEARNT * self.at_zero()
         if not FAR_BELOW * self.C < self.useful_c(support) < np.inf:
             return True
         zero = self.at_zero()
-        return not primal >= NOTHING * zero > 0
+        return not primal >= NOTHING_LEARNT * zero > 0
 
     def floor_at_zero(self, support: Support) -> float:
         """At most P(0) of a soft formulation, by the distributions a; with a prior, P at its mean m.

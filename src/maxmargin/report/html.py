@@ -24,7 +24,7 @@ def text(value: Any) -> str:
     return escape(words if len(words) <= MOST_TEXT else words[: MOST_TEXT - 1] + "…")
 
 
-def number(value: Any) -> str:
+def shown_number(value: Any) -> str:
     """A number as it is shown; nothing for what is not there."""
     value = float(value)
     if np.isnan(value):
@@ -34,7 +34,7 @@ def number(value: Any) -> str:
     return f"{value:.0f}" if value == round(value) and abs(value) < 1e12 else f"{value:.4g}"
 
 
-def is_number(value: Any) -> bool:
+def is_number_cell(value: Any) -> bool:
     """Whether a cell is one; True and False are words."""
     return isinstance(value, int | float | np.number) and not isinstance(value, bool | np.bool_)
 
@@ -48,12 +48,12 @@ def colour(shade: float) -> str:
 
 def cell(value: Any, shade: float = 0.0) -> str:
     """One cell."""
-    if is_number(value):
-        return f"<td{colour(shade)}>{number(value)}</td>"
+    if is_number_cell(value):
+        return f"<td{colour(shade)}>{shown_number(value)}</td>"
     return f'<td class="text">{text(value)}</td>'
 
 
-def table(found: Table, shades: np.ndarray | None = None) -> str:
+def html_table(found: Table, shades: np.ndarray | None = None) -> str:
     """A table whose columns can be sorted; ``shades``: of each cell, from -1 to 1."""
     columns, n = found.columns[:MOST_COLUMNS], min(len(found), MOST_ROWS)
     cells = [found[name].tolist() for name in columns]

@@ -17,11 +17,11 @@ from maxmargin.data.table import Table
 from maxmargin.io.files import write_whole
 from maxmargin.metrics import confusion
 from maxmargin.metrics.tasks import TALLIES
-from maxmargin.report.html import document, facts, paragraph, row, table, text
+from maxmargin.report.html import document, facts, html_table, paragraph, row, text
 from maxmargin.report.plots import path_of, pixels_of
 from maxmargin.report.svg import chart, picture
 
-MOST_LABELS = 30  # in a heat map, or with weights by name
+LABELS_SHOWN = 30  # in a heat map, or with weights by name
 MOST_PIXELS = 150_000  # of all images together
 
 
@@ -151,7 +151,7 @@ def planes(subject: Subject) -> str:
     kept = np.flatnonzero(counts)
     words = f"{len(support)} {support.kind} of {len(of_each)} examples carry the solution."
     columns = {"examples": counts[kept]}
-    return paragraph(words) + table(
+    return paragraph(words) + html_table(
         Table(columns, [ranges[i] for i in kept], f"{support.kind} of an example")
     )
 
@@ -169,7 +169,7 @@ def choice_of_c(subject: Subject) -> str:
     curves = {name: (Cs, cells) for name, cells in columns.items()}
     best = None if np.isnan(means).all() else float(Cs[int(np.nanargmax(means))])
     drawn = chart(curves, ("C", "score"), (True, False), mark=best)
-    return row([drawn, table(Table(columns, [f"{C:.4g}" for C in Cs], "C"))])
+    return row([drawn, html_table(Table(columns, [f"{C:.4g}" for C in Cs], "C"))])
 
 
 # Data
@@ -186,7 +186,7 @@ def scores(subject: Subject) -> str:
     tally = TALLIES[subject.task]()
     tally.add(Y, P)
     report = tally.report()
-    return row([facts(values | tally.scores()), "" if report is None else table(report)])
+    return row([facts(values | tally.scores()), "" if report is None else html_table(report)])
 
 
 def confused(subject: Subject) -> str:
@@ -196,7 +196,7 @@ def confused(subject: Subject) -> str:
     found = confusion(subject.Y, subject.predicted)
     labels, counts = found.rows, np.asarray(found)
     wrong = counts - np.diag(np.diag(counts))
-    most = np.argsort(-(wrong.sum(axis=0) + wrong.sum(axis=1)), kind="stable")[:MOST_LABELS]
+    most = np.argsort(-(wrong.sum(axis=0) + wrong.sum(axis=1)), kind="stable")[:LABELS_SHOWN]
     kept = np.sort(most)
     chosen = [labels[i] for i in kept]
     columns = {label: counts[kept, j] for label, j in zip(chosen, kept, strict=True)}
@@ -204,7 +204,7 @@ def confused(subject: Subject) -> str:
     if len(chosen) < len(labels):
         words += f" These are the {len(chosen)} of {len(labels)} labels with the most mistakes."
     shares = wrong_and_right(counts)[np.ix_(kept, kept)]
-    return paragraph(words) + table(Table(columns, chosen, found.corner), shares)
+    return paragraph(words) + html_table(Table(columns, chosen, found.corner), shares)
 
 
 def wrong_and_right(counts: np.ndarray) -> np.ndarray:
@@ -227,7 +227,7 @@ def calibration(subject: Subject) -> str:
     curves = {"said and right": (said, right), "as it should be": ([0, 1], [0, 1])}
     words = f"Temperature {svm.temperature_:.4g}; expected calibration error {distance:.4f}."
     drawn = chart(curves, ("probability of the best label", "share that is right"))
-    return paragraph(words) + row([drawn, table(found)])
+    return paragraph(words) + row([drawn, html_table(found)])
 
 
 def hardest(subject: Subject) -> str:
@@ -239,7 +239,7 @@ def hardest(subject: Subject) -> str:
     if subject.texts is not None:
         columns["example"] = np.array([str(subject.texts[i]) for i in found.rows], dtype=object)
     words = f"{found.title}. The margin is the score of the prediction less that of the truth."
-    return paragraph(words) + table(Table(columns, found.rows, "number"))
+    return paragraph(words) + html_table(Table(columns, found.rows, "number"))
 
 
 # Weights
@@ -251,11 +251,13 @@ def weights(subject: Subject) -> str:
         return ""
     svm, labels = subject.svm, subject.labels
     parts = []
-    for label in labels[:MOST_LABELS]:
+    for label in labels[:LABELS_SHOWN]:
         sides = [svm.top_features(label, subject.k, against) for against in (False, True)]
-        shown = row([f"<h3>{text(side.title)}</h3>{table(side)}" for side in sides if len(side)])
+        shown = row(
+            [f"<h3>{text(side.title)}</h3>{html_table(side)}" for side in sides if len(side)]
+        )
         parts.append(f"<details><summary>{text(label)}</summary>{shown}</details>")
-    return rest(labels, MOST_LABELS) + "".join(parts)
+    return rest(labels, LABELS_SHOWN) + "".join(parts)
 
 
 def rest(labels: list[Any], shown: int) -> str:
@@ -270,11 +272,11 @@ def ties(subject: Subject) -> str:
     if not subject.looks_inside or subject.svm.model_.flat:
         return ""
     found = subject.svm.transitions()
-    rows, columns = found.rows[:MOST_LABELS], found.columns[:MOST_LABELS]
+    rows, columns = found.rows[:LABELS_SHOWN], found.columns[:LABELS_SHOWN]
     shown = Table({c: found[c][: len(rows)] for c in columns}, rows, found.corner)
     cells = np.asarray(shown, dtype=float)
     largest = np.max(np.abs(cells[np.isfinite(cells)]), initial=0.0)
-    return rest(subject.labels, MOST_LABELS) + table(shown, cells / (largest or 1.0))
+    return rest(subject.labels, LABELS_SHOWN) + html_table(shown, cells / (largest or 1.0))
 
 
 def images(subject: Subject) -> str:

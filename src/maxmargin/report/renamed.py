@@ -15,7 +15,7 @@ from maxmargin.report.plots import AXES, drawn_into, plot_convergence, plot_path
 Path = str | PathLike[str] | None
 
 
-def warn(old: str, new: str) -> None:
+def warn_renamed(old: str, new: str) -> None:
     """Say what to use."""
     warnings.warn(f"{old} is deprecated, use {new}", FutureWarning, stacklevel=3)
 
@@ -29,7 +29,7 @@ def convergence_plot(
     tol: float | None = None,
 ) -> Any:
     """Deprecated: ``plot_convergence`` in two panels, passes and seconds, or in ``ax``; the figure."""
-    warn("convergence_plot", "plot_convergence(trained, ax).figure")
+    warn_renamed("convergence_plot", "plot_convergence(trained, ax).figure")
     if ax is not None:
         figure = plot_convergence(histories, ax, against=against, tol=tol).figure
     else:
@@ -42,7 +42,7 @@ def convergence_plot(
 
 def validation_plot(Cs: Any, scores: Any, path: Path = None, ax: Any = None) -> Any:
     """Deprecated: ``plot_path`` of values of C and their scores; the figure."""
-    warn("validation_plot", "plot_path(search, ax).figure")
+    warn_renamed("validation_plot", "plot_path(search, ax).figure")
     Cs, scores = np.asarray(Cs, dtype=float), np.atleast_2d(np.asarray(scores, dtype=float))
     if Cs.ndim != 1 or scores.ndim != 2 or scores.shape[1] != len(Cs):
         raise ValueError(

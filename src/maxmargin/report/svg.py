@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-WIDTH, HEIGHT = 480, 270
+PLOT_WIDTH, PLOT_HEIGHT = 480, 270
 LEFT, RIGHT, TOP, BOTTOM = 64, 14, 10, 42  # around the curves
 MOST_POINTS = 250  # of a curve
 SHADES = 127  # on either side of zero
-ABOVE, BELOW = (47, 129, 247), (229, 83, 75)  # colours that are seen on white and on black
+POSITIVE_COLOUR, NEGATIVE_COLOUR = (47, 129, 247), (229, 83, 75)  # seen on white and on black
 
 Curves = Mapping[str, tuple[Any, Any]]
 
@@ -90,15 +90,15 @@ def chart(
     spread = [np.concatenate([curve[side] for curve in points.values()]) for side in (0, 1)]
     if level is not None:
         spread[1] = np.append(spread[1], level)
-    across = Axis.of(names[0], spread[0], (LEFT, WIDTH - RIGHT), log[0])
-    up = Axis.of(names[1], spread[1], (HEIGHT - BOTTOM, TOP), log[1])
+    across = Axis.of(names[0], spread[0], (LEFT, PLOT_WIDTH - RIGHT), log[0])
+    up = Axis.of(names[1], spread[1], (PLOT_HEIGHT - BOTTOM, TOP), log[1])
     parts = [*frame(across, up), *lines_at(across, up, level, mark)]
     for number, (x, y) in enumerate(points.values()):
         parts += curve_of(across.place(x), up.place(y), number)
     legend = "".join(f'<span class="c{i % 6}">{escape(n)}</span>' for i, n in enumerate(points))
     label = escape(f"{names[1]} against {names[0]}")
     return (
-        f'<figure><svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">'
+        f'<figure><svg viewBox="0 0 {PLOT_WIDTH} {PLOT_HEIGHT}" role="img" aria-label="{label}">'
         f"{''.join(parts)}</svg><figcaption>{legend}</figcaption></figure>"
     )
 
@@ -115,14 +115,14 @@ def frame(across: Axis, up: Axis) -> list[str]:
     """Grid, numbers and names of the axes."""
     parts = []
     for value, x in zip(across.ticks(), across.place(across.ticks()), strict=True):
-        parts.append(f'<path class="grid" d="M{x:.1f} {TOP}V{HEIGHT - BOTTOM}"/>')
-        parts.append(f'<text x="{x:.1f}" y="{HEIGHT - BOTTOM + 16}">{value:g}</text>')
+        parts.append(f'<path class="grid" d="M{x:.1f} {TOP}V{PLOT_HEIGHT - BOTTOM}"/>')
+        parts.append(f'<text x="{x:.1f}" y="{PLOT_HEIGHT - BOTTOM + 16}">{value:g}</text>')
     for value, y in zip(up.ticks(), up.place(up.ticks()), strict=True):
-        parts.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>')
+        parts.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{PLOT_WIDTH - RIGHT}"/>')
         parts.append(f'<text class="side" x="{LEFT - 6}" y="{y + 4:.1f}">{value:g}</text>')
-    middle = (TOP + HEIGHT - BOTTOM) / 2
+    middle = (TOP + PLOT_HEIGHT - BOTTOM) / 2
     parts.append(
-        f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 6}">{escape(across.name)}</text>'
+        f'<text x="{(LEFT + PLOT_WIDTH - RIGHT) / 2}" y="{PLOT_HEIGHT - 6}">{escape(across.name)}</text>'
     )
     parts.append(f'<text transform="rotate(-90)" x="{-middle}" y="14">{escape(up.name)}</text>')
     return parts
@@ -132,9 +132,11 @@ def lines_at(across: Axis, up: Axis, level: float | None, mark: float | None) ->
     """Dashed lines."""
     parts = []
     if level is not None:
-        parts.append(f'<path class="dash" d="M{LEFT} {up.place(level):.1f}H{WIDTH - RIGHT}"/>')
+        parts.append(f'<path class="dash" d="M{LEFT} {up.place(level):.1f}H{PLOT_WIDTH - RIGHT}"/>')
     if mark is not None:
-        parts.append(f'<path class="dash" d="M{across.place(mark):.1f} {TOP}V{HEIGHT - BOTTOM}"/>')
+        parts.append(
+            f'<path class="dash" d="M{across.place(mark):.1f} {TOP}V{PLOT_HEIGHT - BOTTOM}"/>'
+        )
     return parts
 
 
@@ -143,7 +145,7 @@ def picture(values: np.ndarray, largest: float) -> str:
     scaled = values / largest if largest > 0 else np.zeros_like(values)
     shades = np.clip(np.round(scaled * SHADES), -SHADES, SHADES).astype(int) + SHADES
     tones = range(-SHADES, SHADES + 1)
-    colours = bytes(c for tone in tones for c in (ABOVE if tone > 0 else BELOW))
+    colours = bytes(c for tone in tones for c in (POSITIVE_COLOUR if tone > 0 else NEGATIVE_COLOUR))
     opaque = bytes(min(255, 2 * abs(tone)) for tone in tones)
     height, width = values.shape
     rows = b"".join(b"\0" + row.tobytes() for row in shades.astype(np.uint8))

@@ -66,6 +66,7 @@ class Solver(ABC):
     needs: ClassVar[tuple[str, ...]] = ()  # powers that the examples must have: ``models.registry``
     # Kinds of dual points that it can start from; without any there is no warm start.
     continues_from: ClassVar[tuple[str, ...]] = (PLANES,)
+    in_parts: ClassVar[bool] = False  # reads the data a part at a time
     takes_free: ClassVar[bool] = True  # infinite scales of a prior, by proximal points (``free``)
     # Reaches any tolerance in practice, not only in the limit.
     pairwise_optimum: ClassVar[bool] = True
@@ -162,6 +163,7 @@ def slow(name: str) -> str:
 
 AT_LEAST_1 = Rule("at least 1", lambda x: x >= 1)
 NOT_NEGATIVE = Rule("0 or more", lambda x: x >= 0)
+ABOVE_0 = Rule("above 0", lambda x: x > 0)
 ABOVE_1 = Rule("above 1", lambda x: x > 1)
 SOME_OR_NONE = whole(none=True)
 BELOW_1 = Rule("in [0, 1)", lambda x: 0 <= x < 1)

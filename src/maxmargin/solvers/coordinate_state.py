@@ -19,15 +19,15 @@ from maxmargin.solvers.dual_state import known_outputs, shift_of
 
 SMALL_WORK = 1_000_000  # blocks x weights: a step over less may make several rounds
 # Such a step makes one round for this many made before it: budgets end where they should.
-GROWTH = 2
+ROUNDS_BEFORE = 2
 FURTHER = 1e-2  # of the gap that was enough, where a step is made all the same
 # Rounds after which satisfied blocks may rest where C |psi|^2 is at most EASY times the loss: w overshoots in
 # the first, shares of the gap that were seen then say nothing, and few rounds follow. Not where a step may
 # make several: rounds are cheap there, and a late one asks for more.
 SETTLED, EASY = 2, 3.0
-# Of the loss: where a gap below PRECISE is asked for, rounds that leave less than NEAR end with a climb of
-# the face. Rougher solutions take longer with climbs than without.
-PRECISE, NEAR = 1e-6, 0.3
+# Of the loss: where a gap below PRECISE is asked for, rounds that leave less than CLIMB_BELOW end with a
+# climb of the face. Rougher solutions take longer with climbs than without.
+PRECISE, CLIMB_BELOW = 1e-6, 0.3
 
 
 def explicit_constraints(problem: Problem) -> ExplicitConstraints | None:
@@ -79,8 +79,8 @@ class CoordinateState:
     ) -> StepReport:
         """A round of the proximal method, or several where one is short, until the gap is small enough."""
         seed = int(self.rng.integers(2**63))
-        rounds = max(1, min(self.made // GROWTH, SMALL_WORK // self.work))
-        near = NEAR * self.loss if self.aim < PRECISE * self.loss else 0.0
+        rounds = max(1, min(self.made // ROUNDS_BEFORE, SMALL_WORK // self.work))
+        near = CLIMB_BELOW * self.loss if self.aim < PRECISE * self.loss else 0.0
         gaps = self.problem.total * self.unit * np.array([min(self.aim, self.enough), near])
         skip = skip if self.made >= self.settled else 0
         visits, made, ascent, lag = self.core.rounds(

@@ -24,7 +24,7 @@ from maxmargin.problem.regularizer import Prior
 from maxmargin.solvers.dual_state import open_state, unpriored
 
 QP_STEPS = 100_000  # of the inner quadratic program, at most: budgets are looked at between rounds
-TOGETHER = 20  # cuts of the line search that are not yet merged into one
+MOST_UNMERGED = 20  # cuts of the line search that are not yet merged into one
 
 
 def thin(vector: np.ndarray) -> np.ndarray | sp.csr_matrix:
@@ -263,7 +263,7 @@ class CutState:
 
     def gather(self, problem: Problem) -> None:
         """One cut in place of all: their mixture is a dual point as well."""
-        if len(self.beta) <= TOGETHER:
+        if len(self.beta) <= MOST_UNMERGED:
             return
         offset, vector = float(self.cuts.offsets @ self.beta), self.mixed(self.beta)
         if problem.regularizer.mean is not None:

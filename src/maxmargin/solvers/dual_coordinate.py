@@ -39,7 +39,7 @@ from maxmargin.solvers.coordinate_state import CoordinateState, explicit_constra
 from maxmargin.solvers.dual_ascent import ORDERS
 from maxmargin.solvers.dual_state import PRECISIONS, SINGLE_ENOUGH, SearchState, open_state
 
-CARE = 0.1  # a block whose share of the gap is this part of tol has nothing to gain
+SATISFIED_SHARE = 0.1  # a block whose share of the gap is this part of tol has nothing to gain
 
 
 @dataclass(frozen=True)
@@ -80,10 +80,10 @@ class DualCoordinate(Solver):
         plain = self.order == "random" and not self.prune
         explicit = explicit_constraints(problem) if plain else None
         if explicit is None:
-            return SearchState(open_state(problem, tol, rng, single, warm), CARE * tol)
+            return SearchState(open_state(problem, tol, rng, single, warm), SATISFIED_SHARE * tol)
         if self.precision == "auto" and explicit.scale is not None:
             single = tol >= SINGLE_ENOUGH * explicit.scale
-        state = CoordinateState(problem, explicit, CARE * tol, rng, single)
+        state = CoordinateState(problem, explicit, SATISFIED_SHARE * tol, rng, single)
         if warm is not None:
             state.restore(warm)
         return state

@@ -27,7 +27,7 @@ from maxmargin.solvers.asked_state import AskedState
 from maxmargin.solvers.base import Snapshot, StepReport
 
 RULES = {"wss2": 0, "mvp": 1, "frank-wolfe": 2}
-PAIRS = ("wss2", "mvp")  # rules that choose a pair
+PAIR_RULES = ("wss2", "mvp")  # rules that choose a pair
 PRECISIONS = ("auto", "single", "double")
 PROBED = 200  # blocks that are looked at before training
 COPIES_BYTES = 2**30  # for the copies of w that threads work on

@@ -43,7 +43,7 @@ from maxmargin.solvers.proximal import STALLED_ROUNDS, STIFFEST
 
 # Of the first potentials of the true labels, and more by log k for a large first k: with less, the first w is
 # too large to recover from.
-HEIGHT, MODERATE = 10.0, 10.0
+TRUE_POTENTIAL, MODERATE = 10.0, 10.0
 # Times C |x|^2, the first k: measured on OCR letters, CoNLL-2000, USPS and newsgroups.
 STIFFNESS = 0.1
 # Rows for each weight above which the first k is larger, with their square root: measured on covertype.
@@ -54,7 +54,7 @@ STIFF = 1000.0
 # Where nothing falls: a part of what is left in the blocks below which the proximal term is too weak, and the
 # factor on k then.
 ADRIFT, STIFFER = 0.05, 4.0
-SINGLE_ENOUGH = 1e-4  # nats: a gap that single precision reaches
+SINGLE_NATS = 1e-4  # nats: a gap that single precision reaches
 # Of the potentials and their marginals: more may not fit, and less is solved by L-BFGS in no time.
 LEAST_BYTES, MOST_BYTES = 2**17, 2**32
 
@@ -106,7 +106,7 @@ class Exponentiated(Solver):
     def start(
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
     ) -> SoftState:
-        single = tol >= SINGLE_ENOUGH if self.precision == "auto" else self.precision == "single"
+        single = tol >= SINGLE_NATS if self.precision == "auto" else self.precision == "single"
         # Sums over unknown labels and what they are to be cancel, and single precision with them.
         single = single and (problem.frozen is None or not problem.frozen.vector.any())
         state = SoftState(problem, self.care * tol, rng, single)
@@ -202,7 +202,7 @@ class SoftState:
             problem.regularizer, more = tilted(problem.regularizer, frozen.vector)
             self.fixed = frozen.offset - more
         self.unit, self.mean = shift_of(problem)
-        height = HEIGHT + max(0.0, np.log(max(stiffness(problem), 1.0) / MODERATE))
+        height = TRUE_POTENTIAL + max(0.0, np.log(max(stiffness(problem), 1.0) / MODERATE))
         self.core = core.soft_ascent(
             problem.examples.core,
             self.unit * problem.mass,

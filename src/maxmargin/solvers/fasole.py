@@ -12,7 +12,8 @@ Any method may solve (12), and its gap has to be small only beside what the pass
 over the blocks that it visited:
 
     rounds with a proximal term (proximal.py, without the oracle) until the gap of (12) is at most PACE G
-    where PACE G is below NEAR tol: then Algorithm 2, until every g_i over the kept outputs is at most tol
+    where PACE G is below MEAN_AT_END tol: then Algorithm 2, until every g_i over the kept outputs is at most
+    tol
 
 The first passes after marks are forgotten find much: what (12) loses by an early end is small beside it. The
 last ones find little, and need (12) as printed: else the same few blocks come again and again.
@@ -39,14 +40,13 @@ from maxmargin.solvers.base import (
     option,
 )
 from maxmargin.solvers.dual_ascent import ORDERS
-from maxmargin.solvers.dual_state import PAIRS, PRECISIONS, DualState, Visit, open_state
+from maxmargin.solvers.dual_state import PAIR_RULES, PRECISIONS, DualState, Visit, open_state
 from maxmargin.solvers.proximal import STIFFEST, Proximal, ProximalState
 
 PACE = 0.05  # of what a pass has found: the gap of (12) that is small beside it
-NEAR = 0.05  # of tol: the mean of the g_i that are not small when most are below tol
-CARE = (
-    0.2  # of tol, or of the mean g_i that is asked for: g_i of blocks that the rounds leave alone
-)
+MEAN_AT_END = 0.05  # of tol: the mean of the g_i that are not small when most are below tol
+# Of tol, or of the mean g_i that is asked for: g_i of blocks that the rounds leave alone.
+LEFT_ALONE = 0.2
 NO_GAIN = 1e-16  # a sweep that gains less than this share of the total mass gains nothing
 
 
@@ -83,7 +83,7 @@ class Fasole(Solver):
     switch: float = option(0.9, SHARE)
     reduced: str = one_of("growing", ("growing", "printed", "sweeps"))
     care: float = option(1.0, SHARE)
-    rule: str = one_of("wss2", PAIRS)
+    rule: str = one_of("wss2", PAIR_RULES)
     order: str = one_of("cyclic", ORDERS)
     accelerated: bool = on_or_off(True)
     keep: int = option(5, NOT_NEGATIVE)
@@ -134,7 +134,7 @@ class Fasole(Solver):
     def _solve_reduced(self, problem: Problem, state: FasoleState, found: float) -> None:
         """Problem (12), from the current multipliers; `found`: mass_i g_i of the pass before, added up."""
         last_visit = state.dual.core.steps + self.max_sweeps * len(problem.active)
-        end = (1.0 if self.reduced == "sweeps" else NEAR) * state.tol * problem.total
+        end = (1.0 if self.reduced == "sweeps" else MEAN_AT_END) * state.tol * problem.total
         enough = max(end, PACE * found) if self.reduced == "growing" else end
         loose = enough > end
         open_blocks, visit = self._sweep(problem, state, problem.active)
@@ -180,7 +180,7 @@ class Fasole(Solver):
     ) -> bool:
         """Rounds with a proximal term; False where the dual has fallen, and they are undone."""
         before, start = state.dual.dual(), state.dual.support()
-        below = max(min(CARE, self.care) * state.tol, CARE * enough / problem.total)
+        below = max(min(LEFT_ALONE, self.care) * state.tol, LEFT_ALONE * enough / problem.total)
         state.proximal.satisfied_below = below
         # Measured on USPS and OCR.
         rounds = Proximal(rule=self.rule, inner=0.7, momentum=0.2, cached_passes=8)

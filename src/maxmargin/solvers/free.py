@@ -31,8 +31,8 @@ from maxmargin.solvers.box_state import open_box
 from maxmargin.solvers.dual_state import UnderPrior, open_state
 
 ROUNDS = 30  # of one repair
-GROWTH, MOST_SPREAD = 4.0, 1e4  # of s^2, when the condition is met too slowly
-SLOW = 0.3  # of the last residual, still left
+SPREAD_FACTOR, MOST_SPREAD = 4.0, 1e4  # of s^2, when the condition is met too slowly
+SLOW_SHARE = 0.3  # of the last residual, still left
 SURE = 0.1  # of the price of a repair: below, the gap of the proximal problem does not hide the residual
 INNER = 0.3  # of tol, for the proximal problems
 EXACT = 1e-13  # of sum a |psi_F| that may be left of r
@@ -163,8 +163,8 @@ class FreeSolver(Solver):
             center[state.feasible.columns] -= state.spread * state.feasible.missed
             if seen <= SURE * price:
                 residual = float(np.abs(state.feasible.missed).max())
-                slow = residual > SLOW * state.residual and state.spread < MOST_SPREAD
-                state.spread *= GROWTH if slow else 1.0
+                slow = residual > SLOW_SHARE * state.residual and state.spread < MOST_SPREAD
+                state.spread *= SPREAD_FACTOR if slow else 1.0
                 state.residual = residual
             self.recenter(problem, state, center, support)
         estimate = loss_units(seen + price, problem.total)

@@ -71,7 +71,7 @@ class Gdmm(Solver):
         a sixteenth of the labels.
     printed : bool
         The paper's algorithms as printed, to compare with: on chains Algorithm 2, away-step Frank-Wolfe over
-        all factors at once until a step that is no drop step; on graphs and sets of labels Algorithm 3,
+        all factors at once until a step that is not a drop step; on graphs and sets of labels Algorithm 3,
         block-greedy coordinate descent with steps bounded by Q_max.
     """
 

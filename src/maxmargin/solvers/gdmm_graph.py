@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from maxmargin._core import core
-from maxmargin.models.cliques import NEVER
+from maxmargin.models.cliques import NEVER_TOGETHER
 from maxmargin.models.marginals import Marginals
 from maxmargin.problem import Problem, Support
 from maxmargin.problem.plane import MARGINALS
@@ -128,7 +128,7 @@ class GraphsAsPrinted(OnGraphs):
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None
     ) -> GraphState:
         examples: Any = problem.examples
-        if any((kind.columns == NEVER).any() for kind in examples.factors.edge_types):
+        if any((kind.columns == NEVER_TOGETHER).any() for kind in examples.factors.edge_types):
             raise ValueError("Gdmm: printed=True is for graphs of nodes and edges, without cliques")
         return super().start(problem, tol, rng, warm)
 

@@ -46,7 +46,7 @@ from maxmargin.solvers.coordinate_state import (
     explicit_constraints,
 )
 from maxmargin.solvers.dual_state import (
-    PAIRS,
+    PAIR_RULES,
     PRECISIONS,
     PROBED,
     SINGLE_ENOUGH,
@@ -101,7 +101,7 @@ class Proximal(Solver):
     care: float = option(0.3, SHARE)
     skip: int = option(1, NOT_NEGATIVE)
     keep: int = option(10, NOT_NEGATIVE)
-    rule: str = one_of("wss2", PAIRS)
+    rule: str = one_of("wss2", PAIR_RULES)
     precision: str = one_of("auto", PRECISIONS)
 
     def start(

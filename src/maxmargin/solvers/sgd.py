@@ -18,11 +18,9 @@ from maxmargin._core import core
 from maxmargin.models.registry import POTENTIALS
 from maxmargin.problem import Formulation, Problem, Support
 from maxmargin.problem.regularizer import dot
-from maxmargin.solvers.base import Rule, Snapshot, Solver, StepReport, option, slow
+from maxmargin.solvers.base import ABOVE_0, Snapshot, Solver, StepReport, option, slow
 from maxmargin.solvers.exponentiated import STIFFNESS, stiffness
 from maxmargin.solvers.lbfgs import SOFT_FORMULATIONS, posteriors, weights_at
-
-POSITIVE = Rule("above 0", lambda x: x > 0)
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ class SGD(Solver):
     continues_from: ClassVar[tuple[str, ...]] = ()
     pairwise_optimum: ClassVar[bool] = False
     advice: ClassVar[str] = slow("sgd")
-    delay: float = option(0.25, POSITIVE)
+    delay: float = option(0.25, ABOVE_0)
 
     def start(
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None

@@ -84,6 +84,7 @@ class Streaming(Solver):
     """
 
     name: ClassVar[str] = "streaming"
+    in_parts: ClassVar[bool] = True
     pairwise_optimum: ClassVar[bool] = False
     cache_bytes: int = option(64 * 2**20, AT_LEAST_1)
     passes: int | None = option(1, SOME_OR_NONE)
