@@ -146,7 +146,8 @@ def test_what_cannot_be_is_refused():
     with refusal(r"Y\[1\] must have 2 labels"):
         mm.LatentSVM(models.Chain()).fit(X, [[0, 1], [None]])
     with pytest.raises(
-        TypeError, match=r"must be a models\.Latent, or for unknown labels one of Binary, Multiclass"
+        TypeError,
+        match=r"must be a models\.Latent, or for unknown labels one of Binary, Multiclass",
     ):
         mm.LatentSVM(models.Grammar()).fit(X, [[0, 1]] * 2)
     with pytest.raises(TypeError, match="Partial: model must be one of Binary, Multiclass"):

@@ -54,17 +54,29 @@ class Fold:
         return self
 
 
-class SearchedC(BaseSVM):
-    """What the estimators share that choose C themselves."""
+def absent(name: str) -> Any:
+    """A method that the base class has and this one does not."""
 
-    best_score_: float
+    def refuse(svm: Any) -> Any:
+        raise AttributeError(f"{type(svm).__name__} has no {name}: C is chosen on all examples")
+
+    return property(refuse)
+
+
+@dataclass(eq=False, repr=False)
+class SearchedC(BaseSVM):
+    """What the estimators share that choose C themselves: their parameters follow those of one C."""
+
     single: ClassVar[type[BaseSVM]]  # the estimator of one C
     divides: ClassVar[bool] = False
-    Cs: Any
-    cv: Any
-    scoring: Any
-    refit: bool
-    C_: float
+    partial_fit: ClassVar[Callable[..., Any]] = absent("partial_fit")
+
+    C: float = field(default=1.0, init=False)
+    warm_start: bool = field(default=False, init=False)
+    Cs: Any = field(default=10, kw_only=True)
+    cv: Any = field(default=None, kw_only=True)
+    scoring: Any = field(default=None, kw_only=True)
+    refit: bool = field(default=True, kw_only=True)
 
     @with_callbacks
     def _search(self, given: Given, validation: Any, groups: Any) -> None:
@@ -94,7 +106,8 @@ class SearchedC(BaseSVM):
         self.certificates_: list[list[Certificate]] = [fold.certificates for fold in folds]
         means = self.scores_.mean(axis=0)
         best = best_of(means)
-        self.C_, self.best_score_ = float(self.Cs_[best]), float(means[best])
+        self.C_: float = float(self.Cs_[best])
+        self.best_score_: float = float(means[best])
         if validation is not None:
             self._become(folds[0].best)
         elif self.refit:
@@ -162,15 +175,6 @@ def picked(data: Any, index: np.ndarray) -> Any:
     return [data[i] for i in index] if isinstance(data, list | tuple) else data[index]
 
 
-def absent(name: str) -> Any:
-    """A method that the base class has and this one does not."""
-
-    def refuse(svm: Any) -> Any:
-        raise AttributeError(f"{type(svm).__name__} has no {name}: C is chosen on all examples")
-
-    return property(refuse)
-
-
 @dataclass(eq=False, repr=False)
 class StructuralSVMCV(SearchedC, StructuralSVM):
     """StructuralSVM with C chosen by validation: by folds, or on data of your own.
@@ -203,14 +207,6 @@ class StructuralSVMCV(SearchedC, StructuralSVM):
 
     checks: ClassVar[Checks] = StructuralSVM.checks | OWN_CHECKS
     single: ClassVar[type[BaseSVM]] = StructuralSVM
-    partial_fit: ClassVar[Callable[..., Any]] = absent("partial_fit")
-
-    C: float = field(default=1.0, init=False)
-    warm_start: bool = field(default=False, init=False)
-    Cs: Any = field(default=10, kw_only=True)
-    cv: Any = field(default=None, kw_only=True)
-    scoring: Any = field(default=None, kw_only=True)
-    refit: bool = field(default=True, kw_only=True)
 
     def fit(  # type: ignore[override]
         self,
@@ -253,14 +249,6 @@ class MulticlassSVCCV(SearchedC, MulticlassSVC):
 
     checks: ClassVar[Checks] = MulticlassSVC.checks | OWN_CHECKS
     single: ClassVar[type[BaseSVM]] = MulticlassSVC
-    partial_fit: ClassVar[Callable[..., Any]] = absent("partial_fit")
-
-    C: float = field(default=1.0, init=False)
-    warm_start: bool = field(default=False, init=False)
-    Cs: Any = field(default=10, kw_only=True)
-    cv: Any = field(default=None, kw_only=True)
-    scoring: Any = field(default=None, kw_only=True)
-    refit: bool = field(default=True, kw_only=True)
 
     def fit(  # type: ignore[override]
         self, X: Any, y: Any, sample_weight: Any = None, validation: Any = None, groups: Any = None
