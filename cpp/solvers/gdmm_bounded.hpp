@@ -27,27 +27,15 @@
 
 namespace mm {
 
-class BoundedGdmm {
+class BoundedGdmm : public GdmmOnGraphs {
  public:
-  using Structure = GraphFactors;
-
-  // `grow` factors of an example become active in a visit: 1 as printed.
+  // As printed `grow` is 1.
   BoundedGdmm(const GraphData& data, std::vector<double> mass, std::vector<double> penalty, double eta,
               int inner, int grow)
-      : data_(data),
-        structure_(data),
-        s_(structure_.scratch()),
-        mass_(std::move(mass)),
-        penalty_(std::move(penalty)),
-        eta_(eta),
-        inner_(inner),
-        grow_(grow),
-        examples_(mass_.size()),
-        w_(structure_) {
+      : GdmmOnGraphs(data, std::move(mass), std::move(penalty), eta, inner, grow), examples_(mass_.size()) {
     for (size_t i = 0; i < examples_.size(); ++i) start(static_cast<int64_t>(i));
     bound_ = most_curved();
   }
-  BoundedGdmm(const BoundedGdmm&) = delete;
 
   double bound() const { return bound_; }  // Q_max
 
@@ -125,7 +113,6 @@ class BoundedGdmm {
     }
     w_.follow(q);
   }
-  int64_t dimension() const { return structure_.dimension(); }
   void set_origin(const double* flat) { w_.take_origin(flat), refresh(); }
   void set_metric(const double* diagonal, const double* lower, const double* matrix) {
     w_.take_metric(diagonal, lower, matrix);
@@ -140,11 +127,6 @@ class BoundedGdmm {
     bound_ = most * most_curved();
     refresh();
   }
-  std::vector<double> weights() const {
-    std::vector<double> flat(structure_.dimension());
-    structure_.unpack(w_.W.data(), flat.data());
-    return flat;
-  }
   int64_t active_nodes() const { return count(true); }
   int64_t active_links() const { return count(false); }
 
@@ -157,15 +139,8 @@ class BoundedGdmm {
     std::unordered_map<int32_t, Link> links;  // those that have left the truth, or one of whose nodes has
     std::vector<int32_t> active;              // factors: nodes, then nodes() + the number of a link
   };
-  const GraphData& data_;
-  Structure structure_;
-  Structure::Scratch s_;
-  std::vector<double> mass_, penalty_;
-  double eta_, bound_ = 1;
-  int inner_, grow_;
+  double bound_ = 1;
   std::vector<Example> examples_;
-  PrioredWeights<Structure> w_;
-  Move<Structure> move_;
   std::vector<double> slope_, now_, next_, sorted_, rows_, columns_;
   std::vector<std::pair<double, int32_t>> wish_;
 
@@ -259,12 +234,9 @@ class BoundedGdmm {
     }
   }
   void sums(const Shape& g, int l, const std::vector<double>& q) {
-    rows_.assign(g.count[g.a[l]], 0);
-    columns_.assign(g.count[g.b[l]], 0);
-    for (size_t k = 0; k < q.size(); ++k) {
-      rows_[k / columns_.size()] += q[k];
-      columns_[k % columns_.size()] += q[k];
-    }
+    rows_.resize(g.count[g.a[l]]);
+    columns_.resize(g.count[g.b[l]]);
+    sum_up(q, rows_, columns_);
   }
 
   // next_ = the projection of now_ + slope_ / Q_max onto mass * simplex; returns what that gains by (18).

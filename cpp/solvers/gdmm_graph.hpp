@@ -73,12 +73,24 @@ inline void repair_link(std::vector<double>& q, const std::vector<double>& pa,
   for (size_t k = 0; k < q.size() && missing > 0; ++k) q[k] += a[k / columns] * b[k % columns] / missing;
 }
 
-class GraphGdmm {
+// What both algorithms on graphs have: the data, the options and w.
+class GdmmOnGraphs {
  public:
   using Structure = GraphFactors;
 
-  GraphGdmm(const GraphData& data, std::vector<double> mass, std::vector<double> penalty, double eta,
-            int inner, int grow)
+  GdmmOnGraphs(const GdmmOnGraphs&) = delete;
+  int64_t dimension() const { return structure_.dimension(); }
+  // In the order of coef_.
+  std::vector<double> weights() const {
+    std::vector<double> flat(structure_.dimension());
+    structure_.unpack(w_.W.data(), flat.data());
+    return flat;
+  }
+
+ protected:
+  // `grow` factors of an example become active in a visit, which makes `inner` rounds over the active ones.
+  GdmmOnGraphs(const GraphData& data, std::vector<double> mass, std::vector<double> penalty, double eta,
+               int inner, int grow)
       : data_(data),
         structure_(data),
         s_(structure_.scratch()),
@@ -87,14 +99,29 @@ class GraphGdmm {
         eta_(eta),
         inner_(inner),
         grow_(grow),
+        w_(structure_) {}
+
+  const GraphData& data_;
+  Structure structure_;
+  Structure::Scratch s_;
+  std::vector<double> mass_, penalty_;
+  double eta_;
+  int inner_, grow_;
+  PrioredWeights<Structure> w_;
+  Move<Structure> move_;
+};
+
+class GraphGdmm : public GdmmOnGraphs {
+ public:
+  GraphGdmm(const GraphData& data, std::vector<double> mass, std::vector<double> penalty, double eta,
+            int inner, int grow)
+      : GdmmOnGraphs(data, std::move(mass), std::move(penalty), eta, inner, grow),
         examples_(mass_.size()),
-        w_(structure_),
         loud_(loud_labels(data)) {
     int64_t nodes = 0;
     for (const Shape& g : data.shapes) nodes = std::max<int64_t>(nodes, g.nodes());
     slot_.assign(nodes, -1);
   }
-  GraphGdmm(const GraphGdmm&) = delete;
 
   GdmmReport pass(const int64_t* order, int64_t n, double tolerance) {
     GdmmReport report;
@@ -111,17 +138,9 @@ class GraphGdmm {
 
   // w from the point as it is, which removes the rounding that updates have gathered.
   void refresh();
-  int64_t dimension() const { return structure_.dimension(); }
   void set_origin(const double* flat) { w_.take_origin(flat), refresh(); }
   void set_metric(const double* diagonal, const double* lower, const double* matrix) {
     w_.take_metric(diagonal, lower, matrix), refresh();
-  }
-
-  // In the order of coef_.
-  std::vector<double> weights() const {
-    std::vector<double> flat(structure_.dimension());
-    structure_.unpack(w_.W.data(), flat.data());
-    return flat;
   }
   int64_t active_nodes() const {
     int64_t n = 0;
@@ -151,15 +170,7 @@ class GraphGdmm {
   static constexpr double rounding = 1e-13;
   static constexpr int64_t period = 4;  // passes from one audit of an example to the next
   int64_t passes_ = 0;
-  const GraphData& data_;
-  Structure structure_;
-  Structure::Scratch s_;
-  std::vector<double> mass_, penalty_;
-  double eta_;
-  int inner_, grow_;
   std::vector<Example> examples_;
-  PrioredWeights<Structure> w_;
-  Move<Structure> move_;
   std::vector<std::vector<char>> loud_;  // of each type of nodes and label
   // Of the visited example:
   const Shape* g_ = nullptr;
