@@ -30,14 +30,13 @@ SUITES = {
 }
 
 
-def build(kind: str) -> Path:
-    """Install the package with a sanitized core; returns where."""
+def build(kind: str, **defines: str) -> Path:
+    """Install the package in a folder of its own, its core with these settings of CMake; returns where."""
     site = ROOT / "build" / kind / "site"
     options = {
         "build-dir": str(ROOT / "build" / kind / "tree"),
         "install.strip": "false",
-        "cmake.define.MAXMARGIN_LEVELS": "baseline",
-        "cmake.define.MAXMARGIN_SANITIZE": SANITIZERS[kind],
+        **{f"cmake.define.{name}": value for name, value in defines.items()},
     }
     settings = [f"--config-settings={name}={value}" for name, value in options.items()]
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--upgrade"]
@@ -67,7 +66,8 @@ def environment(kind: str, site: Path) -> dict[str, str]:
 
 def run(kind: str) -> int:
     """Build, then run every suite; the number of those that failed."""
-    settings = environment(kind, build(kind))
+    defines = {"MAXMARGIN_LEVELS": "baseline", "MAXMARGIN_SANITIZE": SANITIZERS[kind]}
+    settings = environment(kind, build(kind, **defines))
     failed = 0
     for suite in SUITES[kind]:
         print("+ python", *suite, flush=True)

@@ -13,7 +13,7 @@ from maxmargin.confidence import conformal_quantile
 from maxmargin.models.beliefs import Beliefs
 from reference.cases import chain_case, fresh
 from reference.enumerate import ChainTruth
-from reference.problems import EVERY, make_case
+from reference.problems import EDGES, EVERY, make_case
 from reference.strategies import SEED
 
 # Where margins and marginals are refused, and the words that say so.
@@ -55,7 +55,7 @@ def test_decision_function_is_the_score_of_the_prediction(seed, generator, name)
             assert value == pytest.approx(scores.max(), abs=1e-4)
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", [*EVERY, *EDGES])
 def test_margins_are_those_of_all_outputs(seed, generator, name):
     case = make_case(name, seed)
     examples = prepared(case).bind(case.X)
@@ -71,7 +71,7 @@ def test_margins_are_those_of_all_outputs(seed, generator, name):
 
 
 @pytest.mark.parametrize("temperature", [0.05, 0.7, 30.0])
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", [*EVERY, *EDGES])
 def test_marginals_are_those_of_all_outputs(seed, generator, name, temperature):
     case = make_case(name, seed)
     examples = prepared(case).bind(case.X)
@@ -315,6 +315,19 @@ def test_kernels(tagger, rank, generator):
         assert p.shape == (len(x), len(svm.classes_)) and m.shape == (len(x),)
     best = [own[0][1] for own in svm.predict_k_best(X, 1)]
     np.testing.assert_allclose(svm.decision_function(X), best, atol=1e-8)
+    before = svm.predict_marginals(X)
+    svm.calibrate(X, Y)
+    likely = [
+        np.mean(
+            [
+                p[t, list(svm.classes_).index(y[t])]
+                for p, y in zip(some, Y, strict=True)
+                for t in range(len(y))
+            ]
+        )
+        for some in (before, svm.predict_marginals(X))
+    ]
+    assert svm.temperature_ > 0 and likely[1] > likely[0]  # of labels that it was fitted to
 
 
 def test_empty_sequences(tagger):

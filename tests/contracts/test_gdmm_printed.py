@@ -118,3 +118,47 @@ def test_options_of_other_forms_are_refused(seed):
             fit(case, solvers.Gdmm(printed=True, **options))
     with refusal("one scale"):
         fit(case, PRINTED, nonnegative=[0])
+
+
+# Priors and bounds in the metric of the core, by the optimum that another solver proves.
+GIVEN = {
+    "scales": lambda d: {"prior": (0.1, np.linspace(0.5, 2.0, d))},
+    "bound": lambda d: {"nonnegative": np.arange(0, d, 2)},
+    "matrix": lambda d: {"prior": (np.linspace(-0.3, 0.3, d), np.eye(d) + 0.3)},
+}
+
+
+@pytest.mark.parametrize("kind", GIVEN)
+@pytest.mark.parametrize(
+    "name, solver",
+    [
+        ("chain", "gdmm"),
+        ("graph-forest-symmetric", "gdmm"),
+        ("graph-forest-symmetric", PRINTED),
+    ],
+    ids=["chain", "graph", "printed"],
+)
+def test_priors_and_bounds_have_the_optimum_of_other_solvers(seed, name, solver, kind):
+    graph = name != "chain"
+    case = make_case(name, seed) if graph else chain_case(fresh(seed, 317), n=4, lengths=(3, 2))
+    given = GIVEN[kind](case.truth.size_joint_feature)
+    if kind == "matrix" and not graph:
+        with refusal("matrix"):
+            fit(case, solver, **given)
+        return
+    best = fit(case, "proximal", relative=1e-7, **given).certificate_
+    svm = quietly(lambda: fit(case, solver, relative=1e-9, max_passes=3000, **given))
+    found = svm.certificate_
+    assert found.dual <= best.primal * (1 + 1e-9) and found.primal >= best.dual * (1 - 1e-9)
+    assert found.dual == pytest.approx(best.dual, rel=3e-2)
+    if "nonnegative" in given:
+        assert svm.coef_[given["nonnegative"]].min() >= 0
+
+
+def test_algorithm_3_goes_on_from_the_last_fit(seed):
+    case = make_case("graph-forest-symmetric", seed)
+    svm = quietly(lambda: fit(case, PRINTED, relative=1e-9, max_passes=300, warm_start=True))
+    before = svm.certificate_
+    svm.set_params(max_passes=3)
+    again = quietly(lambda: svm.fit(case.X, case.Y, sample_weight=case.sample_weight)).certificate_
+    assert before.dual * (1 - 1e-6) <= again.dual <= case.optimum.value * (1 + 1e-9)

@@ -107,6 +107,9 @@ def test_attributes_typed_graphs_and_matrices():
     X = [[{"w": word} for word in s] for s in words]
     svm = mm.LatentSVM(models.Chain(), C=10.0).fit(X, tags)
     assert set(np.concatenate(svm.predict(X))) <= {"D", "N", "V"}
+    parts = svm.model_.unpack(svm.coef_)
+    assert list(parts) == ["unary", "transitions"]
+    assert sum(part.size for part in parts.values()) == len(svm.coef_)
     g = np.random.default_rng(1)
     nodes = [g.normal(size=(4, 2)) for _ in range(6)]
     kinds = ["a", "b", "a", "b"]

@@ -97,6 +97,13 @@ def test_a_constant_feature_and_a_shift_of_grades_change_nothing(generator):
     np.testing.assert_allclose(other.coef_, [*svm.coef_, 0.0], atol=3e-4)
 
 
+def test_weights_are_one_part(generator):
+    w = generator.normal(size=3)
+    parts = models.Ranking().unpack(w)
+    assert list(parts) == ["weights"]
+    np.testing.assert_array_equal(parts["weights"], w)
+
+
 def test_layouts_files_and_warm_starts_agree(generator, tmp_path):
     X = [generator.normal(size=(m, 4)) for m in (3, 1, 6, 2)]
     Y = [generator.integers(3, size=len(x)) for x in X]

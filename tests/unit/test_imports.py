@@ -109,3 +109,9 @@ def test_a_folder_without_python_and_a_missing_argument_are_refused(tmp_path, ca
     assert main([str(tmp_path)]) == 1
     assert "no Python files" in capsys.readouterr().out
     assert main([]) == 2
+
+
+def test_names_are_listed_before_they_are_imported():
+    code = "import sys, maxmargin as mm; print({*mm.__all__} <= {*dir(mm)}, 'maxmargin.train' in sys.modules)"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.split() == ["True", "False"]

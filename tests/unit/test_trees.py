@@ -59,6 +59,7 @@ def test_trees_are_equal_by_content_and_cannot_be_changed():
     with pytest.raises(AttributeError, match="cannot be changed"):
         a.name = "x"
     assert pickle.loads(pickle.dumps(a)) == a == copy.deepcopy(a)
+    assert copy.copy(a) is a
 
 
 @pytest.mark.parametrize(
