@@ -31,9 +31,8 @@ from scipy.optimize import minimize_scalar
 from maxmargin.data.table import Table
 from maxmargin.io.fields import FieldError, check_names, count, entries_of, field_of, number, short
 
-TEMPERATURE_RANGE = (
-    1e3  # a temperature is sought this many times above and below the scale of the scores
-)
+# A temperature is sought this many times above and below the scale of the scores.
+TEMPERATURE_RANGE = 1e3
 TEMPERATURE_TOLERANCE = 1e-4  # relative
 
 

@@ -12,9 +12,8 @@ from typing import Any
 from maxmargin._sklearn import BaseEstimator
 
 ADDRESS = "MAXMARGIN_DOCS"
-PUBLIC_FOLDERS = (
-    "models",
-)  # folders whose names are public ones of their own; the rest are the package's
+# Folders whose names are public ones of their own; the rest are the package's.
+PUBLIC_FOLDERS = ("models",)
 
 
 class Shown(BaseEstimator):

@@ -139,9 +139,8 @@ def found_range(svm: BaseSVM, problem: Problem, count: int) -> tuple[np.ndarray,
     loss = float(small.cut(np.zeros(problem.dimension)).risk) / small.total
     result = svm._train(small, None, budget={"tol": ROUGH * loss})
     least = small.useful_c(result.support)
-    least = float(
-        f"{least if np.isfinite(least) else C / FIRST_C_SHARE:.1e}"
-    )  # the same for any seed
+    least = least if np.isfinite(least) else C / FIRST_C_SHARE
+    least = float(f"{least:.1e}")  # the same for any seed
     warm = result.support if result.resumable else None
     return np.geomspace(least, least * 10.0**DECADES, count), warm
 

@@ -15,7 +15,7 @@ example.
 from __future__ import annotations
 
 import copy
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,20 +23,15 @@ import numpy as np
 
 from maxmargin.data.labels import LabelSet
 from maxmargin.formulation import Formulation
-from maxmargin.models.beliefs import Beliefs
+from maxmargin.models.predictions import Predictions
 
-NO_BELIEFS = (
-    "sums and maxima over all outputs with a given label are found for Multiclass, Binary, Chain, and for "
-    "FactorGraph and MultiLabel whose graphs are forests; maxima also for Tree"
-)
 NO_SUMS = (
     "sums over all outputs are found for Multiclass, Binary, Chain and Grammar without a kernel, and for "
     "FactorGraph and MultiLabel whose graphs are forests"
 )
 NO_DRAWS = "outputs are drawn where all can be summed over: not on graphs with cycles"
-MOST_SUMMED_VIOLATORS = (
-    10_000  # violators of an example that a sum lists one by one; more are bracketed
-)
+# Violators of an example that a sum lists one by one; more are bracketed.
+MOST_SUMMED_VIOLATORS = 10_000
 WORK = 20_000_000  # steps of such a bracket, about
 
 
@@ -52,8 +47,8 @@ class ExplicitConstraints:
     scale: float | None = None
 
 
-class Examples(ABC):
-    """A model on data.
+class Examples(Predictions):
+    """A model on data, as a problem asks it; what is asked after training is in ``Predictions``.
 
     Ensures: ``slacks`` and ``combine`` follow the definition in double precision; solvers
     never look inside an output: they keep it and hand it back in ``combine``.
@@ -132,39 +127,7 @@ class Examples(ABC):
     def cache(self, capacity: int) -> Any:
         """The last outputs of each example: ``add`` takes one of each, ``best`` finds the worst kept ones."""
 
-    @abstractmethod
-    def predict(self, w: Any, n_jobs: int = 1) -> Any:
-        """argmax_y <w, Psi(x_i, y)> for every example; w as it is, or what ``ready`` made of it."""
-
-    def ready(self, w: np.ndarray) -> Any:
-        """w made ready for many predictions, on any data of the model: their cost then follows the data."""
-        return w
-
-    # how sure a prediction is, where that is found exactly
-
-    def decide(self, w: Any, n_jobs: int = 1) -> np.ndarray:
-        """<w, Psi(x_i, y)> of the prediction of every example."""
-        raise ValueError("decision_function: this model has no score of the single examples of X")
-
-    def margins(self, w: Any, n_jobs: int = 1) -> Any:
-        """For each node of every example the best score less the best one with another label there."""
-        raise ValueError(f"predict_margins: {NO_BELIEFS}")
-
-    def beliefs(self, w: Any, temperature: float, n_jobs: int = 1) -> Beliefs:
-        """What each label of each node is worth, at a temperature."""
-        raise ValueError(f"predict_marginals: {NO_BELIEFS}")
-
-    def true_codes(self) -> np.ndarray:
-        """The code of the true label of every node."""
-        raise ValueError(f"Y: {NO_BELIEFS}")
-
     # powers and properties of some
-
-    def around(self, fixed: Any) -> Any:
-        """The same examples, for predictions that have these labels where they are given."""
-        raise ValueError(
-            "fixed: this model takes no fixed labels; Chain does, with a kernel or without"
-        )
 
     def relaxed_slacks(
         self, w: np.ndarray, n_jobs: int, prices: Any = None

@@ -40,9 +40,8 @@ AUTO = "auto"
 RELATIVE = 0.01
 PROGRESS = 0.1
 ZERO_NEEDED_ABOVE = 0.5  # of P(0): above it P(0) must be known
-LEAST_OF_LOSS = (
-    1e-5  # of the loss: enough where P* or P(0) - P* is small; single precision gets there
-)
+# Of the loss: enough where P* or P(0) - P* is small; single precision gets there.
+LEAST_OF_LOSS = 1e-5
 LEAST_WISHED = 1e-8  # of the loss: not even wished for
 
 
