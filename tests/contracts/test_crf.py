@@ -69,6 +69,27 @@ def test_sums_and_gradients_are_those_of_the_enumeration(case, generator, formul
 
 
 @pytest.mark.parametrize("formulation", SOFT)
+def test_distributions_by_potentials_are_those_at_weights(request, case, generator, formulation):
+    """Whatever wrote them: a file may bring potentials for any model."""
+    examples = bound(case, formulation)
+    w = generator.normal(size=examples.dimension)
+    augmented = float(formulation == "softmax-margin")
+    potentials = examples.answers.list_potentials(w, 1, augmented)
+    assert potentials.dtype == np.float32
+    if not np.isfinite(potentials).all():  # of illegal neighbours with features
+        assert any(name in request.node.name for name in ("edges-rules", "second-order-edges"))
+        return
+    if augmented and "grammar" in request.node.name:
+        with pytest.raises(RuntimeError, match="expected loss"):
+            examples.mixture(case.budgets, potentials, 1)
+        return
+    offset, vector = examples.mixture(case.budgets, potentials, 1)
+    expected, direction = examples.mixture(case.budgets, w, 1)
+    assert offset == pytest.approx(expected, rel=1e-4, abs=1e-4)
+    assert vector == pytest.approx(direction, rel=1e-4, abs=1e-4)
+
+
+@pytest.mark.parametrize("formulation", SOFT)
 def test_the_dual_of_the_distributions_at_weights(case, generator, formulation):
     problem = Problem(bound(case, formulation), case.C, case.sample_weight)
     w = generator.normal(size=problem.dimension)

@@ -221,3 +221,19 @@ def test_optimum_of_a_larger_case_by_the_dense_qp(seed):
     assert svm.certificate_.primal == pytest.approx(case.optimum.value, rel=1e-5)
     seen = [make_case("chain-observed", s).truth.observed.mean() for s in range(5)]
     assert min(seen) < 1  # some pairs are not seen
+
+
+@pytest.mark.parametrize("solver", ["proximal", "bcfw"])
+def test_many_labels_have_the_optimum_of_few(generator, monkeypatch, solver):
+    """Positions where kept outputs differ are scored label by label."""
+    words = generator.integers(12, size=(20, 4))
+    X = [[[f"w{i}"] for i in sentence] for sentence in words]
+    Y = (words + (generator.random(words.shape) < 0.2)) % 8  # a word has two labels
+    found = []
+    for many in (1, 10**9):
+        monkeypatch.setattr(chain_module, "MANY_LABELS", many)
+        model = models.Chain(features="observed")
+        svm = mm.StructuralSVM(model, tol=1e-2, solver=solver, random_state=0).fit(X, list(Y))
+        assert svm.certificate_.converged and svm.score(X, list(Y)) > 0.7
+        found.append(svm.certificate_)
+    assert max(c.dual for c in found) <= min(c.primal for c in found) * (1 + 1e-9)

@@ -185,6 +185,25 @@ def test_sums_of_chains_are_listed_or_bracketed(seed, rescaling, scale):
         assert widths[2] <= widths[0] + 1e-9 * truth.sum()
 
 
+@pytest.mark.parametrize("rescaling", ["margin", "slack"])
+def test_sums_of_graphs_are_listed_or_have_a_ceiling(seed, rescaling):
+    """On forests; the ceiling is far above what is not listed."""
+    generator = fresh(seed, 98)
+    case = make_case("graph-forest-symmetric", seed).replace(rescaling=rescaling)
+    model = built_in(case)
+    model.initialize(case.X, case.Y)
+    exact = model.bind(case.X, case.Y).under(Formulation("sum", rescaling)).answers
+    for scale in (0.0, 0.3, 3.0):
+        w = scale * generator.normal(size=model.size_joint_feature)
+        truth = brute_force(case, w)
+        for floors, ceilings in (exact.sums(w, 1, 10**6, 0), exact.sums(w, 1, 0, 0)):
+            assert (floors <= truth * (1 + 1e-12) + 1e-12).all()
+            assert (ceilings >= truth * (1 - 1e-12) - 1e-12).all()
+        listed = exact.sums(w, 1, 10**6, 0)
+        np.testing.assert_allclose(listed[0], truth, rtol=1e-10, atol=1e-10)
+        np.testing.assert_array_equal(*listed)
+
+
 def test_more_labellings_than_a_double_counts(seed):
     """At w = 0 all 8^1000 labellings violate: the ceiling is infinite, and nothing is NaN."""
     generator = fresh(seed, 98)
