@@ -14,9 +14,9 @@ struct DenseRow {
   int64_t index(int32_t j) const { return j; }
   T value(int32_t j) const { return values[j]; }
 };
-template <class T>
+template <class T, class Index = int32_t>
 struct SparseRow {
-  const int32_t* indices;
+  const Index* indices;
   const T* values;
   int32_t length;
   int64_t index(int32_t j) const { return indices[j]; }
@@ -42,6 +42,11 @@ decltype(auto) with_row(const Features& features, int64_t r, F&& f) {
       return f(SparseRow<float>{v.index, static_cast<const float*>(v.value), v.length});
     case Kind::sparse64:
       return f(SparseRow<double>{v.index, static_cast<const double*>(v.value), v.length});
+    case Kind::short32: {
+      const float* values = static_cast<const float*>(v.value);
+      return f(
+          SparseRow<float, uint16_t>{reinterpret_cast<const uint16_t*>(values + v.length), values, v.length});
+    }
     default:
       return f(BinaryRow{v.index, v.length});
   }

@@ -13,6 +13,7 @@
 // Both halves are linear in w, and |w|^2 = sum A * U needs no look at K.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -23,10 +24,11 @@
 
 namespace mm {
 
-enum class Kind : uint8_t { dense32, dense64, sparse32, sparse64, binary };
+// short32: sparse rows that `narrowed` made, with indices of 16 bits behind the values of each row.
+enum class Kind : uint8_t { dense32, dense64, sparse32, sparse64, binary, short32 };
 
 struct RowView {
-  const int32_t* index;  // null for dense rows
+  const int32_t* index;  // null for dense and short rows
   const void* value;     // null for binary rows
   int32_t length;
 };
@@ -76,6 +78,11 @@ class Features {
 
   void prefetch_view(int64_t r) const { fetch_ahead(&rows[r]); }
   void prefetch(int64_t r) const {
+    if (kind == Kind::short32) {
+      for (int at = 0; at < std::min(6 * rows[r].length, 512); at += 64)
+        fetch_ahead(static_cast<const char*>(rows[r].value) + at);
+      return;
+    }
     for (int line = 0; line < 4; ++line) {
       fetch_ahead(static_cast<const char*>(rows[r].value) + 64 * line);
       if (rows[r].index) fetch_ahead(reinterpret_cast<const char*>(rows[r].index) + 64 * line);

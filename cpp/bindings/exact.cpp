@@ -1,6 +1,8 @@
 // The exact answers of a compiled model and its cache of outputs, as Python sees them: bound once.
 #include "models/exact.hpp"
 
+#include <algorithm>
+
 #include "bindings/common.hpp"
 
 namespace mm {
@@ -39,6 +41,15 @@ static Result<int32_t> predict_packed(const Exact& e, const PackedWeights& w, in
 }
 static Result<int32_t> predict(const Exact& e, Array1<double> w, int threads) {
   return predict_packed(e, pack(e, w), threads);
+}
+
+// Of the first n examples.
+static Result<int32_t> glance(const Exact& e, Array1<double> w, int64_t n) {
+  n = std::min(n, e.blocks());
+  std::vector<int32_t> y(e.labels_before(n));
+  const PackedWeights packed = pack(e, w);
+  unlocked([&] { e.predict(packed, 1, y.data(), n); });
+  return to_numpy(std::move(y));
 }
 
 static Result<int32_t> complete(const Exact& e, Array1<double> w, int threads) {
@@ -158,6 +169,7 @@ static void bind_exact(nb::module_& m) {
       .def("pack", &pack)
       .def("predict", &predict)
       .def("predict", &predict_packed)
+      .def("glance", &glance)
       .def("complete", &complete)
       .def("truth",
            [](const Exact& e) {

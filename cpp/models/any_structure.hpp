@@ -10,6 +10,7 @@
 
 #include "models/concept.hpp"
 #include "models/violators.hpp"
+#include "runtime/interrupt.hpp"
 
 namespace mm {
 
@@ -57,6 +58,10 @@ class AnyStructure {
   virtual bool slack_argmax() const { return false; }  // whether `best_slack` answers
   virtual void best_slack(Scratch&, const double*, double, const Label*, Label*) const {}
   virtual int labels() const { return 0; }  // where an output is one label
+  // Where a visit is short beside a virtual call: xi of blocks [from, to), and sums of planes, in one call.
+  virtual bool walks() const { return false; }
+  virtual void all_slacks(int64_t, int64_t, const double*, double*) const {}
+  virtual double all_planes(const int64_t*, const double*, const Label*, int64_t, double*) const { return 0; }
   // What lists violators, null where nothing does; it reads the scores of the open block, and losses.
   virtual std::unique_ptr<Violators> lister() const { return nullptr; }
   virtual void list_scores(Scratch&, Violators&) const {}
@@ -159,6 +164,38 @@ class Erased final : public AnyStructure<typename S::Label> {
   int labels() const override {
     if constexpr (requires { structure_.labels(); }) return structure_.labels();
     return 0;
+  }
+  bool walks() const override { return labels() > 0; }
+  void all_slacks([[maybe_unused]] int64_t from, [[maybe_unused]] int64_t to,
+                  [[maybe_unused]] const double* W, [[maybe_unused]] double* xi) const override {
+    if constexpr (requires { structure_.labels(); }) {
+      auto s = structure_.scratch();
+      for (int64_t i = from; i < to; ++i) {
+        poll();
+        Label y, own;
+        structure_.truth(i, &own);
+        structure_.open(i, W, s, true, 1);
+        xi[i] = structure_.best(s, W, &y) - structure_.score(s, &own);
+      }
+    }
+  }
+  double all_planes([[maybe_unused]] const int64_t* blocks, [[maybe_unused]] const double* c,
+                    [[maybe_unused]] const Label* outputs, [[maybe_unused]] int64_t n,
+                    [[maybe_unused]] double* W) const override {
+    double offset = 0;
+    if constexpr (requires { structure_.labels(); }) {
+      auto s = structure_.scratch();
+      for (int64_t p = 0; p < n; ++p) {
+        poll();
+        Label own;
+        structure_.truth(blocks[p], &own);
+        if (outputs[p] == own) continue;  // of no loss
+        structure_.build_pair(s, blocks[p], outputs + p, &own);
+        structure_.apply(s, W, c[p]);
+        offset += c[p] * structure_.loss(blocks[p], outputs + p);
+      }
+    }
+    return offset;
   }
   std::unique_ptr<Violators> lister() const override {
     if constexpr (requires { structure_.lister(); }) return structure_.lister();

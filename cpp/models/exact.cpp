@@ -40,6 +40,7 @@ void Exact::slacks(const double* flat, int threads, double* xi, Label* outputs, 
   const auto reading = structure_->indexed(W.data(), packed.index);
   const Any& structure = reading ? *reading : *structure_;
   parallel(blocks(), threads, [&](int64_t from, int64_t to, int) {
+    if (structure.walks() && !outputs && !ceilings) return structure.all_slacks(from, to, W.data(), xi);
     auto s = structure.scratch();
     if (ceilings) structure.prove(s);
     std::vector<Label> y, truth;
@@ -89,10 +90,10 @@ void Exact::sums(const double* flat, int threads, int64_t most, int64_t work, do
   });
 }
 
-void Exact::predict(const PackedWeights& w, int threads, Label* outputs) const {
+void Exact::predict(const PackedWeights& w, int threads, Label* outputs, int64_t n) const {
   const auto reading = structure_->indexed(w.W.data(), w.index);
   const Any& structure = reading ? *reading : *structure_;
-  parallel(blocks(), threads, [&](int64_t from, int64_t to, int) {
+  parallel(n, threads, [&](int64_t from, int64_t to, int) {
     auto s = structure.scratch();
     for (int64_t i = from; i < to; ++i) {
       poll();
@@ -202,6 +203,10 @@ double Exact::combine(const int64_t* blocks, const double* c, int64_t n, const L
   std::vector<double> offsets(threads, 0);
   parallel(n, threads, [&](int64_t from, int64_t to, int k) {
     sums[k].assign(structure_->weights(), 0);
+    if (structure_->walks()) {
+      offsets[k] = structure_->all_planes(blocks + from, c + from, outputs + from, to - from, sums[k].data());
+      return;
+    }
     auto s = structure_->scratch();
     std::vector<Label> truth;
     for (int64_t p = from; p < to; ++p) {

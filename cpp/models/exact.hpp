@@ -27,7 +27,8 @@ class Exact {
 
   int64_t dimension() const { return structure_->dimension(); }
   int64_t blocks() const { return structure_->blocks(); }
-  int64_t labels() const { return first_.back(); }    // of one output of every block
+  int64_t labels() const { return first_.back(); }  // of one output of every block
+  int64_t labels_before(int64_t block) const { return first_[block]; }
   bool exact() const { return structure_->exact(); }  // the argmax never misses the best output
 
   // xi_i = max_y s_i(y) for every block; the maximising outputs too, unless `outputs` is null, and where the
@@ -59,7 +60,11 @@ class Exact {
   bool fits(const PackedWeights& w) const {
     return w.dimension == dimension() && w.W.size() == structure_->weights();
   }
-  void predict(const PackedWeights& w, int threads, Label* outputs) const;
+  void predict(const PackedWeights& w, int threads, Label* outputs) const {
+    predict(w, threads, outputs, blocks());
+  }
+  void predict(const PackedWeights& w, int threads, Label* outputs,
+               int64_t n) const;  // of the first n blocks
   // argmax_y <w, Psi(x_i, y)> over the outputs without loss: those that agree with the true one as far as the loss
   // looks. Found as argmax_y <w, Psi(x_i, y)> - M Delta(y), where M is above all that scores can differ by; for a
   // loss whose values are whole numbers.

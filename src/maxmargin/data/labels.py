@@ -15,6 +15,8 @@ from maxmargin.data.arrays import unmasked
 from maxmargin.data.mapped import CodedLabels, CodedSequences
 from maxmargin.io.fields import FieldError, list_of, short
 
+CLOSE = 10_000  # between the least and the largest of whole numbers that are counted
+
 
 def is_masked(label: Any) -> bool:
     """Whether a label is a masked entry."""
@@ -61,6 +63,21 @@ def is_plain_array(labels: Any) -> bool:
     return isinstance(labels, np.ndarray) and labels.dtype.kind in "biufUS"
 
 
+def distinct_labels(labels: np.ndarray) -> np.ndarray:
+    """``np.unique``: whole numbers that are close together are counted, which takes a tenth of its time."""
+    if labels.dtype.kind not in "iu" or len(labels) == 0 or labels.ndim != 1:
+        return np.unique(labels)
+    low = labels.min()
+    if int(labels.max()) - int(low) >= CLOSE:
+        return np.unique(labels)
+    return np.flatnonzero(np.bincount(above(labels, low))).astype(labels.dtype) + low
+
+
+def above(labels: np.ndarray, low: Any) -> np.ndarray:
+    """Whole numbers less one of them; also where their own type could not hold that."""
+    return np.subtract(labels, low, dtype=np.int64, casting="unsafe")
+
+
 def flatten(Y: Sequence[Any]) -> Any:
     """All labels of all sequences, one after the other."""
     if isinstance(Y, CodedSequences):
@@ -96,7 +113,7 @@ class LabelSet:
         if single or not isinstance(classes, Iterable):
             raise ValueError(f"{name} must be a sequence of labels, got {classes!r}")
         if is_plain_array(classes):
-            self.classes = np.unique(classes)  # type: ignore[call-overload]
+            self.classes = distinct_labels(classes)  # type: ignore[arg-type]
         else:
             try:
                 distinct = list(dict.fromkeys(classes))
@@ -133,6 +150,10 @@ class LabelSet:
             return np.concatenate([table[part] for part in labels.codes])
         labels = unmasked(labels, where) if is_masked(labels) else labels
         if is_plain_array(labels) and self.classes.dtype.kind == labels.dtype.kind:
+            if labels.dtype == self.classes.dtype and labels.dtype.kind in "iu" and len(labels) > 0:
+                codes = self._by_table(labels)
+                if codes is not None:
+                    return codes
             place = np.searchsorted(self.classes, labels)
             place[place == len(self.classes)] = 0
             return np.where(self.classes[place] == labels, place, -1).astype(np.int32)
@@ -142,6 +163,16 @@ class LabelSet:
             return np.fromiter(map(self.code.get, labels, repeat(-1)), np.int32, len(labels))
         except TypeError as error:
             raise ValueError(f"{where}: labels must be hashable; {error}") from None
+
+    def _by_table(self, labels: np.ndarray) -> np.ndarray | None:
+        """Codes of whole numbers that lie between classes which are close together; else None."""
+        low, high = self.classes.min(), self.classes.max()
+        inside = low <= labels.min() and labels.max() <= high
+        if not inside or int(high) - int(low) >= CLOSE:
+            return None
+        table = np.full(int(high) - int(low) + 1, -1, np.int32)
+        table[above(self.classes, low)] = np.arange(len(self.classes))
+        return table[above(labels, low)]
 
     def decode(self, codes: np.ndarray) -> np.ndarray:
         """Labels of codes."""

@@ -51,10 +51,12 @@ def lack_of(svm: Any, given: Any, problem: Problem, result: Result) -> str:
 def lone_label(given: Any, problem: Problem, w: np.ndarray) -> list[Any]:
     """The label that is predicted for all of X, where Y has others; else none."""
     examples, X = problem.examples, given.X
-    if problem.n_blocks > FEW and (isinstance(X, list | np.ndarray) or sp.issparse(X)):
-        few = bind_model(given.model, X[:GLANCE], None)
-        if len(labels_in(few.predict(w))) > 1:
-            return []
+    seen = examples.glance(w, GLANCE)
+    sliced = isinstance(X, list | np.ndarray) or sp.issparse(X)
+    if seen is None and sliced and problem.n_blocks > FEW:
+        seen = bind_model(given.model, X[:GLANCE], None).predict(w)
+    if seen is not None and len(labels_in(seen)) > 1:
+        return []
     found = labels_in(examples.predict(w, problem.n_jobs))
     return list(found) if len(found) == 1 and labels_in(given.Y) - found else []
 

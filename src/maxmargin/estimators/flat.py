@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin._sklearn import ClassifierMixin
 from maxmargin.callbacks import Callback
 from maxmargin.data.attributes import are_attributes
+from maxmargin.data.labels import distinct_labels
 from maxmargin.data.mapped import MappedRows
 from maxmargin.estimators.base import BaseSVM, Given
 from maxmargin.estimators.confidence import ConfidentSVM
@@ -357,7 +358,7 @@ class BinarySVC(FlatSVC):
     def _make_model(self, labels: np.ndarray | None) -> Binary:
         kind = "binary"  # chunks show it later
         if labels is not None and are_labels(labels):
-            kind = "binary" if len(np.unique(labels)) <= 2 else "multiclass"
+            kind = "binary" if len(distinct_labels(labels)) <= 2 else "multiclass"
         elif labels is not None:
             kind = type_of_target(labels, input_name="y", raise_unknown=True)
         if kind != "binary":

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import is_classifier, is_regressor
 from sklearn.metrics import check_scoring
 from sklearn.utils.validation import validate_data
@@ -37,7 +38,8 @@ def score_of(score: Any, X: Any, y: Any, sample_weight: Any) -> float:
 
 def is_checked(svm: Any, X: Any, options: dict[str, Any]) -> bool:
     """Whether scikit-learn's checks would leave all as it is: they take as long as a small fit."""
-    if type(X) is not np.ndarray or X.dtype not in (np.float64, np.float32) or X.ndim != 2:
+    values = values_of(X)
+    if values is None or values.dtype not in (np.float64, np.float32) or X.ndim != 2:
         return False
     known = options.get("reset", True) or getattr(svm, "n_features_in_", 0) == X.shape[1]
     if not known or hasattr(svm, "feature_names_in_") or "y_numeric" in options:
@@ -45,10 +47,21 @@ def is_checked(svm: Any, X: Any, options: dict[str, Any]) -> bool:
     if "y" in options:
         y = options["y"]
         labels = type(y) is np.ndarray and y.ndim == 1 and y.dtype.kind in "biu"
-        if not labels or len(y) != len(X):
+        if not labels or len(y) != X.shape[0]:
             return False
+    elif values is not X:  # to be multiplied by SciPy; the core looks at what it is given
+        check_columns(X, "X")
     with np.errstate(over="ignore", invalid="ignore"):
-        return X.size > 0 and X.flags.c_contiguous and bool(np.isfinite(X.sum()))
+        return min(X.shape) > 0 and values.flags.c_contiguous and bool(np.isfinite(values.sum()))
+
+
+def values_of(X: Any) -> np.ndarray | None:
+    """All numbers of an array, or those that are stored of a CSR matrix with short indices; else None."""
+    if type(X) is np.ndarray:
+        return X
+    if type(X) not in (sp.csr_matrix, sp.csr_array):
+        return None
+    return X.data if X.indices.dtype == X.indptr.dtype == np.int32 else None
 
 
 def check_rows(svm: Any, X: Any, **options: Any) -> Any:

@@ -34,6 +34,9 @@ class FlatExamples(CompiledExamples):
     def decode(self, codes: np.ndarray) -> np.ndarray:
         return self.labels.decode(codes)
 
+    def glance(self, w: np.ndarray, n: int) -> np.ndarray:
+        return self.decode(self.answers.glance(w, n))
+
     def scores(self, w: np.ndarray) -> np.ndarray:
         """<w, Psi(x_i, y)> of every label, one row per example."""
         raise NotImplementedError

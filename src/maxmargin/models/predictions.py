@@ -22,6 +22,10 @@ class Predictions(ABC):
     def predict(self, w: Any, n_jobs: int = 1) -> Any:
         """argmax_y <w, Psi(x_i, y)> for every example; w as it is, or what ``ready`` made of it."""
 
+    def glance(self, w: np.ndarray, n: int) -> Any:
+        """The same of the first n examples; None where that takes as long as all of them."""
+        return None
+
     def ready(self, w: np.ndarray) -> Any:
         """w made ready for many predictions, on any data of the model: their cost then follows the data."""
         return w

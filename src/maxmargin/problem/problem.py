@@ -192,8 +192,10 @@ class Problem:
             found, ceilings = self.slack_bounds(w)
             slacks = ceilings if self.bounded or self.summed else found
         start = self.regularizer.value(np.asarray(w)) if start is None else start
-        # An infinite ceiling of an example without weight does not count.
-        value = start + float(np.einsum("i,i->", self.mass[self.active], slacks[self.active]))
+        mass = self.mass
+        if len(self.active) < len(mass):  # an infinite ceiling without weight does not count
+            mass, slacks = mass[self.active], slacks[self.active]
+        value = start + float(np.einsum("i,i->", mass, slacks))
         if self.frozen is None:
             return value
         return value + self.frozen.offset - float(self.frozen.vector @ np.asarray(w))
@@ -227,10 +229,11 @@ class Problem:
         offset, vector, first = 0.0, None, None
         for part, own in self.walk(support):
             found, ceilings = part.checked_slacks(w, own, slacks)
-            seen = part.objective(w, found, seen)
+            before, seen = seen, part.objective(w, found, seen)
             # A sum without a ceiling is infinite, for all that is known.
             proven = part.bounded or part.summed
-            primal = part.objective(w, ceilings if proven else found, primal)
+            same = before == primal and (ceilings is found or not proven)
+            primal = seen if same else part.objective(w, ceilings if proven else found, primal)
             b, v = part.plane(own)
             offset, vector = offset + b, v if vector is None else vector + v
             first = first or (found, ceilings)
@@ -253,7 +256,7 @@ class Problem:
             ceilings = slacks
         if self.checked:
             self.examples.check_slacks(w, slacks, support.blocks, support.outputs)  # type: ignore[attr-defined]
-        return slacks, np.maximum(slacks, ceilings)
+        return slacks, slacks if ceilings is slacks else np.maximum(slacks, ceilings)
 
     def check_feasible(self, support: Support) -> None:
         """Refuse multipliers that are not a dual point of this problem."""
