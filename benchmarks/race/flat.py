@@ -95,7 +95,7 @@ def cancer(as_csr: bool = False) -> Task:
 
 # name: (task, weights C)
 TASKS: dict[str, tuple[Callable[[], Task], tuple[float, ...]]] = {
-    "rcv1-2": (rcv1_binary, (0.1, 1.0, 10.0, 100.0)),
+    "rcv1-2": (rcv1_binary, (0.01, 0.1, 1.0, 10.0, 100.0)),
     "news-2": (newsgroups_binary, (0.1, 1.0, 10.0)),
     "cover-2": (
         lambda: two_classes(cover_rows(), 2, "covertype, 10,000 rows, 2 classes"),

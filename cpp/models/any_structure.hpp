@@ -171,7 +171,7 @@ class Erased final : public AnyStructure<typename S::Label> {
     if constexpr (requires { structure_.labels(); }) {
       auto s = structure_.scratch();
       for (int64_t i = from; i < to; ++i) {
-        poll();
+        if (i % 8 == 0) poll();
         Label y, own;
         structure_.truth(i, &own);
         structure_.open(i, W, s, true, 1);
@@ -186,7 +186,7 @@ class Erased final : public AnyStructure<typename S::Label> {
     if constexpr (requires { structure_.labels(); }) {
       auto s = structure_.scratch();
       for (int64_t p = 0; p < n; ++p) {
-        poll();
+        if (p % 8 == 0) poll();
         Label own;
         structure_.truth(blocks[p], &own);
         if (outputs[p] == own) continue;  // of no loss

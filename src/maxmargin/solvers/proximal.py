@@ -14,8 +14,8 @@ round and are skipped in the next `skip` oracle passes.
 
 Where all constraints are written down (two classes, K classes, regression, explicit groups) the same
 rounds are compiled as a whole, ``cpp/solvers/dual_coordinate.hpp``: a visit scores all outputs of its
-block and solves the block, k starts at a tenth, and a step on small data makes several rounds. Another
-`rule` or `keep` than the default goes the way of outputs that are searched for.
+block and solves the block, k starts at a tenth (at 0 where that is next to nothing), and a step on small data
+makes several rounds. Another `rule` or `keep` than the default goes the way of outputs that are searched for.
 """
 
 from __future__ import annotations
@@ -62,6 +62,7 @@ MOST_ROUNDS = 100  # over kept outputs alone
 REVISIT = 4  # rounds of kept outputs after which all blocks are looked at again
 STALLED_ROUNDS = 10  # rounds without a fall of the estimate by a tenth
 FLAT = 0.1  # of k where a visit solves its block; flat between 0.03 and 1 on text, digits and covertype
+LIGHT = 0.03  # k below this is no k there: it would save no visits, and two more copies of w take time
 SINGLE_MOST = 1e30  # squares of weights and of features whose products it can hold
 
 
@@ -143,6 +144,7 @@ class Proximal(Solver):
             state = CoordinateState(problem, explicit, self.care * tol, rng, False)
         if k is None:
             k = FLAT * self._stiffness(problem, state.unit, square, loss)
+            k = k if k >= LIGHT else 0.0
         if warm is not None:
             state.restore(warm)
             k *= 1.0 if problem.feasible(warm) else 0.5  # as in `_resume`
