@@ -38,7 +38,7 @@ def score_of(score: Any, X: Any, y: Any, sample_weight: Any) -> float:
 
 def is_checked(svm: Any, X: Any, options: dict[str, Any]) -> bool:
     """Whether scikit-learn's checks would leave all as it is: they take as long as a small fit."""
-    values = values_of(X)
+    values = stored_numbers(X)
     if values is None or values.dtype not in (np.float64, np.float32) or X.ndim != 2:
         return False
     known = options.get("reset", True) or getattr(svm, "n_features_in_", 0) == X.shape[1]
@@ -55,7 +55,7 @@ def is_checked(svm: Any, X: Any, options: dict[str, Any]) -> bool:
         return min(X.shape) > 0 and values.flags.c_contiguous and bool(np.isfinite(values.sum()))
 
 
-def values_of(X: Any) -> np.ndarray | None:
+def stored_numbers(X: Any) -> np.ndarray | None:
     """All numbers of an array, or those that are stored of a CSR matrix with short indices; else None."""
     if type(X) is np.ndarray:
         return X
