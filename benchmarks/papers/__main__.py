@@ -7,7 +7,8 @@ on.
     --quick   fewer rows; the page says which are left out
     --small   synthetic stand-ins, no data needed
     --only    tables whose name begins with one of these: fasole, gdmm/curves
-    --publish also a page without pictures and CSV files: benchmarks/papers/RESULTS.md is one
+    --publish also a page without pictures and CSV files: benchmarks/papers/RESULTS.md is one. A table that is
+              on it already stays unless this folder has it at the same level or a higher one
 
 The data are in the folder that MAXMARGIN_DATA names, else in `data/` of the checkout. Tables whose files are
 missing are named, with the files; the exit status is then 1.
@@ -20,6 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.papers import page
+from benchmarks.papers.publish import publish
 from benchmarks.papers.table import Table
 from benchmarks.papers.tables import TABLES
 
@@ -47,7 +49,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for table in chosen
         if not make(table, asked.out, asked.level or "full", asked.force)
     ]
-    page.write(TABLES, asked.out, asked.level or "full", asked.publish)
+    page.write(TABLES, asked.out, asked.level or "full")
+    if asked.publish:
+        publish(TABLES, asked.out, asked.level or "full", asked.publish)
     print("written:", asked.out / "index.md", asked.out / "index.html")
     return 1 if lacking else 0
 

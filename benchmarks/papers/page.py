@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.papers.rows import Row, read
 from benchmarks.papers.table import Table
 
+Entry = tuple[str, ...]
+HEAD = ["# Tables and figures of the papers", ""]
 MOST_ROWS = 40  # of a table, on the page; the CSV file has all
 DATA = "Data are in the folder that MAXMARGIN_DATA names, else in `data/` of the checkout."
 
@@ -29,11 +31,7 @@ def section(table: Table, out: Path, level: str) -> list[str]:
     if made is None:
         return [*lines, reason(table, level), ""]
     lines += [f"{table.differs}", ""]
-    if made["level"] == "quick":
-        lines += [f"Quick run; left out: {table.quick_leaves_out or 'nothing'}.", ""]
-    if made["level"] == "small":
-        lines += ["Stand-ins for the data: these numbers say nothing beside the paper's.", ""]
-    lines += [f"Made as {spent(made)}.", ""]
+    lines += [f"{extent(table, made['level'])}", "", f"Made as {spent(made)}.", ""]
     for path in sorted(table.folder(out).glob("*.csv")):
         rows = read(path)
         lines += [*grid(rows, table.columns), ""]
@@ -45,9 +43,21 @@ def section(table: Table, out: Path, level: str) -> list[str]:
     return lines
 
 
+def extent(table: Table, level: str) -> str:
+    """What of the table a level makes."""
+    if level == "small":
+        return "Stand-ins for the data: these numbers say nothing beside the paper's."
+    if level == "quick":
+        return f"Quick run; left out: {table.quick_leaves_out or 'nothing'}."
+    return f"Full run; {table.full_ends or 'nothing is left out'}."
+
+
 def spent(made: dict) -> str:
-    """Level and time."""
-    return f"{made['level']}: {made['wall_seconds']} s, of which CPU {made['cpu_seconds']} s"
+    """Level, day and time."""
+    return (
+        f"{made['level']} on {made['date']}: {made['wall_seconds']} s, "
+        f"of which CPU {made['cpu_seconds']} s"
+    )
 
 
 def sentences(table: Table, rows: Sequence[Row], level: str) -> list[str]:
@@ -77,34 +87,35 @@ def grid(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
     ]
 
 
-def contents(tables: Sequence[Table], out: Path) -> Iterator[str]:
+NOT_MADE = ("no", "", "")
+
+
+def entry(table: Table, out: Path) -> Entry:
+    """Of the contents: level, and what it took."""
+    made = table.made(out)
+    if made is None:
+        return NOT_MADE
+    return tuple(str(made[name]) for name in ("level", "wall_seconds", "cpu_seconds"))
+
+
+def contents(entries: Mapping[str, Entry]) -> Iterator[str]:
     """Which tables are there, how they were made, and what that took."""
     yield "| table | made | seconds | of which CPU |"
     yield "|---|---|---|---|"
-    for table in tables:
-        made = table.made(out) or {"level": "no", "wall_seconds": "", "cpu_seconds": ""}
-        entries = (made[name] for name in ("level", "wall_seconds", "cpu_seconds"))
-        yield f"| {table.name} | " + " | ".join(map(str, entries)) + " |"
-    done = [made for table in tables if (made := table.made(out))]
-    totals = (round(sum(made[name] for made in done)) for name in ("wall_seconds", "cpu_seconds"))
-    yield f"| all | {len(done)} of {len(tables)} | " + " | ".join(map(str, totals)) + " |"
+    for name, cells in entries.items():
+        yield f"| {name} | " + " | ".join(cells) + " |"
+    done = [cells for cells in entries.values() if cells != NOT_MADE]
+    totals = (str(round(sum(float(cells[k]) for cells in done))) for k in (1, 2))
+    yield f"| all | {len(done)} of {len(entries)} | " + " | ".join(totals) + " |"
 
 
-def write(tables: Sequence[Table], out: Path, level: str, published: Path | None = None) -> None:
-    """index.md and index.html; and a page of what is done, without its files, where it is published."""
-    head = ["# Tables and figures of the papers", ""]
-    lines = [*head, *contents(tables, out), ""]
+def write(tables: Sequence[Table], out: Path, level: str) -> None:
+    """index.md and index.html."""
+    lines = [*HEAD, *contents({table.name: entry(table, out) for table in tables}), ""]
     lines += [line for table in tables for line in section(table, out, level)]
     out.mkdir(parents=True, exist_ok=True)
     (out / "index.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     (out / "index.html").write_text(as_html(lines), encoding="utf-8")
-    if published is not None:
-        done = [table for table in tables if table.made(out)]
-        lines = [*head, *contents(done, out), ""]
-        lines += [line for table in done for line in section(table, out, level)]
-        alone = [line for line in lines if not line.startswith(("[", "!["))]
-        kept = [line for k, line in enumerate(alone) if line or (k and alone[k - 1])]
-        published.write_text("\n".join(kept) + "\n", encoding="utf-8")
 
 
 STYLE = "body{font-family:sans-serif;max-width:70em;margin:2em auto}td,th{padding:.1em .7em;text-align:right}"

@@ -37,6 +37,7 @@ class Table:
     quick_leaves_out: str = ""
     columns: tuple[str, ...] = ()  # shown on the page; all if empty
     says: Claims | None = None  # sentences that follow from the rows of a run
+    full_ends: str = ""  # where fits of the full level end before their tolerance
 
     def arguments(self, level: str) -> tuple[str, ...] | None:
         """Of the command; None where the level leaves the table out."""
@@ -75,6 +76,7 @@ class Table:
         self.command([*arguments, "--out", str(folder)])
         made = {
             "level": level,
+            "date": time.strftime("%Y-%m-%d"),
             "arguments": list(arguments),
             "wall_seconds": round(time.perf_counter() - wall, 1),
             "cpu_seconds": round(time.process_time() - cpu, 1),

@@ -22,11 +22,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks.datasets import data_file
 from benchmarks.landmarks.features import gradient_map
+from benchmarks.papers import rows as reading
 from benchmarks.pose.measures import LIMBS, TREE, pck, pcp
 from benchmarks.timing import write_csv
 from maxmargin import LatentSVM, StructuralSVM, models
 
 STEP = 4  # pixels of a cell
+SHARES = ("PCK@0.1", "PCK@0.2", "PCP", *LIMBS)
 
 
 @dataclass
@@ -160,15 +162,24 @@ def run(train: People, test: People, options: argparse.Namespace) -> list[dict]:
 
 def shown(rows: list[dict]) -> str:
     """The rows as a Markdown table."""
-    names = ["PCK@0.1", "PCK@0.2", "PCP", *LIMBS]
-    lines = [f"| method | images | {' | '.join(names)} | rounds | passes | CPU s |"]
-    lines.append("|---" * (len(names) + 5) + "|")
+    lines = [f"| method | images | {' | '.join(SHARES)} | rounds | passes | CPU s |"]
+    lines.append("|---" * (len(SHARES) + 5) + "|")
     for row in rows:
-        shares = " | ".join(f"{100 * row[name]:.1f}" for name in names)
+        shares = " | ".join(f"{100 * row[name]:.1f}" for name in SHARES)
         spent = [str(row.get("rounds", "")), str(row.get("passes", ""))]
         spent.append(f"{row['cpu_s']:.0f}" if "cpu_s" in row else "")
         lines.append(f"| {row['method']} | {row['images']} | {shares} | {' | '.join(spent)} |")
     return "\n".join(lines)
+
+
+def says(rows: Sequence[reading.Row]) -> list[str]:
+    """What hidden types bring, beside one type and beside the mean pose."""
+    best = max(rows, key=lambda row: reading.number(row, "PCP"))
+    shares = [
+        f"{name} " + ", ".join(f"{row['method']} {reading.number(row, name):.3f}" for row in rows)
+        for name in SHARES[1:3]
+    ]
+    return [f"{'; '.join(shares)}.", f"The most parts are right with: {best['method']}."]
 
 
 def main(arguments: Sequence[str] | None = None) -> list[dict]:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from sklearn.base import clone
+from sklearn.datasets import load_wine
 from sklearn.exceptions import ConvergenceWarning
 
 import maxmargin as mm
@@ -34,6 +35,16 @@ def test_fasole_in_single_precision_certifies_its_own_w():
         svm.fit(X, Y)
         own = mm.objective(svm, svm.coef_, X, Y)
         assert svm.certificate_.primal == pytest.approx(own, rel=1e-9)
+
+
+def test_fasole_does_not_visit_the_same_blocks_again_and_again_on_the_way_to_rounding():
+    X, y = load_wine(return_X_y=True)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    # 29 and 16 passes where the reduced problem stayed rough to the end
+    for intercept in (True, False):
+        svm = mm.MulticlassSVC(fit_intercept=intercept, solver="fasole", random_state=0).fit(X, y)
+        assert svm.certificate_.passes < 13
+        assert svm.certificate_.gap < 1e-12
 
 
 def test_weights_of_a_wrong_length_are_refused():

@@ -179,7 +179,8 @@ def test_papers_make_a_page_and_go_on_where_they_stopped(tmp_path, capsys, monke
     from benchmarks.papers import tables
     from benchmarks.papers.__main__ import main
 
-    few = ["--out", str(tmp_path), "--only", "fasole/table2/usps", "dual_coordinate"]
+    few = ["--out", str(tmp_path), "--only", "fasole/table2/usps"]
+    few += ["dual_coordinate/liblinear", "dual_coordinate/schedules"]
     assert main(["--small", *few]) == 0
     page = (tmp_path / "index.md").read_text()
     assert [line[3:] for line in page.splitlines() if line.startswith("## ")] == [
@@ -243,3 +244,43 @@ def test_claims_of_fasole_follow_from_the_rows() -> None:
     assert "60.0 (not at the gap)" in cpa and "for lambda 0.01." in bcfw
     (far, *_) = claims([row("fasole", 9, True, 1.8), *rows[1:], row("cpa", 300, True, 1.5)])
     assert "for lambda none of 0.01" in far
+
+
+def test_a_published_page_keeps_what_a_folder_lacks_or_has_at_a_lower_level(tmp_path: Path) -> None:
+    from benchmarks.papers.page import section
+    from benchmarks.papers.publish import publish
+    from benchmarks.papers.table import Table
+    from benchmarks.timing import write_csv
+
+    def table(name: str, number: float, **more: str) -> Table:
+        def command(arguments: list[str]) -> None:
+            write_csv(Path(arguments[-1]) / "rows.csv", [{"number": number}])
+
+        return Table(name, "Paper", command, (), ("--quick",), (), "Differs.", "half", **more)
+
+    page = tmp_path / "RESULTS.md"
+    first = [table("a", 1.0, full_ends="a fit ends after 9 s"), table("b", 2.0), table("c", 3.0)]
+    first[0].make(tmp_path / "one", "full")
+    first[1].make(tmp_path / "one", "quick")
+    publish(first, tmp_path / "one", "quick", page)
+    text = page.read_text()
+    assert "| a | full |" in text and "| b | quick |" in text and "| c | no |" in text
+    assert "| all | 2 of 3 |" in text and "## c" not in text
+    assert "Full run; a fit ends after 9 s." in text and "Quick run; left out: half." in text
+
+    # Another folder: a at a lower level, b anew, c for the first time; d was never there.
+    second = [table(name, number) for name, number in (("c", 30.0), ("b", 20.0), ("a", 10.0))]
+    for each in second:
+        each.make(tmp_path / "two", "quick")
+    publish([*second, table("d", 4.0)], tmp_path / "two", "quick", page)
+    text = page.read_text()
+    headings = [line[3:] for line in text.splitlines() if line.startswith("## ")]
+    assert headings == ["c", "b", "a"] and "| all | 3 of 4 |" in text
+    assert "| 30 |" in text and "| 20 |" in text and "| 1 |" in text and "| 10 |" not in text
+    assert "\n\n\n" not in text and section(second[0], tmp_path / "two", "quick")[0] == "## c"
+
+    # Once more changes nothing; a name that no table has any more goes.
+    publish([*second, table("d", 4.0)], tmp_path / "two", "quick", page)
+    assert page.read_text() == text
+    publish(second[:2], tmp_path / "two", "quick", page)
+    assert "## a" not in page.read_text() and "| all | 2 of 2 |" in page.read_text()

@@ -31,7 +31,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks.papers.cutting_plane.tasks import TASKS, Task, covertype
 from benchmarks.papers.streaming.memory import PeakMemory
-from benchmarks.timing import write_csv
+from benchmarks.timing import CpuLimit, write_csv
 from maxmargin import StructuralSVM, data, models, solvers
 
 Row = dict[str, Any]
@@ -45,7 +45,6 @@ SETTINGS: dict[str, list[tuple[float, float]]] = {
     "brown-tags": [(500.0, 0.01), (5000.0, 0.003)],
 }
 SMALL = [(10.0, 0.002)]
-MOST_SECONDS = 200  # of a fit, looked at after each step
 KEEPS = ("outputs", "examples")
 CACHES = [(16.0, "outputs"), (11.0, "outputs"), (16.0, "examples")]
 
@@ -100,7 +99,9 @@ def child(folder: str, cache_bytes: int) -> Row:
     return found | {"primal": c.primal, "dual": c.dual, "gap": c.gap, "status": c.status}
 
 
-def objective(small: bool, tasks: Sequence[str], weights: Sequence[float]) -> list[Row]:
+def objective(
+    small: bool, tasks: Sequence[str], weights: Sequence[float], seconds: float
+) -> list[Row]:
     """One pass and cyclic passes over shards, beside the batch optimum."""
     rows = []
     for name in tasks:
@@ -117,20 +118,19 @@ def objective(small: bool, tasks: Sequence[str], weights: Sequence[float]) -> li
                     svm = StructuralSVM(
                         task.model(),
                         solver=solvers.Streaming(passes=passes),
-                        max_seconds=MOST_SECONDS,
                         **settings,
                     )
-                    svm.fit(opened.X, opened.Y)
+                    svm.fit(opened.X, opened.Y, callbacks=[CpuLimit(seconds)])
                     rows.append(_compared(task, weight, passes, svm, batch))
                     print(rows[-1], flush=True)
     return rows
 
 
-def cyclic(small: bool, kinds: Sequence[str]) -> list[Row]:
+def cyclic(small: bool, kinds: Sequence[str], seconds: float) -> list[Row]:
     """Cyclic passes of a tagger whose features do not fit the cache, by what the cache keeps."""
     task, (weight, tol) = TASKS["treebank-tags"](small), SMALL[0] if small else (500.0, 0.01)
     settings = {"C": weight / task.size, "tol": tol, "random_state": 0}
-    batch, whole = _timed(StructuralSVM(task.model(), **settings), task.X, task.Y)
+    batch, whole = _timed(StructuralSVM(task.model(), **settings), task.X, task.Y, seconds)
     rows = [{"cache_mib": "in memory", **whole}]
     with tempfile.TemporaryDirectory() as folder:
         data.write_shards(folder, task.X, task.Y)
@@ -139,8 +139,8 @@ def cyclic(small: bool, kinds: Sequence[str]) -> list[Row]:
             if keeps not in kinds:
                 continue
             solver = solvers.Streaming(passes=None, cache_bytes=int(mib * 2**20), keeps=keeps)
-            svm = StructuralSVM(task.model(), solver=solver, max_seconds=MOST_SECONDS, **settings)
-            _, row = _timed(svm, opened.X, opened.Y)
+            svm = StructuralSVM(task.model(), solver=solver, **settings)
+            _, row = _timed(svm, opened.X, opened.Y, seconds)
             above = row["primal"] / batch.certificate_.primal - 1
             ratio = row["cpu_s"] / whole["cpu_s"]
             rows.append({"cache_mib": mib, "keeps": keeps, "ratio": ratio, "above": above} | row)
@@ -148,10 +148,10 @@ def cyclic(small: bool, kinds: Sequence[str]) -> list[Row]:
     return rows
 
 
-def _timed(svm: Any, X: Any, Y: Any) -> tuple[Any, Row]:
+def _timed(svm: Any, X: Any, Y: Any, most: float) -> tuple[Any, Row]:
     """A fit, and what it took."""
     began = time.process_time()
-    svm.fit(X, Y)
+    svm.fit(X, Y, callbacks=[CpuLimit(most)])
     c, seconds = svm.certificate_, time.process_time() - began
     row = {"cpu_s": seconds, "oracle_passes": c.passes, "primal": c.primal, "gap": c.gap}
     return svm, row | {"status": c.status}
@@ -198,6 +198,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, list[Row]]:
     parser.add_argument(
         "--keeps", nargs="+", choices=KEEPS, default=KEEPS, help="of the cyclic passes"
     )
+    parser.add_argument("--seconds", type=float, default=200, help="of CPU for a fit, at most")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     asked = parser.parse_args(arguments)
     warnings.simplefilter("ignore", ConvergenceWarning)
@@ -208,9 +209,9 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, list[Row]]:
     if "memory" in asked.parts:
         results["memory"] = memory(0.02 if asked.small else asked.gigabytes, asked.cache_bytes)
     if "objective" in asked.parts:
-        results["objective"] = objective(asked.small, asked.tasks, asked.weights)
+        results["objective"] = objective(asked.small, asked.tasks, asked.weights, asked.seconds)
     if "cyclic" in asked.parts:
-        results["cyclic"] = cyclic(asked.small, asked.keeps)
+        results["cyclic"] = cyclic(asked.small, asked.keeps, asked.seconds)
     asked.out.mkdir(parents=True, exist_ok=True)
     for name, rows in results.items():
         write_csv(asked.out / f"{name}.csv", rows)

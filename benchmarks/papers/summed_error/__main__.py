@@ -48,7 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, list[Row]]:
     parser.add_argument("--methods", nargs="+", help="of the config, for the OCR tables")
     parser.add_argument("--tasks", nargs="+", help="of the config; default: all")
     parser.add_argument("--sentences", type=int, help="for training on tags; default: all")
-    parser.add_argument("--seconds", type=float, help="of CPU for a fit on tags, at most")
+    parser.add_argument(
+        "--seconds", type=float, help="of CPU for a fit on tags or classes, at most"
+    )
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/summed_error"))
     parser.add_argument("--small", action="store_true", help="synthetic stand-in, no data needed")
     options = parser.parse_args(arguments)

@@ -36,6 +36,7 @@ def classes(name: str, small: bool) -> tuple[float | None, Any, Any]:
 def run(config: Row, options: argparse.Namespace) -> list[Row]:
     """Curves of all methods."""
     own, found = config["figure1"], []
+    cpu = options.seconds or own["cpu"]
     for task in options.tasks or own["tasks"]:
         bias, X, y = classes(task, options.small)
         for name in METHODS:
@@ -43,7 +44,7 @@ def run(config: Row, options: argparse.Namespace) -> list[Row]:
             k = len(np.unique(y))
             model = models.Multiclass(loss=scale * (1 - np.eye(k)), bias=bias)
             method, tol = config["methods"][name.split(",")[0]], scale * config["tol"]
-            done = fit(model, X, y, own["weight"], method, tol, own["cpu"])
+            done = fit(model, X, y, own["weight"], method, tol, cpu)
             say({"task": task, "method": name, **done.row()})
             found += [{"task": task, "method": name} | point for point in done.curve]
             found[-1] |= {

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from maxmargin import StructuralSVM, callbacks, solvers
+from maxmargin import StructuralSVM, callbacks, models, solvers
+from maxmargin.formulation import Formulation
+from maxmargin.metrics import tag_accuracy_score
+from maxmargin.problem import Problem
 
 Row = dict[str, Any]
 FINISHED = ("solved", "reduced problem solved", "multipliers unchanged")
@@ -82,5 +87,38 @@ def fit(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         svm.fit(X, Y, callbacks=[trace])
-    kept = "cuts" if isinstance(solver, solvers.OneSlack) else "violators"
-    return Fit(svm, time.process_time() - trace.began, trace.rows, kept)
+    return Fit(svm, trace.rows[-1]["cpu"], trace.rows, kept_by(solver))
+
+
+def kept_by(solver: Any) -> str:
+    """What the planes of a solver are."""
+    return "cuts" if isinstance(solver, solvers.OneSlack) else "violators"
+
+
+def walk(data: Any, C: float, method: Row, tol: float, budgets: Sequence[float]) -> Iterator[Row]:
+    """Training for the summed error of tags without a certificate, whose sums over all taggings take longer.
+
+    A row for each step; the first one past a budget, and the last, have the test accuracy, whose time
+    does not count.
+    """
+    model, solver = models.Chain(), getattr(solvers, method["solver"])(**method["settings"])
+    model.initialize(data.X_train, data.Y_train)
+    summed = Formulation(hinge="sum")
+    problem = Problem(model.bind(data.X_train, data.Y_train), C=C, formulation=summed)
+    test = model.bind(data.X_test)
+    began, left, finished = time.process_time(), sorted(budgets), False
+    state = solver.start(problem, tol, np.random.default_rng(0))
+    while left and not finished:
+        report = solver.step(problem, state)
+        cpu = time.process_time() - began
+        finished = report.ended is not None or report.estimate <= tol
+        row = {"cpu": cpu, "dual": report.dual, kept_by(solver): report.planes}
+        if finished or cpu >= left[0]:
+            row |= {"budget": left[0], "finished": finished}
+            row["reduced_gap"] = solver.reduced_gap(problem, state)
+            w, support = solver.solution(problem, state)
+            row["support"] = int(np.count_nonzero(support.multipliers))
+            row["accuracy"] = 100 * tag_accuracy_score(data.Y_test, test.predict(w, 1))
+            left = [each for each in left if each > cpu]
+            began = time.process_time() - cpu
+        yield row

@@ -16,7 +16,9 @@ over the blocks that it visited:
     tol
 
 The first passes after marks are forgotten find much: what (12) loses by an early end is small beside it. The
-last ones find little, and need (12) as printed: else the same few blocks come again and again.
+last ones find little, and need (12) as printed: else the same few blocks come again and again. So they do
+long before the end where tol is that of rounding: from PACE G = FINE D on, D the dual, (12) is solved as
+printed.
 
 The paper compares the sum of g_i with tol at the end; the gap is their mean, weighted by mass.
 """
@@ -45,6 +47,7 @@ from maxmargin.solvers.proximal import STIFFEST, Proximal, ProximalState
 
 PACE = 0.05  # of what a pass has found: the gap of (12) that is small beside it
 MEAN_AT_END = 0.05  # of tol: the mean of the g_i that are not small when most are below tol
+FINE = 1e-6  # of the dual: a gap that counts only where a solution to rounding is asked for
 # Of tol, or of the mean g_i that is asked for: g_i of blocks that the rounds leave alone.
 LEFT_ALONE = 0.2
 NO_GAIN = 1e-16  # a sweep that gains less than this share of the total mass gains nothing
@@ -60,8 +63,8 @@ class Fasole(Solver):
         Share of satisfied blocks that ends the online regime (K = 0.9 in the paper).
     reduced : "growing", "printed" or "sweeps"
         When the reduced problem is solved. "printed": once every g_i <= tol. "growing": once its gap is a
-        twentieth of what the pass before has found, and as printed where that is smaller. "sweeps": once the
-        mean of g_i <= tol.
+        twentieth of what the pass before has found, and as printed where that is smaller, or below a
+        millionth of the dual. "sweeps": once the mean of g_i <= tol.
     care : float
         The reduced problem moves blocks with g_i above this share of tol: 1 as printed. Less solves it more
         precisely, and often sooner: blocks left just below tol are opened again by each step of a neighbour.
@@ -135,7 +138,8 @@ class Fasole(Solver):
         """Problem (12), from the current multipliers; `found`: mass_i g_i of the pass before, added up."""
         last_visit = state.dual.core.steps + self.max_sweeps * len(problem.active)
         end = (1.0 if self.reduced == "sweeps" else MEAN_AT_END) * state.tol * problem.total
-        enough = max(end, PACE * found) if self.reduced == "growing" else end
+        growing = self.reduced == "growing" and PACE * found > FINE * state.dual.dual()
+        enough = max(end, PACE * found) if growing else end
         loose = enough > end
         open_blocks, visit = self._sweep(problem, state, problem.active)
         far = visit.violation > (enough if loose else 2 * enough)
