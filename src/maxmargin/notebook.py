@@ -26,8 +26,8 @@ class Shown(BaseEstimator):
         address, path = os.environ.get(ADDRESS, ""), type(self).__module__.split(".")
         if not address or path[0] != self._doc_link_module:
             return ""
-        room = ".".join([path[0], *(name for name in path[1:2] if name in PUBLIC_FOLDERS)])
-        return f"{address.rstrip('/')}/api/{room}.{type(self).__name__}.html"
+        home = ".".join([path[0], *(name for name in path[1:2] if name in PUBLIC_FOLDERS)])
+        return f"{address.rstrip('/')}/api/{home}.{type(self).__name__}.html"
 
     def _sk_visual_block_(self) -> Any:
         """A block, with the models that it is made of inside."""

@@ -235,10 +235,10 @@ def path(given: Namespace) -> None:
         (X, Y), validation = (read.X, read.Y), (dev.X, dev.Y)
     else:
         order = np.random.default_rng(given.seed).permutation(len(read.Y))
-        held, kept = np.sort(order[: len(order) // 5]), np.sort(order[len(order) // 5 :])
-        if len(held) == 0:
+        held_out, kept = np.sort(order[: len(order) // 5]), np.sort(order[len(order) // 5 :])
+        if len(held_out) == 0:
             raise FileError(f"{given.data}: too few examples to hold some out; give --dev")
-        (X, Y), validation = chosen_examples(read, kept), chosen_examples(read, held)
+        (X, Y), validation = chosen_examples(read, kept), chosen_examples(read, held_out)
     scoring = None if given.scoring is None else metrics.get_scorer(given.scoring)
     found: Any = regularization_path(
         estimator_for_task(given, read), X, Y, given.Cs, validation=validation, scoring=scoring

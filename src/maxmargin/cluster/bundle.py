@@ -157,31 +157,31 @@ class Bundle:
         beta /= beta.sum()
         if beta[1] == 0.0 and numbers[1] == FROZEN:  # nobody leans on it any more
             numbers[1] = EMPTY
-        lost, held = float(beta[1]), np.where(numbers == FROZEN, 0.0, beta)
+        lost, shares = float(beta[1]), np.where(numbers == FROZEN, 0.0, beta)
         pull = self.at(part)[1] if lost > 0 else None
-        if not held.any():  # all of the part is lost: the worker stays where it is
-            held[0] = 1.0
-        held /= held.sum()
-        mixture = {int(numbers[c]): float(held[c]) for c in np.flatnonzero(held)}
-        self._mix(part, held)
+        if not shares.any():  # all of the part is lost: the worker stays where it is
+            shares[0] = 1.0
+        shares /= shares.sum()
+        mixture = {int(numbers[c]): float(shares[c]) for c in np.flatnonzero(shares)}
+        self._mix(part, shares)
         self.beta[part] = 0.0
         self.beta[part, :2] = 1.0 - lost, lost
-        return mixture, self._keep(part, held), pull
+        return mixture, self._keep(part, shares), pull
 
-    def _mix(self, part: int, held: np.ndarray) -> None:
+    def _mix(self, part: int, shares: np.ndarray) -> None:
         """The mixture of a part's points in the place of the current one."""
         first, own = part * self.width, slice(part * self.width, (part + 1) * self.width)
-        self.offsets[part, 0] = held @ self.offsets[part]
-        self.vectors[first] = held @ self.vectors[own]
-        row = held @ self.gram[own]
-        row[first] = held @ row[own]
+        self.offsets[part, 0] = shares @ self.offsets[part]
+        self.vectors[first] = shares @ self.vectors[own]
+        row = shares @ self.gram[own]
+        row[first] = shares @ row[own]
         self.gram[first], self.gram[:, first] = row, row
 
-    def _keep(self, part: int, held: np.ndarray) -> tuple[int, ...]:
+    def _keep(self, part: int, shares: np.ndarray) -> tuple[int, ...]:
         """The older points to be kept: those of the mixture first, then the newest."""
         numbers = self.numbers[part]
         places = np.flatnonzero(numbers >= 0)
-        order = places[np.lexsort((numbers[places], held[places] > 0))[::-1]]
+        order = places[np.lexsort((numbers[places], shares[places] > 0))[::-1]]
         numbers[order[self.older :]] = EMPTY
         return tuple(numbers[order[: self.older]].tolist())
 

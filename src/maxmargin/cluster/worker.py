@@ -208,12 +208,12 @@ def obey(state: WorkerPart, job: Job, order: Order, w: np.ndarray, fresh: bool) 
     """Mix, measure, propose."""
     problem, rng = state.problem, np.random.default_rng([job.seed, order.part, order.version])
     points = {} if fresh else state.points
-    held = mixed(points, order.mixture) if points else truth(problem)
-    b, v = problem.plane(held)
+    mixture = mixed(points, order.mixture) if points else truth(problem)
+    b, v = problem.plane(mixture)
     pull = -v if order.pull is None else order.pull
     local = sub_problem(problem, w, order.stretch, pull)
     inner = job.solver.open(
-        local, order.tol, rng, held if points else None, k=0.0, precision="double"
+        local, order.tol, rng, mixture if points else None, k=0.0, precision="double"
     )
     current = inner.dual.support()  # what several points share is added up
     cut = problem.cut(w)
