@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
+import helpers
 import maxmargin as mm
 from helpers import built_in, prepared, quietly, refusal
 from maxmargin import models, solvers
@@ -180,6 +181,25 @@ def test_the_optimum_is_found_and_certified(generator, name, solver, formulation
     _, best = soft.optimum(case.blocks, case.budgets, formulation)
     assert crf.certificate_.primal == pytest.approx(best, rel=1e-6)
     assert crf.certificate_.dual == pytest.approx(best, rel=1e-6)
+
+
+def test_every_solver_of_the_log_loss_is_walked_here():
+    assert {solver for solver, _ in EVERY} | {"sgd"} == set(helpers.SOFT)
+
+
+@pytest.mark.parametrize("formulation", SOFT)
+@pytest.mark.parametrize("name", ASCENT)
+def test_stochastic_gradient_is_truthful_and_goes_as_far_as_its_rate_allows(
+    generator, name, formulation
+):
+    case = CASES[name](generator)
+    crf = quietly(
+        lambda: fitted(case, solver="sgd", formulation=formulation, tol=1e-3, max_passes=300)
+    )
+    assert_truthful(case, crf)
+    _, best = soft.optimum(case.blocks, case.budgets, formulation)
+    zero = soft.primal(case.blocks, case.budgets, np.zeros_like(crf.coef_), formulation)
+    assert crf.certificate_.primal - best <= 0.05 * (zero - best)
 
 
 @settings(max_examples=30)
