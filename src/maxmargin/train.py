@@ -33,6 +33,7 @@ PATIENCE = 10  # steps without an exact pass, after which one is made whatever w
 LONG_PATIENCE = 30  # the same while the estimate is above the aim
 # Times what is enough: an estimate below this is worth an exact pass from time to time.
 NEARBY = 30.0
+UNPROVEN = 0.5  # of what is enough: where ceilings leave more open, no training closes the gap
 BEFORE = StepReport(0, math.inf, -math.inf, 0)  # the first step
 NEWS = 0.1  # of an aim: smaller changes of it are not passed to the solver
 
@@ -260,7 +261,9 @@ class Run:
         elif self.problem.summed or self.status is Status.NUMERICAL:
             return  # what was seen says nothing of the rest of a sum, or of what overflowed
         elif self.best.seen_gap <= goal:
-            self.status = Status.INEXACT
+            unproven = self.best.gap - self.best.seen_gap
+            if not self.problem.bounded or unproven > UNPROVEN * goal:
+                self.status = Status.INEXACT
 
     def known(self) -> dict[str, Any]:
         """What every row of the history has."""

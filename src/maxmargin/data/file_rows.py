@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.datasets import load_svmlight_file
 
 from maxmargin.data.from_file import FileError, FromFile, Reading
 from maxmargin.data.sharded import open_shards
@@ -111,6 +110,8 @@ def numbered(
 
 
 def load_rows(lines: list[str], reading: Reading, options: dict[Any, Any]) -> tuple[Any, ...]:
+    from sklearn.datasets import load_svmlight_file  # a slow import, of use here alone
+
     text = io.BytesIO("".join(lines).encode())
     with np.errstate(over="ignore"):
         found = load_svmlight_file(text, zero_based=True, **options)

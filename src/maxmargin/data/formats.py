@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.datasets import load_svmlight_file
 
 from maxmargin.data.attributes import AttributeEncoder
 from maxmargin.data.file_labels import whole_where_exact
@@ -57,6 +56,8 @@ def svmlight_rows(
     lines: Sequence[bytes], n_features: int | None, dtype: Any, zero_based: bool
 ) -> tuple[sp.csr_matrix, np.ndarray]:
     """Rows and labels of some lines; refuses what shards cannot hold."""
+    from sklearn.datasets import load_svmlight_file  # a slow import, of use here alone
+
     with np.errstate(over="ignore"):  # what overflows is refused
         X, y = load_svmlight_file(BytesIO(b"".join(lines)), dtype=dtype, zero_based=True)
     if X.nnz and not zero_based and X.indices.min() == 0:

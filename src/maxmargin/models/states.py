@@ -18,7 +18,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from maxmargin._core import core
@@ -38,6 +37,8 @@ def cluster(rows: Any, count: int, start: str, seed: int) -> np.ndarray:
     n = rows.shape[0]
     if start == "random" or n <= count:
         return np.random.default_rng(seed).integers(count, size=n)
+    from sklearn.cluster import KMeans  # a slow import, of use here alone
+
     with np.errstate(over="ignore", invalid="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # any start will do
         return KMeans(count, n_init=4, random_state=seed).fit_predict(rows)

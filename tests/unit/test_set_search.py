@@ -1,0 +1,58 @@
+"""The search over sets of labels: ceilings that hold, and a certificate that follows from them."""
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+import maxmargin as mm
+from maxmargin import models
+
+SETS: dict[int, np.ndarray] = {}  # of each number of labels
+
+
+def repelling(L: int, n: int, common_repel: float, seed: int) -> tuple[Any, np.ndarray]:
+    """Labels with weights near zero, as at small C: those that are common repel each other most."""
+    rng = np.random.default_rng(seed)
+    X, Y = np.eye(n), (rng.random((n, L)) < 0.1).astype(int)
+    model = models.MultiLabel("all")
+    model.initialize(X, Y)
+    common = rng.random(L) ** 2
+    a, b = model.pair_codes_.T
+    pairs = -common_repel * common[a] * common[b] * rng.uniform(0.7, 1.3, len(a)) - 0.03
+    W = 0.1 * rng.normal(size=(L, n)) + (0.5 * (common - 0.5))[:, None]
+    return model.bind(X, Y), np.concatenate([W.ravel(), pairs])
+
+
+def slack_by_trial(examples: Any, w: np.ndarray, i: int, L: int, n: int) -> float:
+    """Of all sets."""
+    sets = SETS.setdefault(L, np.array(list(product((0, 1), repeat=L))))
+    upper = np.zeros((L, L))
+    upper[np.triu_indices(L, 1)] = w[L * n :]
+    truth = examples.factors.truth.reshape(n, L)[i]
+    gains = w[: L * n].reshape(L, n)[:, i]
+    scores = sets @ gains + ((sets @ upper) * sets).sum(1) + (sets != truth).sum(1)
+    return float(scores.max() - truth @ gains - truth @ upper @ truth)
+
+
+@pytest.mark.parametrize("strength", [0.1, 0.5])
+def test_ceilings_of_long_searches_hold(strength: float) -> None:
+    """16 labels: more than are tried to the end, few enough to try all sets."""
+    n, L = 3, 16
+    examples, w = repelling(L, n, strength, seed=1)
+    found, ceilings = examples.slacks(w)[:2]
+    for i in range(n):
+        best = slack_by_trial(examples, w, i, L, n)
+        assert found[i] <= best + 1e-9
+        assert ceilings[i] >= best - 1e-9
+
+
+def test_a_small_open_part_does_not_end_training() -> None:
+    """Ceilings a little above the slacks: training goes on until the certified gap is small enough."""
+    rng = np.random.default_rng(5)
+    X = np.hstack([rng.normal(size=(60, 5)), np.ones((60, 1))])
+    Y = (X @ rng.normal(size=(6, 50)) > 2.5).astype(int)
+    svm = mm.StructuralSVM(models.MultiLabel("all"), C=0.03, random_state=0).fit(X, Y)
+    assert svm.certificate_.status == "solved"
+    assert svm.certificate_.converged
