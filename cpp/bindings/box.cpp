@@ -14,8 +14,8 @@ template class BoxOf<AnyStructure<uint16_t>>;
 template class BoxOf<AnyStructure<int32_t>>;
 
 static nb::tuple visit_box(Box& b, Array1<int64_t> order, bool oracle, bool update, int keep) {
-  const BoxReport r = unlocked([&] { return b.visit(order.data(), size(order), {oracle, update, keep}); });
-  return nb::make_tuple(r.oracle_calls, r.found, r.gap, r.change);
+  BoxReport r = unlocked([&] { return b.visit(order.data(), size(order), {oracle, update, keep}); });
+  return nb::make_tuple(r.oracle_calls, r.found, r.gap, r.change, to_numpy(std::move(r.shares)));
 }
 
 static nb::tuple visit_sets(Box& b, Array1<int64_t> order, bool oracle, double tolerance) {
@@ -58,7 +58,9 @@ static void bind_box(nb::module_& m) {
       .def("sets_to_multipliers", &Box::sets_to_multipliers)
       .def("refresh", &Box::refresh, without_lock)
       .def("dual", &Box::dual, without_lock)
-      .def_prop_ro("kept", &Box::kept)
+      .def("prune", &Box::prune, without_lock)
+      .def_prop_ro("bytes_kept", &Box::bytes_kept)
+      .def_prop_ro("n_planes", &Box::kept)
       .def_prop_ro("sets", &Box::sets);
 }
 

@@ -47,6 +47,10 @@ class Box {
   virtual void refresh() = 0;
   virtual double dual() const = 0;
   virtual int64_t kept() const = 0;
+  // Of outputs that searches have found; those that are there from the start are counted with the examples.
+  virtual int64_t bytes_kept() const = 0;
+  // Forgets outputs without a multiplier until no more than `most` bytes are kept, or none is left to forget.
+  virtual void prune(int64_t most) = 0;
   virtual int64_t sets() const = 0;
 };
 
@@ -161,6 +165,19 @@ class BoxOf : public Box {
     int64_t n = 0;
     for (const auto& b : state.blocks) n += std::max<int64_t>(1, static_cast<int64_t>(b.planes.size())) - 1;
     return n;
+  }
+  int64_t bytes_kept() const override { return complete_ ? 0 : state.bytes_kept(); }
+  [[gnu::cold]] void prune(int64_t most) override {
+    int64_t now = bytes_kept();
+    for (size_t i = 0; i < state.blocks.size() && now > most; ++i) {
+      auto& block = state.blocks[i];
+      const int64_t before = state.cost(static_cast<int64_t>(i));
+      for (int j = static_cast<int>(block.planes.size()) - 1; j > 0; --j)  // the first is the true output
+        if (block.planes[j].multiplier <= 0) state.remove(static_cast<int64_t>(i), j);
+      block.planes.shrink_to_fit();
+      block.outputs.shrink_to_fit();
+      now += state.cost(static_cast<int64_t>(i)) - before;
+    }
   }
   int64_t sets() const override { return sets_.sets(); }
   void multipliers_to_sets() override { sets_.from_multipliers(); }

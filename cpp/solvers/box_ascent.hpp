@@ -31,8 +31,9 @@ struct BoxOptions {
 
 struct BoxReport {
   int64_t oracle_calls = 0, found = 0;
-  double gap = 0;     // of the reduced problem, each block's share at the w of its visit
-  double change = 0;  // sum of the squared steps
+  double gap = 0;              // of the reduced problem, each block's share at the w of its visit
+  std::vector<double> shares;  // of the gap, in the order of the visits
+  double change = 0;           // sum of the squared steps
 };
 
 template <class Structure>
@@ -47,7 +48,13 @@ class BoxAscent {
 
   BoxReport pass(const int64_t* order, int64_t n, const BoxOptions& options) {
     BoxReport report;
-    for (int64_t k = 0; k < n; ++k) poll(), visit(order[k], options, report);
+    report.shares.resize(n);
+    for (int64_t k = 0; k < n; ++k) {
+      poll();
+      const double before = report.gap;
+      visit(order[k], options, report);
+      report.shares[k] = report.gap - before;
+    }
     return report;
   }
 

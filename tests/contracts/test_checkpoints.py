@@ -104,7 +104,8 @@ def test_rated_solvers_are_as_far_as_without_a_kill(solver, tmp_path, seed):
 
 
 @pytest.mark.parametrize(
-    "solver", ["sdcd", "sdcd-cyclic", "one-slack", "one-slack-proximal", "n-slack"]
+    "solver",
+    ["sdcd", "sdcd-cyclic", "one-slack", "one-slack-proximal", "n-slack", "streaming-cyclic"],
 )
 def test_solvers_of_the_summed_error(solver, tmp_path, seed):
     case = make_case("chain-1to4-csr-ends", seed)

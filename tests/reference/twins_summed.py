@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from .box_qp import summed_primal
+
 
 def sdcd(
     problem: Any, passes: int, searches: int = 10, sweeps: int = 5, change: float = 0.0
@@ -67,3 +69,43 @@ def dual_of(problem: Any, kept: list) -> float:
             total += alpha * psi
             offset += alpha * loss
     return offset - 0.5 * float(total @ total)
+
+
+def in_parts(problem: Any, parts: list[list[int]], visits: int = 2, sweeps: int = 1000) -> Any:
+    """The same coordinate steps, a part at a time: what is kept of the others is their plane (b, q).
+
+    A part takes its multipliers out of the plane when it comes, and puts them back when it goes. Gives
+    D(a) after every visit of a part, and P(w) after every sweep over all parts, each by definition.
+    """
+    blocks, budgets = problem.blocks, problem.budgets
+    alpha = [np.zeros(len(block.offsets)) for block in blocks]
+    b, q = 0.0, np.zeros(blocks[0].vectors.shape[1])
+    duals: list[float] = []
+    primals: list[float] = []
+    for _ in range(sweeps):
+        for part in parts:
+            own_b = sum(alpha[i] @ blocks[i].offsets for i in part)
+            own_q = -sum(alpha[i] @ blocks[i].vectors for i in part)
+            rest_b, rest_q = b - own_b, q - own_q
+            for _ in range(visits):
+                for i in part:
+                    own_q = box_steps(blocks[i], budgets[i], alpha[i], rest_q, own_q)
+            b = rest_b + sum(alpha[i] @ blocks[i].offsets for i in part)
+            q = rest_q - sum(alpha[i] @ blocks[i].vectors for i in part)
+            duals.append(b - 0.5 * q @ q)
+        primals.append(summed_primal(blocks, budgets, q))
+        if primals[-1] - duals[-1] <= 1e-9 * primals[-1]:
+            break
+    return duals, primals, q
+
+
+def box_steps(block: Any, top: float, a: np.ndarray, rest: np.ndarray, own: np.ndarray) -> Any:
+    """(IV.6) and (IV.7) for each output of one block; w is the sum of the plane and of the part's own."""
+    for y in range(len(a)):
+        psi = block.vectors[y]
+        if not psi.any():
+            continue
+        step = np.clip(a[y] + (block.offsets[y] + (rest + own) @ psi) / (psi @ psi), 0, top) - a[y]
+        a[y] += step
+        own = own - step * psi
+    return own

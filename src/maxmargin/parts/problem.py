@@ -24,6 +24,7 @@ from maxmargin.problem import Formulation, Problem, Support, make_regularizer
 from maxmargin.problem.plane import FrozenPlane
 from maxmargin.problem.regularizer import SquaredNorm
 from maxmargin.solvers import Streaming
+from maxmargin.solvers.box_state import LABEL_BYTES, PLANE_BYTES
 from maxmargin.solvers.streaming import CHUNKS, StreamState
 
 # Of the budget, at most, for what all examples take without their features and outputs.
@@ -108,7 +109,9 @@ class StreamedProblem(Problem):
         self.C, self.dimension = float(C), int(model.size_joint_feature)
         self.regularizer: SquaredNorm = regularizer_of(settings, self)
         self.formulation, self.n_jobs = settings.formulation, settings.n_jobs
-        self.summed = False
+        self.summed = settings.formulation.hinge == "sum"
+        if self.summed and getattr(model, "flat", False):
+            source.layout.listed = (PLANE_BYTES + LABEL_BYTES) * len(model.classes_)
         self.examples: Any = None  # not in memory
         self.frozen = self.files = None
         self.checked: bool = not isinstance(model, Model)
@@ -226,13 +229,18 @@ class StoredProblem(StreamedProblem):
         self.whole = self.files = None
 
     def open_stream(self, solver: Streaming, *args: Any) -> StreamState:
+        if solver.keeps == "outputs" and self.summed:
+            raise ValueError(
+                'Streaming: keeps="outputs" is for hinge="max"; with hinge="sum" solver="sdcd" keeps '
+                "all outputs in memory, and reads the features in the shards"
+            )
         needed = int(self.source.bound_bytes / MOST_BOUND)
         if solver.keeps == "outputs" and needed > solver.cache_bytes:
             raise ValueError(
                 f'Streaming: keeps="outputs" needs at least {needed} cache_bytes for these data, got '
                 f"{solver.cache_bytes}"
             )
-        repeated = solver.keeps == "auto" and solver.passes is None
+        repeated = solver.keeps == "auto" and solver.passes is None and not self.summed
         if needed <= solver.cache_bytes and (repeated or solver.keeps == "outputs"):
             return StoredState(self, solver, *args)
         return PartState(self, solver, *args)

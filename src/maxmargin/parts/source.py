@@ -53,6 +53,7 @@ class Layout:
     sparse: bool | None = None
     dtype: Any = None
     tables: bool = False  # whether the core keeps inner products of the rows of a sequence
+    listed: int = 0  # bytes of the outputs of an example, where all of them are kept with it
     ones: np.ndarray = field(default_factory=lambda: np.empty(0, np.float32))
 
     def copy(self, X: Any, Y: Any, which: np.ndarray) -> tuple[Any, Any]:
@@ -155,7 +156,7 @@ class Part:
         ends = np.concatenate([[0], np.cumsum(each.astype(np.int64) + ROW_BYTES)])
         if self.layout.kind == "rows":
             labels = self.Y[:1].nbytes if np.ndim(self.Y) == 2 else 0
-            return np.diff(ends) + EXAMPLE_BYTES + labels
+            return np.diff(ends) + EXAMPLE_BYTES + labels + self.layout.listed
         return self.layout.bytes_of(np.diff(self.X.offsets), np.diff(ends[self.X.offsets]))
 
 

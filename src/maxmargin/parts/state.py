@@ -42,6 +42,7 @@ from maxmargin.solvers.box_state import BoxState
 from maxmargin.solvers.dual_state import DualState, known_outputs
 from maxmargin.solvers.proximal import ProximalState
 from maxmargin.solvers.streaming import CHUNKS, Streaming, StreamState, Window
+from maxmargin.solvers.summed_cache import SummedCache
 
 KEPT = 0.7  # of the budget, at most, for what is kept: the rest is for new examples and new outputs
 TWICE = 2  # planes are in memory twice while they are copied
@@ -191,7 +192,7 @@ class PartState(StreamState):
 
     def __init__(self, problem: Any, solver: Streaming, tol: float, rng: Any, warm: Any):
         super().__init__(solver.share * tol)
-        self.proximal = solver.proximal
+        self.cache: Any = SummedCache() if problem.summed else solver.proximal
         self.problem, self.budget, self.rng = problem, solver.cache_bytes, rng
         layout, regularizer = problem.source.layout, problem.regularizer
         self.past = empty_past(problem.C, layout, problem.dimension, regularizer)
@@ -256,13 +257,13 @@ class PartState(StreamState):
         budget = (1 - 1 / CHUNKS) * self.budget - in_memory
         inner.most_bytes = int(max(0, budget) / TWICE)
         new_blocks = np.arange(kept, problem.n_blocks)
-        self.window = Window(problem, inner, new_blocks, problem.active, last)
+        self.window = Window(problem, self.cache, inner, new_blocks, problem.active, last)
         return self.window
 
     def _open(self, problem: Problem, warm: Support, gaps: np.ndarray) -> ProximalState:
         """The dual state of a window, with these multipliers."""
         known = warm if len(warm.blocks) else None
-        inner = self.proximal.open(
+        inner = self.cache.open(
             problem, self.goal, self.rng, known, k=self.k, precision=self.precision
         )
         self.k, inner.k = inner.k, 0.0
@@ -318,7 +319,7 @@ class PartState(StreamState):
         """Start from these multipliers: all of them go to the file, and their part to the plane."""
         plane, count, end, whole = self.past.plane, 0, 0, self.problem
         for index, problem, own in whole.numbered_parts(warm):
-            own = own.rescaled(problem.mass)
+            own = own.clipped(problem.mass) if whole.summed else own.rescaled(problem.mass)
             count, end = count + len(own), int(index[-1]) + 1  # those without a weight are left out
             examples: Any = problem.examples
             if examples.core is not None:
@@ -349,13 +350,13 @@ class StoredState(PartState):
         super().__init__(problem, solver, tol, rng, None)
         source, budget = problem.source, solver.cache_bytes
         whole = problem.bind_all()
-        inner = self.proximal.open(whole, self.goal, rng, warm, lean=True)
+        inner = self.cache.open(whole, self.goal, rng, warm, lean=True)
         self.k, inner.most_bytes = inner.k, (budget - source.bound_bytes) // TWICE
         share = STRETCH * budget / max(1.0, source.row_bytes * int(source.X.firsts[-1]))
         inner.stretch = max(1, int(share * source.n))
         inner.dual.violations[:] = 0.0
         found = np.bincount([] if warm is None else warm.blocks)
-        self.window = Window(whole, inner, whole.active, np.flatnonzero(found > 1))
+        self.window = Window(whole, self.cache, inner, whole.active, np.flatnonzero(found > 1))
         if inner.dual.core.bytes_kept > inner.most_bytes:
             self._leave(warm)
 

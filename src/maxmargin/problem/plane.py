@@ -84,6 +84,10 @@ class Support:
         factor = self._factors(mass, self.multipliers)[self.blocks]
         return replace(self, multipliers=self.multipliers * factor)
 
+    def clipped(self, mass: np.ndarray) -> Support:
+        """The same point for other masses where each multiplier has bounds of its own."""
+        return replace(self, multipliers=np.minimum(self.multipliers, mass[self.blocks]))
+
     def carried(self, mass: np.ndarray, truth: Support, unit: float) -> Support:
         """The same w for other masses, as far as they allow it; masses and multipliers times a unit.
 

@@ -36,6 +36,7 @@ class BoxVisit:
     found: int  # outputs that were not kept before
     gap: float  # of the reduced problem, as it was seen while w moved
     change: float  # sum of the squared steps
+    shares: np.ndarray  # of the gap, of each block in the order of the visits
 
 
 class BoxState(UnderPrior):
@@ -46,6 +47,8 @@ class BoxState(UnderPrior):
 
     fixed: float
     settled: bool
+    single = False
+    oracle_calls: int
     problem: Problem
     tol: float
     rng: np.random.Generator
@@ -61,6 +64,9 @@ class BoxState(UnderPrior):
         self.settled = (
             False  # the reduced problem is solved, and no violator is left that could be added
         )
+        self.oracle_calls = 0
+        # Each block's share of the gap by its mass, as its last visit saw it.
+        self.violations: np.ndarray = np.zeros(problem.n_blocks)
         self.unit, self.mean, self.prior = 1.0, None, None
         self.fixed = 0.0  # of D(a): what the plane of examples that are gone gives
         frozen = problem.frozen
@@ -88,12 +94,17 @@ class BoxState(UnderPrior):
         self, order: np.ndarray, oracle: bool = True, update: bool = True, keep: int = 0
     ) -> BoxVisit:
         """One pass of coordinate steps over the blocks of `order`, with a search for a violator or not."""
-        return self.report(self.core.visit(order, oracle, update, keep))
+        return self.report(order, self.core.visit(order, oracle, update, keep))
 
-    def report(self, seen: tuple[int, int, float, float]) -> BoxVisit:
+    def report(
+        self, order: np.ndarray, seen: tuple[int, int, float, float, np.ndarray]
+    ) -> BoxVisit:
         """What the core says of a pass, in the units of the problem."""
-        calls, found, gap, change = seen
-        return BoxVisit(calls, found, gap / self.unit, change / self.unit**2)
+        calls, found, gap, change, shares = seen
+        shares /= self.unit
+        self.oracle_calls += calls
+        self.violations[order] = shares / self.problem.mass[order]
+        return BoxVisit(calls, found, gap / self.unit, change / self.unit**2, shares)
 
     def visit_sets(
         self, order: np.ndarray, oracle: bool, tolerance: float = 0.0
@@ -152,15 +163,12 @@ class BoxState(UnderPrior):
         return Support(found[own], multipliers[own] / self.unit, outputs, partial=True)
 
     def usage(self) -> tuple[np.ndarray, ...]:
-        """Of each block the bytes of its planes, how many of them can still move, and their multipliers.
-
-        Before them its share of the gap, which is not known: a gap is one of all blocks.
-        """
+        """Of each block its gap, bytes of planes, how many of them can still move, and their multipliers."""
         found, multipliers, _ = self.core.support()
         n, sizes = self.problem.n_blocks, self.problem.examples.output_sizes(found)
         inside = multipliers < self.unit * self.problem.mass[found]
         return (
-            np.zeros(n),
+            np.maximum(self.violations, 0.0),
             np.bincount(found, PLANE_BYTES + LABEL_BYTES * sizes, n),
             1 + np.bincount(found, inside, n),
             np.bincount(found, multipliers, n),
@@ -190,7 +198,7 @@ class BoxState(UnderPrior):
     @property
     def n_planes(self) -> int:
         """How many outputs are kept."""
-        return self.core.kept
+        return self.core.n_planes
 
 
 class ExplicitBoxState(AskedState, BoxState):
@@ -219,14 +227,15 @@ class ExplicitBoxState(AskedState, BoxState):
     def visit(
         self, order: np.ndarray, oracle: bool = True, update: bool = True, keep: int = 0
     ) -> BoxVisit:
-        if not oracle:
-            return self.report(self.core.visit(order, False, update, keep))
+        if not oracle or not len(order):
+            return super().visit(order, oracle, update, keep)
         parts = []
         for blocks in self.batches(order):
             self.ask(blocks, self.running())
             parts.append(self.core.visit(blocks, True, update, keep))
-        calls, found, gap, change = (sum(column) for column in zip(*parts, strict=True))
-        return self.report((calls, found, gap, change))
+        *numbers, shares = zip(*parts, strict=True)
+        calls, found, gap, change = map(sum, numbers)
+        return self.report(order, (calls, found, gap, change, np.concatenate(shares)))
 
     def visit_sets(
         self, order: np.ndarray, oracle: bool, tolerance: float = 0.0

@@ -113,7 +113,10 @@ class SDCD(Solver):
         calls, found, gap = (
             sum(getattr(part, name) for part in parts) for name in ("oracle_calls", "found", "gap")
         )
-        return BoxVisit(int(calls), int(found), gap, max(part.change for part in parts))
+        change = max(part.change for part in parts)
+        return BoxVisit(
+            int(calls), int(found), gap, change, np.concatenate([p.shares for p in parts])
+        )
 
     def sweep(self, problem: Problem, state: BoxState, seen: float) -> float:
         """Passes of type II after one of type I, one more the first time (lines 30 to 37); their gap."""

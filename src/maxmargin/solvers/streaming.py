@@ -27,7 +27,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from maxmargin.problem import Problem, Status, Support
+from maxmargin.problem import Formulation, Problem, Status, Support, loss_units
 from maxmargin.solvers.base import (
     AT_LEAST_1,
     NOT_NEGATIVE,
@@ -42,6 +42,7 @@ from maxmargin.solvers.base import (
 )
 from maxmargin.solvers.dual_state import PRECISIONS
 from maxmargin.solvers.proximal import Proximal, ProximalState
+from maxmargin.solvers.summed_cache import SummedCache, kept_risk
 
 CHUNKS = 16  # of a pass over arrays; elsewhere new examples take this part of the budget
 FORGET = 0.75  # pruning goes down to this part of the budget, so that it is rare
@@ -85,6 +86,10 @@ class Streaming(Solver):
 
     name: ClassVar[str] = "streaming"
     in_parts: ClassVar[bool] = True
+    formulations: ClassVar[tuple[Formulation, ...]] = (
+        *Solver.formulations,
+        *SummedCache.formulations,
+    )
     pairwise_optimum: ClassVar[bool] = False
     cache_bytes: int = option(64 * 2**20, AT_LEAST_1)
     passes: int | None = option(1, SOME_OR_NONE)
@@ -109,7 +114,8 @@ class Streaming(Solver):
             return problem.open_stream(self, tol, rng, warm)
         # Tables of inner products may take more than the budget.
         lean = problem.examples.table_bytes() > self.cache_bytes
-        inner = self.proximal.open(problem, self.share * tol, rng, warm, lean)
+        cache: Any = SummedCache() if problem.summed else self.proximal
+        inner = cache.open(problem, self.share * tol, rng, warm, lean)
         if inner.dual.core.bytes_kept > self.cache_bytes:
             raise ValueError(
                 f"Streaming: cache_bytes = {self.cache_bytes}, but the multipliers of the warm start "
@@ -118,12 +124,12 @@ class Streaming(Solver):
         inner.most_bytes = self.cache_bytes
         inner.dual.violations[:] = 0.0
         found = np.bincount([] if warm is None else warm.blocks)  # outputs of each block
-        window = Window(problem, inner, problem.active, np.flatnonzero(found > 1))
-        return StreamState(self.share * tol, inner.k, window)
+        window = Window(problem, cache, inner, problem.active, np.flatnonzero(found > 1))
+        return StreamState(self.share * tol, inner.k, window, cache)
 
     @cached_property
     def proximal(self) -> Proximal:
-        """The solver of the cache."""
+        """The solver of the cache, for the maximum."""
         return Proximal(precision=self.precision)
 
     def step(self, problem: Problem, state: StreamState) -> StepReport:
@@ -131,12 +137,14 @@ class Streaming(Solver):
         calls = state.oracle_calls
         if state.rounds_left is None:
             state.rounds_left, state.refused_before = self.rounds, state.refused
+            if problem.summed:
+                state.cache.seen = 0.0
             gap = self._explore_all(state)
         else:
             gap = self._settle(state)
         settled = gap <= state.goal or state.rounds_left == 0
         estimate = state.gap_of_all(gap, settled)
-        ended = self._end(state, estimate) if settled else None
+        ended = self._end(problem, state, estimate) if settled else None
         return StepReport(state.oracle_calls - calls, estimate, *state.progress(), ended=ended)
 
     def _explore_all(self, state: StreamState) -> float:
@@ -164,7 +172,7 @@ class Streaming(Solver):
         """
         inner, refused = window.inner, window.inner.refused
         little = LITTLE * inner.dual.tol
-        gap = self.proximal.explore(window.problem, inner, window.new, little)
+        gap = window.cache.explore(window.problem, inner, window.new, little)
         self._evict(inner, inner.refused - refused)
         return gap
 
@@ -183,7 +191,7 @@ class Streaming(Solver):
     def _round(self, window: Window) -> float:
         """One round; returns the gap."""
         refused = window.inner.refused
-        gap = self.proximal.round(window.problem, window.inner, window.cached)
+        gap = window.cache.round(window.problem, window.inner, window.cached)
         self._evict(window.inner, window.inner.refused - refused)
         return gap
 
@@ -193,7 +201,7 @@ class Streaming(Solver):
         if kept > FORGET * inner.most_bytes and (refused > 0 or kept > 0.9 * inner.most_bytes):
             inner.dual.core.prune(int(FORGET * inner.most_bytes))
 
-    def _end(self, state: StreamState, estimate: float) -> Status | None:
+    def _end(self, problem: Problem, state: StreamState, estimate: float) -> Status | None:
         """End a pass; returns why no further one should be made, or nothing."""
         state.passes, state.rounds_left = state.passes + 1, None
         refused = state.refused - state.refused_before
@@ -201,6 +209,8 @@ class Streaming(Solver):
         state.estimate = estimate
         if stalled and state.is_full():
             return Status.CACHE_FULL
+        if problem.summed and state.cache.settled(problem, estimate, state.goal / self.share):
+            return Status.REDUCED
         return Status.PASSES_MADE if state.passes == self.passes else None
 
     def snapshot(self, problem: Problem, state: StreamState) -> Snapshot:
@@ -219,6 +229,9 @@ class Streaming(Solver):
             state.window.inner.satisfied_below *= factor
 
     def learn(self, problem: Problem, state: StreamState, slacks: np.ndarray) -> None:
+        if problem.summed and not problem.exact and not state.cache.listing:
+            state.cache.listing = True
+            return
         state.goal *= 0.5
         if state.window is not None:
             inner = state.window.inner
@@ -226,13 +239,22 @@ class Streaming(Solver):
             inner.rest[:] = 0
             inner.satisfied_below *= 0.5
 
+    def reduced_gap(self, problem: Problem, state: StreamState) -> float | None:
+        if problem.exact or not self.verify:
+            return None
+        w, support = state.solution()
+        risk = sum(kept_risk(part, own, w) for part, own in problem.walk(support))
+        gap = problem.regularizer.value(w) + risk - problem.dual_objective(support)
+        return loss_units(gap, problem.total)
+
 
 @dataclass
 class Window:
     """Examples in memory: their problem, its dual state, the new blocks, and all that are cached."""
 
     problem: Problem
-    inner: ProximalState
+    cache: Any  # the solver of the examples in memory
+    inner: Any
     new: np.ndarray
     cached: np.ndarray
     last: bool = True  # of the pass
@@ -245,6 +267,7 @@ class StreamState:
     goal: float  # the gap of the cache to be reached
     k: Any = None  # of the proximal term, once it is known
     window: Any = None
+    cache: Any = None  # the solver of the examples in memory
     credit: float = 0.0  # visits to cached blocks that are paid for
     passes: int = 0
     rounds_left: int | None = None  # of the end of a pass; None while examples are explored
@@ -281,7 +304,7 @@ class StreamState:
         window, core = self.window, self.window.inner.dual.core
         active = window.problem.active
         size = size or max(FEWEST, -(-len(active) // CHUNKS))
-        if core.proximity > 0:  # of the pass before
+        if window.inner.k > 0 and core.proximity > 0:  # of the pass before
             core.recenter(0.0, 0.0)
         for first in range(0, len(active), size):
             window.new = active[first : first + size]
