@@ -23,8 +23,8 @@ ROUNDS_BEFORE = 2
 FURTHER = 1e-2  # of the gap that was enough, where a step is made all the same
 # Rounds after which satisfied blocks may rest where C |psi|^2 is at most EASY times the loss: w overshoots in
 # the first, shares of the gap that were seen then say nothing, and few rounds follow. Not where a step may
-# make several towards a gap below ROUGHLY of the loss: rounds are cheap there, and a late one asks for more.
-SETTLED, EASY, ROUGHLY = 2, 3.0, 1e-4
+# make several: rounds are cheap there, and a late one asks for more.
+SETTLED, EASY = 2, 3.0
 # Of the loss: where a gap below PRECISE is asked for, rounds that leave less than CLIMB_BELOW end with a
 # climb of the face. Rougher solutions take longer with climbs than without.
 PRECISE, CLIMB_BELOW = 1e-6, 0.3

@@ -40,7 +40,6 @@ from maxmargin.solvers.base import (
 )
 from maxmargin.solvers.coordinate_state import (
     EASY,
-    ROUGHLY,
     SETTLED,
     SMALL_WORK,
     CoordinateState,
@@ -63,9 +62,7 @@ MOST_ROUNDS = 100  # over kept outputs alone
 REVISIT = 4  # rounds of kept outputs after which all blocks are looked at again
 STALLED_ROUNDS = 10  # rounds without a fall of the estimate by a tenth
 FLAT = 0.1  # of k where a visit solves its block; flat between 0.03 and 1 on text, digits and covertype
-LIGHT = (
-    0.05  # k below this is no k there: it would save no visits, and two more copies of w take time
-)
+LIGHT = 0.05  # k below this is not used: it would save no visits, and two more copies of w take time
 SINGLE_MOST = 1e30  # squares of weights and of features whose products it can hold
 
 
@@ -154,8 +151,7 @@ class Proximal(Solver):
         state.core.set_proximity(k)
         state.aim, state.loss, state.probed = tol, loss, len(blocks)
         easy = state.unit * problem.C * square <= EASY * loss
-        rough = state.work > SMALL_WORK or tol >= ROUGHLY * loss
-        state.settled = SETTLED if easy and rough else 0
+        state.settled = SETTLED if easy and state.work > SMALL_WORK else 0
         return state
 
     def _large(self, problem: Problem, unit: float, square: float, loss: float) -> bool:
