@@ -62,7 +62,7 @@ MOST_ROUNDS = 100  # over kept outputs alone
 REVISIT = 4  # rounds of kept outputs after which all blocks are looked at again
 STALLED_ROUNDS = 10  # rounds without a fall of the estimate by a tenth
 FLAT = 0.1  # of k where a visit solves its block; flat between 0.03 and 1 on text, digits and covertype
-LIGHT = 0.05  # k below this is not used: it would save no visits, and two more copies of w take time
+LIGHT = 0.05  # k below this is not used: it would save no visits, and its two copies of w take time
 SINGLE_MOST = 1e30  # squares of weights and of features whose products it can hold
 
 
