@@ -1,6 +1,6 @@
 """Draw the pictures of the site into docs/figures: python tools/draw_figures.py [NAME ...]
 
-Bars come from the tables of benchmarks/README.md (a test compares them), curves from fits that are made here.
+Bars come from tables of the benchmarks' pages (a test compares them), curves from fits that are made here.
 """
 
 import re
@@ -19,9 +19,9 @@ OURS, OTHERS, INK = "#1f6feb", "#b9b9b9", "#333333"
 matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "maxmargin", "font.size": 11})
 
 
-def table(head: str) -> list[list[str]]:
-    """Rows of the table of benchmarks/README.md whose first line begins like this."""
-    lines = (ROOT / "benchmarks/README.md").read_text().splitlines()
+def table(head: str, page: str = "README.md") -> list[list[str]]:
+    """Rows of the table of a page of the benchmarks whose first line begins like this."""
+    lines = (ROOT / "benchmarks" / page).read_text().splitlines()
     start = next(k for k, line in enumerate(lines) if line.startswith(head))
     rows = []
     for line in lines[start + 2 :]:
@@ -33,7 +33,7 @@ def table(head: str) -> list[list[str]]:
 
 def amount(cell: str) -> float:
     """The first number of a cell."""
-    return float(re.search(r"[\d,.]*\d", cell).group().replace(",", ""))  # type: ignore[union-attr]
+    return float(re.search(r"[\d,.]*\d(e[+-]\d+)?", cell).group().replace(",", ""))  # type: ignore[union-attr]
 
 
 def command_line_bars() -> list[tuple[str, float, bool]]:
@@ -53,8 +53,8 @@ def footprint_bars(column: int) -> list[tuple[str, float, bool]]:
 
 def many_labels_bars() -> list[tuple[str, float, bool]]:
     """Microseconds of a position with 4,496 labels: name, figure, whether it is ours."""
-    row = table("| labels | positions | stored transitions |")[-1]
-    return [("our argmax", amount(row[3]), True), ("full Viterbi", amount(row[4]), False)]
+    row = table("| labels | sequences | positions |", "papers/RESULTS.md")[-1]
+    return [("our argmax", amount(row[5]), True), ("full Viterbi", amount(row[6]), False)]
 
 
 def draw_bars(ax, bars, title, unit, log=False):
