@@ -42,7 +42,6 @@ from maxmargin.solvers.box_state import BoxState
 from maxmargin.solvers.dual_state import DualState, known_outputs
 from maxmargin.solvers.proximal import ProximalState
 from maxmargin.solvers.streaming import CHUNKS, Streaming, StreamState, Window
-from maxmargin.solvers.summed_cache import SummedCache
 
 KEPT = 0.7  # of the budget, at most, for what is kept: the rest is for new examples and new outputs
 TWICE = 2  # planes are in memory twice while they are copied
@@ -190,9 +189,10 @@ class PartState(StreamState):
     window: Any
     left: float
 
-    def __init__(self, problem: Any, solver: Streaming, tol: float, rng: Any, warm: Any):
-        super().__init__(solver.share * tol)
-        self.cache: Any = SummedCache() if problem.summed else solver.proximal
+    def __init__(
+        self, problem: Any, solver: Streaming, cache: Any, tol: float, rng: Any, warm: Any
+    ):
+        super().__init__(solver.share * tol, cache=cache)
         self.problem, self.budget, self.rng = problem, solver.cache_bytes, rng
         layout, regularizer = problem.source.layout, problem.regularizer
         self.past = empty_past(problem.C, layout, problem.dimension, regularizer)
@@ -346,8 +346,10 @@ class StoredState(PartState):
     closed_calls: int
     closed_refused: int
 
-    def __init__(self, problem: Any, solver: Streaming, tol: float, rng: Any, warm: Any):
-        super().__init__(problem, solver, tol, rng, None)
+    def __init__(
+        self, problem: Any, solver: Streaming, cache: Any, tol: float, rng: Any, warm: Any
+    ):
+        super().__init__(problem, solver, cache, tol, rng, None)
         source, budget = problem.source, solver.cache_bytes
         whole = problem.bind_all()
         inner = self.cache.open(whole, self.goal, rng, warm, lean=True)

@@ -27,7 +27,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from maxmargin.problem import Formulation, Problem, Status, Support, loss_units
+from maxmargin.problem import Formulation, Problem, Status, Support, gap_between
 from maxmargin.solvers.base import (
     AT_LEAST_1,
     NOT_NEGATIVE,
@@ -110,11 +110,11 @@ class Streaming(Solver):
     def start(
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
     ) -> StreamState:
+        cache: Any = SummedCache() if problem.summed else self.proximal
         if problem.open_stream is not None:
-            return problem.open_stream(self, tol, rng, warm)
+            return problem.open_stream(self, cache, tol, rng, warm)
         # Tables of inner products may take more than the budget.
         lean = problem.examples.table_bytes() > self.cache_bytes
-        cache: Any = SummedCache() if problem.summed else self.proximal
         inner = cache.open(problem, self.share * tol, rng, warm, lean)
         if inner.dual.core.bytes_kept > self.cache_bytes:
             raise ValueError(
@@ -244,8 +244,8 @@ class Streaming(Solver):
             return None
         w, support = state.solution()
         risk = sum(kept_risk(part, own, w) for part, own in problem.walk(support))
-        gap = problem.regularizer.value(w) + risk - problem.dual_objective(support)
-        return loss_units(gap, problem.total)
+        primal = problem.regularizer.value(w) + risk
+        return gap_between(primal, problem.dual_objective(support), problem.total)
 
 
 @dataclass
