@@ -31,9 +31,8 @@ struct BinaryRow {
 
 // Calls f with the row in its own type: one branch per row, none inside.
 template <class F>
-decltype(auto) with_row(const Features& features, int64_t r, F&& f) {
-  const RowView& v = features.rows[r];
-  switch (features.kind) {
+decltype(auto) with_view(Kind kind, const RowView& v, F&& f) {
+  switch (kind) {
     case Kind::dense32:
       return f(DenseRow<float>{static_cast<const float*>(v.value), v.length});
     case Kind::dense64:
@@ -50,6 +49,10 @@ decltype(auto) with_row(const Features& features, int64_t r, F&& f) {
     default:
       return f(BinaryRow{v.index, v.length});
   }
+}
+template <class F>
+decltype(auto) with_row(const Features& features, int64_t r, F&& f) {
+  return with_view(features.kind, features.rows[r], f);
 }
 // The same for each feature, with that of the bias: f(index, value).
 template <class F>

@@ -20,6 +20,7 @@
 
 #include "gather.hpp"
 #include "gram.hpp"
+#include "runtime/pages.hpp"
 #include "simd.hpp"
 
 namespace mm {
@@ -43,6 +44,7 @@ class Features {
   std::vector<int32_t> owned;         // index lists built here for dense inputs with many zeros
   std::vector<float> owned_values;    // their values, unless all are one
   std::vector<double> owned_doubles;  // the same for double precision
+  Unwritten<float> own_pieces;        // rows that `narrowed` made
   std::shared_ptr<Gram> gram;         // of rows under a kernel, else null
 
   int64_t width() const { return columns + (bias != 0); }
@@ -58,6 +60,9 @@ class Features {
   Real score_of(int64_t r, const Real* W, int stride, int column) const;
   template <class Real>
   Real dot_weights(int64_t r, const Real* w) const;
+  // The same with the view of row r at hand.
+  template <class Real>
+  Real dot_weights(int64_t r, const RowView& row, const Real* w) const;
   double dot(int64_t r, int64_t q) const;
 
   // W[:, plus] += c x and W[:, minus] -= c x in one walk over the row.
@@ -68,6 +73,8 @@ class Features {
   void add_column(int64_t r, Target W, int stride, int column, number_at<Target> c) const;
   template <class Target>
   void axpy(int64_t r, Target w, number_at<Target> c) const;
+  template <class Real>
+  void axpy(int64_t r, const RowView& row, Real* w, Real c) const;
   // W[j, :] += x_j c, not under a kernel
   void add_outer(int64_t r, double* W, int stride, const double* c) const;
   // W[j, :] += scale x_j c for whole vectors of columns, not under a kernel; returns how |W|^2 has changed
@@ -77,15 +84,16 @@ class Features {
   void take_squares(int64_t r, double* W, int stride, double& sum) const;
 
   void prefetch_view(int64_t r) const { fetch_ahead(&rows[r]); }
-  void prefetch(int64_t r) const {
+  void prefetch(int64_t r) const { prefetch(rows[r]); }
+  void prefetch(const RowView& row) const {
     if (kind == Kind::short32) {
-      for (int at = 0; at < std::min(6 * rows[r].length, 512); at += 64)
-        fetch_ahead(static_cast<const char*>(rows[r].value) + at);
+      for (int at = 0; at < std::min(6 * row.length, 512); at += 64)
+        fetch_ahead(static_cast<const char*>(row.value) + at);
       return;
     }
     for (int line = 0; line < 4; ++line) {
-      fetch_ahead(static_cast<const char*>(rows[r].value) + 64 * line);
-      if (rows[r].index) fetch_ahead(reinterpret_cast<const char*>(rows[r].index) + 64 * line);
+      fetch_ahead(static_cast<const char*>(row.value) + 64 * line);
+      if (row.index) fetch_ahead(reinterpret_cast<const char*>(row.index) + 64 * line);
     }
   }
 };

@@ -1,6 +1,7 @@
 // A move of w as a sparse vector: what structures add to weights, gathered entry by entry instead.
 //
-// `Gather` is given where a structure expects a pointer to weights: `W[j] += v` lands in a Sparse.
+// `Gather` is given where a structure expects a pointer to weights: `W[j] += v` lands in a Sparse. Where w is long and only
+// the length of the move is asked for, `Count` is given, and it lands in a Tally, which is no longer than the move.
 #pragma once
 
 #include <cstddef>
@@ -40,29 +41,79 @@ struct Sparse {
   }
 };
 
-class Gather {
+// Entries in the order in which they came, found by a hash of their place.
+class Tally {
+ public:
+  void clear() {
+    entries_.clear();
+    if (++turn_ == 0) slots_.assign(slots_.size(), {}), turn_ = 1;
+  }
+  void add(size_t j, double value) {
+    if (2 * entries_.size() >= slots_.size()) grow();
+    Slot& slot = find(j);
+    if (slot.turn != turn_)
+      slot = {turn_, static_cast<uint32_t>(entries_.size())}, entries_.push_back({j, 0});
+    entries_[slot.entry].value += value;
+  }
+  double squared_norm() const {
+    double sum = 0;
+    for (const Entry& x : entries_) sum += x.value * x.value;
+    return sum;
+  }
+
+ private:
+  struct Entry {
+    size_t j;
+    double value;
+  };
+  struct Slot {
+    uint32_t turn = 0, entry = 0;  // of another turn: free
+  };
+  std::vector<Entry> entries_;
+  std::vector<Slot> slots_;
+  uint32_t turn_ = 1;
+
+  Slot& find(size_t j) {
+    const size_t last = slots_.size() - 1;
+    size_t at = (j * 0x9E3779B97F4A7C15u) >> 32;
+    for (;; ++at) {
+      Slot& slot = slots_[at & last];
+      if (slot.turn != turn_ || entries_[slot.entry].j == j) return slot;
+    }
+  }
+  void grow() {
+    slots_.assign(slots_.empty() ? 256 : 2 * slots_.size(), {});
+    for (uint32_t k = 0; k < entries_.size(); ++k) find(entries_[k].j) = {turn_, k};
+  }
+};
+
+template <class Into>
+class GatherInto {
  public:
   class Entry {
    public:
-    Entry(Sparse* into, size_t at) : into_(into), at_(at) {}
+    Entry(Into* into, size_t at) : into_(into), at_(at) {}
     void operator+=(double value) const { into_->add(at_, value); }
     void operator-=(double value) const { into_->add(at_, -value); }
 
    private:
-    Sparse* into_;
+    Into* into_;
     size_t at_;
   };
 
-  explicit Gather(Sparse& into, size_t at = 0) : into_(&into), at_(at) {}
+  explicit GatherInto(Into& into, size_t at = 0) : into_(&into), at_(at) {}
   Entry operator[](int64_t j) const { return {into_, at_ + static_cast<size_t>(j)}; }
   Entry operator*() const { return {into_, at_}; }
-  Gather operator+(int64_t j) const { return Gather(*into_, at_ + static_cast<size_t>(j)); }
+  GatherInto operator+(int64_t j) const { return GatherInto(*into_, at_ + static_cast<size_t>(j)); }
   void operator+=(int64_t j) { at_ += static_cast<size_t>(j); }
 
  private:
-  Sparse* into_;
+  Into* into_;
   size_t at_;
 };
+
+using Gather = GatherInto<Sparse>;
+using Count = GatherInto<Tally>;
 
 // The type of the numbers behind a pointer to weights.
 template <class Target>
@@ -71,8 +122,8 @@ template <class T>
 struct NumberAt<T*> {
   using type = T;
 };
-template <>
-struct NumberAt<Gather> {
+template <class Into>
+struct NumberAt<GatherInto<Into>> {
   using type = double;
 };
 template <class Target>

@@ -25,9 +25,9 @@ inline std::unique_ptr<Features> narrowed(const Features& wide) {
   narrow->norms = wide.norms;
   size_t stored = 0;
   for (const RowView& row : wide.rows) stored += narrow_size(narrow->kind, row.length);
-  reserve_in_large_pages(narrow->owned_values, stored);
-  narrow->owned_values.resize(stored);
-  float* to = narrow->owned_values.data();
+  reserve_in_large_pages(narrow->own_pieces, stored);
+  narrow->own_pieces.resize(stored);
+  float* to = narrow->own_pieces.data();
   for (RowView& row : narrow->rows) {
     const double* from = static_cast<const double*>(row.value);
     row.value = to;

@@ -53,11 +53,9 @@ def extent(table: Table, level: str) -> str:
 
 
 def spent(made: dict) -> str:
-    """Level, day and time."""
-    return (
-        f"{made['level']} on {made['date']}: {made['wall_seconds']} s, "
-        f"of which CPU {made['cpu_seconds']} s"
-    )
+    """Level, day and time; folders of earlier versions have no day."""
+    day = f" on {made['date']}" if "date" in made else ""
+    return f"{made['level']}{day}: {made['wall_seconds']} s, of which CPU {made['cpu_seconds']} s"
 
 
 def sentences(table: Table, rows: Sequence[Row], level: str) -> list[str]:

@@ -43,6 +43,7 @@ TABLES = (
         OTHER_SET,
         "RCV1",
         says=dual_coordinate.says,
+        full_ends="a fit is timed once; the command alone takes the best of three",
     ),
     Table(
         "dual_coordinate/schedules",
@@ -119,6 +120,7 @@ TABLES = (
             differs,
             left_out,
             says=getattr(gdmm_claims, part, None),
+            full_ends=gdmm.ends(part),
         )
         for part, what, quick, needs, differs, left_out in (
             (

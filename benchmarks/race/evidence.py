@@ -7,9 +7,11 @@ What a race does not show, each part a table `evidence-<part>.csv`; CPU seconds,
     sets      `fit` of sets of labels with all pairs, beside none (`benchmarks.race.sets`)
     predict   `predict` from the user's arrays: examples and nodes a second
     roofline  exact passes beside a copy of memory and a product of matrices (`benchmarks.race.roofline`)
+    memory    `fit` at its largest, beside the data, the weights and peers (`benchmarks.race.memory`)
     counts    instructions of one small fit (valgrind, where it is installed): the same on a busy machine
 
-Flat problems are `benchmarks.race.flat`, threads `benchmarks.threads`, memory `benchmarks.footprint`.
+Flat problems are `benchmarks.race.flat`, threads `benchmarks.threads`, taggers from attributes to a file
+`benchmarks.footprint`.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import datasets
-from benchmarks.race import first, ours, roofline, sets
+from benchmarks.race import first, memory, ours, roofline, sets
 from benchmarks.timing import best_of, write_csv
 
 Row = dict[str, Any]
@@ -125,6 +127,7 @@ PARTS: dict[str, Callable[[bool, int], list[Row]]] = {
     "sets": sets.rows,
     "predict": predict,
     "roofline": roofline.rows,
+    "memory": memory.rows,
     "counts": counts,
 }
 

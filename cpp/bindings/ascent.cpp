@@ -30,9 +30,21 @@ static nb::tuple usage(const Ascent& a) {
 
 static void bind_ascent(nb::module_& m) {
   const nb::call_guard<nb::gil_scoped_release> without_lock;
-  nb::class_<Ascent> kind(m, "Ascent");
-  bind_prior(kind);
-  kind.def("visit", &visit_ascent)
+  nb::class_<KeptState> kept(m, "KeptState");  // before Box, which derives from it too
+  bind_prior(kept);
+  kept.def("support", [](const KeptState& a) { return to_numpy(a.support()); })
+      .def("restore",
+           [](KeptState& a, Array1<int64_t> blocks, Array1<double> multipliers, LabelArray outputs) {
+             check(multipliers.size() == blocks.size(), "a multiplier for each output");
+             a.restore(blocks.data(), multipliers.data(), size(blocks), view(outputs));
+           })
+      .def("refresh", &KeptState::refresh, without_lock)
+      .def("dual", &KeptState::dual, without_lock)
+      .def("prune", &KeptState::prune, without_lock)
+      .def_prop_ro("bytes_kept", &KeptState::bytes_kept)
+      .def_prop_ro("n_planes", &KeptState::planes);
+  nb::class_<Ascent, KeptState>(m, "Ascent")
+      .def("visit", &visit_ascent)
       .def_rw("ahead", &Ascent::ahead)
       .def("subgradient",
            [](Ascent& a, Array1<int64_t> order, double active) {
@@ -55,31 +67,20 @@ static void bind_ascent(nb::module_& m) {
            [](Ascent& a, double steps, double scale, Array1<double> sums, Array1<double> weighted) {
              a.go_on(steps, scale, given(sums, a.blocks()), given(weighted, a.dimension()));
            })
-      .def("support", [](const Ascent& a) { return to_numpy(a.support()); })
       .def("support_of",
            [](const Ascent& a, Array1<int64_t> blocks) {
              return to_numpy(a.support_of(blocks.data(), size(blocks)));
            })
       .def("usage", &usage)
-      .def("restore",
-           [](Ascent& a, Array1<int64_t> blocks, Array1<double> multipliers, LabelArray outputs) {
-             check(multipliers.size() == blocks.size(), "a multiplier for each output");
-             a.restore(blocks.data(), multipliers.data(), size(blocks), view(outputs));
-           })
       .def("clear", &Ascent::clear)
       .def("freeze",
            [](Ascent& a, Array1<double> w) {
              check_weights(w, a.dimension());
              a.freeze(w.data());
            })
-      .def("prune", &Ascent::prune, without_lock)
-      .def("refresh", &Ascent::refresh, without_lock)
-      .def("dual", &Ascent::dual, without_lock)
       .def("recenter", &Ascent::recenter, without_lock)
       .def("lag", &Ascent::lag)
       .def("squared_distance", &Ascent::squared_distance)
-      .def_ro("bytes_kept", &Ascent::bytes_kept)
-      .def_prop_ro("n_planes", &Ascent::planes)
       .def_prop_ro("proximity", &Ascent::proximity)
       .def_prop_ro("steps", &Ascent::steps);
 }

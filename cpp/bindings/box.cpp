@@ -37,10 +37,8 @@ static int64_t add_violators(Box& b, std::optional<Array1<double>> w, int64_t mo
 }
 
 static void bind_box(nb::module_& m) {
-  const nb::call_guard<nb::gil_scoped_release> without_lock;
-  nb::class_<Box> kind(m, "Box");
-  bind_prior(kind);
-  kind.def("visit", &visit_box)
+  nb::class_<Box, KeptState>(m, "Box")
+      .def("visit", &visit_box)
       .def("visit_sets", &visit_sets)
       .def("cut", &cut)
       .def("shares", [](Box& b) { return to_numpy(b.shares()); })
@@ -48,19 +46,8 @@ static void bind_box(nb::module_& m) {
       .def("widen", &add_violators, nb::arg("w").none(), nb::arg("most"), nb::arg("threads"))
       .def("weights",
            [](const Box& b) { return filled(b.dimension(), [&](double* flat) { b.weights(flat); }); })
-      .def("support", [](const Box& b) { return to_numpy(b.support()); })
-      .def("restore",
-           [](Box& b, Array1<int64_t> blocks, Array1<double> multipliers, LabelArray outputs) {
-             check(multipliers.size() == blocks.size(), "a multiplier for each output");
-             b.restore(blocks.data(), multipliers.data(), size(blocks), view(outputs));
-           })
       .def("multipliers_to_sets", &Box::multipliers_to_sets)
       .def("sets_to_multipliers", &Box::sets_to_multipliers)
-      .def("refresh", &Box::refresh, without_lock)
-      .def("dual", &Box::dual, without_lock)
-      .def("prune", &Box::prune, without_lock)
-      .def_prop_ro("bytes_kept", &Box::bytes_kept)
-      .def_prop_ro("n_planes", &Box::kept)
       .def_prop_ro("sets", &Box::sets);
 }
 

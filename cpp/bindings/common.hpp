@@ -54,9 +54,9 @@ auto unlocked(F&& f) {
 }
 
 // An array of n numbers that `fill` writes, without the lock of the interpreter.
-template <class Fill>
-Result<double> filled(int64_t n, Fill&& fill) {
-  std::vector<double> values(static_cast<size_t>(n));
+template <class T = double, class Fill>
+Result<T> filled(int64_t n, Fill&& fill) {
+  std::vector<T> values(static_cast<size_t>(n));
   unlocked([&] { fill(values.data()); });
   return to_numpy(std::move(values));
 }

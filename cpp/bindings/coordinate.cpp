@@ -15,11 +15,11 @@ static void bind_coordinate(nb::module_& m) {
            })
       .def("rounds",
            [](Coordinate& c, uint64_t seed, double tolerance, int sweeps, int skip, double inner,
-              double momentum, double decay, int64_t rounds, double enough, double climb_below) {
-             const RoundOptions o{seed,     tolerance, sweeps, skip,   inner,
-                                  momentum, decay,     rounds, enough, climb_below};
+              double momentum, double decay, int64_t rounds, double enough, double far, double climb_below) {
+             const RoundOptions o{seed,  tolerance, sweeps, skip, inner,      momentum,
+                                  decay, rounds,    enough, far,  climb_below};
              const RoundReport r = unlocked([&] { return c.rounds(o); });
-             return nb::make_tuple(r.visits, r.rounds, r.ascent, r.lag);
+             return nb::make_tuple(r.visits, r.rounds, r.ascent + r.lag);
            })
       .def("probe",
            [](Coordinate& c, Array1<int64_t> blocks) {
@@ -29,9 +29,7 @@ static void bind_coordinate(nb::module_& m) {
       .def("set_proximity", &Coordinate::set_proximity)
       .def_prop_ro("proximity", &Coordinate::proximity)
       .def("weights",
-           [](const Coordinate& c, bool exact) {
-             return filled(c.dimension(), [&](double* flat) { c.weights(exact, flat); });
-           })
+           [](const Coordinate& c) { return filled(c.dimension(), [&](double* flat) { c.weights(flat); }); })
       .def("support", [](const Coordinate& c) { return to_numpy(c.support()); })
       .def("restore",
            [](Coordinate& c, Array1<int64_t> blocks, Array1<double> multipliers, Array1<int32_t> outputs) {

@@ -35,9 +35,7 @@ static PackedWeights pack(const Exact& e, Array1<double> w) {
 }
 static Result<int32_t> predict_packed(const Exact& e, const PackedWeights& w, int threads) {
   check(e.fits(w), "weights that were packed for another model");
-  std::vector<int32_t> y(e.labels());
-  unlocked([&] { e.predict(w, threads, y.data()); });
-  return to_numpy(std::move(y));
+  return filled<int32_t>(e.labels(), [&](int32_t* y) { e.predict(w, threads, y); });
 }
 static Result<int32_t> predict(const Exact& e, Array1<double> w, int threads) {
   return predict_packed(e, pack(e, w), threads);
@@ -46,17 +44,13 @@ static Result<int32_t> predict(const Exact& e, Array1<double> w, int threads) {
 // Of the first n examples.
 static Result<int32_t> glance(const Exact& e, Array1<double> w, int64_t n) {
   n = std::min(n, e.blocks());
-  std::vector<int32_t> y(e.labels_before(n));
   const PackedWeights packed = pack(e, w);
-  unlocked([&] { e.predict(packed, 1, y.data(), n); });
-  return to_numpy(std::move(y));
+  return filled<int32_t>(e.labels_before(n), [&](int32_t* y) { e.predict(packed, 1, y, n); });
 }
 
 static Result<int32_t> complete(const Exact& e, Array1<double> w, int threads) {
   check_weights(w, e.dimension());
-  std::vector<int32_t> y(e.labels());
-  unlocked([&] { e.complete(w.data(), threads, y.data()); });
-  return to_numpy(std::move(y));
+  return filled<int32_t>(e.labels(), [&](int32_t* y) { e.complete(w.data(), threads, y); });
 }
 
 static Result<double> scores(const Exact& e, const PackedWeights& w, Array1<int32_t> outputs, int threads) {
@@ -125,9 +119,8 @@ static nb::tuple tilt(const Exact& e, Array1<double> w, Array1<double> mass, int
 static Result<float> list_potentials(const Exact& e, Array1<double> w, int threads, double loss) {
   check_weights(w, e.dimension());
   check(e.sums_all(), "this model has no sums over all outputs");
-  std::vector<float> theta(static_cast<size_t>(e.potentials()));
-  unlocked([&] { e.list_potentials(w.data(), threads, loss, theta.data()); });
-  return to_numpy(std::move(theta));
+  return filled<float>(e.potentials(),
+                       [&](float* theta) { e.list_potentials(w.data(), threads, loss, theta); });
 }
 // The plane of distributions that are given by potentials.
 static nb::tuple mixture(const Exact& e, Array1<float> theta, Array1<double> mass, int threads,
@@ -144,9 +137,7 @@ static nb::tuple mixture(const Exact& e, Array1<float> theta, Array1<double> mas
 static Result<int32_t> draw(const Exact& e, Array1<double> w, int n, uint64_t seed, int threads) {
   check_weights(w, e.dimension());
   check(e.draws() && e.sums_all() && n >= 0, "no outputs can be drawn");
-  std::vector<int32_t> outputs(static_cast<size_t>(n) * e.labels());
-  unlocked([&] { e.draw(w.data(), n, seed, threads, outputs.data()); });
-  return to_numpy(std::move(outputs));
+  return filled<int32_t>(n * e.labels(), [&](int32_t* y) { e.draw(w.data(), n, seed, threads, y); });
 }
 
 static void bind_exact(nb::module_& m) {
@@ -172,11 +163,7 @@ static void bind_exact(nb::module_& m) {
       .def("glance", &glance)
       .def("complete", &complete)
       .def("truth",
-           [](const Exact& e) {
-             std::vector<int32_t> y(e.labels());
-             e.truth(y.data());
-             return to_numpy(std::move(y));
-           })
+           [](const Exact& e) { return filled<int32_t>(e.labels(), [&](int32_t* y) { e.truth(y); }); })
       .def("scores", &scores)
       .def("beliefs", &beliefs)
       .def("margins", &margins)

@@ -1,6 +1,7 @@
 #include "features.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <stdexcept>
 
 #include "bindings/common.hpp"
@@ -24,6 +25,14 @@ struct Checked {
   bool sorted = true;    // sparse: indices of every row strictly increasing
   bool in_range = true;  // sparse: 0 <= index < columns
 };
+
+Checked* empty_rows(Kind kind, int64_t columns, double bias) {
+  auto* c = new Checked;
+  c->features.kind = kind;
+  c->features.columns = columns;
+  c->features.bias = bias;
+  return c;
+}
 
 template <class T>
 std::vector<T>& owned_of(Features& f) {
@@ -78,10 +87,7 @@ void list_nonzeros(Checked& c, bool in_place) {
 
 template <class T>
 Checked* dense(nb::list arrays, int64_t columns, double bias, bool in_place) {
-  auto* c = new Checked;
-  c->features.kind = sizeof(T) == 4 ? Kind::dense32 : Kind::dense64;
-  c->features.columns = columns;
-  c->features.bias = bias;
+  Checked* c = empty_rows(sizeof(T) == 4 ? Kind::dense32 : Kind::dense64, columns, bias);
   size_t total = 0;  // as much memory as is needed: growing would take twice as much
   for (nb::handle item : arrays) total += nb::cast<Array2<T>>(item, false).shape(0);
   reserve_in_large_pages(c->features.rows, total);
@@ -101,23 +107,22 @@ void check_range(Checked& c, const RowView& row) {
     c.in_range &= row.index[j] >= 0 && row.index[j] < c.features.columns;
 }
 
-// |x|^2, NaN where a number of x is not finite or too large: eight sums side by side.
+// |x|^2, NaN where a number of x is not finite or too large: eight sums side by side. A number that is too large has
+// a square above `safe`.
 template <class T>
 double checked_square(const T* x, int32_t length) {
   constexpr int width = 8;
-  T faults[width] = {};
+  constexpr double safe = 1e300;
   double squares[width] = {};
-  const auto add = [&](int lane, T value) {
-    faults[lane] += value * probe<T> * 0;
-    squares[lane] += static_cast<double>(value) * value;
-  };
   int32_t j = 0;
   for (; j + width <= length; j += width)
-    for (int l = 0; l < width; ++l) add(l, x[j + l]);
-  for (; j < length; ++j) add(0, x[j]);
+    for (int l = 0; l < width; ++l) squares[l] += static_cast<double>(x[j + l]) * x[j + l];
+  for (int l = 0; j + l < length; ++l) squares[l] += static_cast<double>(x[j + l]) * x[j + l];
   double sum = 0;
-  for (int l = 0; l < width; ++l) sum += squares[l] + faults[l];
-  return sum;
+  for (const double square : squares) sum += square;
+  if (sum < safe) return sum;
+  const bool faulty = std::any_of(x, x + length, [](T value) { return value * probe<T> * 0 != 0; });
+  return faulty ? std::numeric_limits<double>::quiet_NaN() : sum;
 }
 
 // Finite numbers, indices in order, and the norms, in one walk over the data.
@@ -145,10 +150,7 @@ void check_sparse(Checked& c) {
 
 template <class T>
 Checked* sparse(nb::list data, nb::list indices, nb::list starts, int64_t columns, double bias) {
-  auto* c = new Checked;
-  c->features.kind = sizeof(T) == 4 ? Kind::sparse32 : Kind::sparse64;
-  c->features.columns = columns;
-  c->features.bias = bias;
+  Checked* c = empty_rows(sizeof(T) == 4 ? Kind::sparse32 : Kind::sparse64, columns, bias);
   size_t total = 0;
   for (nb::handle item : starts) total += nb::cast<Array1<int32_t>>(item, false).size();
   reserve_in_large_pages(c->features.rows, total);
@@ -171,9 +173,7 @@ Checked* sparse(nb::list data, nb::list indices, nb::list starts, int64_t column
 }
 
 Checked* under_kernel(std::shared_ptr<Gram> gram, Array1<double> diagonal) {
-  auto* c = new Checked;
-  c->features.kind = Kind::binary;
-  c->features.columns = gram->size();
+  Checked* c = empty_rows(Kind::binary, gram->size(), 0);
   c->features.rows.resize(gram->size(), {nullptr, nullptr, 0});
   c->features.norms.assign(diagonal.data(), diagonal.data() + diagonal.size());
   c->features.gram = std::move(gram);
@@ -210,28 +210,20 @@ static void bind_features(nb::module_& m) {
       // X w
       .def("scores",
            [](const Features& f, Array1<double> w, int threads) {
-             if (static_cast<int64_t>(w.size()) != f.width())
-               throw nb::value_error("as many weights as features are needed");
-             std::vector<double> out(f.size());
-             {
-               nb::gil_scoped_release release;
+             check(size(w) == f.width(), "as many weights as features are needed");
+             return filled(f.size(), [&](double* out) {
                parallel(f.size(), threads, [&](int64_t from, int64_t to, int) {
                  for (int64_t r = from; r < to; ++r) out[r] = f.dot_weights(r, w.data());
                });
-             }
-             return to_numpy(std::move(out));
+             });
            })
       // X' c
       .def("combine", [](const Features& f, Array1<double> c) {
-        if (static_cast<int64_t>(c.size()) != f.size())
-          throw nb::value_error("as many factors as rows are needed");
-        std::vector<double> out(f.width());
-        {
-          nb::gil_scoped_release release;
+        check(size(c) == f.size(), "as many factors as rows are needed");
+        return filled(f.width(), [&](double* out) {
           for (int64_t r = 0; r < f.size(); ++r)
-            if (c.data()[r] != 0) f.axpy(r, out.data(), c.data()[r]);
-        }
-        return to_numpy(std::move(out));
+            if (c.data()[r] != 0) f.axpy(r, out, c.data()[r]);
+        });
       });
   nb::class_<Checked>(m, "Features")
       .def_prop_ro(

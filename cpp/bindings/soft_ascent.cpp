@@ -79,9 +79,7 @@ static void bind_soft_ascent(nb::module_& m) {
              unlocked([&] { state.read(theta.data()); });
            })
       .def("write", [](const SoftAscent& state) {
-        std::vector<float> theta(static_cast<size_t>(state.potentials()));
-        unlocked([&] { state.write(theta.data()); });
-        return to_numpy(std::move(theta));
+        return filled<float>(state.potentials(), [&](float* theta) { state.write(theta); });
       });
   nb::class_<SoftGradient>(m, "SoftGradient")
       .def("visit",

@@ -148,7 +148,7 @@ class Erased final : public AnyStructure<typename S::Label> {
     if constexpr (requires { in(s).ceiling; }) return in(s).ceiling;
     return std::numeric_limits<double>::infinity();
   }
-  void tolerate([[maybe_unused]] Scratch& s, [[maybe_unused]] double tolerance) const override {
+  void tolerate(Scratch& s, double tolerance) const override {
     if constexpr (requires { in(s).tolerance; }) in(s).tolerance = tolerance;
   }
   bool slack_argmax() const override {
@@ -158,16 +158,13 @@ class Erased final : public AnyStructure<typename S::Label> {
   void best_slack(Scratch& s, const double* W, double shift, const Label* truth, Label* y) const override {
     if constexpr (requires { structure_.best_slack(in(s), W, shift, truth, y); })
       structure_.best_slack(in(s), W, shift, truth, y);
-    else
-      Any::best_slack(s, W, shift, truth, y);
   }
   int labels() const override {
     if constexpr (requires { structure_.labels(); }) return structure_.labels();
     return 0;
   }
   bool walks() const override { return labels() > 0; }
-  void all_slacks([[maybe_unused]] int64_t from, [[maybe_unused]] int64_t to,
-                  [[maybe_unused]] const double* W, [[maybe_unused]] double* xi) const override {
+  void all_slacks(int64_t from, int64_t to, const double* W, double* xi) const override {
     if constexpr (requires { structure_.labels(); }) {
       auto s = structure_.scratch();
       for (int64_t i = from; i < to; ++i) {
@@ -179,9 +176,8 @@ class Erased final : public AnyStructure<typename S::Label> {
       }
     }
   }
-  double all_planes([[maybe_unused]] const int64_t* blocks, [[maybe_unused]] const double* c,
-                    [[maybe_unused]] const Label* outputs, [[maybe_unused]] int64_t n,
-                    [[maybe_unused]] double* W) const override {
+  double all_planes(const int64_t* blocks, const double* c, const Label* outputs, int64_t n,
+                    double* W) const override {
     double offset = 0;
     if constexpr (requires { structure_.labels(); }) {
       auto s = structure_.scratch();
@@ -202,18 +198,12 @@ class Erased final : public AnyStructure<typename S::Label> {
     return nullptr;
   }
   void list_scores(Scratch& s, Violators& sums) const override {
-    if constexpr (requires { structure_.lister(); })
-      structure_.list_scores(in(s), sums);
-    else
-      Any::list_scores(s, sums);
+    if constexpr (requires { structure_.lister(); }) structure_.list_scores(in(s), sums);
   }
   void list_losses(int64_t block, Violators& sums) const override {
-    if constexpr (requires { structure_.lister(); })
-      structure_.list_losses(block, sums);
-    else
-      Any::list_losses(block, sums);
+    if constexpr (requires { structure_.lister(); }) structure_.list_losses(block, sums);
   }
-  int node_labels([[maybe_unused]] int64_t block, [[maybe_unused]] int node) const override {
+  int node_labels(int64_t block, int node) const override {
     if constexpr (requires { structure_.node_labels(block, node); })
       return structure_.node_labels(block, node);
     return 0;
@@ -221,8 +211,6 @@ class Erased final : public AnyStructure<typename S::Label> {
   void beliefs(Scratch& s, const double* W, double temperature, double* out) const override {
     if constexpr (requires { structure_.beliefs(in(s), W, temperature, out); })
       structure_.beliefs(in(s), W, temperature, out);
-    else
-      Any::beliefs(s, W, temperature, out);
   }
   bool sums_all() const override {
     if constexpr (requires { structure_.can_sum(); }) return structure_.can_sum();
@@ -236,49 +224,43 @@ class Erased final : public AnyStructure<typename S::Label> {
     if constexpr (SumsAll<S>) return structure_.row_stride();
     return 0;
   }
-  int64_t potentials([[maybe_unused]] int64_t block) const override {
+  int64_t potentials(int64_t block) const override {
     if constexpr (SumsAll<S>) return structure_.potentials(block);
     return 0;
   }
-  void list_potentials([[maybe_unused]] Scratch& s, [[maybe_unused]] const double* W,
-                       [[maybe_unused]] double* theta) const override {
+  void list_potentials(Scratch& s, const double* W, double* theta) const override {
     if constexpr (SumsAll<S>) structure_.list_potentials(in(s), W, theta);
   }
-  double distribute([[maybe_unused]] Scratch& s, [[maybe_unused]] int64_t block,
-                    [[maybe_unused]] const double* theta, [[maybe_unused]] double* m) const override {
+  double distribute(Scratch& s, int64_t block, const double* theta, double* m) const override {
     if constexpr (SumsAll<S>) return structure_.distribute(in(s), block, theta, m);
     return 0;
   }
-  void subtract_truth([[maybe_unused]] int64_t block, [[maybe_unused]] double* m) const override {
+  void subtract_truth(int64_t block, double* m) const override {
     if constexpr (SumsAll<S>) structure_.subtract_truth(block, m);
   }
-  double expected_loss([[maybe_unused]] int64_t block, [[maybe_unused]] const double* m) const override {
+  double expected_loss(int64_t block, const double* m) const override {
     if constexpr (SumsAll<S>) return structure_.expected_loss(block, m);
     return 0;
   }
-  void add_expected([[maybe_unused]] Scratch& s, [[maybe_unused]] int64_t block,
-                    [[maybe_unused]] const double* m, [[maybe_unused]] double* W,
-                    [[maybe_unused]] double c) const override {
+  void add_expected(Scratch& s, int64_t block, const double* m, double* W, double c) const override {
     if constexpr (SumsAll<S>) structure_.add_expected(in(s), block, m, W, c);
   }
   bool draws() const override {
     return requires(Scratch& s, const double* u, Label* y) { structure_.draw(in(s), int64_t(0), u, u, y); };
   }
-  void draw([[maybe_unused]] Scratch& s, [[maybe_unused]] int64_t block, [[maybe_unused]] const double* m,
-            [[maybe_unused]] const double* u, [[maybe_unused]] Label* y) const override {
+  void draw(Scratch& s, int64_t block, const double* m, const double* u, Label* y) const override {
     if constexpr (requires { structure_.draw(in(s), block, m, u, y); })
       structure_.draw(in(s), block, m, u, y);
   }
   bool shifted(Scratch& s, double c) const override {
     if constexpr (requires { structure_.shift(in(s), c); }) return structure_.shift(in(s), c), true;
-    return Any::shifted(s, c);
+    return false;
   }
-  std::shared_ptr<const void> index_of([[maybe_unused]] const double* W) const override {
+  std::shared_ptr<const void> index_of(const double* W) const override {
     if constexpr (requires { structure_.index_of(W); }) return structure_.index_of(W);
     return nullptr;
   }
-  std::unique_ptr<Any> indexed([[maybe_unused]] const double* W,
-                               [[maybe_unused]] const std::shared_ptr<const void>& index) const override {
+  std::unique_ptr<Any> indexed(const double* W, const std::shared_ptr<const void>& index) const override {
     if constexpr (requires { structure_.indexed(W, index); })
       return std::make_unique<Erased>(structure_.indexed(W, index));
     return nullptr;

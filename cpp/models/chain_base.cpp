@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "models/chain_sums_all.hpp"
 #include "models/max_plus.hpp"
 
 namespace mm {
@@ -191,16 +192,9 @@ double ChainBase<Real>::squared_norm(Scratch& s) const {
 
 template <class Real>
 double ChainBase<Real>::squared_norm_by_table(Scratch& s) const {
-  if (s.table.empty()) s.table.assign(weights(), 0);
-  apply(s, s.table.data(), 1.0);
-  double sum = 0;
-  for (size_t a = 0; a < s.nodes.size(); ++a)  // each entry counts once
-    data_.nodes.take_squares(row(s.block, s.nodes[a].t), s.table.data(), stride_, s.nodes[a].label, sum);
-  for (size_t a = 0; a < s.edges.size(); ++a) {
-    double& x = s.table[transitions_ + s.edges[a].key];
-    sum += x * x, x = 0;
-  }
-  return sum;
+  s.tally.clear();
+  apply(s, Count(s.tally), 1.0);
+  return s.tally.squared_norm();
 }
 
 template <class Real>

@@ -88,7 +88,7 @@ class ChainBase {
     std::vector<int> positions;
     std::vector<int> path;        // of the best labelling
     std::vector<double> counted;  // slack rescaling: the same with the number of mistakes
-    std::vector<double> table;    // a long move as a dense vector; zero between uses
+    Tally tally;                  // a long move
     Stack<Node> nodes;
     Stack<Edge> edges;
     std::shared_ptr<ForwardBackward<Real>> sums;  // made when first needed
@@ -127,7 +127,7 @@ class ChainBase {
   std::unique_ptr<Violators> lister() const { return K_ <= 4096 ? std::make_unique<ChainSums>() : nullptr; }
   void list_losses(int64_t block, Violators& sums) const;
 
-  // Sums over all labellings (SumsAll; chain_sums_all.cpp): a row of potentials for each position, which has what the
+  // Sums over all labellings (SumsAll; chain_sums_all.hpp): a row of potentials for each position, which has what the
   // ends add, then the table of the transitions. What is illegal has no probability, whatever its potential.
   int row_labels() const { return K_; }
   int row_stride() const { return stride_; }

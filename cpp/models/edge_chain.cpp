@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "models/edge_chain_sums_all.hpp"
 #include "models/max_plus.hpp"
 
 namespace mm {
@@ -295,21 +296,6 @@ void EdgeChain<Label>::apply(const Scratch& s, Target W, double c) const {
                            c * p.c);
   }
   for (size_t a = 0; a < s.triples.size(); ++a) W[triples_at_ + s.triples[a].key] += c * s.triples[a].c;
-}
-
-template <class Label>
-void EdgeChain<Label>::shift(Scratch& s, double c) const {
-  Base::shift(s, c);
-  if (!all_.edges) return;  // tables are read off W itself
-  for (int t = 1; t < length(s.block); ++t) {
-    if (!(s.open[t] & pair_table)) continue;
-    double* P = table(s, t);
-    for (size_t a = 0; a < s.edges.size(); ++a)
-      if (s.edges[a].key < static_cast<int64_t>(pair_size_))
-        P[s.edges[a].key] += c * s.edges[a].c;  // not an end
-    for (size_t a = 0; a < s.pairs.size(); ++a)
-      P[s.pairs[a].key] += c * s.pairs[a].c * edge_dot(s.block, t, s.pairs[a].t);
-  }
 }
 
 template class EdgeChain<uint8_t>;

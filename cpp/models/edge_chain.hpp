@@ -83,10 +83,11 @@ class EdgeChain : public Chain<double, Label_> {
   double squared_norm(Scratch& s) const;
   template <class Target>
   void apply(const Scratch& s, Target W, double c) const;
-  void shift(Scratch& s, double c) const;
+  // Those of Chain know neither the tables of the edges nor triples.
+  void shift(Scratch& s, double c) const = delete;
+  std::unique_ptr<Violators> lister() const = delete;
 
-  std::unique_ptr<Violators> lister() const { return nullptr; }
-  // Sums over all labellings (edge_chain_sums_all.cpp).
+  // Sums over all labellings (edge_chain_sums_all.hpp).
   int64_t potentials(int64_t block) const;
   void list_potentials(Scratch& s, const double* W, double* theta) const;
   double distribute(Scratch& s, int64_t block, const double* theta, double* m) const;

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "runtime/threads.hpp"
-
 namespace mm {
 namespace {
 
@@ -39,22 +37,19 @@ void Exact::slacks(const double* flat, int threads, double* xi, Label* outputs, 
   const aligned<double>& W = packed.W;
   const auto reading = structure_->indexed(W.data(), packed.index);
   const Any& structure = reading ? *reading : *structure_;
-  parallel(blocks(), threads, [&](int64_t from, int64_t to, int) {
-    if (structure.walks() && !outputs && !ceilings) return structure.all_slacks(from, to, W.data(), xi);
-    auto s = structure.scratch();
-    if (ceilings) structure.prove(s);
-    std::vector<Label> y, truth;
-    for (int64_t i = from; i < to; ++i) {
-      poll();
-      y.resize(structure.output_size(i));
-      read_truth(structure, i, truth);
-      structure.open(i, W.data(), s, true, 1);
-      const double top = structure.best(s, W.data(), y.data());
-      const double own = structure.score(s, truth.data());
-      xi[i] = top - own;
-      if (ceilings) ceilings[i] = structure.ceiling(s) - own;
-      if (outputs) std::copy(y.begin(), y.end(), outputs + first_[i]);
-    }
+  if (structure.walks() && !outputs && !ceilings)
+    return parallel(blocks(), threads,
+                    [&](int64_t from, int64_t to, int) { structure.all_slacks(from, to, W.data(), xi); });
+  each(structure, blocks(), threads, [&](int64_t i, Own& own) {
+    if (ceilings) structure.prove(own.s);
+    own.y.resize(structure.output_size(i));
+    read_truth(structure, i, own.truth);
+    structure.open(i, W.data(), own.s, true, 1);
+    const double top = structure.best(own.s, W.data(), own.y.data());
+    const double right = structure.score(own.s, own.truth.data());
+    xi[i] = top - right;
+    if (ceilings) ceilings[i] = structure.ceiling(own.s) - right;
+    if (outputs) std::copy(own.y.begin(), own.y.end(), outputs + first_[i]);
   });
 }
 
@@ -93,13 +88,9 @@ void Exact::sums(const double* flat, int threads, int64_t most, int64_t work, do
 void Exact::predict(const PackedWeights& w, int threads, Label* outputs, int64_t n) const {
   const auto reading = structure_->indexed(w.W.data(), w.index);
   const Any& structure = reading ? *reading : *structure_;
-  parallel(n, threads, [&](int64_t from, int64_t to, int) {
-    auto s = structure.scratch();
-    for (int64_t i = from; i < to; ++i) {
-      poll();
-      structure.open(i, w.W.data(), s, false, 1);
-      structure.best(s, w.W.data(), outputs + first_[i]);
-    }
+  each(structure, n, threads, [&](int64_t i, Own& own) {
+    structure.open(i, w.W.data(), own.s, false, 1);
+    structure.best(own.s, w.W.data(), outputs + first_[i]);
   });
 }
 
@@ -109,25 +100,21 @@ void Exact::complete(const double* flat, int threads, Label* outputs) const {
   const PackedWeights weights[2] = {pack(flat), pack(opposite.data())};
   const std::unique_ptr<Any> reading[2] = {structure_->indexed(weights[0].W.data(), weights[0].index),
                                            structure_->indexed(weights[1].W.data(), weights[1].index)};
-  parallel(blocks(), threads, [&](int64_t from, int64_t to, int) {
-    std::vector<Label> truth;
-    for (int64_t i = from; i < to; ++i) {
-      poll();
-      read_truth(*structure_, i, truth);
-      double range = 1;  // max_y s(y) - min_y s(y), and more
-      for (int side = 1; side >= 0; --side) {
-        const Any& structure = reading[side] ? *reading[side] : *structure_;
-        const double* W = weights[side].W.data();
-        auto s = structure.scratch();
-        structure.prove(s);
-        structure.open(i, W, s, false, 1);
-        const double top = structure.best(s, W, outputs + first_[i]);
-        const double most = structure.exact() ? top : structure.ceiling(s);
-        range += 1.01 * std::max(0.0, most - structure.score(s, truth.data()));
-        if (side > 0) continue;
-        structure.open(i, W, s, true, -range);
-        structure.best(s, W, outputs + first_[i]);
-      }
+  each(*structure_, blocks(), threads, [&](int64_t i, Own& own) {
+    read_truth(*structure_, i, own.truth);
+    double range = 1;  // max_y s(y) - min_y s(y), and more
+    for (int side = 1; side >= 0; --side) {
+      const Any& structure = reading[side] ? *reading[side] : *structure_;
+      const double* W = weights[side].W.data();
+      auto s = structure.scratch();
+      structure.prove(s);
+      structure.open(i, W, s, false, 1);
+      const double top = structure.best(s, W, outputs + first_[i]);
+      const double most = structure.exact() ? top : structure.ceiling(s);
+      range += 1.01 * std::max(0.0, most - structure.score(s, own.truth.data()));
+      if (side > 0) continue;
+      structure.open(i, W, s, true, -range);
+      structure.best(s, W, outputs + first_[i]);
     }
   });
 }
@@ -136,13 +123,9 @@ void Exact::truth(Label* outputs) const {
   for (int64_t i = 0; i < blocks(); ++i) structure_->truth(i, outputs + first_[i]);
 }
 void Exact::scores(const PackedWeights& w, int threads, const Label* outputs, double* values) const {
-  parallel(blocks(), threads, [&](int64_t from, int64_t to, int) {
-    auto s = structure_->scratch();
-    for (int64_t i = from; i < to; ++i) {
-      poll();
-      structure_->open(i, w.W.data(), s, false, 1);
-      values[i] = structure_->score(s, outputs + first_[i]);
-    }
+  each(*structure_, blocks(), threads, [&](int64_t i, Own& own) {
+    structure_->open(i, w.W.data(), own.s, false, 1);
+    values[i] = structure_->score(own.s, outputs + first_[i]);
   });
 }
 
@@ -159,16 +142,11 @@ int64_t Exact::beliefs() const {
 
 template <class F>
 void Exact::each_belief(const PackedWeights& w, double temperature, int threads, F&& f) const {
-  parallel(blocks(), threads, [&](int64_t from, int64_t to, int) {
-    auto s = structure_->scratch();
-    std::vector<double> values;
-    for (int64_t i = from; i < to; ++i) {
-      poll();
-      values.resize(beliefs_of(i));
-      structure_->open(i, w.W.data(), s, false, 1);
-      structure_->beliefs(s, w.W.data(), temperature, values.data());
-      f(i, values.data());
-    }
+  each(*structure_, blocks(), threads, [&](int64_t i, Own& own) {
+    own.values.resize(beliefs_of(i));
+    structure_->open(i, w.W.data(), own.s, false, 1);
+    structure_->beliefs(own.s, w.W.data(), temperature, own.values.data());
+    f(i, own.values.data());
   });
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "models/any_structure.hpp"
+#include "runtime/threads.hpp"
 #include "simd.hpp"
 
 namespace mm {
@@ -92,9 +93,27 @@ class Exact {
   std::unique_ptr<Any> structure_;
   std::vector<int64_t> first_;  // where the output of each block begins
 
-  // Calls f(block, what a thread has), and adds up the sums of the threads, each as long as W.
+  // What a thread has.
+  struct Own {
+    Any::Scratch s;
+    std::vector<Label> y, truth;
+    aligned<double> theta, m;    // potentials and expectations of a block
+    std::vector<double> values;  // beliefs of a block, or chances
+    double* sum = nullptr;
+  };
+  // Calls f(block, own) for the first n blocks.
+  template <class F>
+  static void each(const Any& structure, int64_t n, int threads, F&& f) {
+    parallel(n, threads, [&](int64_t from, int64_t to, int) {
+      Own own{structure.scratch()};
+      for (int64_t i = from; i < to; ++i) poll(), f(i, own);
+    });
+  }
+  // The same for all blocks; adds up the sums of the threads, each as long as W.
   template <class F>
   void add_up(int threads, double* flat, F&& f) const;
+  // The potentials of a block at W into own.theta; returns the score of the true output.
+  double scored(int64_t i, const double* W, double loss, Own& own) const;
   int64_t beliefs_of(int64_t block) const;
   std::vector<int64_t> first_potentials() const;  // where those of each block begin, and their number
   // Calls f(block, beliefs) for every block.

@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "models/exact.hpp"
-#include "runtime/threads.hpp"
 
 namespace mm {
 namespace {
@@ -30,35 +29,26 @@ double product(const aligned<double>& a, const aligned<double>& b) {
   return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
-// What a thread needs for distributions of blocks.
-struct Own {
-  Exact::Any::Scratch s;
-  aligned<double> theta, m;
-  std::vector<Exact::Label> y;
-  double* sum;
-};
-
 }  // namespace
 
 int64_t Exact::potentials() const { return first_potentials().back(); }
 
+double Exact::scored(int64_t i, const double* W, double loss, Own& own) const {
+  own.truth.resize(structure_->output_size(i));
+  structure_->truth(i, own.truth.data());
+  structure_->open(i, W, own.s, loss != 0, loss);
+  const double right = structure_->score(own.s, own.truth.data());
+  structure_->list_potentials(own.s, W, own.theta.data());
+  return right;
+}
+
 void Exact::log_sums(const double* flat, int threads, double loss, double* xi) const {
   const PackedWeights w = pack(flat);
   const double* W = w.W.data();
-  parallel(blocks(), threads, [&](int64_t from, int64_t to, int) {
-    auto s = structure_->scratch();
-    std::vector<Label> y;
-    aligned<double> theta;
-    for (int64_t i = from; i < to; ++i) {
-      poll();
-      y.resize(structure_->output_size(i));
-      theta.resize(potentials_of(*structure_, i));
-      structure_->truth(i, y.data());
-      structure_->open(i, W, s, loss != 0, loss);
-      const double own = structure_->score(s, y.data());
-      structure_->list_potentials(s, W, theta.data());
-      xi[i] = structure_->distribute(s, i, theta.data(), nullptr) - own;
-    }
+  each(*structure_, blocks(), threads, [&](int64_t i, Own& own) {
+    own.theta.resize(potentials_of(*structure_, i));
+    const double right = scored(i, W, loss, own);
+    xi[i] = structure_->distribute(own.s, i, own.theta.data(), nullptr) - right;
   });
 }
 
@@ -68,7 +58,8 @@ void Exact::add_up(int threads, double* flat, F&& f) const {
   std::vector<aligned<double>> sums(threads);
   parallel(blocks(), threads, [&](int64_t from, int64_t to, int k) {
     sums[k].assign(structure_->weights(), 0);
-    Own own{structure_->scratch(), {}, {}, {}, sums[k].data()};
+    Own own{structure_->scratch()};
+    own.sum = sums[k].data();
     for (int64_t i = from; i < to; ++i) {
       poll();
       own.theta.resize(potentials_of(*structure_, i)), own.m.resize(own.theta.size());
@@ -86,11 +77,7 @@ double Exact::tilt(const double* flat, const double* mass, int threads, double l
   std::vector<double> xi(blocks(), 0);
   add_up(threads, gradient, [&](int64_t i, Own& own) {
     if (mass[i] == 0) return;
-    own.y.resize(structure_->output_size(i));
-    structure_->truth(i, own.y.data());
-    structure_->open(i, W, own.s, loss != 0, loss);
-    const double right = structure_->score(own.s, own.y.data());
-    structure_->list_potentials(own.s, W, own.theta.data());
+    const double right = scored(i, W, loss, own);
     xi[i] = mass[i] * (structure_->distribute(own.s, i, own.theta.data(), own.m.data()) - right);
     structure_->subtract_truth(i, own.m.data());
     structure_->add_expected(own.s, i, own.m.data(), own.sum, mass[i]);
@@ -111,19 +98,13 @@ void Exact::list_potentials(const double* flat, int threads, double loss, float*
   const PackedWeights w = pack(flat);
   const int labels = structure_->row_labels(), stride = structure_->row_stride();
   const std::vector<int64_t> first = first_potentials();
-  parallel(blocks(), threads, [&](int64_t from, int64_t to, int) {
-    auto s = structure_->scratch();
-    aligned<double> own;
-    for (int64_t i = from; i < to; ++i) {
-      poll();
-      own.resize(potentials_of(*structure_, i));
-      structure_->open(i, w.W.data(), s, loss != 0, loss);
-      structure_->list_potentials(s, w.W.data(), own.data());
-      float* out = theta + first[i];
-      for (size_t r = 0; r < own.size(); r += stride, out += labels)
-        std::transform(own.begin() + r, own.begin() + r + labels, out,
-                       [](double x) { return static_cast<float>(x); });
-    }
+  each(*structure_, blocks(), threads, [&](int64_t i, Own& own) {
+    own.theta.resize(potentials_of(*structure_, i));
+    structure_->open(i, w.W.data(), own.s, loss != 0, loss);
+    structure_->list_potentials(own.s, w.W.data(), own.theta.data());
+    float* out = theta + first[i];
+    for (auto row = own.theta.begin(); row < own.theta.end(); row += stride, out += labels)
+      std::transform(row, row + labels, out, [](double x) { return static_cast<float>(x); });
   });
 }
 
@@ -153,23 +134,17 @@ double Exact::mixture(const float* theta, const double* mass, int threads, bool 
 void Exact::draw(const double* flat, int n, uint64_t seed, int threads, Label* outputs) const {
   const PackedWeights w = pack(flat);
   const double* W = w.W.data();
-  parallel(blocks(), threads, [&](int64_t from, int64_t to, int) {
-    auto s = structure_->scratch();
-    aligned<double> theta, m;
-    std::vector<double> chance;
-    for (int64_t i = from; i < to; ++i) {
-      poll();
-      const int size = structure_->output_size(i);
-      theta.resize(potentials_of(*structure_, i)), m.resize(theta.size()), chance.resize(size);
-      structure_->open(i, W, s, false, 1);
-      structure_->list_potentials(s, W, theta.data());
-      structure_->distribute(s, i, theta.data(), m.data());
-      uint64_t state = seed + 0x9e3779b97f4a7c15u * static_cast<uint64_t>(i);  // the same for any threads
-      for (int k = 0; k < n; ++k) {
-        for (double& u : chance) u = static_cast<double>(mixed(state) >> 11) * 0x1p-53;
-        structure_->draw(s, i, m.data(), chance.data(),
-                         outputs + n * first_[i] + static_cast<int64_t>(k) * size);
-      }
+  each(*structure_, blocks(), threads, [&](int64_t i, Own& own) {
+    const int size = structure_->output_size(i);
+    own.theta.resize(potentials_of(*structure_, i)), own.m.resize(own.theta.size()), own.values.resize(size);
+    structure_->open(i, W, own.s, false, 1);
+    structure_->list_potentials(own.s, W, own.theta.data());
+    structure_->distribute(own.s, i, own.theta.data(), own.m.data());
+    uint64_t state = seed + 0x9e3779b97f4a7c15u * static_cast<uint64_t>(i);  // the same for any threads
+    for (int k = 0; k < n; ++k) {
+      for (double& u : own.values) u = static_cast<double>(mixed(state) >> 11) * 0x1p-53;
+      structure_->draw(own.s, i, own.m.data(), own.values.data(),
+                       outputs + n * first_[i] + static_cast<int64_t>(k) * size);
     }
   });
 }

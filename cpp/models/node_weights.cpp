@@ -107,14 +107,6 @@ double NodeWeights::add_to_all_pairs(int64_t r, Real* W, const Real* c, Real sca
   return sum;
 }
 
-void NodeWeights::take_squares(int64_t r, double* W, int stride, int k, double& sum) const {
-  if (!pairs) return features->take_squares(r, W + k, stride, sum);
-  each_feature(*features, r, [&](int64_t j, double) {
-    const int64_t p = pairs->find(j, k);
-    if (p >= 0) sum += W[p] * W[p], W[p] = 0;
-  });
-}
-
 double NodeWeights::pair_norm(int64_t r, int k) const {
   double sum = 0;
   each_feature(*features, r, [&](int64_t j, double x) { sum += pairs->find(j, k) >= 0 ? x * x : 0.0; });
@@ -138,5 +130,6 @@ template double NodeWeights::add_to_all_pairs(int64_t, double*, const double*, d
 template void NodeWeights::add_to_pairs(int64_t, float*, int, float) const;
 template void NodeWeights::add_to_pairs(int64_t, double*, int, double) const;
 template void NodeWeights::add_to_pairs(int64_t, Gather, int, double) const;
+template void NodeWeights::add_to_pairs(int64_t, Count, int, double) const;
 
 }  // namespace mm

@@ -111,8 +111,6 @@ class NodeWeights {
   double add_measured(int64_t r, Real* W, int stride, const Real* c, Real scale) const {
     return pairs ? add_to_all_pairs(r, W, c, scale) : features->add_measured(r, W, stride, c, scale);
   }
-  // sum += the squares of W(:, k) where x_r is stored, which become zero
-  void take_squares(int64_t r, double* W, int stride, int k, double& sum) const;
   double norm(int64_t r, int k) const { return pairs ? pair_norm(r, k) : features->norms[r]; }
   double dot(int64_t r, int64_t q, int k) const { return pairs ? pair_dot(r, q, k) : features->dot(r, q); }
 

@@ -48,24 +48,19 @@ class SetRest {
   }
   const double* row(int v) const { return A_.data() + static_cast<size_t>(v) * row_; }
 
-  // A good set to begin with: labels changed one at a time, and exchanged, while that helps.
-  void climb() {
-    flags_.assign(m_, 0);
-    caps_.assign(gains_.begin(), gains_.end());
-    caps_.resize(row_, -infinity);
-    for (int step = 0; step < 4 * m_; ++step) {
-      int v = -1, off = -1;
-      double most = tiny;
-      for (int j = 0; j < m_; ++j)
-        if (const double gain = flags_[j] ? -caps_[j] : caps_[j]; gain > most) most = gain, v = j;
-      if (v < 0) most = exchange(v, off);
-      if (v < 0) break;
-      best_ += most;
-      if (off >= 0) flip(off);
-      flip(v);
+  // A good set to begin with: climbed to from labels that are known, from none, or the better of the two.
+  void climb(const std::vector<int32_t>& known, bool from_none) {
+    double other = -infinity;
+    if (from_none || known.empty()) {
+      begin_climb();
+      climb_on(other);
+      if (known.empty()) return;
+      other = best_;
     }
+    begin_climb();
     for (int j = 0; j < m_; ++j)
-      if (flags_[j]) set_.push_back(free_[j]);
+      if (std::binary_search(known.begin(), known.end(), free_[j])) best_ += caps_[j], flip(j);
+    if (!climb_on(other)) best_ = other;
   }
   // Only labels with a flag are free from now on.
   void compress() {
@@ -128,6 +123,32 @@ class SetRest {
       const double* own = upper_ + static_cast<size_t>(free_[j]) * stride_;
       for (int i = j + 1; i < m_; ++i) A_[j * row_ + i] = A_[i * row_ + j] = own[free_[i]];
     }
+  }
+
+  void begin_climb() {
+    best_ = 0;
+    flags_.assign(m_, 0);
+    caps_.assign(gains_.begin(), gains_.end());
+    caps_.resize(row_, -infinity);
+  }
+  // Labels are changed one at a time, and exchanged, while that helps. Whether a set of more value was found.
+  bool climb_on(double than) {
+    for (int step = 0; step < 4 * m_; ++step) {
+      int v = -1, off = -1;
+      double most = tiny;
+      for (int j = 0; j < m_; ++j)
+        if (const double gain = flags_[j] ? -caps_[j] : caps_[j]; gain > most) most = gain, v = j;
+      if (v < 0) most = exchange(v, off);
+      if (v < 0) break;
+      best_ += most;
+      if (off >= 0) flip(off);
+      flip(v);
+    }
+    if (best_ <= than) return false;
+    set_.clear();
+    for (int j = 0; j < m_; ++j)
+      if (flags_[j]) set_.push_back(free_[j]);
+    return true;
   }
 
   void flip(int v) {

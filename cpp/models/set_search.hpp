@@ -9,7 +9,9 @@
 //
 //   f <= value + max_k  sum of the k largest c_v(k),    c_v(k) = min(d_v + 1/2 sum of the k - 1 largest A_vu,  (d_v + high_v) / 2)
 //
-// The sums of largest weights are those among what is free at the root. Where labels repel each other, as those of
+// The sums of largest weights are those among what is free at the root. Where all weights repel, high_v = d_v says nothing, and a pair's
+// weight need not be halved: with prices p_v the label v has the share (A_vu + p_v - p_u) / 2 of it, and its k - 1 largest are sought
+// among these. A label that all others suit well has a high price, so that not all of them count on it. Where labels repel each other, as those of
 // documents do, this is much tighter than the linear relaxation, which puts everything at one half. The k largest are
 // not sorted: their sum is at most  k t + sum_v max(c_v - t, 0)  for any t >= 0, with equality at the k-th largest.
 //
@@ -18,6 +20,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -33,15 +36,15 @@ namespace mm {
 class SetSearch : public SetRest {
  public:
   // A best set in y unless more than `most` parts are looked at; its value, and into `ceiling` what no set exceeds. With
-  // most = 0 the first set is taken, without a ceiling. A_ab is upper[a * stride + b] for a < b; the other places, and
+  // most = 0 the first set is taken, without a ceiling. `known` is a set to begin with. A_ab is upper[a * stride + b] for a < b; the other places, and
   // the padding of the rows to whole vectors, are zero.
-  double solve(int n, const double* g, const double* upper, int stride, int64_t most, int32_t* y,
-               double& ceiling) {
+  double solve(int n, const double* g, const double* upper, int stride, int64_t most,
+               const std::vector<int32_t>& known, int32_t* y, double& ceiling) {
     begin(n, g, upper, stride, y);
     open_ = -infinity, parts_ = 0, most_ = most;
     calm_ = m_ < 60 && (int64_t{2} << m_) <= most ? most : most * 2 / 5;  // few labels: to the end
     on_.clear();
-    climb();
+    climb(known, most == 0);  // a search does not need a second one
     first_ = best_;
     if (most > 0)
       search();
@@ -59,11 +62,18 @@ class SetSearch : public SetRest {
   static constexpr int few_ranks = 8;       // k of the bound that are told apart, where no more can be on
   static constexpr double careless = 1e-3;  // of the value: what is left first, once a search is long
 
+  // Zeros and one -infinity: a label is taken out of whole vectors, as loads wait long for stores of single numbers.
+  static constexpr auto one_gone = [] {
+    std::array<double, 2 * lanes - 1> row{};
+    row[lanes - 1] = -infinity;
+    return row;
+  }();
+
   // Gains and their ranges; -infinity where a label is not free.
   struct Level {
     double *d, *low, *high;
   };
-  aligned<double> tops_, levels_, top_;
+  aligned<double> tops_, levels_, top_, price_;
   std::vector<double> sorted_, theta_;
   std::vector<int32_t> on_;  // labels of the part
   double first_ = 0;         // the value of the first set
@@ -71,6 +81,7 @@ class SetSearch : public SetRest {
   int64_t parts_ = 0, most_ = 0, calm_ = 0;
   int ranks_ = 0, attracted_ = 0;  // k that are told apart; the most positive weights of a label
   int hint_ = 1;                   // the k that kept the last part open
+  bool priced_ = false;            // no weight is above zero
 
   Level level(int depth) {
     double* at = levels_.data() + 3 * static_cast<size_t>(depth) * row_;
@@ -96,6 +107,7 @@ class SetSearch : public SetRest {
     if (m_ == 0) return;
     open_root();
     rank();
+    if (priced_ && calm_ < most_) calm_ = most_ / 10;  // near ties: more parts would close little
     visit(0, 0);
   }
   void open_root() {
@@ -158,8 +170,14 @@ class SetSearch : public SetRest {
   // tops_[k - 1][v]: half of the k - 1 largest weights of v, k = 1 .. ranks; then what holds for all k from there.
   void rank() {
     const int few = std::min(few_ranks, m_ - 1);
-    sorted_.resize(static_cast<size_t>(few_ranks) * row_);
-    for (int v = 0; v < row_; v += lanes) sort_few(v);
+    price_.assign(row_, 0);
+    sort_all();
+    priced_ = *std::max_element(sorted_.begin(), sorted_.begin() + m_) <= 0;
+    if (priced_) {
+      for (int k = 0; k < few; ++k)
+        for (int v = 0; v < m_; ++v) price_[v] += sorted_[k * row_ + v] / few;
+      sort_all();
+    }
     ranks_ = few, attracted_ = 0, hint_ = 1;
     add_up([&](int v, int k) { return sorted_[k * row_ + v]; });
     if (few == m_ - 1 || attracted_ == few || sum_of(level(0), few + 1) <= enough(0)) return;
@@ -167,18 +185,32 @@ class SetSearch : public SetRest {
     sorted_.resize(static_cast<size_t>(m_) * row_);
     for (int v = 0; v < m_; ++v) {
       double* own = sorted_.data() + static_cast<size_t>(v) * row_;
-      std::copy(row(v), row(v) + m_, own);
+      for (int u = 0; u < m_; ++u) own[u] = share(v, u);
       own[v] = -infinity;
       std::sort(own, own + m_, std::greater<>());
     }
     add_up([&](int v, int k) { return sorted_[v * row_ + k]; });
+  }
+  // Twice the share that v has of the weight of a pair.
+  double share(int v, int u) const { return row(v)[u] + price_[v] - price_[u]; }
+  // The most that others add to v under prices, for any number of them.
+  double half_positive(int v) const {
+    double sum = 0;
+    for (int u = 0; u < m_; ++u)
+      if (u != v) sum += std::max(0.0, share(v, u));
+    return sum / 2;
+  }
+  void sort_all() {
+    sorted_.resize(static_cast<size_t>(few_ranks) * row_);
+    for (int v = 0; v < row_; v += lanes) sort_few(v);
   }
   // The largest weights of the labels v, v + 1, ... of a vector, in order.
   void sort_few(int v) {
     vec<double> found[few_ranks];
     for (vec<double>& x : found) x = broadcast<double>(-1e300);
     for (int u = 0; u < m_; ++u) {
-      vec<double> a = load<double>(row(u) + v);
+      vec<double> a =
+          load<double>(row(u) + v) + load<double>(price_.data() + v) + broadcast<double>(-price_[u]);
       if (u / lanes == v / lanes) a[u % lanes] = -infinity;
       for (vec<double>& x : found) {
         const vec<double> more = maximum(x, a);
@@ -199,14 +231,14 @@ class SetSearch : public SetRest {
         tops_[static_cast<size_t>(k + 1) * row_ + v] = sum;
       }
       if (last > 0 && ranks_ < m_ - 1)
-        tops_[static_cast<size_t>(ranks_) * row_ + v] = 1e300;  // the range decides
+        tops_[static_cast<size_t>(ranks_) * row_ + v] =
+            priced_ ? half_positive(v) : 1e300;  // the range decides
     }
   }
 
   // Takes a label out of those of a level: it is on, or off.
   void take(const Level& x, int v, bool on) const {
     const double* a = row(v);
-    x.d[v] = x.low[v] = x.high[v] = -infinity;
     const vec<double> zero = {};
     for (int u = 0; u < row_; u += lanes) {
       const vec<double> own = load<double>(a + u), up = maximum(own, zero), down = minimum(own, zero);
@@ -214,26 +246,42 @@ class SetSearch : public SetRest {
       store<double>(x.low + u, load<double>(x.low + u) + (on ? up : broadcast<double>(-1) * down));
       store<double>(x.high + u, load<double>(x.high + u) + (on ? down : broadcast<double>(-1) * up));
     }
+    const vec<double> gone = load<double>(one_gone.data() + lanes - 1 - v % lanes);
+    for (double* own : {x.d, x.low, x.high}) {
+      double* at = own + v / lanes * lanes;
+      store<double>(at, load<double>(at) + gone);
+    }
   }
   // What ranges decide; the value of what is turned on.
   double settle(const Level& x) {
     double value = 0;
     for (bool again = true; again;) {
       again = false;
-      for (int v = 0; v < m_; ++v) {
-        if ((x.low[v] < 0 && x.high[v] > 0) || x.d[v] == -infinity) continue;
-        const bool on = x.high[v] > 0;
-        if (on) value += x.d[v], on_.push_back(free_[v]);
-        take(x, v, on);
-        again = true;
-      }
+      for (int u = 0; u < row_; u += lanes)
+        for (unsigned left = decided(x, u); left; left = decided(x, u)) {
+          const int v = u + std::countr_zero(left);
+          const bool on = x.high[v] > 0;
+          if (on) value += x.d[v], on_.push_back(free_[v]);
+          take(x, v, on);
+          again = true;
+        }
     }
     return value;
   }
+  // Lanes of free labels whose range does not contain zero.
+  static unsigned decided(const Level& x, int u) {
+    const vec<double> zero = {};
+    const int open = lanes_above(zero, load<double>(x.low + u)) & lanes_above(load<double>(x.high + u), zero);
+    return static_cast<unsigned>(lanes_above(load<double>(x.d + u), broadcast<double>(-1e300)) & ~open);
+  }
 
   vec<double> caps(const Level& x, const double* tops, int u) const {
-    const vec<double> d = load<double>(x.d + u);
-    return minimum(d + load<double>(tops + u), broadcast<double>(0.5) * (d + load<double>(x.high + u)));
+    const vec<double> d = load<double>(x.d + u), own = d + load<double>(tops + u);
+    return priced_ ? own : minimum(own, broadcast<double>(0.5) * (d + load<double>(x.high + u)));
+  }
+  double cap(const Level& x, const double* tops, int v) const {
+    const double own = x.d[v] + tops[v];
+    return priced_ ? own : std::min(own, 0.5 * (x.d[v] + x.high[v]));
   }
   // All that free labels add at most as k.
   double sum_of(const Level& x, int k) const {
@@ -316,8 +364,7 @@ class SetSearch : public SetRest {
     int place = -1;
     double most = -infinity;
     for (int v = 0; v < m_; ++v)
-      if (const double own = std::min(x.d[v] + tops[v], 0.5 * (x.d[v] + x.high[v])); own > most)
-        most = own, place = v;
+      if (const double own = cap(x, tops, v); own > most) most = own, place = v;
     return place;
   }
 };

@@ -4,12 +4,30 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <new>
+#include <vector>
 
 #if defined(__linux__)
 #include <sys/mman.h>
 #endif
 
 namespace mm {
+
+// A vector whose numbers are not set to zero: for memory that is written as a whole anyway.
+template <class T>
+struct UnwrittenAllocator : std::allocator<T> {
+  template <class U>
+  struct rebind {
+    using other = UnwrittenAllocator<U>;
+  };
+  template <class U>
+  void construct(U* p) {
+    ::new (static_cast<void*>(p)) U;
+  }
+};
+template <class T>
+using Unwritten = std::vector<T, UnwrittenAllocator<T>>;
 
 // Reserves a vector; before anything is written to it.
 template <class V>

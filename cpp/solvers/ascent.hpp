@@ -13,6 +13,7 @@
 #include "models/concept.hpp"
 #include "runtime/threads.hpp"
 #include "solvers/dual_ascent.hpp"
+#include "solvers/kept_state.hpp"
 #include "solvers/replicas.hpp"
 #include "solvers/subgradient.hpp"
 
@@ -25,17 +26,10 @@ struct Usage {
   std::vector<uint8_t> moved;   // one of these is not the true output
 };
 
-// Weights are flat.
-class Ascent {
+class Ascent : public KeptState {
  public:
-  int64_t ahead = 0;       // blocks of a batch of searches ahead; 0: as many as are worthwhile, or none
-  int64_t bytes_kept = 0;  // of all outputs, as the allocator counts them
+  int64_t ahead = 0;  // blocks of a batch of searches ahead; 0: as many as are worthwhile, or none
 
-  Ascent() = default;
-  Ascent(const Ascent&) = delete;
-  virtual ~Ascent() = default;
-  virtual int64_t dimension() const = 0;
-  virtual int64_t blocks() const = 0;
   virtual VisitReport visit(const int64_t* order, int64_t n, const VisitOptions& options, int threads,
                             double* violations, double* slacks) = 0;
   virtual VisitReport subgradient(const int64_t* order, int64_t n, double active) = 0;
@@ -48,22 +42,13 @@ class Ascent {
   // Go on after this many steps, where multipliers were restored that count visits: those of each block add up to
   // `sums`, and W has `scale` times the origin. `weighted` may be null.
   virtual void go_on(double steps, double scale, const double* sums, const double* weighted) = 0;
-  virtual void set_origin(const double* flat) = 0;
-  // diag(Sigma), or Sigma itself, and lower bounds; null where not given
-  virtual void set_metric(const double* diagonal, const double* lower, const double* matrix) = 0;
 
-  virtual SupportArrays support() const = 0;
-  // Of some blocks alone, in their order; those that keep nothing are passed over.
+  // The support of some blocks alone, in their order; those that keep nothing are passed over.
   virtual SupportArrays support_of(const int64_t* blocks, int64_t n) const = 0;
   virtual Usage usage() const = 0;
-  virtual void restore(const int64_t* blocks, const double* multipliers, int64_t n, LabelView outputs) = 0;
   virtual void clear() = 0;                     // no multiplier is left
   virtual void freeze(const double* flat) = 0;  // w of multipliers that are fixed from now on
-  virtual void prune(int64_t most) = 0;
-  virtual int64_t planes() const = 0;
 
-  virtual void refresh() = 0;
-  virtual double dual() const = 0;
   virtual void recenter(double momentum, double proximity) = 0;
   virtual double lag() const = 0;
   virtual double squared_distance() const = 0;  // to the centre
@@ -72,16 +57,14 @@ class Ascent {
 };
 
 template <Structure S>
-class AscentOf : public Ascent {
+class AscentOf : public KeptStateOf<S, Ascent> {
  public:
   using Label = typename S::Label;
-  DualState<S> state;
+  using Base = KeptStateOf<S, Ascent>;
+  using Base::state;
 
   AscentOf(std::unique_ptr<S> structure, std::vector<double> mass, bool lean)
-      : state(std::move(structure), std::move(mass), lean), ascent_(state), replicas_(state) {}
-
-  int64_t dimension() const override { return state.structure.dimension(); }
-  int64_t blocks() const override { return static_cast<int64_t>(state.blocks.size()); }
+      : Base(std::move(structure), std::move(mass), lean), ascent_(state), replicas_(state) {}
 
   VisitReport visit(const int64_t* order, int64_t n, const VisitOptions& options, int threads,
                     double* violations, double* slacks) override {
@@ -91,13 +74,13 @@ class AscentOf : public Ascent {
     try {
       report = run(order, n, options, violations, slacks, threads);
     } catch (...) {  // an interrupt, between two visits: the state is whole, but for what reports count
-      bytes_kept = state.bytes_kept();
+      bytes_ = state.bytes_kept();
       loss_ = unknown;
       state.steps += static_cast<double>(n);  // visits that were not made have not moved anything
       throw;
     }
     state.steps += static_cast<double>(n);
-    bytes_kept += report.bytes;
+    bytes_ += report.bytes;
     loss_ += report.loss;
     return report;
   }
@@ -105,7 +88,7 @@ class AscentOf : public Ascent {
   VisitReport subgradient(const int64_t* order, int64_t n, double active) override {
     const VisitReport report = subgradient_pass(state, order, n, active);
     ++state.rewritten;
-    bytes_kept = state.bytes_kept();
+    bytes_ = state.bytes_kept();
     loss_ = unknown;
     return report;
   }
@@ -147,15 +130,10 @@ class AscentOf : public Ascent {
         state.W[j] += static_cast<typename S::Real>((scale - 1) * state.origin[j]);
       state.watch();
       ++state.rewritten;
-      bytes_kept = state.bytes_kept();
+      bytes_ = state.bytes_kept();
     }
     if (weighted) state.weighted = state.packed(weighted, 0);
   }
-  void set_origin(const double* flat) override { state.take_origin(flat); }
-  void set_metric(const double* diagonal, const double* lower, const double* matrix) override {
-    state.take_metric(diagonal, lower, matrix);
-  }
-
   [[gnu::cold]] SupportArrays support() const override {
     SupportList<Label> found;
     state.each_support([&](int64_t i, const Kept& plane, const Label* y) {
@@ -208,7 +186,7 @@ class AscentOf : public Ascent {
         state.blocks[i].planes[j].multiplier += multipliers[p];
     });
     for (int64_t p = 0; p < n; ++p) state.drop_if_truth_only(blocks[p]);
-    bytes_kept = state.bytes_kept();
+    bytes_ = state.bytes_kept();
     refresh();
   }
   [[gnu::cold]] void clear() override {
@@ -216,15 +194,16 @@ class AscentOf : public Ascent {
       state.materialize_truth(static_cast<int64_t>(i), 0);
       for (auto& plane : state.blocks[i].planes) plane.multiplier = 0;
     }
-    bytes_kept = state.bytes_kept();
+    bytes_ = state.bytes_kept();
     loss_ = unknown;
   }
   [[gnu::cold]] void freeze(const double* flat) override {
     state.base = state.packed(flat, 0);
     state.refresh();
   }
-  [[gnu::cold]] void prune(int64_t most) override { bytes_kept = state.prune(most); }
+  [[gnu::cold]] void prune(int64_t most) override { bytes_ = state.prune(most); }
   int64_t planes() const override { return state.planes(); }
+  int64_t bytes_kept() const override { return bytes_; }
 
   void refresh() override {
     state.refresh();
@@ -245,6 +224,7 @@ class AscentOf : public Ascent {
 
  private:
   static constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+  int64_t bytes_ = 0;
   DualAscent<S> ascent_;
   Replicas<S> replicas_;
   mutable double loss_ = unknown;  // sum a Delta, as visits have changed it since it was added up
@@ -252,7 +232,7 @@ class AscentOf : public Ascent {
   VisitReport run(const int64_t* order, int64_t n, const VisitOptions& options, double* violations,
                   double* slacks, int threads) {
     if constexpr (requires { S::one_thread; }) {
-      const int64_t batch = ahead ? ahead : ascent_.worthwhile(n);
+      const int64_t batch = this->ahead ? this->ahead : ascent_.worthwhile(n);
       if (threads > 1 && options.oracle && !options.slacks && batch > 1)
         return ascent_.pass_ahead(order, n, options, violations, batch, threads);
     } else if constexpr (!S::given_planes) {

@@ -16,9 +16,18 @@
 namespace mm {
 
 struct Look {
-  double violation;  // g = s(u) - sum_y a(y) s(y) / mass
-  double spread;     // s(u) - min_{a(v) > 0} s(v), what the largest pair step would see
-  double lead;       // s(u) less the next best score if u has all the mass, else 0
+  double share;   // of the gap: mass g = mass s(u) - sum_y a(y) s(y)
+  double spread;  // s(u) - min_{a(v) > 0} s(v), what the largest pair step would see
+  double lead;    // s(u) less the next best score if u has all the mass, else 0
+};
+
+// What is kept of a block.
+struct OneBlock {
+  double mass;
+  double share;  // of the gap, as its last visit saw it
+  double* a;     // multipliers of its outputs
+  int32_t outputs;
+  int32_t rest;  // rounds that it may still miss
 };
 
 template <class Real>
@@ -37,7 +46,7 @@ Look look_at(const Real* s, const double* a, double mass, int n) {
     }
   }
   const double spread = top - low;
-  return {spread > 0 ? top - mean / mass : 0, spread, spread > 0 ? 0 : top - next};
+  return {spread > 0 ? mass * top - mean : 0, spread, spread > 0 ? 0 : top - next};
 }
 
 // The multiplier of an output beside the true one, which has the rest of the mass: (12), with s the slope.
@@ -49,39 +58,53 @@ inline double single_step(double a, double s, double curvature, double mass) {
 template <class Structure>
 class BlockStep;
 
-// Two classes: one multiplier decides.
+// Two classes: one multiplier decides. A visit is short, and waits for what it reads in no order: all that it needs
+// besides the features is in one cache line.
 template <class Real>
 class BlockStep<Binary<Real>> {
  public:
+  struct alignas(64) Block {
+    double mass, share, a[2];
+    const int32_t* index;  // of the row of features, as its view has them
+    const void* value;
+    int32_t length;
+    float square;  // |x|^2
+    int32_t own;   // the true label
+    int32_t rest;
+    static constexpr int32_t outputs = 2;
+    RowView row() const { return {index, value, length}; }
+  };
+
   explicit BlockStep(const Binary<Real>& structure) : data_(structure.data()) {}
 
   int outputs(int64_t) const { return 2; }
-
-  void prefetch(int64_t block, const double* a) const {
-    fetch_ahead(a);
-    data_.features->prefetch(block);
+  Block block(int64_t i, double mass, double*) const {
+    const RowView& row = data_.features->rows[i];
+    return {mass, 0, {0, 0}, row.index, row.value, row.length, data_.features->norms[i], data_.truth[i], 0};
   }
 
-  Look look(int64_t i, const Real* W, const double* a, double mass) {
-    const int own = data_.truth[i];
-    const double product = data_.features->dot_weights(i, W);
-    score_ = data_.cost[own] - (own ? product : -product);
-    const double away = score_ > 0 ? a[own] : a[1 - own], size = std::abs(score_);
-    return {size * away / mass, away > 0 ? size : 0, away > 0 ? 0 : size};
+  void prefetch(int64_t, const Block& b) const { data_.features->prefetch(b.row()); }
+
+  Look look(int64_t i, const Block& b, const Real* W) {
+    const double product = data_.features->dot_weights(i, b.row(), W);
+    score_ = data_.cost[b.own] - sign_[b.own] * product;
+    // No branch on what nobody can foresee.
+    const double away = b.a[b.own ^ static_cast<int>(!(score_ > 0))], size = std::abs(score_);
+    return {size * away, away > 0 ? size : 0, away > 0 ? 0 : size};
   }
 
-  void move(int64_t i, Real* W, double* a, double mass, double shrink) {
-    const int own = data_.truth[i];
-    double& other = a[1 - own];
-    const double next = single_step(other, score_, shrink * data_.features->norms[i], mass);
+  void move(int64_t i, Block& b, Real* W, double shrink) {
+    double& other = b.a[1 - b.own];
+    const double next = single_step(other, score_, shrink * b.square, b.mass);
     const double step = shrink * (next - other);
-    if (step != 0) data_.features->axpy(i, W, static_cast<Real>(own ? step : -step));
+    if (step != 0) data_.features->axpy(i, b.row(), W, static_cast<Real>(sign_[b.own] * step));
     other = next;
-    a[own] = mass - next;
+    b.a[b.own] = b.mass - next;
   }
 
  private:
   const BinaryData& data_;
+  static constexpr double sign_[2] = {-1, 1};
   double score_ = 0;  // of the wrong label less that of the true one, at the last look
 };
 
@@ -102,28 +125,31 @@ class BlockStep<Groups<Real>> {
     gram_.assign(size, std::numeric_limits<double>::quiet_NaN());
   }
 
+  using Block = OneBlock;
   int outputs(int64_t block) const { return structure_.data().size(block) + 1; }
+  Block block(int64_t i, double mass, double* a) const { return {mass, 0, a, outputs(i), 0}; }
 
-  void prefetch(int64_t block, const double* a) const {
+  void prefetch(int64_t i, const Block& b) const {
     const GroupsData& data = structure_.data();
-    if (data.size(block) == 0) return;
-    fetch_ahead(a);
-    data.features->prefetch(data.group(block)->row);
+    if (data.size(i) == 0) return;
+    fetch_ahead(b.a);
+    data.features->prefetch(data.group(i)->row);
   }
 
-  Look look(int64_t i, const Real* W, const double* a, double mass) {
+  Look look(int64_t i, const Block& b, const Real* W) {
     const GroupsData& data = structure_.data();
-    if (data.size(i) == 1) return look_at_one(*data.group(i), W, a, mass);
+    if (data.size(i) == 1) return look_at_one(*data.group(i), W, b.a);
     structure_.open(i, W, scratch_, true, 1);
-    return look_at(scratch_.scores.data(), a, mass, data.size(i) + 1);
+    return look_at(scratch_.scores.data(), b.a, b.mass, b.outputs);
   }
 
   // Groups of one: the update of a single variable. Else pair steps until the block is solved, or one where
   // the group is too large to keep its inner products.
-  void move(int64_t i, Real* W, double* a, double mass, double shrink) {
+  void move(int64_t i, Block& b, Real* W, double shrink) {
     const GroupsData& data = structure_.data();
     const int n = data.size(i);
-    if (n == 1) return move_one(*data.group(i), W, a, mass, shrink);
+    double* a = b.a;
+    if (n == 1) return move_one(*data.group(i), W, a, b.mass, shrink);
     if (gram_first_[i] < 0) return void(pair(i, a, W, shrink));
     before_.assign(a, a + n + 1);
     for (int round = 0; round < 3 * n; ++round)
@@ -141,12 +167,12 @@ class BlockStep<Groups<Real>> {
   std::vector<int64_t> gram_first_;
   double score_ = 0;  // of a group of one, at the last look
 
-  Look look_at_one(const Constraint& x, const Real* W, const double* a, double mass) {
+  Look look_at_one(const Constraint& x, const Real* W, const double* a) {
     const double s =
         x.margin - x.factor * static_cast<double>(structure_.data().features->dot_weights(x.row, W));
     score_ = s;
     const double away = s > 0 ? a[0] : a[1], size = std::abs(s);
-    return {size * away / mass, away > 0 ? size : 0, away > 0 ? 0 : size};
+    return {size * away, away > 0 ? size : 0, away > 0 ? 0 : size};
   }
 
   void move_one(const Constraint& x, Real* W, double* a, double mass, double shrink) {
@@ -213,29 +239,32 @@ class BlockStep<Multiclass<Real>> {
   explicit BlockStep(const Multiclass<Real>& structure)
       : structure_(structure), scratch_(structure.scratch()), target_(structure.labels()) {}
 
+  using Block = OneBlock;
   int outputs(int64_t) const { return structure_.labels(); }
+  Block block(int64_t, double mass, double* a) const { return {mass, 0, a, structure_.labels(), 0}; }
 
-  void prefetch(int64_t block, const double* a) const {
-    fetch_ahead(a);
-    structure_.data().features->prefetch(block);
+  void prefetch(int64_t i, const Block& b) const {
+    fetch_ahead(b.a);
+    structure_.data().features->prefetch(i);
   }
 
-  Look look(int64_t i, const Real* W, const double* a, double mass) {
+  Look look(int64_t i, const Block& b, const Real* W) {
     structure_.open(i, W, scratch_, true, 1);
-    return look_at(scratch_.scores.data(), a, mass, structure_.labels());
+    return look_at(scratch_.scores.data(), b.a, b.mass, structure_.labels());
   }
 
-  void move(int64_t i, Real* W, double* a, double mass, double shrink) {
+  void move(int64_t i, Block& b, Real* W, double shrink) {
     const int K = structure_.labels();
+    double* a = b.a;
     const Real* s = scratch_.scores.data();
     const double square = shrink * structure_.data().features->norms[i];
     const int u = static_cast<int>(std::max_element(s, s + K) - s);
     if (square > 0) {
       for (int y = 0; y < K; ++y) target_[y] = a[y] + (static_cast<double>(s[y]) - s[u]) / square;
-      project(mass);
+      project(b.mass);
     } else {
       std::fill(target_.begin(), target_.end(), 0.0);
-      target_[u] = mass;
+      target_[u] = b.mass;
     }
     scratch_.move.clear();
     for (int y = 0; y < K; ++y) {

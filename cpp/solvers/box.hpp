@@ -10,6 +10,7 @@
 
 #include "arrays.hpp"
 #include "models/concept.hpp"
+#include "solvers/kept_state.hpp"
 #include "solvers/set_ascent.hpp"
 
 namespace mm {
@@ -21,15 +22,10 @@ struct BoxCut : CutReport {
   std::vector<uint8_t> violators;
 };
 
-// Weights are flat. Kept outputs have numbers, in the order in which they came.
-class Box {
+// Kept outputs have numbers, in the order in which they came; the true ones have none. Bytes are those of outputs that
+// searches have found: those that are there from the start are counted with the examples.
+class Box : public KeptState {
  public:
-  Box() = default;
-  Box(const Box&) = delete;
-  virtual ~Box() = default;
-  virtual int64_t dimension() const = 0;
-  virtual void set_origin(const double* flat) = 0;
-  virtual void set_metric(const double* diagonal, const double* lower, const double* matrix) = 0;
   virtual BoxReport visit(const int64_t* order, int64_t n, const BoxOptions& options) = 0;
   virtual SetReport visit_sets(const int64_t* order, int64_t n, bool oracle, double tolerance) = 0;
   virtual BoxCut cut(const double* w, bool oracle, int threads) = 0;
@@ -39,31 +35,23 @@ class Box {
   // Violators at w (null: at the running w) that are not kept yet join, up to `most` for a block.
   virtual int64_t widen(const double* w, int64_t most, int threads) = 0;
   virtual void weights(double* flat) const = 0;
-  virtual SupportArrays support() const = 0;
-  virtual void restore(const int64_t* blocks, const double* multipliers, int64_t n, LabelView outputs) = 0;
   // Multipliers of sets from those of outputs, and back.
   virtual void multipliers_to_sets() = 0;
   virtual void sets_to_multipliers() = 0;
-  virtual void refresh() = 0;
-  virtual double dual() const = 0;
-  virtual int64_t kept() const = 0;
-  // Of outputs that searches have found; those that are there from the start are counted with the examples.
-  virtual int64_t bytes_kept() const = 0;
-  // Forgets outputs without a multiplier until no more than `most` bytes are kept, or none is left to forget.
-  virtual void prune(int64_t most) = 0;
   virtual int64_t sets() const = 0;
 };
 
 template <Structure S>
-class BoxOf : public Box {
+class BoxOf : public KeptStateOf<S, Box> {
  public:
   using Label = typename S::Label;
   using Real = typename S::Real;
-  DualState<S> state;
+  using Base = KeptStateOf<S, Box>;
+  using Base::state;
 
   // complete: V_i holds every output from the start
   BoxOf(std::unique_ptr<S> structure, std::vector<double> mass, bool complete)
-      : state(std::move(structure), std::move(mass)),
+      : Base(std::move(structure), std::move(mass)),
         complete_(complete),
         ascent_(state, complete),
         sets_(state, complete) {
@@ -71,11 +59,6 @@ class BoxOf : public Box {
       for (size_t i = 0; i < state.blocks.size(); ++i) BoxAscent<S>::fill(state, static_cast<int64_t>(i));
   }
 
-  int64_t dimension() const override { return state.structure.dimension(); }
-  void set_origin(const double* flat) override { state.take_origin(flat); }
-  void set_metric(const double* diagonal, const double* lower, const double* matrix) override {
-    state.take_metric(diagonal, lower, matrix);
-  }
   BoxReport visit(const int64_t* order, int64_t n, const BoxOptions& options) override {
     return ascent_.pass(order, n, options);
   }
@@ -90,7 +73,7 @@ class BoxOf : public Box {
     const auto W = packed(w);
     static_cast<CutReport&>(found) =
         cut_of_violators(state, complete_, W.data(), oracle, threads, found.slacks.data(), sum);
-    found.vector.resize(static_cast<size_t>(dimension()));
+    found.vector.resize(static_cast<size_t>(this->dimension()));
     state.structure.unpack(sum.data(), found.vector.data());
     number();
     found.violators.assign(static_cast<size_t>(count_), 0);
@@ -161,7 +144,7 @@ class BoxOf : public Box {
 
   void refresh() override { state.refresh(); }
   double dual() const override { return state.dual(state.offset()); }
-  int64_t kept() const override {
+  int64_t planes() const override {
     int64_t n = 0;
     for (const auto& b : state.blocks) n += std::max<int64_t>(1, static_cast<int64_t>(b.planes.size())) - 1;
     return n;

@@ -22,7 +22,8 @@ struct RoundOptions {
   double inner = 0.4, momentum = 0.4, decay = 1.3;  // as in solvers/proximal.py
   int64_t rounds = 1;                               // at most
   double enough = 0;                                // of the gap: then no further round
-  double climb_below = 0;                           // of the gap: a round that leaves less ends with a climb
+  double far = 10;         // times that: what an epoch saw, from where sweeps move w far
+  double climb_below = 0;  // of the gap: a round that leaves less ends with a climb
 };
 struct RoundReport {
   int64_t visits = 0, rounds = 0;
@@ -40,7 +41,7 @@ class Coordinate {
   virtual RoundReport rounds(const RoundOptions& options) = 0;
   // mean |psi(u)|^2 and mean Delta(u) of the loss-augmented outputs u of some blocks at the running w
   virtual std::pair<double, double> probe(const int64_t* blocks, int64_t n) = 0;
-  virtual void weights(bool exact, double* flat) const = 0;  // by the law, or as updates have left them
+  virtual void weights(double* flat) const = 0;  // as updates have left them
   virtual SupportArrays support() const = 0;
   virtual void restore(const int64_t* blocks, const double* multipliers, const int32_t* outputs,
                        int64_t n) = 0;

@@ -280,14 +280,11 @@ class DualAscent {
     const Structure& structure = state_.structure;
     auto& planes = state_.blocks[i].planes;
     const double h = state_.shrink();
-    int v = -1, built = -1;
+    int v = -1;
     double best = 0, step = 0;
     const auto consider = [&](int j) {
       const double a = planes[j].multiplier, g = scores_[u] - scores_[j];
-      structure.build_pair(scratch_, i, state_.output(i, u), state_.output(i, j));
-      move_.renew();
-      built = j;
-      const double curvature = h * state_.squared_norm(move_, scratch_);
+      const double curvature = h * state_.distance_between(i, u, j, move_, scratch_);
       const double t = curvature * a <= g ? a : g / curvature;
       const double gain = t * (g - t * curvature / 2);
       if (gain > best) best = gain, v = j, step = t;
@@ -298,10 +295,8 @@ class DualAscent {
       for (int j = 0; j < static_cast<int>(planes.size()); ++j)
         if (j != first && planes[j].multiplier * (scores_[u] - scores_[j]) > best) consider(j);
     if (v < 0) return 0;
-    if (built != v) {
-      structure.build_pair(scratch_, i, state_.output(i, u), state_.output(i, v));
-      move_.renew();
-    }
+    structure.build_pair(scratch_, i, state_.output(i, u), state_.output(i, v));
+    move_.renew();
     move(-h * step);
     const Label *to = state_.output(i, u), *from = state_.output(i, v);
     report.loss += step * (structure.loss(i, to) - structure.loss(i, from));

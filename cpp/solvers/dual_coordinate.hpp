@@ -16,6 +16,8 @@
 // Rounds: the same visits around a moving centre, the accelerated proximal ascent of solvers/proximal.py. A round is an
 // epoch over the blocks that are due and a few sweeps over those of them that were not satisfied; one that was, rests.
 //   P(w) - D(a) = sum_i mass_i g_i + k^2 / 2 |w - z|^2        ascent and lag
+// Before a gap is believed to be small enough, blocks that rested are visited, and where w has moved far since the
+// epoch all blocks that the last sweep did not visit: what they saw is old.
 // Where a small gap is asked for, rounds that come near to it end with a climb of the face (face.hpp).
 #pragma once
 
@@ -24,12 +26,14 @@
 #include <limits>
 #include <memory>
 #include <stdexcept>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "arrays.hpp"
 #include "models/concept.hpp"
 #include "runtime/interrupt.hpp"
+#include "runtime/pages.hpp"
 #include "simd.hpp"
 #include "solvers/block_step.hpp"
 #include "solvers/coordinate.hpp"
@@ -73,6 +77,7 @@ class CoordinateOf final : public Coordinate {
  public:
   using Real = typename S::Real;
   using Label = typename S::Label;
+  using Block = typename BlockStep<S>::Block;
 
   // `data`: what the structure reads, where nobody else holds it
   CoordinateOf(std::unique_ptr<S> structure, std::vector<double> block_mass,
@@ -80,26 +85,31 @@ class CoordinateOf final : public Coordinate {
       : data_(std::move(data)),
         own_(std::move(structure)),
         structure_(*own_),
-        mass_(std::move(block_mass)),
         w_(structure_.weights(), structure_.coefficients()),
         step_(structure_),
         face_(structure_) {
-    first_.push_back(0);
-    for (size_t i = 0; i < mass_.size(); ++i) {
-      first_.push_back(first_.back() + step_.outputs(i));
-      if (mass_[i] > 0) order_.push_back(static_cast<int64_t>(i));
+    const int64_t n = static_cast<int64_t>(block_mass.size());
+    for (int64_t i = 0; i < n; ++i) {
+      planes_ += step_.outputs(i);
+      if (block_mass[i] > 0) order_.push_back(i);
+    }
+    if constexpr (std::is_same_v<Block, OneBlock>) multipliers_.resize(planes_);
+    double* a = multipliers_.data();
+    reserve_in_large_pages(blocks_, n);
+    for (int64_t i = 0; i < n; ++i) {
+      blocks_.push_back(step_.block(i, block_mass[i], a));
+      if (a) a += blocks_.back().outputs;
     }
     aside_.reserve(order_.size());
     active_ = order_.size();
-    multipliers_.resize(first_.back());
     clear();
   }
 
   int64_t dimension() const override { return structure_.dimension(); }
-  int64_t planes() const override { return static_cast<int64_t>(multipliers_.size()); }
+  int64_t planes() const override { return planes_; }
   void reopen() override {
     active_ = order_.size(), bound_ = std::numeric_limits<double>::infinity();
-    std::fill(rest_.begin(), rest_.end(), 0);
+    for (Block& b : blocks_) b.rest = 0;
   }
 
   EpochReport epoch(uint64_t seed, bool shrinking, double tolerance) override {
@@ -121,17 +131,17 @@ class CoordinateOf final : public Coordinate {
         throw;
       }
       const int64_t i = order_[k];
-      if (k + 1 < active_) step_.prefetch(order_[k + 1], multipliers_.data() + first_[order_[k + 1]]);
-      double* a = multipliers_.data() + first_[i];
-      const Look seen = step_.look(i, w_.W.data(), a, mass_[i]);
-      report.violation += mass_[i] * seen.violation;
+      prefetch(order_.data(), k, active_);
+      Block& b = blocks_[i];
+      const Look seen = step_.look(i, b, w_.W.data());
+      report.violation += seen.share;
       if (seen.spread > largest) largest = seen.spread;
       if (shrinking && seen.lead > bound_) {
         aside_.push_back(i);
         continue;
       }
       order_[kept++] = i;
-      if (seen.violation > tolerance) ++report.updates, step_.move(i, w_.W.data(), a, mass_[i], w_.shrink());
+      if (seen.share > tolerance * b.mass) ++report.updates, step_.move(i, b, w_.W.data(), w_.shrink());
     }
     report.visits = static_cast<int64_t>(active_);
     report.active = static_cast<int64_t>(kept);
@@ -143,8 +153,7 @@ class CoordinateOf final : public Coordinate {
   void set_proximity(double k) override {
     if (k > 0) w_.recenter(0, k);
     balance_ = {k};
-    rest_.assign(mass_.size(), 0);
-    last_.assign(mass_.size(), 0);
+    for (Block& b : blocks_) b.rest = 0, b.share = 0;
   }
   double proximity() const override { return w_.proximity; }
 
@@ -153,13 +162,16 @@ class CoordinateOf final : public Coordinate {
     uint64_t seed = options.seed;
     do {
       if (balance_.k > 0) w_.recenter(report.rounds + rounds_ > 0 ? options.momentum : 0, balance_.k);
-      round(options, seed, report);
-      report.ascent = 0;
-      for (const double share : last_) report.ascent += share;
-      report.lag = 0.5 * w_.proximity * w_.proximity * w_.squared_distance();
+      const double seen = round(options, seed, report);
+      double gap = measure(report);
+      if (gap <= options.enough) {
+        if (seen > options.far * options.enough) list_old();
+        sweep(resting_, options, options.skip, seed);
+        report.visits += static_cast<int64_t>(resting_.size());
+        gap = measure(report);
+      }
       balance_.after(report.ascent, report.lag, options.decay);
       ++report.rounds;
-      const double gap = report.ascent + report.lag;
       if (gap <= options.enough) break;
       if (pace_.due(gap) && gap < options.climb_below && climb(options.enough)) pace_.made(gap);
     } while (report.rounds < options.rounds);
@@ -189,24 +201,20 @@ class CoordinateOf final : public Coordinate {
     return offset + w_.negative_conjugate();
   }
 
-  void weights(bool exact, double* flat) const override {
-    if (!exact) return structure_.unpack(w_.W.data(), flat);
-    std::vector<double> w;
-    law(w);
-    structure_.unpack(w.data(), flat);
-  }
+  void weights(double* flat) const override { structure_.unpack(w_.W.data(), flat); }
   SupportArrays support() const override {
     SupportList<Label> found;
     each_support([&](int64_t i, Label y, double a) { found.add(i, a, &y, 1); });
     return found;
   }
   void restore(const int64_t* blocks, const double* c, const int32_t* numbers, int64_t n) override {
-    std::fill(multipliers_.begin(), multipliers_.end(), 0.0);
+    for (Block& b : blocks_) std::fill(b.a, b.a + b.outputs, 0.0);
     for (int64_t p = 0; p < n; ++p) {
       const int64_t i = blocks[p];
-      if (i < 0 || i >= static_cast<int64_t>(mass_.size()) || numbers[p] < 0 || numbers[p] >= outputs(i))
+      const bool known = i >= 0 && i < static_cast<int64_t>(blocks_.size());
+      if (!known || numbers[p] < 0 || numbers[p] >= blocks_[i].outputs)
         throw std::invalid_argument("the kept outputs do not fit the examples");
-      multipliers_[first_[i] + numbers[p]] += c[p];
+      blocks_[i].a[numbers[p]] += c[p];
     }
     refresh();
     reopen();
@@ -221,42 +229,40 @@ class CoordinateOf final : public Coordinate {
   std::shared_ptr<const void> data_;
   std::unique_ptr<S> own_;
   const S& structure_;
-  std::vector<double> mass_;
-  std::vector<double> multipliers_;  // a_i(y) of all outputs of all blocks
+  std::vector<double> multipliers_;  // of all outputs of all blocks, where the blocks do not have them inside
   Weights<Real> w_;
   BlockStep<S> step_;
   Face<S> face_;
-  std::vector<int64_t> first_, order_, aside_;
+  std::vector<Block, AlignedAllocator<Block>> blocks_;
+  std::vector<int64_t> order_, aside_;
   static constexpr size_t ahead_ = 4;  // visits
-  size_t active_ = 0;                  // order_[0 : active_] are visited, the rest is shrunk
+  int64_t planes_ = 0;
+  size_t active_ = 0;  // order_[0 : active_] are visited, the rest is shrunk
   double bound_ = std::numeric_limits<double>::infinity();
-  // Of rounds: how many a block may still miss, its share of the gap as its last visit saw it.
-  std::vector<int32_t> rest_;
-  std::vector<double> last_;
-  std::vector<int64_t> due_, todo_;
+  std::vector<int64_t> due_, todo_, resting_;  // of a round
+  std::vector<char> fresh_;
   int64_t rounds_ = 0;
   Balance balance_;
   int64_t swept_ = 0, climbed_ = 0;  // visits so far
   Pace pace_;
 
-  int outputs(int64_t block) const { return static_cast<int>(first_[block + 1] - first_[block]); }
-
   // All multipliers at the true outputs: w = 0.
   void clear() {
-    std::fill(multipliers_.begin(), multipliers_.end(), 0.0);
-    for (size_t i = 0; i < mass_.size(); ++i) {
+    for (size_t i = 0; i < blocks_.size(); ++i) {
+      Block& b = blocks_[i];
       Label y;
       structure_.truth(i, &y);
-      multipliers_[first_[i] + y] = mass_[i];
+      std::fill(b.a, b.a + b.outputs, 0.0);
+      b.a[y] = b.mass;
     }
   }
 
   // Calls f(block, output, multiplier) for each positive multiplier.
   template <class F>
   void each_support(F&& f) const {
-    for (size_t i = 0; i < mass_.size(); ++i)
-      for (int y = 0; y < outputs(i); ++y)
-        if (multipliers_[first_[i] + y] > 0) f(static_cast<int64_t>(i), y, multipliers_[first_[i] + y]);
+    for (size_t i = 0; i < blocks_.size(); ++i)
+      for (int y = 0; y < blocks_[i].outputs; ++y)
+        if (blocks_[i].a[y] > 0) f(static_cast<int64_t>(i), y, blocks_[i].a[y]);
   }
 
   // w from the multipliers alone, in double precision; under a proximal term with its centre.
@@ -273,32 +279,49 @@ class CoordinateOf final : public Coordinate {
     w_.apply_law(w);
   }
 
-  void round(const RoundOptions& options, uint64_t& seed, RoundReport& report) {
-    due_.clear();
+  // The gap as the last visits saw it.
+  double measure(RoundReport& report) const {
+    report.ascent = 0;
+    for (const Block& b : blocks_) report.ascent += b.share;
+    report.lag = 0.5 * w_.proximity * w_.proximity * w_.squared_distance();
+    return report.ascent + report.lag;
+  }
+
+  // Returns the gap as its epoch saw it.
+  double round(const RoundOptions& options, uint64_t& seed, RoundReport& report) {
+    due_.clear(), resting_.clear();
     for (const int64_t i : order_)
-      if (rest_[i] == 0)
+      if (blocks_[i].rest == 0)
         due_.push_back(i);
       else
-        --rest_[i];
-    const double seen = sweep(due_, options, seed);
+        --blocks_[i].rest, resting_.push_back(i);
+    const double seen = sweep(due_, options, options.skip, seed);
     report.visits += static_cast<int64_t>(due_.size());
-    for (const int64_t i : due_)
-      if (last_[i] <= options.tolerance * mass_[i]) rest_[i] = options.skip;
     for (int n = 0; n < options.sweeps && !todo_.empty(); ++n) {
       due_.swap(todo_);
-      if (sweep(due_, options, seed) <= options.inner * seen) break;
+      if (sweep(due_, options, 0, seed) <= options.inner * seen) break;
     }
+    return seen;
+  }
+
+  // Into `resting_`: all blocks but those of the last sweep.
+  void list_old() {
+    fresh_.assign(blocks_.size(), false);
+    for (const int64_t i : due_) fresh_[i] = true;
+    resting_.clear();
+    for (const int64_t i : order_)
+      if (!fresh_[i]) resting_.push_back(i);
   }
 
   // To the optimum of the face, with half as many visits as sweeps have made; false where these are too few.
   bool climb(double enough) {
     face_.clear();
-    for (const int64_t i : order_) face_.add(i, multipliers_.data() + first_[i], outputs(i));
+    for (const int64_t i : order_) face_.add(i, blocks_[i].a, blocks_[i].outputs);
     const int64_t budget = swept_ / 2 - climbed_;
     if (budget < 5 * face_.blocks()) return false;
     const auto keep = [&] {
-      face_.each([&](int64_t i, Label y, double a) { multipliers_[first_[i] + y] = a; });
-      std::fill(rest_.begin(), rest_.end(), 0);
+      face_.each([&](int64_t i, Label y, double a) { blocks_[i].a[y] = a; });
+      for (Block& b : blocks_) b.rest = 0;
     };
     try {
       climbed_ += face_.climb(w_.W, w_.shrink(), budget, 0.1 * enough);
@@ -310,8 +333,9 @@ class CoordinateOf final : public Coordinate {
     return true;
   }
 
-  // Visits some blocks in a fresh order; those that were not satisfied are `todo_` then. Returns their shares of the gap.
-  double sweep(std::vector<int64_t>& blocks, const RoundOptions& options, uint64_t& seed) {
+  // Visits some blocks in a fresh order; those that were not satisfied are `todo_` then, the others miss `skip` rounds.
+  // Returns their shares of the gap.
+  double sweep(std::vector<int64_t>& blocks, const RoundOptions& options, int skip, uint64_t& seed) {
     seed = shuffle(blocks.data(), blocks.size(), seed);
     swept_ += static_cast<int64_t>(blocks.size());
     todo_.clear();
@@ -320,20 +344,26 @@ class CoordinateOf final : public Coordinate {
     double sum = 0;
     for (size_t k = 0; k < blocks.size(); ++k) {
       if (k % 8 == 0) poll();  // visits are short
-      if (k + ahead_ < blocks.size()) {
-        const int64_t next = blocks[k + ahead_];
-        step_.prefetch(next, multipliers_.data() + first_[next]);
-      }
+      prefetch(blocks.data(), k, blocks.size());
       const int64_t i = blocks[k];
-      double* a = multipliers_.data() + first_[i];
-      const Look seen = step_.look(i, W, a, mass_[i]);
-      last_[i] = mass_[i] * seen.violation;
-      sum += last_[i];
-      if (seen.violation <= options.tolerance) continue;
+      Block& b = blocks_[i];
+      const Look seen = step_.look(i, b, W);
+      b.share = seen.share;
+      sum += seen.share;
+      if (seen.share <= options.tolerance * b.mass) {
+        b.rest = skip;
+        continue;
+      }
       todo_.push_back(i);
-      step_.move(i, W, a, mass_[i], shrink);
+      step_.move(i, b, W, shrink);
     }
     return sum;
+  }
+
+  // What the visits after the k-th of n will read.
+  void prefetch(const int64_t* order, size_t k, size_t n) const {
+    if (k + 2 * ahead_ < n) fetch_ahead(&blocks_[order[k + 2 * ahead_]]);
+    if (k + ahead_ < n) step_.prefetch(order[k + ahead_], blocks_[order[k + ahead_]]);
   }
 
   // Fisher and Yates, with the numbers of SplitMix64; returns the seed of the next.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <stdexcept>
 #include <utility>
@@ -41,6 +42,19 @@ class DualState : public PrioredWeights<Structure> {
   struct Block {
     std::vector<Kept> planes;
     std::vector<Label> outputs;  // planes.size() outputs, one after the other
+    // |psi_j - psi_k|^2 of kept outputs k < j at j (j - 1) / 2 + k; NaN, or not there yet, where no visit has asked.
+    std::vector<Real> distances;
+
+    Real& distance(int j, int k) {
+      const size_t high = std::max(j, k), low = std::min(j, k);
+      return distances[high * (high - 1) / 2 + low];
+    }
+    void place_distances() {  // one for each pair
+      const size_t pairs = planes.size() * (planes.size() - 1) / 2;
+      if (distances.size() == pairs) return;
+      distances.reserve(pairs);
+      distances.resize(pairs, std::numeric_limits<Real>::quiet_NaN());
+    }
   };
 
  private:
@@ -88,6 +102,7 @@ class DualState : public PrioredWeights<Structure> {
   void take_origin(const double* flat) { Base::take_origin(flat), refresh(); }
   void take_metric(const double* diagonal, const double* lower, const double* matrix) {
     Base::take_metric(diagonal, lower, matrix), refresh();
+    for (Block& b : blocks) b.distances.clear();
   }
 
   const Label* output(int64_t block, int j) const {
@@ -112,10 +127,25 @@ class DualState : public PrioredWeights<Structure> {
     Block& b = blocks[block];
     const size_t size = structure.output_size(block), last = b.planes.size() - 1;
     if constexpr (Structure::given_planes) structure.release(b.outputs[j]);
+    if (!b.distances.empty()) remove_distances(b, j);
     for (size_t t = 0; t < size; ++t) b.outputs[j * size + t] = b.outputs[last * size + t];
     b.planes[j] = b.planes[last];
     b.planes.pop_back();
     b.outputs.resize(last * size);
+  }
+
+  // |psi_j - psi_k|^2 of two kept outputs in the metric, computed when it is first asked for.
+  double distance_between(int64_t block, int j, int k, Move<Structure>& move,
+                          typename Structure::Scratch& s) {
+    Block& b = blocks[block];
+    b.place_distances();
+    Real& known = b.distance(j, k);
+    if (known != known) {
+      structure.build_pair(s, block, output(block, j), output(block, k));
+      move.renew();
+      known = static_cast<Real>(this->squared_norm(move, s));
+    }
+    return known;
   }
 
   // Calls f(block, plane, output) for each plane with a positive multiplier.
@@ -152,10 +182,14 @@ class DualState : public PrioredWeights<Structure> {
   int64_t cost(int64_t block, int more = 0) const {
     const Block& b = blocks[block];
     const size_t size = structure.output_size(block);
-    size_t n = b.planes.capacity(), labels = b.outputs.capacity();
-    if (more > 0)
-      n = std::max(n, b.planes.size() + more), labels = std::max(labels, b.outputs.size() + size * more);
-    int64_t bytes = heap_bytes(n * sizeof(Kept)) + heap_bytes(labels * sizeof(Label));
+    size_t n = b.planes.capacity(), labels = b.outputs.capacity(), pairs = b.distances.capacity();
+    if (more > 0) {
+      const size_t most = b.planes.size() + more;
+      n = std::max(n, most), labels = std::max(labels, size * most),
+      pairs = std::max(pairs, most * (most - 1) / 2);
+    }
+    int64_t bytes =
+        heap_bytes(n * sizeof(Kept)) + heap_bytes(labels * sizeof(Label)) + heap_bytes(pairs * sizeof(Real));
     if constexpr (Structure::given_planes)
       for (const Label y : b.outputs) bytes += structure.bytes_of(y);
     return bytes;
@@ -187,6 +221,7 @@ class DualState : public PrioredWeights<Structure> {
         }
       b.planes.shrink_to_fit();
       b.outputs.shrink_to_fit();
+      b.distances.shrink_to_fit();
       drop_if_truth_only(i);
       now += cost(i) - before;
     }
@@ -248,6 +283,16 @@ class DualState : public PrioredWeights<Structure> {
     int64_t n = 0;
     for (const Block& b : blocks) n += std::max<int64_t>(1, static_cast<int64_t>(b.planes.size()));
     return n;
+  }
+
+ private:
+  // The last output takes the place of the j-th.
+  static void remove_distances(Block& b, int j) {
+    b.place_distances();
+    const int last = static_cast<int>(b.planes.size()) - 1;
+    for (int k = 0; k < last; ++k)
+      if (k != j) b.distance(j, k) = b.distance(last, k);
+    b.distances.resize(static_cast<size_t>(last) * (last - 1) / 2);
   }
 };
 

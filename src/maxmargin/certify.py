@@ -39,7 +39,8 @@ def certify(
     sample_weight = svm.example_weights(Y, sample_weight)
     examples = svm.examples_at(plain_sequence(X), plain_outputs(Y), node_weight, None)
     problem = svm.problem_of(examples, sample_weight)
-    examples.check_dual()
+    if examples.primal_alone:
+        raise ValueError(examples.primal_alone)
     bounds = problem.certify(svm.weights(), support)
     if bounds.dual == -np.inf and np.isfinite(support.multipliers).all():
         problem.check_feasible(support)  # X, Y or the weights are others than those of the fit

@@ -146,7 +146,7 @@ class RoundsCheckpoint(CheckpointFile):
             )
         self.dimension, self.saved = int(given.model.size_joint_feature), 0.0
         facts = {"number of examples": len(given.Y), "number of weights": self.dimension}
-        if not self.begin(svm, facts | checksums_of(given)):
+        if not self.begin(svm, facts | checksums({name: getattr(given, name) for name in DATA})):
             return None
         return self.stored(partial(self._take, rounds=rounds))
 
@@ -236,11 +236,6 @@ def data_of(given: Any, problem: Problem) -> dict[str, Any]:
         if given.Y is None:
             parts |= dict(zip(DATA, source.first, strict=False))
     return checksums(parts)
-
-
-def checksums_of(given: Any) -> dict[str, str]:
-    """Of all that was given."""
-    return checksums({name: getattr(given, name) for name in DATA})
 
 
 def checksums(parts: dict[str, Any]) -> dict[str, str]:

@@ -34,8 +34,7 @@ from maxmargin.io.fields import (
     table,
     texts,
 )
-from maxmargin.io.model_file import ModelFileError, read, write
-from maxmargin.io.weights import TYPES, fold, unfold
+from maxmargin.io.model_file import TYPES, ModelFileError, fold, read, unfold, write
 from maxmargin.models import Binary, Latent, Multiclass
 from maxmargin.models.groups import Groups, Regression
 from maxmargin.models.registry import LABELS, MODELS, is_listed
@@ -56,24 +55,9 @@ ESTIMATORS = {
         MulticlassLogistic,
     )
 }
-SAVED = (
-    "C",
-    "hinge",
-    "formulation",
-    "rescaling",
-    "tol",
-    "max_passes",
-    "max_seconds",
-    "max_rounds",
-    "round_tol",
-    "fit_intercept",
-    "penalized_intercept",
-    "warm_start",
-    "class_weight",
-    "n_jobs",
-    "random_state",
-    "verbose",
-)
+# Parameters that a header holds: the others are those of the model, and what else has a place of its own.
+APART = ("model", "loss", "epsilon", "solver", "prior", "nonnegative")
+SAVED = {f.name for kind in ESTIMATORS.values() for f in dataclasses.fields(kind)} - {*APART}  # type: ignore
 HEADER_TYPES = (str, int, float, bool, type(None))
 # The models that an estimator can have; a structural one takes all without hidden parts.
 OWN: dict[Any, Any] = {

@@ -52,6 +52,20 @@ def test_one_class_alone_is_worth_a_warning(kind):
     assert set(svm.predict(X)) == {0, 1}
 
 
+def test_nobody_waits_for_a_proposal_that_is_not_shown(monkeypatch):
+    X, y = rare(1.0, 0.05, 0)
+    monkeypatch.setattr("maxmargin.estimators.advice.better_c", lambda *_: pytest.fail("a trial"))
+    svm = mm.BinarySVC(C=0.01, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        svm.fit(X, y)
+    shown = {"action": "ignore", "category": ConvergenceWarning, "message": "not converged"}
+    with warnings.catch_warnings(), pytest.raises(pytest.fail.Exception, match="a trial"):
+        warnings.simplefilter("always")
+        warnings.filterwarnings(**shown)  # others are shown
+        svm.fit(X, y)
+
+
 @pytest.mark.parametrize("names", [["O", "B"], [0, 7], [False, True]])
 def test_a_tagger_that_finds_nothing_is_told_a_larger_c(names):
     generator = np.random.default_rng(0)

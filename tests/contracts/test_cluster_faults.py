@@ -23,8 +23,7 @@ from loopback import agree
 from maxmargin import cluster, models
 from maxmargin.callbacks import Callback
 from maxmargin.checkpoint import make_checkpoint
-from maxmargin.cluster.checkpoint import ClusterCheckpoint
-from maxmargin.cluster.driver import play
+from maxmargin.cluster.driver import ClusterCheckpoint, play
 from maxmargin.cluster.pool import Pool, connected
 from maxmargin.cluster.worker import Point
 from maxmargin.io.model_file import CHECKPOINT, read, write

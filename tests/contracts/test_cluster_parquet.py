@@ -13,7 +13,7 @@ from maxmargin.callbacks import Callback
 from maxmargin.cli import main, train
 from maxmargin.cluster import pool, source
 from maxmargin.data import file_parquet
-from maxmargin.data.encoded import read_encoded as read_all
+from maxmargin.data.read_file import read_encoded as read_all
 from maxmargin.data.read_file import read_file
 from reference.python_chain import PythonMulticlass
 

@@ -223,6 +223,10 @@ def test_slow_solvers_advise_another_one(seed):
         result = mm.train(problem, solver, tol=1e-12, max_passes=2, random_state=0)
         assert "converges slowly" in result.advice and solver.name in result.advice
     assert "max_passes" in mm.train(problem, solvers.SDA(), tol=1e-12, max_passes=2).advice
+    assert (
+        "on chains solver='auto'"
+        in mm.train(problem, solvers.Gdmm(), tol=1e-12, max_passes=2).advice
+    )
 
 
 def test_auto_takes_what_suits_and_every_choice_solves_what_it_is_taken_for(seed):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.datasets import load_iris
+from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.preprocessing import StandardScaler
 
 import maxmargin as mm
 from maxmargin import models, solvers
@@ -157,3 +158,13 @@ def test_the_first_estimates_are_not_far_below_the_gap(seed, classes):
         report = solver.step(problem, state)
     bounds = problem.certify(*solver.solution(problem, state))
     assert bounds.primal - bounds.dual <= 4 * (report.estimate + 1e-3) * problem.total
+
+
+@pytest.mark.parametrize("C", [0.01, 0.03])
+def test_an_estimate_is_believed_once_all_blocks_were_seen(C):
+    # In the second round most rows rest, and what they saw in the first says nothing: w overshoots there.
+    X, y = load_breast_cancer(return_X_y=True)
+    X = StandardScaler().fit_transform(X)
+    svm = mm.BinarySVC(C, fit_intercept=False, tol=1e-3, random_state=0).fit(X, y)
+    certified = np.isfinite(svm.history_["gap"])
+    assert certified.sum() == 1 and svm.certificate_.converged

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from sklearn.base import clone
-from sklearn.datasets import load_wine
+from sklearn.datasets import load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
 
 import maxmargin as mm
@@ -45,6 +45,14 @@ def test_fasole_does_not_visit_the_same_blocks_again_and_again_on_the_way_to_rou
         svm = mm.MulticlassSVC(fit_intercept=intercept, solver="fasole", random_state=0).fit(X, y)
         assert svm.certificate_.passes < 13
         assert svm.certificate_.gap < 1e-12
+
+
+@pytest.mark.parametrize("C", [0.1, 0.3])
+def test_fasole_goes_to_rounding_where_the_dual_no_longer_shows_it(C):
+    # 65 and 116 passes where a sweep whose gain is lost in the dual counted as none
+    svm = mm.MulticlassSVC(C=C, solver="fasole", random_state=0).fit(*load_iris(return_X_y=True))
+    assert svm.certificate_.passes < 20
+    assert svm.certificate_.gap < 1e-12
 
 
 def test_weights_of_a_wrong_length_are_refused():

@@ -189,6 +189,10 @@ def test_evidence_runs_small(tmp_path: Path) -> None:
     copied, product, *passes = found["roofline"]
     assert copied["GB/s"] > 0 and product["Gop/s"] > 0
     assert all(row["of copy"] > 0 and row["of peak"] > 0 for row in passes)
+    sizes = {row["data"]: row["w MB"] for row in found["memory"] if row["learner"] == "auto"}
+    assert (
+        not sizes or sizes["conll2000-rich"] > sizes["conll2000"] > 0
+    )  # none where no peak can be reset
 
 
 def test_streaming_runs_small(tmp_path, monkeypatch):

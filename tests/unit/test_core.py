@@ -109,9 +109,28 @@ def test_kept_outputs_cost_their_labels():
         state.visit(problem.active)
     blocks = np.array([len(y) for y in Y])
     longest = int(blocks.max())
-    # A byte per label, and sixteen for the multiplier and its age; a vector would take 8 * 2000.
-    allocator = 2 * 32 * len(Y)
-    assert state.core.bytes_kept <= state.n_planes * (16 + longest) + allocator
+    # A byte per label, sixteen for the multiplier and its age, and a distance to each of at most five others,
+    # which two outputs share; a vector would take 8 * 2000.
+    allocator = 3 * 32 * len(Y)
+    assert state.core.bytes_kept <= state.n_planes * (16 + longest + 8 * 5 / 2) + allocator
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_gains_add_up_while_outputs_come_and_go(seed):
+    # A step reads how far two outputs are apart from what the block has kept of them.
+    X, Y = random_chains(40, 5, 8, random_state=seed)
+    model = models.Chain()
+    model.initialize(X, Y)
+    problem = Problem(model.bind(X, Y), C=30.0)
+    state = open_state(problem, 1e-3, np.random.default_rng(seed))
+    most = 0
+    for _ in range(15):
+        for oracle in (True, False, False):
+            before, planes = state.dual(), state.n_planes
+            visit = state.visit(problem.active, oracle=oracle, keep=1)
+            most = max(most, planes)
+            assert state.dual() - before == pytest.approx(visit.gain, rel=1e-5, abs=1e-7)
+    assert state.n_planes < most  # some were forgotten
 
 
 def test_other_threads_run_while_the_core_trains():
@@ -152,11 +171,12 @@ def test_rows_that_are_not_sorted_are_sorted_once():
 
 @pytest.mark.parametrize("rule", ["wss2", "mvp", "frank-wolfe"])
 @pytest.mark.parametrize("length", [5, 90])
-def test_gain_of_a_pass_is_the_rise_of_the_dual(generator, rule, length):
+@pytest.mark.parametrize("features", ["all", "observed"])
+def test_gain_of_a_pass_is_the_rise_of_the_dual(generator, rule, length, features):
     # Long moves are measured by another route than short ones; a wrong length would show in the gain.
-    X = [generator.normal(size=(length, 6)) for _ in range(4)]
+    X = [sp.random(length, 6, 0.5, "csr", random_state=seed) for seed in range(4)]
     Y = [generator.integers(0, 4, length) for _ in X]
-    model = models.Chain(bias=0.5, start=True, end=True)
+    model = models.Chain(bias=0.5, start=True, end=True, features=features)
     model.initialize(X, Y)
     problem = Problem(model.bind(X, Y), C=0.05)
     state = open_state(problem, 1e-9, np.random.default_rng(0))

@@ -284,3 +284,64 @@ def test_a_published_page_keeps_what_a_folder_lacks_or_has_at_a_lower_level(tmp_
     assert page.read_text() == text
     publish(second[:2], tmp_path / "two", "quick", page)
     assert "## a" not in page.read_text() and "| all | 2 of 2 |" in page.read_text()
+
+
+def test_a_folder_of_an_earlier_version_has_no_day() -> None:
+    from benchmarks.papers.page import spent
+
+    made = {"level": "full", "wall_seconds": 3.0, "cpu_seconds": 2.0}
+    assert spent(made) == "full: 3.0 s, of which CPU 2.0 s"
+    assert spent(made | {"date": "2026-11-16"}).startswith("full on 2026-11-16: 3.0 s")
+
+
+def test_limits_of_full_runs_are_on_the_page() -> None:
+    """A table whose full run has a limit, or times once what is timed thrice elsewhere, says so."""
+    from benchmarks.papers.page import extent
+    from benchmarks.papers.tables import TABLES
+
+    for table in TABLES:
+        full = dict(zip(table.full, table.full[1:], strict=False))
+        said = extent(table, "full")
+        for option in ("--seconds", "--examples"):
+            if option in full and full[option] != "600":
+                assert f"{int(full[option]):,} " in said, table.name
+        if "--repeats" in full:
+            assert "timed once" in said, table.name
+    (labels,) = (table for table in TABLES if table.name == "gdmm/labels")
+    assert "with the step that spends 4 to 30 s of CPU" in extent(labels, "full")
+
+
+def test_fits_that_did_not_end_are_not_counted_as_solved() -> None:
+    from benchmarks.papers.cutting_plane import figure6, figure7, table1
+
+    def row(method: str, status: str, **more: float) -> dict[str, str]:
+        given = {"task": "covertype", "method": method, "status": status}
+        numbers = {"cpu": 2.0, "oracle_calls": 10, "support": 5, "gap": 0.5, "eps": 0.001} | more
+        return given | {name: str(value) for name, value in numbers.items()}
+
+    rows = [row("1-slack cache", "solved", gap=1e-4), row("n-slack", "time limit")]
+    said = table1.says([*rows, row("auto", "solved", cpu=1.0)])
+    ended = [each for each in said if "was ended by its time limit" in each]
+    assert "n-slack had at its end taken 1 times the CPU time" in said[0]
+    assert len(ended) == 1 and "at a gap of 0.5, 500 times what was asked for" in ended[0]
+    assert any("`auto` takes 1 s, 1-slack 2 times as much" in each for each in said)
+    caches = [row(f"cache of {k}", "solved", cache=k, oracle_calls=30 - k) for k in (0, 5)]
+    late, ratios, _ = figure6.says([*caches, row("cache of 10", "time limit", cache=10)])
+    assert late.endswith("with a cache of 10.") and "cache 0, 5: 1.2, 1." in ratios
+    duals = {"relative_difference": -0.5, "allowed": 2.0, "to_learn": 9.0, "C": 10.0}
+    duals |= {"test_score": 90.0, "n_slack_test_score": 91.0}
+    loose = figure7.says([row("both", "solved", **duals)])
+    assert any("up to 2 times n-slack's dual" in each for each in loose)
+
+
+@pytest.mark.parametrize("method", ["n-slack printed", "1-slack cache"])
+def test_a_limit_of_cpu_time_ends_a_step_in_the_middle(method: str) -> None:
+    from benchmarks.papers.cutting_plane.measure import measure
+    from benchmarks.papers.cutting_plane.tasks import TASKS
+
+    task = TASKS["covertype"](True)
+    row = measure(task, method, seconds=0.0)
+    assert row["status"] == "time limit" and row["gap"] > row["eps"]
+    # The exact pass of the certificate, and what came before the first program was solved.
+    asked = 1 if method == "n-slack printed" else 0  # of 1-slack only whole rounds count
+    assert row["oracle_calls"] == task.size + asked

@@ -48,6 +48,18 @@ def test_ceilings_of_long_searches_hold(strength: float) -> None:
         assert ceilings[i] >= best - 1e-9
 
 
+@pytest.mark.parametrize("strength", [0.1, 0.5, 2.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_sets_of_labels_that_repel_are_the_best(strength: float, seed: int) -> None:
+    """12 labels are tried to the end: with prices of pairs nothing better may be left out."""
+    n, L = 4, 12
+    examples, w = repelling(L, n, strength, seed)
+    found, ceilings = examples.slacks(w)[:2]
+    best = [slack_by_trial(examples, w, i, L, n) for i in range(n)]
+    np.testing.assert_allclose(found, best, atol=1e-9)
+    np.testing.assert_allclose(ceilings, best, atol=1e-9)
+
+
 def test_a_small_open_part_does_not_end_training() -> None:
     """Ceilings a little above the slacks: training goes on until the certified gap is small enough."""
     rng = np.random.default_rng(5)

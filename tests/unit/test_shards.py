@@ -186,7 +186,7 @@ def test_a_manifest_that_cannot_be_written_leaves_no_data_set(generator, tmp_pat
     def fail(*paths):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(manifest.os, "replace", fail)
+    monkeypatch.setattr("os.replace", fail)
     with refusal("cannot write", "manifest.json"):
         mm.data.write_shards(tmp_path, *rows(generator))
     assert list(tmp_path.iterdir()) == []

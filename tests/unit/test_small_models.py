@@ -11,7 +11,7 @@ from helpers import built_in, quietly, refusal
 from maxmargin import models
 from maxmargin.io import model_file
 from maxmargin.io.fields import FieldError
-from maxmargin.io.weights import SPARSEST, fold, unfold
+from maxmargin.io.model_file import SPARSEST, fold, unfold
 from reference import enumerate as truths
 from reference.cases import fresh
 from reference.problems import CASES, OBSERVED, make_case

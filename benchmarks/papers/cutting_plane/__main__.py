@@ -1,4 +1,5 @@
-"""python -m benchmarks.papers.cutting_plane [WHAT ...] [--tasks NAME ...] [--seconds S] [--out DIR] [--small]
+"""python -m benchmarks.papers.cutting_plane [WHAT ...] [--tasks NAME ...] [--examples N] [--seconds S]
+                                         [--out DIR] [--small]
 
 Joachims, Finley and Yu, Cutting-Plane Training of Structural SVMs (2009), on the data at hand. WHAT:
 
@@ -67,6 +68,9 @@ def main(arguments: list[str] | None = None) -> dict[str, list[Row]]:
     )
     parser.add_argument("--tasks", nargs="+", choices=list(TASKS), default=list(TASKS))
     parser.add_argument("--sets", nargs="+", choices=table2.TASKS, help="of table2; default: all")
+    parser.add_argument(
+        "--examples", type=int, help="the first training examples of each task; default: all"
+    )
     parser.add_argument("--seconds", type=float, default=600.0, help="for one fit, at most")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/cutting_plane"))
     parser.add_argument("--small", action="store_true")
@@ -76,7 +80,8 @@ def main(arguments: list[str] | None = None) -> dict[str, list[Row]]:
     options.out.mkdir(parents=True, exist_ok=True)
     parts = options.what or list(PARTS)
     names = options.tasks if set(parts) - set(WITHOUT_TASKS) else []
-    tasks = [TASKS[name](options.small) for name in names]
+    most = None if options.small else options.examples
+    tasks = [TASKS[name](options.small, most) for name in names]
     results = {}
     for part in parts:
         results[part] = PARTS[part](tasks, options)

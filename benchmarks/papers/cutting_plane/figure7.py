@@ -19,6 +19,7 @@ from benchmarks.papers.cutting_plane.table1 import PAPER
 from benchmarks.papers.cutting_plane.tasks import Task
 from maxmargin.problem import Problem
 
+LOOSE = 0.1  # of the dual: from here on two certified solutions may differ visibly
 FACTORS = (0.0001, 0.001, 0.01, 0.1, 1.0)  # of the paper's C
 
 
@@ -87,6 +88,12 @@ def says(rows: Sequence[reading.Row]) -> list[str]:
             f"{'all' if within else 'not all'} within what "
             f"the two gaps allow; test scores at the last C: {score[0]} and {score[1]} %{paper}."
         )
+        loosest = max(reading.number(row, "allowed") for row in own)
+        if loosest > LOOSE:
+            found.append(
+                f"{task}: C epsilon is up to {reading.short(loosest)} times n-slack's dual, so that two "
+                "solutions may differ as much; the paper says the same of its tags."
+            )
         idle = [r for r in own if reading.number(r, "to_learn") <= reading.number(r, "eps")]
         if idle:
             weights = ", ".join(row["C"] for row in idle)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -37,11 +38,12 @@ class Task:
         """How many training examples."""
         return len(self.Y)
 
-    def first(self, n: int) -> Task:
-        """The same on the first n training examples."""
+    def first(self, n: int | None) -> Task:
+        """The same on the first n training examples; None: on all."""
         return replace(self, X=self.X[:n], Y=self.Y[:n])
 
 
+@cache
 def covertype() -> tuple[np.ndarray, np.ndarray]:
     """All 581,012 examples in random order, each feature scaled to a largest size of one."""
     with gzip.open(data_file("covtype", "covtype.csv.gz"), "rt") as lines:
@@ -51,13 +53,13 @@ def covertype() -> tuple[np.ndarray, np.ndarray]:
     return X / np.maximum(np.abs(X).max(axis=0), 1e-12), y
 
 
-def multiclass(small: bool) -> Task:
+def multiclass(small: bool, most: int | None = None) -> Task:
     """Covertype; the last tenth is the test set where not all is asked for."""
     X, y = stand_ins.digits(examples=150) if small else covertype()
     cut = 9 * len(y) // 10
     model = lambda: models.Multiclass(bias=1.0)  # noqa: E731
     weight, eps = (10.0, 0.05) if small else (1e5, 1e-3)
-    return Task("covertype", model, X[:cut], y[:cut], X[cut:], y[cut:], weight, eps)
+    return Task("covertype", model, X[:cut], y[:cut], X[cut:], y[cut:], weight, eps).first(most)
 
 
 def from_dataset(name: str, model: Callable[[], Any], data: Dataset, *setting: float) -> Task:
@@ -67,22 +69,23 @@ def from_dataset(name: str, model: Callable[[], Any], data: Dataset, *setting: f
     )
 
 
-def tagger(corpus: str, small: bool) -> Task:
-    """Tags of a corpus by affixes."""
-    data = tags(corpus, None if corpus == "treebank" else 10_000, small=small)
+def tagger(corpus: str, small: bool, most: int | None = None) -> Task:
+    """Tags of a corpus by affixes, those of the `most` sentences that are asked for."""
+    data = tags(corpus, most or (None if corpus == "treebank" else 10_000), small=small)
     return from_dataset(data.name, models.Chain, data, *((10.0, 0.5) if small else (5000.0, 0.1)))
 
 
-def parser(small: bool) -> Task:
+def parser(small: bool, most: int | None = None) -> Task:
     """Trees of at most 15 words, right or wrong as a whole."""
     model = lambda: models.Grammar(loss="zero-one")  # noqa: E731
     data = datasets.treebank(15, small=small)
-    return from_dataset("treebank-parses", model, data, *((1.0, 0.1) if small else (200.0, 1e-3)))
+    setting = (1.0, 0.1) if small else (200.0, 1e-3)
+    return from_dataset("treebank-parses", model, data, *setting).first(most)
 
 
-TASKS: dict[str, Callable[[bool], Task]] = {
+TASKS: dict[str, Callable[..., Task]] = {  # of `small` and, where not all is asked for, `most`
     "covertype": multiclass,
-    "treebank-tags": lambda small: tagger("treebank", small),
-    "brown-tags": lambda small: tagger("brown", small),
+    "treebank-tags": partial(tagger, "treebank"),
+    "brown-tags": partial(tagger, "brown"),
     "treebank-parses": parser,
 }

@@ -6,6 +6,7 @@ the largest dual value that any method reached, as in the paper.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -80,10 +81,11 @@ def says(rows: Sequence[reading.Row]) -> list[str]:
     found = []
     for data in reading.values(rows, "data"):
         for near in (0.1, 0.01, 0.001):
-            times = []
+            times, passes = [], {}
             for method in METHODS:
                 own = reading.chosen(rows, data=data, method=method)
                 there = [row for row in own if reading.number(row, "distance") <= near]
+                passes[method] = reading.number(there[0], "passes") if there else math.inf
                 shown = (
                     f"{reading.number(there[0], 'passes'):.1f} in {reading.number(there[0], 'cpu'):.2g} s"
                     if there
@@ -91,6 +93,9 @@ def says(rows: Sequence[reading.Row]) -> list[str]:
                 )
                 times.append(f"{method} {shown}")
             found.append(f"{data}, passes to a relative distance of {near:g}: {', '.join(times)}.")
+            level = [m for m in METHODS[1:] if passes[m] <= passes[METHODS[0]] < math.inf]
+            if level:
+                found[-1] += f" Not behind FASOLE here: {', '.join(level)}."
     return [
         *found,
         "The paper: FASOLE is ahead of the others from the beginning to the end, in passes.",

@@ -59,6 +59,7 @@ TABLES = [
             "The paper has curves and no numbers." + STANDS * (data == "faces68"),
             "what comes after 3 s of a method",
             says=figure1.says,
+            full_ends=f"a method ends after {figure1.LONGEST:g} s of CPU",
         )
         for data in NEEDS
     ),

@@ -17,12 +17,11 @@ from maxmargin.callbacks.protocol import Callback, Progress
 logger: logging.Logger = logging.getLogger("maxmargin")
 
 
+@dataclass(eq=False)
 class LogProgress(Callback):
     """Sends progress to the logger ``maxmargin``: steps at ``level``, start and end at INFO."""
 
-    def __init__(self, level: int = logging.INFO) -> None:
-        self.level = level
-        self._forecast = Forecast()
+    level: int = logging.INFO
 
     def on_start(self, info: Progress) -> None:
         self._forecast = Forecast()
@@ -36,6 +35,7 @@ class LogProgress(Callback):
         logger.info("%s", describe_end(info))
 
 
+@dataclass(eq=False)
 class ProgressLine(Callback):
     """A live line of progress on a stream.
 
@@ -51,27 +51,19 @@ class ProgressLine(Callback):
     clock : seconds from any origin, for tests.
     """
 
-    def __init__(
-        self,
-        stream: TextIO | None = None,
-        interval: float = 0.1,
-        growth: float = 1.5,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.stream = stream
-        self.interval = interval
-        self.growth = growth
-        self.clock = clock
-        self._forecast = Forecast()
-        self._due = -math.inf
-        self._wait = interval
-        self._width = 0
+    stream: TextIO | None = None
+    interval: float = 0.1
+    growth: float = 1.5
+    clock: Callable[[], float] = time.monotonic
 
-    def on_start(self, info: Progress) -> None:
+    def __post_init__(self) -> None:
         self._forecast = Forecast()
         self._due = -math.inf
         self._wait = self.interval
         self._width = 0
+
+    def on_start(self, info: Progress) -> None:
+        self.__post_init__()
 
     def on_step(self, info: Progress) -> None:
         self._forecast.observe(info)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from maxmargin.callbacks.protocol import Callback, Progress
 
 
+@dataclass(eq=False)
 class EarlyStop(Callback):
     """Ends training by a budget or by the caller's own rule, whichever comes first.
 
@@ -21,22 +23,18 @@ class EarlyStop(Callback):
     when : called with the `Progress` of each step; a true answer ends training.
     """
 
-    def __init__(
-        self,
-        seconds: float | None = None,
-        passes: float | None = None,
-        when: Callable[[Progress], bool] | None = None,
-    ) -> None:
-        if seconds is None and passes is None and when is None:
+    seconds: float | None = None
+    passes: float | None = None
+    when: Callable[[Progress], bool] | None = None
+
+    def __post_init__(self) -> None:
+        if self.seconds is None and self.passes is None and self.when is None:
             raise ValueError("EarlyStop: expected seconds, passes or when, got none of them")
-        for name, budget in (("seconds", seconds), ("passes", passes)):
+        for name, budget in (("seconds", self.seconds), ("passes", self.passes)):
             if budget is not None and not budget > 0:
                 raise ValueError(f"EarlyStop: {name}: expected a number above 0, got {budget!r}")
-        if when is not None and not callable(when):
-            raise TypeError(f"EarlyStop: when: expected a callable, got {type(when).__name__}")
-        self.seconds = seconds
-        self.passes = passes
-        self.when = when
+        if self.when is not None and not callable(self.when):
+            raise TypeError(f"EarlyStop: when: expected a callable, got {type(self.when).__name__}")
 
     def on_step(self, info: Progress) -> bool:
         spent = self.seconds is not None and info.seconds >= self.seconds
@@ -44,6 +42,7 @@ class EarlyStop(Callback):
         return spent or walked or (self.when is not None and bool(self.when(info)))
 
 
+@dataclass(eq=False, repr=False)
 class EarlyStopping(Callback):
     """Ends training when the score on validation data no longer rises.
 
@@ -63,33 +62,24 @@ class EarlyStopping(Callback):
     scores_ : list of (passes, score);  best_score_ : float, or None before the first
     """
 
-    scoring: Any
-    patience: int
-    min_delta: float
-    every: int
+    X: Any
+    Y: Any
+    scoring: Any = None
+    patience: int = 5
+    min_delta: float = 0.0
+    every: int = 1
+    keep_best: bool = True
 
-    def __init__(
-        self,
-        X: Any,
-        Y: Any,
-        scoring: Any = None,
-        patience: int = 5,
-        min_delta: float = 0.0,
-        every: int = 1,
-        keep_best: bool = True,
-    ) -> None:
-        for name, value in (("patience", patience), ("every", every)):
+    def __post_init__(self) -> None:
+        for name, value in (("patience", self.patience), ("every", self.every)):
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ValueError(
                     f"EarlyStopping: {name}: expected a whole number from 1, got {value!r}"
                 )
-        if not 0 <= min_delta < math.inf:
+        if not 0 <= self.min_delta < math.inf:
             raise ValueError(
-                f"EarlyStopping: min_delta: expected a number from 0, got {min_delta!r}"
+                f"EarlyStopping: min_delta: expected a number from 0, got {self.min_delta!r}"
             )
-        self.X, self.Y, self.scoring = X, Y, scoring
-        self.patience, self.min_delta, self.every = patience, min_delta, every
-        self.keep_best = keep_best
         self._score: Callable[[np.ndarray, Any, Any, Any], float] | None = None
 
     def attach(self, score: Callable[[np.ndarray, Any, Any, Any], float]) -> None:

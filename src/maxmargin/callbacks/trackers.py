@@ -11,7 +11,7 @@ import math
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +21,18 @@ TRACKED = ("primal", "dual", "gap", "estimate", "passes", "oracle_calls", "plane
 LONGEST = 500  # characters of a parameter
 
 
+@dataclass(eq=False)
 class Tracker(Callback):
     """Base of the trackers: what is written when. ``_begin`` and ``_finish`` open and close a run."""
 
-    interval: float
-    clock: Callable[..., Any]
+    interval: float = field(default=0.0, kw_only=True)
+    clock: Callable[[], float] = field(default=time.monotonic, kw_only=True)
 
-    def __init__(self, interval: float = 0.0, clock: Callable[[], float] = time.monotonic) -> None:
-        if not 0 <= interval < math.inf:
+    def __post_init__(self) -> None:
+        if not 0 <= self.interval < math.inf:
             raise ValueError(
-                f"{type(self).__name__}: interval: expected seconds, from 0, got {interval!r}"
+                f"{type(self).__name__}: interval: expected seconds, from 0, got {self.interval!r}"
             )
-        self.interval, self.clock = interval, clock
         self._in_fit = False
 
     def on_fit_start(self, estimator: Any) -> None:
@@ -102,6 +102,7 @@ class Tracker(Callback):
         raise NotImplementedError
 
 
+@dataclass(eq=False)
 class MLflow(Tracker):
     """Writes training to MLflow: parameters, metrics of the steps, the certificate, the model.
 
@@ -118,20 +119,10 @@ class MLflow(Tracker):
     clock : seconds from any origin, for tests
     """
 
-    run_name: str | None
-    nested: bool
-    model_file: str | None
-
-    def __init__(
-        self,
-        run_name: str | None = None,
-        nested: bool = False,
-        model_file: str | None = None,
-        interval: float = 1.0,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        super().__init__(interval, clock)
-        self.run_name, self.nested, self.model_file = run_name, nested, model_file
+    run_name: str | None = None
+    nested: bool = False
+    model_file: str | None = None
+    interval: float = field(default=1.0, kw_only=True)
 
     def _begin(self) -> None:
         self._mlflow: Any = optional("mlflow", "callbacks.MLflow", "mlflow")
@@ -162,6 +153,7 @@ class MLflow(Tracker):
             self._mlflow.end_run("FAILED" if failed else "FINISHED")
 
 
+@dataclass(eq=False)
 class TensorBoard(Tracker):
     """Writes training to event files of TensorBoard: scalars of the steps; parameters, certificate as text.
 
@@ -175,20 +167,9 @@ class TensorBoard(Tracker):
     clock : seconds from any origin, for tests
     """
 
-    log_dir: Any
-    writer: Any
-    prefix: str
-
-    def __init__(
-        self,
-        log_dir: Any = None,
-        writer: Any = None,
-        prefix: str = "",
-        interval: float = 0.0,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        super().__init__(interval, clock)
-        self.log_dir, self.writer, self.prefix = log_dir, writer, prefix
+    log_dir: Any = None
+    writer: Any = None
+    prefix: str = ""
 
     def _begin(self) -> None:
         if self.writer is not None:

@@ -14,20 +14,8 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
-FORMATS = (
-    "svmlight",
-    "svmhmm",
-    "crfsuite",
-    "conll",
-    "conllu",
-    "brackets",
-    "csv",
-    "tsv",
-    "npz",
-    "parquet",
-    "shards",
-)
-TASKS = ("multiclass", "binary", "tagging", "multilabel", "parsing", "regression")
+from maxmargin.io import FORMATS, TASKS
+
 # Where a command is; the others are in ``apply``.
 MODULES = dict.fromkeys(("train", "path", "convert", "demo"), "train")
 MODULES |= {"bench": "bench", "check": "check"}

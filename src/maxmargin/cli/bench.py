@@ -35,6 +35,7 @@ PEERS: dict[str, Callable[[Any], Any]] = {
     "binary": lambda svm: LinearSVC(loss="hinge", C=svm.C, random_state=0),
     "regression": lambda svm: LinearSVR(epsilon=svm.epsilon, C=svm.C, random_state=0),
 }
+COLUMNS_OF_BENCH = ("solver", "cpu seconds", "passes", "gap", "objective", "status", "dual")
 
 
 def bench(given: Namespace) -> None:
@@ -91,9 +92,9 @@ def timed_solver(svm: Any, name: str, X: Any, Y: Any) -> Row:
         svm.set_params(solver=name).fit(X, Y)
     seconds, c = time.process_time() - began, svm.certificate_
     proven = c.exact and not c.relaxed  # else the lower bound is one of another problem
-    return bench_row(
-        name, seconds, c.passes, c.gap, c.primal, c.dual if proven else -np.inf, str(c.status)
-    )
+    dual = c.dual if proven else -np.inf
+    row = (name, seconds, c.passes, c.gap, c.primal, str(c.status), dual)
+    return dict(zip(COLUMNS_OF_BENCH, row, strict=True))
 
 
 def timed_peer(svm: Any, peer: Any, X: Any, Y: Any) -> Row:
@@ -107,28 +108,6 @@ def timed_peer(svm: Any, peer: Any, X: Any, Y: Any) -> Row:
     w = np.hstack([np.atleast_2d(peer.coef_), intercepts]).ravel()
     late = any(issubclass(warning.category, ConvergenceWarning) for warning in said)
     status = "iteration limit" if late else "its own tolerance"
-    found = objective(svm, w, X, Y)
-    return bench_row(
-        "LIBLINEAR", seconds, float(np.max(peer.n_iter_)), np.nan, found, -np.inf, status
-    )
-
-
-def bench_row(
-    solver: str,
-    seconds: float,
-    passes: float,
-    gap: float,
-    primal: float,
-    dual: float,
-    status: str,
-) -> Row:
-    """A line of the table."""
-    return {
-        "solver": solver,
-        "cpu seconds": seconds,
-        "passes": passes,
-        "gap": gap,
-        "objective": primal,
-        "status": status,
-        "dual": dual,
-    }
+    passes, found = float(np.max(peer.n_iter_)), objective(svm, w, X, Y)
+    row = ("LIBLINEAR", seconds, passes, np.nan, found, status, -np.inf)
+    return dict(zip(COLUMNS_OF_BENCH, row, strict=True))

@@ -17,11 +17,10 @@ import numpy as np
 
 from maxmargin import metrics, models
 from maxmargin.cli.show import check_target, show
-from maxmargin.data.encoded import read_encoded
 from maxmargin.data.file_parquet import files_of, groups_of, read_parquet
 from maxmargin.data.from_file import FileError, FromFile, Reading
 from maxmargin.data.patterns import template_of
-from maxmargin.data.read_file import Source, guess_name, reading_of
+from maxmargin.data.read_file import Source, guess_name, read_encoded, reading_of
 from maxmargin.data.sharded import open_shards
 from maxmargin.data.templates import TEMPLATES
 from maxmargin.data.text import STANDARD_INPUT, numbered_lines

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import chain
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 
 from maxmargin.callbacks import Callback
 from maxmargin.checkpoint import make_checkpoint
-from maxmargin.cluster.checkpoint import ClusterCheckpoint
-from maxmargin.cluster.driver import ClusterRounds, first_round, play
+from maxmargin.cluster.driver import ClusterCheckpoint, ClusterRounds, first_round, play
 from maxmargin.cluster.pool import Pool, await_worker, connected
 from maxmargin.cluster.source import FilePart, ShardPart, Survey, parts_of, stacked_parts, survey
 from maxmargin.cluster.worker import Facts, Job, collected, confirm, prove, start
@@ -25,6 +24,7 @@ from maxmargin.estimators.base import Given
 from maxmargin.estimators.hooks import notified
 from maxmargin.models.protocol import Model
 from maxmargin.problem import Support
+from maxmargin.problem.plane import joined_points
 from maxmargin.problem.regularizer import NONNEGATIVE
 from maxmargin.result import Result
 from maxmargin.solvers import Proximal
@@ -244,14 +244,8 @@ def finish(rounds: ClusterRounds, collect: bool) -> list[Support | None]:
 
 def joined_support(supports: list[Support], sizes: list[int]) -> Support:
     """The multipliers of all parts, as those of all examples in the order of the parts."""
-    firsts = np.cumsum([0, *sizes[:-1]])
-    outputs: Any = [own.outputs for own in supports]
-    arrays = isinstance(outputs[0], np.ndarray)
-    return Support(
-        np.concatenate([own.blocks + a for own, a in zip(supports, firsts, strict=True)]),
-        np.concatenate([own.multipliers for own in supports]),
-        np.concatenate(outputs) if arrays else list(chain.from_iterable(outputs)),
-    )
+    pairs = zip(supports, np.cumsum([0, *sizes[:-1]]), strict=True)
+    return joined_points([replace(own, blocks=own.blocks + first) for own, first in pairs])
 
 
 def adopt_result(svm: Any, rounds: ClusterRounds, supports: list[Support | None]) -> Any:

@@ -21,7 +21,6 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -30,6 +29,7 @@ import scipy.sparse as sp
 from maxmargin.cluster.source import ShardPart, read_part
 from maxmargin.estimators.base import Given
 from maxmargin.problem import Problem, Support
+from maxmargin.problem.plane import joined_points
 from maxmargin.problem.regularizer import Prior, SquaredNorm
 from maxmargin.solvers.cut_state import slim, thin, unslim
 from maxmargin.solvers.proximal import PROBED, Proximal
@@ -250,14 +250,8 @@ def truth(problem: Problem) -> Support:
 
 def mixed(points: dict[int, Support], mixture: dict[int, float]) -> Support:
     """A mixture of points; what they share is listed several times."""
-    used = [(share, points[number]) for number, share in mixture.items()]
-    outputs: Any = [point.outputs for _, point in used]
-    arrays = isinstance(outputs[0], np.ndarray)
-    return Support(
-        np.concatenate([point.blocks for _, point in used]),
-        np.concatenate([share * point.multipliers for share, point in used]),
-        unslim(np.concatenate(outputs)) if arrays else list(chain.from_iterable(outputs)),
-    )
+    found = joined_points([points[number].times(share) for number, share in mixture.items()])
+    return replace(found, outputs=unslim(found.outputs))
 
 
 def slimmed(point: Support) -> Support:

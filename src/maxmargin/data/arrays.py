@@ -118,7 +118,7 @@ def positive(none: bool = False, finite: bool = False) -> Rule:
     def test(value: Any) -> bool:
         if value is None:
             return none
-        endless = not finite and isinstance(value, float | np.floating) and np.isposinf(value)
+        endless = not finite and isinstance(value, float | np.floating) and value == math.inf
         return bool((endless or is_number(value)) and value > 0)
 
     return Rule(f"a positive number{' or None' if none else ''}", test)

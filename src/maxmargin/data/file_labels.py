@@ -6,13 +6,12 @@ give them as they are written: numbers, sets of them, or texts. A model that was
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
-from maxmargin.data.file_rows import named_columns, value_of
+from maxmargin.data.file_rows import named_columns, value_of, widened
 from maxmargin.data.from_file import NUMBERED, FileError, FromFile, Reading
 
 TABLES = ("csv", "tsv", "parquet")
@@ -27,25 +26,22 @@ MOST_EXACT = 2**53  # whole numbers that a double holds
 LABEL_KINDS = {"U": "texts", "O": "texts", "f": "numbers"}  # of the classes of a model; else whole
 
 
+@dataclass
 class Summary:
     """Of the labels and columns of a file, batch by batch; then every batch as the whole file has it."""
 
-    bare: int
-    width: int
     path: Any
     reading: Reading
-    sets: bool
-    texts: bool
-    large: bool
-    broken: bool
+    kind: str = ""  # of the labels, where it is known before
+    bare: int = 0  # the first line without a label
+    sets: bool = False
+    texts: bool = False
+    large: bool = False
+    broken: bool = False
+    some: set[Any] = field(default_factory=set)  # different labels, of which three are enough
 
-    def __init__(self, path: Any, reading: Reading):
-        self.path, self.reading = path, reading
-        self.kind = ""  # of the labels, where it is known before
-        self.width = reading.n_features
-        self.texts = self.broken = self.large = self.sets = False
-        self.bare = 0  # the first line without a label
-        self.some: set[Any] = set()  # different labels, of which three are enough
+    def __post_init__(self) -> None:
+        self.width: int = self.reading.n_features
 
     @classmethod
     def of_model(cls, path: Any, reading: Reading, classes: Any) -> Summary:
@@ -170,12 +166,3 @@ def whole_where_exact(y: np.ndarray) -> np.ndarray:
 def is_sets(Y: Any) -> bool:
     """Whether each example has several labels, or may have."""
     return isinstance(Y, list) and len(Y) > 0 and isinstance(Y[0], tuple)
-
-
-def widened(X: Any, width: int) -> Any:
-    """Rows of numbered features with as many columns as the file has."""
-    if isinstance(X, list):
-        return [widened(x, width) for x in X]
-    if X.shape[1] == width:
-        return X
-    return sp.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], width))

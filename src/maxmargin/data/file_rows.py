@@ -9,26 +9,27 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from maxmargin.data.from_file import FileError, FromFile, Reading
+from maxmargin.data.mapped import csr_of
 from maxmargin.data.sharded import open_shards
-from maxmargin.data.text import line_batches, numbered_lines, open_raw
+from maxmargin.data.text import batches_of, numbered_lines, open_raw
 
 LARGEST_FEATURE = 1e150  # of features: products of larger ones are not finite
 GROUP = re.compile(r"\bqid:(\d{1,18})\b")
+UNREADABLE = (ValueError, OverflowError, IndexError)
 NO_GROUP = "no qid: after the tag, which says of which sequence the line is"
 SHARD_TASKS = {"rows": "", "sequences": "tagging", "trees": "parsing"}
 
 
 def read_svmlight(path: Any, reading: Reading, size: float) -> Iterator[FromFile]:
     several = reading.task in ("", "multilabel") or reading.unlabelled
-    for first, lines in line_batches(path, size):
+    for first, lines in batches_of(numbered_lines(path), size):
         bare = 0  # the first line without a label
         for number, line in enumerate(lines, first):
             label = first_word(line)
@@ -61,9 +62,9 @@ def read_svmhmm(path: Any, reading: Reading, size: float) -> Iterator[FromFile]:
 
 
 def whole_groups(path: Any, size: float) -> Iterator[tuple[int, list[str]]]:
-    """As ``line_batches``, where no batch ends within a sequence."""
+    """As ``batches_of``, where no batch ends within a sequence."""
     first, kept = 1, list[str]()
-    for number, lines in line_batches(path, size):
+    for number, lines in batches_of(numbered_lines(path), size):
         first = first if kept else number
         kept += lines
         cut = last_group(kept)
@@ -94,41 +95,67 @@ def group_of(line: str) -> int | None:
 def numbered(
     path: Any, first: int, lines: list[str], reading: Reading, **options: Any
 ) -> tuple[Any, ...]:
-    """What scikit-learn reads of numbered features; columns begin at 1."""
+    """Rows of numbered features as wide as in training, labels and what else there is; columns begin at 1."""
+
+    def load(some: list[str]) -> tuple[Any, ...]:
+        X, *rest = load_rows(some, **options)
+        if (np.abs(X.data) > LARGEST_FEATURE).any():
+            raise ValueError(f"a value above {LARGEST_FEATURE:g}")
+        if options.get("query_id") and len(rest[1]) != X.shape[0]:
+            raise ValueError(NO_GROUP)
+        kept = reading.n_features or X.shape[1]
+        return widened(X[:, :kept] if kept < X.shape[1] else X, kept), *rest
+
+    return loaded(path, first, lines, load)
+
+
+def loaded(path: Any, first: int, lines: list[Any], load: Callable[[list[Any]], Any]) -> Any:
+    """What ``load`` makes of some lines; an error names the first that cannot be read, found by halving."""
     try:
-        return load_rows(lines, reading, options)
-    except (ValueError, OverflowError, IndexError) as error:
+        return load(lines)
+    except UNREADABLE as error:
         good, bad, reason = 0, len(lines), error
-        while bad - good > 1:  # the first line that cannot be read
+        while bad - good > 1:
             middle = (good + bad) // 2
             try:
-                load_rows(lines[good:middle], reading, options)
+                load(lines[good:middle])
                 good = middle
-            except (ValueError, OverflowError, IndexError) as found:
+            except UNREADABLE as found:
                 bad, reason = middle, found
-        raise FileError(f"{path}, line {first + good}: {reason}") from None
+        large = "a column number is too large: at most 2^31 - 1 can be"
+        said = large if isinstance(reason, OverflowError) else reason
+        got = (
+            lines[good] if isinstance(lines[good], str) else lines[good].decode("utf-8", "replace")
+        )
+        raise FileError(f"{path}, line {first + good}: {said}; got {got[:60].strip()!r}") from None
 
 
-def load_rows(lines: list[str], reading: Reading, options: dict[Any, Any]) -> tuple[Any, ...]:
+def load_rows(
+    lines: list[Any], dtype: Any = np.float64, zero_based: bool = False, **options: Any
+) -> tuple[Any, ...]:
+    """Rows of numbered features, columns from 1 or from 0 on; labels, and what else scikit-learn reads."""
     from sklearn.datasets import load_svmlight_file  # a slow import, of use here alone
 
-    text = io.BytesIO("".join(lines).encode())
-    with np.errstate(over="ignore"):
-        found = load_svmlight_file(text, zero_based=True, **options)
-    X = found[0]
-    if X.nnz and X.indices.min() == 0:
-        raise ValueError("feature 0, but features are numbered from 1")
-    labels = [v for y in found[1] for v in y] if options.get("multilabel") else found[1]
+    text = type(lines[0])().join(lines)
+    text = io.BytesIO(text if isinstance(text, bytes) else text.encode())
+    with np.errstate(over="ignore"):  # what overflows is refused
+        X, *rest = load_svmlight_file(text, dtype=dtype, zero_based=True, **options)
+    if X.nnz and not zero_based and X.indices.min() == 0:
+        raise ValueError(
+            "feature 0, but features begin at 1; svmlight_to_shards has zero_based=True"
+        )
+    labels = [v for y in rest[0] for v in y] if options.get("multilabel") else rest[0]
     if not np.isfinite(X.data).all() or not np.isfinite(labels).all():
-        raise ValueError("a value or a label is not a finite number")
-    if (np.abs(X.data) > LARGEST_FEATURE).any():
-        raise ValueError(f"a value above {LARGEST_FEATURE:g}")
-    if options.get("query_id") and len(found[2]) != X.shape[0]:
-        raise ValueError(NO_GROUP)
-    width = max(X.shape[1], 1)
-    kept = reading.n_features or width - 1
-    X = sp.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], max(width, kept + 1)))
-    return (X[:, 1 : kept + 1].tocsr(), *found[1:])
+        raise ValueError(f"a value or a label is NaN, infinite, or too large for {np.dtype(dtype)}")
+    width = int(X.indices.max()) + zero_based if X.nnz else 1
+    return csr_of(X.data, X.indices - (not zero_based), X.indptr, (X.shape[0], width)), *rest
+
+
+def widened(X: Any, width: int) -> Any:
+    """Rows of numbered features with as many columns as the file has."""
+    if isinstance(X, list):
+        return [widened(x, width) for x in X]
+    return X if X.shape[1] == width else csr_of(X.data, X.indices, X.indptr, (X.shape[0], width))
 
 
 def read_csv(path: Any, reading: Reading, size: float) -> Iterator[FromFile]:

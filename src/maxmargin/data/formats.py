@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from maxmargin.data.attributes import AttributeEncoder
 from maxmargin.data.file_labels import whole_where_exact
+from maxmargin.data.file_rows import load_rows, loaded, widened
 from maxmargin.data.file_sequences import column_sequences
 from maxmargin.data.manifest import columns_state
 from maxmargin.data.mapped import csr_of
 from maxmargin.data.shard_writer import SHARD_BYTES, ShardWriter
 from maxmargin.data.templates import describe_columns
-from maxmargin.data.text import byte_lines, readable
+from maxmargin.data.text import batches_of, byte_lines, readable
 from maxmargin.io.fields import MOST_FEATURES
 
 CHUNK_BYTES = 8 * 2**20  # of text parsed at a time
@@ -40,68 +39,20 @@ def svmlight_to_shards(
     Columns begin at 1, or at 0 with ``zero_based``. ``n_features`` fixes the width, for a test file.
     Labels become whole numbers where all of a chunk are.
     """
-    source, options = readable(path), (n_features, dtype, zero_based)
+    source, most = readable(path), MOST_FEATURES if n_features is None else n_features
+
+    def load(lines: list[bytes]) -> tuple[Any, Any]:
+        X, y = load_rows(lines, dtype, zero_based)
+        if X.shape[1] > most:
+            named = "2^31 - 1" if n_features is None else f"n_features = {n_features}"
+            raise ValueError(f"there are {X.shape[1]} columns, but at most {named} can be")
+        return widened(X, n_features or X.shape[1]), y
+
     with ShardWriter(folder, "rows", shard_bytes, overwrite, dtype, grow=True) as writer:
-        for first, lines in line_chunks(source):
-            try:
-                X, y = svmlight_rows(lines, *options)
-            except (ValueError, OverflowError) as error:
-                number, reason = first_bad_line(lines, options, error)
-                raise ValueError(f"{source}, line {first + number}: {reason}") from error
+        for first, lines in batches_of(enumerate(byte_lines(source), 1), CHUNK_BYTES):
+            X, y = loaded(source, first, lines, load)
             writer.add(X, whole_where_exact(y))
     return Path(folder)
-
-
-def svmlight_rows(
-    lines: Sequence[bytes], n_features: int | None, dtype: Any, zero_based: bool
-) -> tuple[sp.csr_matrix, np.ndarray]:
-    """Rows and labels of some lines; refuses what shards cannot hold."""
-    from sklearn.datasets import load_svmlight_file  # a slow import, of use here alone
-
-    with np.errstate(over="ignore"):  # what overflows is refused
-        X, y = load_svmlight_file(BytesIO(b"".join(lines)), dtype=dtype, zero_based=True)
-    if X.nnz and not zero_based and X.indices.min() == 0:
-        raise ValueError("column 0, but columns begin at 1; zero_based=True takes it")
-    width = int(X.indices.max()) + zero_based if X.nnz else 1
-    most = MOST_FEATURES if n_features is None else n_features
-    if width > most:
-        named = "2^31 - 1" if n_features is None else f"n_features = {n_features}"
-        raise ValueError(f"there are {width} columns, but at most {named} can be")
-    if not np.isfinite(X.data).all() or not np.isfinite(y).all():
-        raise ValueError(f"a value or a label is NaN, infinite, or too large for {np.dtype(dtype)}")
-    shape = (X.shape[0], n_features or width)
-    return csr_of(X.data, X.indices - (not zero_based), X.indptr, shape), y
-
-
-def first_bad_line(
-    lines: Sequence[bytes], options: tuple[Any, ...], error: ValueError | OverflowError
-) -> tuple[int, str]:
-    """Place of the first line that cannot be read, by halving, and what is wrong with it."""
-    first, last = 0, len(lines)  # lines before `first` can be read, one of first..last cannot
-    while last - first > 1:
-        middle = (first + last) // 2
-        try:
-            svmlight_rows(lines[first:middle], *options)
-            first = middle
-        except (ValueError, OverflowError) as found:
-            last, error = middle, found
-    reason = str(error)
-    if isinstance(error, OverflowError):
-        reason = "a column number is too large: at most 2^31 - 1 can be"
-    return first, f"{reason}; got {lines[first][:60].decode('utf-8', 'replace').strip()!r}"
-
-
-def line_chunks(path: Path) -> Iterator[tuple[int, list[bytes]]]:
-    """Whole lines of a file, several megabytes at a time, with the number of the first of them."""
-    number, lines, size = 1, [], 0
-    for line in byte_lines(path):
-        lines.append(line)
-        size += len(line)
-        if size >= CHUNK_BYTES:
-            yield number, lines
-            number, lines, size = number + len(lines), [], 0
-    if lines:
-        yield number, lines
 
 
 def columns_to_shards(

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from maxmargin.data.patterns import template_of
 from maxmargin.data.templates import TEMPLATES
+from maxmargin.io import FORMATS, TASKS
 from maxmargin.io.fields import (
     MOST_FEATURES,
     FieldError,
@@ -22,21 +23,7 @@ from maxmargin.io.fields import (
     texts,
 )
 
-FORMATS = (
-    "svmlight",
-    "svmhmm",
-    "crfsuite",
-    "conll",
-    "conllu",
-    "brackets",
-    "csv",
-    "tsv",
-    "npz",
-    "parquet",
-    "shards",
-)
 NUMBERED = ("svmlight", "svmhmm")  # features, by columns from 1 on
-TASKS = ("multiclass", "binary", "tagging", "multilabel", "parsing", "regression")
 
 
 class FileError(ValueError):

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -41,7 +40,7 @@ from maxmargin.io.fields import (
     short,
     texts,
 )
-from maxmargin.io.files import sync_folder
+from maxmargin.io.files import write_whole
 
 SHARD_FORMAT, MANIFEST_VERSION, MANIFEST_NAME = "maxmargin-shards", 1, "manifest.json"
 REPLACED = 2  # the version of a manifest with a generation, which earlier readers do not know
@@ -143,17 +142,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     else:
         del content["generation"]
     text = json.dumps(content, allow_nan=False, indent=1)
-    temporary = folder / f"{MANIFEST_NAME}.part"
-    try:
-        with open(temporary, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, folder / MANIFEST_NAME)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    sync_folder(folder)
+    write_whole(folder / MANIFEST_NAME, text.encode("utf-8"))
 
 
 def read_manifest(folder: Path) -> Manifest:

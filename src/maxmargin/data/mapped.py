@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -272,23 +273,33 @@ def sequences_of(parts: Sequence[Any], lengths: Any, encoder: Any = None) -> Map
     return MappedSequences(parts, parts[0].shape[1], offsets, encoder)
 
 
-class CodedLabels(np.lib.mixins.NDArrayOperatorsMixin):
-    """Labels as codes of a few classes, which may be mapped files: Y of a flat model.
-
-    It stands for the array of the labels, which is made where one is asked for.
-    """
+@dataclass(eq=False, repr=False)
+class Coded:
+    """Labels as codes of a few classes, in parts that may be mapped files."""
 
     classes: np.ndarray
     codes: Sequence[np.ndarray]
 
-    ndim = 1
     by_position = True  # as all outputs must be: it stays what it is
 
-    def __init__(self, classes: np.ndarray, codes: Sequence[np.ndarray]):
-        self.classes, self.codes = classes, codes
-        self.firsts: np.ndarray = np.concatenate(
-            [[0], np.cumsum([len(part) for part in self.codes])]
-        )
+    def __post_init__(self) -> None:
+        self.firsts: np.ndarray = np.cumsum([0, *map(len, self.codes)])
+
+    def used(self) -> np.ndarray:
+        """The classes that occur."""
+        seen = np.zeros(len(self.classes), dtype=bool)
+        for part in self.codes:
+            seen[np.unique(part)] = True
+        return self.classes[seen]
+
+
+class CodedLabels(Coded, np.lib.mixins.NDArrayOperatorsMixin):
+    """One label for each example: Y of a flat model.
+
+    It stands for the array of the labels, which is made where one is asked for.
+    """
+
+    ndim = 1
 
     def __len__(self) -> int:
         return int(self.firsts[-1])
@@ -335,33 +346,12 @@ class CodedLabels(np.lib.mixins.NDArrayOperatorsMixin):
             codes[own] = self.codes[k][which[own] - self.firsts[k]]
         return CodedLabels(self.classes, [codes])
 
-    def used(self) -> np.ndarray:
-        """The classes that occur."""
-        return used_classes(self.classes, self.codes)
 
+@dataclass(eq=False, repr=False)
+class CodedSequences(Coded, Sequence[Any]):
+    """Sequences of labels: Y of a chain."""
 
-def used_classes(classes: np.ndarray, codes: Sequence[np.ndarray]) -> np.ndarray:
-    """The classes whose codes occur."""
-    seen = np.zeros(len(classes), dtype=bool)
-    for part in codes:
-        seen[np.unique(part)] = True
-    return classes[seen]
-
-
-class CodedSequences(Sequence[Any]):
-    """Sequences of labels as codes of a few classes, which may be mapped files: Y of a chain."""
-
-    classes: np.ndarray
-    codes: Sequence[np.ndarray]
     offsets: np.ndarray
-
-    by_position = True
-
-    def __init__(self, classes: np.ndarray, codes: Sequence[np.ndarray], offsets: np.ndarray):
-        self.classes, self.codes, self.offsets = classes, codes, offsets
-        self.firsts: np.ndarray = np.concatenate(
-            [[0], np.cumsum([len(part) for part in self.codes])]
-        )
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -375,10 +365,6 @@ class CodedSequences(Sequence[Any]):
         k = int(np.searchsorted(self.firsts, first, side="right")) - 1
         start = int(self.firsts[k])
         return self.classes[self.codes[k][first - start : last - start]]
-
-    def used(self) -> np.ndarray:
-        """The classes that occur."""
-        return used_classes(self.classes, self.codes)
 
     def copy_of(self, which: np.ndarray) -> CodedSequences:
         """The labels of some sequences, in memory."""

@@ -16,11 +16,16 @@ Every error names the file, and the line where there are lines. "-" is standard 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import scipy.sparse as sp
+
 from maxmargin.data import manifest
+from maxmargin.data.attributes import AttributeEncoder
 from maxmargin.data.file_labels import USUAL, Summary
 from maxmargin.data.file_parquet import files_of, read_parquet
 from maxmargin.data.file_rows import (
@@ -37,6 +42,7 @@ from maxmargin.data.file_sequences import (
     read_crfsuite,
 )
 from maxmargin.data.from_file import NUMBERED, TASKS, FileError, FromFile, Reading, joined_batches
+from maxmargin.data.mapped import MappedSequences, csr_of
 from maxmargin.data.text import STANDARD_INPUT, KeptInput, first_line
 
 Reader = Callable[[Any, Reading, float], Iterator[FromFile]]
@@ -66,20 +72,16 @@ SUFFIXES = {
 def guess_format(path: Any) -> str:
     """The format of a file, by its name, else by its first line."""
     if str(path) != STANDARD_INPUT:
-        named = guess_folder(Path(path)) if Path(path).is_dir() else guess_name(path)
+        named = guess_name(path)
+        if Path(path).is_dir():  # tables where there are some, and no manifest of shards
+            shards = (Path(path) / manifest.MANIFEST_NAME).exists() or not files_of(path)
+            named = "shards" if shards else "parquet"
         if named:
             return named
     found = guess_line(first_line(path))
     if not found:
         raise FileError(f"{path}: its format cannot be guessed, give --format")
     return found
-
-
-def guess_folder(path: Path) -> str:
-    """The format of a folder: tables where there are some, and no manifest of shards."""
-    return (
-        "parquet" if files_of(path) and not (path / manifest.MANIFEST_NAME).exists() else "shards"
-    )
 
 
 def guess_name(path: str) -> str:
@@ -211,3 +213,45 @@ READERS: dict[str, Reader] = {
     "parquet": read_parquet,
     "shards": read_shards,
 }
+
+
+DESCRIBED = ("conll", "conllu", "crfsuite")
+
+
+def read_encoded(source: Source) -> FromFile:
+    """All examples of a file; those that attributes describe as rows of features, without their tokens.
+
+    Attributes are encoded as they come: as Python has them they take tens of times as much memory as the rows
+    that they become. Columns are numbered in the order of their first appearance, as if all had been read
+    before.
+    """
+    if source.reading.format not in DESCRIBED:
+        source.size = WHOLE
+        return source.read()
+    parts, lengths, Y = list[sp.csr_matrix](), list[int](), list[list[str]]()
+    encoder = AttributeEncoder(sequences=True).fit([])
+    batches = iter(source)
+    for read in batches:
+        if isinstance(read.X[0], tuple):  # features of edges, too: only a chain encodes them
+            return joined_batches([read, *batches])
+        parts.append(encoder.extend(read.X).parts[0])
+        lengths += map(len, read.X)
+        Y += ([sys.intern(label) for label in y] for y in read.Y)
+    return FromFile(encoded_sequences(parts, lengths, encoder), Y, source.reading)
+
+
+def encoded_sequences(
+    parts: list[sp.csr_matrix], lengths: list[int], encoder: Any
+) -> MappedSequences:
+    """Sequences of one matrix, with as many columns as the encoder has by now."""
+    starts, done = [np.zeros(1, np.int64)], 0
+    for part in parts:
+        starts.append(part.indptr[1:].astype(np.int64) + done)
+        done += int(part.indptr[-1])
+    indptr = np.concatenate(starts)
+    if done < 2**31:
+        indptr = indptr.astype(np.int32)
+    data, indices = (np.concatenate([getattr(p, n) for p in parts]) for n in ("data", "indices"))
+    rows = csr_of(data, indices, indptr, (0, encoder.n_features_))
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    return MappedSequences([rows], encoder.n_features_, offsets, encoder)

@@ -63,7 +63,9 @@ class ShardedDataset:
             self.X = MappedRows(parts, self.manifest.features, encoder)
             self.Y = codes and CodedLabels(coded(self.manifest.labels), codes)  # type: ignore[arg-type]
         else:
-            offsets = self._offsets()
+            offsets = spilled(
+                self._starts(), np.int64
+            )  # in a file of their own, since they are many
             self.X = MappedSequences(parts, self.manifest.features, offsets, encoder)
             self.Y = codes and CodedSequences(coded(self.manifest.labels), codes, offsets)  # type: ignore
 
@@ -135,11 +137,8 @@ class ShardedDataset:
             parts.append(part)
         return MappedParts(parts)
 
-    def _offsets(self) -> np.ndarray:
-        """Rows where the sequences begin, over all shards; in a file of their own, since they are many."""
-        return spilled(self._starts(), np.int64)
-
     def _starts(self) -> Iterator[np.ndarray]:
+        """Rows where the sequences begin, over all shards."""
         total = 0
         yield np.zeros(1, np.int64)
         for k, shard in enumerate(self.manifest.shards):

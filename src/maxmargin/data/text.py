@@ -11,7 +11,7 @@ import shutil
 import sys
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -100,10 +100,10 @@ def numbered_lines(path: Any) -> Iterator[tuple[int, str]]:
         yield number, line.replace("\r\n", "\n")
 
 
-def line_batches(path: Any, size: float) -> Iterator[tuple[int, list[str]]]:
-    """The lines of a file, about ``size`` characters at a time, with the number of the first of them."""
-    first, lines, taken = 1, list[str](), 0
-    for number, line in numbered_lines(path):
+def batches_of(numbered: Iterable[tuple[int, Any]], size: float) -> Iterator[tuple[int, list[Any]]]:
+    """Lines with their numbers, about ``size`` characters at a time, with the number of the first of them."""
+    first, lines, taken = 1, list[Any](), 0
+    for number, line in numbered:
         first = first if lines else number
         lines.append(line)
         taken += len(line)

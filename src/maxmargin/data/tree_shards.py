@@ -11,6 +11,7 @@ In memory are the offsets. ``rows`` of a shard counts the bytes of ``data``, ``e
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,7 @@ def brackets(tree: ParseTree, words: list[str]) -> str:
     return text
 
 
+@dataclass(eq=False, repr=False)
 class MappedTexts(Sequence[Any]):
     """Texts in mapped files, by offsets; an item is decoded and made when it is asked for."""
 
@@ -120,9 +122,8 @@ class MappedTexts(Sequence[Any]):
     starts: list[np.ndarray]
     paths: list[Path]
 
-    def __init__(self, parts: Sequence[np.ndarray], starts: list[np.ndarray], paths: list[Path]):
-        self.parts, self.starts, self.paths = parts, starts, paths
-        self.firsts: np.ndarray = np.cumsum([0, *(len(own) - 1 for own in starts)])
+    def __post_init__(self) -> None:
+        self.firsts: np.ndarray = np.cumsum([0, *(len(own) - 1 for own in self.starts)])
 
     def __len__(self) -> int:
         return int(self.firsts[-1])

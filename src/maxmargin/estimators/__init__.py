@@ -1,10 +1,9 @@
 """Estimators in the style of scikit-learn: one for every model, and front ends for flat outputs."""
 
-from maxmargin.estimators.crf import CRF
+from maxmargin.estimators.crf import CRF, MulticlassLogistic
 from maxmargin.estimators.flat import BinarySVC, MulticlassSVC
 from maxmargin.estimators.generalized import GeneralizedSVM, RegressionSVR
 from maxmargin.estimators.latent import LatentSVM
-from maxmargin.estimators.logistic import MulticlassLogistic
 from maxmargin.estimators.path import RegularizationPath, regularization_path
 from maxmargin.estimators.search import MulticlassSVCCV, StructuralSVMCV
 from maxmargin.estimators.structural import StructuralSVM

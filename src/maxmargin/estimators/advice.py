@@ -30,13 +30,22 @@ FEW = 2000  # examples that are predicted sooner than some of them are taken apa
 
 def advise(svm: Any, given: Any, problem: Problem, result: Result) -> None:
     """Warn where nothing was learnt, with a C at which something is."""
-    if result.status in (Status.INTERRUPTED, Status.STOPPED, Status.NUMERICAL):
+    ended = result.status in (Status.INTERRUPTED, Status.STOPPED, Status.NUMERICAL)
+    if ended or are_ignored():
         return
     lack = lack_of(svm, given, problem, result)
     if lack:
         better = better_c(svm, given, problem, result)
         advice = f"C={problem.C:.3g} is too small, try C={better or 0:.2g}"
         warn_user(f"{lack}: {advice if better else 'none of some larger C that were tried helps'}")
+
+
+def are_ignored() -> bool:
+    """Whether no warning of training is shown, whatever it says: then nobody waits for trials of C."""
+    for action, message, category, module, line in warnings.filters:
+        if issubclass(ConvergenceWarning, category):
+            return action == "ignore" and message is None and module is None and line == 0
+    return False
 
 
 def lack_of(svm: Any, given: Any, problem: Problem, result: Result) -> str:

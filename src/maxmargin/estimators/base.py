@@ -84,9 +84,10 @@ class Given:
     groups: Any = None
     classes: Any = None
     callbacks: Sequence[Callback] = ()
-    checkpoint: Any = None  # a path, and in ``_fit`` what keeps it: a ``checkpoint.CheckpointFile``
-    checkpoint_every: float = 300.0
-    resume: bool = False
+    kept: tuple[Any, float, bool] = (None, 300.0, False)  # checkpoint, checkpoint_every, resume
+    checkpoint: Any = (
+        None  # what keeps it, where that is asked for: a ``checkpoint.CheckpointFile``
+    )
     in_parts: bool = False  # whether the data are read a part at a time
     model: Any = None
 
@@ -162,9 +163,8 @@ class BaseSVM(CallbackSupportMixin, Reporting):
     def _fit(self, given: Given) -> None:
         """The one way from data to fitted attributes."""
         self.check_parameters()
-        if given.checkpoint is not None or given.resume:
-            path, every, resume = given.checkpoint, given.checkpoint_every, given.resume
-            given = replace(given, checkpoint=make_checkpoint(path, every, resume, self.keeper))
+        if given.kept[0] is not None or given.kept[2]:  # a file, or one to go on from
+            given = replace(given, checkpoint=make_checkpoint(*given.kept, self.keeper))
         with watched(self, given) as given:
             given = self._read(given)
             self._attach(given)

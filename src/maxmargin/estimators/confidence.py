@@ -41,9 +41,11 @@ class ConfidentSVM(BaseSVM):
         """Beliefs at a temperature as a function, and the codes of the true labels where Y is given."""
         raise NotImplementedError
 
+    _flat: bool = True  # an output is one label
+
     def _by_examples(self, rows: list[Any]) -> Any:
         """What there is of each example: an array where an example has one node."""
-        return rows
+        return np.concatenate(rows) if self._flat else rows
 
     def _temperature(self, given: Any) -> float:
         if given is not None:
@@ -151,7 +153,7 @@ class ConfidentSVM(BaseSVM):
 
     def _of_sets(self, sets: list[Any]) -> list[Any]:
         """Sets of the nodes of each example; without the list around it where there is one node."""
-        return sets
+        return [nodes[0] for nodes in sets] if self._flat else sets
 
     def _likely_outputs(self, X: Any, k: int) -> list[list[tuple[Any, float]]]:
         """The k best outputs of each example with their probabilities."""

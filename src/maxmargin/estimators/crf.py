@@ -22,6 +22,7 @@ from maxmargin.checkpoint import RoundsCheckpoint
 from maxmargin.data.arrays import among, check_whole, positive, seed_of, whole
 from maxmargin.data.labels import Outputs
 from maxmargin.estimators.base import CHECKS, Checks, Given
+from maxmargin.estimators.flat import FlatClassifier
 from maxmargin.estimators.latent import (
     check_begin,
     keeper,
@@ -31,7 +32,10 @@ from maxmargin.estimators.latent import (
 )
 from maxmargin.estimators.structural import Structured
 from maxmargin.formulation import SOFT
+from maxmargin.models.binary import Binary
 from maxmargin.models.examples import NO_SUMS, Examples
+from maxmargin.models.flat import FlatModel
+from maxmargin.models.multiclass import Multiclass
 from maxmargin.models.partial import Partial, known_weights, lacks_labels
 from maxmargin.models.protocol import Model
 from maxmargin.models.registry import POTENTIALS, UNKNOWN_LABELS, has_power
@@ -129,18 +133,8 @@ class CRF(Structured):
                 "node_weight weighs the task loss, which formulation='log' does not have; use "
                 "'softmax-margin', or sample_weight for whole examples"
             )
-        self._fit(
-            Given(
-                X,
-                Y,
-                sample_weight,
-                node_weight,
-                callbacks=callbacks,
-                checkpoint=checkpoint,
-                checkpoint_every=checkpoint_every,
-                resume=resume,
-            )
-        )
+        kept = (checkpoint, checkpoint_every, resume)
+        self._fit(Given(X, Y, sample_weight, node_weight, callbacks=callbacks, kept=kept))
         return self
 
     def check_model(self) -> None:
@@ -297,3 +291,60 @@ class CRF(Structured):
         outputs = examples.decode_nodes(found)
         even = getattr(X, "ndim", 1) > 1
         return Outputs(outputs, even) if isinstance(outputs, list) else outputs
+
+
+@dataclass(eq=False, repr=False)
+class MulticlassLogistic(FlatClassifier):
+    """Logistic regression.
+
+    Minimises 1/2 |W|^2 - C sum_i v_i log p(y_i | x_i), with p(y | x) as exp(<w_y, x>); for two classes
+    there is one vector w, and p(second | x) = 1 / (1 + exp(-<w, x>)). C is that of scikit-learn's
+    LogisticRegression. The intercept is the weight of a constant feature 1, regularised like the rest.
+
+    Parameters
+    ----------
+    C : float
+    fit_intercept : bool
+    class_weight : dict, "balanced" or None
+    solver, tol, max_passes, max_seconds, warm_start, n_jobs, random_state, verbose
+        As in ``CRF``. A problem of at most 10,000 examples x features x classes is solved to rounding,
+        whatever tol, if that takes at most 300 passes more.
+
+    Attributes
+    ----------
+    coef_ : array of shape (K, d), (1, d) for two classes;  intercept_ : as many
+    classes_ : array of shape (K,)
+    certificate_, history_, solver_, support_ : as in ``CRF``
+    """
+
+    hinge: ClassVar[str] = "log"  # type: ignore[misc]
+
+    C: float = 1.0
+    fit_intercept: bool = True
+    class_weight: Any = None
+    solver: Any = "auto"
+    tol: float | str = "auto"
+    max_passes: float = 1000
+    max_seconds: float | None = None
+    warm_start: bool = False
+    n_jobs: Any = None
+    random_state: Any = None
+    verbose: int = 0
+
+    def _make_model(self, labels: np.ndarray | None) -> FlatModel:
+        two = labels is not None and len(np.unique(labels)) == 2
+        return Binary(bias=self._bias) if two else Multiclass(bias=self._bias)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """p(y | x), (n, K), in the order of ``classes_``."""
+        return self.predict_marginals(X)
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """log p(y | x)."""
+        beliefs = self._node_beliefs(X)[0](self._temperature(None))
+        return self._by_examples(beliefs.split(beliefs.log_marginals()))
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Scores (n, K); (n,) for two classes, positive for the second."""
+        scores = self._scores(X)
+        return scores[:, 0] if len(self.classes_) == 2 else scores

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from sklearn.utils.class_weight import compute_sample_weight
@@ -32,6 +32,7 @@ from maxmargin.problem.problem import check_weights
 
 SMALL = 10_000  # examples x features, and x classes where there are some
 POLISHED = 1e-13  # gap, in units of the loss
+Trained = TypeVar("Trained", bound="RowSVM")
 
 
 def are_labels(y: np.ndarray) -> bool:
@@ -103,6 +104,25 @@ class RowSVM(BaseSVM):
     def w_(self) -> np.ndarray:
         """The same, as the functions of a fitted estimator take it: ``mm.objective(svm, svm.w_, X, y)``."""
         return self.weights()
+
+    def fit(
+        self: Trained,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        checkpoint: Any = None,
+        checkpoint_every: float = 300.0,
+        resume: bool = False,
+        callbacks: Sequence[Callback] = (),
+    ) -> Trained:
+        """Train on X (n, d), dense or CSR, and y (n,), labels or numbers.
+
+        Checkpoints are as in ``StructuralSVM.fit``. For solver="streaming" X may be an iterable
+        of chunks (X, y) or (X, y, sample_weight); the labels of the first are then all that there are.
+        """
+        kept = (checkpoint, checkpoint_every, resume)
+        self._fit(Given(X, y, sample_weight, callbacks=callbacks, kept=kept))
+        return self
 
     def adopt(self, model: Any, w: np.ndarray) -> None:
         self.model_, self.n_features_in_ = model, model.n_features_
@@ -206,12 +226,6 @@ class FlatClassifier(ClassifierMixin, ConfidentSVM, Inspection, RowSVM):
         nodes = np.arange(len(scores) + 1)
         return (lambda c: even_beliefs(scores, self.classes_, nodes, c)), codes
 
-    def _by_examples(self, rows: list[Any]) -> np.ndarray:
-        return np.concatenate(rows)
-
-    def _of_sets(self, sets: list[Any]) -> list[Any]:
-        return [nodes[0] for nodes in sets]
-
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of right labels."""
         return score_of(super().score, X, y, sample_weight)
@@ -246,34 +260,6 @@ class FlatSVC(FlatClassifier):
     random_state: Any = None
     verbose: int = 0
     penalized_intercept: bool = True
-
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
-        checkpoint: Any = None,
-        checkpoint_every: float = 300.0,
-        resume: bool = False,
-        callbacks: Sequence[Callback] = (),
-    ) -> FlatSVC:
-        """Train on X (n, d), dense or CSR, and labels y (n,); checkpoints as in ``StructuralSVM.fit``.
-
-        For solver="streaming" X may be an iterable of chunks (X, y) or (X, y, sample_weight); the labels of
-        the first are then all that there are.
-        """
-        self._fit(
-            Given(
-                X,
-                y,
-                sample_weight,
-                callbacks=callbacks,
-                checkpoint=checkpoint,
-                checkpoint_every=checkpoint_every,
-                resume=resume,
-            )
-        )
-        return self
 
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None

@@ -73,7 +73,7 @@ class GeneralizedSVM(RowSVM):
     __metadata_request__fit: ClassVar[dict[str, str]] = {"margins": UNUSED}
     __metadata_request__partial_fit: ClassVar[dict[str, str]] = {"margins": UNUSED}
 
-    def fit(
+    def fit(  # type: ignore[override]
         self,
         X: Any,
         margins: Any = None,
@@ -98,16 +98,8 @@ class GeneralizedSVM(RowSVM):
         For solver="streaming" X may be an iterable of chunks (X, margins), (X, margins, groups) or
         (X, margins, groups, sample_weight).
         """
-        given = Given(
-            X,
-            margins,
-            sample_weight,
-            groups=groups,
-            checkpoint=checkpoint,
-            checkpoint_every=checkpoint_every,
-            resume=resume,
-        )
-        self._fit(replace(given, callbacks=callbacks))
+        kept = (checkpoint, checkpoint_every, resume)
+        self._fit(Given(X, margins, sample_weight, groups=groups, callbacks=callbacks, kept=kept))
         return self
 
     @available_if(can_stream)
@@ -191,33 +183,6 @@ class RegressionSVR(RegressorMixin, RowSVM):
     random_state: Any = None
     verbose: int = 0
     penalized_intercept: bool = True
-
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
-        checkpoint: Any = None,
-        checkpoint_every: float = 300.0,
-        resume: bool = False,
-        callbacks: Sequence[Callback] = (),
-    ) -> RegressionSVR:
-        """Train on X (n, d), dense or CSR, and numbers y (n,); checkpoints as in ``StructuralSVM.fit``.
-
-        For solver="streaming" X may be an iterable of chunks (X, y) or (X, y, sample_weight).
-        """
-        self._fit(
-            Given(
-                X,
-                y,
-                sample_weight,
-                callbacks=callbacks,
-                checkpoint=checkpoint,
-                checkpoint_every=checkpoint_every,
-                resume=resume,
-            )
-        )
-        return self
 
     @available_if(can_stream)
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> RegressionSVR:

@@ -29,6 +29,9 @@ except ImportError:  # before 1.9
 def watched(svm: Any, given: Any) -> Iterator[Any]:
     """A fit of which all callbacks are notified; what was given, with those of scikit-learn among them."""
     others = [SklearnTasks(given)] if getattr(svm, "_skl_callbacks", ()) else []
+    if not given.callbacks and not others:
+        yield given
+        return
     given = replace(given, callbacks=[*given.callbacks, *others])
     with notified(svm, given.callbacks):
         yield given

@@ -18,9 +18,8 @@ from maxmargin.data.arrays import examples_of, positive, whole
 from maxmargin.estimators.advice import warn_user
 from maxmargin.estimators.base import Checks, Given
 from maxmargin.estimators.structural import StructuralSVM
-from maxmargin.models.completing import Completing
 from maxmargin.models.examples import Examples
-from maxmargin.models.latent import Latent
+from maxmargin.models.latent import Completing, Latent
 from maxmargin.models.partial import Partial
 from maxmargin.models.registry import UNKNOWN_LABELS, has_power, names_with
 from maxmargin.parts.problem import Settings, StreamedProblem
@@ -145,17 +144,8 @@ class LatentSVM(StructuralSVM):
 
         Checkpoints as in ``StructuralSVM.fit``, but written between rounds.
         """
-        self._fit(
-            Given(
-                X,
-                Y,
-                sample_weight,
-                callbacks=callbacks,
-                checkpoint=checkpoint,
-                checkpoint_every=checkpoint_every,
-                resume=resume,
-            )
-        )
+        kept = (checkpoint, checkpoint_every, resume)
+        self._fit(Given(X, Y, sample_weight, callbacks=callbacks, kept=kept))
         return self
 
     def check_model(self) -> None:

@@ -88,7 +88,7 @@ def regularization_path(
             raise TypeError(
                 f"regularization_path takes no {name}: fit each C with a checkpoint of its own"
             )
-        if name not in known - {"classes", "in_parts", "model"}:
+        if name not in known - {"classes", "in_parts", "model", "kept"}:
             raise TypeError(f"regularization_path: unknown argument {name!r}")
     score = None if validation is None else scorer_of(estimator, scoring)
     given = Given(X, Y, callbacks=callbacks, **fit_params)

@@ -147,15 +147,9 @@ class Structured(ConfidentSVM, Inspection):
         return (lambda temperature: examples.beliefs(self.coef_, temperature, jobs)), codes
 
     @property
-    def _flat(self) -> bool:
+    def _flat(self) -> bool:  # type: ignore[override]
         """Whether an output is one label."""
         return bool(getattr(self.model_, "flat", False))
-
-    def _by_examples(self, rows: list[Any]) -> Any:
-        return np.concatenate(rows) if self._flat else rows
-
-    def _of_sets(self, sets: list[Any]) -> list[Any]:
-        return [nodes[0] for nodes in sets] if self._flat else sets
 
     def _probabilities(self, marginals: Any) -> Any:
         if self.model_.task == "multilabel":
@@ -363,17 +357,8 @@ class StructuralSVM(Structured):
         checkpoint_every : seconds between two of them; they are written between passes
         resume : whether to go on from the checkpoint, where there is one
         """
-        given = Given(
-            X,
-            Y,
-            sample_weight,
-            node_weight,
-            callbacks=callbacks,
-            checkpoint=checkpoint,
-            checkpoint_every=checkpoint_every,
-            resume=resume,
-        )
-        self._fit(given)
+        kept = (checkpoint, checkpoint_every, resume)
+        self._fit(Given(X, Y, sample_weight, node_weight, callbacks=callbacks, kept=kept))
         return self
 
     def partial_fit(

@@ -11,7 +11,7 @@ from sklearn.metrics import get_scorer_names as plain_names
 from sklearn.metrics import make_scorer
 
 from maxmargin._sklearn import BaseEstimator
-from maxmargin.metrics.outputs import flat
+from maxmargin.metrics.counts import flat
 from maxmargin.metrics.scores import (
     bracket_f1_score,
     entity_f1_score,

@@ -15,8 +15,7 @@ from maxmargin.data.spans import bracket_f1, bracket_scores, labelled_spans
 from maxmargin.data.table import Table
 from maxmargin.data.tags import Span, spans_of
 from maxmargin.data.trees import as_tree
-from maxmargin.metrics.counts import Counts
-from maxmargin.metrics.outputs import flat, pairs, sequence_pairs
+from maxmargin.metrics.counts import Counts, flat, pairs, sequence_pairs
 
 # Entities
 

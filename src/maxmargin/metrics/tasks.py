@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,6 @@ from maxmargin.data.spans import BracketScores, bracket_scores
 from maxmargin.data.table import Table
 from maxmargin.data.tags import SCHEMES_OF_TAGS, scheme_of_tags
 from maxmargin.metrics.counts import Counts
-from maxmargin.metrics.outputs import output_labels
 from maxmargin.metrics.scores import (
     bracket_counts,
     entity_counts,
@@ -21,16 +21,11 @@ from maxmargin.metrics.scores import (
 )
 
 
-def common_scheme(*outputs: Any) -> str | None:
-    """The scheme of spans that all tags are of; None: they are of none."""
-    return scheme_of_tags(label for Y in outputs for y in Y for label in output_labels(y, "Y"))
-
-
+@dataclass
 class Tally:
     """Of one label per example."""
 
-    def __init__(self) -> None:
-        self.counts: Counts = Counts()
+    counts: Counts = field(default_factory=Counts)
 
     def add(self, Y: Any, P: Any) -> None:
         """Count the outputs of some examples, the true and the predicted ones."""
@@ -51,18 +46,16 @@ class Tally:
         return self.counts.report("label")
 
 
+@dataclass
 class TaggingTally(Tally):
     """Of sequences of labels; of entities where the labels are tags of spans."""
 
-    entities: dict[str, Counts]
-    right: int
-    sequences: int
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.right = self.sequences = 0
-        # By each scheme that all tags up to now may be of, until all were seen.
-        self.entities = {name: Counts() for name in SCHEMES_OF_TAGS}
+    right: int = 0
+    sequences: int = 0
+    # By each scheme that all tags up to now may be of, until all were seen.
+    entities: dict[str, Counts] = field(
+        default_factory=lambda: {name: Counts() for name in SCHEMES_OF_TAGS}
+    )
 
     def add(self, Y: Any, P: Any) -> None:
         super().add(Y, P)
@@ -105,14 +98,11 @@ class SetTally(Tally):
         return {f"{kind} F1": float(self.counts.average(kind)[2]) for kind in ("micro", "macro")}
 
 
+@dataclass
 class TreeTally(Tally):
     """Of trees."""
 
-    brackets: BracketScores
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.brackets = BracketScores(0, 0, 0, 0, 0)
+    brackets: BracketScores = field(default_factory=lambda: BracketScores(0, 0, 0, 0, 0))
 
     def add(self, Y: Any, P: Any) -> None:
         self.brackets += bracket_scores(Y, P)
@@ -125,12 +115,11 @@ class TreeTally(Tally):
         return self.counts.report("phrase")
 
 
+@dataclass
 class NumberTally(Tally):
     """Of real numbers."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.pairs: list[np.ndarray] = []
+    pairs: list[np.ndarray] = field(default_factory=list)
 
     def add(self, Y: Any, P: Any) -> None:
         self.pairs.append(np.array([np.asarray(Y, dtype=float), np.asarray(P, dtype=float)]))

@@ -234,7 +234,7 @@ class Chain(Described, Model):
             # A sequence without positions has no labels: the core is not asked.
             np.unique(rows.offsets),
             codes,
-            self._node_weight(node_weight, lengths),
+            weights_of_nodes(node_weight, lengths, self.hamming_.mean),
             self.cost_.ravel(),
             K > MANY_LABELS,
             np.empty(0, np.int64) if self.rules_ is None else self.rules_.keys,
@@ -254,14 +254,6 @@ class Chain(Described, Model):
             t = position - int(lengths[:i].sum())
             raise ValueError(f"Y[{i}][{t}] = {Y[i][t]!r} is not among the classes of the model")
         return codes
-
-    def _node_weight(self, node_weight: Any, lengths: np.ndarray) -> np.ndarray:
-        weight = np.ones(int(lengths.sum()))
-        if node_weight is not None:
-            weight = np.concatenate(check_node_weight(node_weight, lengths))
-        if self.hamming_.mean:
-            weight = weight / np.repeat(lengths, lengths)
-        return weight
 
     def joint_feature(self, x: Any, y: Any) -> np.ndarray:
         """Psi(x, y), in the order of ``coef_``."""
@@ -290,7 +282,7 @@ class Chain(Described, Model):
         if (true < 0).any() and self.hamming_.costs is not None:
             raise no_cost(y[int(np.argmin(true))])
         costs = np.where(true < 0, 1.0, cost_of(self.cost_, true, other))
-        return float(self._node_weight(None, lengths) @ costs)
+        return float(weights_of_nodes(None, lengths, self.hamming_.mean) @ costs)
 
     def inference_k_best(self, x: Any, w: np.ndarray, k: int) -> list[tuple[np.ndarray, float]]:
         """The k best labellings with their scores, best first."""
@@ -385,6 +377,14 @@ def check_node_weight(node_weight: Sequence[Any], lengths: np.ndarray) -> list[n
         if not np.isfinite(v).all() or (v < 0).any():
             raise ValueError(f"node_weight[{i}] must be finite and not negative, got {v}")
     return checked
+
+
+def weights_of_nodes(node_weight: Any, lengths: np.ndarray, mean: bool) -> np.ndarray:
+    """The weight of each position of all examples, of which a mean has 1 / length."""
+    weight = np.ones(int(lengths.sum()))
+    if node_weight is not None:
+        weight = np.concatenate(check_node_weight(node_weight, lengths))
+    return weight / np.repeat(lengths, lengths) if mean else weight
 
 
 def label_counts(Y: Sequence[Any]) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -24,32 +25,26 @@ def table_bytes(lengths: np.ndarray) -> np.ndarray:
     return np.where(lengths <= LONGEST_TABLE, 2 * lengths * (lengths - 1), 0)
 
 
+@dataclass(eq=False, repr=False)
 class ChainExamples(CompiledExamples):
     """Sequences; some of their transitions may be illegal, and some of their labels fixed."""
-
-    fixed: np.ndarray
 
     rows: FeatureRows
     labels: LabelSet
     chain: Any
     rules: TransitionRules | None
+    data: Any = None  # what the core answers for, where that is more than the chain
+    between: Any = None  # the rows of the edges, which the core reads
 
-    powers: tuple[str, ...] = (FACTORS, SUMS, POTENTIALS)
+    powers: tuple[str, ...] = field(default=(FACTORS, SUMS, POTENTIALS), init=False)
     brackets_sums = True
 
-    def __init__(
-        self, rows: FeatureRows, labels: LabelSet, chain: Any, rules: TransitionRules | None
-    ):
-        self.rows, self.labels, self.chain, self.rules = rows, labels, chain, rules
-        self.fixed = np.full(int(rows.offsets[-1]), FREE, dtype=np.int32)
-        if rules is not None:
+    def __post_init__(self) -> None:
+        self.fixed: np.ndarray = np.full(int(self.rows.offsets[-1]), FREE, dtype=np.int32)
+        if self.rules is not None:
             # A dual over factors does not know of illegal pairs.
             self.powers = tuple(p for p in self.powers if p != FACTORS)
-        self.take(self.core_data())
-
-    def core_data(self) -> Any:
-        """What the core answers for."""
-        return self.chain
+        self.take(self.chain if self.data is None else self.data)
 
     def output_sizes(self, blocks: np.ndarray) -> np.ndarray:
         return np.diff(self.rows.offsets)[blocks]
@@ -122,26 +117,8 @@ class ChainExamples(CompiledExamples):
 class EdgeChainExamples(ChainExamples):
     """The same, where edges have features or three labels in a row a weight."""
 
-    data: Any
-    between: Any
-
     powers: tuple[str, ...] = (SUMS,)
     brackets_sums = False
-
-    def __init__(
-        self,
-        rows: FeatureRows,
-        labels: LabelSet,
-        chain: Any,
-        rules: TransitionRules | None,
-        data: Any,
-        between: Any,
-    ):
-        self.data, self.between = data, between  # with the rows of the edges, which the core reads
-        super().__init__(rows, labels, chain, rules)
-
-    def core_data(self) -> Any:
-        return self.data
 
     def margins(self, w: Any, n_jobs: int = 1) -> list[np.ndarray]:
         self.check_listed()

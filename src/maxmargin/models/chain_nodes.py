@@ -8,6 +8,7 @@ of a feature in their order.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ FEATURES = ("all", "observed")
 FILE_ARRAYS = ("pair_counts", "pair_labels")
 
 
+@dataclass
 class ChainNodes:
     """The weights of nodes of a fitted chain.
 
@@ -33,13 +35,13 @@ class ChainNodes:
 
     labels: int
     width: int
-    pairs: Any
+    pairs: Any = None
 
-    def __init__(self, labels: int, width: int, pairs: Any = None):
+    def __post_init__(self) -> None:
+        pairs, width = self.pairs, self.width
         if pairs is not None and len(pairs.first) != width + 1:
             raise ValueError(f"pairs of {len(pairs.first) - 1} features, but there are {width}")
-        self.labels, self.width, self.pairs = labels, width, pairs
-        self.size: int = labels * width if pairs is None else len(pairs)
+        self.size: int = self.labels * width if pairs is None else len(pairs)
 
     def select(self, sums: np.ndarray) -> np.ndarray:
         """Of a table (K, d) what has a weight, in the order of ``coef_``."""

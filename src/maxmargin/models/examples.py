@@ -65,6 +65,7 @@ class Examples(Predictions):
     enumerates: bool = False
     kernelised: bool = False  # a step changes all of w: in double precision and by one thread
     unweighted: str = ""  # why examples have no weights of their own, where they have none
+    primal_alone: str = ""  # why multipliers mean nothing on these data, where they do not
     # Planes are made in Python, and an argmax there is held against what is known.
     checked: bool = False
     # What kept planes depend on besides the model, where they are not rebuilt from outputs.
@@ -129,12 +130,6 @@ class Examples(Predictions):
 
     # powers and properties of some
 
-    def relaxed_slacks(
-        self, w: np.ndarray, n_jobs: int, prices: Any = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Slacks of the linear relaxation as far as they were found, and what they cannot exceed."""
-        return self.slacks(w, n_jobs)
-
     def output_sizes(self, blocks: np.ndarray) -> np.ndarray:
         """How many entries of ``Support.outputs`` an output of each of these blocks takes."""
         return np.ones(len(blocks), dtype=np.int64)
@@ -152,12 +147,6 @@ class Examples(Predictions):
     def table_bytes(self) -> int:
         """What the core's tables of inner products take, where it builds some."""
         return 0
-
-    # checks
-
-    def check_dual(self) -> None:
-        """Refuse data on which multipliers mean nothing."""
-        return
 
 
 class CompiledExamples(Examples):

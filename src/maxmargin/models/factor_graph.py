@@ -54,8 +54,13 @@ from maxmargin.models.graph_input import (
     width_of,
     with_features,
 )
-from maxmargin.models.graph_model import GraphModel
-from maxmargin.models.saved_graph import saved_method, saved_type_pairs, saved_types, saved_widths
+from maxmargin.models.graph_model import (
+    GraphModel,
+    saved_method,
+    saved_type_pairs,
+    saved_types,
+    saved_widths,
+)
 
 
 class LabelledGraph(Graph):

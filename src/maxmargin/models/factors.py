@@ -229,6 +229,7 @@ class GraphExamples(CompiledExamples):
     def relaxed_slacks(
         self, w: np.ndarray, n_jobs: int, prices: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
+        """Slacks of the linear relaxation as far as they were found, and what they cannot exceed."""
         if not self.relaxed:
             return self.slacks(w, n_jobs)
         if prices is not None and len(self.factors.shapes[0].node_types) > PRICED_LABELS:

@@ -7,13 +7,14 @@ name, and so do their edges.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from maxmargin.data.labels import LabelSet
-from maxmargin.data.memory import FeatureRows, feature_rows
-from maxmargin.models.chain import check_node_weight
+from maxmargin.data.memory import feature_rows
+from maxmargin.models.chain import weights_of_nodes
 from maxmargin.models.cliques import NEVER_TOGETHER, Cliques
 from maxmargin.models.factors import Bank, EdgeType, Factors, NodeType, Shape
 from maxmargin.models.graph_input import Item, check_output, without_gaps
@@ -48,19 +49,19 @@ def columns_of(kind: str, K: int, other: int) -> np.ndarray:
     return table
 
 
+@dataclass
 class FactorBuilder:
     """Factors of some examples; ``model`` is a fitted FactorGraph."""
 
     model: Any
     items: list[Item]
 
-    def __init__(self, model: Any, items: list[Item]):
-        self.model, self.items = model, items
+    def __post_init__(self) -> None:
         self.types: list[np.ndarray] = [
-            x.type_codes(model.types_, f"X[{i}]") for i, x in enumerate(items)
+            x.type_codes(self.model.types_, f"X[{i}]") for i, x in enumerate(self.items)
         ]
-        self.known: dict[Any, Any] = {own.name: own for own in model.cliques_}
-        for i, item in enumerate(items):
+        self.known: dict[Any, Any] = {own.name: own for own in self.model.cliques_}
+        for i, item in enumerate(self.items):
             self._check_cliques(item, i)
 
     def build(self, Y: Any, node_weight: Any) -> Factors:
@@ -74,11 +75,7 @@ class FactorBuilder:
         ]
         shapes, shape = self._shapes()
         lengths = np.array([item.n_nodes for item in self.items])
-        weight = np.ones(int(lengths.sum()))
-        if node_weight is not None:
-            weight = np.concatenate(check_node_weight(node_weight, lengths))
-        if model.hamming_.mean:
-            weight = weight / np.repeat(lengths, lengths)
+        weight = weights_of_nodes(node_weight, lengths, model.hamming_.mean)
         rows = self._rows([bank.rows for bank in banks[: len(node_types)]])
         truth = np.zeros(int(lengths.sum()), np.int32) if Y is None else self._encode(Y)
         if model.cliques_:
@@ -179,7 +176,7 @@ class FactorBuilder:
             matrices = [x.edge_features if len(x.edges) else None for x in self.items]
             rows = feature_rows(without_gaps(matrices, width), width, None, "X[{}][2]")
         banks += [Bank(rows, int(table.max()) + 1) for table in self.model.tables_]
-        return np.arange(row_count(rows), dtype=np.int64)
+        return np.arange(0 if rows is None else int(rows.offsets[-1]), dtype=np.int64)
 
     def _shapes(self) -> tuple[list[Shape], np.ndarray]:
         """The different graphs, and which one each example has."""
@@ -206,7 +203,7 @@ class FactorBuilder:
         kinds = [number.get((min(pair), max(pair)), -1) for pair in ends.tolist()]
         if -1 in kinds:
             e = kinds.index(-1)
-            a, b = (self.model.types_.classes[t] for t in ends[e])
+            a, b = (self.model.types_.classes.tolist()[t] for t in ends[e])
             raise ValueError(
                 f"X[{i}][1][{e}] joins nodes of the types {a!r} and {b!r}, which no edge did in training"
             )
@@ -245,8 +242,3 @@ class FactorBuilder:
                 )
             found += codes
         return np.array(found, dtype=np.int32)
-
-
-def row_count(rows: FeatureRows | None) -> int:
-    """How many rows there are."""
-    return 0 if rows is None else int(rows.offsets[-1])

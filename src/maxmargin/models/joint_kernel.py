@@ -14,6 +14,7 @@ import operator
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ NEEDED = ("joint_kernel", "outputs", "loss")
 MOST_PAIRS = 4000  # that are taken as a basis without a rank: 16 million calls of the kernel
 
 
+@dataclass(eq=False, repr=False)
 class JointKernel(Shown):
     """A model written in Python, given by a kernel on pairs of input and output.
 
@@ -48,19 +50,11 @@ class JointKernel(Shown):
         For the random basis.
     """
 
-    def __init__(
-        self,
-        model: Any,
-        rank: int | None = None,
-        basis: str = "greedy",
-        cache_bytes: int = 1 << 28,
-        random_state: Any = None,
-    ):
-        self.model = model
-        self.rank = rank
-        self.basis = basis
-        self.cache_bytes = cache_bytes
-        self.random_state = random_state
+    model: Any
+    rank: int | None = None
+    basis: str = "greedy"
+    cache_bytes: int = 1 << 28
+    random_state: Any = None
 
     @property
     def needs_all(self) -> str:

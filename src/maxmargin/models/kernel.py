@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -53,6 +54,7 @@ from maxmargin.models.registry import MODELS, ROWS, has_power, names_with
 CHOICES = ("greedy", "random")
 
 
+@dataclass(eq=False, repr=False)
 class Kernel(Model):
     """A built-in model with a kernel on its feature rows.
 
@@ -76,37 +78,18 @@ class Kernel(Model):
         For the random basis.
     """
 
-    base_: Any
-    labels_: Any
-    basis_: Any
-    centres_: Any
+    get_params: ClassVar[Callable[..., Any]] = BaseEstimator.get_params
+    set_params: ClassVar[Callable[..., Any]] = BaseEstimator.set_params
 
-    classes_: np.ndarray
-
-    get_params: Callable[..., Any] = BaseEstimator.get_params
-    set_params: Callable[..., Any] = BaseEstimator.set_params
-
-    def __init__(
-        self,
-        model: Any,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 1.0,
-        rank: int | None = None,
-        basis: str = "greedy",
-        cache_bytes: int = 1 << 30,
-        random_state: Any = None,
-    ):
-        self.model = model
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.rank = rank
-        self.basis = basis
-        self.cache_bytes = cache_bytes
-        self.random_state = random_state
+    model: Any
+    kernel: Any = "rbf"
+    gamma: Any = "scale"
+    degree: float = 3
+    coef0: float = 1.0
+    rank: int | None = None
+    basis: str = "greedy"
+    cache_bytes: int = 1 << 30
+    random_state: Any = None
 
     def convert(self, X: Any) -> Any:
         return converted(getattr(self, "base_", self.model), X)
@@ -124,7 +107,7 @@ class Kernel(Model):
     def initialize(self, X: Any, Y: Any) -> None:
         """Learn what the base model learns; keep the training rows, or choose the basis."""
         self._check()
-        self.base_ = clone(self.model, safe=False)
+        self.base_: Any = clone(self.model, safe=False)
         self.base_.initialize(X, Y)
         rows = self.base_.read(X).stacked()
         bias = self.base_.bias
@@ -135,7 +118,8 @@ class Kernel(Model):
             self.kernel, gamma, self.degree, self.coef0, constant
         )
         check_kernel(self.kernel_, rows)
-        self.centres_, self.basis_ = rows, None
+        self.centres_: Any = rows
+        self.basis_: Any = None
         rng = generator_of(self.random_state)
         if self.rank is not None:
             if self.rank > rows.shape[0]:
@@ -183,11 +167,6 @@ class Kernel(Model):
         """Whether an output is one label."""
         return self.base_.flat
 
-    @property
-    def n_features_(self) -> int:
-        """Features of an input row."""
-        return self.base_.n_features_
-
     def over(self, n_features: int, bias: float | None = None) -> Any:
         """The base model over other features than its own."""
         twin = copy.copy(self.base_)
@@ -196,7 +175,8 @@ class Kernel(Model):
         return twin
 
     def _measure(self) -> None:
-        self.classes_, self.labels_ = self.base_.classes_, self.base_.labels_
+        self.classes_: np.ndarray = self.base_.classes_
+        self.labels_: Any = self.base_.labels_
         bias = None if self.basis_ is None else self.base_.bias
         self.machine_: Any = self.over(self.centres_.shape[0], bias)
         self.size_joint_feature: int = self.machine_.size_joint_feature

@@ -8,6 +8,7 @@ coefficients over the training rows are sums over unit rows. Only solvers need m
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,10 @@ from maxmargin.models.kernel_function import KernelFunction, indefinite, spans
 
 CALL = 300_000  # multiplications that cost as much as calling a kernel function
 SQUARE_ROUNDING = 1e-11
+NOT_FITTED_ON = (
+    "X is not what the model was fitted on: with an exact kernel w and the dual live on the training rows; "
+    "certify on those, or use mm.objective, score or loss for other data"
+)
 
 
 class GramRows:
@@ -91,9 +96,11 @@ class KernelExamples(Examples):
         self.n, self.dimension = self.plain.n, model.size_joint_feature
         self.enumerates: bool = self.plain.enumerates
         self.gram: GramRows | None = None
+        self.primal_alone: str = NOT_FITTED_ON
         if Y is not None and same_rows(rows, model.centres_):
             self.rows = model.centres_  # one copy is enough
             self.gram = GramRows(model.kernel_, self.rows, model.cache_bytes)
+            self.primal_alone = ""
             inner = FeatureRows(self.gram.core, offsets, n, [self.gram.whole])
             self.bound: Any = outer.bind_rows(inner, Y, node_weight)
             self.core: Any = self.bound.core
@@ -155,13 +162,6 @@ class KernelExamples(Examples):
         """Whether outputs that were kept before hold this model's labels only."""
         return self.plain.knows(outputs, blocks)
 
-    def check_dual(self) -> None:
-        if self.gram is None:
-            raise ValueError(
-                "X is not what the model was fitted on: with an exact kernel w and the dual live on the "
-                "training rows; certify on those, or use mm.objective, score or loss for other data"
-            )
-
     def around(self, fixed: Any) -> KernelExamples:
         self.plain.around(fixed)
         return self
@@ -182,15 +182,16 @@ class KernelExamples(Examples):
         return self.plain.predict(self.values(w), n_jobs)
 
 
+@dataclass
 class KernelCache:
     """The last outputs of each example; w is read off by its values."""
 
     examples: KernelExamples
     plain: Any
-    add: Any
 
-    def __init__(self, examples: KernelExamples, plain: Any):
-        self.examples, self.plain, self.add = examples, plain, plain.add
+    def add(self, outputs: Any) -> None:
+        """One output for each example."""
+        self.plain.add(outputs)
 
     def best(self, w: np.ndarray, n_jobs: int) -> tuple[np.ndarray, Any]:
         """The slack that the kept outputs show, and the output, of each example."""

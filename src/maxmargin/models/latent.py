@@ -9,12 +9,13 @@ problem. ``LatentSVM`` alternates between the two.
 With ``parts`` the model is one of the library's, and what is hidden is a state of every node: label k has
 parts_k states, each with weights of its own, and the loss looks at labels alone. ``coef_`` is that of the
 model over states, those of the first label first; see ``models.states``. Parts of a ``Tree`` have types; see
-``models.part_types``.
+``models.part_types``. ``Completing`` is for examples that come in chunks: a model of complete outputs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -247,3 +248,38 @@ def count_parts(parts: Any, classes: np.ndarray) -> list[int]:
     if sum(counts) > MOST_PARTS:
         raise ValueError(f"Latent: parts must be at most {MOST_PARTS} in all, got {sum(counts)}")
     return [int(count) for count in counts]
+
+
+@dataclass(eq=False, repr=False)
+class Completing(Model):
+    """Outputs are completed at the weights w whenever they are bound; without w they are complete already."""
+
+    latent: Latent
+    n_jobs: int
+    w: np.ndarray | None = None
+
+    @property
+    def packed_as(self) -> Any:
+        """The model whose inputs these are."""
+        return self.latent.inner_
+
+    @property
+    def size_joint_feature(self) -> int:  # type: ignore[override]
+        return self.latent.size_joint_feature
+
+    def convert(self, X: Any) -> Any:
+        return self.latent.convert(X)
+
+    def initialize(self, X: Any, Y: Any) -> None:
+        """Look at the first examples; their outputs are completed at w = 0 from then on."""
+        self.latent.initialize(X, Y)
+        self.w = np.zeros(self.size_joint_feature)
+
+    def example_weights(self, Y: Any, weights: np.ndarray) -> Any:
+        """Of examples of which something is known."""
+        return self.latent.example_weights(Y, weights)
+
+    def bind(self, X: Any, Y: Any = None, node_weight: Any = None) -> Examples:
+        """The model on complete outputs."""
+        outputs = Y if self.w is None else self.latent.completions(X, Y, self.w, self.n_jobs)
+        return self.latent.over(X, outputs)

@@ -42,12 +42,11 @@ from maxmargin.losses import (
 from maxmargin.models.constraints import Graph, of_each
 from maxmargin.models.factors import Bank, EdgeType, Factors, GraphExamples, NodeType, Shape
 from maxmargin.models.graph_input import is_forest
-from maxmargin.models.graph_model import GraphModel
+from maxmargin.models.graph_model import GraphModel, saved_method
 from maxmargin.models.inside import LabelsInside
 from maxmargin.models.label_samples import LabelSample
 from maxmargin.models.protocol import as_weights
 from maxmargin.models.registry import LABELS
-from maxmargin.models.saved_graph import saved_method
 
 OFF_ON = np.array([0, 1])
 

@@ -76,18 +76,19 @@ def prefix_sums(values: np.ndarray) -> np.ndarray:
 # Losses of hits and false alarms
 
 
+@dataclass
 class CountTables:
     """Margins of the worst labelling of every contingency table."""
 
     loss: TableLoss
     ranking: SortedScores
 
-    def __init__(self, loss: TableLoss, ranking: SortedScores):
-        self.loss, self.ranking = loss, ranking
-        self.missed: np.ndarray = prefix_sums(ranking.positive[::-1])[
+    def __post_init__(self) -> None:
+        positive, negative = self.ranking.positive, self.ranking.negative
+        self.missed: np.ndarray = prefix_sums(positive[::-1])[
             ::-1
         ]  # [a]: the P - a lowest positives
-        self.raised: np.ndarray = prefix_sums(ranking.negative)  # [b]: the b highest negatives
+        self.raised: np.ndarray = prefix_sums(negative)  # [b]: the b highest negatives
 
     def delta(self, hits: np.ndarray, alarms: np.ndarray) -> np.ndarray:
         """Delta(a, b)."""

@@ -15,6 +15,7 @@ child, 4) ravelled; for each edge with several types b_e (types of the parent, t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -47,15 +48,7 @@ class TypedTree(Tree):
 
     def __init__(self, base: Tree, counts: list[int]):
         self.__dict__.update(base.__dict__)
-        self.types_: np.ndarray = np.array(counts, dtype=np.int32)
-        self.first_: np.ndarray = np.cumsum([0, *counts])  # the first state of each part
-        above, below = self.types_[self.edges_].T if len(self.edges_) else np.ones((2, 0), int)
-        self.spring_first_: np.ndarray = np.cumsum([0, *below])
-        self.pair_first_: np.ndarray = np.cumsum(
-            [0, *np.where(above * below > 1, above * below, 0)]
-        )
-        size = self.first_[-1] * self.n_features_ + 4 * self.spring_first_[-1]
-        self.size_joint_feature: int = int(size + self.pair_first_[-1])
+        self._type(counts)
 
     def bind(
         self, X: Sequence[Any], Y: Any = None, node_weight: Any = None, strict: bool = False
@@ -87,29 +80,18 @@ class TypedTree(Tree):
         pairs[(self.pair_first_[:-1] + above * widths + below)[many]] = 1.0
         return np.concatenate([parts.ravel(), springs.ravel(), pairs])
 
-    def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
-        """Named parts of w: ``parts`` (S, d), ``springs`` (edges by types of the child, 4), ``pairs``."""
-        w, d, springs = np.asarray(w), self.n_features_, 4 * self.spring_first_[-1]
-        parts, bonds = np.split(w, [self.first_[-1] * d])
-        return {
-            "parts": parts.reshape(-1, d),
-            "springs": bonds[:springs].reshape(-1, 4),
-            "pairs": bonds[springs:],
-        }
 
-
+@dataclass(eq=False)
 class PartTypes:
     """Types of the parts of a fitted tree."""
 
     base: Tree
     counts: list[int]
-    owner: np.ndarray
-    labels: np.ndarray
 
-    def __init__(self, base: Tree, counts: list[int]):
-        self.base, self.counts = base, counts
-        self.owner = self.labels = np.repeat(np.arange(len(counts)), counts)
-        self.inner: TypedTree = TypedTree(base, counts)
+    def __post_init__(self) -> None:
+        self.owner: np.ndarray = np.repeat(np.arange(len(self.counts)), self.counts)
+        self.labels: np.ndarray = self.owner
+        self.inner: TypedTree = TypedTree(self.base, self.counts)
 
     @staticmethod
     def prepare(base: Tree, X: Any, Y: Any) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, ClassVar
 
@@ -34,14 +35,12 @@ from maxmargin.models.soft_truth import SoftTruth
 from maxmargin.models.states import Completer
 
 
+@dataclass(eq=False)
 class Completed:
     """A true output with its completion, and which labels were known."""
 
     labels: Any
     known: np.ndarray
-
-    def __init__(self, labels: Any, known: np.ndarray):
-        self.labels, self.known = labels, known
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         return np.asarray(self.labels, dtype=dtype)

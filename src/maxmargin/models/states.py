@@ -13,7 +13,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -44,19 +44,19 @@ def cluster(rows: Any, count: int, start: str, seed: int) -> np.ndarray:
         return KMeans(count, n_init=4, random_state=seed).fit_predict(rows)
 
 
+@dataclass(eq=False)
 class LabelStates:
     """States of the labels of a fitted Multiclass, Chain or FactorGraph."""
 
     base: Any
     counts: list[int]
 
-    def __init__(self, base: Any, counts: list[int]):
-        self.base, self.counts = base, counts
-        self.first: np.ndarray = np.cumsum([0, *counts])  # the first state of each label
-        self.owner: np.ndarray = np.repeat(np.arange(len(counts)), counts)
-        self.labels: np.ndarray = self.names(base)[self.owner]
-        self.inner: Any = over_states(base, self.owner)
-        self.strict: Any = over_states(base, self.owner, unit=True)
+    def __post_init__(self) -> None:
+        self.first: np.ndarray = np.cumsum([0, *self.counts])  # the first state of each label
+        self.owner: np.ndarray = np.repeat(np.arange(len(self.counts)), self.counts)
+        self.labels: np.ndarray = self.names(self.base)[self.owner]
+        self.inner: Any = over_states(self.base, self.owner)
+        self.strict: Any = over_states(self.base, self.owner, unit=True)
 
     @staticmethod
     def prepare(base: Any, X: Any, Y: Any) -> None:

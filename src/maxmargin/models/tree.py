@@ -107,8 +107,18 @@ class Tree(Model):
         self.n_parts_, self.n_features_ = len(edges) + 1, n_features
         self.edges_: np.ndarray = np.ascontiguousarray(edges, dtype=np.int32)
         self.anchors_, self.spreads_ = anchors, spreads
-        self.types_: np.ndarray = np.ones(self.n_parts_, dtype=np.int32)
-        self.size_joint_feature: int = self.n_parts_ * n_features + 4 * len(edges)
+        self._type([1] * self.n_parts_)
+
+    def _type(self, counts: list[int]) -> None:
+        """Types of each part: where its states begin, and the springs and pairs of types of each edge."""
+        self.types_: np.ndarray = np.array(counts, dtype=np.int32)
+        self.first_: np.ndarray = np.cumsum([0, *counts])
+        above, below = self.types_[self.edges_].T if len(self.edges_) else np.ones((2, 0), int)
+        self.spring_first_: np.ndarray = np.cumsum([0, *below])
+        several = np.where(above * below > 1, above * below, 0)
+        self.pair_first_: np.ndarray = np.cumsum([0, *several])
+        size = self.first_[-1] * self.n_features_ + 4 * self.spring_first_[-1]
+        self.size_joint_feature: int = int(size + self.pair_first_[-1])
 
     def bind(self, X: Sequence[Any], Y: Any = None, node_weight: Any = None) -> TreeExamples:
         """The model on these data; without Y for prediction only."""
@@ -152,13 +162,15 @@ class Tree(Model):
         return float(same.sum()), float(len(same))
 
     def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
-        """Named parts of w: ``parts`` (P, d), and ``springs`` (P - 1, 4) in the order of ``edges_``."""
-        middle = self.n_parts_ * self.n_features_
-        w = np.asarray(w)
-        return {
-            "parts": w[:middle].reshape(self.n_parts_, -1),
-            "springs": w[middle:].reshape(-1, 4),
-        }
+        """Named parts of w: ``parts`` (P, d), and ``springs`` (P - 1, 4) in the order of ``edges_``.
+
+        Where parts have types: a row for each of them, and for each of a child, and ``pairs`` of types.
+        """
+        ends = [self.first_[-1] * self.n_features_]
+        ends.append(ends[0] + 4 * self.spring_first_[-1])
+        parts, springs, pairs = np.split(np.asarray(w), ends)
+        found = {"parts": parts.reshape(-1, self.n_features_), "springs": springs.reshape(-1, 4)}
+        return found | ({"pairs": pairs} if self.types_.max() > 1 else {})
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         state = {"n_features": int(self.n_features_), "given": self.edges is not None}

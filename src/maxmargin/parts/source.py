@@ -220,14 +220,12 @@ def joined_labels(parts: list[Any], offsets: np.ndarray | None) -> Any:
 # Sources
 
 
+@dataclass
 class Read:
     """Chunks of an iterable after a function, read again as often as it can be."""
 
     chunks: Iterable[Any]
     function: Callable[..., Any]
-
-    def __init__(self, chunks: Iterable[Any], function: Callable[[Any], Any]):
-        self.chunks, self.function = chunks, function
 
     def __iter__(self) -> Iterator[Any]:
         return map(self.function, self.chunks)

@@ -114,7 +114,7 @@ def gap_between(primal: float, dual: float, total: float) -> float:
 
 def loss_units(difference: float, total: float) -> float:
     """A difference of bounds over C sum v; infinite where that is not known."""
-    if not (bounded_by(difference, total) and total > 0):
+    if not (math.isfinite(difference) and 0 < total < math.inf):
         return math.inf
     return max(0.0, difference) / total
 
@@ -226,12 +226,16 @@ class Best:
 
     def aim_at(self, primal: float, dual: float) -> tuple[float, float]:
         """The gap to be proven with these bounds, and the one at which training ends."""
+        asked = self.tolerance.asked
+        if not isinstance(asked, str):
+            return asked, min(asked, self.polish)
         wish = min(self.tolerance.at(primal, dual, LEAST_WISHED), self.polish)
         return self.tolerance.at(primal, dual), wish
 
     def expect(self, dual: float, estimate: float) -> tuple[float, float]:
         """The same as far as a step saw the objective, with its dual and its estimate of the gap."""
-        self._measure()
+        if self.problem.total != self.tolerance.total or math.isnan(self.tol):
+            self._measure()
         dual = max(dual, self.dual)
         seen = dual + estimate * self.problem.total if dual > -math.inf else math.inf
         return self.aim_at(min(seen, self.primal), dual)

@@ -5,7 +5,9 @@ xi_block(w) >= offset + <w, vector>      for every w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -99,14 +101,7 @@ class Support:
         a = scaled * factor[self.blocks]
         left = mass - np.bincount(self.blocks, a, minlength=len(mass))
         rest = np.where(factor < 1, 0.0, np.maximum(0.0, left))[truth.blocks]
-        outputs: Any = (
-            [*self.outputs, *truth.outputs]
-            if isinstance(self.outputs, list)
-            else np.concatenate([self.outputs, truth.outputs])
-        )
-        return Support(
-            np.concatenate([self.blocks, truth.blocks]), np.concatenate([a, rest]), outputs
-        )
+        return joined_points([replace(self, multipliers=a), replace(truth, multipliers=rest)])
 
     def _factors(self, mass: np.ndarray, multipliers: np.ndarray) -> np.ndarray:
         """Each block's new sum over the sum of its multipliers; refuses those of other examples."""
@@ -120,3 +115,14 @@ class Support:
                 "the same examples"
             )
         return np.divide(mass, total, out=np.zeros_like(total), where=total > 0)
+
+
+def joined_points(points: Sequence[Support]) -> Support:
+    """All multipliers of several points; what they share is listed several times."""
+    outputs: Any = [point.outputs for point in points]
+    listed = isinstance(outputs[0], list)
+    return Support(
+        np.concatenate([point.blocks for point in points]),
+        np.concatenate([point.multipliers for point in points]),
+        list(chain.from_iterable(outputs)) if listed else np.concatenate(outputs),
+    )

@@ -178,8 +178,8 @@ class Problem:
 
     def relaxed_bounds(self, w: np.ndarray, prices: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """The same for the slacks of the linear relaxation, which are at least as large."""
-        w = np.ascontiguousarray(w, np.float64)
-        return self.examples.relaxed_slacks(w, self.n_jobs, prices)
+        examples: Any = self.examples  # graphs
+        return examples.relaxed_slacks(np.ascontiguousarray(w, np.float64), self.n_jobs, prices)
 
     def objective(
         self, w: np.ndarray, slacks: np.ndarray | None = None, start: float | None = None
@@ -303,6 +303,7 @@ class Problem:
         Those of the last support are kept: who asks for advice asks for what was just certified.
         """
         if self._plane is None or self._plane[0] is not support:
+            self._plane = None  # before the next is made: it is as long as w
             self._plane = support, self._sum(support)
         return self._plane[1]
 

@@ -11,7 +11,6 @@ mixture.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -19,8 +18,9 @@ import scipy.sparse as sp
 
 from maxmargin._core import core
 from maxmargin.problem import Problem, Support
-from maxmargin.problem.plane import Cut
+from maxmargin.problem.plane import Cut, joined_points
 from maxmargin.problem.regularizer import Prior
+from maxmargin.solvers.box_state import BoxState, open_box
 from maxmargin.solvers.dual_state import open_state, unpriored
 
 QP_STEPS = 100_000  # of the inner quadratic program, at most: budgets are looked at between rounds
@@ -100,16 +100,10 @@ class Cuts:
 
     def only(self, stays: np.ndarray) -> Cuts:
         """These cuts and no others."""
-        return Cuts(
-            self.offsets[stays],
-            self.beta[stays],
-            self.trial[stays],
-            self.idle[stays],
-            self.pulls[stays],
-            np.ascontiguousarray(self.hessian[np.ix_(stays, stays)]),
-            tuple(self.vectors[c] for c in stays),
-            tuple(self.points[c] for c in stays),
-        )
+        columns = ("offsets", "beta", "trial", "idle", "pulls")
+        kept: dict[str, Any] = {name: getattr(self, name)[stays] for name in columns}
+        kept |= {n: tuple(getattr(self, n)[c] for c in stays) for n in ("vectors", "points")}
+        return Cuts(**kept, hessian=np.ascontiguousarray(self.hessian[np.ix_(stays, stays)]))
 
 
 @dataclass
@@ -278,15 +272,8 @@ class CutState:
 
     def support(self) -> Support:
         """The multipliers of the blocks: those of each cut, times its own."""
-        used = [(b, p) for b, p in zip(self.beta, self.cuts.points, strict=True) if b > 0]
-        outputs: Any = [p.outputs for _, p in used]
-        plain = isinstance(outputs[0], np.ndarray)
-        joined = np.concatenate(outputs) if plain else list(chain.from_iterable(outputs))
-        return Support(
-            np.concatenate([p.blocks for _, p in used]),
-            np.concatenate([b * p.multipliers for b, p in used]),
-            joined,
-        )
+        pairs = zip(self.beta, self.cuts.points, strict=True)
+        return joined_points([point.times(b) for b, point in pairs if b > 0])
 
     def merged(self, problem: Problem) -> Support:
         """The same, with what several cuts share added up by a dual state."""
@@ -317,3 +304,88 @@ def slim(outputs: Any) -> Any:
 def unslim(outputs: Any) -> Any:
     """The outputs as the model takes them."""
     return outputs.astype(np.int32) if isinstance(outputs, np.ndarray) else outputs
+
+
+@dataclass
+class SetCuts(CutState):
+    """What 1-slack cutting planes know of the summed error (OP2-1-slack).
+
+        risk(w) = sum_i mass_i max over sets S_i of outputs: sum_{y in S_i} s_i(y)
+
+    A cut is a set of violators for each block (Algorithm 1 of Balamurugan, Shevade and Babu), kept as bits
+    over the outputs that were found so far. A mixture beta of cuts is the dual point a_i(y) = mass_i (sum of
+    the beta of the cuts that hold y), which is in the box.
+    """
+
+    box: BoxState | None = None
+
+    def _box(self) -> BoxState:
+        assert self.box is not None
+        return self.box
+
+    def ask(self, problem: Problem) -> Cut:
+        return self._box().cut(self.w, oracle=True)[0]
+
+    def ask_cache(self, problem: Problem) -> Cut:
+        return self._box().cut(self.w, oracle=False)[0]
+
+    def point(self, problem: Problem, cut: Cut) -> np.ndarray:
+        return cut.outputs
+
+    def shares(self) -> np.ndarray:
+        """a_i(y) / mass_i of the kept outputs, by number."""
+        parts = [
+            (beta, point if point.dtype == np.float64 else np.unpackbits(point))
+            for beta, point in zip(self.beta, self.cuts.points, strict=True)
+            if beta > 0
+        ]
+        shares = np.zeros(max((len(part) for _, part in parts), default=0))
+        for beta, part in parts:
+            shares[: len(part)] += beta * part
+        return shares
+
+    def mixture(self, problem: Problem) -> np.ndarray:
+        return self.shares()
+
+    def support(self) -> Support:
+        box = self._box()
+        box.core.set_shares(self.shares())
+        return box.support()
+
+    def merged(self, problem: Problem) -> Support:
+        return self.support()
+
+    def widen(self, problem: Problem, most: int) -> None:
+        """Violators at w that are not kept yet; if the gap is small with them, all is done."""
+        box = self._box()
+        if box.complete:
+            return
+        box.widen(most, self.best_w)
+        left = self.reduced_primal(problem) - self.dual()
+        self.settled: bool = left <= self.tol * problem.total
+
+    def reduced_primal(self, problem: Problem) -> float:
+        """The objective at the best w with the kept outputs alone."""
+        cut = self._box().cut(self.best_w, oracle=False)[0]
+        return problem.regularizer.value(self.best_w) + cut.risk
+
+
+def open_set_cuts(problem: Problem, tol: float, rng: np.random.Generator, cached: bool) -> SetCuts:
+    """No cut yet but the empty one, whose mixture leaves multipliers at zero."""
+    box = open_box(problem, tol, rng, cuts=True)
+    start = problem.regularizer.law(np.zeros(problem.dimension))
+    state = SetCuts(tol, start, np.arange(problem.n_blocks), box=box)
+    state.lasting = box.complete
+    state.cache = True if cached and not box.complete else None
+    zero: Any = np.zeros(0)
+    state.add(problem, 0.0, np.zeros(problem.dimension), zero, beta=np.ones(1))
+    return state
+
+
+def warm_point(problem: Problem, state: SetCuts, warm: Support) -> tuple[float, np.ndarray, Any]:
+    """The multipliers of an earlier fit as a cut: offset, vector and point."""
+    box = state._box()
+    box.restore(warm)
+    point = box.support()
+    offset, vector = problem.examples.combine(point.blocks, point.multipliers, point.outputs)
+    return offset, vector, box.core.shares()

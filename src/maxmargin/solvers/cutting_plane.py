@@ -38,9 +38,16 @@ from maxmargin.solvers.base import (
     option,
 )
 from maxmargin.solvers.box_state import MOST_VIOLATORS
-from maxmargin.solvers.cut_state import CutState, PrimalPoint, parted, unslim
+from maxmargin.solvers.cut_state import (
+    CutState,
+    PrimalPoint,
+    SetCuts,
+    open_set_cuts,
+    parted,
+    unslim,
+    warm_point,
+)
 from maxmargin.solvers.dual_state import open_state, unpriored
-from maxmargin.solvers.set_cuts import SetCuts, open_set_cuts, warm_point
 
 CACHED_PART = 0.3  # of the last gap that a cut of the cache must see to be worth a round
 CACHED_ROUNDS = 100  # cuts of the cache between two of the oracle, at most

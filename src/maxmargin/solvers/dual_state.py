@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -92,6 +92,7 @@ def set_metric(state: Any, prior: Prior, d: int) -> None:
         state.set_origin(prior.mean)
 
 
+@dataclass(eq=False, repr=False)
 class DualState(UnderPrior):
     """Multipliers and w of a compiled model.
 
@@ -101,25 +102,19 @@ class DualState(UnderPrior):
     problem: Problem
     tol: float
     rng: np.random.Generator
-    oracle_calls: Any
+    single: bool = False
+    lean: bool = False
+    passes: int = field(default=0, init=False)
+    estimate: float = field(default=np.inf, init=False)  # of the gap, after the last whole pass
+    oracle_calls: int = field(default=0, init=False)
 
-    def __init__(
-        self,
-        problem: Problem,
-        tol: float,
-        rng: np.random.Generator,
-        single: bool = False,
-        lean: bool = False,
-    ):
-        self.problem, self.tol, self.rng = problem, tol, rng
-        self.passes = 0
-        self.estimate: float = np.inf  # of the gap, after the last whole pass
+    def __post_init__(self) -> None:
+        problem = self.problem
         # Slack rescaling multiplies by losses: double precision only.
         # So does a distant mean: the scores of w alone may be far above the losses.
         self.read_prior(problem)
         plain = problem.rescaling == "margin" and not problem.examples.kernelised
-        self.single: bool = single and plain and self.mean is None
-        self.lean = lean
+        self.single = self.single and plain and self.mean is None
         self.core: Any = self._open(problem, self.unit * problem.mass)
         self.set_prior()
         copy_bytes = max(1, problem.dimension) * (4 if self.single else 8)
@@ -127,7 +122,6 @@ class DualState(UnderPrior):
         self.most_threads: int = 1 + COPIES_BYTES // copy_bytes
         # g_i of each block, as its last oracle visit saw it
         self.violations: np.ndarray = np.full(problem.n_blocks, np.inf)
-        self.oracle_calls = 0
 
     def _open(self, problem: Problem, mass: np.ndarray) -> Any:
         return problem.examples.core.ascent(problem.rescaling, self.single, mass, self.lean)
@@ -270,8 +264,6 @@ class DualState(UnderPrior):
 
 class ExplicitState(AskedState, DualState):
     """Multipliers and w of a model written in Python."""
-
-    oracle_calls: int
 
     def _open(self, problem: Problem, mass: np.ndarray) -> Any:
         self.batch: int = self.batch_size()

@@ -50,7 +50,9 @@ MEAN_AT_END = 0.05  # of tol: the mean of the g_i that are not small when most a
 FINE = 1e-6  # of the dual: a gap that counts only where a solution to rounding is asked for
 # Of tol, or of the mean g_i that is asked for: g_i of blocks that the rounds leave alone.
 LEFT_ALONE = 0.2
-NO_GAIN = 1e-16  # a sweep that gains less than this share of the total mass gains nothing
+# Of the total mass: a sweep that gains less gains nothing. A gain is about the square of the g_i that it
+# comes from, and so is this of a g_i at rounding.
+NO_GAIN = 1e-30
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ class Fasole(Solver):
         none = np.zeros(problem.n_blocks, dtype=np.int64)
         # The proximal term needs the inverse of a covariance matrix: without it then.
         k = STIFFEST if self.accelerated and not dual.full else 0.0
-        return FasoleState(dual, tol, none.astype(bool), ProximalState(dual, tol, k, none))
+        return FasoleState(dual, tol, none.astype(bool), ProximalState(dual, tol, k, none, none))
 
     def step(self, problem: Problem, state: FasoleState) -> StepReport:
         todo = problem.active[~state.satisfied[problem.active]]
@@ -142,6 +144,10 @@ class Fasole(Solver):
         enough = max(end, PACE * found) if growing else end
         loose = enough > end
         open_blocks, visit = self._sweep(problem, state, problem.active)
+        if len(open_blocks) > 0 and visit.gain <= NO_GAIN * problem.total:
+            # What is left of g_i is rounding, also in blocks that are not marked: look at all of them.
+            state.satisfied[:] = False
+            return
         far = visit.violation > (enough if loose else 2 * enough)
         if far and len(open_blocks) > 0 and state.proximal.k > 0:
             far = not self._approach(problem, state, enough, last_visit)

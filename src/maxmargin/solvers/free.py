@@ -39,22 +39,21 @@ EXACT = 1e-13  # of sum a |psi_F| that may be left of r
 LEAST_FACTOR = 1e-9  # on a multiplier: below, it is what rounding left of zero
 
 
+@dataclass
 class FeasibleMultipliers:
     """Multipliers that meet sum a psi_F = 0, from some that nearly do."""
 
-    missed: np.ndarray
     problem: Problem
     truth: Support
     columns: np.ndarray
 
-    def __init__(self, problem: Problem, truth: Support, columns: np.ndarray):
-        self.problem, self.truth, self.columns = problem, truth, columns
-        self.missed = np.zeros(len(columns))  # r of the last multipliers
-        sizes = problem.examples.output_sizes(truth.blocks)
+    def __post_init__(self) -> None:
+        self.missed: np.ndarray = np.zeros(len(self.columns))  # r of the last multipliers
+        sizes = self.problem.examples.output_sizes(self.truth.blocks)
         self.ends: np.ndarray = np.cumsum(sizes)
         self.starts: np.ndarray = self.ends - sizes
-        self.place: np.ndarray = np.full(problem.n_blocks, -1)
-        self.place[truth.blocks] = np.arange(len(truth))
+        self.place: np.ndarray = np.full(self.problem.n_blocks, -1)
+        self.place[self.truth.blocks] = np.arange(len(self.truth))
 
     def repair(self, support: Support) -> Support:
         """A dual point of the problem with free weights."""

@@ -81,6 +81,10 @@ class Gdmm(Solver):
     needs: ClassVar[tuple[str, ...]] = (FACTORS,)
     continues_from: ClassVar[tuple[str, ...]] = (PLANES, MARGINALS)
     pairwise_optimum: ClassVar[bool] = False
+    advice: ClassVar[str] = (
+        "raise max_passes, max_seconds or tol; on chains solver='auto' has the same optimum, and is there "
+        "in a small part of the time"
+    )
     rho: float | None = option(
         None, Rule("a positive number or None", lambda x: x is None or 0 < x < np.inf)
     )

@@ -102,25 +102,23 @@ class ChainsAsPrinted(OnChains):
         return state
 
 
+@dataclass
 class ChainState(UnderPrior):
     """Marginals, messages and w in the core; the best feasible dual that was seen."""
-
-    dual: float
 
     problem: Problem
     rng: np.random.Generator
     options: OnChains
-
     bases: Any = None  # of steps over all factors at once
 
-    def __init__(self, problem: Problem, rng: np.random.Generator, options: OnChains):
-        self.problem, self.rng, self.options = problem, rng, options
+    def __post_init__(self) -> None:
+        problem = self.problem
         self.read_prior(problem)
         self.core: Any = core.ChainGdmm(problem.examples.core, self.unit * problem.mass)
         self.set_prior()
         # of all mass on the true outputs
-        self.dual = -problem.regularizer.conjugate(np.zeros(problem.dimension))
-        self.rho: float = options.rho * len(problem.active) / (self.unit * problem.total)
+        self.dual: float = -problem.regularizer.conjugate(np.zeros(problem.dimension))
+        self.rho: float = self.options.rho * len(problem.active) / (self.unit * problem.total)
 
     def step(self, problem: Problem) -> StepReport:
         """One pass over the factors, and one step of the multipliers."""

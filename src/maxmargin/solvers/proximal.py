@@ -10,7 +10,8 @@ gap of the problem itself stays known,
 k starts at C mean|psi|^2 / mean(Delta) over the outputs that the oracle gives at w = 0. It is divided by
 `decay` whenever the second term is more than half of the first, and halved when the gap has not fallen
 for `STALLED_ROUNDS` rounds. Satisfied blocks, those with g_i <= care * tol, leave the cached passes of the
-round and are skipped in the next `skip` oracle passes.
+round and are skipped in the next `skip` oracle passes, and in `skip` more each time that they are found
+satisfied again, up to `LONGEST_REST`.
 
 Where all constraints are written down (two classes, K classes, regression, explicit groups) the same
 rounds are compiled as a whole, ``cpp/solvers/dual_coordinate.hpp``: a visit scores all outputs of its
@@ -60,6 +61,7 @@ LARGE = 100_000_000  # weights from which the two extra copies of w are not affo
 STIFFEST = 1000.0  # k at most: a round shrinks what is left by no more than k / (1 + k)
 MOST_ROUNDS = 100  # over kept outputs alone
 REVISIT = 4  # rounds of kept outputs after which all blocks are looked at again
+LONGEST_REST = 4  # oracle passes that a satisfied block misses, unless `skip` is more
 STALLED_ROUNDS = 10  # rounds without a fall of the estimate by a tenth
 FLAT = 0.1  # of k where a visit solves its block; flat between 0.03 and 1 on text, digits and covertype
 LIGHT = 0.05  # k below this is not used: it would save no visits, and its two copies of w take time
@@ -85,7 +87,7 @@ class Proximal(Solver):
     care : float
         A block is satisfied once its share of the gap is this part of tol.
     skip : int
-        Oracle passes that a satisfied block may miss.
+        Oracle passes that a satisfied block may miss at first.
     keep : int
         Oracle visits that an output without a multiplier is kept.
     rule : "wss2" or "mvp"
@@ -137,7 +139,11 @@ class Proximal(Solver):
         scale = explicit.scale or 0.0
         single = scale >= SINGLE_LEAST and tol >= SINGLE_ENOUGH * scale
         single = single if self.precision == "auto" else self.precision == "single"
-        blocks = rng.permutation(problem.active)[:PROBED]
+        active = problem.active
+        if len(active) > PROBED:  # a permutation of all takes longer than the visits
+            blocks = active[rng.integers(len(active), size=PROBED)]
+        else:
+            blocks = rng.permutation(active)
         state = CoordinateState(problem, explicit, self.care * tol, rng, single)
         square, loss = state.core.probe(blocks)
         if single and self.precision == "auto" and self._large(problem, state.unit, square, loss):
@@ -192,7 +198,7 @@ class Proximal(Solver):
                 # The distance to the centre needs the inverse of a covariance matrix: without the term then.
                 k = 0.0 if dual.full else self._stiffness(problem, dual.unit, square, loss)
         rest = np.zeros(problem.n_blocks, dtype=np.int64)
-        state = ProximalState(dual, self.care * tol, k, rest)
+        state = ProximalState(dual, self.care * tol, k, rest, np.zeros_like(rest))
         if warm is not None:
             self._resume(problem, state, warm)
         return state
@@ -236,7 +242,10 @@ class Proximal(Solver):
         due = blocks[state.rest[blocks] == 0]
         todo, seen = self._visit(problem, state, due, oracle=True)
         state.rest[blocks] -= state.rest[blocks] > 0
-        state.rest[due] = np.where(dual.violations[due] <= state.satisfied_below, self.skip, 0)
+        state.satisfied[due] += 1
+        state.satisfied[due[dual.violations[due] > state.satisfied_below]] = 0
+        longest = max(self.skip, LONGEST_REST)
+        state.rest[due] = np.minimum(self.skip * state.satisfied[due], longest)
         self._cached(problem, state, todo, seen)
         return self._balance(problem, state)
 
@@ -340,10 +349,11 @@ class Proximal(Solver):
 
 @dataclass
 class ProximalState(SearchState):
-    """The dual state, when a block is satisfied, k, and the oracle passes each block may still miss."""
+    """The dual state, when a block is satisfied, and k."""
 
     k: float
-    rest: np.ndarray = field(repr=False)
+    rest: np.ndarray = field(repr=False)  # oracle passes that each block may still miss
+    satisfied: np.ndarray = field(repr=False)  # oracle visits in a row that found it so
     best: float = np.inf
     stalled: int = 0
     reported: int = 0  # oracle calls that steps have reported

@@ -110,7 +110,7 @@ class Streaming(Solver):
     def start(
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
     ) -> StreamState:
-        cache: Any = SummedCache() if problem.summed else self.proximal
+        cache: Any = SummedCache() if problem.summed else self.of_maximum
         if problem.open_stream is not None:
             return problem.open_stream(self, cache, tol, rng, warm)
         # Tables of inner products may take more than the budget.
@@ -128,17 +128,16 @@ class Streaming(Solver):
         return StreamState(self.share * tol, inner.k, window, cache)
 
     @cached_property
-    def proximal(self) -> Proximal:
-        """The solver of the cache, for the maximum."""
-        return Proximal(precision=self.precision)
+    def of_maximum(self) -> MaximumCache:
+        """The solver of the examples in memory, for the maximum."""
+        return MaximumCache(precision=self.precision)
 
     def step(self, problem: Problem, state: StreamState) -> StepReport:
         """Explore all examples once; the steps after that are rounds that end the pass."""
         calls = state.oracle_calls
         if state.rounds_left is None:
             state.rounds_left, state.refused_before = self.rounds, state.refused
-            if problem.summed:
-                state.cache.seen = 0.0
+            state.cache.begin_pass()
             gap = self._explore_all(state)
         else:
             gap = self._settle(state)
@@ -209,7 +208,7 @@ class Streaming(Solver):
         state.estimate = estimate
         if stalled and state.is_full():
             return Status.CACHE_FULL
-        if problem.summed and state.cache.settled(problem, estimate, state.goal / self.share):
+        if state.cache.settled(problem, estimate, state.goal / self.share):
             return Status.REDUCED
         return Status.PASSES_MADE if state.passes == self.passes else None
 
@@ -229,8 +228,7 @@ class Streaming(Solver):
             state.window.inner.satisfied_below *= factor
 
     def learn(self, problem: Problem, state: StreamState, slacks: np.ndarray) -> None:
-        if problem.summed and not problem.exact and not state.cache.listing:
-            state.cache.listing = True
+        if state.cache.looks_further(problem):
             return
         state.goal *= 0.5
         if state.window is not None:
@@ -246,6 +244,22 @@ class Streaming(Solver):
         risk = sum(kept_risk(part, own, w) for part, own in problem.walk(support))
         primal = problem.regularizer.value(w) + risk
         return gap_between(primal, problem.dual_objective(support), problem.total)
+
+
+@dataclass(frozen=True)
+class MaximumCache(Proximal):
+    """The solver of the examples in memory for the maximum: of a pass nothing is kept besides its state."""
+
+    def begin_pass(self) -> None:
+        """A pass over all examples begins."""
+
+    def settled(self, problem: Problem, estimate: float, tol: float) -> bool:
+        """Whether nothing is left to do, whatever an exact pass says."""
+        return False
+
+    def looks_further(self, problem: Problem) -> bool:
+        """Whether the next passes find more than the last, where an exact pass did not end training."""
+        return False
 
 
 @dataclass

@@ -94,6 +94,15 @@ class SummedCache:
                 break
         return self._sum(problem, state) / problem.total
 
+    def begin_pass(self) -> None:
+        """What is seen of new examples is added up from here."""
+        self.seen = 0.0
+
+    def looks_further(self, problem: Problem) -> bool:
+        """Whether violators that can be listed join from now on."""
+        before, self.listing = self.listing, self.listing or not problem.exact
+        return self.listing and not before
+
     def _sum(self, problem: Problem, state: SummedState, blocks: Any = slice(None)) -> float:
         """sum mass_i g_i, of all or of some blocks."""
         return float(problem.mass[blocks] @ np.maximum(state.dual.violations[blocks], 0.0))

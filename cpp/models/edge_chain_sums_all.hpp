@@ -4,6 +4,8 @@
 // transitions; a table P_t for each position but the first; of second order the table D. The sums of second order are
 // those of first order over pairs of neighbouring labels:
 //   state (j, k) of position t:  P_t[j, k] + u_t[k] (+ u_0[j] at t = 1),    from (i, j) to (j, k):  D[i, j, k]
+#pragma once
+
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -131,26 +133,5 @@ void EdgeChain<Label>::draw(Scratch& s, int64_t block, const double*, const doub
   y[0] = states[0] / K_;
   for (int t = 1; t < T; ++t) y[t] = states[t - 1] % K_;
 }
-
-template int64_t EdgeChain<uint8_t>::potentials(int64_t) const;
-template void EdgeChain<uint8_t>::add_tables(int, double*) const;
-template double EdgeChain<uint8_t>::distribute_pairs(Scratch&, int, const double*, const double*,
-                                                     double*) const;
-template void EdgeChain<uint8_t>::spread_pairs(const Scratch&, int, double*) const;
-template void EdgeChain<uint8_t>::list_potentials(Scratch&, const double*, double*) const;
-template double EdgeChain<uint8_t>::distribute(Scratch&, int64_t, const double*, double*) const;
-template void EdgeChain<uint8_t>::subtract_truth(int64_t, double*) const;
-template double EdgeChain<uint8_t>::add_expected(Scratch&, int64_t, const double*, double*, double) const;
-template void EdgeChain<uint8_t>::draw(Scratch&, int64_t, const double*, const double*, int32_t*) const;
-template int64_t EdgeChain<int32_t>::potentials(int64_t) const;
-template void EdgeChain<int32_t>::add_tables(int, double*) const;
-template double EdgeChain<int32_t>::distribute_pairs(Scratch&, int, const double*, const double*,
-                                                     double*) const;
-template void EdgeChain<int32_t>::spread_pairs(const Scratch&, int, double*) const;
-template void EdgeChain<int32_t>::list_potentials(Scratch&, const double*, double*) const;
-template double EdgeChain<int32_t>::distribute(Scratch&, int64_t, const double*, double*) const;
-template void EdgeChain<int32_t>::subtract_truth(int64_t, double*) const;
-template double EdgeChain<int32_t>::add_expected(Scratch&, int64_t, const double*, double*, double) const;
-template void EdgeChain<int32_t>::draw(Scratch&, int64_t, const double*, const double*, int32_t*) const;
 
 }  // namespace mm

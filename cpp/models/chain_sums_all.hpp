@@ -1,4 +1,6 @@
 // Distributions over the labellings of a chain: potentials of positions and transitions, and their expectations.
+#pragma once
+
 #include <algorithm>
 
 #include "models/chain_base.hpp"
@@ -82,22 +84,5 @@ double ChainBase<Real>::add_expected(Scratch&, int64_t block, const Real* m, Rea
   if (T > 1) sum += add_counted(A, m + static_cast<size_t>(T) * stride_, K_ * stride_, factor);
   return sum;
 }
-
-template ForwardBackward<float>& ChainBase<float>::sums_of(Scratch&);
-template ForwardBackward<double>& ChainBase<double>::sums_of(Scratch&);
-template void ChainBase<float>::draw(Scratch&, int64_t, const float*, const double*, int32_t*) const;
-template void ChainBase<double>::draw(Scratch&, int64_t, const double*, const double*, int32_t*) const;
-template void ChainBase<float>::list_potentials(Scratch&, const float*, float*) const;
-template void ChainBase<double>::list_potentials(Scratch&, const double*, double*) const;
-template double ChainBase<float>::distribute(Scratch&, int64_t, const float*, float*) const;
-template double ChainBase<double>::distribute(Scratch&, int64_t, const double*, double*) const;
-template void ChainBase<float>::subtract_truth(int64_t, float*) const;
-template void ChainBase<double>::subtract_truth(int64_t, double*) const;
-template double ChainBase<float>::expected_loss(int64_t, const float*) const;
-template double ChainBase<double>::expected_loss(int64_t, const double*) const;
-template double ChainBase<float>::add_expected(Scratch&, int64_t, const float*, float*, double) const;
-template const float* ChainBase<float>::with_ends(Scratch&, int64_t, const float*) const;
-template double ChainBase<double>::add_expected(Scratch&, int64_t, const double*, double*, double) const;
-template const double* ChainBase<double>::with_ends(Scratch&, int64_t, const double*) const;
 
 }  // namespace mm
