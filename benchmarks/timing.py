@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import csv
+import signal
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from maxmargin._core import core
 from maxmargin.callbacks import Callback
+from maxmargin.runtime.deadline import deadline
 
 Result = TypeVar("Result")
 
@@ -49,6 +53,23 @@ class CpuLimit(Callback):
 
     def on_step(self, info: Any) -> bool:
         return time.process_time() - self.began > self.seconds
+
+
+@contextmanager
+def cpu_deadline(seconds: float) -> Iterator[None]:
+    """Ends what runs inside with ``TimeUp`` after these CPU seconds of the process, inside a step, too.
+
+    A signal sets the deadline of the main thread to now; the next ``poll``, where the state is whole, ends
+    the work.
+    """
+    before = signal.signal(signal.SIGPROF, lambda *_: core.set_deadline(core.now()))
+    signal.setitimer(signal.ITIMER_PROF, max(seconds, 1e-6))
+    try:
+        with deadline(float("inf")):  # restores what the signal changes
+            yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def write_csv(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:

@@ -11,7 +11,8 @@ from benchmarks.papers.table import Table
 
 Entry = tuple[str, ...]
 HEAD = ["# Tables and figures of the papers", ""]
-MOST_ROWS = 40  # of a table, on the page; the CSV file has all
+MOST_ROWS = 50  # of a table, on the page, about; the CSV file has all
+CURVE = ("task", "data", "method")  # rows that agree in these are points of one curve
 DATA = "Data are in the folder that MAXMARGIN_DATA names, else in `data/` of the checkout."
 
 
@@ -34,9 +35,11 @@ def section(table: Table, out: Path, level: str) -> list[str]:
     lines += [f"{extent(table, made['level'])}", "", f"Made as {spent(made)}.", ""]
     for path in sorted(table.folder(out).glob("*.csv")):
         rows = read(path)
-        lines += [*grid(rows, table.columns), ""]
+        few = thinned(rows)
+        lines += [*grid(few, table.columns), ""]
         lines += [f"[{path.name}]({path.relative_to(out).as_posix()})"]
-        lines += [f"({len(rows)} rows, the first {MOST_ROWS} above)"] * (len(rows) > MOST_ROWS)
+        if len(few) < len(rows):
+            lines += [f"({len(few)} of {len(rows)} rows: some of each curve, its last among them)"]
         lines += ["", *sentences(table, rows, made["level"]), ""]
     for path in sorted(table.folder(out).glob("*.png")):
         lines += [f"![{path.stem}]({path.relative_to(out).as_posix()})", ""]
@@ -80,9 +83,24 @@ def grid(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
         return ["(no rows)"]
     names = [name for name in columns or rows[0] if name in rows[0]]
     lines = ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
-    return lines + [
-        "| " + " | ".join(shown(row[name]) for name in names) + " |" for row in rows[:MOST_ROWS]
-    ]
+    return lines + ["| " + " | ".join(shown(row[name]) for name in names) + " |" for row in rows]
+
+
+def thinned(rows: Sequence[Row]) -> list[Row]:
+    """All rows, or as many of each curve, at equal distances, as the page has room for."""
+    if len(rows) <= MOST_ROWS:
+        return list(rows)
+    curves: dict[tuple[str | None, ...], list[Row]] = {}
+    for row in rows:
+        curves.setdefault(tuple(row.get(name) for name in CURVE), []).append(row)
+    each = max(1, MOST_ROWS // len(curves))
+    return [own[k] for own in curves.values() for k in places(len(own), each)]
+
+
+def places(n: int, most: int) -> list[int]:
+    """At most so many of 0 to n - 1, the last one among them."""
+    few = min(n, most)
+    return [n - 1 - k * n // few for k in reversed(range(few))]
 
 
 NOT_MADE = ("no", "", "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,24 @@ def test_primal_of_the_peer_by_hand() -> None:
     W, X = np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([[1.0, 0.0], [1.0, 1.0]])
     # Losses: max(0, 1 + 0 - 1) = 0 and max(0, 1 + 2 - 1) = 2.
     assert peers.multiclass_primal(W, X, np.array([0, 0]), C=0.5) == pytest.approx(2.5 + 1.0)
+
+
+def test_a_limit_of_cpu_time_counts_no_other_time() -> None:
+    from benchmarks.timing import cpu_deadline
+
+    from maxmargin._core import core
+    from maxmargin.runtime.deadline import TimeUp
+
+    with cpu_deadline(0.05):
+        time.sleep(0.1)
+        core.poll()
+    began = time.process_time()
+    with pytest.raises(TimeUp), cpu_deadline(0.05):
+        while time.process_time() - began < 10:
+            core.poll()
+    assert 0.03 < time.process_time() - began < 5
+    for _ in range(100):  # the limit is gone
+        core.poll()
 
 
 def test_unknown_config_entries_are_refused(tmp_path: Path) -> None:

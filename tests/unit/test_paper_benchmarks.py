@@ -240,10 +240,10 @@ def test_claims_of_fasole_follow_from_the_rows() -> None:
     rows = [row("fasole", 5, True, 1.0), row("sdm", 5, True, 0.4), row("bcfw", 197, True, 1.0)]
     first, sdm, cpa, added, bcfw = claims([*rows, row("cpa", 300, False, 1.5)])
     assert "passes of cpa over fasole 60 (the paper 1)" in added
-    assert "for lambda 0.01 of 0.01" in first and ": 1.0." in sdm
+    assert "for 1 of 1 lambda (0.01)" in first and ": 1.0." in sdm
     assert "60.0 (not at the gap)" in cpa and "for lambda 0.01." in bcfw
     (far, *_) = claims([row("fasole", 9, True, 1.8), *rows[1:], row("cpa", 300, True, 1.5)])
-    assert "for lambda none of 0.01" in far
+    assert "for 0 of 1 lambda (none)" in far
 
 
 def test_a_published_page_keeps_what_a_folder_lacks_or_has_at_a_lower_level(tmp_path: Path) -> None:
@@ -286,6 +286,21 @@ def test_a_published_page_keeps_what_a_folder_lacks_or_has_at_a_lower_level(tmp_
     assert "## a" not in page.read_text() and "| all | 2 of 2 |" in page.read_text()
 
 
+def test_long_tables_show_some_of_every_curve() -> None:
+    from benchmarks.papers.page import MOST_ROWS, thinned
+
+    def curve(method: str, points: int) -> list[dict[str, str]]:
+        return [{"method": method, "step": str(k)} for k in range(points)]
+
+    few = curve("a", MOST_ROWS // 2) + curve("b", MOST_ROWS // 2)
+    assert thinned(few) == few
+    some = thinned(curve("a", 300) + curve("b", 3))
+    assert len(some) == MOST_ROWS // 2 + 3 and some[-3:] == curve("b", 3)
+    assert some[-4] == {"method": "a", "step": "299"}  # the end of the longer one
+    ends = thinned([row for k in range(2 * MOST_ROWS) for row in curve(str(k), 2)])
+    assert [row["step"] for row in ends] == ["1"] * (2 * MOST_ROWS)
+
+
 def test_a_folder_of_an_earlier_version_has_no_day() -> None:
     from benchmarks.papers.page import spent
 
@@ -308,7 +323,7 @@ def test_limits_of_full_runs_are_on_the_page() -> None:
         if "--repeats" in full:
             assert "timed once" in said, table.name
     (labels,) = (table for table in TABLES if table.name == "gdmm/labels")
-    assert "with the step that spends 4 to 30 s of CPU" in extent(labels, "full")
+    assert "a method ends after 4 to 40 s of CPU, by task, inside a step" in extent(labels, "full")
 
 
 def test_fits_that_did_not_end_are_not_counted_as_solved() -> None:

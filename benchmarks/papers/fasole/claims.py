@@ -34,8 +34,8 @@ def of_set(name: str, rows: Sequence[Row]) -> Iterable[str]:
         if float(row["ratio"]) <= ALLOWED and done["fasole", row["lambda"]]
     ]
     yield (
-        f"{name}: FASOLE reaches the gap in at most {ALLOWED} of the paper's passes for lambda "
-        f"{', '.join(near) or 'none'} of {', '.join(lambdas)}."
+        f"{name}: FASOLE reaches the gap in at most {ALLOWED} times the paper's passes for "
+        f"{len(near)} of {len(lambdas)} lambda ({', '.join(near) or 'none'})."
     )
     for other, claim in (
         ("sdm", "The paper: SDM takes more passes for small lambda"),

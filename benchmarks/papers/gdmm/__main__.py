@@ -39,6 +39,8 @@ def ends(part: str) -> str:
     if part not in own:
         return ""
     found = [task["seconds"] for task in own[part]["tasks"]]
+    if part == "labels":
+        return f"a method ends after {min(found)} to {max(found)} s of CPU, by task, inside a step, too"
     return f"a method ends with the step that spends {min(found)} to {max(found)} s of CPU, by task"
 
 

@@ -43,7 +43,8 @@ def of_tags(
             (part, "--tasks", task, *LONG_TAGS[part]),
             (part, "--tasks", task, *quick[task]) if task in quick else None,
             NEEDS[task],
-            f"{CORPORA}. The gap of 0.01 is the mean over the sentences of the reduced problem's.",
+            f"{CORPORA}. The gap of 0.01 is the mean over the sentences of the reduced problem's, as SDCD "
+            "sees it in its last pass; `reduced_gap` is computed anew after the end.",
             LEFT_OUT.format(*quick[task][1::2]) if quick.get(task) else "nothing",
             says=says,
             full_ends=ends(LONG_TAGS[part]),
