@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,11 +24,17 @@ from sklearn.metrics import f1_score, precision_recall_curve
 import maxmargin as mm
 from benchmarks import stand_ins
 from benchmarks.datasets import data_file
+from benchmarks.papers import rows as reading
 from benchmarks.papers.cutting_plane.tasks import covertype
 from benchmarks.timing import best_of, write_csv
 
 Row = dict[str, Any]
-METHODS = ("error", "weighted", "f1")
+TRAINED = {
+    "error": "trained for the error",
+    "weighted": "for a weighted error",
+    "f1": "for F1",
+}
+METHODS = tuple(TRAINED)
 POSITIVE_WEIGHTS = (3.0, 10.0, 30.0, 100.0)
 
 
@@ -155,23 +161,32 @@ def run(names: list[str], train: int) -> list[Row]:
     return rows
 
 
-def table(rows: list[Row]) -> str:
-    """The chosen fits in Markdown."""
-    lines = [
-        "| data | method | C | weight | test F1 | test F1, threshold shifted | CPU of the fit | CPU of all |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for name in dict.fromkeys(row["data"] for row in rows):
+def chosen(rows: Sequence[reading.Row], data: str, method: str) -> tuple[reading.Row, reading.Row]:
+    """The fits with the best F1 on the validation split, without and with a shifted threshold."""
+    own = reading.chosen(rows, data=data, method=method)
+    best, shifted = (
+        max(own, key=lambda row: reading.number(row, name))
+        for name in ("validation_f1", "validation_f1_shifted")
+    )
+    return best, shifted
+
+
+def says(rows: Sequence[reading.Row]) -> list[str]:
+    """Test F1 of what the validation split chose."""
+    found = []
+    for data in reading.values(rows, "data"):
+        parts = []
         for method in METHODS:
-            own = [row for row in rows if (row["data"], row["method"]) == (name, method)]
-            best = max(own, key=lambda row: row["validation_f1"])
-            shifted = max(own, key=lambda row: row["validation_f1_shifted"])
-            lines.append(
-                f"| {name} | {method} | {best['C']:g} | {best['weight']:g} | {best['test_f1']:.3f} | "
-                f"{shifted['test_f1_shifted']:.3f} | {best['cpu']:.1f} s | "
-                f"{sum(row['cpu'] for row in own):.1f} s |"
+            best, shifted = chosen(rows, data, method)
+            cpu = sum(
+                reading.number(r, "cpu") for r in reading.chosen(rows, data=data, method=method)
             )
-    return "\n".join(lines) + "\n"
+            parts.append(
+                f"{TRAINED[method]} {reading.number(best, 'test_f1'):.3f}, with a shifted threshold "
+                f"{reading.number(shifted, 'test_f1_shifted'):.3f}, all fits {reading.short(cpu)} s"
+            )
+        found.append(f"{data}, test F1 of what the validation split chose: {'; '.join(parts)}.")
+    return found
 
 
 def main(arguments: list[str] | None = None) -> list[Row]:
@@ -188,8 +203,8 @@ def main(arguments: list[str] | None = None) -> list[Row]:
     options = parser.parse_args(arguments)
     rows = run(["small"] if options.small else options.data, options.train)
     write_csv(options.out / "multivariate.csv", rows)
-    (options.out / "multivariate.md").write_text(table(rows), encoding="utf-8")
-    print(table(rows))
+    for sentence in says(reading.read(options.out / "multivariate.csv")):
+        print(sentence)
     return rows
 
 

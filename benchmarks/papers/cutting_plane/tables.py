@@ -255,5 +255,7 @@ TABLES = [
         (files.NEWS, files.COVERTYPE),
         "The paper names losses of the whole sample and has no numbers for them.",
         "covertype; newsgroups beyond 5,000 documents",
+        says=multivariate.says,
+        full_ends="the first 100,000 training examples of covertype",
     ),
 ]

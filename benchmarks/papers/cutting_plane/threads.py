@@ -44,7 +44,7 @@ def says(rows: Sequence[reading.Row]) -> list[str]:
             most = 1 / (1 - share + share / threads)
             found.append(
                 f"{task}: {threads} threads are {wall / reading.number(row, 'wall'):.2f} times as fast; with "
-                f"{100 * share:.0f} % in the oracle at most {most:.2f} (load of the machine "
+                f"{100 * share:.0f} % in the oracle at most {most:.2f} (load average of the last minute "
                 f"{reading.number(row, 'load'):.1f})."
             )
     return found
