@@ -148,7 +148,7 @@ TABLES = (
                 ("yeast", "medical"),
                 (*SETS, files.RCV1, "multilabel/delicious.npz"),
                 "Delicious (983 labels) stands for EUR-Lex: its first 200 training examples, and all "
-                "12,920. An argmax of a whole set is a search there, which takes seconds an example, and roof "
+                "12,920. An argmax of a whole set is a search there, of seconds an example, and roof "
                 "duality 0.1 to 0.4 s: on all examples the objective is estimated on 50.",
                 "enron, RCV1 and Delicious; what comes after 2 s of a method",
             ),
