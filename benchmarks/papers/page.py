@@ -134,12 +134,17 @@ def write(tables: Sequence[Table], out: Path, level: str) -> None:
     (out / "index.html").write_text(as_html(lines), encoding="utf-8")
 
 
-STYLE = "body{font-family:sans-serif;max-width:70em;margin:2em auto}td,th{padding:.1em .7em;text-align:right}"
+STYLE = (
+    "body{font-family:sans-serif;max-width:70em;margin:2em auto}table{border-collapse:collapse}"
+    "td,th{padding:.1em .7em;text-align:right}tr>:first-child{text-align:left}"
+    "tr:nth-child(even){background:#f3f3f3}img{max-width:100%}"
+)
 
 
 def as_html(lines: Sequence[str]) -> str:
     """The few forms of Markdown that `section` writes."""
     body, in_table = [], False
+    headings = {line[3:] for line in lines if line.startswith("## ")}
     for line in lines:
         if line.startswith("|--"):
             continue
@@ -148,10 +153,8 @@ def as_html(lines: Sequence[str]) -> str:
         if line.startswith("|"):
             kind = "td" if in_table else "th"
             body += [] if in_table else ["<table>"]
-            cells = line.strip("| ").split(" | ")
-            body.append(
-                "<tr>" + "".join(f"<{kind}>{html.escape(c)}</{kind}>" for c in cells) + "</tr>"
-            )
+            cells = [cell_as_html(cell, headings) for cell in line[1:-1].split("|")]
+            body.append("<tr>" + "".join(f"<{kind}>{cell}</{kind}>" for cell in cells) + "</tr>")
         else:
             body.append(line_as_html(line))
         in_table = line.startswith("|")
@@ -159,11 +162,20 @@ def as_html(lines: Sequence[str]) -> str:
     return head + "\n".join(body) + "\n"
 
 
+def cell_as_html(cell: str, headings: set[str]) -> str:
+    """A cell; the name of a table leads to it."""
+    text = html.escape(cell.strip())
+    return f'<a href="#{text}">{text}</a>' if cell.strip() in headings else text
+
+
 def line_as_html(line: str) -> str:
     """One line that is not a row."""
     if line.startswith("#"):
         depth = len(line) - len(line.lstrip("#"))
-        return f"<h{depth}>{html.escape(line[depth + 1 :])}</h{depth}>"
+        text = html.escape(line[depth + 1 :])
+        return f'<h{depth} id="{text}">{text}</h{depth}>'
+    if line.startswith("- "):
+        return f"<li>{html.escape(line[2:])}</li>"
     if line.startswith(("![", "[")):
         name, _, rest = line.lstrip("![").partition("](")
         target, _, after = rest.partition(")")
