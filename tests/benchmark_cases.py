@@ -16,7 +16,7 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 
 
 def speak(folder: Path, paper: str, but: str = "") -> None:
-    """Every table of a paper (but one) has something to say of the rows that were made, and it can be read."""
+    """Every table of a paper (but one) has something to say of the rows that were made; it can be read."""
     from benchmarks.papers.tables import TABLES
 
     for table in TABLES:
