@@ -60,15 +60,25 @@ def labels(rows: Sequence[Row]) -> list[str]:
     ]
 
 
+many = labels
+
+
 def objective(rows: Sequence[Row], task: str) -> str:
     """The last objective of each method; of a task with a sample its estimate, and what is proven."""
     own = chosen(rows, task=task)
     if not own[-1].get("sampled"):
         return f": {ends(rows, task, 'primal')}"
-    proven = [row for row in own if number(row, "primal") > 0]
-    return f", estimated on a sample: {ends(rows, task, 'sampled')}; proven on all examples: " + (
-        ends(proven, task, "primal") if proven else "of none"
+    last = [chosen(own, method=method)[-1] for method in values(own, "method")]
+    found = ", ".join(
+        f"{row['method']} {number(row, 'sampled'):.3g} +- {number(row, 'sampled_error'):.1g}"
+        for row in last
     )
+    proven = "; ".join(
+        f"proven for {row['method']} on all examples: at most {number(row, 'primal'):.4g}"
+        for row in last
+        if number(row, "primal") > 0
+    )
+    return f", estimated on a sample: {found}; {proven}"
 
 
 def steps(rows: Sequence[Row], task: str) -> str:

@@ -74,8 +74,7 @@ def labels(rows: list[Row], path: Path) -> None:
         floor = max(row["dual"] for row in own)
         for method in dict.fromkeys(row["method"] for row in own):
             line = [row for row in own if row["method"] == method]
-            found = [row.get("sampled", row["primal"]) for row in line]
-            above = [primal / floor - 1 if floor > 0 else primal for primal in found]
+            above = [row["primal"] / floor - 1 if floor > 0 else row["primal"] for row in line]
             axes.loglog([row["cpu_s"] for row in line], above, ".-", label=method)
         axes.set_title(task)
         axes.set_xlabel("CPU seconds")
