@@ -13,6 +13,7 @@ from maxmargin._core import core
 from maxmargin.problem import Problem
 from maxmargin.solvers.gdmm_graph import GraphState
 from maxmargin.solvers.gdmm_labels import LabelState
+from reference import twins_labels
 from reference.cases import fresh
 from reference.relaxed import relaxed_optimum
 
@@ -71,6 +72,25 @@ def test_ceilings_are_a_proof_in_every_state(seed, make, passes):
     assert (np.maximum(found, exact) <= ceilings + 1e-9).all()
     again = core.label_ceilings(problem.examples.core, w, *state.core.prices())
     np.testing.assert_allclose(again, ceilings, atol=1e-8)
+
+
+@pytest.mark.parametrize("make", DATA)
+@pytest.mark.parametrize("passes", [0, 1, 4, 40])
+def test_the_audit_is_that_of_the_twin(seed, make, passes):
+    X, Y = make(fresh(seed, 69))
+    problem = problem_of(X, Y, 0.7, bias=1.0)
+    _, state = trained(problem, passes, seed, inner=1)
+    labels, stored = Y.shape[1], state.core.prices()
+    ends = np.transpose(np.triu_indices(labels, 1))  # of the pairs, in the order of coef_
+    w = state.core.weights() + 0.1 * fresh(seed, 72).normal(size=problem.dimension)
+    weights = w[: -len(ends)].reshape(labels, -1)
+    pairs = np.zeros((labels, labels))
+    pairs[tuple(ends.T)] = w[-len(ends) :]
+    found = core.label_ceilings(problem.examples.core, w, *stored)
+    for i in range(len(Y)):
+        own = {tuple(ends[k]): (a, b) for j, k, a, b in zip(*stored, strict=True) if j == i}
+        g, p = twins_labels.gains(np.append(X[i], 1.0), Y[i], weights, pairs + pairs.T)
+        assert found[i] == pytest.approx(twins_labels.ceiling(g, p, own), abs=1e-9)
 
 
 @pytest.mark.parametrize("make", DATA)
