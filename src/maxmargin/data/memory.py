@@ -17,6 +17,8 @@ from maxmargin._core import core
 from maxmargin.data.arrays import array_of, check_columns, reals
 from maxmargin.data.mapped import Mapped
 
+INDEX = np.dtype(np.int32)
+
 
 @dataclass
 class FeatureRows:
@@ -158,6 +160,18 @@ def dense_rows(
     )
 
 
+def fits_core(x: Any, dtype: Any) -> bool:
+    """Whether the core can read a CSR matrix where it is."""
+    data, indices = x.data, x.indices
+    return (
+        data.dtype == dtype
+        and indices.dtype == INDEX
+        and x.indptr.dtype == INDEX
+        and data.flags.c_contiguous
+        and indices.flags.c_contiguous
+    )
+
+
 def as_csr(x: Any, dtype: type | None, where: str, canonical: bool = False) -> Any:
     """One example as a CSR matrix that the core can read."""
     if not sp.issparse(x):
@@ -169,17 +183,10 @@ def as_csr(x: Any, dtype: type | None, where: str, canonical: bool = False) -> A
         x = x.copy()
         x.sum_duplicates()
     dtype = dtype or float_type(x.dtype)
+    if fits_core(x, dtype):
+        return x
     if x.indices.dtype != np.int32:  # the cast to 32 bits would bring it inside
         check_columns(x, where)
-    fits = (
-        x.dtype == dtype
-        and x.indices.dtype == np.int32
-        and x.indptr.dtype == np.int32
-        and x.data.flags.c_contiguous
-        and x.indices.flags.c_contiguous
-    )
-    if fits:
-        return x
     if x.nnz > np.iinfo(np.int32).max or x.shape[1] > np.iinfo(np.int32).max:
         raise ValueError(
             f"{where} is too large for 32-bit indices: {x.nnz} entries, {x.shape[1]} columns"
@@ -199,13 +206,15 @@ def sparse_rows(
         first = as_csr(items[0], common_type(items), names.format(0), canonical)
         width = first.shape[1]
         check_count(width, n_features, names.format(0))
-        matrices = [first]
+        matrices, kind, dtype = [first], type(first), first.dtype
         for i in range(1, len(items)):
-            x = as_csr(items[i], first.dtype.type, names.format(i), canonical)
+            x = items[i]
+            if canonical or type(x) is not kind or not fits_core(x, dtype):
+                x = as_csr(x, dtype.type, names.format(i), canonical)
             if x.shape[1] != width:
                 check_count(x.shape[1], width, names.format(i))
             matrices.append(x)
-        build = core.sparse32 if first.dtype == np.float32 else core.sparse64
+        build = core.sparse32 if dtype == np.float32 else core.sparse64
         built = build(
             [x.data for x in matrices],
             [x.indices for x in matrices],
