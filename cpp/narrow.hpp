@@ -3,7 +3,9 @@
 // then reads one piece of memory. Others stay where they are.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "features.hpp"
 #include "runtime/pages.hpp"
@@ -15,29 +17,46 @@ inline size_t narrow_size(Kind kind, int32_t length) {
   return static_cast<size_t>(kind == Kind::short32 ? length + (length + 1) / 2 : length);
 }
 
-inline std::unique_ptr<Features> narrowed(const Features& wide) {
+// Those at `places`, one after the other.
+template <class T>
+std::vector<T> picked(const std::vector<T>& values, const std::vector<int64_t>& places) {
+  std::vector<T> found;
+  found.reserve(places.size());
+  for (const int64_t i : places) found.push_back(values[i]);
+  return found;
+}
+
+// The rows in this order.
+inline std::unique_ptr<Features> narrowed(const Features& wide, const std::vector<int64_t>& order) {
   auto narrow = std::make_unique<Features>();
   const bool few = wide.columns <= 65536;
   narrow->kind = wide.kind == Kind::dense64 ? Kind::dense32 : few ? Kind::short32 : Kind::sparse32;
   narrow->columns = wide.columns;
   narrow->bias = wide.bias;
-  narrow->rows = wide.rows;
-  narrow->norms = wide.norms;
+  narrow->rows = picked(wide.rows, order);
+  narrow->norms = picked(wide.norms, order);
+  std::vector<size_t> first(order.size());
   size_t stored = 0;
-  for (const RowView& row : wide.rows) stored += narrow_size(narrow->kind, row.length);
+  for (size_t i = 0; i < order.size(); ++i) {
+    first[order[i]] = stored;
+    stored += narrow_size(narrow->kind, narrow->rows[i].length);
+  }
   reserve_in_large_pages(narrow->own_pieces, stored);
   narrow->own_pieces.resize(stored);
-  float* to = narrow->own_pieces.data();
-  for (RowView& row : narrow->rows) {
+  float* pieces = narrow->own_pieces.data();
+  for (size_t i = 0; i < order.size(); ++i) {  // read one after the other, which is faster than to write so
+    const RowView& row = wide.rows[i];
     const double* from = static_cast<const double*>(row.value);
-    row.value = to;
+    float* to = pieces + first[i];
     for (int32_t j = 0; j < row.length; ++j) to[j] = static_cast<float>(from[j]);
-    if (narrow->kind == Kind::short32) {
-      uint16_t* places = reinterpret_cast<uint16_t*>(to + row.length);
-      for (int32_t j = 0; j < row.length; ++j) places[j] = static_cast<uint16_t>(row.index[j]);
-      row.index = nullptr;
-    }
-    to += narrow_size(narrow->kind, row.length);
+    if (narrow->kind != Kind::short32) continue;
+    uint16_t* places = reinterpret_cast<uint16_t*>(to + row.length);
+    for (int32_t j = 0; j < row.length; ++j) places[j] = static_cast<uint16_t>(row.index[j]);
+  }
+  for (size_t i = 0; i < order.size(); ++i) {
+    RowView& row = narrow->rows[i];
+    row.value = pieces + first[order[i]];
+    if (narrow->kind == Kind::short32) row.index = nullptr;
   }
   return narrow;
 }

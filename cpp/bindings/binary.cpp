@@ -1,7 +1,10 @@
 #include "models/binary.hpp"
 
+#include <numeric>
+
 #include "bindings/powers.hpp"
 #include "narrow.hpp"
+#include "shuffle.hpp"
 #include "solvers/dual_coordinate.hpp"
 
 namespace mm {
@@ -19,12 +22,17 @@ static auto box_structure(const BinaryData& data, Rescaling rescaling) {
   return any_structure(data, rescaling);
 }
 
-// Data with a copy of their rows in single precision.
+// Data with a copy of their rows in single precision, in a random order.
 struct NarrowBinary {
+  std::vector<int64_t> order;
   std::unique_ptr<Features> rows;
   BinaryData data;
-  explicit NarrowBinary(const BinaryData& wide)
-      : rows(narrowed(*wide.features)), data{rows.get(), wide.truth, wide.cost} {}
+  explicit NarrowBinary(const BinaryData& wide) : order(wide.blocks()) {
+    std::iota(order.begin(), order.end(), 0);
+    shuffle(order, 0);
+    rows = narrowed(*wide.features, order);
+    data = {rows.get(), picked(wide.truth, order), wide.cost};
+  }
 };
 static std::unique_ptr<Coordinate> make_coordinate(const BinaryData& data, bool single,
                                                    std::vector<double> mass) {
@@ -33,7 +41,7 @@ static std::unique_ptr<Coordinate> make_coordinate(const BinaryData& data, bool 
   if (kind != Kind::dense64 && kind != Kind::sparse64)
     return make<CoordinateOf, Binary<float>>(data, std::move(mass));
   auto copy = std::make_shared<const NarrowBinary>(data);
-  return make<CoordinateOf, Binary<float>>(copy->data, std::move(mass), copy);
+  return make<CoordinateOf, Binary<float>>(copy->data, picked(mass, copy->order), copy, copy->order);
 }
 
 static void bind_binary(nb::module_& m) {

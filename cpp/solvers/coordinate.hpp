@@ -24,6 +24,7 @@ struct RoundOptions {
   double enough = 0;                                // of the gap: then no further round
   double far = 10;         // times that: what an epoch saw, from where sweeps move w far
   double climb_below = 0;  // of the gap: a round that leaves less ends with a climb
+  double few = 1;          // of the blocks: satisfied ones rest where the last epoch left no more unsatisfied
 };
 struct RoundReport {
   int64_t visits = 0, rounds = 0;

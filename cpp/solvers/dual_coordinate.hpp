@@ -14,7 +14,8 @@
 // out: `reopen` brings all of them back, and the training loop makes an exact pass before it stops.
 //
 // Rounds: the same visits around a moving centre, the accelerated proximal ascent of solvers/proximal.py. A round is an
-// epoch over the blocks that are due and a few sweeps over those of them that were not satisfied; one that was, rests.
+// epoch over the blocks that are due and a few sweeps over those of them that were not satisfied; one that was, rests,
+// where these are few.
 //   P(w) - D(a) = sum_i mass_i g_i + k^2 / 2 |w - z|^2        ascent and lag
 // Before a gap is believed to be small enough, blocks that rested are visited, and where w has moved far since the
 // epoch all blocks that the last sweep did not visit: what they saw is old.
@@ -34,6 +35,7 @@
 #include "models/concept.hpp"
 #include "runtime/interrupt.hpp"
 #include "runtime/pages.hpp"
+#include "shuffle.hpp"
 #include "simd.hpp"
 #include "solvers/block_step.hpp"
 #include "solvers/coordinate.hpp"
@@ -79,10 +81,13 @@ class CoordinateOf final : public Coordinate {
   using Label = typename S::Label;
   using Block = typename BlockStep<S>::Block;
 
-  // `data`: what the structure reads, where nobody else holds it
+  // `data`: what the structure reads, where nobody else holds it; `names`: the blocks of the structure in their order,
+  // which is random, as the caller knows them. Visits follow that order in runs then.
   CoordinateOf(std::unique_ptr<S> structure, std::vector<double> block_mass,
-               std::shared_ptr<const void> data = nullptr)
+               std::shared_ptr<const void> data = nullptr, std::vector<int64_t> names = {})
       : data_(std::move(data)),
+        names_(std::move(names)),
+        places_(names_.size()),
         own_(std::move(structure)),
         structure_(*own_),
         w_(structure_.weights(), structure_.coefficients()),
@@ -100,52 +105,37 @@ class CoordinateOf final : public Coordinate {
       blocks_.push_back(step_.block(i, block_mass[i], a));
       if (a) a += blocks_.back().outputs;
     }
-    aside_.reserve(order_.size());
-    active_ = order_.size();
+    for (size_t i = 0; i < names_.size(); ++i) places_[names_[i]] = static_cast<int64_t>(i);
     clear();
   }
 
   int64_t dimension() const override { return structure_.dimension(); }
   int64_t planes() const override { return planes_; }
   void reopen() override {
-    active_ = order_.size(), bound_ = std::numeric_limits<double>::infinity();
+    bound_ = std::numeric_limits<double>::infinity();
     for (Block& b : blocks_) b.rest = 0;
   }
 
   EpochReport epoch(uint64_t seed, bool shrinking, double tolerance) override {
     EpochReport report;
-    shuffle(order_.data(), active_, seed);
-    aside_.clear();
-    size_t kept = 0, k = 0;
+    list_due();
+    arrange(due_, seed);
     double largest = 0;
-    const auto close = [&] {  // what was not visited stays
-      while (k < active_) order_[kept++] = order_[k++];
-      std::copy(aside_.begin(), aside_.end(), order_.begin() + static_cast<int64_t>(kept));
-      active_ = kept;
-    };
-    for (; k < active_; ++k) {
-      try {
-        poll();
-      } catch (...) {
-        close();
-        throw;
-      }
-      const int64_t i = order_[k];
-      prefetch(order_.data(), k, active_);
+    for (size_t k = 0; k < due_.size(); ++k) {
+      poll();
+      prefetch(due_.data(), k, due_.size());
+      const int64_t i = due_[k];
       Block& b = blocks_[i];
       const Look seen = step_.look(i, b, w_.W.data());
       report.violation += seen.share;
       if (seen.spread > largest) largest = seen.spread;
-      if (shrinking && seen.lead > bound_) {
-        aside_.push_back(i);
-        continue;
-      }
-      order_[kept++] = i;
-      if (seen.share > tolerance * b.mass) ++report.updates, step_.move(i, b, w_.W.data(), w_.shrink());
+      if (shrinking && seen.lead > bound_)
+        b.rest = 1;
+      else if (seen.share > tolerance * b.mass)
+        ++report.updates, step_.move(i, b, w_.W.data(), w_.shrink());
+      report.active += b.rest == 0;
     }
-    report.visits = static_cast<int64_t>(active_);
-    report.active = static_cast<int64_t>(kept);
-    close();
+    report.visits = static_cast<int64_t>(due_.size());
     bound_ = largest > 0 ? largest : std::numeric_limits<double>::infinity();
     return report;
   }
@@ -184,12 +174,13 @@ class CoordinateOf final : public Coordinate {
     double square = 0, loss = 0;
     for (int64_t k = 0; k < n; ++k) {
       Label u, y;
-      structure_.truth(blocks[k], &y);
-      structure_.open(blocks[k], w_.W.data(), s, true, 1);
+      const int64_t i = place(blocks[k]);
+      structure_.truth(i, &y);
+      structure_.open(i, w_.W.data(), s, true, 1);
       structure_.best(s, w_.W.data(), &u);
-      structure_.build_pair(s, blocks[k], &u, &y);
+      structure_.build_pair(s, i, &u, &y);
       square += structure_.squared_norm(s);
-      loss += structure_.loss(blocks[k], &u);
+      loss += structure_.loss(i, &u);
     }
     return {square / static_cast<double>(n), loss / static_cast<double>(n)};
   }
@@ -204,17 +195,18 @@ class CoordinateOf final : public Coordinate {
   void weights(double* flat) const override { structure_.unpack(w_.W.data(), flat); }
   SupportArrays support() const override {
     SupportList<Label> found;
-    each_support([&](int64_t i, Label y, double a) { found.add(i, a, &y, 1); });
+    for (size_t name = 0; name < blocks_.size(); ++name)  // exact passes read the rows in the order of the caller
+      supports_of(place(static_cast<int64_t>(name)),
+                  [&](int64_t, Label y, double a) { found.add(static_cast<int64_t>(name), a, &y, 1); });
     return found;
   }
   void restore(const int64_t* blocks, const double* c, const int32_t* numbers, int64_t n) override {
     for (Block& b : blocks_) std::fill(b.a, b.a + b.outputs, 0.0);
     for (int64_t p = 0; p < n; ++p) {
-      const int64_t i = blocks[p];
-      const bool known = i >= 0 && i < static_cast<int64_t>(blocks_.size());
-      if (!known || numbers[p] < 0 || numbers[p] >= blocks_[i].outputs)
+      const bool known = blocks[p] >= 0 && blocks[p] < static_cast<int64_t>(blocks_.size());
+      if (!known || numbers[p] < 0 || numbers[p] >= blocks_[place(blocks[p])].outputs)
         throw std::invalid_argument("the kept outputs do not fit the examples");
-      blocks_[i].a[numbers[p]] += c[p];
+      blocks_[place(blocks[p])].a[numbers[p]] += c[p];
     }
     refresh();
     reopen();
@@ -227,6 +219,7 @@ class CoordinateOf final : public Coordinate {
 
  private:
   std::shared_ptr<const void> data_;
+  std::vector<int64_t> names_, places_;  // and where the blocks of the caller are; empty: in the same order
   std::unique_ptr<S> own_;
   const S& structure_;
   std::vector<double> multipliers_;  // of all outputs of all blocks, where the blocks do not have them inside
@@ -234,14 +227,15 @@ class CoordinateOf final : public Coordinate {
   BlockStep<S> step_;
   Face<S> face_;
   std::vector<Block, AlignedAllocator<Block>> blocks_;
-  std::vector<int64_t> order_, aside_;
+  std::vector<int64_t> order_;         // blocks that have a mass
   static constexpr size_t ahead_ = 4;  // visits
   int64_t planes_ = 0;
-  size_t active_ = 0;  // order_[0 : active_] are visited, the rest is shrunk
   double bound_ = std::numeric_limits<double>::infinity();
   std::vector<int64_t> due_, todo_, resting_;  // of a round
+  Runs runs_;
   std::vector<char> fresh_;
   int64_t rounds_ = 0;
+  int64_t unsatisfied_ = -1;  // blocks that the last epoch found so
   Balance balance_;
   int64_t swept_ = 0, climbed_ = 0;  // visits so far
   Pace pace_;
@@ -257,12 +251,17 @@ class CoordinateOf final : public Coordinate {
     }
   }
 
+  int64_t place(int64_t name) const { return places_.empty() ? name : places_[name]; }
+
   // Calls f(block, output, multiplier) for each positive multiplier.
   template <class F>
+  void supports_of(int64_t i, F&& f) const {
+    for (int y = 0; y < blocks_[i].outputs; ++y)
+      if (blocks_[i].a[y] > 0) f(i, y, blocks_[i].a[y]);
+  }
+  template <class F>
   void each_support(F&& f) const {
-    for (size_t i = 0; i < blocks_.size(); ++i)
-      for (int y = 0; y < blocks_[i].outputs; ++y)
-        if (blocks_[i].a[y] > 0) f(static_cast<int64_t>(i), y, blocks_[i].a[y]);
+    for (size_t i = 0; i < blocks_.size(); ++i) supports_of(static_cast<int64_t>(i), f);
   }
 
   // w from the multipliers alone, in double precision; under a proximal term with its centre.
@@ -287,15 +286,20 @@ class CoordinateOf final : public Coordinate {
     return report.ascent + report.lag;
   }
 
+  // Blocks that are visited, and those that rest.
+  void list_due() {
+    due_.clear(), resting_.clear();
+    for (const int64_t i : order_) (blocks_[i].rest == 0 ? due_ : resting_).push_back(i);
+  }
+
   // Returns the gap as its epoch saw it.
   double round(const RoundOptions& options, uint64_t& seed, RoundReport& report) {
-    due_.clear(), resting_.clear();
-    for (const int64_t i : order_)
-      if (blocks_[i].rest == 0)
-        due_.push_back(i);
-      else
-        --blocks_[i].rest, resting_.push_back(i);
-    const double seen = sweep(due_, options, options.skip, seed);
+    list_due();
+    for (const int64_t i : resting_) --blocks_[i].rest;
+    const double most = options.few * static_cast<double>(order_.size());
+    const bool few = unsatisfied_ < 0 ? options.few >= 1 : static_cast<double>(unsatisfied_) <= most;
+    const double seen = sweep(due_, options, few ? options.skip : 0, seed);
+    unsatisfied_ = static_cast<int64_t>(todo_.size());
     report.visits += static_cast<int64_t>(due_.size());
     for (int n = 0; n < options.sweeps && !todo_.empty(); ++n) {
       due_.swap(todo_);
@@ -336,7 +340,7 @@ class CoordinateOf final : public Coordinate {
   // Visits some blocks in a fresh order; those that were not satisfied are `todo_` then, the others miss `skip` rounds.
   // Returns their shares of the gap.
   double sweep(std::vector<int64_t>& blocks, const RoundOptions& options, int skip, uint64_t& seed) {
-    seed = shuffle(blocks.data(), blocks.size(), seed);
+    seed = arrange(blocks, seed);
     swept_ += static_cast<int64_t>(blocks.size());
     todo_.clear();
     const double shrink = w_.shrink();
@@ -366,17 +370,9 @@ class CoordinateOf final : public Coordinate {
     if (k + ahead_ < n) step_.prefetch(order[k + ahead_], blocks_[order[k + ahead_]]);
   }
 
-  // Fisher and Yates, with the numbers of SplitMix64; returns the seed of the next.
-  static uint64_t shuffle(int64_t* order, size_t n, uint64_t seed) {
-    for (size_t k = n; k > 1; --k) {
-      seed += 0x9e3779b97f4a7c15u;
-      uint64_t z = seed;
-      z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-      z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-      z ^= z >> 31;
-      std::swap(order[k - 1], order[((z >> 32) * k) >> 32]);
-    }
-    return seed;
+  // A fresh order; returns the seed of the next.
+  uint64_t arrange(std::vector<int64_t>& blocks, uint64_t seed) {
+    return names_.empty() ? shuffle(blocks, seed) : runs_.shuffle(blocks, seed);
   }
 };
 

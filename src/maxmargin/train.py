@@ -33,6 +33,7 @@ PATIENCE = 10  # steps without an exact pass, after which one is made whatever w
 LONG_PATIENCE = 30  # the same while the estimate is above the aim
 # Times what is enough: an estimate below this is worth an exact pass from time to time.
 NEARBY = 30.0
+MARKED = 4  # steps that seem to be within tol, after which an exact pass looks whether they are
 UNPROVEN = 0.5  # of what is enough: where ceilings leave more open, no training closes the gap
 BEFORE = StepReport(0, math.inf, -math.inf, 0)  # the first step
 NEWS = 0.1  # of an aim: smaller changes of it are not passed to the solver
@@ -159,6 +160,7 @@ class Run:
     certified: int = -1  # the step after which the last exact pass was made
     polish_until: float = math.inf
     history: History = field(default_factory=History)
+    within: int = 0  # steps whose estimate was small enough
     last: StepReport = BEFORE  # in the history
     status: Status | None = None
     proven: bool = True
@@ -314,9 +316,11 @@ class Run:
         self.steps += 1
         self.retarget(state, report)
         asked = certify_every is not None and self.steps % certify_every == 0
-        # On the way from tol to the polished solution an exact pass marks the moment when tol is reached.
+        # On the way from tol to the polished solution an exact pass tells that tol is reached; not at once,
+        # where the way is short.
         enough, gap = self.enough, self.best.gap
-        passed = self.aim < enough < gap and report.estimate <= enough
+        self.within += report.estimate <= enough
+        passed = self.aim < enough < gap and self.within >= MARKED
         free = report.slacks is not None and report.estimate <= self.aim
         # A solver that is satisfied everywhere makes no more moves: its estimate never falls to a low
         # threshold. Where losses hang on few examples the estimate stays far above the gap.

@@ -168,3 +168,24 @@ def test_an_estimate_is_believed_once_all_blocks_were_seen(C):
     svm = mm.BinarySVC(C, fit_intercept=False, tol=1e-3, random_state=0).fit(X, y)
     certified = np.isfinite(svm.history_["gap"])
     assert certified.sum() == 1 and svm.certificate_.converged
+
+
+def test_rows_that_lie_in_another_order_keep_their_names(seed):
+    # In single precision the core has a copy of the rows in a random order: masses, multipliers and outputs
+    # that come in and go out are those of the caller's rows.
+    weights = fresh(seed, 4).integers(0, 4, 120)
+    problem, solver = (
+        problem_of(2, seed, 0.3, sample_weight=weights),
+        solvers.Proximal(proximity=0.0),
+    )
+    state = solver.start(problem, 1e-2, fresh(seed))
+    for _ in range(5):
+        report = solver.step(problem, state)
+    assert state.single
+    w, support = solver.solution(problem, state)
+    assert (np.diff(support.blocks) >= 0).all() and problem.feasible(support)
+    assert problem.certify(w, support).dual == pytest.approx(report.dual, rel=1e-5)
+    again = solver.start(problem, 1e-2, fresh(seed), support)
+    np.testing.assert_allclose(again.weights(), w, atol=1e-5 * np.abs(w).max())
+    for given, found in zip(support.blocks, again.support().blocks, strict=True):
+        assert given == found

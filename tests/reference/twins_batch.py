@@ -199,8 +199,7 @@ def dual_coordinate(problem: Any, seeds: list[int], rounds: int = 200) -> Trace:
     trace = Trace(state, state.w.copy())
     order = np.array(active_blocks(problem))
     for seed in seeds:
-        order = shuffled(order, seed)
-        for i in order:
+        for i in shuffled(order, seed):
             for _ in range(rounds):
                 u = problem.oracle(i, state.w)
                 if not pair_step(state, i, u, choose_wss2):

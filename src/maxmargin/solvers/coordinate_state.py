@@ -18,19 +18,18 @@ from maxmargin.solvers.base import StepReport
 from maxmargin.solvers.dual_state import known_outputs, shift_of
 
 SMALL_WORK = 1_000_000  # blocks x weights: a step over less may make several rounds
-# Such a step makes one round for this many made before it: budgets end where they should.
-ROUNDS_BEFORE = 2
+# Such a step makes at least two, and one for this many made before it: budgets end where they should.
+LEAST_ROUNDS, ROUNDS_BEFORE = 2, 2
 FURTHER = 1e-2  # of the gap that was enough, where a step is made all the same
 # Visits see the gap while w moves: at the end of a round it is 0.8 to 1.6 times the sum of what they saw, on
-# text, digits, covertype and breast cancer.
-HINDSIGHT = 1.4
+# text, digits, covertype and breast cancer. Small data: another round takes less than an exact pass in vain.
+HINDSIGHT, HINDSIGHT_OF_SMALL = 1.4, 2.0
 # Blocks are looked at once more before an estimate is believed, where the epoch saw this many times what is
 # enough. On large data such a look takes as long as a round; an exact pass of small data takes longer.
 FAR, FAR_OF_SMALL = 10.0, 3.0
-# Rounds after which satisfied blocks may rest where C |psi|^2 is at most EASY times the loss: w overshoots in
-# the first, shares of the gap that were seen then say nothing, and few rounds follow. Not where a step may
-# make several: rounds are cheap there, and a late one asks for more.
-SETTLED, EASY = 2, 3.0
+# Of the blocks: satisfied ones rest where the others are at most this part, and on small data. Where more are
+# not, rests save little, and sweeps over those move w far from what the epoch saw of the resting ones.
+FEW_BLOCKS = 0.125
 # Of the loss: where a gap below PRECISE is asked for, rounds that leave less than CLIMB_BELOW end with a
 # climb of the face. Rougher solutions take longer with climbs than without.
 PRECISE, CLIMB_BELOW = 1e-6, 0.3
@@ -71,7 +70,6 @@ class CoordinateState:
         self.aim: float = 0.0  # the gap asked for, where a step may end before its last round
         self.enough: float = np.inf  # and the one that ends a step, where it is less
         self.loss: float = 0.0  # mean, where it is known
-        self.settled: int = 0  # rounds after which satisfied blocks may rest
         self.made, self.probed = 0, 0  # rounds so far; oracle calls that no step has reported
 
     def epoch(self, shrinking: bool) -> StepReport:
@@ -85,11 +83,14 @@ class CoordinateState:
     ) -> StepReport:
         """A round of the proximal method, or several where one is short, until the gap is small enough."""
         seed = int(self.rng.integers(2**63))
-        rounds = max(1, min(self.made // ROUNDS_BEFORE, SMALL_WORK // self.work))
+        small = self.work <= SMALL_WORK
+        rounds = 1
         near = CLIMB_BELOW * self.loss if self.aim < PRECISE * self.loss else 0.0
         unit = self.problem.total * self.unit
-        enough, far = min(self.aim, self.enough), FAR_OF_SMALL if self.work <= SMALL_WORK else FAR
-        skip = skip if self.made >= self.settled else 0
+        enough, far, few, hindsight = min(self.aim, self.enough), FAR, FEW_BLOCKS, HINDSIGHT
+        if small:
+            far, few, hindsight = FAR_OF_SMALL, 1.0, HINDSIGHT_OF_SMALL
+            rounds = max(LEAST_ROUNDS, min(self.made // ROUNDS_BEFORE, SMALL_WORK // self.work))
         visits, made, gap = self.core.rounds(
             seed,
             self.satisfied_below,
@@ -102,11 +103,12 @@ class CoordinateState:
             unit * enough,
             far,
             unit * near,
+            few,
         )
         self.made += made
         calls, self.probed = visits + self.probed, 0
-        report = self._report(calls, HINDSIGHT * gap)
-        if report.estimate <= HINDSIGHT * self.aim:  # a step after this one is asked for more
+        report = self._report(calls, hindsight * gap)
+        if report.estimate <= hindsight * self.aim:  # a step after this one is asked for more
             self.enough = FURTHER * report.estimate
         return report
 

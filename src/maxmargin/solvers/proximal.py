@@ -40,9 +40,6 @@ from maxmargin.solvers.base import (
     option,
 )
 from maxmargin.solvers.coordinate_state import (
-    EASY,
-    SETTLED,
-    SMALL_WORK,
     CoordinateState,
     explicit_constraints,
 )
@@ -156,8 +153,6 @@ class Proximal(Solver):
             k *= 1.0 if problem.feasible(warm) else 0.5  # as in `_resume`
         state.core.set_proximity(k)
         state.aim, state.loss, state.probed = tol, loss, len(blocks)
-        easy = state.unit * problem.C * square <= EASY * loss
-        state.settled = SETTLED if easy and state.work > SMALL_WORK else 0
         return state
 
     def _large(self, problem: Problem, unit: float, square: float, loss: float) -> bool:
