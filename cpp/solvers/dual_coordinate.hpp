@@ -195,7 +195,8 @@ class CoordinateOf final : public Coordinate {
   void weights(double* flat) const override { structure_.unpack(w_.W.data(), flat); }
   SupportArrays support() const override {
     SupportList<Label> found;
-    for (size_t name = 0; name < blocks_.size(); ++name)  // exact passes read the rows in the order of the caller
+    for (size_t name = 0; name < blocks_.size();
+         ++name)  // exact passes read the rows in the order of the caller
       supports_of(place(static_cast<int64_t>(name)),
                   [&](int64_t, Label y, double a) { found.add(static_cast<int64_t>(name), a, &y, 1); });
     return found;
