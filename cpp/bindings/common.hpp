@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "arrays.hpp"
+#include "runtime/pages.hpp"
 
 namespace nb = nanobind;
 
@@ -21,10 +22,11 @@ using Array2 = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 template <class T>
 using Result = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
 
-template <class T>
-Result<T> to_numpy(std::vector<T>&& values) {
-  auto* kept = new std::vector<T>(std::move(values));
-  nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+template <class T, class Allocator>
+Result<T> to_numpy(std::vector<T, Allocator>&& values) {
+  using Values = std::vector<T, Allocator>;
+  auto* kept = new Values(std::move(values));
+  nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<Values*>(p); });
   return Result<T>(kept->data(), {kept->size()}, owner);
 }
 
@@ -56,7 +58,7 @@ auto unlocked(F&& f) {
 // An array of n numbers that `fill` writes, without the lock of the interpreter.
 template <class T = double, class Fill>
 Result<T> filled(int64_t n, Fill&& fill) {
-  std::vector<T> values(static_cast<size_t>(n));
+  Zeros<T> values(static_cast<size_t>(n));
   unlocked([&] { fill(values.data()); });
   return to_numpy(std::move(values));
 }

@@ -33,6 +33,7 @@ class AnyStructure {
   virtual int output_size(int64_t block) const = 0;
   virtual void pack(const double* flat, double* W) const = 0;
   virtual void unpack(const double* W, double* flat) const = 0;
+  virtual void unpack_spent(double* W, double* flat) const { unpack(W, flat); }  // W is not read again
   virtual Scratch scratch() const = 0;
   virtual void prepare() = 0;
   virtual void truth(int64_t block, Label* y) const = 0;
@@ -110,6 +111,7 @@ class Erased final : public AnyStructure<typename S::Label> {
   int output_size(int64_t block) const override { return structure_.output_size(block); }
   void pack(const double* flat, double* W) const override { structure_.pack(flat, W); }
   void unpack(const double* W, double* flat) const override { structure_.unpack(W, flat); }
+  void unpack_spent(double* W, double* flat) const override { mm::unpack_spent(structure_, W, flat); }
   Scratch scratch() const override { return std::make_unique<Own>(structure_); }
   void prepare() override { structure_.prepare(); }
   void truth(int64_t block, Label* y) const override { structure_.truth(block, y); }

@@ -82,6 +82,16 @@ void ChainBase<Real>::unpack(const From* W, double* flat) const {
 }
 
 template <class Real>
+void ChainBase<Real>::unpack_spent(double* W, double* flat) const {
+  constexpr size_t piece = size_t(1) << 17;
+  size_t done = 0;  // weights follow one another inside
+  each_weight([&](size_t inside, size_t outside) {
+    flat[outside] = W[inside];
+    if (inside - done >= piece) forget(W + done, W + inside), done = inside;
+  });
+}
+
+template <class Real>
 void ChainBase<Real>::prepare() {
   gram_.assign(pairs_, std::numeric_limits<float>::quiet_NaN());
 }

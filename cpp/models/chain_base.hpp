@@ -112,6 +112,8 @@ class ChainBase {
   void pack(const double* flat, To* W) const;
   template <class From>
   void unpack(const From* W, double* flat) const;
+  // The same, and gives back the memory of W on the way: both are never there as a whole.
+  void unpack_spent(double* W, double* flat) const;
   void prepare();  // space for inner products of positions, for those who measure many moves
 
   void open(int64_t block, const Real* W, Scratch& s, bool augmented, Real loss_scale) const;

@@ -17,6 +17,7 @@
 //   lister(), list_scores, list_losses    violators can be listed (violators.hpp)
 //   node_labels, beliefs                  what each label of each node is worth (beliefs.hpp)
 //   potentials, distribute, ...           distributions over all outputs: SumsAll, below
+//   unpack_spent(W, flat)                 the same as unpack, and gives the memory of W back on the way
 //   shift(s, c)                           the open scores after W += c * move, for less than opening again
 //   coefficients()                        under a kernel: how many of the weights are coefficients
 //   given_planes                          outputs are planes from outside (Explicit): release(y), bytes_of(y)
@@ -56,6 +57,15 @@ concept Structure =
       structure.apply(s, flat, c);  // W += c * move
       structure.apply(s, move, c);  // the same, entry by entry
     };
+
+// Flat weights of W, which is not read again.
+template <class S>
+void unpack_spent(const S& structure, double* W, double* flat) {
+  if constexpr (requires { structure.unpack_spent(W, flat); })
+    structure.unpack_spent(W, flat);
+  else
+    structure.unpack(W, flat);
+}
 
 // A structure that sums over all outputs. A distribution of a block is given by potentials theta, in `potentials(block)`
 // rows of `row_stride()` reals, of which the first `row_labels()` count; its expectations m have the same layout:

@@ -201,7 +201,7 @@ double Exact::combine(const int64_t* blocks, const double* c, int64_t n, const L
     offsets[0] += offsets[k];
     for (size_t j = 0; j < sums[k].size(); ++j) sums[0][j] += sums[k][j];
   }
-  structure_->unpack(sums[0].data(), flat);
+  structure_->unpack_spent(sums[0].data(), flat);
   return offsets[0];
 }
 

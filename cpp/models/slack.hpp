@@ -34,6 +34,7 @@ class SlackRescaled final : public AnyStructure<Label_> {
   int output_size(int64_t block) const override { return base_->output_size(block); }
   void pack(const double* flat, double* W) const override { base_->pack(flat, W); }
   void unpack(const double* W, double* flat) const override { base_->unpack(W, flat); }
+  void unpack_spent(double* W, double* flat) const override { base_->unpack_spent(W, flat); }
   void prepare() override { base_->prepare(); }
   void truth(int64_t block, Label* y) const override { base_->truth(block, y); }
   double loss(int64_t block, const Label* y) const override { return base_->loss(block, y); }

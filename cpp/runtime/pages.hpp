@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <new>
 #include <vector>
@@ -28,6 +29,36 @@ struct UnwrittenAllocator : std::allocator<T> {
 };
 template <class T>
 using Unwritten = std::vector<T, UnwrittenAllocator<T>>;
+
+// A vector of zeros that takes no memory before it is written.
+template <class T>
+struct ZeroAllocator : std::allocator<T> {
+  template <class U>
+  struct rebind {
+    using other = ZeroAllocator<U>;
+  };
+  T* allocate(size_t n) {
+    void* found = std::calloc(n, sizeof(T));
+    if (!found) throw std::bad_alloc();
+    return static_cast<T*>(found);
+  }
+  void deallocate(T* p, size_t) { std::free(p); }
+  template <class U>
+  void construct(U*) {}
+};
+template <class T>
+using Zeros = std::vector<T, ZeroAllocator<T>>;
+
+// Gives the pages between two numbers back to the system, where it takes them: what is there is lost.
+template <class T>
+void forget([[maybe_unused]] T* first, [[maybe_unused]] T* last) {
+#if defined(__linux__)
+  constexpr uintptr_t page = 4096;
+  const uintptr_t from = (reinterpret_cast<uintptr_t>(first) + page - 1) / page * page;
+  const uintptr_t to = reinterpret_cast<uintptr_t>(last) / page * page;
+  if (to > from) madvise(reinterpret_cast<void*>(from), to - from, MADV_DONTNEED);
+#endif
+}
 
 // Reserves a vector; before anything is written to it.
 template <class V>

@@ -116,7 +116,7 @@ class AscentOf : public KeptStateOf<S, Ascent> {
     if (!exact) return state.structure.unpack(state.W.data(), flat);
     std::vector<double> w;
     state.law(w);
-    state.structure.unpack(w.data(), flat);
+    unpack_spent(state.structure, w.data(), flat);
   }
   void weighted(double* flat) const override { state.structure.unpack(state.weighted.data(), flat); }
   void start_average() override { state.weighted.assign(state.structure.weights(), 0); }

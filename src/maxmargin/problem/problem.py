@@ -241,7 +241,7 @@ class Problem:
         largest = max(w.max(initial=0.0), -w.min(initial=0.0))
         if not largest < LARGEST_WEIGHT:  # the argmax may find anything
             primal = seen = math.inf
-        return Bounds(primal, self.dual_of(offset, -vector, support), first[0], seen, first[1])
+        return Bounds(primal, self.dual_of(offset, vector, support), first[0], seen, first[1])
 
     def checked_slacks(
         self, w: np.ndarray, support: Support, slacks: np.ndarray | None = None
@@ -295,7 +295,7 @@ class Problem:
         Multipliers that have overflowed are not: nothing is bounded then.
         """
         offset, vector = self.plane(support)
-        return self.dual_of(offset, -vector, support)
+        return self.dual_of(offset, vector, support)
 
     def plane(self, support: Support) -> tuple[float, np.ndarray]:
         """sum a Delta and sum a psi; the former is minus infinity where a is not feasible.
@@ -313,19 +313,20 @@ class Problem:
         jobs = self.n_jobs if self.formulation.soft else 1  # planes of outputs are added in no time
         return self.examples.combine(support.blocks, support.multipliers, support.outputs, jobs)
 
-    def dual_of(self, offset: float, q: np.ndarray, support: Support) -> float:
-        """D(a) from sum a Delta and q = - sum a psi."""
+    def dual_of(self, offset: float, vector: np.ndarray, support: Support) -> float:
+        """D(a) from sum a Delta and sum a psi."""
         if offset == -np.inf:
             return offset
         if self.frozen is not None:
-            offset, q = self.frozen.offset + offset, self.frozen.vector + q
+            offset, vector = self.frozen.offset + offset, vector - self.frozen.vector
         free = self.regularizer.free
-        if free is not None:  # q_j = 0 is asked for, and met to rounding
+        if free is not None:  # a sum of zero is asked for, and met to rounding
+            vector = vector.copy()
             columns = np.flatnonzero(free)
             rows = self.examples.select(support.blocks, support.outputs, columns)
             noise = ZERO_SUM * (support.multipliers @ np.abs(rows))
-            q[columns] = np.where(np.abs(q[columns]) <= noise, 0.0, q[columns])
-        return offset - self.regularizer.conjugate(q)
+            vector[columns] = np.where(np.abs(vector[columns]) <= noise, 0.0, vector[columns])
+        return offset - self.regularizer.conjugate_of_sum(vector)
 
     def useful_c(self, support: Support) -> float:
         """The C at which the dual stops to grow along these multipliers; infinite where they give no w.
@@ -333,7 +334,8 @@ class Problem:
         R*(q) = <m, q> + 1/2 q' Sigma q for a prior: the value at -q separates its two parts.
         """
         offset, vector = self.plane(support)
-        there, back = self.regularizer.conjugate(-vector), self.regularizer.conjugate(vector)
+        regularizer = self.regularizer
+        there, back = regularizer.conjugate_of_sum(vector), regularizer.conjugate(vector)
         square, tilt = there + back, 0.5 * (there - back)
         if not 0 < square < np.inf or offset <= tilt:
             return np.inf

@@ -64,6 +64,10 @@ class SquaredNorm:
         """R*(q) = max_w <w, q> - R(w)."""
         return 0.5 * dot(q, self.metric(q))
 
+    def conjugate_of_sum(self, vector: np.ndarray) -> float:
+        """R*(-v) of a sum v of planes; here that of v itself, without a copy as long as w."""
+        return self.conjugate(vector)
+
     def maximise(self, q: np.ndarray) -> tuple[np.ndarray, float]:
         """The w of ``law`` and the value of ``conjugate``."""
         return self.law(q), self.conjugate(q)
@@ -119,6 +123,9 @@ class Prior(SquaredNorm):
         # What has overflowed is found in the bounds.
         u = solve_triangular(self.scale, r, lower=True, check_finite=False)
         return 0.5 * float(u @ u)
+
+    def conjugate_of_sum(self, vector: np.ndarray) -> float:
+        return self.conjugate(-vector)
 
     def conjugate(self, q: np.ndarray) -> float:
         if self.free is not None and q[self.free].any():
