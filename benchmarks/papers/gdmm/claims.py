@@ -88,13 +88,13 @@ def objective(rows: Sequence[Row], task: str) -> str:
 
 
 def steps(rows: Sequence[Row], task: str) -> str:
-    """The mean of the whole steps of each method; where there is none, more than what was spent."""
+    """The mean of each method, at most where another step was begun; without a whole one, more than all."""
     found = []
     for method in values(chosen(rows, task=task), "method"):
         row = chosen(rows, task=task, method=method)[-1]
         spent, whole = number(row, "cpu_s"), number(row, "steps")
         each = f"{spent / whole:.2g}" if whole else f"more than {spent:.2g}"
-        found.append(f"{method} {each}")
+        found.append(f"{method} {'at most ' if whole and row['ended'] else ''}{each}")
     return ", ".join(found)
 
 
