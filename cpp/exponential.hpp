@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 
 #include "simd.hpp"
@@ -62,6 +63,15 @@ template <class Real>
 inline void exponentials(const Real* x, Real top, int size, Real* out) {
   constexpr int lanes = Vector<Real>::lanes;
   for (int k = 0; k < size; k += lanes) store(out + k, exponential<Real>(load(x + k) + broadcast(-top)));
+}
+
+// log sum_k exp(x[k]), where some may be minus infinity
+inline double log_sum(const double* x, int64_t n) {
+  const double top = *std::max_element(x, x + n);
+  if (top == -std::numeric_limits<double>::infinity()) return top;
+  double sum = 0;
+  for (int64_t k = 0; k < n; ++k) sum += std::exp(x[k] - top);
+  return top + std::log(sum);
 }
 
 }  // namespace mm

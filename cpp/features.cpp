@@ -161,10 +161,6 @@ Real Features::score_of(int64_t r, const Real* W, int stride, int column) const 
 }
 
 template <class Real>
-Real Features::dot_weights(int64_t r, const Real* w) const {
-  return dot_weights(r, rows[r], w);
-}
-template <class Real>
 Real Features::dot_weights(int64_t r, const RowView& view, const Real* w) const {
   if (gram) return w[columns + r];
   const Real sum = with_view(kind, view, [&](const auto& row) { return dot_of<Real>(row, w); });
@@ -216,17 +212,10 @@ void Features::add_column(int64_t r, Target W, int stride, int column, number_at
 }
 
 template <class Target>
-void Features::axpy(int64_t r, Target w, number_at<Target> c) const {
-  if (gram) return add_column(r, w, 1, 0, c);
-  with_row(*this, r, [&](const auto& row) { axpy_of(row, w, c); });
-  if (bias != 0) w[columns] += c * static_cast<number_at<Target>>(bias);
-}
-
-template <class Real>
-void Features::axpy(int64_t r, const RowView& view, Real* w, Real c) const {
+void Features::axpy(int64_t r, const RowView& view, Target w, number_at<Target> c) const {
   if (gram) return add_column(r, w, 1, 0, c);
   with_view(kind, view, [&](const auto& row) { axpy_of(row, w, c); });
-  if (bias != 0) w[columns] += c * static_cast<Real>(bias);
+  if (bias != 0) w[columns] += c * static_cast<number_at<Target>>(bias);
 }
 
 void Features::add_outer(int64_t r, double* W, int stride, const double* c) const {
@@ -260,8 +249,6 @@ template void Features::add_scores(int64_t, const float*, int, float*) const;
 template void Features::add_scores(int64_t, const double*, int, double*) const;
 template float Features::score_of(int64_t, const float*, int, int) const;
 template double Features::score_of(int64_t, const double*, int, int) const;
-template float Features::dot_weights(int64_t, const float*) const;
-template double Features::dot_weights(int64_t, const double*) const;
 template float Features::dot_weights(int64_t, const RowView&, const float*) const;
 template double Features::dot_weights(int64_t, const RowView&, const double*) const;
 template double Features::add_measured(int64_t, float*, int, const float*, float) const;
@@ -274,10 +261,8 @@ template void Features::add_column(int64_t, float*, int, int, float) const;
 template void Features::add_column(int64_t, double*, int, int, double) const;
 template void Features::add_column(int64_t, Gather, int, int, double) const;
 template void Features::add_column(int64_t, Count, int, int, double) const;
-template void Features::axpy(int64_t, float*, float) const;
-template void Features::axpy(int64_t, double*, double) const;
-template void Features::axpy(int64_t, Gather, double) const;
 template void Features::axpy(int64_t, const RowView&, float*, float) const;
 template void Features::axpy(int64_t, const RowView&, double*, double) const;
+template void Features::axpy(int64_t, const RowView&, Gather, double) const;
 
 }  // namespace mm

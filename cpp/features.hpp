@@ -58,11 +58,13 @@ class Features {
   // <x_r, W[:, column]>
   template <class Real>
   Real score_of(int64_t r, const Real* W, int stride, int column) const;
-  template <class Real>
-  Real dot_weights(int64_t r, const Real* w) const;
-  // The same with the view of row r at hand.
+  // <x_r, w>; where the view of row r is at hand, with it
   template <class Real>
   Real dot_weights(int64_t r, const RowView& row, const Real* w) const;
+  template <class Real>
+  Real dot_weights(int64_t r, const Real* w) const {
+    return dot_weights(r, rows[r], w);
+  }
   double dot(int64_t r, int64_t q) const;
 
   // W[:, plus] += c x and W[:, minus] -= c x in one walk over the row.
@@ -72,9 +74,11 @@ class Features {
   template <class Target>
   void add_column(int64_t r, Target W, int stride, int column, number_at<Target> c) const;
   template <class Target>
-  void axpy(int64_t r, Target w, number_at<Target> c) const;
-  template <class Real>
-  void axpy(int64_t r, const RowView& row, Real* w, Real c) const;
+  void axpy(int64_t r, const RowView& row, Target w, number_at<Target> c) const;
+  template <class Target>
+  void axpy(int64_t r, Target w, number_at<Target> c) const {
+    axpy(r, rows[r], w, c);
+  }
   // W[j, :] += x_j c, not under a kernel
   void add_outer(int64_t r, double* W, int stride, const double* c) const;
   // W[j, :] += scale x_j c for whole vectors of columns, not under a kernel; returns how |W|^2 has changed
@@ -109,7 +113,6 @@ class OneWeightPerFeature {
   size_t weights() const { return static_cast<size_t>(data_.features->stored()); }
   size_t coefficients() const { return data_.features->gram ? weights() / 2 : 0; }
   int output_size(int64_t) const { return 1; }
-  void prepare() {}
 
   template <class To>
   void pack(const double* flat, To* W) const {

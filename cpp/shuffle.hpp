@@ -1,4 +1,4 @@
-// Random orders.
+// Random numbers and orders.
 #pragma once
 
 #include <algorithm>
@@ -8,16 +8,17 @@
 
 namespace mm {
 
-// Fisher and Yates, with the numbers of SplitMix64; returns the seed of the next.
+// The next of the random numbers of SplitMix64.
+inline uint64_t mixed(uint64_t& seed) {
+  uint64_t z = seed += 0x9e3779b97f4a7c15u;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+// Fisher and Yates; returns the seed of the next.
 inline uint64_t shuffle(std::vector<int64_t>& order, uint64_t seed) {
-  for (size_t k = order.size(); k > 1; --k) {
-    seed += 0x9e3779b97f4a7c15u;
-    uint64_t z = seed;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    z ^= z >> 31;
-    std::swap(order[k - 1], order[((z >> 32) * k) >> 32]);
-  }
+  for (size_t k = order.size(); k > 1; --k) std::swap(order[k - 1], order[((mixed(seed) >> 32) * k) >> 32]);
   return seed;
 }
 

@@ -44,8 +44,7 @@ static void bind_box(nb::module_& m) {
       .def("shares", [](Box& b) { return to_numpy(b.shares()); })
       .def("set_shares", [](Box& b, Array1<double> shares) { b.set_shares(shares.data(), size(shares)); })
       .def("widen", &add_violators, nb::arg("w").none(), nb::arg("most"), nb::arg("threads"))
-      .def("weights",
-           [](const Box& b) { return filled(b.dimension(), [&](double* flat) { b.weights(flat); }); })
+      .def("weights", &weights_of<Box>)
       .def("multipliers_to_sets", &Box::multipliers_to_sets)
       .def("sets_to_multipliers", &Box::sets_to_multipliers)
       .def_prop_ro("sets", &Box::sets);

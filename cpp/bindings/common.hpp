@@ -104,6 +104,11 @@ inline const double* given(const Array1<double>& values, int64_t size) {
   return values.data();
 }
 
+template <class State>
+Result<double> weights_of(const State& state) {
+  return filled(state.dimension(), [&](double* flat) { state.weights(flat); });
+}
+
 // The prior of a state: its mean, and its metric with bounds.
 template <class State>
 void set_origin(State& state, Array1<double> mean) {

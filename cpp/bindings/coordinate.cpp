@@ -29,8 +29,7 @@ static void bind_coordinate(nb::module_& m) {
            })
       .def("set_proximity", &Coordinate::set_proximity)
       .def_prop_ro("proximity", &Coordinate::proximity)
-      .def("weights",
-           [](const Coordinate& c) { return filled(c.dimension(), [&](double* flat) { c.weights(flat); }); })
+      .def("weights", &weights_of<Coordinate>)
       .def("support", [](const Coordinate& c) { return to_numpy(c.support()); })
       .def("restore",
            [](Coordinate& c, Array1<int64_t> blocks, Array1<double> multipliers, Array1<int32_t> outputs) {

@@ -63,15 +63,8 @@ static void bind_soft_ascent(nb::module_& m) {
       .def("recenter", &SoftAscent::recenter)
       .def("squared_distance", &SoftAscent::squared_distance)
       .def("dual", &SoftAscent::dual)
-      .def("weights",
-           [](const SoftAscent& state) {
-             return filled(state.dimension(), [&](double* flat) { state.weights(flat); });
-           })
-      .def("set_origin",
-           [](SoftAscent& state, Array1<double> mean) {
-             check_weights(mean, state.dimension());
-             state.set_origin(mean.data());
-           })
+      .def("weights", &weights_of<SoftAscent>)
+      .def("set_origin", &set_origin<SoftAscent>)
       .def("rebuild", [](SoftAscent& state) { unlocked([&] { state.rebuild(); }); })
       .def("read",
            [](SoftAscent& state, Array1<float> theta) {
@@ -94,9 +87,7 @@ static void bind_soft_ascent(nb::module_& m) {
              check_weights(w, state.dimension());
              state.go_on(time, w.data());
            })
-      .def("weights", [](const SoftGradient& state) {
-        return filled(state.dimension(), [&](double* flat) { state.weights(flat); });
-      });
+      .def("weights", &weights_of<SoftGradient>);
   bind_for<Chain<float, int32_t>, Chain<double, int32_t>>(m);
   bind_for<Multiclass<float>, Multiclass<double>>(m);
   bind_for<Binary<float>, Binary<double>>(m);

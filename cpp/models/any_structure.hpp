@@ -19,7 +19,6 @@ class AnyStructure {
  public:
   using Real = double;
   using Label = Label_;
-  static constexpr bool given_planes = false;
   struct State {
     virtual ~State() = default;
   };
@@ -113,7 +112,9 @@ class Erased final : public AnyStructure<typename S::Label> {
   void unpack(const double* W, double* flat) const override { structure_.unpack(W, flat); }
   void unpack_spent(double* W, double* flat) const override { mm::unpack_spent(structure_, W, flat); }
   Scratch scratch() const override { return std::make_unique<Own>(structure_); }
-  void prepare() override { structure_.prepare(); }
+  void prepare() override {
+    if constexpr (requires { structure_.prepare(); }) structure_.prepare();
+  }
   void truth(int64_t block, Label* y) const override { structure_.truth(block, y); }
   double loss(int64_t block, const Label* y) const override { return structure_.loss(block, y); }
   bool same(int64_t block, const Label* a, const Label* b) const override {

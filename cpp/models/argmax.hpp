@@ -22,7 +22,6 @@
 #include "models/max_flow.hpp"
 #include "models/messages.hpp"
 #include "models/pairwise.hpp"
-#include "models/roof_dual.hpp"
 #include "models/set_search.hpp"
 
 namespace mm {

@@ -31,7 +31,6 @@ class Binary : public OneWeightPerFeature<BinaryData> {
   using Real = Real_;
   using Label = int32_t;
   using Data = BinaryData;
-  static constexpr bool given_planes = false;
 
   struct Scratch {
     Real scores[2] = {0, 0};

@@ -71,7 +71,6 @@ class ChainBase {
  public:
   using Real = Real_;
   using Data = ChainData;
-  static constexpr bool given_planes = false;
 
   struct Node {
     int t, label;
@@ -81,6 +80,16 @@ class ChainBase {
     int64_t key;  // previous * stride + next
     double c;
   };
+  // |sum_a c_a e_key(a)|^2
+  static double squared_norm_of(const Stack<Edge>& edges) {
+    double sum = 0;
+    for (size_t a = 0; a < edges.size(); ++a) {
+      double inner = 0;
+      for (size_t b = 0; b < a; ++b) inner += edges[a].key == edges[b].key ? edges[b].c : 0.0;
+      sum += edges[a].c * (edges[a].c + 2 * inner);
+    }
+    return sum;
+  }
   struct Scratch {
     aligned<Real> local;    // U with the loss, T x stride
     aligned<Real> forward;  // best score of a prefix that ends in a label
@@ -129,7 +138,7 @@ class ChainBase {
   std::unique_ptr<Violators> lister() const { return K_ <= 4096 ? std::make_unique<ChainSums>() : nullptr; }
   void list_losses(int64_t block, Violators& sums) const;
 
-  // Sums over all labellings (SumsAll; chain_sums_all.hpp): a row of potentials for each position, which has what the
+  // Sums over all labellings (SumsAll): a row of potentials for each position, which has what the
   // ends add, then the table of the transitions. What is illegal has no probability, whatever its potential.
   int row_labels() const { return K_; }
   int row_stride() const { return stride_; }

@@ -65,6 +65,37 @@ inline int64_t span_key(int i, int j, int label, int reals) {
   return ((static_cast<int64_t>(i) << 24) + j) * reals + label;
 }
 
+// The place of the cell of words i .. j - 1 in a chart.
+inline size_t cell_index(int i, int j) { return static_cast<size_t>(j) * (j - 1) / 2 + i; }
+
+// Costs of labels and chains over the words of the cell that is marked.
+class CellCosts {
+ public:
+  explicit CellCosts(const RuleTable& rules) : rules_(rules), is_true_(rules.reals, 0) {}
+  void start(const SpanCosts& spans) { spans_ = spans; }
+  // Marks the cell of words i .. j - 1 (flag 1), or takes the mark away (flag 0).
+  void mark(int i, int j, uint8_t flag) {
+    if (spans_.first == spans_.last) return;
+    const int64_t from = span_key(i, j, 0, rules_.reals), to = from + rules_.reals;
+    for (const int64_t* key = std::lower_bound(spans_.first, spans_.last, from);
+         key != spans_.last && *key < to; ++key)
+      is_true_[*key - from] = flag;
+  }
+  double of_label(int label) const { return is_true_[label] ? -spans_.scale : spans_.scale; }
+  double of_chain(int c) const {
+    double sum = 0;
+    if (spans_.scale != 0)
+      for (int32_t r = rules_.chain_first[c]; r < rules_.chain_first[c + 1]; ++r)
+        sum += of_label(rules_.upper[rules_.chain_rules[r]]);
+    return sum;
+  }
+
+ private:
+  const RuleTable& rules_;
+  SpanCosts spans_;
+  std::vector<uint8_t> is_true_;
+};
+
 template <bool Many>
 class Chart {
  public:
@@ -77,16 +108,16 @@ class Chart {
     int32_t chain, node;  // chain + 1, or 0 for none
   };
 
-  explicit Chart(const RuleTable& rules) : rules_(&rules) {
+  explicit Chart(const RuleTable& rules) : rules_(&rules), costs_(rules) {
     pending_nodes_.start(rules.symbols);
     pending_tops_.start(rules.reals);
-    is_true_.assign(rules.reals, 0);
   }
 
   // Fills the chart; `w` are the weights, `chain_scores` the sums over the unary rules of each chain.
   void fill(const int32_t* words, int length, const double* w, const double* chain_scores,
             const SpanCosts& costs, int k) {
-    w_ = w, chain_scores_ = chain_scores, costs_ = costs, length_ = length;
+    w_ = w, chain_scores_ = chain_scores, length_ = length;
+    costs_.start(costs);
     pending_nodes_.k = pending_tops_.k = k;
     const size_t cells = static_cast<size_t>(length) * (length + 1) / 2, reals = rules_->reals;
     value_.assign(cells * reals, dead);
@@ -107,7 +138,7 @@ class Chart {
   // The tops of all roots, best first; at most k.
   const std::vector<int32_t>& roots(int k) {
     found_.clear();
-    const Cell& cell = cells_[index(0, length_)];
+    const Cell& cell = cells_[cell_index(0, length_)];
     for (int32_t e = cell.first; e < cell.reals; ++e)
       if (rules_->root[alive_[e].symbol])
         for (int32_t r = 0; r < alive_[e].count; ++r) found_.push_back(alive_[e].first + r);
@@ -197,7 +228,7 @@ class Chart {
   const RuleTable* rules_;
   const double* w_ = nullptr;
   const double* chain_scores_ = nullptr;
-  SpanCosts costs_;
+  CellCosts costs_;
   int length_ = 0;
   std::vector<Node> nodes_;
   std::vector<Top> tops_;
@@ -205,12 +236,9 @@ class Chart {
   std::vector<Cell> cells_;
   std::vector<double> value_;   // best top of each real symbol of each cell, dead where there is none
   std::vector<int32_t> where_;  // its entry in alive_
-  std::vector<uint8_t> is_true_;
   std::vector<int32_t> stack_, found_;
   Pending<Node> pending_nodes_;
   Pending<Top> pending_tops_;
-
-  static size_t index(int i, int j) { return static_cast<size_t>(j) * (j - 1) / 2 + i; }
 
   void read_word(int32_t word) {
     const int64_t before = rules_->binaries() + rules_->unaries();
@@ -219,8 +247,8 @@ class Chart {
   }
 
   void combine(int i, int m, int j) {
-    const Cell &L = cells_[index(i, m)], &R = cells_[index(m, j)];
-    const size_t reals = rules_->reals, row = index(m, j) * reals;
+    const Cell &L = cells_[cell_index(i, m)], &R = cells_[cell_index(m, j)];
+    const size_t reals = rules_->reals, row = cell_index(m, j) * reals;
     if (R.first == R.reals) return;
     for (int32_t e = L.first; e < L.reals; ++e) {
       const int32_t* first = &rules_->pair_first[alive_[e].symbol * reals];
@@ -250,11 +278,11 @@ class Chart {
 
   // Adds costs and chains to the nodes of a cell, and lists what is alive.
   void close(int i, int j) {
-    const size_t reals = rules_->reals, row = index(i, j) * reals;
-    Cell& cell = cells_[index(i, j)];
-    mark(i, j, 1);
+    const size_t reals = rules_->reals, row = cell_index(i, j) * reals;
+    Cell& cell = cells_[cell_index(i, j)];
+    costs_.mark(i, j, 1);
     for (int32_t symbol : pending_nodes_.touched)
-      if (rules_->real(symbol)) add_tops(symbol, j - i > 1 ? cost(symbol) : 0.0);
+      if (rules_->real(symbol)) add_tops(symbol, j - i > 1 ? costs_.of_label(symbol) : 0.0);
     cell.first = static_cast<int32_t>(alive_.size());
     for (int32_t symbol : pending_tops_.touched) {
       const int count = pending_tops_.count(symbol);
@@ -275,7 +303,7 @@ class Chart {
       }
     }
     cell.last = static_cast<int32_t>(alive_.size());
-    mark(i, j, 0);
+    costs_.mark(i, j, 0);
     pending_nodes_.clear();
     pending_tops_.clear();
   }
@@ -289,27 +317,11 @@ class Chart {
       pending_tops_.offer(symbol, {nodes_.back().score, 0, first + r});
     }
     for (int32_t c = rules_->bottom_first[symbol]; c < rules_->bottom_first[symbol + 1]; ++c) {
-      const double more = chain_scores_[c] + chain_cost(c);
+      const double more = chain_scores_[c] + costs_.of_chain(c);
       const int32_t top = rules_->chain_top(c);
       for (int r = 0; r < count; ++r)
         if (!pending_tops_.offer(top, {nodes_[first + r].score + more, c + 1, first + r})) break;
     }
-  }
-
-  double cost(int32_t symbol) const { return is_true_[symbol] ? -costs_.scale : costs_.scale; }
-  double chain_cost(int32_t c) const {
-    double sum = 0;
-    if (costs_.scale != 0)
-      for (int32_t r = rules_->chain_first[c]; r < rules_->chain_first[c + 1]; ++r)
-        sum += cost(rules_->upper[rules_->chain_rules[r]]);
-    return sum;
-  }
-  void mark(int i, int j, uint8_t flag) {
-    if (costs_.first == costs_.last) return;
-    const int64_t from = span_key(i, j, 0, rules_->reals), to = from + rules_->reals;
-    for (const int64_t* key = std::lower_bound(costs_.first, costs_.last, from);
-         key != costs_.last && *key < to; ++key)
-      is_true_[*key - from] = flag;
   }
 };
 

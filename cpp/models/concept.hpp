@@ -20,7 +20,8 @@
 //   unpack_spent(W, flat)                 the same as unpack, and gives the memory of W back on the way
 //   shift(s, c)                           the open scores after W += c * move, for less than opening again
 //   coefficients()                        under a kernel: how many of the weights are coefficients
-//   given_planes                          outputs are planes from outside (Explicit): release(y), bytes_of(y)
+//   prepare()                             tables as long as the data, which make visits faster
+//   release(y), bytes_of(y)               outputs are planes from outside (Explicit): given_planes, below
 #pragma once
 
 #include <concepts>
@@ -33,7 +34,7 @@ namespace mm {
 
 template <class S>
 concept Structure =
-    requires(const S& structure, S& own, typename S::Scratch& s, int64_t block, const typename S::Real* W,
+    requires(const S& structure, typename S::Scratch& s, int64_t block, const typename S::Real* W,
              typename S::Real scale, double c, int n, typename S::Label* y, const typename S::Label* u,
              const double* multipliers, double* flat, Gather move) {
       { structure.blocks() } -> std::convertible_to<int64_t>;
@@ -43,7 +44,6 @@ concept Structure =
       structure.pack(flat, flat);  // flat weights into W; padding stays as it is
       structure.unpack(W, flat);   // and back
       structure.scratch();         // what a thread needs for its visits
-      own.prepare();               // tables as long as the data, which make visits faster
       structure.truth(block, y);   // the true output
       { structure.loss(block, u) } -> std::convertible_to<double>;  // Delta
       { structure.same(block, u, u) } -> std::convertible_to<bool>;
@@ -66,6 +66,9 @@ void unpack_spent(const S& structure, double* W, double* flat) {
   else
     structure.unpack(W, flat);
 }
+
+template <class S>
+constexpr bool given_planes = requires(S& structure, typename S::Label y) { structure.release(y); };
 
 // A structure that sums over all outputs. A distribution of a block is given by potentials theta, in `potentials(block)`
 // rows of `row_stride()` reals, of which the first `row_labels()` count; its expectations m have the same layout:

@@ -277,13 +277,7 @@ double EdgeChain<Label>::squared_norm(Scratch& s) const {
       if (s.pairs[b].key == p.key) inner += s.pairs[b].c * edge_dot(s.block, p.t, s.pairs[b].t);
     sum += p.c * (p.c * edge_dot(s.block, p.t, p.t) + 2 * inner);
   }
-  for (size_t a = 0; a < s.triples.size(); ++a) {
-    const Edge& p = s.triples[a];
-    double inner = 0;
-    for (size_t b = 0; b < a; ++b) inner += p.key == s.triples[b].key ? s.triples[b].c : 0.0;
-    sum += p.c * (p.c + 2 * inner);
-  }
-  return sum;
+  return sum + Base::squared_norm_of(s.triples);
 }
 
 template <class Label>

@@ -3,20 +3,13 @@
 #include <vector>
 
 #include "models/exact.hpp"
+#include "shuffle.hpp"
 
 namespace mm {
 namespace {
 
 size_t potentials_of(const Exact::Any& structure, int64_t i) {
   return static_cast<size_t>(structure.potentials(i)) * structure.row_stride();
-}
-
-// SplitMix64.
-uint64_t mixed(uint64_t& state) {
-  uint64_t x = state += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
 }
 
 // <a, b>: four sums side by side, since one would wait for itself at each step.

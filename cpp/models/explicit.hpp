@@ -18,7 +18,6 @@ class Explicit {
  public:
   using Real = double;
   using Label = int32_t;
-  static constexpr bool given_planes = true;
 
   struct Plane {
     double offset = 0;
@@ -75,7 +74,6 @@ class Explicit {
   void offer(int64_t block, int32_t id) { offered_[block] = id; }
   const Plane& plane(int32_t id) const { return pool_[id]; }
 
-  void prepare() {}
   void truth(int64_t, Label* y) const { *y = 0; }
   double loss(int64_t, const Label* y) const { return pool_[*y].offset; }
   void open(int64_t block, const Real* W, Scratch& s, bool, Real loss_scale) const {

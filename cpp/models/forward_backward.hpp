@@ -241,37 +241,30 @@ class ForwardBackward {
     for (int t = 0; t < T_; ++t)
       for (int k = 0; k < K_; ++k) {
         for (int j = 0; j < K_ && t > 0; ++j) next_[j] = prefix_[(t - 1) * K_ + j] + score(t, j, k);
-        prefix_[t * K_ + k] = u[t * stride_ + k] + (t > 0 ? soft_maximum(next_.data()) : 0);
+        prefix_[t * K_ + k] = u[t * stride_ + k] + (t > 0 ? log_sum(next_.data(), K_) : 0);
       }
     for (int t = T_ - 1; t > 0; --t)
       for (int j = 0; j < K_; ++j) {
         for (int k = 0; k < K_; ++k) next_[k] = score(t, j, k) + u[t * stride_ + k] + suffix_[t * K_ + k];
-        suffix_[(t - 1) * K_ + j] = soft_maximum(next_.data());
+        suffix_[(t - 1) * K_ + j] = log_sum(next_.data(), K_);
       }
-    const double log_sum = soft_maximum(prefix_.data() + (T_ - 1) * K_);
-    if (!m) return log_sum;
+    const double all = log_sum(prefix_.data() + (T_ - 1) * K_, K_);
+    if (!m) return all;
     std::fill(m, m + static_cast<size_t>(T_) * stride_, Real(0));
     std::fill(E, E + table, Real(0));
-    if (log_sum == never) return never;
+    if (all == never) return never;
     for (int t = 0; t < T_; ++t) {
       Real* own = E + t * step_;
       if (step_) std::fill(own, own + table, Real(0));
       for (int k = 0; k < K_; ++k) {
-        const double after = suffix_[t * K_ + k] - log_sum;
+        const double after = suffix_[t * K_ + k] - all;
         m[t * stride_ + k] = static_cast<Real>(std::exp(prefix_[t * K_ + k] + after));
         for (int j = 0; j < K_ && t > 0; ++j)
           own[j * stride_ + k] += static_cast<Real>(
               std::exp(prefix_[(t - 1) * K_ + j] + score(t, j, k) + u[t * stride_ + k] + after));
       }
     }
-    return log_sum;
-  }
-  double soft_maximum(const double* values) const {
-    const double top = *std::max_element(values, values + K_);
-    if (top == never) return never;
-    double sum = 0;
-    for (int k = 0; k < K_; ++k) sum += std::exp(values[k] - top);
-    return top + std::log(sum);
+    return all;
   }
 };
 

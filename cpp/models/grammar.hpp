@@ -40,7 +40,6 @@ class Grammar {
   using Real = double;
   using Label = int32_t;
   using Data = GrammarData;
-  static constexpr bool given_planes = false;
 
   struct Scratch {
     std::unique_ptr<Chart<false>> best;  // made when first needed
@@ -74,8 +73,6 @@ class Grammar {
   void unpack(const From* W, double* flat) const {
     std::copy(W, W + weights(), flat);
   }
-  void prepare() {}
-
   void truth(int64_t block, Label* y) const {
     const Label* known = true_output(block);
     std::copy(known, known + output_size(block), y);
@@ -112,13 +109,7 @@ class Grammar {
   // The argmax of `score`. A sentence without a parse: minus infinity, and every rule is -1.
   double best(Scratch& s, const Real*, Label* y) const {
     if (s.augmented && !data_.spans) return best_with_zero_one(s, y);
-    SpanCosts costs;
-    double offset = 0;
-    if (s.augmented) {
-      costs = {true_keys(s.block), true_keys(s.block) + true_spans(s.block), s.loss_scale};
-      offset = s.loss_scale * static_cast<double>(true_spans(s.block));
-    }
-    return first_best(s, costs, y) + offset;
+    return first_best(s, costs(s, s.block), y) + cost_of_none(s, s.block);
   }
 
   // Whether `best_slack` answers: the spans loss needs a search over the loss multiplier.
@@ -140,16 +131,11 @@ class Grammar {
   double distribute(Scratch& s, int64_t block, const Real* theta, Real* m) const {
     if (!s.sums) s.sums = std::make_unique<InsideOutside>(data_.rules);
     for (int c = 0; c < data_.rules.chains(); ++c) s.chain_scores[c] = chain_score(c, theta);
-    SpanCosts costs;
-    double offset = 0;
-    if (s.augmented && data_.spans) {
-      costs = {true_keys(block), true_keys(block) + true_spans(block), s.loss_scale};
-      offset = s.loss_scale * static_cast<double>(true_spans(block));
-    }
     if (m) std::fill(m, m + weights(), 0);
     const int32_t* words = data_.words.data() + data_.offsets[block];
-    const double all =
-        s.sums->run(words, data_.length(block), theta, s.chain_scores.data(), costs, m) + offset;
+    const SpanCosts added = costs(s, block);
+    const double all = s.sums->run(words, data_.length(block), theta, s.chain_scores.data(), added, m) +
+                       cost_of_none(s, block);
     return s.augmented && !data_.spans ? with_zero_one(s, block, theta, all, m) : all;
   }
   void draw(Scratch& s, int64_t, const Real*, const double* chance, Label* y) const {
@@ -183,13 +169,14 @@ class Grammar {
   // move = sum_j c_j Psi(x, y_j)
   void build_pair(Scratch& s, int64_t block, const Label* plus, const Label* minus) const {
     clear(s, block);
-    gather(s, plus, 1);
-    gather(s, minus, -1);
+    add_rules(plus, block, Gather(s.move), 1);
+    add_rules(minus, block, Gather(s.move), -1);
   }
   void build_mixture(Scratch& s, int64_t block, const Label* outputs, const double* c, int n) const {
     clear(s, block);
     for (int j = 0; j < n; ++j)
-      if (c[j] != 0) gather(s, outputs + static_cast<size_t>(j) * output_size(block), c[j]);
+      if (c[j] != 0)
+        add_rules(outputs + static_cast<size_t>(j) * output_size(block), block, Gather(s.move), c[j]);
   }
   double squared_norm(const Scratch& s) const { return s.move.squared_norm(); }
   template <class Target>
@@ -212,6 +199,14 @@ class Grammar {
   }
   const int64_t* true_keys(int64_t block) const { return data_.span_keys.data() + data_.span_first[block]; }
   int64_t true_spans(int64_t block) const { return data_.span_first[block + 1] - data_.span_first[block]; }
+  // The spans loss as costs of labels, and of a tree without any.
+  SpanCosts costs(const Scratch& s, int64_t block) const {
+    if (!s.augmented || !data_.spans) return {};
+    return {true_keys(block), true_keys(block) + true_spans(block), s.loss_scale};
+  }
+  double cost_of_none(const Scratch& s, int64_t block) const {
+    return s.augmented && data_.spans ? s.loss_scale * static_cast<double>(true_spans(block)) : 0;
+  }
 
   double chain_score(int c, const Real* W) const {
     const Real* unary = W + data_.rules.binaries();
@@ -297,7 +292,8 @@ class Grammar {
   }
 
   // counts += c for each rule of an output
-  void add_rules(const Label* y, int64_t block, Real* counts, double c) const {
+  template <class Target>
+  void add_rules(const Label* y, int64_t block, Target counts, double c) const {
     const int64_t unary = data_.rules.binaries(), lexical = unary + data_.rules.unaries();
     for (const Label* end = y + output_size(block); y < end; y += 3) {
       counts[y[2] ? y[1] : lexical + y[1]] += c;
@@ -321,16 +317,6 @@ class Grammar {
   void clear(Scratch& s, int64_t block) const {
     s.block = block;
     s.move.clear();
-  }
-  void gather(Scratch& s, const Label* y, double c) const {
-    const RuleTable& rules = data_.rules;
-    const int64_t unary = rules.binaries(), lexical = unary + rules.unaries();
-    for (const Label* end = y + output_size(s.block); y < end; y += 3) {
-      s.move.add(y[2] ? y[1] : lexical + y[1], c);
-      if (y[0] > 0)
-        for (int32_t r = rules.chain_first[y[0] - 1]; r < rules.chain_first[y[0]]; ++r)
-          s.move.add(unary + rules.chain_rules[r], c);
-    }
   }
 };
 

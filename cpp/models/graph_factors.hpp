@@ -14,7 +14,6 @@ class GraphFactors {
  public:
   using Real = double;
   using Data = GraphData;
-  static constexpr bool given_planes = false;
 
   struct Item {
     int32_t bank, column;
@@ -51,7 +50,6 @@ class GraphFactors {
   int output_size(int64_t block) const { return data_.shape_of(block).nodes(); }
   bool exact() const;  // whether the argmax is always the best labelling; else there is a `ceiling`
   bool slack_argmax() const { return false; }
-  void prepare() {}
   Scratch scratch() const;
   void pack(const double* flat, double* W) const;
   void unpack(const double* W, double* flat) const;

@@ -30,34 +30,26 @@ class GraphSums final : public Violators {
     truth_.assign(known, known + p.graph->nodes());
     loss.clear();
     constant = 0;
-    if (graph_ != p.graph) span(*p.graph), graph_ = p.graph;
+    if (graph_ != p.graph) list_extra(*p.graph), graph_ = p.graph;
   }
 
   double prepare() override {
     const Topology& g = *graph_;
-    best_.assign(p_.unary, p_.unary + g.place.back());
-    for (size_t at = order_.size(); at-- > 0;) {
-      const int v = order_[at], l = parent_[v];
-      if (l < 0) continue;
-      const int u = g.other(l, v);
-      message_.resize(g.count[u]);
-      p_.send(l, v, best_.data() + g.place[v], message_.data());
-      for (int k = 0; k < g.count[u]; ++k) best_[g.place[u] + k] += message_[k];
-    }
+    down_.climb(p_);
     top_ = constant - p_.value(truth_.data());
-    for (const int v : order_)
-      if (parent_[v] < 0)
-        top_ += *std::max_element(best_.begin() + g.place[v], best_.begin() + g.place[v + 1]);
+    for (const int v : g.order)
+      if (g.parent[v] < 0)
+        top_ += *std::max_element(down_.best.begin() + g.place[v], down_.best.begin() + g.place[v + 1]);
     peak_.resize(g.links());
     for (const int l : extra_) top_ += peak_[l] = largest(l);
     return top_;
   }
 
   bool each(int64_t most, double least, const Found& f) override {
-    const int64_t each_one = static_cast<int64_t>(order_.size()) * patience;
+    const int64_t each_one = static_cast<int64_t>(graph_->nodes()) * patience;
     left_ = most, least_ = least;
     steps_ = extra_.empty() ? std::numeric_limits<int64_t>::max() : each_one * (most + 1);
-    path_.resize(order_.size());
+    path_.resize(graph_->nodes());
     return walk(0, top_, 0, f);
   }
 
@@ -78,11 +70,12 @@ class GraphSums final : public Violators {
       16;  // prefixes of each length that are entered for one violator, on average
   PairwiseView p_;
   const Topology* graph_ = nullptr;
-  std::vector<int32_t> truth_, order_, parent_, path_, rank_;
+  std::vector<int32_t> truth_, path_;
   std::vector<int32_t> extra_;  // links outside the forest
   std::vector<std::vector<int32_t>>
       known_;  // those of them that are known once this node of the order is labelled
-  std::vector<double> best_, message_, peak_;
+  MaxProduct down_;
+  std::vector<double> peak_;
   double top_ = 0, least_ = 0;
   int64_t left_ = 0, steps_ = 0;
 
@@ -91,42 +84,29 @@ class GraphSums final : public Violators {
     return *std::max_element(p_.tables[l], p_.tables[l] + size);
   }
 
-  // A spanning forest: the order of its nodes, and the links that are not in it.
-  void span(const Topology& g) {
-    order_.clear();
+  // The links that are not in the spanning forest.
+  void list_extra(const Topology& g) {
     extra_.clear();
-    parent_.assign(g.nodes(), -1);
-    rank_.assign(g.nodes(), -1);
     known_.assign(g.nodes(), {});
-    const auto take = [&](int v) {
-      rank_[v] = static_cast<int32_t>(order_.size());
-      order_.push_back(v);
-    };
-    for (int start = 0; start < g.nodes(); ++start) {
-      if (rank_[start] >= 0) continue;
-      size_t at = order_.size();
-      take(start);
-      for (; at < order_.size(); ++at)
-        for (int32_t e = g.first[order_[at]]; e < g.first[order_[at] + 1]; ++e)
-          if (const int u = g.other(g.around[e], order_[at]); rank_[u] < 0) parent_[u] = g.around[e], take(u);
-    }
+    std::vector<int> rank(g.nodes());
+    for (int at = 0; at < g.nodes(); ++at) rank[g.order[at]] = at;
     for (int l = 0; l < g.links(); ++l) {
-      if (parent_[g.a[l]] == l || parent_[g.b[l]] == l) continue;
+      if (g.parent[g.a[l]] == l || g.parent[g.b[l]] == l) continue;
       extra_.push_back(l);
-      known_[std::max(rank_[g.a[l]], rank_[g.b[l]])].push_back(l);
+      known_[std::max(rank[g.a[l]], rank[g.b[l]])].push_back(l);
     }
   }
 
   // `ceiling`: of the labels before node `at` of the order with their best completion.
   bool walk(size_t at, double ceiling, double lost, const Found& f) {
-    if (at == order_.size()) {
+    if (at == graph_->order.size()) {
       if (left_-- <= 0) return false;
       f(path_.data(), ceiling, lost);
       return true;
     }
     const Topology& g = *graph_;
-    const int v = order_[at], l = parent_[v], n = g.count[v];
-    const double* own = best_.data() + g.place[v];
+    const int v = g.order[at], l = g.parent[v], n = g.count[v];
+    const double* own = down_.best.data() + g.place[v];
     const auto worth = [&](int k) {
       return own[k] + (l < 0 ? 0 : p_.seen_from(l, v, k, path_[g.other(l, v)]));
     };

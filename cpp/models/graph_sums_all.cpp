@@ -5,22 +5,13 @@
 //   p(k, l)     ~ exp(rest(u, k) + table(k, l) + up(v, l)),   rest(u) = all of u's tree but the branch of v
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
+#include "exponential.hpp"
 #include "models/graph_factors.hpp"
 
 namespace mm {
 namespace {
 
-constexpr double never = -std::numeric_limits<double>::infinity();
-
-double log_sum(const double* x, int64_t n) {
-  const double top = *std::max_element(x, x + n);
-  if (top == never) return never;
-  double sum = 0;
-  for (int64_t k = 0; k < n; ++k) sum += std::exp(x[k] - top);
-  return top + std::log(sum);
-}
 // m = exp(x) / sum exp(x)
 void normalise(const double* x, int64_t n, double* m) {
   const double sum = log_sum(x, n);

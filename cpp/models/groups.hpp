@@ -47,7 +47,6 @@ class Groups : public OneWeightPerFeature<GroupsData> {
   using Real = Real_;
   using Label = int32_t;
   using Data = GroupsData;
-  static constexpr bool given_planes = false;
 
   struct Term {
     Constraint x;

@@ -18,12 +18,13 @@ namespace mm {
 
 class InsideOutside {
  public:
-  explicit InsideOutside(const RuleTable& rules) : rules_(rules), is_true_(rules.reals, 0) {}
+  explicit InsideOutside(const RuleTable& rules) : rules_(rules), costs_(rules) {}
 
   // log Z; the expected number of each rule (binary, unary, lexical) into `counts` unless it is null.
   double run(const int32_t* words, int length, const double* w, const double* chain_scores,
              const SpanCosts& costs, double* counts) {
-    words_ = words, length_ = length, w_ = w, chain_scores_ = chain_scores, costs_ = costs;
+    words_ = words, length_ = length, w_ = w, chain_scores_ = chain_scores;
+    costs_.start(costs);
     const size_t size = static_cast<size_t>(length) * (length + 1) / 2 * rules_.symbols;
     node_.assign(size, dead), top_.assign(size, dead), scale_.assign(rules_.symbols, 0);
     alive_.assign(static_cast<size_t>(length) * (length + 1) / 2, {});
@@ -52,10 +53,10 @@ class InsideOutside {
     for (; !open_.empty(); chance += 3, y += 3) {
       const Open at = open_.back();
       open_.pop_back();
-      mark(at.i, at.j, 1);
+      costs_.mark(at.i, at.j, 1);
       const int below = draw_chain(at, chance[0], y);
       at.j == at.i + 1 ? draw_word(at, below, chance[1], y) : draw_rule(at, below, chance[1], y);
-      mark(at.i, at.j, 0);
+      costs_.mark(at.i, at.j, 0);
     }
   }
 
@@ -109,18 +110,16 @@ class InsideOutside {
   const RuleTable& rules_;
   const int32_t* words_ = nullptr;
   const double *w_ = nullptr, *chain_scores_ = nullptr;
-  SpanCosts costs_;
+  CellCosts costs_;
   int length_ = 0;
   double log_sum_ = 0;
   std::vector<double> node_, top_, scale_;  // scores of each symbol of each cell
   std::vector<double> node_share_, top_share_;
   std::vector<std::vector<int32_t>> alive_;  // symbols of each cell that have a top
-  std::vector<uint8_t> is_true_;
-  std::vector<Open> open_;  // of a tree that is drawn
+  std::vector<Open> open_;                   // of a tree that is drawn
 
-  static size_t index(int i, int j) { return static_cast<size_t>(j) * (j - 1) / 2 + i; }
   double* cell(std::vector<double>& values, int i, int j) {
-    return values.data() + index(i, j) * rules_.symbols;
+    return values.data() + cell_index(i, j) * rules_.symbols;
   }
   // log(exp(a) + exp(b))
   static double joined(double a, double b) {
@@ -141,32 +140,19 @@ class InsideOutside {
   template <class F>
   void each_join(int i, int m, int j, F&& f) {
     const double *L = cell(top_, i, m), *R = cell(top_, m, j);
-    for (const int32_t B : alive_[index(i, m)])
+    for (const int32_t B : alive_[cell_index(i, m)])
       for (int32_t r = rules_.left_first[B]; r < rules_.left_first[B + 1]; ++r)
         if (const double right = R[rules_.right[r]]; right != dead) f(r, L[B], right);
   }
   double node_cost(int i, int j, int A) const {
-    return costs_.scale == 0 || j - i == 1 || !rules_.real(A) ? 0 : cost(A);
+    return j - i == 1 || !rules_.real(A) ? 0 : costs_.of_label(A);
   }
-  double cost(int A) const { return is_true_[A] ? -costs_.scale : costs_.scale; }
-  double chain_score(int c) const {
-    double sum = chain_scores_[c];
-    for (int32_t r = rules_.chain_first[c]; costs_.scale != 0 && r < rules_.chain_first[c + 1]; ++r)
-      sum += cost(rules_.upper[rules_.chain_rules[r]]);
-    return sum;
-  }
-  void mark(int i, int j, uint8_t flag) {
-    if (costs_.first == costs_.last) return;
-    const int64_t from = span_key(i, j, 0, rules_.reals), to = from + rules_.reals;
-    for (const int64_t* key = std::lower_bound(costs_.first, costs_.last, from);
-         key != costs_.last && *key < to; ++key)
-      is_true_[*key - from] = flag;
-  }
+  double chain_score(int c) const { return chain_scores_[c] + costs_.of_chain(c); }
 
   void fill(int i, int j) {
     double *node = cell(node_, i, j), *top = cell(top_, i, j);
     const int64_t lexical = rules_.binaries() + rules_.unaries();
-    mark(i, j, 1);
+    costs_.mark(i, j, 1);
     if (j == i + 1)
       for (int32_t r = rules_.terminal_first[words_[i]]; r < rules_.terminal_first[words_[i] + 1]; ++r)
         add(node, rules_.tag[r], w_[lexical + r]);
@@ -183,8 +169,8 @@ class InsideOutside {
         own = joined(own, node[B] + chain_score(c));
       }
     for (int A = 0; A < rules_.symbols; ++A)
-      if (top[A] != dead) alive_[index(i, j)].push_back(A);
-    mark(i, j, 0);
+      if (top[A] != dead) alive_[cell_index(i, j)].push_back(A);
+    costs_.mark(i, j, 0);
   }
 
   void outside(double* counts) {
@@ -203,8 +189,8 @@ class InsideOutside {
     double *node = cell(node_, i, j), *top = cell(top_, i, j);
     double *node_share = cell(node_share_, i, j), *top_share = cell(top_share_, i, j);
     const int64_t unary = rules_.binaries(), lexical = unary + rules_.unaries();
-    mark(i, j, 1);
-    for (const int32_t A : alive_[index(i, j)])
+    costs_.mark(i, j, 1);
+    for (const int32_t A : alive_[cell_index(i, j)])
       if (top_share[A] > 0 && node[A] != dead) node_share[A] += top_share[A] * std::exp(node[A] - top[A]);
     for (int B = 0; B < rules_.reals; ++B)
       for (int32_t c = rules_.bottom_first[B]; node[B] != dead && c < rules_.bottom_first[B + 1]; ++c) {
@@ -231,7 +217,7 @@ class InsideOutside {
         right_share[rules_.right[r]] += p;
       });
     }
-    mark(i, j, 0);
+    costs_.mark(i, j, 0);
   }
 };
 

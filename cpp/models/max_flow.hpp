@@ -23,7 +23,7 @@ class MaxFlow {
     head_.assign(nodes, -1);
     to_.clear();
     next_.clear();
-    room_.clear();
+    residual_.clear();
   }
   void add(int from, int to, double capacity, double back = 0) {
     push(from, to, capacity);
@@ -43,11 +43,11 @@ class MaxFlow {
 
  private:
   std::vector<int32_t> head_, to_, next_, level_, at_, queue_, path_;
-  std::vector<double> room_;
+  std::vector<double> residual_;
 
   void push(int from, int to, double capacity) {
     to_.push_back(to);
-    room_.push_back(capacity);
+    residual_.push_back(capacity);
     next_.push_back(head_[from]);
     head_[from] = static_cast<int32_t>(to_.size()) - 1;
   }
@@ -58,7 +58,7 @@ class MaxFlow {
     for (size_t at = 0; at < queue_.size(); ++at) {
       const int v = queue_[at];
       for (int e = head_[v]; e >= 0; e = next_[e])
-        if (room_[e] > 0 && level_[to_[e]] < 0) level_[to_[e]] = level_[v] + 1, queue_.push_back(to_[e]);
+        if (residual_[e] > 0 && level_[to_[e]] < 0) level_[to_[e]] = level_[v] + 1, queue_.push_back(to_[e]);
     }
     return level_[sink] >= 0;
   }
@@ -67,7 +67,7 @@ class MaxFlow {
     path_.clear();
     for (int v = source; v != sink;) {
       int& e = at_[v];
-      while (e >= 0 && !(room_[e] > 0 && level_[to_[e]] == level_[v] + 1)) e = next_[e];
+      while (e >= 0 && !(residual_[e] > 0 && level_[to_[e]] == level_[v] + 1)) e = next_[e];
       if (e >= 0) {
         path_.push_back(e);
         v = to_[e];
@@ -79,8 +79,8 @@ class MaxFlow {
       at_[v] = next_[at_[v]];  // a dead end
     }
     double least = std::numeric_limits<double>::infinity();
-    for (const int e : path_) least = std::min(least, room_[e]);
-    for (const int e : path_) room_[e] -= least, room_[e ^ 1] += least;
+    for (const int e : path_) least = std::min(least, residual_[e]);
+    for (const int e : path_) residual_[e] -= least, residual_[e ^ 1] += least;
     return least;
   }
 };
@@ -133,6 +133,59 @@ class GraphCut {
  private:
   MaxFlow flow_;
   std::vector<double> cost_;
+};
+
+// The linear relaxation of a binary problem, exactly, as a cut of twice the size (roof duality).
+//
+// Every node v gets a second one, v', for its opposite label. Links that attract join (a, b) and (a', b'), those that
+// repel (a, b') and (a', b), each with half of the table, its rows or columns exchanged at a second node.
+// So all links attract. The best labelling of the two copies has the value of the relaxation over the local polytope:
+// v = 1 - v' is a label, v = v' means one half.
+class RoofDual {
+ public:
+  // A labelling that agrees with the relaxation where that has labels; into `ceiling` the relaxation's value.
+  double solve(const PairwiseView& p, int32_t* y, double& ceiling) {
+    const Topology& g = *p.graph;
+    const int n = g.nodes();
+    build(p);
+    both_.resize(2 * n);
+    cut_.solve({&graph_, unary_.data(), tables_.data()}, both_.data(), ceiling);
+    for (int v = 0; v < n; ++v) y[v] = both_[v] == 1 && both_[n + v] == 0;
+    return p.value(y);
+  }
+
+ private:
+  GraphCut cut_;
+  Topology graph_;
+  std::vector<double> unary_, values_;
+  std::vector<const double*> tables_;
+  std::vector<int32_t> both_;
+
+  void build(const PairwiseView& p) {
+    const Topology& g = *p.graph;
+    const int n = g.nodes();
+    graph_.clear();
+    graph_.count.assign(2 * n, 2);
+    unary_.resize(4 * n);
+    for (int v = 0; v < n; ++v)
+      for (int k = 0; k < 2; ++k) unary_[2 * v + k] = unary_[2 * (n + v) + 1 - k] = 0.5 * p.scores(v)[k];
+    values_.resize(8 * static_cast<size_t>(g.links()));
+    tables_.clear();
+    for (int l = 0; l < g.links(); ++l) {
+      const bool attracts = GraphCut::attracts(p.tables[l]);
+      for (int copy = 0; copy < 2; ++copy) add(g, l, p.tables[l], copy == 1, (copy == 1) == attracts, n);
+    }
+    graph_.finish();
+  }
+  // The link between a or a' and b or b'.
+  void add(const Topology& g, int l, const double* t, bool second_a, bool second_b, int n) {
+    graph_.a.push_back(g.a[l] + (second_a ? n : 0));
+    graph_.b.push_back(g.b[l] + (second_b ? n : 0));
+    double* values = values_.data() + 4 * tables_.size();
+    for (int y = 0; y < 2; ++y)
+      for (int z = 0; z < 2; ++z) values[2 * (y != second_a) + (z != second_b)] = 0.5 * t[2 * y + z];
+    tables_.push_back(values);
+  }
 };
 
 }  // namespace mm

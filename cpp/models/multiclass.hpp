@@ -33,7 +33,6 @@ class Multiclass {
   using Real = Real_;
   using Label = int32_t;
   using Data = MulticlassData;
-  static constexpr bool given_planes = false;
 
   struct Term {
     int label;
@@ -75,8 +74,6 @@ class Multiclass {
       for (int k = 0; k < K_; ++k) flat[k * d + f] = W[f * stride_ + k];
   }
 
-  void prepare() {}
-
   void truth(int64_t block, Label* y) const { *y = data_.truth[block]; }
   double loss(int64_t block, const Label* y) const { return data_.cost.of(data_.truth[block], *y); }
 
@@ -114,8 +111,8 @@ class Multiclass {
   // A move changes two weights of each feature of an example, and a visit reads those of all labels: of few labels these are
   // about as many cache lines. Then moves are light only where the cache of a core holds all weights.
   bool light_moves() const {
-    constexpr size_t held = 1 << 20, long_row = 256;  // bytes
-    return weights() * sizeof(Real) <= held || stride_ * sizeof(Real) >= long_row;
+    constexpr size_t cache = 1 << 20, long_row = 256;  // bytes
+    return weights() * sizeof(Real) <= cache || stride_ * sizeof(Real) >= long_row;
   }
 
   // move = sum_j c_j Psi(x, y_j)

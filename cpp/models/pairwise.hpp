@@ -19,7 +19,7 @@ struct Topology {
   std::vector<int32_t> a, b;    // ends of each link
   std::vector<int32_t> first;   // links of node v: around[first[v]] .. around[first[v + 1]]
   std::vector<int32_t> around;  // numbers of links
-  std::vector<int32_t> order;   // of a forest: nodes, each after its parent
+  std::vector<int32_t> order;   // nodes, each after its parent in a spanning forest
   std::vector<int32_t> parent;  // link to the parent of each node, or -1
   // Of links whose end a only allows labels of end b, what each label of a allows: see `Sieve`. Null, or empty: tables.
   std::vector<const int32_t*> sieves;
@@ -50,29 +50,21 @@ struct Topology {
 
  private:
   void root() {
-    forest = true;
     order.clear();
     parent.assign(count.size(), -1);
     std::vector<char> seen(count.size(), 0);
-    for (int start = 0; start < nodes() && forest; ++start) {
+    int trees = 0;
+    for (int start = 0; start < nodes(); ++start) {
       if (seen[start]) continue;
-      seen[start] = 1;
+      seen[start] = 1, ++trees;
       size_t at = order.size();
       order.push_back(start);
-      for (; at < order.size() && forest; ++at) {
-        const int v = order[at];
-        for (int32_t e = first[v]; e < first[v + 1]; ++e) {
-          const int l = around[e], u = other(l, v);
-          if (l == parent[v]) continue;
-          if (seen[u]) {
-            forest = false;
-            break;
-          }
-          seen[u] = 1, parent[u] = l;
-          order.push_back(u);
-        }
-      }
+      for (; at < order.size(); ++at)
+        for (int32_t e = first[order[at]]; e < first[order[at] + 1]; ++e)
+          if (const int u = other(around[e], order[at]); !seen[u])
+            seen[u] = 1, parent[u] = around[e], order.push_back(u);
     }
+    forest = links() == nodes() - trees;
   }
 };
 
@@ -178,31 +170,35 @@ inline int top_of(const double* values, int n) {
   return static_cast<int>(std::max_element(values, values + n) - values);
 }
 
-// Max-product on a forest: from the leaves to the roots and back.
-class MaxProduct {
- public:
-  double solve(const PairwiseView& p, int32_t* y) {
+// Max-product on a spanning forest, from the leaves to the roots, by the tables of its links alone:
+//   best[v, k] = theta_v(k) + sum over children u of  max_n theta(k, n) + best[u, n]
+struct MaxProduct {
+  std::vector<double> best, message;
+
+  void climb(const PairwiseView& p) {
     const Topology& g = *p.graph;
-    belief_.assign(p.unary, p.unary + g.place.back());
+    best.assign(p.unary, p.unary + g.place.back());
     for (size_t at = g.order.size(); at-- > 0;) {
       const int v = g.order[at], l = g.parent[v];
       if (l < 0) continue;
       const int u = g.other(l, v);
-      message_.resize(g.count[u]);
-      p.send(l, v, belief_.data() + g.place[v], message_.data());
-      for (int k = 0; k < g.count[u]; ++k) belief_[g.place[u] + k] += message_[k];
+      message.resize(g.count[u]);
+      p.send(l, v, best.data() + g.place[v], message.data());
+      for (int k = 0; k < g.count[u]; ++k) best[g.place[u] + k] += message[k];
     }
+  }
+  // The best labelling where the graph is a forest: back from the roots.
+  double solve(const PairwiseView& p, int32_t* y) {
+    const Topology& g = *p.graph;
+    climb(p);
     for (const int v : g.order) {
-      double* own = belief_.data() + g.place[v];
+      double* own = best.data() + g.place[v];
       if (const int l = g.parent[v]; l >= 0)
         for (int k = 0; k < g.count[v]; ++k) own[k] += p.seen_from(l, v, k, y[g.other(l, v)]);
       y[v] = top_of(own, g.count[v]);
     }
     return p.value(y);
   }
-
- private:
-  std::vector<double> belief_, message_;
 };
 
 }  // namespace mm

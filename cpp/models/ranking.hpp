@@ -40,7 +40,6 @@ class Ranking : public OneWeightPerFeature<RankingData> {
   using Real = double;
   using Label = int32_t;
   using Data = RankingData;
-  static constexpr bool given_planes = false;
 
   struct Scratch {
     std::vector<double> scores, keys, counts;

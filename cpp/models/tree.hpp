@@ -78,7 +78,6 @@ class Tree {
   using Real = double;
   using Label = int32_t;
   using Data = TreeData;
-  static constexpr bool given_planes = false;
 
   struct Scratch {
     std::vector<double> table;               // (state, place): score, and loss where augmented; for `full`
@@ -103,8 +102,6 @@ class Tree {
   size_t weights() const { return spring_place() + data_.bonds(); }
   int output_size(int64_t) const { return data_.parts; }
   Scratch scratch() const { return {}; }
-  void prepare() {}
-
   template <class To>
   void pack(const double* flat, To* W) const {
     for (int s = 0; s < data_.states(); ++s)

@@ -235,7 +235,7 @@ class AscentOf : public KeptStateOf<S, Ascent> {
       const int64_t batch = this->ahead ? this->ahead : ascent_.worthwhile(n);
       if (threads > 1 && options.oracle && !options.slacks && batch > 1)
         return ascent_.pass_ahead(order, n, options, violations, batch, threads);
-    } else if constexpr (!S::given_planes) {
+    } else if constexpr (!given_planes<S>) {
       if (replicas_.pays(n, state.threads))
         return replicas_.pass(order, n, options, violations, slacks, state.threads);
     }

@@ -205,7 +205,7 @@ class BoxOf : public KeptStateOf<S, Box> {
       if (j == 0) return;  // the true output
       const double part = std::min(a, state.mass[i] - planes[j].multiplier);
       planes[j].multiplier += part, a -= part;
-      if (!S::given_planes || a <= 0) return;  // outputs of one plane may appear several times
+      if (!given_planes<S> || a <= 0) return;  // outputs of one plane may appear several times
     }
     const int j = state.find(i, y);
     if (j < 0) state.add(i, y, std::min(a, state.mass[i]));

@@ -155,7 +155,7 @@ class BoxAscent {
     // Scores carry rounding: what violates by less than that does not.
     const bool fresh = value - own > 1e-13 * (1 + std::abs(own)) && state_.find(i, found_.data()) < 0;
     if (fresh) state_.add(i, found_.data(), 0);
-    if constexpr (Structure::given_planes)
+    if constexpr (given_planes<Structure>)
       if (!fresh) state_.structure.release(found_[0]);
     return fresh;
   }

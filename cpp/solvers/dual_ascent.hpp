@@ -214,7 +214,7 @@ class DualAscent {
       u = state_.add(i, found_.data(), 0);
       scores_.push_back(top);
     }
-    if constexpr (Structure::given_planes)
+    if constexpr (given_planes<Structure>)
       if (options.oracle && !(fresh && enough)) state_.structure.release(found_[0]);
     if (u < static_cast<int>(block.planes.size())) block.planes[u].stamp = state_.clock;
     if (enough && options.update) {
@@ -241,7 +241,7 @@ class DualAscent {
   bool fits_budget(int64_t i, int64_t before, const VisitOptions& options, const VisitReport& report) const {
     if (options.byte_budget < 0) return true;
     int64_t more = state_.cost(i, 1) - before;
-    if constexpr (Structure::given_planes) more += state_.structure.bytes_of(found_[0]);
+    if constexpr (given_planes<Structure>) more += state_.structure.bytes_of(found_[0]);
     return report.bytes + more <= options.byte_budget;
   }
 

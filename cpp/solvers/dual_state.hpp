@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "arrays.hpp"
+#include "models/concept.hpp"
 #include "solvers/priored_weights.hpp"
 
 namespace mm {
@@ -70,7 +71,8 @@ class DualState : public PrioredWeights<Structure> {
   // lean: without the structure's tables of inner products, which are as long as the data.
   DualState(std::unique_ptr<Structure> given, std::vector<double> block_mass, bool lean = false)
       : Base(*given), own_(std::move(given)), mass(std::move(block_mass)), blocks(mass.size()) {
-    if (!lean) structure.prepare();
+    if constexpr (requires { structure.prepare(); })
+      if (!lean) structure.prepare();
     watch();
   }
 
@@ -126,7 +128,7 @@ class DualState : public PrioredWeights<Structure> {
   void remove(int64_t block, int j) {
     Block& b = blocks[block];
     const size_t size = structure.output_size(block), last = b.planes.size() - 1;
-    if constexpr (Structure::given_planes) structure.release(b.outputs[j]);
+    if constexpr (given_planes<Structure>) structure.release(b.outputs[j]);
     if (!b.distances.empty()) remove_distances(b, j);
     for (size_t t = 0; t < size; ++t) b.outputs[j * size + t] = b.outputs[last * size + t];
     b.planes[j] = b.planes[last];
@@ -190,7 +192,7 @@ class DualState : public PrioredWeights<Structure> {
     }
     int64_t bytes =
         heap_bytes(n * sizeof(Kept)) + heap_bytes(labels * sizeof(Label)) + heap_bytes(pairs * sizeof(Real));
-    if constexpr (Structure::given_planes)
+    if constexpr (given_planes<Structure>)
       for (const Label y : b.outputs) bytes += structure.bytes_of(y);
     return bytes;
   }

@@ -50,9 +50,9 @@ class Face {
       const double slope = turn(before);
       const double square = sum_of(0, static_cast<int64_t>(u_.size()),
                                    [&](int64_t j) { return static_cast<double>(u_[j]) * u_[j]; });
-      const double room = longest();
-      const bool ends = !(shrink * square * room > slope);  // also where the face is flat
-      const double step = ends ? room : slope / (shrink * square);
+      const double longest_step = longest();
+      const bool ends = !(shrink * square * longest_step > slope);  // also where the face is flat
+      const double step = ends ? longest_step : slope / (shrink * square);
       made += 2 * blocks();
       if (!(step < std::numeric_limits<double>::infinity())) break;
       move(W, step, shrink);
@@ -143,10 +143,10 @@ class Face {
 
   // The step at which the first multiplier comes to zero.
   double longest() const {
-    double room = std::numeric_limits<double>::infinity();
+    double longest_step = std::numeric_limits<double>::infinity();
     for (size_t e = 0; e < a_.size(); ++e)
-      if (p_[e] < 0) room = std::min(room, a_[e] / -p_[e]);
-    return room;
+      if (p_[e] < 0) longest_step = std::min(longest_step, a_[e] / -p_[e]);
+    return longest_step;
   }
 
   void move(aligned<Real>& W, double step, double shrink) {

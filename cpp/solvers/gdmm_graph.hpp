@@ -45,6 +45,14 @@ struct GdmmReport {
   int64_t updates = 0, calls = 0;
 };
 
+// How many nodes, or links, are active in all examples.
+template <class Example, class Parts>
+int64_t count_parts(const std::vector<Example>& examples, Parts parts) {
+  int64_t n = 0;
+  for (const Example& e : examples) n += static_cast<int64_t>((e.*parts).size());
+  return n;
+}
+
 // Sums over the columns and over the rows of a table.
 inline void sum_up(const std::vector<double>& q, std::vector<double>& rows, std::vector<double>& columns) {
   std::fill(rows.begin(), rows.end(), 0.0);
@@ -142,16 +150,8 @@ class GraphGdmm : public GdmmOnGraphs {
   void set_metric(const double* diagonal, const double* lower, const double* matrix) {
     w_.take_metric(diagonal, lower, matrix), refresh();
   }
-  int64_t active_nodes() const {
-    int64_t n = 0;
-    for (const Example& e : examples_) n += static_cast<int64_t>(e.nodes.size());
-    return n;
-  }
-  int64_t active_links() const {
-    int64_t n = 0;
-    for (const Example& e : examples_) n += static_cast<int64_t>(e.links.size());
-    return n;
-  }
+  int64_t active_nodes() const { return count_parts(examples_, &Example::nodes); }
+  int64_t active_links() const { return count_parts(examples_, &Example::links); }
 
  private:
   struct Node {

@@ -242,16 +242,8 @@ class LabelGdmm {
       flat[data_.banks[1].outside + l] = pairs_.at(shape_.a[l], shape_.b[l]);
     return flat;
   }
-  int64_t active_nodes() const {
-    int64_t n = 0;
-    for (const LabelPoint& point : points_) n += static_cast<int64_t>(point.nodes.size());
-    return n;
-  }
-  int64_t active_links() const {
-    int64_t n = 0;
-    for (const LabelPoint& point : points_) n += static_cast<int64_t>(point.links.size());
-    return n;
-  }
+  int64_t active_nodes() const { return count_parts(points_, &LabelPoint::nodes); }
+  int64_t active_links() const { return count_parts(points_, &LabelPoint::links); }
 
  private:
   const GraphData& data_;

@@ -29,8 +29,8 @@
 #include "runtime/pages.hpp"
 #include "runtime/threads.hpp"
 #include "simd.hpp"
+#include "solvers/priored_weights.hpp"
 #include "solvers/side_by_side.hpp"
-#include "solvers/weights.hpp"
 
 namespace mm {
 
@@ -83,7 +83,7 @@ class SoftAscentOf final : public SoftAscent {
 
   SoftAscentOf(const typename S::Data& data, std::vector<double> mass, bool augmented, double height,
                int threads)
-      : structure_(data), augmented_(augmented), threads_(threads), w_(structure_.weights(), 0) {
+      : structure_(data), augmented_(augmented), threads_(threads), w_(structure_) {
     reserve_in_large_pages(kept_, mass.size());
     kept_.resize(mass.size());
     first_.push_back(0);
@@ -114,13 +114,7 @@ class SoftAscentOf final : public SoftAscent {
   double proximity() const override { return w_.proximity; }
   void recenter(double momentum, double k) override { w_.recenter(momentum, k); }
   void weights(double* flat) const override { structure_.unpack(w_.W.data(), flat); }
-  void set_origin(const double* flat) override {
-    std::vector<double> origin(w_.W.size(), 0);
-    structure_.pack(flat, origin.data());
-    double square = 0;
-    for (const double x : origin) square += x * x;
-    w_.set_origin(std::move(origin), square);
-  }
+  void set_origin(const double* flat) override { w_.take_origin(flat); }
   void rebuild() override {
     std::vector<aligned<Real>> sums(threads_of(blocks()));
     over_blocks([&](int64_t i, typename S::Scratch& s, Real* change, int thread) {
@@ -134,9 +128,7 @@ class SoftAscentOf final : public SoftAscent {
     std::vector<double> q(w_.W.size(), 0);
     for (const aligned<Real>& own : sums)
       for (size_t j = 0; j < own.size(); ++j) q[j] += own[j];
-    for (size_t j = 0; j < w_.origin.size(); ++j) q[j] += w_.origin[j];
-    w_.apply_law(q);
-    w_.write(q);
+    w_.follow(q);
   }
   double dual() const override {
     double sum = 0;
@@ -199,10 +191,10 @@ class SoftAscentOf final : public SoftAscent {
     float eta = 0.5f;
   };
 
-  const S structure_;
+  S structure_;
   bool augmented_;
   int threads_;  // of what every block does for itself; visits are made on one
-  Weights<Real> w_;
+  PrioredWeights<S> w_;
   std::vector<size_t> first_;  // potentials of the blocks before; of one row they are known
   aligned<Real> numbers_;      // of each block its potentials, then its marginals
   aligned<Kept> kept_;

@@ -41,7 +41,7 @@ VisitReport subgradient_pass(DualState<Structure>& state, const int64_t* order, 
     int u = state.find(i, found.data());
     if (u < 0)
       u = state.add(i, found.data(), 0);
-    else if constexpr (Structure::given_planes)
+    else if constexpr (given_planes<Structure>)
       state.structure.release(found[0]);
     state.blocks[i].planes[u].multiplier += state.mass[i];
     structure.build_pair(scratch, i, state.output(i, u), truth.data());
