@@ -15,7 +15,8 @@ def declared(text: str, keys: list[str]) -> list[str]:
     """Requirements of these lists (Python 3.10 has no tomllib)."""
     wanted = []
     for key in keys:
-        block = re.search(rf"^{key} = \[(.*?)\]", text, flags=re.S | re.M)
+        # A list ends with its line: the "]" of an extra, as in "pyright[nodejs]", does not.
+        block = re.search(rf"^{key} = \[(.*?)\]$", text, flags=re.S | re.M)
         if block is None:
             raise SystemExit(f"pyproject.toml has no list named {key!r}")
         wanted += re.findall(r'"([^"]+)"', block.group(1))
