@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from maxmargin.data.arrays import check_flag, check_positive
+from maxmargin.data.arrays import FLAG, check_positive
 from maxmargin.data.digest import digest_of
 from maxmargin.io.fields import (
     FieldError,
@@ -65,13 +65,11 @@ class CheckpointFile:
     resume : whether to begin with the one in the file, where there is one
     """
 
-    path: Path
-    every: float
-    resume: bool
-
     def __init__(self, path: Any, every: float, resume: bool):
         check_positive("checkpoint_every", every)
-        self.path, self.every, self.resume = Path(path), float(every), resume
+        self.path: Path = Path(path)
+        self.every: float = float(every)
+        self.resume: bool = resume
         self.identity: dict[str, Any] = {}
 
     def begin(self, svm: Any, facts: dict[str, Any]) -> bool:
@@ -194,7 +192,7 @@ def make_checkpoint(
     """What the parameters of ``fit`` ask for."""
     if path is None and not resume:
         return None
-    check_flag("resume", resume)
+    FLAG.check("resume", resume)
     if path is None:
         raise ValueError("resume: give checkpoint, the file to go on from")
     return kind(path, every, resume)

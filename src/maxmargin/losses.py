@@ -242,27 +242,22 @@ class ROCArea(SampleLoss):
     """1 - area under the ROC curve: the share of (positive, negative) pairs in the wrong order."""
 
 
+@dataclass(frozen=True)
 class LabelF1(SampleLoss):
     """A loss of F1 over sets of labels."""
 
-    beta: float
+    beta: float = 1.0
 
     def __post_init__(self) -> None:
         check_positive(f"{type(self).__name__}: beta", self.beta, finite=True)
 
 
-@dataclass(frozen=True)
 class MicroF1(LabelF1):
     """1 - F_beta of all pairs of an example and a label, counted together."""
 
-    beta: float = 1.0
 
-
-@dataclass(frozen=True)
 class MacroF1(LabelF1):
     """1 - the mean of F_beta over the labels."""
-
-    beta: float = 1.0
 
 
 SAMPLE_LOSSES: dict[str, type[SampleLoss]] = {

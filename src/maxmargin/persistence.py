@@ -209,13 +209,6 @@ def check_plain(values: dict[str, Any]) -> None:
             raise FieldError(f"{short(name)} must be a text or a number, got {short(value)}")
 
 
-def check_params(svm: Any, params: dict[str, Any]) -> None:
-    """Refuse parameters that no fit could have had."""
-    if params.get("class_weight") not in (None, "balanced"):
-        raise FieldError(f"class_weight must be null or balanced, got {short(svm.class_weight)}")
-    svm.check_parameters()
-
-
 def certificate_of(fields: dict[str, Any]) -> Certificate:
     """The bounds in a file; they may be infinite, or NaN where nothing was asked for."""
     texts = {"status"}
@@ -245,7 +238,9 @@ def saved_estimator(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> An
     solver = solver_of(field_of(header, "solver"))
     regularizer = regularizer_params(arrays, len(w))
     svm: Any = kind(**kind.params_of(model), **params, solver=solver, **regularizer)
-    check_params(svm, params)
+    if params.get("class_weight") not in (None, "balanced"):
+        raise FieldError(f"class_weight must be null or balanced, got {short(svm.class_weight)}")
+    svm.check_parameters()
     svm.certificate_ = certificate_of(entries_of(field_of(header, "certificate"), "certificate"))
     svm.solver_ = solver if isinstance(solver, str) else solver.name
     svm.adopt(model, w)

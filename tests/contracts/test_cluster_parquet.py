@@ -179,7 +179,7 @@ def test_refusals(client, folder, tmp_path):
 def test_files_that_change_while_training_runs_are_refused(client, folder, seed):
     """The bounds of a part are those of its first examples: another reader must find the same."""
     parts = source.parts_of(folder, 2, 2, LABEL)
-    sealed = source.survey(structural(models.Multiclass()), parts[0]).part
+    sealed = source.first_look(structural(models.Multiclass()), parts[0]).part
     X, y, _ = source.read_part(structural(models.Multiclass()), sealed)
     assert X.shape[0] == len(y) == 60
     write(folder / "0.parquet", seed + 5)

@@ -19,7 +19,7 @@ from maxmargin._core import core
 from maxmargin.data.synthetic import random_chains
 from maxmargin.problem import Problem
 from maxmargin.runtime.deadline import TimeUp, deadline
-from maxmargin.runtime.threads import Threads
+from maxmargin.runtime.executor import Threads
 from maxmargin.solvers.dual_state import open_state
 from reference.python_chain import PythonMulticlass
 

@@ -29,13 +29,12 @@ class ProgressBar(Callback):
     options : keyword arguments of ``tqdm.auto.tqdm``, or of ``rich.progress.Progress``
     """
 
-    label: str | None
-    options: dict[str, Any]
-
     def __init__(self, library: str = "tqdm", label: str | None = None, **options: Any) -> None:
         if library not in LIBRARIES:
             raise ValueError(f"ProgressBar: library: expected one of {LIBRARIES}, got {library!r}")
-        self.library, self.label, self.options = library, label, options
+        self.library = library
+        self.label = label
+        self.options: dict[str, Any] = options
         self._bar: Any = None
 
     def on_start(self, info: Progress) -> None:

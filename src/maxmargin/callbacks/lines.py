@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from statistics import linear_regression
 from typing import TextIO
 
 from maxmargin.callbacks.protocol import Callback, Progress
@@ -136,9 +137,9 @@ class Forecast:
 
     def _seconds_to(self, tol: float) -> float | None:
         later_half = list(self._seen)[len(self._seen) // 2 :]
-        if len(later_half) < 3 or tol <= 0:
+        if len(later_half) < 3 or tol <= 0 or later_half[0][0] == later_half[-1][0]:
             return None
-        slope = _slope(later_half)
+        slope = linear_regression(*zip(*later_half, strict=True)).slope
         if not slope < 0:
             return None
         seconds = (math.log(tol) - later_half[-1][1]) / slope
@@ -175,16 +176,6 @@ def _counters(info: Progress) -> str:
 def distance(info: Progress) -> float:
     """The newest value of the gap: the estimate unless the certificate is better (or alone)."""
     return min(info.gap, info.estimate) if not math.isnan(info.estimate) else info.gap
-
-
-def _slope(points: list[tuple[float, float]]) -> float:
-    """Least-squares slope; zero when the points have no spread in time."""
-    mean_x = sum(x for x, _ in points) / len(points)
-    mean_y = sum(y for _, y in points) / len(points)
-    spread = sum((x - mean_x) ** 2 for x, _ in points)
-    if spread == 0:
-        return 0.0
-    return sum((x - mean_x) * (y - mean_y) for x, y in points) / spread
 
 
 def _seconds_to_limit(info: Progress) -> float:

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from maxmargin.cli.show import show
-from maxmargin.cli.train import templates_of
+from maxmargin.cli.train import source_of
 from maxmargin.data.file_labels import Summary
 from maxmargin.data.from_file import FromFile, Reading
-from maxmargin.data.read_file import Source, reading_of
+from maxmargin.data.read_file import Source
 from maxmargin.data.tags import SCHEMES_OF_TAGS, scheme_of_tags, spans_of
 
 SLOW_PASS = 3e9  # steps of a pass: some seconds
@@ -23,13 +23,11 @@ SLOW_PASS = 3e9  # steps of a pass: some seconds
 
 def check(given: Namespace) -> None:
     """Print what is known of a file before training on it."""
-    options = {name: getattr(given, name) for name in ("format", "task", "label")}
-    reading = reading_of(given.data, templates=templates_of(given.templates), **options)
-    found = Findings(Source(given.data, reading))
+    found = Findings(source_of(given))
     facts = found.facts()
     if given.test:
         known = np.unique(found.keys)
-        other = Source(given.test, Reading(**reading.state())).pieces()
+        other = Source(given.test, Reading(**found.reading.state())).pieces()
         keys = np.array([key for read in other for key in fingerprints(read)])
         facts["examples of the test file that are here"] = int(np.isin(keys, known).sum())
     show(facts, given.json)
@@ -38,16 +36,14 @@ def check(given: Namespace) -> None:
 class Findings:
     """What one walk through a file counts."""
 
-    longest: int
-    reading: Reading
-    summary: Summary
-    examples: int
-    cubes: int
-    positions: int
+    examples: int = 0
+    positions: int = 0
+    longest: int = 0
+    cubes: int = 0
 
     def __init__(self, source: Source):
-        self.reading, self.summary = source.reading, Summary(source.path, source.reading)
-        self.examples = self.positions = self.longest = self.cubes = 0
+        self.reading: Reading = source.reading
+        self.summary: Summary = Summary(source.path, source.reading)
         self.labels: Counter[Any] = Counter()
         self.keys: array[int] = array("q")  # of the examples
         self.illegal: dict[str, int] = dict.fromkeys(SCHEMES_OF_TAGS, 0)  # sequences, by scheme

@@ -67,7 +67,10 @@ def train(given: Namespace) -> None:
     with ExitStack() as stack:
         client = client_of(given, stack)
         there = client is not None and read_by_workers(client, given)
-        read = outlined(given) if there else read_as_given(given, stack)
+        if there:  # what is known of the tables, by their labels alone
+            read = source_of(given).outline(partial(read_parquet, labels_alone=True))
+        else:
+            read = read_as_given(given, stack)
         svm = estimator_for_task(given, read)
         check_room_for_weights(given, read)
         try:
@@ -171,11 +174,6 @@ def read_by_workers(client: Any, given: Namespace) -> bool:
     groups = sum(len(groups_of(str(file))) for file in files_of(given.data))
     enough = groups >= (given.parts or len(client.nthreads()))
     return enough and visible(client, str(Path(given.data).resolve()))
-
-
-def outlined(given: Namespace) -> FromFile:
-    """What is known of tables that the workers read, by their labels alone."""
-    return source_of(given).outline(partial(read_parquet, labels_alone=True))
 
 
 def fit_on_cluster(

@@ -30,11 +30,9 @@ EMPTY = -3
 class Bundle:
     """Points in a table: a row of slots for each part, of which the first two are where it is."""
 
-    regularizer: SquaredNorm
-    older: int
-
     def __init__(self, regularizer: SquaredNorm, n_parts: int, dimension: int, older: int):
-        self.regularizer, self.older = regularizer, older
+        self.regularizer = regularizer
+        self.older = older
         self.width: int = older + 4
         self.numbers: np.ndarray = np.full((n_parts, self.width), EMPTY)
         self.numbers[:, 0] = CURRENT

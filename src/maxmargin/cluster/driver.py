@@ -128,14 +128,13 @@ class ClusterRounds:
         bundle.receive(answers)
         self.oracle_calls += sum(answer.oracle_calls for answer in answers.values())
         self._measure(answers)
-        left = QP_SHARE * max(self._missing(), self.tol * self.total)
+        known = math.isfinite(self.primal)
+        missing = min(self.primal - self.bound, self.total) if known else math.inf
+        left = QP_SHARE * max(missing, self.tol * self.total)
         bundle.solve(sorted(answers), self.k, self.z, left)
         self.w = bundle.weights(self.k, self.z, bundle.q())
         if gap_between(self.primal, self.bound, self.total) <= self.tol:
             bundle.thaw()  # what was lost has done its service
-
-    def _missing(self) -> float:
-        return min(self.primal - self.bound, self.total) if math.isfinite(self.primal) else math.inf
 
     def _send(self) -> None:
         """A step for every part that is not at work."""
@@ -306,7 +305,10 @@ class ClusterCheckpoint(CheckpointFile):
             "numbers of examples": [own.n for own in rounds.facts],
             "number of weights": len(rounds.w),
         }
-        checksums = [part_checksum(part, k) for k, part in enumerate(rounds.pool.parts)]
+        checksums = [  # of files as their first reader found it, of examples in memory their own
+            part.checksum if isinstance(part, FilePart) else digest_of(list(part), f"source[{k}]")
+            for k, part in enumerate(rounds.pool.parts)
+        ]
         if self.begin(svm, sizes | {"checksums of the parts": checksums}):
             self.stored(lambda header, arrays: go_on(rounds, header, arrays))
         self.saved = rounds.seconds
@@ -330,11 +332,6 @@ class ClusterCheckpoint(CheckpointFile):
         }
         self.store(header, arrays)
         self.saved = rounds.seconds
-
-
-def part_checksum(part: Any, k: int) -> str:
-    """Of files, as their first reader found it; of examples in memory, their own."""
-    return part.checksum if isinstance(part, FilePart) else digest_of(list(part), f"source[{k}]")
 
 
 def go_on(rounds: ClusterRounds, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:

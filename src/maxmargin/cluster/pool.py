@@ -66,12 +66,10 @@ class Pool:
     ``patience``: how many times as long as the others a part may take before they go on without it.
     """
 
-    retries: int
-    patience: float
-
     def __init__(self, client: Any, parts: Sequence[Any], retries: int, patience: float):
         self.client = client
-        self.retries, self.patience = retries, patience
+        self.retries = retries
+        self.patience = patience
         self.run: str = f"maxmargin-{uuid.uuid4().hex}"
         workers = sorted(client.nthreads())
         self.homes: list[Any] = [workers[k % len(workers)] for k in range(len(parts))]
@@ -92,7 +90,10 @@ class Pool:
 
     def share(self, value: Any) -> Any:
         """A value that all tasks may take; it travels once to each worker."""
-        with large_tasks():
+        with (
+            warnings.catch_warnings()
+        ):  # data in memory go inside a task, to be made again: on purpose
+            warnings.filterwarnings("ignore", message="Sending large graph")
             return self.client.submit(task_result, value, pure=False)
 
     def _submit(self, part: int, task: Callable[..., Any], *args: Any) -> Any:
@@ -210,11 +211,3 @@ def connected() -> Iterator[None]:
             f"the connection to the scheduler was lost ({type(error).__name__}): start the cluster again; a "
             "fit with a checkpoint goes on with resume=True"
         ) from error
-
-
-@contextmanager
-def large_tasks() -> Iterator[None]:
-    """Data in memory go to the cluster inside a task, so that they can be made again: on purpose."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sending large graph")
-        yield

@@ -178,21 +178,16 @@ def read_part(svm: Any, data: Any) -> tuple[Any, Any, Any]:
     """X, Y and weights of a part, as the model of an estimator takes them."""
     if not isinstance(data, FilePart):
         return data
-    check_content(data)
-    return data.read(svm)
-
-
-def check_content(data: Any) -> None:
-    """Refuse files that hold something else than at their first reading."""
     if data.checksum and data.digest() != data.checksum:
         raise ValueError(f"{data}: the data have changed since training began, or are others here")
+    return data.read(svm)
 
 
 # What the model learns from all parts
 
 
 @dataclass(frozen=True)
-class Survey:
+class FirstLook:
     """What a part has to say before there is a model: few examples that stand for it, counts of labels."""
 
     part: Any  # with its checksum
@@ -202,7 +197,7 @@ class Survey:
     counts: np.ndarray | None
 
 
-def survey(svm: Any, data: Any) -> Survey:
+def first_look(svm: Any, data: Any) -> FirstLook:
     """Look at a part; the examples themselves where the model has no outline of them."""
     if isinstance(data, FilePart):
         data = replace(data, checksum=data.digest())
@@ -212,7 +207,7 @@ def survey(svm: Any, data: Any) -> Survey:
     if getattr(svm, "class_weight", None) is not None:
         labels, counts = np.unique(np.asarray(given.Y), return_counts=True)
     found = outline(given.model, given.X, given.Y)
-    return Survey(data, *((X, Y) if found is None else found), labels, counts)
+    return FirstLook(data, *((X, Y) if found is None else found), labels, counts)
 
 
 def joined_parts(parts: Sequence[Any]) -> tuple[Any, Any, Any]:

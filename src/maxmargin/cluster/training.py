@@ -15,9 +15,16 @@ from maxmargin.callbacks import Callback
 from maxmargin.checkpoint import make_checkpoint
 from maxmargin.cluster.driver import ClusterCheckpoint, ClusterRounds, first_round, play
 from maxmargin.cluster.pool import Pool, await_worker, connected
-from maxmargin.cluster.source import FilePart, ShardPart, Survey, parts_of, stacked_parts, survey
+from maxmargin.cluster.source import (
+    FilePart,
+    FirstLook,
+    ShardPart,
+    first_look,
+    parts_of,
+    stacked_parts,
+)
 from maxmargin.cluster.worker import Facts, Job, collected, confirm, prove, start
-from maxmargin.data.arrays import check_flag, check_positive, check_whole
+from maxmargin.data.arrays import FLAG, check_positive, check_whole
 from maxmargin.data.file_parquet import Columns
 from maxmargin.estimators.advice import warn_not_converged, warn_user
 from maxmargin.estimators.base import Given
@@ -88,7 +95,7 @@ def fit(
     check_whole("older", older, none=True)
     check_whole("retries", retries, 0)
     check_positive("patience", patience)
-    check_flag("collect", collect)
+    FLAG.check("collect", collect)
     solver = check_estimator(svm)
     kept = make_checkpoint(checkpoint, checkpoint_every, resume, ClusterCheckpoint)
     await_worker(client)
@@ -189,10 +196,10 @@ def check_facts(facts: list[Facts]) -> list[Facts]:
 def make_job(svm: Any, pool: Pool, solver: Proximal, passes: int) -> Job:
     """What the workers need: the parameters, and the model as all parts have made it."""
     if isinstance(pool.parts[0], FilePart):
-        found = pool.each(survey, pool.share(clone(svm)), numbered=False)
+        found = pool.each(first_look, pool.share(clone(svm)), numbered=False)
         pool.take([own.part for own in found])  # with their checksums
     else:  # the examples are here already
-        found = [survey(clone(svm), part) for part in pool.parts]
+        found = [first_look(clone(svm), part) for part in pool.parts]
     given = svm._read(
         Given(stacked_parts([own.X for own in found]), stacked_parts([own.Y for own in found]))
     )
@@ -208,7 +215,7 @@ def make_job(svm: Any, pool: Pool, solver: Proximal, passes: int) -> Job:
     return Job(pool.run, twin, solver, passes, svm._seed())
 
 
-def weights_of_classes(class_weight: Any, found: list[Survey]) -> dict[Any, float]:
+def weights_of_classes(class_weight: Any, found: list[FirstLook]) -> dict[Any, float]:
     """class_weight for all labels, from how often they occur in all parts."""
     counts: dict[Any, int] = {}
     for own in found:

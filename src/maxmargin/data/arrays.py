@@ -144,18 +144,14 @@ BIAS_RULE = Rule("None or a number other than 0", lambda x: x is None or (is_num
 
 
 Check = Callable[[str, Any], Any]  # of a name and a value: refuses some
+Checks = dict[str, Rule | Check]  # of parameters, by name
 
 
-def check_parameters(values: Mapping[str, Any], checks: Mapping[str, Rule | Check]) -> None:
+def check_parameters(values: Mapping[str, Any], checks: Checks) -> None:
     """Refuse a parameter that does not keep what is declared of it."""
     for name, check in checks.items():
         if name in values:
             (check.check if isinstance(check, Rule) else check)(name, values[name])
-
-
-def check_flag(name: str, value: Any) -> None:
-    """Refuse what is neither True nor False."""
-    FLAG.check(name, value)
 
 
 def check_choice(name: str, value: Any, allowed: Iterable[str]) -> None:

@@ -25,8 +25,8 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin._core import core
 from maxmargin._sklearn import BaseEstimator, TransformerMixin
 from maxmargin.data.arrays import (
+    FLAG,
     any_table,
-    check_flag,
     check_whole,
     count_of,
     is_frame,
@@ -180,7 +180,7 @@ class AttributeEncoder(TransformerMixin, BaseEstimator):
         if self.n_features is not None and self.min_count > 1:
             raise ValueError("min_count must be 1 with n_features: nothing is learnt, nor counted")
         if self.sequences is not None:
-            check_flag("sequences", self.sequences)
+            FLAG.check("sequences", self.sequences)
             self.sequences_ = bool(self.sequences)
         else:
             first = None if package_of(X) else next(iter(X), None)

@@ -33,6 +33,7 @@ class Summary:
     path: Any
     reading: Reading
     kind: str = ""  # of the labels, where it is known before
+    examples: int = 0
     bare: int = 0  # the first line without a label
     sets: bool = False
     texts: bool = False
@@ -53,6 +54,7 @@ class Summary:
 
     def add(self, read: FromFile) -> None:
         """Look at a batch as it was read."""
+        self.examples += len(read)
         self.bare = self.bare or read.bare
         if read.reading.format in NUMBERED:
             self.width = max(self.width, read.width)

@@ -20,9 +20,8 @@ from maxmargin.data.text import batches_of, byte_lines, readable
 from maxmargin.io.fields import MOST_FEATURES
 
 CHUNK_BYTES = 8 * 2**20  # of text parsed at a time
-Describe = Callable[
-    [Sequence[Sequence[str]]], Sequence[Any]
-]  # columns of tokens to their attributes
+# Columns of tokens to their attributes.
+Describe = Callable[[Sequence[Sequence[str]]], Sequence[Any]]
 
 
 def svmlight_to_shards(

@@ -124,16 +124,14 @@ def some_of(examples: Any, key: Any) -> Any:
 class Mapped:
     """Parts with as many columns each, one below the other; CSR matrices where it is ``sparse``."""
 
-    n_features: int
-    dtype: Any
-    sparse: Any
-
     def __init__(self, parts: Sequence[Any], n_features: int, encoder: Any = None):
         self.encoder = encoder
+        self.n_features = n_features
         watched = isinstance(parts, MappedParts)
         self.parts: Sequence[Any] = parts if watched else list(parts)
         plain = parts.plain if isinstance(parts, MappedParts) else self.parts
-        self.n_features, self.dtype, self.sparse = n_features, plain[0].dtype, sp.issparse(plain[0])
+        self.dtype: Any = plain[0].dtype
+        self.sparse: bool = sp.issparse(plain[0])
         self.nnz: int = sum(part.nnz for part in plain) if self.sparse else 0
         self.firsts: np.ndarray = np.concatenate(
             [[0], np.cumsum([part.shape[0] for part in plain])]

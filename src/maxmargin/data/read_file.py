@@ -17,7 +17,7 @@ Every error names the file, and the line where there are lines. "-" is standard 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -133,13 +133,11 @@ class Source:
     so that tables and numbered features are read once more for that; a model knows it (``as_trained``).
     """
 
-    path: KeptInput
-    reading: Reading
-    size: float
-
     def __init__(self, path: Any, reading: Reading, size: float = BATCH_CHARACTERS):
         check_task(path, reading)
-        self.path, self.reading, self.size = path, reading, size
+        self.path: Any = path
+        self.reading = reading
+        self.size = size
         self._summary: Summary | None = None
 
     def keep(self) -> None:
@@ -161,37 +159,31 @@ class Source:
         if empty:
             raise FileError(f"{self.path}: there are no examples")
 
+    def _summed_up(self, pieces: Iterable[FromFile]) -> Summary:
+        """What all batches say of the file."""
+        summary = Summary(self.path, self.reading)
+        for read in pieces:
+            summary.add(read)
+        summary.settle()
+        return summary
+
     def __iter__(self) -> Iterator[FromFile]:
         """Batches as the whole file has them."""
         if self._summary is None:
             look = self.reading.format in NUMBERED or self.reading.format not in USUAL
             if look:
                 self.keep()
-            summary = Summary(self.path, self.reading)
-            for read in self.pieces() if look else ():
-                summary.add(read)
-            summary.settle()
-            self._summary = summary
+            self._summary = self._summed_up(self.pieces() if look else ())
         return map(self._summary.final, self.pieces())
 
     def outline(self, read: Reader) -> FromFile:
         """The task and how many examples there are, by what a reader gives of them; not the examples."""
-        summary, n = Summary(self.path, self.reading), 0
-        for found in self.pieces(read):
-            summary.add(found)
-            n += len(found)
-        summary.settle()
-        return FromFile(range(n), None, self.reading)
+        return FromFile(range(self._summed_up(self.pieces(read)).examples), None, self.reading)
 
     def read(self) -> FromFile:
         """All examples."""
-        if self._summary is not None:
-            return joined_batches(list(self))
-        summary, found = Summary(self.path, self.reading), []
-        for read in self.pieces():
-            summary.add(read)
-            found.append(read)
-        summary.settle()
+        found = list(self.pieces())
+        summary = self._summary or self._summed_up(found)
         return joined_batches([summary.final(read) for read in found])
 
 

@@ -29,16 +29,14 @@ RUN = 4096  # examples that are read together
 class ScratchArray:
     """A one-dimensional array in an unnamed file, which grows at its end."""
 
-    bytes: Any
-    size: int
-    dtype: Any
-    folder: Any
+    bytes: int = 0
+    size: int = 0
 
     def __init__(self, dtype: Any, folder: Any = None):
-        self.dtype, self.folder = np.dtype(dtype), folder
+        self.dtype: Any = np.dtype(dtype)
+        self.folder: Any = folder
         self.file: Any = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed with this object
         weakref.finalize(self, self.file.close)  # maps of it stay valid
-        self.size = self.bytes = 0
         self._map(LEAST_ENTRIES)
 
     def _map(self, least: int, wanted: int = 0) -> None:
@@ -116,14 +114,14 @@ class PlaneFile:
     hold until ``take`` changes their places, in one assignment.
     """
 
-    dtype: Any
-
     PLANE = np.dtype([("multiplier", "f8"), ("first", "i8"), ("length", "i8")])
     PLACE = np.dtype([("first", "i8"), ("count", "i8")])
 
     def __init__(self, folder: Any = None, dtype: Any = None):
         self.folder = folder
-        self.dtype = dtype  # of labels, once some were written; None: outputs are Python objects
+        self.dtype: Any = (
+            dtype  # of labels, once some were written; None: outputs are Python objects
+        )
         self.planes: ScratchArray = ScratchArray(self.PLANE, folder)
         self.bytes: ScratchArray = ScratchArray(np.uint8, folder)
         self.place: ScratchArray = ScratchArray(self.PLACE, folder)

@@ -26,17 +26,19 @@ from maxmargin.io.files import lock_folder
 class ShardFolder:
     """A folder in which one writer is at work; ``generation`` is that of the new data set."""
 
-    generation: int
-    over: bool
-    path: Path
+    generation: int = 0
+    over: bool = False
 
     def __init__(self, path: Path, overwrite: bool):
-        self.path, self.generation, self.over = path, 0, False
+        self.path = path
         self.made: list[Path] = []  # folders
         self.written: list[Path] = []
         self.handle: int | None = None  # whose lock this writer has
         try:
-            self._make()
+            for folder in (*reversed(path.parents), path):
+                if not folder.exists():
+                    self.made.append(folder)
+                    folder.mkdir(exist_ok=True)
             self.handle, locked = lock_folder(path)
             if locked is False:
                 raise ShardError(f"{path}: another writer is at work in this folder")
@@ -46,12 +48,6 @@ class ShardFolder:
         except BaseException:
             self.abandon()
             raise
-
-    def _make(self) -> None:
-        for folder in (*reversed(self.path.parents), self.path):
-            if not folder.exists():
-                self.made.append(folder)
-                folder.mkdir(exist_ok=True)
 
     def _present(self, overwrite: bool) -> set[str]:
         """The files of the data set that is there; the new one is of the generation after it."""

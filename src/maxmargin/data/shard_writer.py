@@ -47,15 +47,10 @@ class ShardWriter:
     grow : bool, sparse rows may have more columns than those before them
     """
 
-    sparse: Any
-    dtype: Any
-    features: int
-    folder: Path
-    kind: str
-    shard_bytes: int
-    grow: bool
+    sparse: bool = False
+    features: int = 0
+    examples: int = 0
     buffered: int
-    examples: int
 
     def __new__(cls, folder: Any, kind: str = "rows", *rest: Any, **options: Any) -> ShardWriter:
         if kind == TREES and cls is ShardWriter:
@@ -76,18 +71,24 @@ class ShardWriter:
         if kind not in (*SHARD_KINDS, TREES):
             raise ValueError(f"kind must be one of {[*SHARD_KINDS, TREES]}, got {kind!r}")
         check_whole("shard_bytes", shard_bytes)
-        self.folder, self.kind, self.shard_bytes = Path(folder), kind, min(shard_bytes, 2**32)
-        self.dtype = None if dtype is None else np.dtype(dtype)
-        if self.dtype is not None and self.dtype.newbyteorder("<").str not in DTYPES:
-            raise ValueError(f"dtype must be float32 or float64, got {self.dtype}")
-        self.grow, self.features, self.sparse = grow, 0, False
+        self.folder: Path = Path(folder)
+        self.kind: str = kind
+        self.shard_bytes: int = min(shard_bytes, 2**32)
+        self.dtype: Any = self._stored_type(dtype, grow)
+        self.grow: bool = grow
         self.attributes: dict[str, Any] | None = None
         self.labelled: bool | None = None
         self.codes: dict[Any, int] = {}
         self.shards: list[Shard] = []
-        self.examples = 0
         self._empty()
         self.place: ShardFolder = ShardFolder(self.folder, overwrite)
+
+    def _stored_type(self, dtype: Any, grow: bool) -> np.dtype | None:
+        """The type of the numbers in the files; None where the first examples decide on it."""
+        found = None if dtype is None else np.dtype(dtype)
+        if found is not None and found.newbyteorder("<").str not in DTYPES:
+            raise ValueError(f"dtype must be float32 or float64, got {found}")
+        return found
 
     def _empty(self) -> None:
         """Begin a new shard."""

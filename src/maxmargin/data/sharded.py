@@ -63,9 +63,8 @@ class ShardedDataset:
             self.X = MappedRows(parts, self.manifest.features, encoder)
             self.Y = codes and CodedLabels(coded(self.manifest.labels), codes)  # type: ignore[arg-type]
         else:
-            offsets = spilled(
-                self._starts(), np.int64
-            )  # in a file of their own, since they are many
+            # In a file of their own, since they are many.
+            offsets = spilled(self._starts(), np.int64)
             self.X = MappedSequences(parts, self.manifest.features, offsets, encoder)
             self.Y = codes and CodedSequences(coded(self.manifest.labels), codes, offsets)  # type: ignore
 

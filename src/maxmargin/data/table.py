@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from html import escape
 from typing import Any
 
@@ -25,10 +25,6 @@ class Table:
     ``table.to_pandas()`` a data frame.
     """
 
-    rows: list[Any]
-    corner: str
-    title: str
-
     def __init__(
         self,
         columns: Mapping[Any, Any],
@@ -36,7 +32,9 @@ class Table:
         corner: str = "",
         title: str = "",
     ):
-        self.rows, self.corner, self.title = list(rows), corner, title
+        self.rows: list[Any] = list(rows)
+        self.corner = corner
+        self.title = title
         self._cells = {name: np.asarray(cells) for name, cells in columns.items()}
 
     @property
@@ -114,9 +112,6 @@ class Table:
 
 class Tables(list[Any]):
     """Several tables, shown one below the other."""
-
-    def __init__(self, tables: Sequence[Table]):
-        super().__init__(tables)
 
     def __repr__(self) -> str:
         return "\n\n".join(map(repr, self))

@@ -28,24 +28,14 @@ from maxmargin.data.trees import ParseTree, TreeError, as_tree, clean, write_tre
 class TreeShardWriter(ShardWriter):
     """What ``ShardWriter(folder, kind="trees")`` makes: ``add`` takes a sentence and its tree."""
 
-    dtype: Any
-    features: int
+    features: int = 1
     buffered: int
     examples: int
 
-    def __init__(
-        self,
-        folder: Any,
-        kind: str = "trees",
-        shard_bytes: int = SHARD_BYTES,
-        overwrite: bool = False,
-        dtype: Any = None,
-        grow: bool = False,
-    ):
+    def _stored_type(self, dtype: Any, grow: bool) -> np.dtype:
         if dtype is not None or grow:
             raise ValueError("trees have no dtype and no columns to grow")
-        super().__init__(folder, kind, shard_bytes, overwrite)
-        self.dtype, self.features = np.dtype("u1"), 1
+        return np.dtype("u1")
 
     def add(self, X: Any, Y: Any = None) -> None:
         """A sentence, words or one string of them, and its tree; X may be None where there is a tree."""

@@ -44,16 +44,14 @@ def check_kind(read: FromFile, *kinds: str) -> None:
 class Numbers:
     """Features by number: attributes get the next column when they are first met."""
 
-    width: int
-    used: int
-    examples: int
+    width: int = 0
+    used: int = 0
+    examples: int = 0
 
     def __init__(self, sequences: bool):
         self.own: AttributeEncoder = AttributeEncoder(sequences=sequences).fit([])
-        self.encoder: AttributeEncoder | None = (
-            None  # of the names of columns, where they have some
-        )
-        self.width = self.used = self.examples = 0
+        # Of the names of columns, where they have some.
+        self.encoder: AttributeEncoder | None = None
 
     def rows(self, read: FromFile) -> sp.csr_matrix:
         """The features of rows."""

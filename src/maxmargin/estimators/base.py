@@ -30,8 +30,7 @@ from maxmargin.data.arrays import (
     POSITIVE,
     TOLERANCE,
     VERBOSITY,
-    Check,
-    Rule,
+    Checks,
     among,
     check_parameters,
     positive,
@@ -59,7 +58,6 @@ logger: logging.Logger = logging.getLogger("maxmargin")
 
 # What the parameters of all estimators must be; scikit-learn's ``Interval`` would take True for 1, and 10^400
 # for a number.
-Checks = dict[str, Rule | Check]
 CHECKS: Checks = {
     "C": FINITE,
     "tol": TOLERANCE,

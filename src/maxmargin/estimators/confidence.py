@@ -149,10 +149,7 @@ class ConfidentSVM(BaseSVM):
             return [[y for y, p in outputs if 1 - p <= rule.threshold] for outputs in listed]
         beliefs = self._node_beliefs(X)[0](self._temperature(None))
         kept = 1 - np.exp(beliefs.log_marginals()) <= rule.threshold
-        return self._of_sets(beliefs.chosen(kept))
-
-    def _of_sets(self, sets: list[Any]) -> list[Any]:
-        """Sets of the nodes of each example; without the list around it where there is one node."""
+        sets = beliefs.chosen(kept)
         return [nodes[0] for nodes in sets] if self._flat else sets
 
     def _likely_outputs(self, X: Any, k: int) -> list[list[tuple[Any, float]]]:

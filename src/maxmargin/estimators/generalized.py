@@ -16,7 +16,7 @@ from maxmargin.data.arrays import floats
 from maxmargin.estimators.base import Given
 from maxmargin.estimators.flat import RowSVM
 from maxmargin.estimators.inputs import check_rows, score_of
-from maxmargin.models.groups import Groups, Regression, numbers, told_apart
+from maxmargin.models.groups import Groups, Regression, numbers, split_groups
 from maxmargin.parts.source import each
 from maxmargin.problem.problem import check_weights
 
@@ -135,7 +135,7 @@ class GeneralizedSVM(RowSVM):
         return given.X, given.Y, check_weights(weights, len(given.Y))
 
     def _cut(self, given: Given) -> Given:
-        X, margins = told_apart(given.X, given.Y, given.groups)
+        X, margins = split_groups(given.X, given.Y, given.groups)
         return replace(given, X=X, Y=margins, model=Groups())
 
     def decision_function(self, X: Any) -> np.ndarray:

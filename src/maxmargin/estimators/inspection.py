@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.data.arrays import check_flag, check_whole, examples_of
+from maxmargin.data.arrays import FLAG, check_whole, examples_of
 from maxmargin.data.table import Table, Tables
 from maxmargin.models.protocol import Model
 
@@ -49,7 +49,7 @@ class Inspection:
         (``Binary``) the weights are those of the label against the other one.
         """
         check_whole("k", k)
-        check_flag("against", against)
+        FLAG.check("against", against)
         weights = self.feature_weights(label)
         weights = -weights if against else weights
         best = np.argsort(-weights, kind="stable")[:k]

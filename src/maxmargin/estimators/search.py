@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.data.arrays import FLAG, plain_sequence
 from maxmargin.estimators.base import BaseSVM, Checks, Given
 from maxmargin.estimators.flat import FlatSVC, MulticlassSVC
-from maxmargin.estimators.hooks import watched, with_callbacks
+from maxmargin.estimators.hooks import learnt, watched, with_callbacks
 from maxmargin.estimators.inputs import scorer_of
 from maxmargin.estimators.path import best_of, check_values, solutions
 from maxmargin.estimators.structural import StructuralSVM
@@ -26,8 +26,7 @@ from maxmargin.models.examples import Examples
 from maxmargin.models.protocol import Model
 from maxmargin.problem import Certificate, Problem
 from maxmargin.problem.problem import check_weights
-from maxmargin.runtime.executor import count_jobs
-from maxmargin.runtime.threads import Threads
+from maxmargin.runtime.executor import Threads, count_jobs
 
 OWN_CHECKS: Checks = {"Cs": check_values, "refit": FLAG}
 
@@ -118,13 +117,13 @@ class SearchedC(BaseSVM):
         """The data as ``cv`` splits them, and as scores see them."""
         X, Y = given.X, given.Y
         splitter = check_cv(self.cv, Y, classifier=is_classifier(self))
-        for learnt, left in splitter.split(X, Y, groups):
+        for chosen, left in splitter.split(X, Y, groups):
             part = replace(
                 given,
-                X=picked(X, learnt),
-                Y=picked(Y, learnt),
-                sample_weight=picked(given.sample_weight, learnt),
-                node_weight=picked(given.node_weight, learnt),
+                X=picked(X, chosen),
+                Y=picked(Y, chosen),
+                sample_weight=picked(given.sample_weight, chosen),
+                node_weight=picked(given.node_weight, chosen),
             )
             yield Fold(part, (picked(seen, left), picked(Y, left)))
 
@@ -152,9 +151,7 @@ class SearchedC(BaseSVM):
     def _become(self, svm: BaseSVM) -> None:
         """Take over what was fitted."""
         self.best_estimator_ = svm
-        for name, value in vars(svm).items():
-            if name.endswith("_") and not name.startswith("_"):
-                setattr(self, name, value)
+        vars(self).update(learnt(svm))
 
     def problem_of(
         self, examples: Examples, sample_weight: Any, n_jobs: int = 1, C: Any = None

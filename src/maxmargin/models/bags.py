@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from maxmargin.data.arrays import among, check_lengths, check_start
+from maxmargin.data.arrays import Checks, among, check_lengths, check_start
 from maxmargin.data.labels import LabelSet
 from maxmargin.data.memory import FeatureRows, feature_rows
 from maxmargin.io.fields import MOST_FEATURES, FieldError, bias_of, choice, count
@@ -83,7 +83,7 @@ class Bags(Latent):
     flat: bool
 
     own: ClassVar[bool] = False  # type: ignore[assignment]
-    checks = Latent.checks | {"start": among(*BAG_STARTS)}
+    checks: ClassVar[Checks] = Latent.checks | {"start": among(*BAG_STARTS)}
 
     def __init__(self, bias: float | None = None, start: str = "means"):
         self.bias = bias

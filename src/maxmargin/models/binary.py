@@ -29,7 +29,6 @@ from maxmargin.losses import (
     saved_costs,
     saved_sample_loss,
 )
-from maxmargin.models.checks import no_cost
 from maxmargin.models.examples import Examples, ExplicitConstraints
 from maxmargin.models.flat import FlatExamples, FlatModel
 from maxmargin.models.inside import BinaryInside
@@ -40,13 +39,13 @@ from maxmargin.models.protocol import as_weights, weights_and_bias
 class BinaryExamples(FlatExamples):
     """Rows with two labels in the core."""
 
-    codes: np.ndarray
-    mistakes: np.ndarray
-
     def __init__(self, rows: FeatureRows, labels: LabelSet, codes: np.ndarray, cost: np.ndarray):
-        self.codes, self.mistakes = codes, np.array([cost[0, 1], cost[1, 0]])
+        self.codes = codes
+        self.mistakes: np.ndarray = np.array([cost[0, 1], cost[1, 0]])
         super().__init__(rows, labels, core.BinaryData(rows.core.rows, codes, self.mistakes))
-        self.explicit = ExplicitConstraints(self.core, float(self.mistakes.max()))
+        self.explicit: ExplicitConstraints | None = ExplicitConstraints(
+            self.core, float(self.mistakes.max())
+        )
 
     def scores(self, w: np.ndarray) -> np.ndarray:
         """<w, Psi(x_i, y)> of both labels, one row per example."""
@@ -67,11 +66,6 @@ class Binary(FlatModel):
     classes : sequence or None
         Both labels, where the data may miss one. The second of ``classes_`` is the positive one.
     """
-
-    def __init__(self, loss: Any = "zero-one", bias: float | None = None, classes: Any = None):
-        self.task_loss = loss
-        self.bias = bias
-        self.classes = classes
 
     @property
     def joint(self) -> bool:  # type: ignore[override]
@@ -112,12 +106,7 @@ class Binary(FlatModel):
         if self.joint:
             blank = sp.csr_matrix((len(y), self.n_features_))
             return self._whole(blank, y).loss_of(self.encode(y_hat))
-        true, other = self.labels_.encode([y])[0], self.encode([y_hat])[0]
-        if true >= 0:
-            return float(self.cost_[true, other])
-        if isinstance(binary_loss(self.task_loss), Costs):
-            raise no_cost(y)
-        return 1.0
+        return super().loss(y, y_hat)
 
     def _whole(self, X: Any, Y: Any) -> MultivariateExamples:
         """A whole sample with outputs that are labellings."""
@@ -170,9 +159,7 @@ class Binary(FlatModel):
             costs = saved_costs(table(arrays, "cost", np.float64, 2, 2))
             model = cls(ZeroOne() if costs is None else Costs(costs), bias_of(state))
             model.cost_ = arrays["cost"]
-        model.labels_, model.classes_ = labels, labels.classes
-        model.take_features(state)
-        model._measure()
+        model.take_state(labels, state)
         return model
 
     def _measure(self) -> None:

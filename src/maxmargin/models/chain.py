@@ -18,6 +18,7 @@ import scipy.sparse as sp
 from maxmargin._core import core
 from maxmargin.data.arrays import (
     FLAG,
+    Checks,
     among,
     check_lengths,
     check_start,
@@ -91,7 +92,7 @@ class Chain(Described, Model):
         POTENTIALS,
         UNKNOWN_LABELS,
     )
-    checks = Model.checks | {
+    checks: ClassVar[Checks] = Model.checks | {
         "start": FLAG,
         "end": FLAG,
         "edges": FLAG,
@@ -154,7 +155,7 @@ class Chain(Described, Model):
                 )
             self.n_features_ = int(shape[1])
         if self.edges or self.order == 2:
-            self.edges_ = ChainEdges(self.edges, self.order == 2)
+            self.edges_ = ChainEdges(bool(self.edges), self.order == 2)
             self.edges_.learn(edges, len(self.classes_))
         self._measure(self._observed(X, Y) if self.features == "observed" else None)
 

@@ -9,6 +9,7 @@ chain is of second order.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -37,15 +38,15 @@ def count_rows(e: Any) -> int:
     return e.shape[0] if hasattr(e, "shape") else len(e)
 
 
+@dataclass(eq=False, repr=False)
 class EdgedSequences(Sequence[Any]):
     """What is given for nodes and for edges, where attributes are features already."""
 
     nodes: Any
     edges: Any
 
-    def __init__(self, nodes: Any, edges: Any):
-        self.nodes, self.edges = nodes, edges
-        self.encoder: Any = getattr(nodes, "encoder", None)
+    def __post_init__(self) -> None:
+        self.encoder: Any = getattr(self.nodes, "encoder", None)
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -81,6 +82,7 @@ def edge_features(edges: Any, known: ChainEdges | None) -> Any:
     return known_attributes(edges, known.encoder, True, EDGE)
 
 
+@dataclass(eq=False, repr=False)
 class ChainEdges:
     """The edges of a fitted chain.
 
@@ -92,14 +94,10 @@ class ChainEdges:
         Whether three labels in a row have a weight.
     """
 
-    n_features: Any
     featured: bool
     triples: bool
-
-    def __init__(self, featured: bool, triples: bool):
-        self.featured, self.triples = bool(featured), bool(triples)
-        self.n_features = 0
-        self.encoder: Any = None  # of attributes
+    n_features: int = 0
+    encoder: Any = None  # of attributes
 
     def check_labels(self, n_labels: int) -> None:
         """Refuse more labels than there can be weights for."""

@@ -79,10 +79,15 @@ class ChainExamples(CompiledExamples):
         scores[np.diff(self.rows.offsets) > 0] = super().decide(w, n_jobs)
         return scores
 
+    def check_listed(self) -> None:
+        """Refuse what takes a table of all pairs of pairs of labels, where they are too many."""
+
     def margins(self, w: Any, n_jobs: int = 1) -> list[np.ndarray]:
+        self.check_listed()
         return self.split(self.legal(self.answers.margins(self.packed(w), n_jobs)))
 
     def beliefs(self, w: Any, temperature: float, n_jobs: int = 1) -> Beliefs:
+        self.check_listed()
         values = self.answers.beliefs(self.packed(w), temperature, n_jobs)
         rows = values.reshape(-1, len(self.labels))
         self.legal(rows.max(axis=1, initial=-np.inf))
@@ -98,6 +103,7 @@ class ChainExamples(CompiledExamples):
 
     def best_k(self, w: np.ndarray, i: int, k: int) -> list[tuple[np.ndarray, float]]:
         """The k best labellings of sequence i with their scores."""
+        self.check_listed()
         first, last = self.rows.offsets[i : i + 2].tolist()
         length = last - first
         if length == 0:
@@ -120,20 +126,7 @@ class EdgeChainExamples(ChainExamples):
     powers: tuple[str, ...] = (SUMS,)
     brackets_sums = False
 
-    def margins(self, w: Any, n_jobs: int = 1) -> list[np.ndarray]:
-        self.check_listed()
-        return super().margins(w, n_jobs)
-
-    def beliefs(self, w: Any, temperature: float, n_jobs: int = 1) -> Beliefs:
-        self.check_listed()
-        return super().beliefs(w, temperature, n_jobs)
-
-    def best_k(self, w: np.ndarray, i: int, k: int) -> list[tuple[np.ndarray, float]]:
-        self.check_listed()
-        return super().best_k(w, i, k)
-
     def check_listed(self) -> None:
-        """Refuse what takes a table of all pairs of pairs of labels."""
         if len(self.labels) > MOST_LABELS_OF_K_BEST:
             raise ValueError(
                 "the k best labellings and marginals of a chain with edges or order=2 are listed for "

@@ -68,11 +68,8 @@ class Fixed(Constraint):
     labels: Mapping[Any, Hashable]
 
     def rows(self, graph: Graph) -> list[Linear]:
-        found = [(v, graph.known(v, k)) for v, k in self._named(graph)]
-        return [Linear([term], 1.0, 1.0) for term in found]
-
-    def _named(self, graph: Graph) -> list[tuple[int, Hashable]]:
-        return [(graph.node(name), label) for name, label in self.labels.items()]
+        named = [(graph.node(name), label) for name, label in self.labels.items()]
+        return [Linear([(v, graph.known(v, k))], 1.0, 1.0) for v, k in named]
 
 
 @dataclass(frozen=True)

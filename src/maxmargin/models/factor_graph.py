@@ -23,6 +23,7 @@ See ``models.graph_input`` for what an example is.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -63,6 +64,7 @@ from maxmargin.models.graph_model import (
 )
 
 
+@dataclass(eq=False, repr=False)
 class LabelledGraph(Graph):
     """An example of a FactorGraph as constraints see it."""
 
@@ -70,9 +72,8 @@ class LabelledGraph(Graph):
     types: np.ndarray
     edges: np.ndarray
 
-    def __init__(self, labels: list[LabelSet], types: np.ndarray, edges: np.ndarray):
-        self.labels, self.types, self.edges = labels, types, edges
-        self.n_nodes: int = len(types)
+    def __post_init__(self) -> None:
+        self.n_nodes: int = len(self.types)
 
     def code(self, node: int, label: Any) -> int | None:
         found = int(self.labels[self.types[node]].encode([label])[0])
@@ -82,11 +83,9 @@ class LabelledGraph(Graph):
 class FactorGraphExamples(GraphExamples):
     """Graphs with labels of one or of several types."""
 
-    model: FactorGraph
-    items: list[Item]
-
     def __init__(self, model: FactorGraph, factors: Factors, items: list[Item]):
-        self.model, self.items = model, items
+        self.model: FactorGraph = model
+        self.items: list[Item] = items
         super().__init__(factors, model.inference_method, model.iterations)
 
     def output(self, i: int, codes: np.ndarray) -> np.ndarray:

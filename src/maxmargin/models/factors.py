@@ -181,14 +181,12 @@ def codes(values: Any) -> np.ndarray:
 class GraphExamples(CompiledExamples):
     """Factor graphs in the core."""
 
-    factors: Factors
-    iterations: int
-
     powers: tuple[str, ...] = (FACTORS, SUMS)
     brackets_sums = True
 
     def __init__(self, factors: Factors, inference: str, iterations: int):
-        self.factors, self.iterations = factors, int(iterations)
+        self.factors = factors
+        self.iterations: int = int(iterations)
         self._relaxation: Any = None  # for the linear relaxation
         self.offsets: np.ndarray = factors.node_offsets
         data = factors.compiled()

@@ -12,7 +12,9 @@ from maxmargin.data.attributes import Described, encoder_of, saved_attributes
 from maxmargin.data.labels import LabelSet
 from maxmargin.data.memory import FeatureRows, rows_of_table, shape_of
 from maxmargin.io.fields import MOST_FEATURES, count
+from maxmargin.losses import Costs, binary_loss, cost_of
 from maxmargin.models.beliefs import Beliefs, even_beliefs, margins_of
+from maxmargin.models.checks import no_cost
 from maxmargin.models.examples import CompiledExamples
 from maxmargin.models.protocol import Model, as_weights, encode_all
 from maxmargin.models.registry import LABELS, POTENTIALS, ROWS, SUMS, UNKNOWN_LABELS
@@ -21,14 +23,12 @@ from maxmargin.models.registry import LABELS, POTENTIALS, ROWS, SUMS, UNKNOWN_LA
 class FlatExamples(CompiledExamples):
     """Rows with a label each, in the core."""
 
-    rows: FeatureRows
-    labels: LabelSet
-
     enumerates = True
     powers: tuple[str, ...] = (SUMS, POTENTIALS)
 
     def __init__(self, rows: FeatureRows, labels: LabelSet, data: Any):
-        self.rows, self.labels = rows, labels
+        self.rows = rows
+        self.labels = labels
         self.take(data)
 
     def decode(self, codes: np.ndarray) -> np.ndarray:
@@ -60,8 +60,12 @@ class FlatModel(Described, Model):
     packs = "rows"
     task = "multiclass"
     flat: ClassVar[bool] = True  # an output is one label, whatever it is
-    bias: float | None
-    classes: Any
+    cost_: np.ndarray
+
+    def __init__(self, loss: Any = "zero-one", bias: float | None = None, classes: Any = None):
+        self.task_loss = loss
+        self.bias = bias
+        self.classes = classes
 
     def _learn(self, X: Any, Y: Any) -> None:
         """Check the data; learn the classes and the number of features."""
@@ -111,10 +115,25 @@ class FlatModel(Described, Model):
         state = {"bias": self.bias, "n_features": self.n_features_, **self.labels_.state()}
         return state | saved_attributes(self.encoder_)
 
-    def take_features(self, state: dict[str, Any]) -> None:
-        """The features that a model file names."""
+    def take_state(self, labels: LabelSet, state: dict[str, Any]) -> None:
+        """The labels and the features that a model file names."""
+        self.labels_, self.classes_ = labels, labels.classes
         self.n_features_ = count(state, "n_features", 0, MOST_FEATURES)
         self.encoder_: Any = encoder_of(state, self.n_features_, sequences=False)
+        self._measure()
+
+    def _measure(self) -> None:
+        """How many weights there are."""
+        raise NotImplementedError
+
+    def loss(self, y: Any, y_hat: Any) -> float:
+        """Delta(y, y_hat); a true label that the model does not know is a mistake."""
+        true, other = self.labels_.encode([y])[0], self.encode([y_hat])[0]
+        if true >= 0:
+            return float(cost_of(self.cost_, true, other))
+        if isinstance(binary_loss(self.task_loss), Costs):
+            raise no_cost(y)
+        return 1.0
 
     def bind_one(self, x: Any, Y: Any = None) -> Any:
         return self.bind(self.one_row(x), Y)

@@ -36,13 +36,11 @@ LOSSES = ("spans", "zero-one")
 class GrammarExamples(CompiledExamples):
     """Sentences in the core."""
 
-    model: Grammar
-    sentences: list[list[str]]
-
     powers: tuple[str, ...] = (SUMS,)
 
     def __init__(self, model: Grammar, sentences: list[list[str]], truth: list[int]):
-        self.model, self.sentences = model, sentences
+        self.model = model
+        self.sentences = sentences
         rules, lexicon = model.rule_table_, model.lexicon_
         lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
         offsets = np.concatenate([[0], np.cumsum(lengths)])

@@ -66,14 +66,12 @@ class Item:
         return self.nodes.get(name)
 
 
+@dataclass(eq=False, repr=False)
 class Graphs(Sequence[Any]):
     """Examples whose nodes were described by attributes, now features; ``encoder`` has their names."""
 
     items: list[Any]
     encoder: Any
-
-    def __init__(self, items: Sequence[Any], encoder: Any):
-        self.items, self.encoder = list(items), encoder
 
     def __len__(self) -> int:
         return len(self.items)

@@ -25,9 +25,6 @@ from maxmargin.models.protocol import Model, weights_and_bias
 class GroupExamples(CompiledExamples):
     """Constraints in the core; output 0 of a group is "no constraint", output j its j-th."""
 
-    rows: FeatureRows
-    sizes: np.ndarray
-
     enumerates = True
 
     def __init__(
@@ -38,9 +35,10 @@ class GroupExamples(CompiledExamples):
         factor: np.ndarray,
         margins: np.ndarray,
     ):
-        self.rows, self.sizes = rows, np.diff(first)
+        self.rows = rows
+        self.sizes: np.ndarray = np.diff(first)
         self.take(core.GroupsData(rows.core.rows, first, row, factor, margins))
-        self.explicit = ExplicitConstraints(self.core)
+        self.explicit: ExplicitConstraints | None = ExplicitConstraints(self.core)
 
     def rebind(self) -> None:
         if self.formulation.rescaling != "margin":
@@ -88,7 +86,7 @@ def numbers(values: Any, name: str, n: int) -> np.ndarray:
     return np.ascontiguousarray(array)
 
 
-def told_apart(X: Any, margins: np.ndarray, groups: Any) -> tuple[MappedSequences, list[Any]]:
+def split_groups(X: Any, margins: np.ndarray, groups: Any) -> tuple[MappedSequences, list[Any]]:
     """Groups of rows and their margins one by one, as parts of a stream need them."""
     offsets = group_offsets(groups, X.shape[0])
     return sequences_of([X], np.diff(offsets)), np.split(margins, offsets[1:-1])

@@ -67,14 +67,12 @@ def nonzero_features(table: Any, t: int) -> tuple[np.ndarray, np.ndarray]:
 class Inside:
     """A fitted model and its weights, for one label per row."""
 
-    model: Any
-    w: np.ndarray
-    parts: Any
-
     features = "weights"  # the part of w that has a row of features for each label
 
     def __init__(self, model: Any, w: np.ndarray):
-        self.model, self.w, self.parts = model, np.ascontiguousarray(w), model.unpack(w)
+        self.model: Any = model
+        self.w: np.ndarray = np.ascontiguousarray(w)
+        self.parts: Any = model.unpack(w)
 
     @cached_property
     def feature_names(self) -> np.ndarray:

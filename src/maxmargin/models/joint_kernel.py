@@ -14,7 +14,7 @@ import operator
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -171,16 +171,14 @@ class PairKernel:
         return np.array([float(self.kernel(*a, *a)) for a in A[:, 0]])
 
 
+@dataclass(eq=False, repr=False)
 class FeatureCache:
     """Features of inputs seen before, the oldest evicted first; a copy of it starts empty."""
 
     most_bytes: int
-    bytes: int
-
-    def __init__(self, most_bytes: int):
-        self.most_bytes, self.bytes = most_bytes, 0
-        self.known: OrderedDict[Any, tuple[Any, list[Any], np.ndarray]] = OrderedDict()
-        self.lock: Any = threading.Lock()
+    bytes: int = 0
+    known: OrderedDict[Any, tuple[Any, list[Any], np.ndarray]] = field(default_factory=OrderedDict)
+    lock: Any = field(default_factory=threading.Lock)
 
     def __reduce__(self) -> tuple[type, tuple[int]]:
         return FeatureCache, (self.most_bytes,)
@@ -198,11 +196,7 @@ class FeatureCache:
                 while self.bytes + psi.nbytes > self.most_bytes:
                     self.bytes -= self.known.popitem(last=False)[1][2].nbytes
                 # `x` too: while it is kept, no other object has its id.
-                self.known[key] = (
-                    x,
-                    outputs,
-                    psi,
-                )
+                self.known[key] = x, outputs, psi
                 self.bytes += psi.nbytes
         return outputs, psi
 

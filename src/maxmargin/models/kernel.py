@@ -28,7 +28,6 @@ from maxmargin.io.fields import (
     check_names,
     choice,
     count,
-    entries_of,
     field_of,
     is_whole_in,
     list_of,
@@ -47,9 +46,9 @@ from maxmargin.models.kernel_function import (
     choose_basis,
     resolve_gamma,
 )
-from maxmargin.models.protocol import Model
+from maxmargin.models.protocol import Model, saved_base
 from maxmargin.models.python import converted
-from maxmargin.models.registry import MODELS, ROWS, has_power, names_with
+from maxmargin.models.registry import ROWS, has_power, names_with
 
 CHOICES = ("greedy", "random")
 
@@ -284,11 +283,8 @@ class Kernel(Model):
     @classmethod
     def from_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> Kernel:
         own = {n[len("base.") :]: a for n, a in arrays.items() if n.startswith("base.")}
-        inner = entries_of(field_of(state, "base"), "base")
-        base: Any = MODELS[choice(inner, "kind", tuple(names_with(ROWS)))].from_state(inner, own)
-        known, tables = base.state()
-        check_names(inner, {"kind", *known}, "base")
-        check_names(own, tables, "base")
+        base: Any = saved_base(state, own, names_with(ROWS))
+        check_names(own, base.state()[1], "base")
         model = cls(base, *saved_options(state))
         model._check()
         shape = saved_shape(state, base.n_features_)

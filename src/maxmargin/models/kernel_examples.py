@@ -31,13 +31,11 @@ NOT_FITTED_ON = (
 class GramRows:
     """The kernel matrix of the training rows, whole in memory or in a cache of rows."""
 
-    whole: np.ndarray | None
-    core: Any
-    kernel: KernelFunction
-    rows: Any
+    whole: np.ndarray | None = None
 
     def __init__(self, kernel: KernelFunction, rows: Any, cache_bytes: int):
-        self.kernel, self.rows, self.whole = kernel, rows, None
+        self.kernel = kernel
+        self.rows = rows
         n = rows.shape[0]
         diagonal = kernel.diagonal(rows)
         self.top: float = float(diagonal.max())
@@ -45,7 +43,7 @@ class GramRows:
             self.whole = np.empty((n, n))
             for a, b in spans(n, 256):
                 self.whole[a:b] = kernel(rows[a:b], rows)
-            self.core = core.kernel_rows(self.whole, diagonal)
+            self.core: Any = core.kernel_rows(self.whole, diagonal)
             return
         if cache_bytes < 8 * n:
             raise ValueError(
@@ -75,25 +73,17 @@ class GramRows:
 class KernelExamples(Examples):
     """Rows under a kernel; the dual lives on the training rows alone."""
 
-    rows: Any
-
-    model: Any
-    n: int
-    dimension: int
-    plain: Any
-    argmax_exact: bool
-    exact: bool
-    bounded: bool
-
     kernelised = True
 
     def __init__(self, model: Any, rows: Any, offsets: np.ndarray, Y: Any, node_weight: Any):
-        self.model, self.rows = model, rows
+        self.model = model
+        self.rows: Any = rows
         n = rows.shape[0]
         outer = model.over(n)
         units = matrix_rows(sp.identity(n, format="csr"), offsets)
-        self.plain = outer.bind_rows(units, Y, node_weight)
-        self.n, self.dimension = self.plain.n, model.size_joint_feature
+        self.plain: Any = outer.bind_rows(units, Y, node_weight)
+        self.n: int = self.plain.n
+        self.dimension: int = model.size_joint_feature
         self.enumerates: bool = self.plain.enumerates
         self.gram: GramRows | None = None
         self.primal_alone: str = NOT_FITTED_ON
@@ -109,7 +99,9 @@ class KernelExamples(Examples):
 
     def rebind(self) -> None:
         self.plain = plain = self.plain.under(self.formulation)
-        self.argmax_exact, self.exact, self.bounded = plain.argmax_exact, plain.exact, plain.bounded
+        self.argmax_exact: bool = plain.argmax_exact
+        self.exact: bool = plain.exact
+        self.bounded: bool = plain.bounded
 
     def values(self, w: np.ndarray) -> np.ndarray:
         """w on these rows: U, class-major, then the weights that no kernel is over."""

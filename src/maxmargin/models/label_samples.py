@@ -27,19 +27,16 @@ from maxmargin.models.protocol import as_weights
 class LabelSample(MultivariateExamples):
     """A whole sample with a row of 0 and 1 for each example, as one block."""
 
-    n_labels: int
-    task_loss: LabelF1
-    macro: bool
-    n_rows: Any
-    dimension: int
-
     def __init__(
         self, rows: FeatureRows, labels: LabelSet, codes: np.ndarray | None, loss: LabelF1
     ):
-        self.n_labels, self.task_loss, self.macro = len(labels), loss, isinstance(loss, MacroF1)
+        self.n_labels: int = len(labels)
+        self.task_loss = loss
+        self.macro: bool = isinstance(loss, MacroF1)
         pairs = None if codes is None else np.ascontiguousarray(codes.ravel())
         super().__init__(rows, LabelSet([0, 1]), pairs, F1(loss.beta))
-        self.n_rows, self.dimension = self.n_rows * self.n_labels, self.dimension * self.n_labels
+        self.n_rows: int = self.n_rows * self.n_labels
+        self.dimension: int = self.dimension * self.n_labels
         if codes is not None and self.macro and not codes.any(axis=0).all():
             label = labels.classes.tolist()[int(np.argmin(codes.any(axis=0)))]
             raise ValueError(

@@ -24,10 +24,7 @@ from sklearn.base import clone
 from maxmargin.data.arrays import check_choice, check_whole
 from maxmargin.io.fields import (
     FieldError,
-    check_names,
     choice,
-    entries_of,
-    field_of,
     is_whole_in,
     list_of,
 )
@@ -37,9 +34,8 @@ from maxmargin.models.examples import Examples
 from maxmargin.models.factor_graph import FactorGraph
 from maxmargin.models.multiclass import Multiclass
 from maxmargin.models.part_types import PartTypes
-from maxmargin.models.protocol import Model, check_protocol
+from maxmargin.models.protocol import Model, check_protocol, saved_base
 from maxmargin.models.python import bind_model, converted
-from maxmargin.models.registry import MODELS
 from maxmargin.models.states import Completer, LabelStates
 from maxmargin.models.tree import Tree
 
@@ -222,13 +218,8 @@ def base_of(state: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
     """The model whose labels were split; files of Multiclass hold its state beside the parts."""
     if "base" not in state:
         return Multiclass.from_state(state, arrays)
-    inner = entries_of(field_of(state, "base"), "base")
-    kind = choice(
-        inner, "kind", tuple(kind.__name__ for kind in STATES_OF if kind is not Multiclass)
-    )
-    base: Any = MODELS[kind].from_state(inner, arrays)
-    check_names(inner, {"kind", *base.state()[0]}, "base")
-    return base
+    kinds = (kind.__name__ for kind in STATES_OF if kind is not Multiclass)
+    return saved_base(state, arrays, kinds)
 
 
 def count_parts(parts: Any, classes: np.ndarray) -> list[int]:

@@ -15,8 +15,7 @@ from maxmargin._core import core
 from maxmargin.data.labels import LabelSet, check_classes
 from maxmargin.data.memory import FeatureRows
 from maxmargin.io.fields import bias_of, costs_of
-from maxmargin.losses import Costs, ZeroOne, cost_of, flat_loss, mistake_costs, saved_costs
-from maxmargin.models.checks import no_cost
+from maxmargin.losses import Costs, ZeroOne, flat_loss, mistake_costs, saved_costs
 from maxmargin.models.examples import ExplicitConstraints
 from maxmargin.models.flat import FlatExamples, FlatModel
 from maxmargin.models.inside import Inside
@@ -32,7 +31,7 @@ class MulticlassExamples(FlatExamples):
         data = core.MulticlassData(rows.core.rows, len(labels), codes, cost.ravel())
         super().__init__(rows, labels, data)
         if self.n * len(labels) <= MOST_EXPLICIT:
-            self.explicit = ExplicitConstraints(data, float(cost.max()))
+            self.explicit: ExplicitConstraints | None = ExplicitConstraints(data, float(cost.max()))
 
     def scores(self, w: np.ndarray) -> np.ndarray:
         """<w_k, x_i>, one row per example."""
@@ -51,11 +50,6 @@ class Multiclass(FlatModel):
     classes : sequence or None
         All labels, where the data may miss some.
     """
-
-    def __init__(self, loss: Any = "zero-one", bias: float | None = None, classes: Any = None):
-        self.task_loss = loss
-        self.bias = bias
-        self.classes = classes
 
     def initialize(self, X: Any, Y: Any) -> None:
         """Learn the classes and the number of features."""
@@ -79,15 +73,6 @@ class Multiclass(FlatModel):
         psi[self.encode([y])[0]] = row
         return psi.ravel()
 
-    def loss(self, y: Any, y_hat: Any) -> float:
-        """Delta(y, y_hat); a true label that the model does not know is a mistake."""
-        true, other = self.labels_.encode([y])[0], self.encode([y_hat])[0]
-        if true >= 0:
-            return float(cost_of(self.cost_, true, other))
-        if isinstance(flat_loss(self.task_loss), Costs):
-            raise no_cost(y)
-        return 1.0
-
     def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
         """Named parts of w: ``weights`` (K, d) and, with a bias, ``bias`` (K,)."""
         return weights_and_bias(np.asarray(w).reshape(len(self.labels_), -1), self.bias)
@@ -104,9 +89,8 @@ class Multiclass(FlatModel):
         check_classes(labels.classes)
         costs = saved_costs(costs_of(arrays, "cost", len(labels)))
         model = cls(ZeroOne() if costs is None else Costs(costs), bias_of(state))
-        model.labels_, model.classes_, model.cost_ = labels, labels.classes, arrays["cost"]
-        model.take_features(state)
-        model._measure()
+        model.cost_ = arrays["cost"]
+        model.take_state(labels, state)
         return model
 
     def _measure(self) -> None:

@@ -45,7 +45,7 @@ from maxmargin.models.graph_input import is_forest
 from maxmargin.models.graph_model import GraphModel, saved_method
 from maxmargin.models.inside import LabelsInside
 from maxmargin.models.label_samples import LabelSample
-from maxmargin.models.protocol import as_weights
+from maxmargin.models.protocol import as_weights, weights_and_bias
 from maxmargin.models.registry import LABELS
 
 OFF_ON = np.array([0, 1])
@@ -54,14 +54,10 @@ OFF_ON = np.array([0, 1])
 class LabelGraph(Graph):
     """An example as constraints see it: a node for each label, by its name; 0 is off, 1 is on."""
 
-    labels: LabelSet
-    edges: np.ndarray
-
     def __init__(self, labels: LabelSet, edges: np.ndarray):
-        self.labels, self.edges = labels, np.empty((0, 2), dtype=object)
+        self.labels = labels
+        self.edges: np.ndarray = labels.classes[edges] if len(edges) else edges
         self.n_nodes: int = len(labels)
-        if len(edges):
-            self.edges = labels.classes[edges]
 
     def node(self, name: Any) -> int:
         found = self.labels.code.get(name) if isinstance(name, Hashable) else None
@@ -128,7 +124,8 @@ class MultiLabel(Described, GraphModel):
     pair_codes_: np.ndarray
 
     powers: ClassVar[tuple[str, ...]] = (LABELS, *GraphModel.powers)
-    packs, task = "rows", "multilabel"
+    packs = "rows"
+    task = "multilabel"
     flat: ClassVar[bool] = False
 
     def __init__(
@@ -350,11 +347,7 @@ class MultiLabel(Described, GraphModel):
         """Named parts of w: ``weights`` (L, d), ``bias`` (L,), ``pairs`` (P,) in the order of ``pairs_``."""
         L, width = len(self.labels_), self.n_features_ + (self.bias is not None)
         unary, pairs = np.split(np.asarray(w), [L * width])
-        table = unary.reshape(L, width)
-        parts = {"weights": table[:, : self.n_features_]}
-        if self.bias is not None:
-            parts["bias"] = table[:, -1] * self.bias
-        return {**parts, "pairs": pairs}
+        return {**weights_and_bias(unary.reshape(L, width), self.bias), "pairs": pairs}
 
     def inside(self, w: np.ndarray) -> LabelsInside:
         return LabelsInside(self, w)

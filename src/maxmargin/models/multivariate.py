@@ -32,7 +32,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -85,10 +84,9 @@ class CountTables:
 
     def __post_init__(self) -> None:
         positive, negative = self.ranking.positive, self.ranking.negative
-        self.missed: np.ndarray = prefix_sums(positive[::-1])[
-            ::-1
-        ]  # [a]: the P - a lowest positives
-        self.raised: np.ndarray = prefix_sums(negative)  # [b]: the b highest negatives
+        # Of the P - a lowest positives, and of the b highest negatives.
+        self.missed: np.ndarray = prefix_sums(positive[::-1])[::-1]
+        self.raised: np.ndarray = prefix_sums(negative)
 
     def delta(self, hits: np.ndarray, alarms: np.ndarray) -> np.ndarray:
         """Delta(a, b)."""
@@ -232,6 +230,7 @@ def worst_order(ranking: SortedScores, rescaling: str) -> tuple[float, np.ndarra
     return float(counts.sum()) / pairs.total, c
 
 
+@dataclass(eq=False, repr=False)
 class MultivariateExamples(PlaneExamples):
     """A whole sample as one block."""
 
@@ -239,18 +238,12 @@ class MultivariateExamples(PlaneExamples):
     labels: LabelSet
     codes: np.ndarray | None
     loss: SampleLoss
-    n_rows: Any
-    dimension: int
-    exact: bool
-    bounded: bool
-
     n = 1
 
-    def __init__(
-        self, rows: FeatureRows, labels: LabelSet, codes: np.ndarray | None, loss: SampleLoss
-    ):
-        self.rows, self.labels, self.codes, self.loss = rows, labels, codes, loss
-        self.n_rows, self.dimension = rows.core.n_rows, rows.core.width
+    def __post_init__(self) -> None:
+        labels, codes, loss = self.labels, self.codes, self.loss
+        self.n_rows: int = self.rows.core.n_rows
+        self.dimension: int = self.rows.core.width
         self.unweighted: str = (
             f"{loss!r} is a loss of the whole sample, whose examples have no weights of their own"
         )
@@ -261,7 +254,8 @@ class MultivariateExamples(PlaneExamples):
             raise ValueError(f"Y holds the class {only!r} only: {loss!r} needs examples of both")
 
     def rebind(self) -> None:
-        self.exact = self.bounded = not self.summed
+        self.exact: bool = not self.summed
+        self.bounded: bool = self.exact
 
     @property
     def fingerprint(self) -> str:  # type: ignore[override]

@@ -23,14 +23,13 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import clone
 
-from maxmargin.io.fields import check_names, choice, entries_of, field_of
 from maxmargin.models.chain import Chain, check_node_weight
 from maxmargin.models.examples import Examples
 from maxmargin.models.graph_input import read_item
 from maxmargin.models.latent import Latent
 from maxmargin.models.multilabel import MultiLabel
-from maxmargin.models.protocol import as_weights
-from maxmargin.models.registry import MODELS, UNKNOWN_LABELS, has_power, names_with
+from maxmargin.models.protocol import as_weights, saved_base
+from maxmargin.models.registry import UNKNOWN_LABELS, has_power, names_with
 from maxmargin.models.soft_truth import SoftTruth
 from maxmargin.models.states import Completer
 
@@ -68,6 +67,11 @@ def is_unknown(label: Any) -> bool:
 def known_of(y: Any) -> np.ndarray:
     """Which labels of an output are known."""
     return np.array([not is_unknown(label) for label in y], dtype=bool)
+
+
+def off_where_unknown(Y: Any) -> np.ndarray:
+    """A matrix of 0 and 1 with 0 for what is unknown."""
+    return np.array([[0 if is_unknown(v) else v for v in y] for y in Y])
 
 
 def lacks_labels(Y: Any) -> bool:
@@ -132,7 +136,8 @@ class Partial(Latent):
         if getattr(X, "encoder", None) is not None:
             inner.keep_names(X)  # which the parts of its examples do not have
         self._settle(inner)
-        self._check_lengths(X, Y)
+        if not self.flat:  # refuses outputs of another length, which placeholders would hide
+            self.over(X, self.begin(X, Y, 0))
 
     @classmethod
     def over_fitted(cls, model: Any) -> Partial:
@@ -145,11 +150,6 @@ class Partial(Latent):
         self.inner_, self.classes_, self.flat = inner, inner.classes_, inner.flat
         self.size_joint_feature: int = inner.size_joint_feature
 
-    def _check_lengths(self, X: Any, Y: Any) -> None:
-        """Refuse outputs of another length than their examples, where placeholders would hide it."""
-        if not self.flat:
-            self.over(X, self.begin(X, Y, 0))
-
     def inside(self, w: np.ndarray) -> Any:
         return self.inner_.inside(w)
 
@@ -161,18 +161,14 @@ class Partial(Latent):
         """What is known alone, and of which example each is a part."""
         if self.model.flat or isinstance(self.model, MultiLabel):
             whole = [i for i, y in enumerate(Y) if known_of([y] if np.ndim(y) == 0 else y).all()]
-            labels = [Y[i] for i in whole]
-            if isinstance(self.model, MultiLabel):
-                return self._known_rows(X, Y, whole)
-            return X[whole], labels, whole
+            if self.model.flat:
+                return X[whole], [Y[i] for i in whole], whole
+            # Without any such row, unknown labels are off at first.
+            whole = whole or list(range(len(Y)))
+            return X[whole], off_where_unknown(Y)[whole], whole
         cut = cut_sequence if isinstance(self.model, Chain) else cut_graph
         parts = [(*part, i) for i in range(len(Y)) for part in cut(X[i], Y[i], i)]
         return [x for x, _, _ in parts], [y for _, y, _ in parts], [i for _, _, i in parts]
-
-    def _known_rows(self, X: Any, Y: Any, whole: list[int]) -> tuple[Any, Any, list[int]]:
-        """Rows whose labels are all known; without any, unknown labels are off at first."""
-        table = np.array([[0 if is_unknown(v) else v for v in y] for y in Y])
-        return (X[whole], table[whole], whole) if whole else (X, table, list(range(len(Y))))
 
     def begin(self, X: Any, Y: Any, seed: int) -> list[Any]:
         """Completions without any weights."""
@@ -186,7 +182,7 @@ class Partial(Latent):
             first = self.classes_[0]
             return [first if is_unknown(y) else y for y in Y]
         if isinstance(self.inner_, MultiLabel):
-            return np.array([[0 if is_unknown(v) else v for v in y] for y in Y])
+            return off_where_unknown(Y)
         return [
             [
                 a if is_unknown(label) else label
@@ -332,11 +328,7 @@ class Partial(Latent):
 
     @classmethod
     def from_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> Partial:
-        inner = entries_of(field_of(state, "base"), "base")
-        kind = choice(inner, "kind", tuple(names_with(UNKNOWN_LABELS)))
-        base: Any = MODELS[kind].from_state(inner, arrays)
-        check_names(inner, {"kind", *base.state()[0]}, "base")
-        return cls.over_fitted(base)
+        return cls.over_fitted(saved_base(state, arrays, names_with(UNKNOWN_LABELS)))
 
 
 def cut_sequence(x: Any, y: Any, i: int) -> list[tuple[Any, list[Any]]]:

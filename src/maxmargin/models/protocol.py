@@ -17,13 +17,15 @@ and, where it can, ``batch_loss_augmented_inference(X, Y, w)`` (a list of output
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from maxmargin.data.arrays import BIAS_RULE, Check, Rule
+from maxmargin.data.arrays import BIAS_RULE, Checks
 from maxmargin.data.labels import LabelSet
 from maxmargin.data.memory import FeatureRows
+from maxmargin.io.fields import check_names, choice, entries_of, field_of
 from maxmargin.models.examples import Examples
 from maxmargin.models.registry import MODELS
 from maxmargin.notebook import Shown
@@ -51,6 +53,14 @@ def check_protocol(model: Any) -> None:
             f"model {type(model).__name__} is not a model: it lacks {', '.join(missing)}; "
             "see maxmargin.models.protocol for what a model has"
         )
+
+
+def saved_base(state: dict[str, Any], arrays: dict[str, np.ndarray], kinds: Iterable[str]) -> Any:
+    """The model, of one of these kinds, that a file holds inside of another."""
+    inner = entries_of(field_of(state, "base"), "base")
+    base = MODELS[choice(inner, "kind", tuple(kinds))].from_state(inner, arrays)
+    check_names(inner, {"kind", *base.state()[0]}, "base")
+    return base
 
 
 def as_weights(w: Any) -> np.ndarray:
@@ -90,7 +100,7 @@ class Model(Shown):
     packs: ClassVar[str] = "objects"
     tables: ClassVar[bool] = False
     # What the parameters that need no data must be: ``initialize`` looks at them.
-    checks: ClassVar[dict[str, Rule | Check]] = {"bias": BIAS_RULE}
+    checks: ClassVar[Checks] = {"bias": BIAS_RULE}
     # Parameters whose name is a method of the protocol, and the attributes that hold them.
     stored: ClassVar[dict[str, str]] = {"loss": "task_loss"}
     task_loss: Any

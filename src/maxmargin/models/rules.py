@@ -102,11 +102,6 @@ def widths(tree: ParseTree) -> dict[int, int]:
     return found
 
 
-def rule_name(rule: Sequence[str]) -> str:
-    """A rule as people write it."""
-    return f"{rule[0]} -> {' '.join(rule[1:])}"
-
-
 @dataclass
 class GrammarRules:
     """All rules, numbered: real symbols sorted, then those of binarisation sorted.
@@ -205,7 +200,7 @@ class GrammarRules:
                 place = f"the unary chain {' -> '.join(chain)}"
                 above = 1 + find(self.chain_code, self.numbers(chain, place), place)
             if split:
-                place = f"the rule {rule_name(rule)}"
+                place = f"the rule {rule[0]} -> {' '.join(rule[1:])}"
                 parent, left, right = self.numbers(rule, place)
                 number = find(self.binary_code, (left, right, parent), place)
             else:

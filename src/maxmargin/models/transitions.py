@@ -39,15 +39,16 @@ class Transitions:
     ends: Sequence[Any] = ()
 
 
+@dataclass(eq=False, repr=False)
 class TransitionRules:
     """The illegal pairs of a set of labels."""
 
     labels: LabelSet
-    scheme: str | None
+    keys: np.ndarray
+    scheme: str | None = None
 
-    def __init__(self, labels: LabelSet, keys: np.ndarray, scheme: str | None = None):
-        self.labels, self.scheme = labels, scheme
-        self.keys: np.ndarray = np.unique(keys).astype(np.int64)
+    def __post_init__(self) -> None:
+        self.keys = np.unique(self.keys).astype(np.int64)
 
     def first_illegal(self, codes: np.ndarray, offsets: np.ndarray) -> tuple[int, int, str] | None:
         """The first example, position and pair of labels that is illegal, in words; None if all are legal."""

@@ -89,16 +89,6 @@ class StreamedProblem(Problem):
     model: Any
     source: Any
     settings: Settings
-    dimension: int
-    formulation: Formulation
-    n_jobs: int
-    frozen: Any
-    files: Any
-    n_blocks: Any
-    total: Any
-    exact: bool
-    bounded: bool
-
     whole: Problem | None = None  # of all examples, while it is bound
     # Of its weights, as of those of examples in memory.
     metric: Any = staticmethod(np.asarray)
@@ -106,22 +96,28 @@ class StreamedProblem(Problem):
 
     def __init__(self, model: Any, source: Any, C: float, settings: Settings):
         self.model, self.source, self.settings = model, source, settings
-        self.C, self.dimension = float(C), int(model.size_joint_feature)
+        self.C: float = float(C)
+        self.dimension: int = int(model.size_joint_feature)
         self.regularizer: SquaredNorm = regularizer_of(settings, self)
-        self.formulation, self.n_jobs = settings.formulation, settings.n_jobs
-        self.summed = settings.formulation.hinge == "sum"
+        self.formulation: Formulation = settings.formulation
+        self.n_jobs: int = settings.n_jobs
+        self.summed: bool = settings.formulation.hinge == "sum"
         if self.summed and getattr(model, "flat", False):
             source.layout.listed = (PLANE_BYTES + LABEL_BYTES) * len(model.classes_)
         self.examples: Any = None  # not in memory
-        self.frozen = self.files = None
+        self.frozen: Any = None
+        self.files: Any = None
         self.checked: bool = not isinstance(model, Model)
-        self.exact = self.bounded = True  # of the parts that were bound so far
+        # Of the parts that were bound so far.
+        self.exact: bool = True
+        self.bounded: bool = True
         self.dual_found: float = -np.inf  # by the solver, for its last solution
         self._count()
 
     def _count(self) -> None:
         """How many examples there are, and their mass; of an iterable, of those that were read."""
-        self.n_blocks, self.total = self.source.n, self.C * self.source.weight
+        self.n_blocks: int = self.source.n
+        self.total: float = self.C * self.source.weight
 
     def read(self, known: np.ndarray) -> Iterator[Part]:
         """The examples except the known ones, a part of the budget at a time."""
@@ -209,11 +205,6 @@ class StoredProblem(StreamedProblem):
         part = next(self.read(NO_EXAMPLES), None)
         return None if part is None else self.bind([part])
 
-    files: Any
-
-    exact: bool
-    bounded: bool
-
     def bind_all(self) -> Problem:
         """All examples, their features in the files."""
         source, settings = self.source, self.settings
@@ -221,7 +212,9 @@ class StoredProblem(StreamedProblem):
         self.whole = whole = Problem(
             examples, self.C, source.weights, settings.formulation, self.n_jobs, self.regularizer
         )
-        self.exact, self.bounded, self.files = whole.exact, whole.bounded, whole.files
+        self.exact: bool = whole.exact
+        self.bounded: bool = whole.bounded
+        self.files: Any = whole.files
         return whole
 
     def release(self) -> None:

@@ -272,8 +272,9 @@ class Stored:
                 count = self._count(waiting, most)
                 if count == len(waiting) and not last:
                     break  # more may fit
-                yield self._part(waiting[:count])
-                waiting = waiting[count:]
+                index, waiting = waiting[:count], waiting[count:]
+                weights = np.ones(count) if self.weights is None else self.weights[index]
+                yield Part(self.layout, *self.layout.copy(self.X, self.Y, index), index, weights)
 
     def _fresh(self, first: int, known: np.ndarray) -> np.ndarray:
         index = np.arange(first, min(first + RUN, self.n))
@@ -288,36 +289,29 @@ class Stored:
         each = self.layout.bytes_of(lengths, lengths * (ROW_BYTES + self.row_bytes))
         return max(1, int(np.searchsorted(np.cumsum(each), most, side="right")))
 
-    def _part(self, index: np.ndarray) -> Part:
-        weights = np.ones(len(index)) if self.weights is None else self.weights[index]
-        return Part(self.layout, *self.layout.copy(self.X, self.Y, index), index, weights)
 
-
+@dataclass(eq=False, repr=False)
 class Chunks:
     """Chunks (X, Y) or (X, Y, weights) of an iterable; the first of them makes the model ready."""
 
-    first: tuple[Any, Any, np.ndarray]
     model: Any
     iterable: Iterable[Any]
-    executor: Any
-    running: Iterator[Any]
-    passes: int
-    n: int
-    weight: float
+    executor: Any = None
+    passes: int = 0
 
-    def __init__(self, model: Any, chunks: Iterable[Any], executor: Any = None):
-        self.model, self.iterable, self.executor = model, chunks, executor
-        self.repeatable: bool = not isinstance(chunks, Iterator)
-        self.running, self.passes = iter(chunks), 0
+    def __post_init__(self) -> None:
+        self.repeatable: bool = not isinstance(self.iterable, Iterator)
+        self.running: Iterator[Any] = iter(self.iterable)
         try:
-            self.first = checked_chunk(next(self.running), 0)
+            self.first: tuple[Any, Any, np.ndarray] = checked_chunk(next(self.running), 0)
         except StopIteration:
             raise ValueError("X: the iterable of chunks is empty") from None
         X, Y, weights = self.first
-        X = converted(model, X)
+        model, X = self.model, converted(self.model, X)
         model.initialize(X, Y)
         weights = weighed(model, Y, weights)
-        self.n, self.weight = len(Y), float(weights.sum())
+        self.n: int = len(Y)
+        self.weight: float = float(weights.sum())
         self.first = X, portable(model, Y), weights
         self.layout: Layout = layout_of(model, X)
 

@@ -176,31 +176,25 @@ def joined_multipliers(first: Support, second: Support) -> Support:
 class PartState(StreamState):
     """The state of a stream whose examples come and go: what is left of them, and a file of frozen planes."""
 
-    file: PlaneFile
-    precision: str
-    past: Past
-    counting: bool
     closed_calls: int
     closed_refused: int
-    problem: Any
-    budget: int
-    rng: Any
     k: Any
     window: Any
-    left: float
 
     def __init__(
         self, problem: Any, solver: Streaming, cache: Any, tol: float, rng: Any, warm: Any
     ):
         super().__init__(solver.share * tol, cache=cache)
-        self.problem, self.budget, self.rng = problem, solver.cache_bytes, rng
+        self.problem: Any = problem
+        self.budget: int = solver.cache_bytes
+        self.rng: Any = rng
         layout, regularizer = problem.source.layout, problem.regularizer
-        self.past = empty_past(problem.C, layout, problem.dimension, regularizer)
+        self.past: Past = empty_past(problem.C, layout, problem.dimension, regularizer)
         self.parts: list[Part] = []  # in memory
-        self.file = PlaneFile(solver.scratch)
-        self.precision = solver.precision
-        self.counting = True  # examples and masses are added up in the first pass
-        self.left = 0.0  # sum of mass_i g_i of those that went in this pass
+        self.file: PlaneFile = PlaneFile(solver.scratch)
+        self.precision: str = solver.precision
+        self.counting: bool = True  # examples and masses are added up in the first pass
+        self.left: float = 0.0  # sum of mass_i g_i of those that went in this pass
         if warm is not None:
             self.restore(warm)
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from maxmargin.problem import Problem, Support, loss_units
 from maxmargin.problem.plane import Cut
 from maxmargin.problem.regularizer import Prior, dot, tilted
 from maxmargin.solvers.asked_state import AskedState
-from maxmargin.solvers.dual_state import UnderPrior, known_outputs
+from maxmargin.solvers.dual_state import KeptState
 
 PLANE_BYTES, LABEL_BYTES = 32, 4  # of a kept output, and of each of its labels
 MOST_VIOLATORS = 1000  # kept outputs of a block, at most, when listed violators are added
@@ -39,68 +39,56 @@ class BoxVisit:
     shares: np.ndarray  # of the gap, of each block in the order of the visits
 
 
-class BoxState(UnderPrior):
+@dataclass(eq=False, repr=False)
+class BoxState(KeptState):
     """Multipliers and w of a compiled model; with ``cuts``, for cuts at any w instead of visits.
 
     Cuts are of the risk alone: a state for them knows no prior.
     """
 
-    fixed: float
-    settled: bool
-    single = False
-    oracle_calls: int
-    problem: Problem
-    tol: float
-    rng: np.random.Generator
-    unit: float
-    mean: Any
-    prior: Any
+    single: ClassVar[bool] = False
+    cuts: bool = False
+    # The reduced problem is solved, and no violator is left that could be added.
+    settled: bool = field(default=False, init=False)
+    oracle_calls: int = field(default=0, init=False)
 
-    def __init__(self, problem: Problem, tol: float, rng: np.random.Generator, cuts: bool = False):
-        self.problem, self.tol, self.rng = problem, tol, rng
-        self.passes = 0
-        self.estimate: float = np.inf  # of the gap, after the last whole pass
+    def __post_init__(self) -> None:
+        problem, cuts = self.problem, self.cuts
         self.complete: bool = problem.exact
-        self.settled = (
-            False  # the reduced problem is solved, and no violator is left that could be added
-        )
-        self.oracle_calls = 0
         # Each block's share of the gap by its mass, as its last visit saw it.
         self.violations: np.ndarray = np.zeros(problem.n_blocks)
-        self.unit, self.mean, self.prior = 1.0, None, None
-        self.fixed = 0.0  # of D(a): what the plane of examples that are gone gives
         frozen = problem.frozen
         if frozen is not None and not cuts:
             # A plane is a tilt of the regulariser, and this a shift of its mean.
             problem = copy.copy(problem)
             problem.regularizer, more = tilted(problem.regularizer, frozen.vector)
-            self.fixed = frozen.offset - more
+            problem.frozen = replace(frozen, offset=frozen.offset - more)
         if not cuts:
             self.read_prior(problem)
-        self.core: Any = self._open(problem, self.unit * problem.mass, cuts)
+        self.core: Any = self._open(problem, self.unit * problem.mass)
         self.set_prior()
 
     def take_prior(self, prior: Prior) -> None:
         super().take_prior(prior)
         self.settled = False
 
-    def _open(self, problem: Problem, mass: np.ndarray, cuts: bool) -> Any:
+    def _open(self, problem: Problem, mass: np.ndarray) -> Any:
         examples: Any = problem.examples
         # Under a kernel visits move w by kernel rows; a cut needs the values of w only.
-        data = examples.plain.core if cuts and examples.kernelised else examples.core
+        data = examples.plain.core if self.cuts and examples.kernelised else examples.core
         return data.box(problem.rescaling, mass, self.complete)
 
     def visit(
         self, order: np.ndarray, oracle: bool = True, update: bool = True, keep: int = 0
     ) -> BoxVisit:
         """One pass of coordinate steps over the blocks of `order`, with a search for a violator or not."""
-        return self.report(order, self.core.visit(order, oracle, update, keep))
+        return self.seen(order, self.core.visit(order, oracle, update, keep))
 
-    def report(
-        self, order: np.ndarray, seen: tuple[int, int, float, float, np.ndarray]
+    def seen(
+        self, order: np.ndarray, report: tuple[int, int, float, float, np.ndarray]
     ) -> BoxVisit:
         """What the core says of a pass, in the units of the problem."""
-        calls, found, gap, change, shares = seen
+        calls, found, gap, change, shares = report
         shares /= self.unit
         self.oracle_calls += calls
         self.violations[order] = shares / self.problem.mass[order]
@@ -174,37 +162,16 @@ class BoxState(UnderPrior):
             np.bincount(found, multipliers, n),
         )
 
-    def readable(self, kept: np.ndarray) -> Any:
-        """Kept outputs as the model knows them."""
-        return kept
-
     def restore(self, support: Support) -> None:
         """Start from these multipliers, each cut off at the mass of its block."""
         scaled = self.unit * support.multipliers
         self.core.restore(support.blocks, scaled, self._offered(support))
 
-    def _offered(self, point: Support) -> np.ndarray:
-        """The outputs of a dual point as the core keeps them."""
-        return known_outputs(self.problem, point, self.core.support()[2].dtype)
-
-    def refresh(self) -> None:
-        """Remove the rounding that updates of w have gathered."""
-        self.core.refresh()
-
-    def dual(self) -> float:
-        """D(a) by the running w."""
-        return self.core.dual() / self.unit + self.fixed
-
-    @property
-    def n_planes(self) -> int:
-        """How many outputs are kept."""
-        return self.core.n_planes
-
 
 class ExplicitBoxState(AskedState, BoxState):
     """The same for planes that are made in Python."""
 
-    def _open(self, problem: Problem, mass: np.ndarray, cuts: bool) -> Any:
+    def _open(self, problem: Problem, mass: np.ndarray) -> Any:
         examples: Any = problem.examples
         self.batch: int = self.batch_size()
         state = core.ExplicitBox(problem.n_blocks, problem.dimension, mass, self.complete)
@@ -235,7 +202,7 @@ class ExplicitBoxState(AskedState, BoxState):
             parts.append(self.core.visit(blocks, True, update, keep))
         *numbers, shares = zip(*parts, strict=True)
         calls, found, gap, change = map(sum, numbers)
-        return self.report(order, (calls, found, gap, change, np.concatenate(shares)))
+        return self.seen(order, (calls, found, gap, change, np.concatenate(shares)))
 
     def visit_sets(
         self, order: np.ndarray, oracle: bool, tolerance: float = 0.0

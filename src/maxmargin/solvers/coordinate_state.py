@@ -7,6 +7,7 @@ another C: objectives are divided by ``unit`` = s^2.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -44,33 +45,26 @@ def explicit_constraints(problem: Problem) -> ExplicitConstraints | None:
     return problem.examples.explicit
 
 
+@dataclass(eq=False, repr=False)
 class CoordinateState:
     """Multipliers of explicit constraints, and w; blocks with g_i <= ``satisfied_below`` are satisfied."""
 
     problem: Problem
+    explicit: ExplicitConstraints
+    satisfied_below: float
     rng: np.random.Generator
     single: bool
-    unit: float
-    made: int
-    probed: int
+    aim: float = 0.0  # the gap asked for, where a step may end before its last round
+    enough: float = np.inf  # and the one that ends a step, where it is less
+    loss: float = 0.0  # mean, where it is known
+    made: int = 0  # rounds so far
+    probed: int = 0  # oracle calls that no step has reported
 
-    def __init__(
-        self,
-        problem: Problem,
-        explicit: ExplicitConstraints,
-        satisfied_below: float,
-        rng: np.random.Generator,
-        single: bool,
-    ):
-        self.problem, self.rng, self.single = problem, rng, single
-        self.satisfied_below: float = satisfied_below
-        self.unit, _ = shift_of(problem)  # as in a dual state
-        self.core: Any = explicit.core.coordinate(single, self.unit * problem.mass)
+    def __post_init__(self) -> None:
+        problem = self.problem
+        self.unit: float = shift_of(problem)[0]  # as in a dual state
+        self.core: Any = self.explicit.core.coordinate(self.single, self.unit * problem.mass)
         self.work: int = problem.n_blocks * problem.dimension
-        self.aim: float = 0.0  # the gap asked for, where a step may end before its last round
-        self.enough: float = np.inf  # and the one that ends a step, where it is less
-        self.loss: float = 0.0  # mean, where it is known
-        self.made, self.probed = 0, 0  # rounds so far; oracle calls that no step has reported
 
     def epoch(self, shrinking: bool) -> StepReport:
         """One pass over the blocks that are not put aside."""

@@ -163,11 +163,6 @@ class CutState:
         """A cut of kept outputs at w."""
         return problem.cut(self.w, self.cache)
 
-    def add_cut(self, problem: Problem, cut: Cut) -> None:
-        """A cut of the oracle or of the cache."""
-        self.add(problem, cut.offset, cut.vector, self.point(problem, cut))
-        self.rounds += 1
-
     def point(self, problem: Problem, cut: Cut) -> Any:
         """A cut as a dual point."""
         return Support(self.everything, problem.mass, slim(cut.outputs))
@@ -281,6 +276,11 @@ class CutState:
         state.restore(self.support())
         return state.support()
 
+    def earlier(self, problem: Problem, warm: Support) -> tuple[Support, Any]:
+        """The multipliers of an earlier fit as they fit this problem; and as the point of a cut."""
+        point = warm.rescaled(problem.mass)
+        return point, point
+
 
 def parted(point: Support, sizes: np.ndarray) -> list[Support]:
     """The dual points that a joint one is made of: of each how many planes, and how long its outputs."""
@@ -317,17 +317,13 @@ class SetCuts(CutState):
     the beta of the cuts that hold y), which is in the box.
     """
 
-    box: BoxState | None = None
-
-    def _box(self) -> BoxState:
-        assert self.box is not None
-        return self.box
+    box: BoxState = field(kw_only=True)
 
     def ask(self, problem: Problem) -> Cut:
-        return self._box().cut(self.w, oracle=True)[0]
+        return self.box.cut(self.w, oracle=True)[0]
 
     def ask_cache(self, problem: Problem) -> Cut:
-        return self._box().cut(self.w, oracle=False)[0]
+        return self.box.cut(self.w, oracle=False)[0]
 
     def point(self, problem: Problem, cut: Cut) -> np.ndarray:
         return cut.outputs
@@ -348,25 +344,27 @@ class SetCuts(CutState):
         return self.shares()
 
     def support(self) -> Support:
-        box = self._box()
-        box.core.set_shares(self.shares())
-        return box.support()
+        self.box.core.set_shares(self.shares())
+        return self.box.support()
 
     def merged(self, problem: Problem) -> Support:
         return self.support()
 
+    def earlier(self, problem: Problem, warm: Support) -> tuple[Support, Any]:
+        self.box.restore(warm)
+        return self.box.support(), self.box.core.shares()
+
     def widen(self, problem: Problem, most: int) -> None:
         """Violators at w that are not kept yet; if the gap is small with them, all is done."""
-        box = self._box()
-        if box.complete:
+        if self.box.complete:
             return
-        box.widen(most, self.best_w)
+        self.box.widen(most, self.best_w)
         left = self.reduced_primal(problem) - self.dual()
         self.settled: bool = left <= self.tol * problem.total
 
     def reduced_primal(self, problem: Problem) -> float:
         """The objective at the best w with the kept outputs alone."""
-        cut = self._box().cut(self.best_w, oracle=False)[0]
+        cut = self.box.cut(self.best_w, oracle=False)[0]
         return problem.regularizer.value(self.best_w) + cut.risk
 
 
@@ -380,12 +378,3 @@ def open_set_cuts(problem: Problem, tol: float, rng: np.random.Generator, cached
     zero: Any = np.zeros(0)
     state.add(problem, 0.0, np.zeros(problem.dimension), zero, beta=np.ones(1))
     return state
-
-
-def warm_point(problem: Problem, state: SetCuts, warm: Support) -> tuple[float, np.ndarray, Any]:
-    """The multipliers of an earlier fit as a cut: offset, vector and point."""
-    box = state._box()
-    box.restore(warm)
-    point = box.support()
-    offset, vector = problem.examples.combine(point.blocks, point.multipliers, point.outputs)
-    return offset, vector, box.core.shares()

@@ -17,7 +17,7 @@ outputs, attained by all violators: the same method, with sets of kept violators
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -45,7 +45,6 @@ from maxmargin.solvers.cut_state import (
     open_set_cuts,
     parted,
     unslim,
-    warm_point,
 )
 from maxmargin.solvers.dual_state import open_state, unpriored
 
@@ -107,7 +106,8 @@ class OneSlack(Solver):
         else:
             state = self._outputs(problem, tol, rng)
         if warm is not None:
-            offset, vector, point = self._warm(problem, state, warm)
+            at, point = state.earlier(problem, warm)
+            offset, vector = problem.examples.combine(at.blocks, at.multipliers, at.outputs)
             # Mass that is new goes to the cut of the true outputs, which leaves w where it was.
             given = problem.total if problem.summed else float(warm.multipliers.sum())
             old = min(1.0, given / problem.total)
@@ -154,14 +154,6 @@ class OneSlack(Solver):
         truth = open_state(unpriored(problem), tol, rng).support()
         state.add(problem, 0.0, nothing, truth, beta=np.ones(1))
         return state
-
-    def _warm(self, problem: Problem, state: CutState, warm: Support) -> tuple[Any, ...]:
-        """The multipliers of an earlier fit as a cut."""
-        if isinstance(state, SetCuts):
-            return warm_point(problem, state, warm)
-        point = warm.rescaled(problem.mass)
-        offset, vector = problem.examples.combine(point.blocks, point.multipliers, point.outputs)
-        return offset, vector, point
 
     def cache_size(self, problem: Problem) -> int:
         """How many outputs are kept; an argmax that may miss the best output needs some."""
@@ -215,7 +207,8 @@ class OneSlack(Solver):
 
     def improve(self, problem: Problem, state: CutState, cut: Cut) -> bool:
         """One more cut, and beta and w with it; whether the inner program was solved."""
-        state.add_cut(problem, cut)
+        state.add(problem, cut.offset, cut.vector, state.point(problem, cut))
+        state.rounds += 1
         if self.inner == "line-search":
             state.search_line(problem)
             state.gather(problem)
@@ -243,6 +236,6 @@ class OneSlack(Solver):
         state.cache = cache
 
     def reduced_gap(self, problem: Problem, state: CutState) -> float | None:
-        if not isinstance(state, SetCuts) or state._box().complete:
+        if not isinstance(state, SetCuts) or state.box.complete:
             return None
         return gap_between(state.reduced_primal(problem), state.dual(), problem.total)

@@ -25,6 +25,11 @@ ORDERS = ("random", "cyclic")
 REFRESH = 10  # gap sampling: passes from one that visits all blocks to the next
 
 
+def in_order(blocks: np.ndarray, order: str, rng: np.random.Generator) -> np.ndarray:
+    """The blocks of a pass, in the order of the visits."""
+    return rng.permutation(blocks) if order == "random" else blocks
+
+
 @dataclass(frozen=True)
 class DualAscent(Solver):
     """One oracle visit to every block per step.
@@ -48,7 +53,7 @@ class DualAscent(Solver):
 
     def blocks(self, problem: Problem, state: DualState) -> np.ndarray:
         """The blocks of a pass, in the order of the visits."""
-        return state.rng.permutation(problem.active) if self.order == "random" else problem.active
+        return in_order(problem.active, self.order, state.rng)
 
     def step(self, problem: Problem, state: DualState) -> StepReport:
         # A block within a tenth of the tolerance has nothing to gain; the mean must come below it.

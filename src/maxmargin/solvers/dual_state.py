@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -52,8 +52,9 @@ class Visit:
 class UnderPrior:
     """Of a state: what it has of the problem's prior, the rest of which is in the core."""
 
-    unit: float
-
+    unit: float = 1.0
+    mean: np.ndarray | None = None
+    prior: Prior | None = None
     problem: Problem
     core: Any
     full: bool = False  # whether the metric is that of a covariance matrix
@@ -93,19 +94,57 @@ def set_metric(state: Any, prior: Prior, d: int) -> None:
 
 
 @dataclass(eq=False, repr=False)
-class DualState(UnderPrior):
+class KeptState(UnderPrior):
+    """Of a state that keeps outputs in the core: what does not depend on how multipliers are tied."""
+
+    problem: Problem
+    tol: float
+    rng: np.random.Generator
+    passes: int = field(default=0, init=False)
+    estimate: float = field(default=np.inf, init=False)  # of the gap, after the last whole pass
+    # Of D(a): what the plane of examples that are gone gives.
+    fixed: float = field(default=0.0, init=False)
+
+    def read_prior(self, problem: Problem) -> None:
+        super().read_prior(problem)
+        if problem.frozen is not None:
+            self.fixed = problem.frozen.offset
+
+    def report(self, calls: int, estimate: float, **more: Any) -> StepReport:
+        """What a step did that left the state as it is now."""
+        return StepReport(calls, estimate, self.dual(), self.n_planes, **more)
+
+    def readable(self, kept: np.ndarray) -> Any:
+        """Kept outputs as the model knows them."""
+        return kept
+
+    def _offered(self, point: Support) -> np.ndarray:
+        """The outputs of a dual point as the core keeps them."""
+        return known_outputs(self.problem, point, self.core.support()[2].dtype)
+
+    def refresh(self) -> None:
+        """Remove the rounding that updates of w have gathered."""
+        self.core.refresh()
+
+    def dual(self) -> float:
+        """D(a) by the running w."""
+        return self.core.dual() / self.unit + self.fixed
+
+    @property
+    def n_planes(self) -> int:
+        """How many outputs are kept."""
+        return self.core.n_planes
+
+
+@dataclass(eq=False, repr=False)
+class DualState(KeptState):
     """Multipliers and w of a compiled model.
 
     ``lean`` does without tables that are as long as the data; what is kept takes ``core.bytes_kept`` bytes.
     """
 
-    problem: Problem
-    tol: float
-    rng: np.random.Generator
     single: bool = False
     lean: bool = False
-    passes: int = field(default=0, init=False)
-    estimate: float = field(default=np.inf, init=False)  # of the gap, after the last whole pass
     oracle_calls: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
@@ -179,6 +218,10 @@ class DualState(UnderPrior):
         """w by the law, in double precision."""
         return self.core.weights(True)
 
+    def solution(self) -> tuple[np.ndarray, Support]:
+        """w and the multipliers."""
+        return self.weights(), self.support()
+
     def sums(self) -> np.ndarray:
         """S of the subgradient method, as its steps have left it."""
         S = self.core.weights(False)
@@ -198,14 +241,6 @@ class DualState(UnderPrior):
             return self.core.lag()
         return 0.5 * self.core.proximity**2 * self.core.squared_distance() / self.unit
 
-    def report(self, calls: int, estimate: float, slacks: np.ndarray | None = None) -> StepReport:
-        """What a step did that left the state as it is now."""
-        return StepReport(calls, estimate, self.dual(), self.n_planes, slacks)
-
-    def solution(self) -> tuple[np.ndarray, Support]:
-        """w and the multipliers."""
-        return self.weights(), self.support()
-
     def support(self, blocks: np.ndarray | None = None) -> Support:
         """The planes with positive multipliers; or those of some blocks."""
         kept = self.core.support() if blocks is None else self.core.support_of(blocks)
@@ -213,18 +248,10 @@ class DualState(UnderPrior):
         partial = blocks is not None
         return Support(found, multipliers / self.unit, self.readable(outputs), partial)
 
-    def readable(self, kept: np.ndarray) -> Any:
-        """Kept outputs as the model knows them."""
-        return kept
-
     def restore(self, support: Support) -> None:
         """Start from these multipliers, with their w where no mass is smaller than before."""
         point = support.carried(self.problem.mass, self.support(), self.unit)
         self.core.restore(point.blocks, point.multipliers, self._offered(point))
-
-    def _offered(self, point: Support) -> np.ndarray:
-        """The outputs of a dual point as the core keeps them."""
-        return known_outputs(self.problem, point, self.core.support()[2].dtype)
 
     def snapshot(self, w: np.ndarray, averaging: bool) -> Snapshot:
         """The multipliers, the number of steps so far, and what an average of iterates needs."""
@@ -246,20 +273,6 @@ class DualState(UnderPrior):
     def usage(self) -> tuple[np.ndarray, ...]:
         """Of each block g_i, bytes of planes, how many have a multiplier, and those of wrong outputs."""
         return self.known_violations(), *self.core.usage()
-
-    def refresh(self) -> None:
-        """Remove the rounding that updates of w have gathered."""
-        self.core.refresh()
-
-    def dual(self) -> float:
-        """D(a) by the running w."""
-        frozen = self.problem.frozen
-        return self.core.dual() / self.unit + (0.0 if frozen is None else frozen.offset)
-
-    @property
-    def n_planes(self) -> int:
-        """How many outputs are kept."""
-        return self.core.n_planes
 
 
 class ExplicitState(AskedState, DualState):
@@ -293,25 +306,19 @@ class ExplicitState(AskedState, DualState):
             if limit is not None:
                 options["byte_budget"] = max(0, limit - self.core.bytes_kept)
             parts.append(super().visit(blocks, oracle=True, **options))
-        return Visit(
-            np.concatenate([part.violations for part in parts]) if parts else np.empty(0),
-            np.concatenate([part.slacks for part in parts]) if parts else np.empty(0),
-            sum(part.oracle_calls for part in parts),
-            sum(part.updates for part in parts),
-            sum(part.violation for part in parts),
-            sum(part.gain for part in parts),
-            sum(part.refused for part in parts),
-        )
+        arrays, numbers = ("violations", "slacks"), [own.name for own in fields(Visit)[2:]]
+        merged: list[Any] = [
+            np.concatenate([np.empty(0), *(getattr(p, name) for p in parts)]) for name in arrays
+        ]
+        return Visit(*merged, *(sum(getattr(part, name) for part in parts) for name in numbers))
 
     def subgradient(self, order: np.ndarray) -> float:
         risk, active = 0.0, float(len(self.problem.active))
         for blocks in self.batches(order, self.batch):
             steps = self.core.steps
             self.ask(blocks, self.running() * (active / steps) if steps else self.running())
-            calls, seen = self.core.subgradient(blocks, active)
-            self.oracle_calls += calls
-            risk += seen
-        return risk / self.unit
+            risk += super().subgradient(blocks)
+        return risk
 
     def probe(self, blocks: np.ndarray) -> tuple[float, float]:
         self.ask(blocks, self.running())
@@ -327,7 +334,7 @@ class SearchState:
 
     def solution(self) -> tuple[np.ndarray, Support]:
         """w by the law, and the planes with positive multipliers."""
-        return self.dual.weights(), self.dual.support()
+        return self.dual.solution()
 
     def reopen(self) -> None:
         """Remove the rounding that updates of w have gathered."""

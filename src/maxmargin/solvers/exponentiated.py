@@ -93,7 +93,9 @@ class Exponentiated(Solver):
 
     @classmethod
     def suits(cls, problem: Problem) -> bool:
-        fits = one_scale(problem) and LEAST_BYTES <= kept_bytes(problem) <= MOST_BYTES
+        examples: Any = problem.examples
+        kept = 8 * examples.answers.potentials  # bytes: with their marginals, in single precision
+        fits = one_scale(problem) and LEAST_BYTES <= kept <= MOST_BYTES
         return fits and stiffness(problem) <= STIFF
 
     def check(self, problem: Problem, warm: Support | None = None) -> None:
@@ -162,11 +164,6 @@ class Exponentiated(Solver):
 def one_scale(problem: Problem) -> bool:
     """Whether the regulariser is a shift of w and another C."""
     return not problem.regularizer.asks_for or problem.regularizer.uniform  # type: ignore[attr-defined]
-
-
-def kept_bytes(problem: Problem) -> int:
-    """What potentials and marginals of all blocks take in single precision."""
-    return 8 * problem.examples.answers.potentials  # type: ignore[attr-defined]
 
 
 def stiffness(problem: Problem) -> float:

@@ -41,7 +41,7 @@ from maxmargin.solvers.base import (
     one_of,
     option,
 )
-from maxmargin.solvers.dual_ascent import ORDERS
+from maxmargin.solvers.dual_ascent import ORDERS, in_order
 from maxmargin.solvers.dual_state import PAIR_RULES, PRECISIONS, DualState, Visit, open_state
 from maxmargin.solvers.proximal import STIFFEST, Proximal, ProximalState
 
@@ -110,7 +110,7 @@ class Fasole(Solver):
         exact = not state.online and len(todo) == problem.n_blocks and not state.dual.single
         if exact:
             state.dual.refresh()  # w to the last bit that the multipliers give
-        order = self._ordered(todo, state)
+        order = in_order(todo, self.order, state.dual.rng)
         visit = state.dual.visit(
             order,
             rule=self.rule,
@@ -134,7 +134,7 @@ class Fasole(Solver):
         elif exact:
             slacks = np.empty(problem.n_blocks)
             slacks[order] = visit.slacks
-        return state.dual.report(visit.oracle_calls, estimate, slacks)
+        return state.dual.report(visit.oracle_calls, estimate, slacks=slacks)
 
     def _solve_reduced(self, problem: Problem, state: FasoleState, found: float) -> None:
         """Problem (12), from the current multipliers; `found`: mass_i g_i of the pass before, added up."""
@@ -208,9 +208,6 @@ class Fasole(Solver):
         if self.reduced == "sweeps":
             return visit.violation / problem.total <= state.tol
         return bool(visit.violations.max(initial=0.0) <= state.tol)
-
-    def _ordered(self, blocks: np.ndarray, state: FasoleState) -> np.ndarray:
-        return state.dual.rng.permutation(blocks) if self.order == "random" else blocks
 
     def solution(self, problem: Problem, state: FasoleState) -> tuple[np.ndarray, Support]:
         return state.dual.solution()

@@ -53,11 +53,19 @@ class GraphState(UnderPrior):
         """One pass."""
         order = self.rng.permutation(problem.active)
         self.repaired = None
-        calls, _, violation, inconsistent = self.core.visit(order, self.tolerance)
+        report = self.core.visit(order, self.tolerance, *self.visit_options())
+        calls, _, violation, inconsistent = report
         estimate = (violation + inconsistent) / (self.unit * problem.total)
-        dual, _, _ = self.repair(problem)
         planes = self.core.active_nodes + self.core.active_links
-        return StepReport(calls, estimate, dual, planes)
+        return StepReport(calls, estimate, self.dual(problem), planes)
+
+    def visit_options(self) -> tuple[Any, ...]:
+        """What the visits of the core take besides."""
+        return ()
+
+    def dual(self, problem: Problem) -> float:
+        """D of a consistent point near the marginals."""
+        return self.repair(problem)[0]
 
     def solution(self, problem: Problem) -> tuple[np.ndarray, Support]:
         """The repaired marginals, and their w."""

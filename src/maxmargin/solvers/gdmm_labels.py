@@ -21,7 +21,7 @@ over examples in the weights of pairs, and its w is much worse. Each bound holds
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -29,9 +29,15 @@ import numpy as np
 from maxmargin._core import core
 from maxmargin.problem import Problem, Support
 from maxmargin.problem.regularizer import Prior
-from maxmargin.solvers.base import StepReport
-from maxmargin.solvers.dual_state import UnderPrior, shift_of
-from maxmargin.solvers.gdmm_graph import LITTLE_GAIN, OnGraphs, node_losses, restore, trimmed
+from maxmargin.solvers.dual_state import shift_of
+from maxmargin.solvers.gdmm_graph import (
+    LITTLE_GAIN,
+    GraphState,
+    OnGraphs,
+    node_losses,
+    restore,
+    trimmed,
+)
 
 ONE_IN = 16  # the next two are at least one in this many labels
 GROW = 8  # labels, and pairs, that may become active in a visit
@@ -40,43 +46,23 @@ MOST_TABLE_LABELS = 4096  # above, tables of all pairs take too much memory
 
 
 @dataclass
-class LabelState(UnderPrior):
+class LabelState(GraphState):
     """What has left the truth, and w, in the core."""
 
-    problem: Problem
-    core: Any
-    rng: np.random.Generator
-    tolerance: float
-    period: int
-    options: OnLabelSets
+    period: int = field(kw_only=True)
+    options: OnLabelSets = field(kw_only=True)
 
-    def __post_init__(self) -> None:
-        self.read_prior(self.problem)
-        self.set_prior()
+    def visit_options(self) -> tuple[Any, ...]:
+        exhaustive, seed = self.options.search == "exhaustive", self.rng.integers(1, 2**31)
+        return self.period, self.options.partitions, exhaustive, int(seed)
 
-    def step(self, problem: Problem) -> StepReport:
-        """One pass."""
-        order = self.rng.permutation(problem.active)
-        calls, _, violation, inconsistent = self.core.visit(
-            order,
-            self.tolerance,
-            self.period,
-            self.options.partitions,
-            self.options.search == "exhaustive",
-            int(self.rng.integers(1, 2**31)),
-        )
-        estimate = (violation + inconsistent) / (self.unit * problem.total)
-        planes = self.core.active_nodes + self.core.active_links
-        return StepReport(calls, estimate, self.core.dual() / self.unit, planes)
+    def dual(self, problem: Problem) -> float:
+        return self.core.dual() / self.unit
 
     def solution(self, problem: Problem) -> tuple[np.ndarray, Support]:
         """w as it is, and the feasible point."""
         support = replace(trimmed(problem, self.core), prices=self.core.prices())
         return self.core.weights(), support
-
-    def refresh(self) -> None:
-        """Remove the rounding of w."""
-        self.core.refresh()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +84,7 @@ class OnLabelSets(OnGraphs):
         few = len(examples.factors.shapes[0].node_types) <= MOST_TABLE_LABELS
         return few and core.are_label_sets(examples.core)
 
-    def start(  # type: ignore[override]
+    def start(
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None
     ) -> LabelState:
         """All labels as they are in the truth, or at the marginals of the last fit."""
@@ -111,7 +97,7 @@ class OnLabelSets(OnGraphs):
         made = core.LabelGdmm(examples.core, mass, penalty, self.eta, int(self.inner), grow)
         # What stays as it is may add up over the labels of an example.
         least, period = LITTLE_GAIN * tol / labels, max(AUDIT, labels // ONE_IN)
-        state = LabelState(problem, made, rng, least, period, self)
+        state = LabelState(problem, made, rng, least, period=period, options=self)
         if warm is not None:
             restore(problem, made, warm)
         return state

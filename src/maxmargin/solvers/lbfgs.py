@@ -56,7 +56,7 @@ class LBFGS(Solver):
     ) -> Descent:
         state = Descent(problem, tol, deque(maxlen=self.memory))
         if warm is not None:
-            state.move_to(state.coordinates(weights_at(problem, warm)))
+            state.v = state.coordinates(weights_at(problem, warm))
         return state
 
     def step(self, problem: Problem, state: Descent) -> StepReport:
@@ -130,11 +130,6 @@ class Descent:
         """v of a w."""
         r = self.problem.regularizer.centred(w)
         return np.linalg.solve(self.scale, r) if np.ndim(self.scale) == 2 else r / self.scale
-
-    def move_to(self, v: np.ndarray) -> None:
-        """Start over from here."""
-        self.v, self.value = v, np.inf
-        self.pairs.clear()
 
     def at(self, v: np.ndarray) -> tuple[float, np.ndarray]:
         """F and its gradient; asked for one after the other, they cost one pass."""

@@ -105,18 +105,14 @@ class Proximal(Solver):
     precision: str = one_of("auto", PRECISIONS)
 
     def start(
-        self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
-    ) -> ProximalState | CoordinateState:
-        return self._start(problem, tol, rng, warm)
-
-    def _start(
         self,
         problem: Problem,
         tol: float,
         rng: np.random.Generator,
-        warm: Support | None,
+        warm: Support | None = None,
         k: float | None = None,
     ) -> ProximalState | CoordinateState:
+        """A state at w = 0 or at the multipliers of `warm`; with this k, where it is known already."""
         usual = self.rule == Proximal.rule and self.keep == Proximal.keep
         explicit = explicit_constraints(problem) if usual else None
         if explicit is None:
@@ -327,7 +323,7 @@ class Proximal(Solver):
     def resume(
         self, problem: Problem, tol: float, rng: np.random.Generator, at: Snapshot
     ) -> ProximalState | CoordinateState:
-        return self._start(problem, tol, rng, at.support, k=float(at.array("k", 1)[0]))
+        return self.start(problem, tol, rng, at.support, k=float(at.array("k", 1)[0]))
 
     def retarget(
         self, problem: Problem, state: ProximalState | CoordinateState, factor: float

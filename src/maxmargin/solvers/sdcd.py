@@ -39,7 +39,7 @@ from maxmargin.solvers.base import (
     option,
 )
 from maxmargin.solvers.box_state import MOST_VIOLATORS, BoxState, BoxVisit, open_box
-from maxmargin.solvers.dual_ascent import ORDERS
+from maxmargin.solvers.dual_ascent import ORDERS, in_order
 
 
 @dataclass(frozen=True)
@@ -91,22 +91,22 @@ class SDCD(Solver):
 
     def step(self, problem: Problem, state: BoxState) -> StepReport:
         if state.settled:
-            return self.report(state, 0, state.reduced_gap(), Status.REDUCED)
+            return state.report(0, state.reduced_gap(), ended=Status.REDUCED)
         seen = self.search(problem, state)
         state.passes += 1
         if seen.change <= self.change > 0:
             gap = state.reduced_gap()
-            return self.report(state, seen.oracle_calls, gap, Status.UNCHANGED)
+            return state.report(seen.oracle_calls, gap, ended=Status.UNCHANGED)
         gap = self.sweep(problem, state, seen.gap)
         if state.complete or seen.found:
             # What a pass saw before it found more is not an estimate of where it ended.
-            return self.report(state, seen.oracle_calls, max(gap, seen.gap) / problem.total)
+            return state.report(seen.oracle_calls, max(gap, seen.gap) / problem.total)
         estimate = state.reduced_gap() if self.change == 0 else np.inf
-        return self.report(state, seen.oracle_calls, estimate)
+        return state.report(seen.oracle_calls, estimate)
 
     def search(self, problem: Problem, state: BoxState) -> BoxVisit:
         """A pass of type I; where its end is asked for, with the largest change of a block."""
-        order = self.blocks(problem, state)
+        order = in_order(problem.active, self.order, state.rng)
         if self.change == 0:
             return state.visit(order, keep=self.keep)
         parts = [state.visit(order[k : k + 1], keep=self.keep) for k in range(len(order))]
@@ -122,20 +122,10 @@ class SDCD(Solver):
         """Passes of type II after one of type I, one more the first time (lines 30 to 37); their gap."""
         after, gap = state.passes - self.searches, seen
         for _ in range(0 if after < 1 or state.complete else self.sweeps - (after > 1)):
-            gap = state.visit(self.blocks(problem, state), oracle=False).gap
+            gap = state.visit(in_order(problem.active, self.order, state.rng), oracle=False).gap
             if gap <= self.inner * seen:
                 break
         return gap
-
-    def report(
-        self, state: BoxState, calls: int, estimate: float, ended: Status | None = None
-    ) -> StepReport:
-        """What a step did."""
-        return StepReport(calls, estimate, state.dual(), state.n_planes, ended=ended)
-
-    def blocks(self, problem: Problem, state: BoxState) -> np.ndarray:
-        """The blocks of a pass, in the order of the visits."""
-        return state.rng.permutation(problem.active) if self.order == "random" else problem.active
 
     def learn(self, problem: Problem, state: BoxState, slacks: np.ndarray) -> None:
         state.refresh()
