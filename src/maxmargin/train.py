@@ -24,7 +24,8 @@ from maxmargin.solvers.dual_state import mean_loss
 from maxmargin.solvers.free import fitted_to
 
 # An exact pass costs as much as a step: it is made once the running estimate is this close to tol.
-HOPEFUL = 1.4
+# That of a search proves what steps leave open, and takes as long as many of them.
+HOPEFUL, HOPEFUL_OF_SEARCH = 1.4, 1.3
 CERTAIN = 0.01  # of tol: below, an exact pass is always worth its cost
 POLISH_PASSES = 300  # at most, once tol is reached
 WISHED_PASSES = 20  # passes, or as many as that took, for what is wished and not asked
@@ -180,6 +181,7 @@ class Run:
         self.enough: float = math.inf  # as it seems
         self.aim: float = math.inf  # what the solver was given
         self.retarget(None, BEFORE)
+        self.hope = HOPEFUL if self.problem.exact else HOPEFUL_OF_SEARCH
 
     def retarget(self, state: Any, report: StepReport) -> None:
         """Tell the solver what is asked for, as far as the objective is known: as the step saw the primal."""
