@@ -18,7 +18,7 @@ from maxmargin.problem.regularizer import Prior
 from maxmargin.solvers.base import StepReport
 from maxmargin.solvers.dual_state import known_outputs, shift_of
 
-SMALL_WORK = 1_000_000  # blocks x weights: a step over less may make several rounds
+SMALL_WORK = 250_000  # blocks x weights: a step over less may make several rounds
 # Such a step makes at least two, and one for this many made before it: budgets end where they should.
 LEAST_ROUNDS, ROUNDS_BEFORE = 2, 2
 FURTHER = 1e-2  # of the gap that was enough, where a step is made all the same
