@@ -136,7 +136,7 @@ def write(tables: Sequence[Table], out: Path, level: str) -> None:
 
 STYLE = (
     "body{font-family:sans-serif;max-width:70em;margin:2em auto}table{border-collapse:collapse}"
-    "td,th{padding:.1em .7em;text-align:right}tr>:first-child{text-align:left}"
+    "td,th{padding:.1em .7em;text-align:right;white-space:nowrap}tr>:first-child{text-align:left}"
     "tr:nth-child(even){background:#f3f3f3}img{max-width:100%}"
 )
 
