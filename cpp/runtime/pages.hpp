@@ -11,6 +11,7 @@
 
 #if defined(__linux__)
 #include <sys/mman.h>
+#include <unistd.h>
 #endif
 
 namespace mm {
@@ -53,7 +54,8 @@ using Zeros = std::vector<T, ZeroAllocator<T>>;
 template <class T>
 void forget([[maybe_unused]] T* first, [[maybe_unused]] T* last) {
 #if defined(__linux__)
-  constexpr uintptr_t page = 4096;
+  // That of the system: a length that ends inside a larger page would be rounded up, beyond `last`.
+  static const uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const uintptr_t from = (reinterpret_cast<uintptr_t>(first) + page - 1) / page * page;
   const uintptr_t to = reinterpret_cast<uintptr_t>(last) / page * page;
   if (to > from) madvise(reinterpret_cast<void*>(from), to - from, MADV_DONTNEED);

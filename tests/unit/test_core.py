@@ -186,3 +186,25 @@ def test_gain_of_a_pass_is_the_rise_of_the_dual(generator, rule, length, feature
         after = state.dual()
         assert after - before == pytest.approx(visit.gain, rel=1e-5, abs=1e-9)
         before = after
+
+
+def test_a_w_of_many_pages_is_the_sum_of_its_planes(generator):
+    """Sums in the core's layout give their memory back while they are moved to the order of coef_."""
+    features, X, Y = 60_000, [], []
+    for _ in range(12):
+        X.append(sp.random_array((6, features), density=1e-3, format="csr", rng=generator))
+        Y.append(generator.integers(4, size=6))
+    model = models.Chain()
+    model.initialize(X, Y)
+    problem = Problem(model.bind(X, Y), C=1.0)
+    state = open_state(problem, 1e-3, generator)
+    state.visit(problem.active)
+    support = state.support()
+    expected, at = np.zeros(problem.dimension), 0
+    for i, a in zip(support.blocks, support.multipliers, strict=True):
+        y = model.classes_[support.outputs[at : at + 6]]
+        expected += a * (model.joint_feature(X[i], Y[i]) - model.joint_feature(X[i], y))
+        at += 6
+    assert np.abs(expected).max() > 0
+    np.testing.assert_allclose(state.weights(), expected, atol=1e-12)
+    np.testing.assert_allclose(problem.plane(support)[1], -expected, atol=1e-12)
