@@ -90,9 +90,8 @@ class Pool:
 
     def share(self, value: Any) -> Any:
         """A value that all tasks may take; it travels once to each worker."""
-        with (
-            warnings.catch_warnings()
-        ):  # data in memory go inside a task, to be made again: on purpose
+        with warnings.catch_warnings():
+            # Data in memory go inside a task, so that they can be made again: on purpose.
             warnings.filterwarnings("ignore", message="Sending large graph")
             return self.client.submit(task_result, value, pure=False)
 
