@@ -60,6 +60,7 @@ class DualState : public PrioredWeights<Structure> {
 
  private:
   std::unique_ptr<Structure> own_;
+  const bool lean_;
 
  public:
   std::vector<double> mass;
@@ -68,11 +69,12 @@ class DualState : public PrioredWeights<Structure> {
   std::vector<double> base;  // a part of q whose multipliers are fixed and forgotten; else empty
   int32_t clock = 0;         // passes so far
 
-  // lean: without the structure's tables of inner products, which are as long as the data.
+  // lean: without the structure's tables of inner products, which are as long as the data, and without distances of
+  // outputs, so that memory is for outputs alone.
   DualState(std::unique_ptr<Structure> given, std::vector<double> block_mass, bool lean = false)
-      : Base(*given), own_(std::move(given)), mass(std::move(block_mass)), blocks(mass.size()) {
+      : Base(*given), own_(std::move(given)), lean_(lean), mass(std::move(block_mass)), blocks(mass.size()) {
     if constexpr (requires { structure.prepare(); })
-      if (!lean) structure.prepare();
+      if (!lean_) structure.prepare();
     watch();
   }
 
@@ -136,17 +138,19 @@ class DualState : public PrioredWeights<Structure> {
     b.outputs.resize(last * size);
   }
 
-  // |psi_j - psi_k|^2 of two kept outputs in the metric, computed when it is first asked for.
+  // |psi_j - psi_k|^2 of two kept outputs in the metric, computed when it is first asked for, or each time.
   double distance_between(int64_t block, int j, int k, Move<Structure>& move,
                           typename Structure::Scratch& s) {
+    const auto computed = [&] {
+      structure.build_pair(s, block, output(block, j), output(block, k));
+      move.renew();
+      return static_cast<Real>(this->squared_norm(move, s));
+    };
+    if (lean_) return computed();
     Block& b = blocks[block];
     b.place_distances();
     Real& known = b.distance(j, k);
-    if (known != known) {
-      structure.build_pair(s, block, output(block, j), output(block, k));
-      move.renew();
-      known = static_cast<Real>(this->squared_norm(move, s));
-    }
+    if (known != known) known = computed();
     return known;
   }
 
@@ -187,8 +191,8 @@ class DualState : public PrioredWeights<Structure> {
     size_t n = b.planes.capacity(), labels = b.outputs.capacity(), pairs = b.distances.capacity();
     if (more > 0) {
       const size_t most = b.planes.size() + more;
-      n = std::max(n, most), labels = std::max(labels, size * most),
-      pairs = std::max(pairs, most * (most - 1) / 2);
+      n = std::max(n, most), labels = std::max(labels, size * most);
+      if (!lean_) pairs = std::max(pairs, most * (most - 1) / 2);
     }
     int64_t bytes =
         heap_bytes(n * sizeof(Kept)) + heap_bytes(labels * sizeof(Label)) + heap_bytes(pairs * sizeof(Real));

@@ -115,6 +115,25 @@ def test_kept_outputs_cost_their_labels():
     assert state.core.bytes_kept <= state.n_planes * (16 + longest + 8 * 5 / 2) + allocator
 
 
+def test_a_lean_state_keeps_outputs_alone():
+    X, Y = random_chains(50, 5, 8, random_state=0)
+    model = models.Chain()
+    model.initialize(X, Y)
+    problem = Problem(model.bind(X, Y), C=30.0)
+    lean, plain = (
+        open_state(problem, 1e-3, np.random.default_rng(0), lean=lean) for lean in (True, False)
+    )
+    for _ in range(8):
+        for state in (lean, plain):
+            state.visit(problem.active)
+    assert lean.dual() == pytest.approx(plain.dual(), rel=1e-6)
+    assert lean.n_planes == plain.n_planes > 2 * len(Y)
+    # Sixteen bytes and the labels of each output, in two pieces of memory for each block; no distances.
+    longest, allocator = max(len(y) for y in Y), 2 * 24 * len(Y)
+    most = lean.n_planes * (16 + longest) + allocator
+    assert lean.core.bytes_kept <= most < plain.core.bytes_kept
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_gains_add_up_while_outputs_come_and_go(seed):
     # A step reads how far two outputs are apart from what the block has kept of them.
