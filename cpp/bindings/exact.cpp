@@ -15,10 +15,10 @@ static nb::tuple slacks(const Exact& e, Array1<double> w, int threads, bool outp
   return nb::make_tuple(to_numpy(std::move(xi)), to_numpy(std::move(y)));
 }
 
-static nb::tuple slack_bounds(const Exact& e, Array1<double> w, int threads) {
+static nb::tuple slack_bounds(const Exact& e, Array1<double> w, int threads, double leeway) {
   check_weights(w, e.dimension());
   std::vector<double> xi(e.blocks()), ceilings(xi.size());
-  unlocked([&] { e.slacks(w.data(), threads, xi.data(), nullptr, ceilings.data()); });
+  unlocked([&] { e.slacks(w.data(), threads, xi.data(), nullptr, ceilings.data(), leeway); });
   return nb::make_tuple(to_numpy(std::move(xi)), to_numpy(std::move(ceilings)));
 }
 

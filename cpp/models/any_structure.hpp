@@ -52,7 +52,8 @@ class AnyStructure {
 
   // Optional powers
   virtual bool exact() const { return true; }  // `best` never misses the best output;
-  virtual void prove(Scratch&) const {}        // else it shall do what it can for a low ceiling:
+  // else it shall do what it can for a low ceiling, or for one that is not further above what it found than a leeway:
+  virtual void prove(Scratch&, double) const {}
   virtual double ceiling(const Scratch&) const { return std::numeric_limits<double>::infinity(); }
   virtual void tolerate(Scratch&, double) const {}     // by how much `best` may miss the best in training
   virtual bool slack_argmax() const { return false; }  // whether `best_slack` answers
@@ -144,8 +145,9 @@ class Erased final : public AnyStructure<typename S::Label> {
     if constexpr (requires { structure_.exact(); }) return structure_.exact();
     return true;
   }
-  void prove(Scratch& s) const override {
+  void prove(Scratch& s, double leeway) const override {
     if constexpr (requires { in(s).prove; }) in(s).prove = true;
+    if constexpr (requires { in(s).leeway; }) in(s).leeway = leeway;
   }
   double ceiling(const Scratch& s) const override {
     if constexpr (requires { in(s).ceiling; }) return in(s).ceiling;

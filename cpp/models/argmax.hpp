@@ -200,7 +200,7 @@ class Argmax {
       upper_[std::min(g.a[l], g.b[l]) * stride + std::max(g.a[l], g.b[l])] = GraphCut::attraction(t);
     }
     double ceiling = 0;
-    sets_.solve(n, gains_.data(), upper_.data(), stride, int64_t{2} << n, {}, part_.data(), ceiling);
+    sets_.solve(n, gains_.data(), upper_.data(), stride, {int64_t{2} << n}, {}, part_.data(), ceiling);
     return p.value(part_.data());
   }
 };

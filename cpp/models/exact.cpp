@@ -32,7 +32,8 @@ PackedWeights Exact::pack(const double* flat) const {
   return w;
 }
 
-void Exact::slacks(const double* flat, int threads, double* xi, Label* outputs, double* ceilings) const {
+void Exact::slacks(const double* flat, int threads, double* xi, Label* outputs, double* ceilings,
+                   double leeway) const {
   const PackedWeights packed = pack(flat);
   const aligned<double>& W = packed.W;
   const auto reading = structure_->indexed(W.data(), packed.index);
@@ -41,14 +42,15 @@ void Exact::slacks(const double* flat, int threads, double* xi, Label* outputs, 
     return parallel(blocks(), threads,
                     [&](int64_t from, int64_t to, int) { structure.all_slacks(from, to, W.data(), xi); });
   each(structure, blocks(), threads, [&](int64_t i, Own& own) {
-    if (ceilings) structure.prove(own.s);
+    own.leeway += leeway;
+    if (ceilings) structure.prove(own.s, own.leeway / 4);
     own.y.resize(structure.output_size(i));
     read_truth(structure, i, own.truth);
     structure.open(i, W.data(), own.s, true, 1);
     const double top = structure.best(own.s, W.data(), own.y.data());
     const double right = structure.score(own.s, own.truth.data());
     xi[i] = top - right;
-    if (ceilings) ceilings[i] = structure.ceiling(own.s) - right;
+    if (ceilings) ceilings[i] = structure.ceiling(own.s) - right, own.leeway -= ceilings[i] - xi[i];
     if (outputs) std::copy(own.y.begin(), own.y.end(), outputs + first_[i]);
   });
 }
@@ -107,7 +109,7 @@ void Exact::complete(const double* flat, int threads, Label* outputs) const {
       const Any& structure = reading[side] ? *reading[side] : *structure_;
       const double* W = weights[side].W.data();
       auto s = structure.scratch();
-      structure.prove(s);
+      structure.prove(s, 0);
       structure.open(i, W, s, false, 1);
       const double top = structure.best(s, W, outputs + first_[i]);
       const double most = structure.exact() ? top : structure.ceiling(s);

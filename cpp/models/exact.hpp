@@ -33,8 +33,10 @@ class Exact {
   bool exact() const { return structure_->exact(); }  // the argmax never misses the best output
 
   // xi_i = max_y s_i(y) for every block; the maximising outputs too, unless `outputs` is null, and where the
-  // argmax is a search the ceilings that it proved, unless `ceilings` is null.
-  void slacks(const double* flat, int threads, double* xi, Label* outputs, double* ceilings) const;
+  // argmax is a search the ceilings that it proved, unless `ceilings` is null. On average these may be above xi by
+  // `leeway`: what some blocks do not need is left for others that are hard.
+  void slacks(const double* flat, int threads, double* xi, Label* outputs, double* ceilings,
+              double leeway = 0) const;
   // sum_y max(0, s_i(y)) of every block, from below and from above.
   //   one label per example:  every label is tried
   //   chains, graphs:         all violators are listed, at most `most`, or bracketed in `work` steps (violators.hpp)
@@ -100,6 +102,7 @@ class Exact {
     aligned<double> theta, m;    // potentials and expectations of a block
     std::vector<double> values;  // beliefs of a block, or chances
     double* sum = nullptr;
+    double leeway = 0;  // that blocks have left so far
   };
   // Calls f(block, own) for the first n blocks.
   template <class F>

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -38,9 +39,11 @@ class LabelSets : public FactorGraph<Label_> {
     double constant = 0;        // the score of the empty set
     double tolerance = 0;       // by how much a set may miss the best one in training
     double missed = 0;          // by first sets, on average of late
+    double leeway = 0;          // of a proof
     // Of the outputs that were scored since the block was opened, the best one: a search begins with it.
-    mutable std::vector<int32_t> known;
+    mutable const Label* known = nullptr;
     mutable double known_score = 0;
+    std::vector<int32_t> begin;  // its labels
     std::vector<int32_t> on, both, plus, minus;
     std::vector<Change> moved, moved_pairs;
     std::vector<double> sums;     // of coefficients; zero between uses
@@ -109,7 +112,7 @@ class LabelSets : public FactorGraph<Label_> {
     const int64_t first = data_.node_first[block];
     s.block = block, s.W = W, s.augmented = augmented, s.partial = false, s.constant = 0;
     s.tolerance = 0;
-    s.known.clear(), s.known_score = -std::numeric_limits<double>::infinity();
+    s.known = nullptr, s.known_score = -std::numeric_limits<double>::infinity();
     std::fill(s.scores.begin(), s.scores.end(), 0);
     bank_.features->add_scores(data_.node_row[first], W + bank_.inside, bank_.stride, s.scores.data());
     const double scale = augmented ? loss_scale : 0;
@@ -130,18 +133,21 @@ class LabelSets : public FactorGraph<Label_> {
     int on[ConcaveBound::most_nodes], n = 0;
     each_on(y, y, [&](int v) {
       sum += s.gains[v];
-      for (int j = 0; j < n; ++j) sum += square[on[j] * stride_ + v];
-      on[n++] = v;
+      for (int j = 0; j < n; ++j) sum += square[on[j] + v];
+      on[n++] = v * stride_;
     });
-    if (sum > s.known_score) s.known_score = sum, s.known.assign(on, on + n);
+    if (sum > s.known_score) s.known_score = sum, s.known = y;
     return sum;
   }
 
   double best(Scratch& s, const double*, Label* y) const {
     s.labels.resize(size_);
+    s.begin.clear();
+    if (s.known) each_on(s.known, s.known, [&](int v) { s.begin.push_back(v); });
     const int64_t most = parts(s);
-    double value = s.constant + s.search.solve(size_, s.gains.data(), s.W + square_, stride_, most, s.known,
-                                               s.labels.data(), s.ceiling);
+    double value =
+        s.constant + s.search.solve(size_, s.gains.data(), s.W + square_, stride_,
+                                    {most, s.prove ? s.leeway : 0}, s.begin, s.labels.data(), s.ceiling);
     if (most > 0 && !s.prove) learn(s);
     s.ceiling += s.constant;
     if (s.prove && s.search.cut_short()) value = go_on(s, value);
@@ -220,29 +226,41 @@ class LabelSets : public FactorGraph<Label_> {
   std::vector<char> paired_;          // whether a place of the square has a weight
   std::vector<double> miss_, alarm_;  // costs of each label
 
-  // Calls f(v) for the labels that are on in either of two sets. Few are: eight bytes of labels are looked at together.
+  // Calls f(v) for the labels that are on in either of two sets, in order.
   template <class F>
   void each_on(const Label* a, const Label* b, F&& f) const {
-    constexpr int together = 8 / sizeof(Label);
-    const auto none_at = [&](int first) {
-      uint64_t x, z;
-      std::memcpy(&x, a + first, sizeof x);
-      std::memcpy(&z, b + first, sizeof z);
-      return (x | z) == 0;
-    };
-    for (int first = 0; first < size_; first += together) {
-      const int end = std::min(first + together, size_);
-      if (end == first + together && none_at(first)) continue;
-      for (int v = first; v < end; ++v)
-        if (a[v] | b[v]) f(v);
+    for (int first = 0; first < size_; first += 64) {
+      uint64_t on = bits(a, first);
+      if (b != a) on |= bits(b, first);
+      for (; on; on &= on - 1) f(first + std::countr_zero(on));
     }
+  }
+  // Up to 64 labels of a set as bits. A product moves the lowest bits of the labels of eight bytes side by side.
+  uint64_t bits(const Label* y, int first) const {
+    constexpr int width = 8 * sizeof(Label), together = 64 / width;
+    constexpr uint64_t spread = [] {
+      uint64_t sum = 0;
+      for (int j = 0; j < together; ++j) sum |= uint64_t{1} << (64 - together - j * (width - 1));
+      return sum;
+    }();
+    const int n = std::min(64, size_ - first);
+    uint64_t on = 0;
+    int j = 0;
+    for (; std::endian::native == std::endian::little && j + together <= n; j += together) {
+      uint64_t word;
+      std::memcpy(&word, y + first + j, sizeof word);
+      on |= (word * spread) >> (64 - together) << j;
+    }
+    for (; j < n; ++j) on |= static_cast<uint64_t>(y[first + j]) << j;
+    return on;
   }
   // How far a search goes: to the end for few labels. In training one in sixteen goes far, and tells by how much first
   // sets miss the best; while that is little beside the tolerance, these are enough for the others.
   int64_t parts(Scratch& s) const {
-    if (size_ <= few) return int64_t{2} << few;
-    if (s.prove || !s.augmented) return proof;
-    return GraphFactors::thorough(s) || s.missed > s.tolerance / 2 ? careful : 0;
+    const int64_t all = int64_t{2} << few;
+    if (s.prove || !s.augmented) return size_ <= few ? all : proof;
+    if (!GraphFactors::thorough(s) && s.missed <= s.tolerance / 2) return 0;
+    return size_ <= few ? all : careful;
   }
   static void learn(Scratch& s) { s.missed += (s.search.gained() - s.missed) / 16; }
   int32_t place(int a, int b) const { return std::min(a, b) * stride_ + std::max(a, b); }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -35,6 +36,7 @@ class SetRest {
   std::vector<double> gains_, caps_;  // of free labels; what they add at most
   std::vector<char> flags_;
 
+  // Without weights between free labels: `gather` has them, and a climb those of the labels that it meets.
   void begin(int n, const double* g, const double* upper, int stride, int32_t* y) {
     upper_ = upper, stride_ = stride, best_ = 0;
     set_.clear();
@@ -44,9 +46,20 @@ class SetRest {
       gains_[j] = g[free_[j]];
       for (const int v : sure_) gains_[j] += pair_of(v, free_[j]);
     }
-    gather();
+    row_ = padded<double>(m_);
+    A_.resize(static_cast<size_t>(m_) * row_);
+    built_.assign(m_, 0);
   }
   const double* row(int v) const { return A_.data() + static_cast<size_t>(v) * row_; }
+  // The weights between what is free.
+  void gather() {
+    row_ = padded<double>(m_);
+    A_.assign(static_cast<size_t>(m_) * row_, 0);
+    for (int j = 0; j < m_; ++j) {
+      const double* own = upper_ + static_cast<size_t>(free_[j]) * stride_;
+      for (int i = j + 1; i < m_; ++i) A_[j * row_ + i] = A_[i * row_ + j] = own[free_[i]];
+    }
+  }
 
   // A good set to begin with: climbed to from labels that are known, from none, or the better of the two.
   void climb(const std::vector<int32_t>& known, bool from_none) {
@@ -78,6 +91,9 @@ class SetRest {
   aligned<double> A_, sums_,
       ups_;  // weights of what is free; of each label their sum, and that of those above zero
   std::vector<int32_t> sure_;  // labels that are on
+  std::vector<char> built_;    // rows of weights that a climb has
+  aligned<double> signs_,
+      offs_;  // of a climb: -1 for labels that are on; gains of those that are off, else -infinity
 
   double pair_of(int v, int u) const {
     return upper_[static_cast<size_t>(std::min(u, v)) * stride_ + std::max(u, v)];
@@ -115,29 +131,31 @@ class SetRest {
     }
   }
 
-  // The weights between what is free.
-  void gather() {
-    row_ = padded<double>(m_);
-    A_.assign(static_cast<size_t>(m_) * row_, 0);
-    for (int j = 0; j < m_; ++j) {
-      const double* own = upper_ + static_cast<size_t>(free_[j]) * stride_;
-      for (int i = j + 1; i < m_; ++i) A_[j * row_ + i] = A_[i * row_ + j] = own[free_[i]];
-    }
+  const double* climb_row(int v) {
+    double* out = A_.data() + static_cast<size_t>(v) * row_;
+    if (built_[v]) return out;
+    built_[v] = 1;
+    const double *above = upper_ + free_[v], *own = upper_ + static_cast<size_t>(free_[v]) * stride_;
+    for (int i = 0; i < v; ++i) out[i] = above[static_cast<size_t>(free_[i]) * stride_];
+    out[v] = 0;
+    for (int i = v + 1; i < m_; ++i) out[i] = own[free_[i]];
+    std::fill(out + m_, out + row_, 0);
+    return out;
   }
-
   void begin_climb() {
     best_ = 0;
     flags_.assign(m_, 0);
+    signs_.assign(row_, 1);
     caps_.assign(gains_.begin(), gains_.end());
     caps_.resize(row_, -infinity);
   }
   // Labels are changed one at a time, and exchanged, while that helps. Whether a set of more value was found.
   bool climb_on(double than) {
     for (int step = 0; step < 4 * m_; ++step) {
-      int v = -1, off = -1;
+      int off = -1;
       double most = tiny;
-      for (int j = 0; j < m_; ++j)
-        if (const double gain = flags_[j] ? -caps_[j] : caps_[j]; gain > most) most = gain, v = j;
+      int v = place_of_most(
+          most, [&](int u) { return load<double>(signs_.data() + u) * load<double>(caps_.data() + u); });
       if (v < 0) most = exchange(v, off);
       if (v < 0) break;
       best_ += most;
@@ -150,23 +168,44 @@ class SetRest {
       if (flags_[j]) set_.push_back(free_[j]);
     return true;
   }
+  // The first place of the largest of some values, which are given as vectors; -1 where none is above `most`.
+  template <class F>
+  int place_of_most(double& most, F&& values) const {
+    vec<double> tops = broadcast<double>(most);
+    for (int u = 0; u < row_; u += lanes) tops = maximum(tops, values(u));
+    double top = most;
+    for (int k = 0; k < lanes; ++k) top = std::max(top, tops[k]);
+    if (top == most) return -1;
+    most = top;
+    int u = 0, below = 0;
+    constexpr int all = (1 << lanes) - 1;
+    while ((below = lanes_above(broadcast<double>(top), values(u))) == all) u += lanes;
+    return u + std::countr_zero(static_cast<unsigned>(~below));
+  }
 
   void flip(int v) {
-    const vec<double> sign = broadcast<double>(flags_[v] ? -1 : 1);
-    flags_[v] = !flags_[v];
+    const vec<double> sign = broadcast<double>(signs_[v]);
+    const double* own = climb_row(v);
+    flags_[v] = !flags_[v], signs_[v] = -signs_[v];
     for (int u = 0; u < row_; u += lanes)
-      store<double>(caps_.data() + u, load<double>(caps_.data() + u) + sign * load<double>(row(v) + u));
+      store<double>(caps_.data() + u, load<double>(caps_.data() + u) + sign * load<double>(own + u));
   }
   // The best exchange of a label that is on for one that is off.
-  double exchange(int& v, int& off) const {
-    double most = tiny;
+  double exchange(int& v, int& off) {
+    double best = tiny;
+    offs_.assign(caps_.begin(), caps_.end());
+    for (int j = 0; j < m_; ++j)
+      if (flags_[j]) offs_[j] = -infinity;
     for (int j = 0; j < m_; ++j) {
       if (!flags_[j]) continue;
-      for (int i = 0; i < m_; ++i)
-        if (const double gain = caps_[i] - row(j)[i] - caps_[j]; gain > most && !flags_[i])
-          most = gain, v = i, off = j;
+      const double* own = climb_row(j);
+      double most = best + caps_[j];
+      const int place = place_of_most(most, [&](int u) {
+        return load<double>(offs_.data() + u) + broadcast<double>(-1) * load<double>(own + u);
+      });
+      if (place >= 0) best = most - caps_[j], v = place, off = j;
     }
-    return most;
+    return best;
   }
 };
 

@@ -10,7 +10,7 @@ template <class Label>
 typename SlackRescaled<Label>::Scratch SlackRescaled<Label>::scratch() const {
   auto own = std::make_unique<Own>();
   own->base = base_->scratch();
-  base_->prove(own->base);  // the search is steered by what the oracle may miss
+  base_->prove(own->base, 0);  // the search is steered by what the oracle may miss
   return own;
 }
 

@@ -36,6 +36,7 @@ LONG_PATIENCE = 30  # the same while the estimate is above the aim
 NEARBY = 30.0
 MARKED = 4  # steps that seem to be within tol, after which an exact pass looks whether they are
 UNPROVEN = 0.5  # of what is enough: where ceilings leave more open, no training closes the gap
+LEEWAY = 0.1  # of an aim: what the search of an exact pass may leave open, on average
 BEFORE = StepReport(0, math.inf, -math.inf, 0)  # the first step
 NEWS = 0.1  # of an aim: smaller changes of it are not passed to the solver
 
@@ -205,7 +206,8 @@ class Run:
         w, support = self.solver.solution(self.problem, state)
         w = w if at is None else at.w
         given = None if report is None or not self.problem.exact else report.slacks
-        bounds = self.problem.certify(w, support, given)
+        leeway = LEEWAY * self.aim if self.aim < math.inf else 0.0
+        bounds = self.problem.certify(w, support, given, leeway)
         self.oracle_calls += self.problem.n_blocks if given is None else 0
         best, self.certified = self.best, self.steps
         best.take(w, support, bounds)

@@ -36,12 +36,14 @@ def slack_by_trial(examples: Any, w: np.ndarray, i: int, L: int, n: int) -> floa
     return float(scores.max() - truth @ gains - truth @ upper @ truth)
 
 
+@pytest.mark.parametrize("leeway", [0.0, 0.2])
+@pytest.mark.parametrize("L", [16, 18])
 @pytest.mark.parametrize("strength", [0.1, 0.5])
-def test_ceilings_of_long_searches_hold(strength: float) -> None:
-    """16 labels: more than are tried to the end, few enough to try all sets."""
-    n, L = 3, 16
+def test_ceilings_of_long_searches_hold(strength: float, L: int, leeway: float) -> None:
+    """More labels than are tried to the end, few enough to try all sets."""
+    n = 3
     examples, w = repelling(L, n, strength, seed=1)
-    found, ceilings = examples.slacks(w)[:2]
+    found, ceilings = examples.slacks(w, 1, leeway)[:2]
     for i in range(n):
         best = slack_by_trial(examples, w, i, L, n)
         assert found[i] <= best + 1e-9
@@ -58,6 +60,29 @@ def test_sets_of_labels_that_repel_are_the_best(strength: float, seed: int) -> N
     best = [slack_by_trial(examples, w, i, L, n) for i in range(n)]
     np.testing.assert_allclose(found, best, atol=1e-9)
     np.testing.assert_allclose(ceilings, best, atol=1e-9)
+
+
+def test_a_leeway_is_left_open_on_average() -> None:
+    """Searches that would close all of it leave some of it, and not more."""
+    examples, w = repelling(30, 40, 0.1, seed=2)
+    found, ceilings = examples.slacks(w)
+    np.testing.assert_allclose(found, ceilings, atol=1e-9)
+    for leeway in (0.01, 0.05):
+        floors, tops = examples.slacks(w, 1, leeway)
+        assert (floors <= found + 1e-9).all() and (tops >= found - 1e-9).all()
+        assert leeway / 10 < (tops - floors).mean() <= leeway
+
+
+def test_training_proves_what_it_needs() -> None:
+    """An exact pass of training leaves a part of tol open; `certify` proves more of the same weights."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(80, 5))
+    Y = (X @ rng.normal(size=(5, 40)) > 2.0).astype(int)
+    svm = mm.StructuralSVM(models.MultiLabel("all", bias=1.0), C=0.01, random_state=0).fit(X, Y)
+    own, proven = svm.certificate_, mm.certify(svm, X, Y)
+    assert own.converged and own.exact
+    assert own.dual <= proven.primal <= own.primal * (1 + 1e-12)
+    assert own.primal - proven.primal <= own.tol * 0.01 * len(X)
 
 
 def test_a_small_open_part_does_not_end_training() -> None:

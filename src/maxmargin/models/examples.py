@@ -149,8 +149,13 @@ class Examples(Predictions):
     # answers
 
     @abstractmethod
-    def slacks(self, w: np.ndarray, n_jobs: int = 1) -> tuple[np.ndarray, np.ndarray]:
-        """xi_i(w) of every example as far as it was found, and what it cannot exceed."""
+    def slacks(
+        self, w: np.ndarray, n_jobs: int = 1, leeway: float = 0.0
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """xi_i(w) of every example as far as it was found, and what it cannot exceed.
+
+        ``leeway``: by how much these may differ, on average, where a search would go on to close it.
+        """
 
     @abstractmethod
     def worst(self, w: np.ndarray, n_jobs: int = 1) -> tuple[np.ndarray, Any]:
@@ -242,14 +247,16 @@ class CompiledExamples(Examples):
         """How many labels an output of each example has."""
         return self.output_sizes(np.arange(self.n))
 
-    def slacks(self, w: np.ndarray, n_jobs: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    def slacks(
+        self, w: np.ndarray, n_jobs: int = 1, leeway: float = 0.0
+    ) -> tuple[np.ndarray, np.ndarray]:
         if self.formulation.soft:
             found = self.log_sums(w, n_jobs)
             return found, found
         if self.summed:
             return self.answers.sums(w, n_jobs, MOST_SUMMED_VIOLATORS, WORK)
         if not self.argmax_exact:
-            return self.answers.slack_bounds(w, n_jobs)
+            return self.answers.slack_bounds(w, n_jobs, leeway)
         found = self.answers.slacks(w, n_jobs, False)[0]
         return found, found
 

@@ -240,7 +240,7 @@ class GraphExamples(CompiledExamples):
             method = ROOF if binary else METHODS.index("lp")
             data.set_argmax(method, max(self.iterations, RELAXED_SWEEPS), None)
             self._relaxation = data.exact("margin")
-        return self._relaxation.slack_bounds(w, n_jobs)
+        return self._relaxation.slack_bounds(w, n_jobs, 0.0)
 
     def output(self, i: int, codes: np.ndarray) -> Any:
         """The output of example i from the codes of its nodes."""

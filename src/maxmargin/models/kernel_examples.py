@@ -133,8 +133,10 @@ class KernelExamples(Examples):
         centres, kernel = self.model.centres_, self.model.kernel_
         return np.concatenate([kernel.products(centres, centres, coefficients).ravel(), rest])
 
-    def slacks(self, w: np.ndarray, n_jobs: int = 1) -> tuple[np.ndarray, np.ndarray]:
-        return self.plain.slacks(self.values(w), n_jobs)
+    def slacks(
+        self, w: np.ndarray, n_jobs: int = 1, leeway: float = 0.0
+    ) -> tuple[np.ndarray, np.ndarray]:
+        return self.plain.slacks(self.values(w), n_jobs, leeway)
 
     def worst(self, w: np.ndarray, n_jobs: int = 1) -> tuple[np.ndarray, Any]:
         return self.plain.worst(self.values(w), n_jobs)

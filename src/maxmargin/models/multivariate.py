@@ -299,7 +299,9 @@ class MultivariateExamples(PlaneExamples):
             return worst_labelling(self.loss, ranking, rescaling)
         return worst_order(ranking, rescaling)
 
-    def slacks(self, w: np.ndarray, n_jobs: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    def slacks(
+        self, w: np.ndarray, n_jobs: int = 1, leeway: float = 0.0
+    ) -> tuple[np.ndarray, np.ndarray]:
         found = self.worst(w, n_jobs)[0]
         return found, np.full_like(found, np.inf) if self.summed else found
 

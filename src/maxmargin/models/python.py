@@ -220,7 +220,9 @@ class PythonExamples(PlaneExamples):
     def planes(self, w: np.ndarray, n_jobs: int) -> list[tuple[float, Vector]]:
         return self.ask_all(w)[0]
 
-    def slacks(self, w: np.ndarray, n_jobs: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    def slacks(
+        self, w: np.ndarray, n_jobs: int = 1, leeway: float = 0.0
+    ) -> tuple[np.ndarray, np.ndarray]:
         if self.summed and self.enumerable:
             if self._table is None:
                 every = [self.every_plane(i) for i in range(self.n)]

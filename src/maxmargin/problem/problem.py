@@ -159,10 +159,8 @@ class Problem:
 
     def cut(self, w: np.ndarray, cache: Any = None) -> Cut:
         """The plane of the whole set at w: of the outputs in a cache, or by an exact pass."""
-        if cache is None:
-            slacks, outputs = self.examples.worst(w, self.n_jobs)
-        else:
-            slacks, outputs = cache.best(w, self.n_jobs)
+        answer = self.examples.worst if cache is None else cache.best
+        slacks, outputs = answer(w, self.n_jobs)
         everything = np.arange(self.n_blocks)
         offset, vector = self.examples.combine(everything, self.mass, outputs, self.n_jobs)
         risk = float(np.einsum("i,i->", self.mass, slacks))
@@ -172,9 +170,9 @@ class Problem:
         """xi_i(w) of every block, by an exact pass."""
         return self.slack_bounds(w)[0]
 
-    def slack_bounds(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def slack_bounds(self, w: np.ndarray, leeway: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
         """xi_i(w) as far as the argmax found it, and what it cannot exceed."""
-        return self.examples.slacks(np.ascontiguousarray(w, np.float64), self.n_jobs)
+        return self.examples.slacks(np.ascontiguousarray(w, np.float64), self.n_jobs, leeway)
 
     def relaxed_bounds(self, w: np.ndarray, prices: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """The same for the slacks of the linear relaxation, which are at least as large."""
@@ -216,19 +214,22 @@ class Problem:
         """The problem part by part, with the multipliers of each: one part where all are in memory."""
         yield self, support
 
-    def certify(self, w: np.ndarray, support: Support, slacks: np.ndarray | None = None) -> Bounds:
+    def certify(
+        self, w: np.ndarray, support: Support, slacks: Any = None, leeway: float = 0.0
+    ) -> Bounds:
         """Primal and dual of (w, multipliers) from their definitions, part by part.
 
             P(w) = R(w) + sum over parts of sum_i mass_i xi_i(w)
             D(a) = (sum over parts of b) - R*(- sum over parts of v),   b = sum a Delta,   v = sum a psi
 
         ``slacks`` may be given where an exact pass at this w has just been made. Where the argmax may miss
-        the best output, the primal is made of the ceilings of the slacks, if these are known.
+        the best output, the primal is made of the ceilings of the slacks, if these are known: a search may
+        leave ``leeway`` between the two, on average.
         """
         primal = seen = self.regularizer.value(w)
         offset, vector, first = 0.0, None, None
         for part, own in self.walk(support):
-            found, ceilings = part.checked_slacks(w, own, slacks)
+            found, ceilings = part.checked_slacks(w, own, slacks, leeway)
             before, seen = seen, part.objective(w, found, seen)
             # A sum without a ceiling is infinite, for all that is known.
             proven = part.bounded or part.summed
@@ -244,14 +245,14 @@ class Problem:
         return Bounds(primal, self.dual_of(offset, vector, support), first[0], seen, first[1])
 
     def checked_slacks(
-        self, w: np.ndarray, support: Support, slacks: np.ndarray | None = None
+        self, w: np.ndarray, support: Support, slacks: np.ndarray | None, leeway: float = 0.0
     ) -> tuple[np.ndarray, np.ndarray]:
         """Slacks by an exact pass, and what they cannot exceed; compared with the kept outputs."""
         if support.relaxed:  # a labelling says nothing about the relaxation
             ceilings = np.maximum(*self.relaxed_bounds(w, support.prices))
             return ceilings, ceilings
         if slacks is None or not self.exact:
-            slacks, ceilings = self.slack_bounds(w)
+            slacks, ceilings = self.slack_bounds(w, leeway)
         else:
             ceilings = slacks
         if self.checked:
