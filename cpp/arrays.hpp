@@ -40,6 +40,9 @@ struct SupportList {
   std::vector<double> multipliers;
   std::vector<Label> outputs;
 
+  void reserve(size_t planes, size_t labels) {
+    blocks.reserve(planes), multipliers.reserve(planes), outputs.reserve(labels);
+  }
   void add(int64_t block, double multiplier, const Label* y, int size) {
     blocks.push_back(block);
     multipliers.push_back(multiplier);

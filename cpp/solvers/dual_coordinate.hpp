@@ -195,6 +195,7 @@ class CoordinateOf final : public Coordinate {
   void weights(double* flat) const override { structure_.unpack(w_.W.data(), flat); }
   SupportArrays support() const override {
     SupportList<Label> found;
+    found.reserve(blocks_.size(), blocks_.size());  // one for each, and a few more
     for (size_t name = 0; name < blocks_.size();
          ++name)  // exact passes read the rows in the order of the caller
       supports_of(place(static_cast<int64_t>(name)),

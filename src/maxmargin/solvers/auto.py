@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from maxmargin.formulation import HINGES, RESCALINGS, SOFT
@@ -59,11 +60,17 @@ def compatible(formulation: Formulation, asks_for: tuple[str, ...] = ()) -> list
     ]
 
 
+@cache
+def ranked_for(formulation: Formulation) -> list[Solver]:
+    """Those that "auto" may take, in its order."""
+    return [solver for solver in RANKED if formulation in solver.formulations]
+
+
 def automatic(
     formulation: Formulation, problem: Problem | None, asks_for: tuple[str, ...]
 ) -> Solver:
     """The choice of ``solver="auto"``."""
-    able = [solver for solver in RANKED if formulation in solver.formulations]
+    able = ranked_for(formulation)
     if problem is not None:
         for solver in able[:-1]:
             powers = set(solver.needs) <= set(problem.examples.powers)

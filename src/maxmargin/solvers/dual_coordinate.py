@@ -61,7 +61,7 @@ class DualCoordinate(Solver):
     order : "random" or "cyclic"
         A fresh permutation for every pass, or the order of the examples.
     precision : "auto", "single" or "double"
-        Of w while it is updated. "auto": single for K classes where tol allows it, else double.
+        Of w while it is updated. "auto": single for classes, two or more, where tol allows it, else double.
     """
 
     name: ClassVar[str] = "dual-coordinate"
