@@ -34,7 +34,7 @@ def features(X):
 def rounds(data, n):
     state = data.coordinate(False, np.full(n, 0.1))
     state.set_proximity(0.1)
-    state.rounds(1, 1e-4, 30, 1, 0.4, 0.4, 1.3, 5, 0.0, 0.0, 0.0, 1.0)
+    state.rounds(1, 1e-4, 30, 1, 0.4, 0.4, 1.3, 5, 2**40, 0.0, 0.0, 0.0, 1.0)
 def visits(data, n):
     state = data.ascent("margin", True, np.full(n, 0.1), False)
     for oracle in (True, False, False, True, False):

@@ -15,10 +15,10 @@ static void bind_coordinate(nb::module_& m) {
            })
       .def("rounds",
            [](Coordinate& c, uint64_t seed, double tolerance, int sweeps, int skip, double inner,
-              double momentum, double decay, int64_t rounds, double enough, double far, double climb_below,
-              double few) {
-             const RoundOptions o{seed,  tolerance, sweeps, skip, inner,       momentum,
-                                  decay, rounds,    enough, far,  climb_below, few};
+              double momentum, double decay, int64_t rounds, int64_t visits, double enough, double far,
+              double climb_below, double few) {
+             const RoundOptions o{seed,   tolerance, sweeps, skip, inner,       momentum, decay,
+                                  rounds, visits,    enough, far,  climb_below, few};
              const RoundReport r = unlocked([&] { return c.rounds(o); });
              return nb::make_tuple(r.visits, r.rounds, r.ascent + r.lag);
            })

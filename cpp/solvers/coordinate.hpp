@@ -20,7 +20,7 @@ struct RoundOptions {
   double tolerance = 0;  // of g_i: a block with less is satisfied
   int sweeps = 3, skip = 3;
   double inner = 0.4, momentum = 0.4, decay = 1.3;  // as in solvers/proximal.py
-  int64_t rounds = 1;                               // at most
+  int64_t rounds = 1, visits = 0;                   // at most; no round begins after so many visits of epochs
   double enough = 0;                                // of the gap: then no further round
   double far = 10;         // times that: what an epoch saw, from where sweeps move w far
   double climb_below = 0;  // of the gap: a round that leaves less ends with a climb

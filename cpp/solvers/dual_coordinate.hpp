@@ -164,7 +164,7 @@ class CoordinateOf final : public Coordinate {
       ++report.rounds;
       if (gap <= options.enough) break;
       if (pace_.due(gap) && gap < options.climb_below && climb(options.enough)) pace_.made(gap);
-    } while (report.rounds < options.rounds);
+    } while (report.rounds < options.rounds && report.visits < options.visits);
     rounds_ += report.rounds;
     return report;
   }

@@ -311,6 +311,8 @@ class Run:
         """One step, an exact pass where it is due, and the decision to go on."""
         if self.problem.files is not None:
             self.problem.files.check()
+        if hasattr(state, "passes_left"):  # its steps may be of several passes
+            state.passes_left = min(self.max_passes, self.polish_until) - self.passes
         with deadline(self.max_seconds - self.seconds):
             report = self.solver.step(self.problem, state)
         if report.ended and report.oracle_calls == 0 and self.certified == self.steps:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -189,3 +191,14 @@ def test_rows_that_lie_in_another_order_keep_their_names(seed):
     np.testing.assert_allclose(again.weights(), w, atol=1e-5 * np.abs(w).max())
     for given, found in zip(support.blocks, again.support().blocks, strict=True):
         assert given == found
+
+
+@pytest.mark.parametrize("most", [20, 50, 100])
+def test_rounds_of_a_small_problem_end_with_the_budget(seed, most):
+    X, y = flat_data(seed, 4, 40)
+    svm = mm.MulticlassSVC(C=500.0, tol=1e-12, max_passes=most, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        svm.fit(X, y)
+    # A round visits all blocks at most twice, and an exact pass comes after the last.
+    assert svm.certificate_.passes <= most + 3

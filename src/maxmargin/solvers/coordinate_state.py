@@ -18,6 +18,7 @@ from maxmargin.problem.regularizer import Prior
 from maxmargin.solvers.base import StepReport
 from maxmargin.solvers.dual_state import known_outputs, shift_of
 
+MANY = 2**40  # visits: no limit
 SMALL_WORK = 250_000  # blocks x weights: a step over less may make several rounds
 # Such a step makes at least two, and one for this many made before it: budgets end where they should.
 LEAST_ROUNDS, ROUNDS_BEFORE = 2, 2
@@ -59,6 +60,7 @@ class CoordinateState:
     loss: float = 0.0  # mean, where it is known
     made: int = 0  # rounds so far
     probed: int = 0  # oracle calls that no step has reported
+    passes_left: float = np.inf  # of the budget
 
     def __post_init__(self) -> None:
         problem = self.problem
@@ -94,6 +96,7 @@ class CoordinateState:
             momentum,
             decay,
             rounds,
+            int(min(self.passes_left * self.problem.n_blocks, MANY)),
             unit * enough,
             far,
             unit * near,
