@@ -62,8 +62,9 @@ static void bind_chain(nb::module_& m) {
          Array1<int32_t> truth, Array1<double> node_weight, Array1<double> cost, bool many,
          Array1<int64_t> illegal, const Pairs* pairs) {
         Costs costs{labels, to_vector(cost)};
-        check(size(truth) == rows.size() && node_weight.size() == truth.size() && costs.fits() &&
-                  offsets.size() > 0 && offsets.data()[offsets.size() - 1] == rows.size(),
+        const bool weighted = node_weight.size() > 0;
+        check(size(truth) == rows.size() && (!weighted || node_weight.size() == truth.size()) &&
+                  costs.fits() && offsets.size() > 0 && offsets.data()[offsets.size() - 1] == rows.size(),
               "labels, weights or costs do not fit the examples");
         const int64_t known = static_cast<int64_t>(labels) * (labels + 2);
         for (size_t k = 0; k < illegal.size(); ++k)
@@ -84,6 +85,10 @@ static void bind_chain(nb::module_& m) {
       nb::keep_alive<1, 2>(), nb::keep_alive<1, 12>(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
       nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
   kind.def("best_k", &best_k<Plain>).def_rw("many", &ChainData::many);
+  kind.def("least_constant_loss", [](const ChainData& self, Array1<double> mass) {
+    check(size(mass) == self.blocks(), "masses do not fit the examples");
+    return self.least_constant_loss(mass.data());
+  });
   kind.def("hold", [](ChainData& self, Array1<int32_t> fixed) {
     check(fixed.size() == self.truth.size(), "a label or -1 for each position");
     for (size_t r = 0; r < fixed.size(); ++r)

@@ -30,9 +30,9 @@ class AnyStructure {
   virtual size_t weights() const = 0;
   virtual size_t coefficients() const = 0;
   virtual int output_size(int64_t block) const = 0;
-  virtual void pack(const double* flat, double* W) const = 0;
+  virtual void pack(const double* flat, double* W, int threads = 1) const = 0;
   virtual void unpack(const double* W, double* flat) const = 0;
-  virtual void unpack_spent(double* W, double* flat) const { unpack(W, flat); }  // W is not read again
+  virtual void unpack_spent(double* W, double* flat, int) const { unpack(W, flat); }  // W is not read again
   virtual Scratch scratch() const = 0;
   virtual void prepare() = 0;
   virtual void truth(int64_t block, Label* y) const = 0;
@@ -109,9 +109,13 @@ class Erased final : public AnyStructure<typename S::Label> {
     return 0;
   }
   int output_size(int64_t block) const override { return structure_.output_size(block); }
-  void pack(const double* flat, double* W) const override { structure_.pack(flat, W); }
+  void pack(const double* flat, double* W, int threads = 1) const override {
+    pack_over(structure_, flat, W, threads);
+  }
   void unpack(const double* W, double* flat) const override { structure_.unpack(W, flat); }
-  void unpack_spent(double* W, double* flat) const override { mm::unpack_spent(structure_, W, flat); }
+  void unpack_spent(double* W, double* flat, int threads) const override {
+    mm::unpack_spent(structure_, W, flat, threads);
+  }
   Scratch scratch() const override { return std::make_unique<Own>(structure_); }
   void prepare() override {
     if constexpr (requires { structure_.prepare(); }) structure_.prepare();

@@ -48,7 +48,7 @@ class Chain : public ChainBase<Real_> {
     double sum = 0;
     for (int t = 0; t < length(block); ++t) {
       const int64_t r = row(block, t);
-      sum += data_.node_weight[r] * data_.cost.of(data_.truth[r], y[t]);
+      sum += data_.weight_of(r) * data_.cost.of(data_.truth[r], y[t]);
     }
     return sum;
   }
@@ -172,7 +172,7 @@ class Chain : public ChainBase<Real_> {
                      Label* y) const {
     const std::vector<int32_t> known(truth, truth + all.T);
     std::vector<int32_t> found = known;
-    best_by_mistakes(all, data_.node_weight[row(s.block, 0)], shift, known, s.counted, found);
+    best_by_mistakes(all, data_.weight_of(row(s.block, 0)), shift, known, s.counted, found);
     std::copy(found.begin(), found.end(), y);
   }
   SequenceScores scores(Scratch& s, const Real* W) const {

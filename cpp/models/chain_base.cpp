@@ -6,6 +6,7 @@
 
 #include "models/forward_backward.hpp"
 #include "models/max_plus.hpp"
+#include "runtime/threads.hpp"
 
 namespace mm {
 template <class Real>
@@ -59,34 +60,52 @@ typename ChainBase<Real>::Scratch ChainBase<Real>::scratch() const {
   return s;
 }
 
+double ChainData::least_constant_loss(const double* mass) const {
+  std::vector<double> weight(labels);  // of each true label
+  for (int64_t i = 0; i < blocks(); ++i)
+    for (int64_t r = offsets[i]; r < offsets[i + 1]; ++r) weight[truth[r]] += mass[i] * weight_of(r);
+  double least = std::numeric_limits<double>::infinity();
+  for (int k = 0; k < labels; ++k) {
+    double sum = 0;
+    for (int j = 0; j < labels; ++j) sum += weight[j] * cost.of(j, k);
+    least = std::min(least, sum);
+  }
+  return least;
+}
+
 template <class Real>
 template <class F>
-void ChainBase<Real>::each_weight(F&& f) const {
-  data_.nodes.each(K_, stride_, f);
+void ChainBase<Real>::each_weight(int threads, const F& f) const {
+  constexpr int64_t worthwhile = 200'000;  // weights of a thread: take as long as starting it
+  const int64_t size = data_.nodes.dimension(K_);
+  parallel(data_.nodes.units(), static_cast<int>(std::min<int64_t>(threads, 1 + size / worthwhile)),
+           [&](int64_t first, int64_t last, int) { data_.nodes.each(first, last, K_, stride_, F(f)); });
   const int64_t K = K_;
-  size_t outside = static_cast<size_t>(data_.nodes.dimension(K_));
+  F rest(f);
+  size_t outside = static_cast<size_t>(size);
   for (int64_t previous = 0; previous < K; ++previous)
-    for (int64_t next = 0; next < K; ++next) f(transitions_ + previous * stride_ + next, outside++);
-  for (int64_t k = 0; data_.start && k < K; ++k) f(transitions_ + K * stride_ + k, outside++);
-  for (int64_t k = 0; data_.end && k < K; ++k) f(transitions_ + (K + 1) * stride_ + k, outside++);
+    for (int64_t next = 0; next < K; ++next) rest(transitions_ + previous * stride_ + next, outside++);
+  for (int64_t k = 0; data_.start && k < K; ++k) rest(transitions_ + K * stride_ + k, outside++);
+  for (int64_t k = 0; data_.end && k < K; ++k) rest(transitions_ + (K + 1) * stride_ + k, outside++);
 }
 template <class Real>
 template <class To>
-void ChainBase<Real>::pack(const double* flat, To* W) const {
-  each_weight([&](size_t inside, size_t outside) { W[inside] = static_cast<To>(flat[outside]); });
+void ChainBase<Real>::pack(const double* flat, To* W, int threads) const {
+  each_weight(threads, [=](size_t inside, size_t outside) { W[inside] = static_cast<To>(flat[outside]); });
 }
 template <class Real>
 template <class From>
 void ChainBase<Real>::unpack(const From* W, double* flat) const {
-  each_weight([&](size_t inside, size_t outside) { flat[outside] = W[inside]; });
+  each_weight(1, [=](size_t inside, size_t outside) { flat[outside] = W[inside]; });
 }
 
 template <class Real>
-void ChainBase<Real>::unpack_spent(double* W, double* flat) const {
-  constexpr size_t piece = size_t(1) << 17;
-  size_t done = 0;  // weights follow one another inside
-  each_weight([&](size_t inside, size_t outside) {
+void ChainBase<Real>::unpack_spent(double* W, double* flat, int threads) const {
+  constexpr size_t piece = size_t(1) << 17, unknown = ~size_t(0);
+  // Weights follow one another inside, from the first of a thread on.
+  each_weight(threads, [=, done = unknown](size_t inside, size_t outside) mutable {
     flat[outside] = W[inside];
+    if (done == unknown) done = inside;
     if (inside - done >= piece) forget(W + done, W + inside), done = inside;
   });
 }
@@ -105,7 +124,7 @@ bool ChainBase<Real>::counts_mistakes() const {
         return false;
   for (int64_t i = 0; i < blocks(); ++i)
     for (int t = 1; t < length(i); ++t)
-      if (data_.node_weight[row(i, t)] != data_.node_weight[row(i, 0)]) return false;
+      if (data_.weight_of(row(i, t)) != data_.weight_of(row(i, 0))) return false;
   return true;
 }
 
@@ -127,11 +146,11 @@ void ChainBase<Real>::open(int64_t block, const Real* W, Scratch& s, bool augmen
 template <class Real>
 void ChainBase<Real>::row_scores(int64_t r, const Real* W, Real* u, bool augmented, Real scale) const {
   if (augmented && data_.cost.uniform()) {
-    const double cost = data_.node_weight[r] * data_.cost.mistake(data_.truth[r]);
+    const double cost = data_.weight_of(r) * data_.cost.mistake(data_.truth[r]);
     std::fill(u, u + stride_, scale * static_cast<Real>(cost));
     u[data_.truth[r]] = 0;
   } else if (augmented) {
-    const Real weight = scale * static_cast<Real>(data_.node_weight[r]);
+    const Real weight = scale * static_cast<Real>(data_.weight_of(r));
     const Real* cost = &cost_[static_cast<size_t>(data_.truth[r]) * stride_];
     for (int k = 0; k < stride_; ++k) u[k] = weight * cost[k];
   } else {
@@ -250,7 +269,7 @@ void ChainBase<Real>::list_losses(int64_t block, Violators& sums) const {
   for (int t = 0; t < length(block); ++t)
     for (int k = 0; k < K_; ++k) {
       const int64_t r = row(block, t);
-      sums.loss[static_cast<size_t>(t) * K_ + k] = data_.node_weight[r] * data_.cost.of(data_.truth[r], k);
+      sums.loss[static_cast<size_t>(t) * K_ + k] = data_.weight_of(r) * data_.cost.of(data_.truth[r], k);
     }
 }
 
@@ -313,7 +332,7 @@ double ChainBase<Real>::expected_loss(int64_t block, const Real* m) const {
     const int64_t r = row(block, t);
     double own = 0;
     for (int k = 0; k < K_; ++k) own += m[k] * data_.cost.of(data_.truth[r], k);
-    sum += data_.node_weight[r] * own;
+    sum += data_.weight_of(r) * own;
   }
   return sum;
 }
@@ -335,9 +354,9 @@ double ChainBase<Real>::add_expected(Scratch&, int64_t block, const Real* m, Rea
 
 template class ChainBase<float>;
 template class ChainBase<double>;
-template void ChainBase<float>::pack(const double*, float*) const;
-template void ChainBase<float>::pack(const double*, double*) const;
-template void ChainBase<double>::pack(const double*, double*) const;
+template void ChainBase<float>::pack(const double*, float*, int) const;
+template void ChainBase<float>::pack(const double*, double*, int) const;
+template void ChainBase<double>::pack(const double*, double*, int) const;
 template void ChainBase<float>::unpack(const float*, double*) const;
 template void ChainBase<float>::unpack(const double*, double*) const;
 template void ChainBase<double>::unpack(const double*, double*) const;

@@ -20,7 +20,7 @@ struct ChainData {
   bool start = false, end = false;
   std::vector<int64_t> offsets;     // rows of sequence i: offsets[i] .. offsets[i + 1]
   std::vector<int32_t> truth;       // a label for each row
-  std::vector<double> node_weight;  // for each row; 1 / T where the loss is a mean
+  std::vector<double> node_weight;  // for each row; 1 / T where the loss is a mean; empty: all are one
   Costs cost;
   bool many = false;  // labels: the argmax follows the transitions that are not zero (LargeChain)
   // Pairs of labels that are illegal, previous * K + next, where K stands for the start and K + 1 for the end; and for
@@ -28,6 +28,9 @@ struct ChainData {
   std::vector<int64_t> illegal = {};
   std::vector<int32_t> fixed = {};
   int64_t blocks() const { return static_cast<int64_t>(offsets.size()) - 1; }
+  double weight_of(int64_t row) const { return node_weight.empty() ? 1 : node_weight[row]; }
+  // The least sum_i mass_i Delta_i(y_i) where all labels of all y_i are the same.
+  double least_constant_loss(const double* mass) const;
   int64_t dimension() const {
     const int64_t K = labels;
     return nodes.dimension(labels) + K * K + (start ? K : 0) + (end ? K : 0);
@@ -118,11 +121,11 @@ class ChainBase {
   int output_size(int64_t block) const { return length(block); }
   Scratch scratch() const;
   template <class To>
-  void pack(const double* flat, To* W) const;
+  void pack(const double* flat, To* W, int threads = 1) const;
   template <class From>
   void unpack(const From* W, double* flat) const;
   // The same, and gives back the memory of W on the way: both are never there as a whole.
-  void unpack_spent(double* W, double* flat) const;
+  void unpack_spent(double* W, double* flat, int threads) const;
   void prepare();  // space for inner products of positions, for those who measure many moves
 
   void open(int64_t block, const Real* W, Scratch& s, bool augmented, Real loss_scale) const;
@@ -197,8 +200,9 @@ class ChainBase {
   void read_illegal();
   double squared_norm_by_table(Scratch& s) const;
   int predecessor(const Real* from, const Real* column) const;
+  // Calls f(inside, outside) for every weight, where each thread has a copy of f.
   template <class F>
-  void each_weight(F&& f) const;
+  void each_weight(int threads, const F& f) const;
 };
 
 extern template class ChainBase<float>;

@@ -17,7 +17,8 @@
 //   lister(), list_scores, list_losses    violators can be listed (violators.hpp)
 //   node_labels, beliefs                  what each label of each node is worth (beliefs.hpp)
 //   potentials, distribute, ...           distributions over all outputs: SumsAll, below
-//   unpack_spent(W, flat)                 the same as unpack, and gives the memory of W back on the way
+//   unpack_spent(W, flat, threads)        the same as unpack, and gives the memory of W back on the way
+//   pack(flat, W, threads)                over threads
 //   shift(s, c)                           the open scores after W += c * move, for less than opening again
 //   coefficients()                        under a kernel: how many of the weights are coefficients
 //   prepare()                             tables as long as the data, which make visits faster
@@ -60,11 +61,18 @@ concept Structure =
 
 // Flat weights of W, which is not read again.
 template <class S>
-void unpack_spent(const S& structure, double* W, double* flat) {
-  if constexpr (requires { structure.unpack_spent(W, flat); })
-    structure.unpack_spent(W, flat);
+void unpack_spent(const S& structure, double* W, double* flat, int threads) {
+  if constexpr (requires { structure.unpack_spent(W, flat, threads); })
+    structure.unpack_spent(W, flat, threads);
   else
     structure.unpack(W, flat);
+}
+template <class S>
+void pack_over(const S& structure, const double* flat, double* W, int threads) {
+  if constexpr (requires { structure.pack(flat, W, threads); })
+    structure.pack(flat, W, threads);
+  else
+    structure.pack(flat, W);
 }
 
 template <class S>

@@ -65,9 +65,8 @@ class EdgeChain : public Chain<double, Label_> {
   Scratch scratch() const;
   void pack(const double* flat, double* W) const;
   void unpack(const double* W, double* flat) const;
-  void unpack_spent(double* W, double* flat) const {
-    unpack(W, flat);
-  }  // not that of the chain without edges
+  // Those of the chain know nothing of edges.
+  void unpack_spent(double* W, double* flat, int threads) const = delete;
 
   void open(int64_t block, const double* W, Scratch& s, bool augmented, double loss_scale) const;
   void open_where_different(int64_t block, const double* W, Scratch& s, const Label* outputs, int n) const;

@@ -25,16 +25,16 @@ void read_truth(const Any& structure, int64_t i, std::vector<Label>& y) {
 Exact::Exact(std::unique_ptr<Any> structure)
     : structure_(std::move(structure)), first_(places(*structure_)) {}
 
-PackedWeights Exact::pack(const double* flat) const {
+PackedWeights Exact::pack(const double* flat, int threads) const {
   PackedWeights w{dimension(), aligned<double>(structure_->weights()), nullptr};
-  structure_->pack(flat, w.W.data());
+  structure_->pack(flat, w.W.data(), threads);
   w.index = structure_->index_of(w.W.data());
   return w;
 }
 
 void Exact::slacks(const double* flat, int threads, double* xi, Label* outputs, double* ceilings,
                    double leeway) const {
-  const PackedWeights packed = pack(flat);
+  const PackedWeights packed = pack(flat, threads);
   const aligned<double>& W = packed.W;
   const auto reading = structure_->indexed(W.data(), packed.index);
   const Any& structure = reading ? *reading : *structure_;
@@ -177,11 +177,11 @@ double Exact::combine(const int64_t* blocks, const double* c, int64_t n, const L
                       double* flat) const {
   std::vector<int64_t> first(1, 0);
   for (int64_t p = 0; p < n; ++p) first.push_back(first.back() + structure_->output_size(blocks[p]));
-  if (static_cast<int64_t>(structure_->weights()) > first.back()) threads = 1;
-  threads = static_cast<int>(std::clamp<int64_t>(threads, 1, most_threads));
-  std::vector<aligned<double>> sums(threads);
-  std::vector<double> offsets(threads, 0);
-  parallel(n, threads, [&](int64_t from, int64_t to, int k) {
+  const bool few = static_cast<int64_t>(structure_->weights()) > first.back();
+  const int adders = few ? 1 : static_cast<int>(std::clamp<int64_t>(threads, 1, most_threads));
+  std::vector<aligned<double>> sums(adders);
+  std::vector<double> offsets(adders, 0);
+  parallel(n, adders, [&](int64_t from, int64_t to, int k) {
     sums[k].assign(structure_->weights(), 0);
     if (structure_->walks()) {
       offsets[k] = structure_->all_planes(blocks + from, c + from, outputs + from, to - from, sums[k].data());
@@ -199,11 +199,11 @@ double Exact::combine(const int64_t* blocks, const double* c, int64_t n, const L
       offsets[k] += c[p] * structure_->loss(i, y);
     }
   });
-  for (int k = 1; k < threads; ++k) {
+  for (int k = 1; k < adders; ++k) {
     offsets[0] += offsets[k];
     for (size_t j = 0; j < sums[k].size(); ++j) sums[0][j] += sums[k][j];
   }
-  structure_->unpack_spent(sums[0].data(), flat);
+  structure_->unpack_spent(sums[0].data(), flat, threads);
   return offsets[0];
 }
 

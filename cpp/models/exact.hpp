@@ -59,7 +59,7 @@ class Exact {
   // n outputs of every block, drawn from its distribution at these weights: those of a block one after the other.
   bool draws() const { return structure_->draws(); }
   void draw(const double* flat, int n, uint64_t seed, int threads, Label* outputs) const;
-  PackedWeights pack(const double* flat) const;
+  PackedWeights pack(const double* flat, int threads = 1) const;
   bool fits(const PackedWeights& w) const {
     return w.dimension == dimension() && w.W.size() == structure_->weights();
   }

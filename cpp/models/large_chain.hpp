@@ -223,7 +223,7 @@ class LargeChain : public Chain<Real_, Label_> {
 
   void local_score(Scratch& s, const Real* W, int t, int label) const {
     const int64_t r = this->row(s.block, t);
-    const double cost = this->data_.node_weight[r] * this->data_.cost.of(this->data_.truth[r], label);
+    const double cost = this->data_.weight_of(r) * this->data_.cost.of(this->data_.truth[r], label);
     s.local[static_cast<size_t>(t) * this->stride_ + label] =
         static_cast<Real>(cost) + this->data_.nodes.score_of(r, W, this->stride_, label);
   }

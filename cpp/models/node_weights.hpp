@@ -79,13 +79,17 @@ class NodeWeights {
   int64_t inside(int stride) const {
     return pairs ? (pairs->size() + stride - 1) / stride * stride : features->stored() * stride;
   }
-  // Calls f(inside, outside) for every weight. Outside: a row of features for each label, or as `pairs`.
+  // Calls f(inside, outside) for every weight of some units, which are features, or pairs. Outside: a row of features for
+  // each label, or as `pairs`.
+  int64_t units() const { return pairs ? pairs->size() : features->width(); }
   template <class F>
-  void each(int labels, int stride, F&& f) const {
-    for (int64_t p = 0; pairs && p < pairs->size(); ++p) f(p, p);
-    const int64_t d = pairs ? 0 : features->width();
-    for (int64_t j = 0; j < d; ++j)
-      for (int64_t k = 0; k < labels; ++k) f(j * stride + k, k * d + j);
+  void each(int64_t first, int64_t last, int labels, int stride, F&& f) const {
+    const int64_t d = units();
+    if (pairs)
+      for (int64_t p = first; p < last; ++p) f(p, p);
+    else
+      for (int64_t j = first; j < last; ++j)
+        for (int64_t k = 0; k < labels; ++k) f(j * stride + k, k * d + j);
   }
 
   template <class Real>

@@ -32,9 +32,11 @@ class SlackRescaled final : public AnyStructure<Label_> {
   size_t weights() const override { return base_->weights(); }
   size_t coefficients() const override { return base_->coefficients(); }
   int output_size(int64_t block) const override { return base_->output_size(block); }
-  void pack(const double* flat, double* W) const override { base_->pack(flat, W); }
+  void pack(const double* flat, double* W, int threads = 1) const override { base_->pack(flat, W, threads); }
   void unpack(const double* W, double* flat) const override { base_->unpack(W, flat); }
-  void unpack_spent(double* W, double* flat) const override { base_->unpack_spent(W, flat); }
+  void unpack_spent(double* W, double* flat, int threads) const override {
+    base_->unpack_spent(W, flat, threads);
+  }
   void prepare() override { base_->prepare(); }
   void truth(int64_t block, Label* y) const override { base_->truth(block, y); }
   double loss(int64_t block, const Label* y) const override { return base_->loss(block, y); }

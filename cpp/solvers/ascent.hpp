@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <stdexcept>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -70,6 +71,7 @@ class AscentOf : public KeptStateOf<S, Ascent> {
                     double* violations, double* slacks) override {
     VisitReport report;
     ++state.clock;
+    measured_ = false;
     state.threads = std::clamp<int>(threads, 1, most_threads);
     try {
       report = run(order, n, options, violations, slacks, threads);
@@ -87,6 +89,7 @@ class AscentOf : public KeptStateOf<S, Ascent> {
 
   VisitReport subgradient(const int64_t* order, int64_t n, double active) override {
     const VisitReport report = subgradient_pass(state, order, n, active);
+    measured_ = false;
     ++state.rewritten;
     bytes_ = state.bytes_kept();
     loss_ = unknown;
@@ -116,7 +119,7 @@ class AscentOf : public KeptStateOf<S, Ascent> {
     if (!exact) return state.structure.unpack(state.W.data(), flat);
     std::vector<double> w;
     state.law(w);
-    unpack_spent(state.structure, w.data(), flat);
+    unpack_spent(state.structure, w.data(), flat, state.threads);
   }
   void weighted(double* flat) const override { state.structure.unpack(state.weighted.data(), flat); }
   void start_average() override { state.weighted.assign(state.structure.weights(), 0); }
@@ -129,6 +132,7 @@ class AscentOf : public KeptStateOf<S, Ascent> {
       for (size_t j = 0; j < state.origin.size(); ++j)
         state.W[j] += static_cast<typename S::Real>((scale - 1) * state.origin[j]);
       state.watch();
+      measured_ = false;
       ++state.rewritten;
       bytes_ = state.bytes_kept();
     }
@@ -197,9 +201,14 @@ class AscentOf : public KeptStateOf<S, Ascent> {
     bytes_ = state.bytes_kept();
     loss_ = unknown;
   }
+  [[gnu::cold]] void set_origin(const double* flat) override { Base::set_origin(flat), measured_ = false; }
+  [[gnu::cold]] void set_metric(const double* diagonal, const double* lower, const double* matrix) override {
+    Base::set_metric(diagonal, lower, matrix), measured_ = false;
+  }
   [[gnu::cold]] void freeze(const double* flat) override {
     state.base = state.packed(flat, 0);
     state.refresh();
+    measured_ = false;
   }
   [[gnu::cold]] void prune(int64_t most) override { bytes_ = state.prune(most); }
   int64_t planes() const override { return state.planes(); }
@@ -208,17 +217,19 @@ class AscentOf : public KeptStateOf<S, Ascent> {
   void refresh() override {
     state.refresh();
     loss_ = unknown;
+    measured_ = false;
   }
   double dual() const override {
     if (std::isnan(loss_)) loss_ = state.offset();
-    return state.dual(loss_);
+    return measures() ? loss_ + conjugate_ : state.dual(loss_);
   }
   void recenter(double momentum, double proximity) override {
     state.recenter(momentum, proximity);
     state.watch();
+    measured_ = false;
   }
   double lag() const override { return state.lag(); }
-  double squared_distance() const override { return state.squared_distance(); }
+  double squared_distance() const override { return measures() ? distance_ : state.squared_distance(); }
   double proximity() const override { return state.proximity; }
   double steps() const override { return state.steps; }
 
@@ -228,6 +239,15 @@ class AscentOf : public KeptStateOf<S, Ascent> {
   DualAscent<S> ascent_;
   Replicas<S> replicas_;
   mutable double loss_ = unknown;  // sum a Delta, as visits have changed it since it was added up
+  // -R*(q) and |w - z|^2: who asks for one asks for the other next. False: w has changed since they were measured.
+  mutable double conjugate_ = 0, distance_ = 0;
+  mutable bool measured_ = false;
+
+  bool measures() const {
+    if (!state.metric.plain() || state.proximity == 0) return false;
+    if (!measured_) std::tie(conjugate_, distance_) = state.conjugate_and_distance();
+    return measured_ = true;
+  }
 
   VisitReport run(const int64_t* order, int64_t n, const VisitOptions& options, double* violations,
                   double* slacks, int threads) {

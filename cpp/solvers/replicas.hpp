@@ -17,7 +17,8 @@
 //
 //   D' - D = sum a' Delta - sum a Delta - (1 + k) / 2 (|w'|^2 - |w|^2),
 //
-// and `late` grows or shrinks by that; where 1 still overshoots, some passes run on one thread.
+// and `late` grows or shrinks by that; where 1 still overshoots, some passes run on one thread. While w is large and steps
+// do not overshoot, most passes are not compared: that takes a walk over w.
 //
 // With T threads a pass takes 1 / T of the visits, and all the moves: replaying is the price.
 #pragma once
@@ -57,14 +58,14 @@ class Replicas {
   VisitReport pass(const int64_t* order, int64_t n, const VisitOptions& options, double* violations,
                    double* slacks, int threads) {
     const Rhythm rhythm(n, threads, late_);
-    prepare(threads, rhythm);
+    const bool stale = prepare(threads, rhythm);
     deal(order, n, threads, options.slacks);
     Failure failure;
     VisitOptions part = options;
     if (options.byte_budget >= 0) part.byte_budget = options.byte_budget / threads;
     const auto round = [&](Worker& own) {
       const int64_t r = own.round;
-      if (r < 0) return own.start(state_, passes_);
+      if (r < 0) return own.start(state_, passes_, workers_, stale, trusted_ == 0);
       failure.guard([&] { replay_others(own, r - rhythm.late); });
       if (r >= rhythm.rounds) return;
       own.write_round(r);
@@ -98,7 +99,8 @@ class Replicas {
     aligned<Real> replica, *W = nullptr;  // W: the replica, or w itself
     std::vector<MoveLog<Label>> logs;     // of the rounds that others may still read
     VisitReport report;
-    double squares = 0, growth = 0;  // |w|^2 over a part of w, and by how much it grew in this pass
+    double squares = 0, growth = 0;          // |w|^2 over a part of w, and by how much it grew in this pass
+    bool measures = true, measured = false;  // whether it is asked for; whether the last pass has left it
     int parts = 0;
     int64_t rewritten = -1, passes = 0;               // of the w that it has a replica of
     alignas(64) std::atomic<int64_t> published = -1;  // rounds whose log is written; -1: has no replica yet
@@ -108,20 +110,27 @@ class Replicas {
 
     Worker(DualState<Structure>& state, int k) : ascent(state), number(k) {}
 
-    // Its replica, where it has none of the w of now; and |w|^2 over its part, as the last pass left it or computed again.
-    void start(DualState<Structure>& state, int64_t pass) {
+    bool has(const DualState<Structure>& state, int64_t pass) const {  // a replica of the w of now
+      return rewritten == state.rewritten && passes == pass && parts == workers;
+    }
+    // Where some replicas are stale, those of all get its part of w: with the parts of the others they are whole. |w|^2 over
+    // its part, where it is asked for, is as the last pass left it, or computed again.
+    void start(DualState<Structure>& state, int64_t pass, const std::vector<std::unique_ptr<Worker>>& all,
+               bool stale, bool compared) {
       W = number > 0 ? &replica : &state.W;
-      if (rewritten != state.rewritten || passes != pass || parts != workers) {
-        if (number > 0) replica = state.W;  // of the same size: no memory is asked for
-        rewritten = state.rewritten, parts = workers;
-        squares = sum_squares();
-      }
+      measures = compared;
+      if (stale)
+        hand_out(state.W, all);
+      else if (measures && !measured)
+        squares = sum_squares(W->data(), first(number), first(number + 1));
+      rewritten = state.rewritten, parts = workers;
       passes = pass + 1;
       ascent.work_on(W->data());
       growth = -squares;
     }
     void finish() {
-      squares = sum_squares();
+      if (measures) squares = sum_squares(W->data(), first(number), first(number + 1));
+      measured = measures;
       growth += squares;
       ended = true;
     }
@@ -129,11 +138,19 @@ class Replicas {
       const int64_t to = std::min(k + 1, static_cast<int64_t>(order.size()));
       ascent.visits(order.data(), k, to, options, violations.data(), slacks.data(), report, workers);
     }
-    double sum_squares() const {
-      const int64_t size = static_cast<int64_t>(W->size());
-      const Real* w = W->data();
-      return sum_of(size * number / workers, size * (number + 1) / workers,
-                    [&](int64_t j) { return static_cast<double>(w[j]) * w[j]; });
+    int64_t first(int part) const { return static_cast<int64_t>(W->size()) * part / workers; }
+    static double sum_squares(const Real* w, int64_t from, int64_t to) {
+      return sum_of(from, to, [=](int64_t j) { return static_cast<double>(w[j]) * w[j]; });
+    }
+    void hand_out(const aligned<Real>& w, const std::vector<std::unique_ptr<Worker>>& all) {
+      constexpr int64_t piece = 4096;  // stays in the cache
+      squares = 0;
+      for (int64_t from = first(number), last = first(number + 1); from < last; from += piece) {
+        const int64_t to = std::min(from + piece, last);
+        if (measures) squares += sum_squares(w.data(), from, to);
+        for (int k = 1; k < workers; ++k)
+          std::copy(w.data() + from, w.data() + to, all[k]->replica.data() + from);
+      }
     }
     MoveLog<Label>& log_of(int64_t round) { return logs[round % static_cast<int64_t>(logs.size())]; }
     void write_round(int64_t round) {
@@ -172,12 +189,15 @@ class Replicas {
   std::vector<std::unique_ptr<Worker>> workers_;
   int64_t passes_ = 0;
   int64_t late_ = most_late;
-  int rest_ = 0;  // passes that one thread makes
+  int rest_ = 0;     // passes that one thread makes
+  int trusted_ = 0;  // passes that are not compared
 
   // After a pass whose updates gained `each` one by one, and `all` together.
   void adapt(int64_t late, double each, double all) {
-    constexpr int long_rest = 20;
+    constexpr int long_rest = 20, long_trust = 3;
+    constexpr size_t large = size_t(1) << 20;
     if (!(each > 0)) return;
+    if (all > 0.95 * each && late == most_late && state_.W.size() >= large) trusted_ = long_trust;
     if (all > 0.95 * each && late == late_) late_ = std::min(2 * late_, most_late);
     if (all < 0.8 * each) {
       if (late == 1) rest_ = long_rest;
@@ -185,7 +205,9 @@ class Replicas {
     }
   }
 
-  void prepare(int threads, const Rhythm& rhythm) {
+  // Whether some replicas are not of the w of now.
+  bool prepare(int threads, const Rhythm& rhythm) {
+    bool stale = false;
     while (static_cast<int>(workers_.size()) < threads)
       workers_.push_back(std::make_unique<Worker>(state_, static_cast<int>(workers_.size())));
     for (int k = 0; k < threads; ++k) {
@@ -199,7 +221,9 @@ class Replicas {
       // While one writes round r another may still read r - 2 late + 1.
       own.logs.resize(std::max<size_t>(own.logs.size(), static_cast<size_t>(2 * rhythm.late)));
       if (k > 0) own.replica.resize(state_.W.size());
+      stale |= !own.has(state_, passes_);
     }
+    return stale;
   }
 
   // Blocks next to each other go to the same worker in every pass, so that what is kept of them stays in the cache of one
@@ -237,7 +261,10 @@ class Replicas {
       for (size_t j = 0; j < own.places.size(); ++j) violations[own.places[j]] = own.violations[j];
       for (size_t j = 0; j < own.slacks.size(); ++j) slacks[own.places[j]] = own.slacks[j];
     }
-    adapt(late, total.gain, total.loss - (1 + state_.proximity) / 2 * growth);
+    if (trusted_ > 0)
+      --trusted_;
+    else
+      adapt(late, total.gain, total.loss - (1 + state_.proximity) / 2 * growth);
     return total;
   }
 

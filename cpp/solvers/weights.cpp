@@ -55,22 +55,37 @@ void Weights<Real>::over_parts(F&& f) const {
   parallel(size, static_cast<int>(std::min<int64_t>(threads, 1 + size / worthwhile)), f);
 }
 
-// |v|^2 for v_j = at(j)
+template <class Real>
+template <class F, class G>
+std::pair<double, double> Weights<Real>::squared_lengths(F&& u, G&& v) const {
+  const int64_t A = static_cast<int64_t>(coefficients_), size = static_cast<int64_t>(W.size());
+  const auto squares = [&](int64_t first, int64_t last) {
+    return sums_of(
+        first, last, [&](int64_t j) { return u(j) * u(j); }, [&](int64_t j) { return v(j) * v(j); });
+  };
+  if (A > 0) {
+    const auto rest = squares(2 * A, size);
+    const auto own =
+        sums_of(0, A, [&](int64_t j) { return u(j) * u(A + j); }, [&](int64_t j) { return v(j) * v(A + j); });
+    return {own.first + rest.first, own.second + rest.second};
+  }
+  std::vector<std::pair<double, double>> sums(std::max(1, threads));
+  over_parts([&](int64_t first, int64_t last, int part) { sums[part] = squares(first, last); });
+  return sums_of(
+      0, static_cast<int64_t>(sums.size()), [&](int64_t k) { return sums[k].first; },
+      [&](int64_t k) { return sums[k].second; });
+}
+
 template <class Real>
 template <class F>
-double Weights<Real>::squared_length(F&& at) const {
-  const int64_t A = static_cast<int64_t>(coefficients_), size = static_cast<int64_t>(W.size());
-  const auto square = [&](int64_t j) { return at(j) * at(j); };
-  if (A > 0) return sum_of(0, A, [&](int64_t j) { return at(j) * at(A + j); }) + sum_of(2 * A, size, square);
-  std::vector<double> sums(std::max(1, threads));
-  over_parts([&](int64_t first, int64_t last, int part) { sums[part] = sum_of(first, last, square); });
-  return sum_of(0, static_cast<int64_t>(sums.size()), [&](int64_t k) { return sums[k]; });
+double Weights<Real>::squared_length(F&& u) const {
+  return squared_lengths(u, [](int64_t) { return 0.0; }).first;
 }
 
 template <class Real>
 double Weights<Real>::negative_conjugate() const {
   if (metric.plain()) {
-    const double square = squared_length([&](size_t j) -> double {
+    const double square = squared_length([&](int64_t j) -> double {
       return proximity == 0 ? W[j] : (1 + proximity) * W[j] - proximity * center_[j];
     });
     return -(square - origin_square_) / 2;
@@ -105,7 +120,15 @@ double Weights<Real>::lag() const {
 template <class Real>
 double Weights<Real>::squared_distance() const {
   if (center_.empty()) return 0;
-  return squared_length([&](size_t j) { return static_cast<double>(W[j]) - center_[j]; });
+  return squared_length([&](int64_t j) { return static_cast<double>(W[j]) - center_[j]; });
+}
+
+template <class Real>
+std::pair<double, double> Weights<Real>::conjugate_and_distance() const {
+  const auto found =
+      squared_lengths([&](int64_t j) { return (1 + proximity) * W[j] - proximity * center_[j]; },
+                      [&](int64_t j) { return static_cast<double>(W[j]) - center_[j]; });
+  return {-(found.first - origin_square_) / 2, found.second};
 }
 
 template <class Real>

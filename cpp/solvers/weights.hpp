@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "simd.hpp"
@@ -20,16 +21,23 @@
 
 namespace mm {
 
-// The sum of f(j) over [first, last): eight sums side by side, since one would wait for itself at each step.
+// The sums of f(j) and of g(j) over [first, last): eight of each side by side, since one would wait for itself at each
+// step.
+template <class F, class G>
+std::pair<double, double> sums_of(int64_t first, int64_t last, F&& f, G&& g) {
+  constexpr int width = 8;
+  double left[width] = {}, right[width] = {}, a = 0, b = 0;
+  for (; first + width <= last; first += width) {
+    for (int l = 0; l < width; ++l) left[l] += f(first + l);
+    for (int l = 0; l < width; ++l) right[l] += g(first + l);
+  }
+  for (; first < last; ++first) a += f(first), b += g(first);
+  for (int l = 0; l < width; ++l) a += left[l], b += right[l];
+  return {a, b};
+}
 template <class F>
 double sum_of(int64_t first, int64_t last, F&& f) {
-  constexpr int width = 8;
-  double sums[width] = {}, total = 0;
-  for (; first + width <= last; first += width)
-    for (int l = 0; l < width; ++l) sums[l] += f(first + l);
-  for (; first < last; ++first) total += f(first);
-  for (const double part : sums) total += part;
-  return total;
+  return sums_of(first, last, f, [](int64_t) { return 0.0; }).first;
 }
 
 template <class Real>
@@ -63,6 +71,8 @@ class Weights {
   // R(w) + R*(q) - <q, w> in the metric: by how much the proximal term keeps w from the law of q.
   double lag() const;
   double squared_distance() const;  // to the centre
+  // Both, in one walk over W: in a plain metric, with a proximal term.
+  std::pair<double, double> conjugate_and_distance() const;
 
   // The outer step of accelerated proximal dual ascent: a new centre, with momentum.
   //   z' = w + beta (w - w_previous);   w' = (q + k' z') / (1 + k')   with q = (1 + k) w - k z unchanged
@@ -78,8 +88,11 @@ class Weights {
   // Calls f(first, last, part) on parts of all weights, on several threads where that is worth starting them.
   template <class F>
   void over_parts(F&& f) const;
+  // |u|^2 and |v|^2
+  template <class F, class G>
+  std::pair<double, double> squared_lengths(F&& u, G&& v) const;
   template <class F>
-  double squared_length(F&& at) const;
+  double squared_length(F&& u) const;
 };
 
 extern template class Weights<float>;

@@ -13,6 +13,9 @@ from helpers import quietly, refusal
 from maxmargin import models
 from maxmargin.callbacks import Callback, EarlyStopping
 from maxmargin.data.synthetic import random_chains, random_multiclass
+from maxmargin.problem import Problem
+
+UNEVEN = 1.0 - np.eye(3) + np.array([[0, 3, 0], [0, 0, 0.5], [2, 0, 0]])
 
 
 def proposed(call):
@@ -83,6 +86,34 @@ def test_a_tagger_that_finds_nothing_is_told_a_larger_c(names):
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # nothing else is to be found in these
         mm.StructuralSVM(models.Chain(classes=names), C=1.0).fit(X[:2], [[names[0]] * 8] * 2)
+
+
+@pytest.mark.parametrize("loss", ["hamming", "mean-hamming", UNEVEN])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_several_labels_are_predicted_where_one_would_cost_more(loss, weighted, monkeypatch):
+    generator = np.random.default_rng(0)
+    codes = [generator.integers(3, size=int(generator.integers(1, 6))) for _ in range(60)]
+    X = [np.eye(3)[y] + 0.1 * generator.normal(size=(len(y), 3)) for y in codes]
+    Y = [["abc"[label] for label in y] for y in codes]
+    weights = generator.random(len(Y)) if weighted else np.ones(len(Y))
+    model = models.Chain(loss=loss)
+    model.initialize(X, Y)
+    problem = Problem(model.bind(X, Y), C=100.0, sample_weight=weights)
+    costs = [
+        sum(100.0 * v * model.loss(y, [k] * len(y)) for v, y in zip(weights, Y, strict=True))
+        for k in "abc"
+    ]
+    assert problem.floor_of_constant() == pytest.approx(min(costs))
+    w = np.zeros(problem.dimension)
+    w[: X[0].shape[1]] = 1e-3  # a constant feature has all of them predicted to be the first
+    ones = Problem(model.bind([np.ones_like(x) for x in X], Y), C=100.0, sample_weight=weights)
+    assert {label for y in ones.examples.predict(w) for label in y} == {"a"}
+    assert ones.objective(w) >= ones.floor_of_constant()
+    monkeypatch.setattr("maxmargin.estimators.advice.lone_label", lambda *_: pytest.fail("a look"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")  # else nobody looks
+        svm = mm.StructuralSVM(model, C=100.0).fit(X, Y, sample_weight=weights)
+    assert svm.certificate_.primal < problem.floor_of_constant()
 
 
 def test_where_no_c_helps_none_is_proposed():

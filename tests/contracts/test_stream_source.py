@@ -10,7 +10,7 @@ from helpers import assert_truthful, built_in, loss_units, multipliers_of, quiet
 from maxmargin import models, solvers
 from maxmargin.callbacks import Callback
 from maxmargin.parts import problem as parts_problem
-from maxmargin.parts.source import EXAMPLE_BYTES, ROW_BYTES
+from maxmargin.parts.source import EXAMPLE_BYTES, STORED_ROW_BYTES
 from maxmargin.parts.state import KEPT, TWICE, PartState, StoredState
 from reference import twins, twins_stream
 from reference.cases import chain_case, fresh, multiclass_case
@@ -84,7 +84,7 @@ def test_outputs_that_no_longer_fit_go_to_a_file(name, seed, tmp_path, monkeypat
 
     monkeypatch.setattr(StoredState, "_leave", watched)
     rows = sum(len(np.atleast_1d(y)) for y in case.Y)
-    bound = ROW_BYTES * rows + EXAMPLE_BYTES * len(case.Y)
+    bound = STORED_ROW_BYTES * rows + EXAMPLE_BYTES * len(case.Y)
     monkeypatch.setattr(parts_problem, "MOST_BOUND", 0.97)  # nearly nothing is left for outputs
     svm = fit_stream(
         case, data, passes=None, cache_bytes=int(bound / 0.97) + 1, tol=loss_units(case, 1e-4)

@@ -185,3 +185,71 @@ def test_a_prior_is_for_one_thread(given):
     settings = {"tol": 1e-4, "random_state": 0, "prior": (0.0, scale), "solver": "proximal"}
     one, two = (mm.StructuralSVM(model, n_jobs=k, **settings).fit(X, Y) for k in (1, 2))
     assert one.coef_.tobytes() == two.coef_.tobytes()
+
+
+def test_weights_that_threads_copy_are_the_same_bits():
+    # So many weights that each of two threads has some, and orders inside and outside the core that differ.
+    generator, labels, d = fresh(SEED, 12), 11, 50_000
+    X = [sp.random(5, d, density=1e-3, format="csr", random_state=generator) for _ in range(40)]
+    Y = [generator.integers(labels, size=5) for _ in X]
+    model = models.Chain(start=True, end=True)
+    model.initialize(X, Y)
+    problem = Problem(model.bind(X, Y), C=1.0)
+    examples, w = problem.examples, generator.normal(size=problem.dimension)
+    state = open_state(problem, 1e-3, np.random.default_rng(0))
+    state.visit(problem.active)
+    support, one = state.support(), state.weights()
+    state.visit(problem.active[:0], threads=2)  # those of what goes over all of w from now on
+    assert (state.weights() == one).all() and one.any()
+    assert (examples.slacks(w, 1)[0] == examples.slacks(w, 2)[0]).all()
+    sums = [
+        examples.combine(support.blocks, support.multipliers, support.outputs, n) for n in (1, 2)
+    ]
+    assert sums[0][0] == sums[1][0] and (sums[0][1] == sums[1][1]).all()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_what_was_measured_of_w_is_measured_again_when_it_has_changed(given, threads):
+    model, X, Y = given["chain"]
+    model.initialize(X, Y)
+    problem = Problem(model.bind(X, Y), C=1.0)
+    state = open_state(problem, 1e-3, np.random.default_rng(0))
+    changes = [
+        lambda: state.visit(problem.active, threads=threads),
+        lambda: state.core.recenter(0.4, 0.5),
+        lambda: state.visit(problem.active[::2], oracle=False, threads=threads),
+        lambda: state.core.recenter(0.4, 0.25),
+        lambda: state.restore(state.support()),
+        state.refresh,
+    ]
+    state.core.recenter(0.0, 1.0)
+    for change in changes:
+        state.lag(), state.dual()
+        change()
+        w = state.core.weights(False)
+        k, q = state.core.proximity, -problem.plane(state.support())[1]
+        assert state.dual() == pytest.approx(problem.dual_objective(state.support()), rel=1e-5)
+        # w = (q + k z) / (1 + k), hence w - z = (q - w) / k
+        assert state.core.squared_distance() == pytest.approx(
+            float(((q - w) / k) @ ((q - w) / k)), rel=1e-4
+        )
+
+
+def test_replicas_of_a_large_w_have_all_moves_whether_passes_are_compared_or_not():
+    # So many weights that most passes are not compared; centres and passes of one thread make replicas stale.
+    generator, labels, d = fresh(SEED, 13), 11, 100_000
+    X = [sp.random(5, d, density=1e-3, format="csr", random_state=generator) for _ in range(60)]
+    Y = [generator.integers(labels, size=5) for _ in X]
+    model = models.Chain()
+    model.initialize(X, Y)
+    problem = Problem(model.bind(X, Y), C=1.0)
+    ended = []
+    for _ in range(2):
+        state = open_state(problem, 1e-3, np.random.default_rng(0))
+        for number in range(11):
+            if number % 4 == 2:
+                state.core.recenter(0.4, 0.5)
+            state.visit(problem.active, oracle=number % 3 == 0, threads=1 if number == 7 else 2)
+            assert state.core.weights(False) == pytest.approx(state.weights(), abs=1e-9)
+        ended.append(state.core.weights(False))
+    assert (ended[0] == ended[1]).all() and ended[0].any()

@@ -214,6 +214,15 @@ def test_evidence_runs_small(tmp_path: Path) -> None:
     )  # none where no peak can be reset
 
 
+def test_a_quarter_of_the_memory_runs_small():
+    from benchmarks.papers.streaming.quarter import main
+
+    memory, shards = main(["--small", "--mib", "1", "--tol", "0.01"])
+    assert memory["status"] == shards["status"] == "solved" and memory["weights"] > 0
+    assert shards["primal"] == pytest.approx(memory["primal"], abs=500 * 0.02)
+    assert min(memory["peak_mb"], shards["peak_mb"], shards["cpu_s_ratio"]) > 0
+
+
 def test_streaming_runs_small(tmp_path, monkeypatch):
     from benchmarks.papers.streaming.__main__ import main
 

@@ -24,6 +24,7 @@ TRIALS = 6  # values of C that are tried where nothing was learnt
 TRIAL: dict[str, Any] = {"max_passes": 100, "random_state": 0}  # of each
 TRIAL_SECONDS = 5.0  # of all together, or as long as the fit took
 LEAP = 1000.0  # times C, at most, from one to the next
+ROUNDED = 1 - 1e-9  # of a bound: what sums in another order may make of it
 GLANCE = 200  # examples, in which two labels are soon seen, as a rule
 FEW = 2000  # examples that are predicted sooner than some of them are taken apart
 
@@ -53,7 +54,9 @@ def lack_of(svm: Any, given: Any, problem: Problem, result: Result) -> str:
     if not problem.learns(result.support, result.certificate.primal):
         return "nothing was learnt, the objective is that of w = 0"
     said = svm.lone.get(getattr(given.model, "task", ""), "")
-    found = lone_label(given, problem, result.w) if said else []
+    # Below what one label alone would cost, several are predicted: no need to look.
+    lone = said and result.certificate.primal >= ROUNDED * problem.floor_of_constant()
+    found = lone_label(given, problem, result.w) if lone else []
     return said.format(*found) if found else ""
 
 

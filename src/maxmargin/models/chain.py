@@ -225,6 +225,7 @@ class Chain(Described, Model):
         if Y is not None:
             rows.check_filled("is an empty sequence")
         codes = np.zeros(int(rows.offsets[-1]), np.int32) if Y is None else self.encode(Y, lengths)
+        weighted = self.hamming_.mean or node_weight is not None
         if Y is not None and self.rules_ is not None:
             self.rules_.check_truth(codes, rows.offsets)
         return core.ChainData(
@@ -235,7 +236,8 @@ class Chain(Described, Model):
             # A sequence without positions has no labels: the core is not asked.
             np.unique(rows.offsets),
             codes,
-            weights_of_nodes(node_weight, lengths, self.hamming_.mean),
+            # Nothing stands for ones, which would take twice the memory of the labels.
+            weights_of_nodes(node_weight, lengths, self.hamming_.mean) if weighted else np.empty(0),
             self.cost_.ravel(),
             K > MANY_LABELS,
             np.empty(0, np.int64) if self.rules_ is None else self.rules_.keys,

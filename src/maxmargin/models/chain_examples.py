@@ -40,7 +40,8 @@ class ChainExamples(CompiledExamples):
     brackets_sums = True
 
     def __post_init__(self) -> None:
-        self.fixed: np.ndarray = np.full(int(self.rows.offsets[-1]), FREE, dtype=np.int32)
+        # One number for all positions.
+        self.fixed: np.ndarray = np.broadcast_to(np.int32(FREE), int(self.rows.offsets[-1]))
         if self.rules is not None:
             # A dual over factors does not know of illegal pairs.
             self.powers = tuple(p for p in self.powers if p != FACTORS)
@@ -51,6 +52,9 @@ class ChainExamples(CompiledExamples):
 
     def all_sizes(self) -> np.ndarray:
         return np.diff(self.rows.offsets)
+
+    def least_constant_loss(self, mass: np.ndarray) -> float:
+        return self.chain.least_constant_loss(mass)
 
     def table_bytes(self) -> int:
         return int(table_bytes(np.diff(self.rows.offsets)).sum())

@@ -50,6 +50,10 @@ class Predictions(ABC):
         """The same of the first n examples; None where that takes as long as all of them."""
         return None
 
+    def least_constant_loss(self, mass: np.ndarray) -> float:
+        """The least sum of mass_i Delta_i where one label alone is predicted; 0 where it is not known."""
+        return 0.0
+
     def ready(self, w: np.ndarray) -> Any:
         """w made ready for many predictions, on any data of the model: their cost then follows the data."""
         return w

@@ -43,6 +43,8 @@ SPARSE = 0.6  # dense rows become sparse where that takes less than this part of
 # What an example costs besides its features, in the core and in arrays of the solver: for each of its
 # rows, and for itself.
 ROW_BYTES, EXAMPLE_BYTES = 64, 256
+# Of a row whose features stay in their file: where it is, norm, label, weight of the loss.
+STORED_ROW_BYTES = 48
 
 
 @dataclass
@@ -253,7 +255,7 @@ class Stored:
         self.weight: float = float(self.n if self.weights is None else self.weights.sum())
         features = X.nnz * (4.0 + X.dtype.itemsize) / max(1, int(X.firsts[-1]))
         # What all examples take in memory while their features stay in their files.
-        self.bound_bytes: int = ROW_BYTES * int(X.firsts[-1]) + EXAMPLE_BYTES * self.n
+        self.bound_bytes: int = STORED_ROW_BYTES * int(X.firsts[-1]) + EXAMPLE_BYTES * self.n
         self.row_bytes: Any = features if X.sparse else float(X.n_features * X.dtype.itemsize)
 
     def lengths(self, which: np.ndarray) -> np.ndarray:

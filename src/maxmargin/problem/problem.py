@@ -226,6 +226,8 @@ class Problem:
         the best output, the primal is made of the ceilings of the slacks, if these are known: a search may
         leave ``leeway`` between the two, on average.
         """
+        if self._plane is not None and self._plane[0] is not support:
+            self._plane = None  # not beside what an exact pass needs
         primal = seen = self.regularizer.value(w)
         offset, vector, first = 0.0, None, None
         for part, own in self.walk(support):
@@ -311,8 +313,8 @@ class Problem:
     def _sum(self, support: Support) -> tuple[float, np.ndarray]:
         if not self.feasible(support):
             return -np.inf, np.zeros(self.dimension)
-        jobs = self.n_jobs if self.formulation.soft else 1  # planes of outputs are added in no time
-        return self.examples.combine(support.blocks, support.multipliers, support.outputs, jobs)
+        a = support.multipliers
+        return self.examples.combine(support.blocks, a, support.outputs, self.n_jobs)
 
     def dual_of(self, offset: float, vector: np.ndarray, support: Support) -> float:
         """D(a) from sum a Delta and sum a psi."""
@@ -361,6 +363,12 @@ class Problem:
             return True
         zero = self.at_zero()
         return not primal >= NOTHING_LEARNT * zero > 0
+
+    def floor_of_constant(self) -> float:
+        """At most P(w) of any w that predicts one label alone: xi_i(w) >= Delta_i of what is predicted."""
+        if self.formulation.soft or self.frozen is not None:
+            return 0.0
+        return self.examples.least_constant_loss(self.mass)
 
     def floor_at_zero(self, support: Support) -> float:
         """At most P(0) of a soft formulation, by the distributions a; with a prior, P at its mean m.
