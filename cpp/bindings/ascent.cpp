@@ -6,7 +6,6 @@
 
 namespace mm {
 
-template class AscentOf<AnyStructure<uint8_t>>;
 template class AscentOf<AnyStructure<uint16_t>>;
 template class AscentOf<AnyStructure<int32_t>>;
 

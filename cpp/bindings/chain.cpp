@@ -2,30 +2,27 @@
 
 #include "bindings/chain.hpp"
 #include "bindings/powers.hpp"
-#include "models/large_chain.hpp"
 
 namespace mm {
 
-using Plain = Chain<double, int32_t>;
+using Plain = Chain<double, uint16_t>;
 
 static bool is_large(const ChainData& data, Rescaling rescaling) {
   return data.many && rescaling == Rescaling::margin;
 }
-static std::unique_ptr<AnyStructure<int32_t>> any_structure(const ChainData& data, Rescaling rescaling) {
-  if (is_large(data, rescaling)) return std::make_unique<Erased<LargeChain<double, int32_t>>>(data);
+static std::unique_ptr<AnyStructure<uint16_t>> any_structure(const ChainData& data, Rescaling rescaling) {
+  if (is_large(data, rescaling)) return large_chain(data);
   return erased<Plain>(data, rescaling);
 }
 static std::unique_ptr<Ascent> make_ascent(const ChainData& data, Rescaling rescaling, bool single,
                                            std::vector<double> mass, bool lean) {
   if (is_large(data, rescaling)) return large_chain_ascent(data, single, std::move(mass), lean);
-  if (data.labels > 256)  // does not fit a byte
-    return any<AscentOf>(erased<Chain<double, uint16_t>>(data, rescaling), std::move(mass), lean);
-  if (rescaling == Rescaling::slack)
-    return any<AscentOf>(erased<Chain<double, uint8_t>>(data, rescaling), std::move(mass), lean);
+  if (data.labels > 256 || rescaling == Rescaling::slack)  // does not fit a byte, or is behind virtual calls
+    return any<AscentOf>(any_structure(data, rescaling), std::move(mass), lean);
   return chain_ascent(data, single, std::move(mass), lean);
 }
 static auto box_structure(const ChainData& data, Rescaling rescaling) {
-  return erased<Chain<double, uint16_t>>(data, rescaling);
+  return erased<Plain>(data, rescaling);
 }
 
 // Numbers that Python reads where they are.

@@ -5,11 +5,7 @@
 namespace mm {
 
 static auto any_structure(const EdgeChainData& data, Rescaling rescaling) {
-  return erased<EdgeChain<int32_t>>(data, rescaling);
-}
-static std::unique_ptr<Ascent> make_ascent(const EdgeChainData& data, Rescaling rescaling, bool,
-                                           std::vector<double> mass, bool lean) {
-  return any<AscentOf>(erased<EdgeChain<uint8_t>>(data, rescaling), std::move(mass), lean);
+  return erased<EdgeChain>(data, rescaling);
 }
 
 static void bind_edge_chain(nb::module_& m) {
@@ -24,7 +20,7 @@ static void bind_edge_chain(nb::module_& m) {
       },
       nb::arg("chain"), nb::arg("edges").none(), nb::arg("triples"), nb::keep_alive<1, 2>(),
       nb::keep_alive<1, 3>());
-  kind.def("best_k", &best_k<EdgeChain<int32_t>>);
+  kind.def("best_k", &best_k<EdgeChain>);
   bind_powers(kind);
 }
 

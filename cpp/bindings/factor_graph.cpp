@@ -214,17 +214,10 @@ static nb::tuple pairwise_argmax(Codes count, Array1<double> unary, Array2<int32
 }
 
 static auto any_structure(const GraphData& data, Rescaling rescaling) {
-  return LabelSets<int32_t>::fits(data) ? erased<LabelSets<int32_t>>(data, rescaling)
-                                        : erased<FactorGraph<int32_t>>(data, rescaling);
+  return LabelSets::fits(data) ? erased<LabelSets>(data, rescaling) : erased<FactorGraph>(data, rescaling);
 }
 static auto box_structure(const GraphData& data, Rescaling rescaling) {
-  return erased<FactorGraph<uint16_t>>(data, rescaling);
-}
-static auto make_ascent(const GraphData& data, Rescaling rescaling, bool, std::vector<double> mass,
-                        bool lean) {
-  return any<AscentOf>(LabelSets<uint16_t>::fits(data) ? erased<LabelSets<uint16_t>>(data, rescaling)
-                                                       : erased<FactorGraph<uint16_t>>(data, rescaling),
-                       std::move(mass), lean);
+  return erased<FactorGraph>(data, rescaling);
 }
 
 // The pairwise problem of an example, with the loss or without.

@@ -16,6 +16,7 @@
 #include "bindings/common.hpp"
 #include "models/exact.hpp"
 #include "models/slack.hpp"
+#include "models/wide.hpp"
 #include "solvers/ascent.hpp"
 #include "solvers/box.hpp"
 #include "solvers/coordinate.hpp"
@@ -25,7 +26,6 @@ namespace mm {
 // Compiled in box.cpp and ascent.cpp.
 extern template class BoxOf<AnyStructure<uint16_t>>;
 extern template class BoxOf<AnyStructure<int32_t>>;
-extern template class AscentOf<AnyStructure<uint8_t>>;
 extern template class AscentOf<AnyStructure<uint16_t>>;
 extern template class AscentOf<AnyStructure<int32_t>>;
 
@@ -68,12 +68,14 @@ void bind_powers(nb::class_<Data>& kind) {
   const nb::keep_alive<0, 1> with_data;
   kind.def(
       "exact",
-      [](const Data& d, Name r) { return std::make_unique<Exact>(any_structure(d, rescaling_of(r))); },
+      [](const Data& d, Name r) {
+        return std::make_unique<Exact>(widened(any_structure(d, rescaling_of(r))));
+      },
       with_data);
   kind.def(
       "cache",
       [](const Data& d, Name r, int capacity) {
-        return std::make_unique<OutputCache>(any_structure(d, rescaling_of(r)), capacity);
+        return std::make_unique<OutputCache>(widened(any_structure(d, rescaling_of(r))), capacity);
       },
       with_data);
   kind.def(
@@ -106,7 +108,7 @@ template <class S>
 nb::tuple best_k(const typename S::Data& data, Array1<double> w, int64_t block, int k) {
   check_weights(w, data.dimension());
   check_block(data, block);
-  std::vector<typename S::Label> outputs;
+  std::vector<int32_t> outputs;
   std::vector<double> scores;
   unlocked([&] {
     const S structure(data);

@@ -88,7 +88,7 @@ static void bind_soft_ascent(nb::module_& m) {
              state.go_on(time, w.data());
            })
       .def("weights", &weights_of<SoftGradient>);
-  bind_for<Chain<float, int32_t>, Chain<double, int32_t>>(m);
+  bind_for<Chain<float, uint16_t>, Chain<double, uint16_t>>(m);
   bind_for<Multiclass<float>, Multiclass<double>>(m);
   bind_for<Binary<float>, Binary<double>>(m);
 }

@@ -81,7 +81,7 @@ class AnyStructure {
   virtual double expected_loss(int64_t, const double*) const { return 0; }
   virtual void add_expected(Scratch&, int64_t, const double*, double*, double) const {}
   virtual bool draws() const { return false; }
-  virtual void draw(Scratch&, int64_t, const double*, const double*, Label*) const {}
+  virtual void draw(Scratch&, int64_t, const double*, const double*, int32_t*) const {}
   // The open scores after W += c * move; false where the block must be opened again.
   virtual bool shifted(Scratch&, double) const { return false; }
   // Where an argmax needs an index of the weights W: that index, and the structure that reads it; else null.
@@ -255,9 +255,9 @@ class Erased final : public AnyStructure<typename S::Label> {
     if constexpr (SumsAll<S>) structure_.add_expected(in(s), block, m, W, c);
   }
   bool draws() const override {
-    return requires(Scratch& s, const double* u, Label* y) { structure_.draw(in(s), int64_t(0), u, u, y); };
+    return requires(Scratch& s, const double* u, int32_t* y) { structure_.draw(in(s), int64_t(0), u, u, y); };
   }
-  void draw(Scratch& s, int64_t block, const double* m, const double* u, Label* y) const override {
+  void draw(Scratch& s, int64_t block, const double* m, const double* u, int32_t* y) const override {
     if constexpr (requires { structure_.draw(in(s), block, m, u, y); })
       structure_.draw(in(s), block, m, u, y);
   }

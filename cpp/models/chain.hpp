@@ -151,7 +151,7 @@ class Chain : public ChainBase<Real_> {
   void list_scores(Scratch& s, Violators& sums) const {
     static_cast<ChainSums&>(sums).read(scores(s, s.weights), data_.truth.data() + row(s.block, 0));
   }
-  void best_k(Scratch& s, const Real* W, int k, std::vector<Label>& y, std::vector<double>& values) const {
+  void best_k(Scratch& s, const Real* W, int k, std::vector<int32_t>& y, std::vector<double>& values) const {
     best_labellings(scores(s, W), k, y, values);
   }
   int node_labels(int64_t, int) const { return K_; }

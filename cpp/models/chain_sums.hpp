@@ -16,10 +16,7 @@
 //   is exact; other bins lie between that, or 0, and the chord of max(0, top - cost) over the bin (it is convex).
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <cstdint>
-#include <limits>
 #include <vector>
 
 #include "models/chain_search.hpp"
@@ -34,70 +31,16 @@ class ChainSums final : public Violators {
   int T = 0, K = 0;
 
   // The scores of a sequence, with the ends in its first and last position.
-  void read(const SequenceScores& s, const int32_t* known) {
-    T = s.T, K = s.K;
-    u.resize(static_cast<size_t>(T) * K);
-    A.resize(static_cast<size_t>(K) * K);
-    truth.assign(known, known + T);
-    loss.clear();
-    constant = 0;
-    for (int t = 0; t < T; ++t)
-      for (int k = 0; k < K; ++k)
-        u[static_cast<size_t>(t) * K + k] =
-            s.at(t, k) + (t == 0 ? s.start_of(k) : 0) + (t == T - 1 ? s.end_of(k) : 0);
-    for (int k = 0; k < K; ++k)
-      for (int n = 0; n < K; ++n) A[static_cast<size_t>(k) * K + n] = s.transition(0, k, n);
-  }
+  void read(const SequenceScores& s, const int32_t* known);
 
   // Best completions; returns top.
-  double prepare() override {
-    best_.assign(static_cast<size_t>(T) * K, 0);
-    for (int t = T - 2; t >= 0; --t)
-      for (int k = 0; k < K; ++k) {
-        double most = -std::numeric_limits<double>::infinity();
-        for (int n = 0; n < K; ++n) most = std::max(most, link(t, k, n));
-        best(t, k) = most;
-      }
-    double own = u[truth[0]];
-    for (int t = 1; t < T; ++t) own += pair(truth[t - 1], truth[t]) + node(t, truth[t]);
-    base_ = constant - own;
-    top_ = -std::numeric_limits<double>::infinity();
-    for (int k = 0; k < K; ++k) top_ = std::max(top_, base_ + u[k] + best(0, k));
-    return top_;
-  }
+  double prepare() override;
   double top() const { return top_; }
 
-  bool each(int64_t most, double least, const Found& f) override {
-    path_.resize(T);
-    left_ = most;
-    least_ = least;
-    for (int k = 0; k < K; ++k)
-      if (base_ + u[k] + best(0, k) > least_ && !walk(0, k, base_ + u[k], loss_of(0, k), f)) return false;
-    return true;
-  }
+  bool each(int64_t most, double least, const Found& f) override;
 
   // Bins as many as the work allows: T K^2 bins.
-  SumBounds bracket(int64_t work) override {
-    const double each_bin = static_cast<double>(T) * K * K;
-    bins_ = static_cast<int>(std::clamp(static_cast<double>(work) / each_bin, 2.0 * T + 2, 4096.0));
-    width_ = top_ / bins_;
-    const int tables = loss.empty() ? 2 : 4;
-    const size_t size = static_cast<size_t>(K) * bins_;
-    for (int m = 0; m < tables; ++m) now_[m].assign(size, 0), next_[m].resize(size);
-    for (int k = 0; k < K; ++k) {
-      const double cost = std::max(0.0, top_ - (base_ + u[k] + best(0, k)));
-      const int b = bin(cost);
-      if (b < bins_) start(static_cast<size_t>(k) * bins_ + b, cost, loss_of(0, k));
-    }
-    for (int t = 0; t + 1 < T; ++t) {
-      for (int m = 0; m < tables; ++m) std::fill(next_[m].begin(), next_[m].end(), 0);
-      for (int k = 0; k < K; ++k)
-        for (int n = 0; n < K; ++n)
-          extend(k, n, std::max(0.0, best(t, k) - link(t, k, n)), loss_of(t + 1, n));
-      for (int m = 0; m < tables; ++m) now_[m].swap(next_[m]);
-    }
-    return gather();
-  }
+  SumBounds bracket(int64_t work) override;
 
  private:
   std::vector<double> best_;
@@ -115,19 +58,7 @@ class ChainSums final : public Violators {
   // What the best labelling of the rest is worth if label n follows label k of position t.
   double link(int t, int k, int n) { return pair(k, n) + node(t + 1, n) + best(t + 1, n); }
 
-  bool walk(int t, int k, double value, double lost, const Found& f) {
-    path_[t] = k;
-    if (t == T - 1) {
-      if (left_-- <= 0) return false;
-      f(path_.data(), value, lost);
-      return true;
-    }
-    for (int n = 0; n < K; ++n)
-      if (value + link(t, k, n) > least_ &&
-          !walk(t + 1, n, value + pair(k, n) + node(t + 1, n), lost + loss_of(t + 1, n), f))
-        return false;
-    return true;
-  }
+  bool walk(int t, int k, double value, double lost, const Found& f);
 
   int bin(double cost) const {
     const double b = cost / width_;
@@ -137,45 +68,10 @@ class ChainSums final : public Violators {
     now_[0][at] += 1, now_[1][at] += cost;
     if (!loss.empty()) now_[2][at] += lost, now_[3][at] += lost * cost;
   }
-  void extend(int k, int n, double cost, double lost) {
-    const int by = bin(cost);
-    const size_t from = static_cast<size_t>(k) * bins_, to = static_cast<size_t>(n) * bins_ + by;
-    const int size = bins_ - by;
-    const double *N = now_[0].data() + from, *C = now_[1].data() + from;
-    double *N2 = next_[0].data() + to, *C2 = next_[1].data() + to;
-    for (int b = 0; b < size; ++b) N2[b] += N[b], C2[b] += C[b] + cost * N[b];
-    if (loss.empty()) return;
-    const double *D = now_[2].data() + from, *DC = now_[3].data() + from;
-    double *D2 = next_[2].data() + to, *DC2 = next_[3].data() + to;
-    for (int b = 0; b < size; ++b) {
-      D2[b] += D[b] + lost * N[b];
-      DC2[b] += DC[b] + cost * D[b] + lost * C[b] + lost * cost * N[b];
-    }
-  }
+  void extend(int k, int n, double cost, double lost);
 
   // With a loss the weights of a bin's labellings are their losses, else ones.
-  SumBounds gather() const {
-    const std::vector<double>&weight = now_[loss.empty() ? 0 : 2], &costs = now_[loss.empty() ? 1 : 3];
-    SumBounds found;
-    double terms = 0;  // what was added and subtracted, for the rounding
-    for (int k = 0; k < K; ++k)
-      for (int b = 0; b < bins_; ++b) {
-        const size_t at = static_cast<size_t>(k) * bins_ + b;
-        const double m = weight[at], low = b * width_, high = (b + T) * width_;
-        if (m == 0) continue;
-        const double mean = m * top_ - costs[at];
-        found.floor += std::max(0.0, mean);
-        const double chord = (m * high - costs[at]) / (high - low) * (top_ - low);
-        found.ceiling += high <= top_ ? mean : std::max({0.0, mean, std::min(chord, m * (top_ - low))});
-        terms += m * top_;
-      }
-    // Numbers beyond the range of a double leave no ceiling; sums of doubles are off by their rounding.
-    if (!std::isfinite(found.ceiling) || !std::isfinite(terms))
-      found.ceiling = std::numeric_limits<double>::infinity();
-    if (!std::isfinite(found.floor)) found.floor = 0;
-    const double rounding = 1e-15 * (static_cast<double>(T) * K + bins_) * terms;
-    return {std::max(0.0, found.floor - rounding), found.ceiling + rounding};
-  }
+  SumBounds gather() const;
 };
 
 }  // namespace mm

@@ -4,7 +4,6 @@
 #include <limits>
 #include <utility>
 
-#include "models/edge_chain_sums_all.hpp"
 #include "models/max_plus.hpp"
 
 namespace mm {
@@ -14,16 +13,14 @@ enum : char { local_scores = 1, pair_table = 2 };
 
 }  // namespace
 
-template <class Label>
-EdgeChain<Label>::EdgeChain(const Data& data)
+EdgeChain::EdgeChain(const Data& data)
     : Base(*data.chain),
       all_(data),
       pair_size_(static_cast<size_t>(K_) * stride_),
       edges_at_(Base::weights()),
       triples_at_(edges_at_ + (data.edges ? static_cast<size_t>(data.edges->stored()) * pair_size_ : 0)) {}
 
-template <class Label>
-typename EdgeChain<Label>::Scratch EdgeChain<Label>::scratch() const {
+EdgeChain::Scratch EdgeChain::scratch() const {
   const size_t tables = static_cast<size_t>(this->longest_) * pair_size_;
   Scratch s{Base::scratch()};
   s.open.resize(this->longest_);
@@ -32,9 +29,8 @@ typename EdgeChain<Label>::Scratch EdgeChain<Label>::scratch() const {
   return s;
 }
 
-template <class Label>
 template <class F>
-void EdgeChain<Label>::each_weight(F&& f) const {
+void EdgeChain::each_weight(F&& f) const {
   size_t outside = static_cast<size_t>(Base::dimension());
   const int64_t m = all_.edges ? all_.edges->width() : 0;
   for (int j = 0; j < K_; ++j)
@@ -44,19 +40,16 @@ void EdgeChain<Label>::each_weight(F&& f) const {
     for (int j = 0; j < K_; ++j)
       for (int k = 0; k < K_; ++k) f(triples_at_ + triple(i, j, k), outside++);
 }
-template <class Label>
-void EdgeChain<Label>::pack(const double* flat, double* W) const {
+void EdgeChain::pack(const double* flat, double* W) const {
   Base::pack(flat, W);
   each_weight([&](size_t inside, size_t outside) { W[inside] = flat[outside]; });
 }
-template <class Label>
-void EdgeChain<Label>::unpack(const double* W, double* flat) const {
+void EdgeChain::unpack(const double* W, double* flat) const {
   Base::unpack(W, flat);
   each_weight([&](size_t inside, size_t outside) { flat[outside] = W[inside]; });
 }
 
-template <class Label>
-void EdgeChain<Label>::open_table(Scratch& s, int t) const {
+void EdgeChain::open_table(Scratch& s, int t) const {
   if (!all_.edges) return;
   const double* A = s.weights + transitions_;
   double* P = table(s, t);
@@ -65,9 +58,7 @@ void EdgeChain<Label>::open_table(Scratch& s, int t) const {
   all_.edges->add_scores(edge_row(s.block, t), s.weights + edges_at_, static_cast<int>(pair_size_), P);
 }
 
-template <class Label>
-void EdgeChain<Label>::open(int64_t block, const double* W, Scratch& s, bool augmented,
-                            double loss_scale) const {
+void EdgeChain::open(int64_t block, const double* W, Scratch& s, bool augmented, double loss_scale) const {
   Base::open(block, W, s, augmented, loss_scale);
   const int T = length(block);
   for (int t = 1; t < T; ++t) open_table(s, t);
@@ -75,9 +66,8 @@ void EdgeChain<Label>::open(int64_t block, const double* W, Scratch& s, bool aug
 }
 
 // Scores that are the same for all outputs are left out: those of positions and edges where they agree.
-template <class Label>
-void EdgeChain<Label>::open_where_different(int64_t block, const double* W, Scratch& s, const Label* outputs,
-                                            int n) const {
+void EdgeChain::open_where_different(int64_t block, const double* W, Scratch& s, const Label* outputs,
+                                     int n) const {
   Base::open_where_different(block, W, s, outputs, n);
   s.partial = false;
   const int T = length(block);
@@ -90,8 +80,7 @@ void EdgeChain<Label>::open_where_different(int64_t block, const double* W, Scra
     if (s.open[t] & pair_table) open_table(s, t);
 }
 
-template <class Label>
-double EdgeChain<Label>::score(const Scratch& s, const Label* y) const {
+double EdgeChain::score(const Scratch& s, const Label* y) const {
   const int T = length(s.block);
   double sum = this->ends(s.weights + transitions_, y, T);
   for (int t = 0; t < T; ++t) {
@@ -103,8 +92,7 @@ double EdgeChain<Label>::score(const Scratch& s, const Label* y) const {
   return sum;
 }
 
-template <class Label>
-double EdgeChain<Label>::best(Scratch& s, const double* W, Label* y) const {
+double EdgeChain::best(Scratch& s, const double* W, Label* y) const {
   const SequenceScores all = sequence(s, W);
   if (all_.triples && all.T > 1)
     best_pairs(s, triples(W), all);
@@ -115,16 +103,14 @@ double EdgeChain<Label>::best(Scratch& s, const double* W, Label* y) const {
 }
 
 // F_1[j, k] = start[j] + u_0[j] + P_1[j, k] + u_1[k]
-template <class Label>
-void EdgeChain<Label>::first_states(const SequenceScores& all, double* F) const {
+void EdgeChain::first_states(const SequenceScores& all, double* F) const {
   for (int j = 0; j < K_; ++j) {
     const double value = all.at(0, j) + all.start_of(j);
     for (int k = 0; k < K_; ++k) F[pair(j, k)] = value + all.transition(1, j, k) + all.at(1, k);
   }
 }
 
-template <class Label>
-void EdgeChain<Label>::best_pairs(Scratch& s, const double* D, const SequenceScores& all) const {
+void EdgeChain::best_pairs(Scratch& s, const double* D, const SequenceScores& all) const {
   const int T = all.T;
   const auto states = [&](int t) { return s.states.data() + static_cast<size_t>(t) * pair_size_; };
   first_states(all, states(1));
@@ -155,22 +141,18 @@ void EdgeChain<Label>::best_pairs(Scratch& s, const double* D, const SequenceSco
   }
 }
 
-template <class Label>
-SequenceScores EdgeChain<Label>::sequence(Scratch& s, const double* W) const {
+SequenceScores EdgeChain::sequence(Scratch& s, const double* W) const {
   SequenceScores all = this->scores(s, W);
   if (all_.edges) all.A = s.tables.data(), all.step = static_cast<int64_t>(pair_size_);
   return all;
 }
 
-template <class Label>
-void EdgeChain<Label>::best_slack(Scratch& s, const double* W, double shift, const Label* truth,
-                                  Label* y) const {
+void EdgeChain::best_slack(Scratch& s, const double* W, double shift, const Label* truth, Label* y) const {
   this->best_slack_of(sequence(s, W), s, shift, truth, y);
 }
 
-template <class Label>
-void EdgeChain<Label>::best_k(Scratch& s, const double* W, int k, std::vector<Label>& y,
-                              std::vector<double>& values) const {
+void EdgeChain::best_k(Scratch& s, const double* W, int k, std::vector<int32_t>& y,
+                       std::vector<double>& values) const {
   const int T = length(s.block);
   std::vector<int32_t> found;
   if (!all_.triples || T == 1) {
@@ -187,8 +169,7 @@ void EdgeChain<Label>::best_k(Scratch& s, const double* W, int k, std::vector<La
     }
 }
 
-template <class Label>
-void EdgeChain<Label>::beliefs(Scratch& s, const double* W, double temperature, double* out) const {
+void EdgeChain::beliefs(Scratch& s, const double* W, double temperature, double* out) const {
   const int T = length(s.block);
   Beliefs beliefs(temperature);
   if (!all_.triples || T == 1) return beliefs.of_sequence(sequence(s, W), out);
@@ -204,8 +185,7 @@ void EdgeChain<Label>::beliefs(Scratch& s, const double* W, double temperature, 
     }
 }
 
-template <class Label>
-PairStates EdgeChain<Label>::pair_states(Scratch& s, const double* W) const {
+PairStates EdgeChain::pair_states(Scratch& s, const double* W) const {
   const int T = length(s.block), states = K_ * K_;
   PairStates pairs;
   pairs.local.resize(static_cast<size_t>(T - 1) * states);
@@ -226,8 +206,7 @@ PairStates EdgeChain<Label>::pair_states(Scratch& s, const double* W) const {
   return pairs;
 }
 
-template <class Label>
-void EdgeChain<Label>::build_pair(Scratch& s, int64_t block, const Label* plus, const Label* minus) const {
+void EdgeChain::build_pair(Scratch& s, int64_t block, const Label* plus, const Label* minus) const {
   Base::build_pair(s, block, plus, minus);
   const int T = length(block);
   s.pairs.clear(2 * static_cast<size_t>(T));
@@ -246,9 +225,7 @@ void EdgeChain<Label>::build_pair(Scratch& s, int64_t block, const Label* plus, 
   }
 }
 
-template <class Label>
-void EdgeChain<Label>::build_mixture(Scratch& s, int64_t block, const Label* outputs, const double* c,
-                                     int n) const {
+void EdgeChain::build_mixture(Scratch& s, int64_t block, const Label* outputs, const double* c, int n) const {
   Base::build_mixture(s, block, outputs, c, n);
   const int T = length(block);
   s.pairs.clear(static_cast<size_t>(T) * n);
@@ -267,8 +244,7 @@ void EdgeChain<Label>::build_mixture(Scratch& s, int64_t block, const Label* out
   }
 }
 
-template <class Label>
-double EdgeChain<Label>::squared_norm(Scratch& s) const {
+double EdgeChain::squared_norm(Scratch& s) const {
   double sum = Base::squared_norm(s);
   for (size_t a = 0; a < s.pairs.size(); ++a) {
     const Pair& p = s.pairs[a];
@@ -280,9 +256,8 @@ double EdgeChain<Label>::squared_norm(Scratch& s) const {
   return sum + Base::squared_norm_of(s.triples);
 }
 
-template <class Label>
 template <class Target>
-void EdgeChain<Label>::apply(const Scratch& s, Target W, double c) const {
+void EdgeChain::apply(const Scratch& s, Target W, double c) const {
   Base::apply(s, W, c);
   for (size_t a = 0; a < s.pairs.size(); ++a) {
     const Pair& p = s.pairs[a];
@@ -292,11 +267,7 @@ void EdgeChain<Label>::apply(const Scratch& s, Target W, double c) const {
   for (size_t a = 0; a < s.triples.size(); ++a) W[triples_at_ + s.triples[a].key] += c * s.triples[a].c;
 }
 
-template class EdgeChain<uint8_t>;
-template class EdgeChain<int32_t>;
-template void EdgeChain<uint8_t>::apply(const Scratch&, double*, double) const;
-template void EdgeChain<uint8_t>::apply(const Scratch&, Gather, double) const;
-template void EdgeChain<int32_t>::apply(const Scratch&, double*, double) const;
-template void EdgeChain<int32_t>::apply(const Scratch&, Gather, double) const;
+template void EdgeChain::apply(const Scratch&, double*, double) const;
+template void EdgeChain::apply(const Scratch&, Gather, double) const;
 
 }  // namespace mm

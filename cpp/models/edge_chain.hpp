@@ -36,11 +36,9 @@ struct PairStates {
   SequenceScores scores;
 };
 
-template <class Label_>
-class EdgeChain : public Chain<double, Label_> {
+class EdgeChain : public Chain<double, uint16_t> {
  public:
-  using Base = Chain<double, Label_>;
-  using Label = Label_;
+  using Base = Chain<double, uint16_t>;
   using Data = EdgeChainData;
   using typename Base::Edge;
   struct Pair {
@@ -65,8 +63,6 @@ class EdgeChain : public Chain<double, Label_> {
   Scratch scratch() const;
   void pack(const double* flat, double* W) const;
   void unpack(const double* W, double* flat) const;
-  // Those of the chain know nothing of edges.
-  void unpack_spent(double* W, double* flat, int threads) const = delete;
 
   void open(int64_t block, const double* W, Scratch& s, bool augmented, double loss_scale) const;
   void open_where_different(int64_t block, const double* W, Scratch& s, const Label* outputs, int n) const;
@@ -75,7 +71,7 @@ class EdgeChain : public Chain<double, Label_> {
   bool slack_argmax() const { return !all_.triples && Base::slack_argmax(); }
   void best_slack(Scratch& s, const double* W, double shift, const Label* truth, Label* y) const;
   // Of second order: by a table of all pairs of pairs of labels.
-  void best_k(Scratch& s, const double* W, int k, std::vector<Label>& y, std::vector<double>& values) const;
+  void best_k(Scratch& s, const double* W, int k, std::vector<int32_t>& y, std::vector<double>& values) const;
 
   // Of second order: over pairs of labels, whose beliefs are pooled.
   void beliefs(Scratch& s, const double* W, double temperature, double* out) const;
@@ -87,9 +83,10 @@ class EdgeChain : public Chain<double, Label_> {
   void apply(const Scratch& s, Target W, double c) const;
   // Those of Chain know neither the tables of the edges nor triples.
   void shift(Scratch& s, double c) const = delete;
+  void unpack_spent(double* W, double* flat, int threads) const = delete;
   std::unique_ptr<Violators> lister() const = delete;
 
-  // Sums over all labellings (edge_chain_sums_all.hpp).
+  // Sums over all labellings (edge_chain_sums_all.cpp).
   int64_t potentials(int64_t block) const;
   void list_potentials(Scratch& s, const double* W, double* theta) const;
   double distribute(Scratch& s, int64_t block, const double* theta, double* m) const;
@@ -132,8 +129,5 @@ class EdgeChain : public Chain<double, Label_> {
   template <class F>
   void each_weight(F&& f) const;
 };
-
-extern template class EdgeChain<uint8_t>;
-extern template class EdgeChain<int32_t>;
 
 }  // namespace mm

@@ -18,16 +18,15 @@
 
 namespace mm {
 
-template <class Label_>
 class FactorGraph : public GraphFactors {
  public:
-  using Label = Label_;
+  using Label = uint16_t;
   using GraphFactors::GraphFactors;
 
   bool valid(int64_t block, const Label* y) const {
     const Shape& g = data_.shape_of(block);
     for (int v = 0; v < g.nodes(); ++v)
-      if (y[v] < 0 || y[v] >= g.count[v]) return false;
+      if (y[v] >= g.count[v]) return false;
     return true;
   }
 

@@ -21,12 +21,9 @@
 
 namespace mm {
 
-template <class Label_>
-class LabelSets : public FactorGraph<Label_> {
+class LabelSets : public FactorGraph {
  public:
-  using Label = Label_;
-  using Base = FactorGraph<Label>;
-  using Base::output_size;
+  using Base = FactorGraph;
 
   struct Change {
     int32_t at;  // the label, or the place of a pair in the square
@@ -41,7 +38,7 @@ class LabelSets : public FactorGraph<Label_> {
     double missed = 0;          // by first sets, on average of late
     double leeway = 0;          // of a proof
     // Of the outputs that were scored since the block was opened, the best one: a search begins with it.
-    mutable const Label* known = nullptr;
+    mutable std::vector<Label> known;
     mutable double known_score = 0;
     std::vector<int32_t> begin;  // its labels
     std::vector<int32_t> on, both, plus, minus;
@@ -112,7 +109,7 @@ class LabelSets : public FactorGraph<Label_> {
     const int64_t first = data_.node_first[block];
     s.block = block, s.W = W, s.augmented = augmented, s.partial = false, s.constant = 0;
     s.tolerance = 0;
-    s.known = nullptr, s.known_score = -std::numeric_limits<double>::infinity();
+    s.known.clear(), s.known_score = -std::numeric_limits<double>::infinity();
     std::fill(s.scores.begin(), s.scores.end(), 0);
     bank_.features->add_scores(data_.node_row[first], W + bank_.inside, bank_.stride, s.scores.data());
     const double scale = augmented ? loss_scale : 0;
@@ -136,14 +133,14 @@ class LabelSets : public FactorGraph<Label_> {
       for (int j = 0; j < n; ++j) sum += square[on[j] + v];
       on[n++] = v * stride_;
     });
-    if (sum > s.known_score) s.known_score = sum, s.known = y;
+    if (sum > s.known_score) s.known_score = sum, s.known.assign(y, y + size_);
     return sum;
   }
 
   double best(Scratch& s, const double*, Label* y) const {
     s.labels.resize(size_);
     s.begin.clear();
-    if (s.known) each_on(s.known, s.known, [&](int v) { s.begin.push_back(v); });
+    if (!s.known.empty()) each_on(s.known.data(), s.known.data(), [&](int v) { s.begin.push_back(v); });
     const int64_t most = parts(s);
     double value =
         s.constant + s.search.solve(size_, s.gains.data(), s.W + square_, stride_,
@@ -254,13 +251,12 @@ class LabelSets : public FactorGraph<Label_> {
     for (; j < n; ++j) on |= static_cast<uint64_t>(y[first + j]) << j;
     return on;
   }
-  // How far a search goes: to the end for few labels. In training one in sixteen goes far, and tells by how much first
-  // sets miss the best; while that is little beside the tolerance, these are enough for the others.
+  // How far a search goes: to the end for few labels, where it may not miss the best. In training one in sixteen goes far,
+  // and tells by how much first sets miss the best; while that is little beside the tolerance, these are enough for the others.
   int64_t parts(Scratch& s) const {
-    const int64_t all = int64_t{2} << few;
-    if (s.prove || !s.augmented) return size_ <= few ? all : proof;
-    if (!GraphFactors::thorough(s) && s.missed <= s.tolerance / 2) return 0;
-    return size_ <= few ? all : careful;
+    const int64_t far = size_ <= few ? int64_t{2} << few : s.prove || !s.augmented ? proof : careful;
+    if (s.prove || !s.augmented || (size_ <= few && s.tolerance == 0)) return far;
+    return GraphFactors::thorough(s) || s.missed > s.tolerance / 2 ? far : 0;
   }
   static void learn(Scratch& s) { s.missed += (s.search.gained() - s.missed) / 16; }
   int32_t place(int a, int b) const { return std::min(a, b) * stride_ + std::max(a, b); }

@@ -130,7 +130,6 @@ bool SlackRescaled<Label>::shifted(Scratch& scratch, double c) const {
   return true;
 }
 
-template class SlackRescaled<uint8_t>;
 template class SlackRescaled<uint16_t>;
 template class SlackRescaled<int32_t>;
 

@@ -50,15 +50,22 @@ struct ZeroAllocator : std::allocator<T> {
 template <class T>
 using Zeros = std::vector<T, ZeroAllocator<T>>;
 
+#if defined(__linux__)
+// Tells the system something about the whole pages between two addresses, where these are `least` bytes or more. Pages of
+// the system: a length that ends inside a larger page would be rounded up, beyond `last`.
+inline void advise(const void* first, const void* last, size_t least, int advice) {
+  static const uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const uintptr_t from = (reinterpret_cast<uintptr_t>(first) + page - 1) / page * page;
+  const uintptr_t to = reinterpret_cast<uintptr_t>(last) / page * page;
+  if (to >= from + least) madvise(reinterpret_cast<void*>(from), to - from, advice);  // or not: it may refuse
+}
+#endif
+
 // Gives the pages between two numbers back to the system, where it takes them: what is there is lost.
 template <class T>
 void forget([[maybe_unused]] T* first, [[maybe_unused]] T* last) {
 #if defined(__linux__)
-  // That of the system: a length that ends inside a larger page would be rounded up, beyond `last`.
-  static const uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  const uintptr_t from = (reinterpret_cast<uintptr_t>(first) + page - 1) / page * page;
-  const uintptr_t to = reinterpret_cast<uintptr_t>(last) / page * page;
-  if (to > from) madvise(reinterpret_cast<void*>(from), to - from, MADV_DONTNEED);
+  advise(first, last, 1, MADV_DONTNEED);
 #endif
 }
 
@@ -67,10 +74,8 @@ template <class V>
 void reserve_in_large_pages(V& v, size_t size) {
   v.reserve(size);
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
-  constexpr uintptr_t page = 4096, large = 2 * 1024 * 1024;
-  const uintptr_t from = (reinterpret_cast<uintptr_t>(v.data()) + page - 1) / page * page;
-  const uintptr_t to = reinterpret_cast<uintptr_t>(v.data() + size) / page * page;
-  if (to >= from + 2 * large) madvise(reinterpret_cast<void*>(from), to - from, MADV_HUGEPAGE);  // or not
+  constexpr size_t large = 2 * 1024 * 1024;
+  advise(v.data(), v.data() + size, 2 * large, MADV_HUGEPAGE);
 #endif
 }
 

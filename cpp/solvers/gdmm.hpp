@@ -57,7 +57,7 @@ struct ChainGdmmReport {
 
 class ChainGdmm {
  public:
-  using Structure = LargeChain<double, int32_t>;
+  using Structure = LargeChain<double, uint16_t>;
   Structure structure;
   PrioredWeights<Structure> prior;  // w is in it
   aligned<double>& W;

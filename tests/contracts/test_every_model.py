@@ -134,6 +134,19 @@ def test_loss_is_the_definition(seed, name):
             assert model.loss(y, output) == pytest.approx(case.truth.loss(y, output), rel=1e-12)
 
 
+@pytest.mark.parametrize("name", EVERY)
+def test_a_label_that_a_few_bytes_would_take_for_another_is_unknown(seed, name):
+    case = make_case(name, seed)
+    model, *_ = prepared(case)
+    examples = model.bind(case.X, case.Y)
+    blocks, codes = np.arange(examples.n), examples.true_codes()
+    assert examples.knows(codes, blocks)
+    for wrong in (1 << 16, -(1 << 16), 1 << 8):
+        other = codes.copy()
+        other[seed % len(codes)] += wrong
+        assert not examples.knows(other, blocks)
+
+
 @pytest.mark.parametrize("name", without(NO_K_BEST))
 @pytest.mark.parametrize("k", [1, 3, 1000])
 def test_k_best_is_brute_force(seed, generator, name, k):

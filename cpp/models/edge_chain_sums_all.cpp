@@ -4,8 +4,6 @@
 // transitions; a table P_t for each position but the first; of second order the table D. The sums of second order are
 // those of first order over pairs of neighbouring labels:
 //   state (j, k) of position t:  P_t[j, k] + u_t[k] (+ u_0[j] at t = 1),    from (i, j) to (j, k):  D[i, j, k]
-#pragma once
-
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -15,14 +13,12 @@
 
 namespace mm {
 
-template <class Label>
-int64_t EdgeChain<Label>::potentials(int64_t block) const {
+int64_t EdgeChain::potentials(int64_t block) const {
   const int64_t T = length(block), K = K_;
   return T + T * K + (all_.triples ? K * K : 0);
 }
 
-template <class Label>
-void EdgeChain<Label>::list_potentials(Scratch& s, const double* W, double* theta) const {
+void EdgeChain::list_potentials(Scratch& s, const double* W, double* theta) const {
   const int T = length(s.block);
   Base::list_potentials(s, W, theta);
   double* P = theta + static_cast<size_t>(T) * stride_;
@@ -31,8 +27,7 @@ void EdgeChain<Label>::list_potentials(Scratch& s, const double* W, double* thet
   if (all_.triples) std::copy_n(triples(W), K_ * pair_size_, P + T * pair_size_);
 }
 
-template <class Label>
-double EdgeChain<Label>::distribute(Scratch& s, int64_t block, const double* theta, double* m) const {
+double EdgeChain::distribute(Scratch& s, int64_t block, const double* theta, double* m) const {
   const int T = length(block);
   const size_t nodes = static_cast<size_t>(T) * stride_;
   const double* u = this->with_ends(s, block, theta);
@@ -47,16 +42,13 @@ double EdgeChain<Label>::distribute(Scratch& s, int64_t block, const double* the
 }
 
 // The first table becomes the sum of the others: what is expected of the transitions.
-template <class Label>
-void EdgeChain<Label>::add_tables(int T, double* E) const {
+void EdgeChain::add_tables(int T, double* E) const {
   std::fill(E, E + pair_size_, 0.0);
   for (int t = 1; t < T; ++t)
     for (size_t k = 0; k < pair_size_; ++k) E[k] += E[t * pair_size_ + k];
 }
 
-template <class Label>
-double EdgeChain<Label>::distribute_pairs(Scratch& s, int T, const double* u, const double* P,
-                                          double* m) const {
+double EdgeChain::distribute_pairs(Scratch& s, int T, const double* u, const double* P, double* m) const {
   constexpr double never = -std::numeric_limits<double>::infinity();
   const int states = K_ * K_, wide = padded<double>(states);
   const double* D = P + T * pair_size_;
@@ -81,8 +73,7 @@ double EdgeChain<Label>::distribute_pairs(Scratch& s, int T, const double* u, co
 }
 
 // What is expected of labels, pairs and triples, from that of pairs and of moves between them.
-template <class Label>
-void EdgeChain<Label>::spread_pairs(const Scratch& s, int T, double* m) const {
+void EdgeChain::spread_pairs(const Scratch& s, int T, double* m) const {
   const int wide = padded<double>(K_ * K_);
   double *E = m + static_cast<size_t>(T) * stride_, *D = E + T * pair_size_;
   std::fill(m, D + K_ * pair_size_, 0.0);
@@ -101,8 +92,7 @@ void EdgeChain<Label>::spread_pairs(const Scratch& s, int T, double* m) const {
         D[triple(i, j, k)] = s.move_expected[static_cast<size_t>(i * K_ + j) * wide + j * K_ + k];
 }
 
-template <class Label>
-void EdgeChain<Label>::subtract_truth(int64_t block, double* m) const {
+void EdgeChain::subtract_truth(int64_t block, double* m) const {
   Base::subtract_truth(block, m);
   const int T = length(block);
   const int32_t* y = data_.truth.data() + data_.offsets[block];
@@ -111,8 +101,7 @@ void EdgeChain<Label>::subtract_truth(int64_t block, double* m) const {
   for (int t = 2; all_.triples && t < T; ++t) D[triple(y[t - 2], y[t - 1], y[t])] -= 1;
 }
 
-template <class Label>
-double EdgeChain<Label>::add_expected(Scratch& s, int64_t block, const double* m, double* W, double c) const {
+double EdgeChain::add_expected(Scratch& s, int64_t block, const double* m, double* W, double c) const {
   const int T = length(block);
   const double *E = m + static_cast<size_t>(T) * stride_, *D = E + T * pair_size_;
   double sum = Base::add_expected(s, block, m, W, c);
@@ -123,9 +112,7 @@ double EdgeChain<Label>::add_expected(Scratch& s, int64_t block, const double* m
   return sum;
 }
 
-template <class Label>
-void EdgeChain<Label>::draw(Scratch& s, int64_t block, const double*, const double* chance,
-                            int32_t* y) const {
+void EdgeChain::draw(Scratch& s, int64_t block, const double*, const double* chance, int32_t* y) const {
   const int T = length(block);
   if (!all_.triples || T == 1) return this->sums_of(s).draw(chance, T, y);
   std::vector<int32_t> states(T - 1);
