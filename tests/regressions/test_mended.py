@@ -333,9 +333,10 @@ def test_chunks_may_be_lists_and_data_frames(generator):
     pandas = pytest.importorskip("pandas")
     X = generator.normal(size=(40, 3))
     y = (X @ generator.normal(size=(3, 3))).argmax(axis=1)
+    y[:3] = y[20:23] = range(3)  # either chunk, as the first, names all classes
     frame = pandas.DataFrame(X[20:], index=range(100, 120))
     labels = pandas.Series(y[20:], index=frame.index)
-    options = {"C": 0.1, "solver": "streaming", "tol": 1e-3}
+    options = {"C": 0.1, "solver": solvers.Streaming(passes=None), "tol": 1e-3}
     plain = mm.StructuralSVM(models.Multiclass(), **options).fit(
         [(X[:20], y[:20]), (X[20:], y[20:])]
     )
