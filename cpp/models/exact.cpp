@@ -177,8 +177,10 @@ double Exact::combine(const int64_t* blocks, const double* c, int64_t n, const L
                       double* flat) const {
   std::vector<int64_t> first(1, 0);
   for (int64_t p = 0; p < n; ++p) first.push_back(first.back() + structure_->output_size(blocks[p]));
-  const bool few = static_cast<int64_t>(structure_->weights()) > first.back();
-  const int adders = few ? 1 : static_cast<int>(std::clamp<int64_t>(threads, 1, most_threads));
+  // Each has a sum of its own: all of these together are no longer than the labels.
+  const int64_t fit = first.back() / std::max<int64_t>(1, static_cast<int64_t>(structure_->weights()));
+  const int most = static_cast<int>(std::clamp<int64_t>(fit, 1, most_threads));
+  const int adders = std::clamp(threads, 1, most);
   std::vector<aligned<double>> sums(adders);
   std::vector<double> offsets(adders, 0);
   parallel(n, adders, [&](int64_t from, int64_t to, int k) {

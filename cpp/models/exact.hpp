@@ -81,8 +81,8 @@ class Exact {
   void beliefs(const PackedWeights& w, double temperature, int threads, double* values) const;
   // Of every node the best score less the best score with another label there; infinite where there is no other.
   void margins(const PackedWeights& w, int threads, double* values) const;
-  // sum_p c_p psi(y_p) into `flat`, and sum_p c_p Delta(y_p) as the result. Each thread has a sum of its own: for
-  // few threads, and weights that are fewer than the labels.
+  // sum_p c_p psi(y_p) into `flat`, and sum_p c_p Delta(y_p) as the result; on several threads where weights are fewer
+  // than labels.
   double combine(const int64_t* blocks, const double* c, int64_t n, const Label* outputs, int threads,
                  double* flat) const;
   // Some weights of the vectors psi(y_p), a row for each plane.
