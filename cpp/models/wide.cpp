@@ -10,12 +10,12 @@ namespace {
 class Wide final : public AnyStructure<int32_t> {
  public:
   using Narrow = AnyStructure<uint16_t>;
-  using Labels = std::vector<uint16_t>;
+  using Outputs = std::vector<uint16_t>;  // one after the other
   explicit Wide(std::unique_ptr<Narrow> narrow) : narrow_(std::move(narrow)) {}
 
   // Outputs go in and out as labels of two bytes.
   void truth(int64_t block, Label* y) const override {
-    Labels& own = of(block, nullptr);
+    Outputs& own = of(block, nullptr);
     narrow_->truth(block, own.data());
     std::copy(own.begin(), own.end(), y);
   }
@@ -26,35 +26,35 @@ class Wide final : public AnyStructure<int32_t> {
     return std::equal(a, a + output_size(block), b);
   }
   bool valid(int64_t block, const Label* y) const override {
-    const Labels& own = of(block, y);
+    const Outputs& own = of(block, y);
     return std::equal(own.begin(), own.end(), y) && narrow_->valid(block, own.data());
   }
   void open_where_different(int64_t block, const double* W, Scratch& s, const Label* y,
                             int n) const override {
     in(s).block = block;
-    narrow_->open_where_different(block, W, in(s).narrow, of(block, y, n, in(s).labels).data(), n);
+    narrow_->open_where_different(block, W, in(s).narrow, of(block, y, n, in(s).outputs).data(), n);
   }
   double best(Scratch& s, const double* W, Label* y) const override {
-    Labels& own = of(in(s).block, nullptr, 1, in(s).labels);
+    Outputs& own = of(in(s).block, nullptr, 1, in(s).outputs);
     const double value = narrow_->best(in(s).narrow, W, own.data());
     std::copy(own.begin(), own.end(), y);
     return value;
   }
   double score(const Scratch& s, const Label* y) const override {
-    return narrow_->score(in(s).narrow, of(in(s).block, y, 1, in(s).labels).data());
+    return narrow_->score(in(s).narrow, of(in(s).block, y, 1, in(s).outputs).data());
   }
   void build_pair(Scratch& s, int64_t block, const Label* plus, const Label* minus) const override {
     const int size = output_size(block);
-    Labels& own = of(block, plus, 1, in(s).labels);
+    Outputs& own = of(block, plus, 1, in(s).outputs);
     own.insert(own.end(), minus, minus + size);
     narrow_->build_pair(in(s).narrow, block, own.data(), own.data() + size);
   }
   void build_mixture(Scratch& s, int64_t block, const Label* y, const double* c, int n) const override {
-    narrow_->build_mixture(in(s).narrow, block, of(block, y, n, in(s).labels).data(), c, n);
+    narrow_->build_mixture(in(s).narrow, block, of(block, y, n, in(s).outputs).data(), c, n);
   }
   void best_slack(Scratch& s, const double* W, double shift, const Label* truth, Label* y) const override {
     const int size = output_size(in(s).block);
-    Labels& own = of(in(s).block, truth, 1, in(s).labels);
+    Outputs& own = of(in(s).block, truth, 1, in(s).outputs);
     own.resize(2 * static_cast<size_t>(size));
     narrow_->best_slack(in(s).narrow, W, shift, own.data(), own.data() + size);
     std::copy(own.begin() + size, own.end(), y);
@@ -125,21 +125,21 @@ class Wide final : public AnyStructure<int32_t> {
   struct Own : State {
     Narrow::Scratch narrow;
     int64_t block = 0;  // that is open
-    Labels labels;
+    Outputs outputs;
     explicit Own(Narrow::Scratch&& given) : narrow(std::move(given)) {}
   };
   std::unique_ptr<Narrow> narrow_;
 
   static Own& in(const Scratch& s) { return static_cast<Own&>(*s); }
   // n outputs of a block as labels of two bytes, or room for them.
-  Labels& of(int64_t block, const Label* y, int n, Labels& own) const {
+  Outputs& of(int64_t block, const Label* y, int n, Outputs& own) const {
     own.resize(static_cast<size_t>(n) * output_size(block));
     if (y) std::copy(y, y + own.size(), own.begin());
     return own;
   }
   // The same where no scratch is at hand; until this thread asks again.
-  Labels& of(int64_t block, const Label* y) const {
-    thread_local Labels own;
+  Outputs& of(int64_t block, const Label* y) const {
+    thread_local Outputs own;
     return of(block, y, 1, own);
   }
 };

@@ -1,4 +1,4 @@
-// A structure whose outputs are kept in two bytes a label, for those who hold labels in four.
+// A structure whose outputs have two bytes per label, for callers that hold labels in four.
 #pragma once
 
 #include <cstdint>

@@ -215,7 +215,11 @@ class Problem:
         yield self, support
 
     def certify(
-        self, w: np.ndarray, support: Support, slacks: Any = None, leeway: float = 0.0
+        self,
+        w: np.ndarray,
+        support: Support,
+        slacks: np.ndarray | None = None,
+        leeway: float = 0.0,
     ) -> Bounds:
         """Primal and dual of (w, multipliers) from their definitions, part by part.
 

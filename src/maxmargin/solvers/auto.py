@@ -61,9 +61,9 @@ def compatible(formulation: Formulation, asks_for: tuple[str, ...] = ()) -> list
 
 
 @cache
-def ranked_for(formulation: Formulation) -> list[Solver]:
+def ranked_for(formulation: Formulation) -> tuple[Solver, ...]:
     """Those that "auto" may take, in its order."""
-    return [solver for solver in RANKED if formulation in solver.formulations]
+    return tuple(solver for solver in RANKED if formulation in solver.formulations)
 
 
 def automatic(
