@@ -52,9 +52,7 @@ def estimator(rng: np.random.Generator) -> tuple[str, Any, Any, Any]:
     if kind == "chain" and hinge == "max":
         pool = pool | {"gdmm": solvers.Gdmm}
     solver = str(rng.choice(sorted(pool)))
-    if (
-        getattr(pool[solver](), "batch", 0) == 1
-    ):  # a quadratic program after every example: minutes for many
+    if getattr(pool[solver](), "batch", 0) == 1:  # a quadratic program after every example
         X, Y = X[:FEW], Y[:FEW]
     svm = mm.StructuralSVM(
         model,
