@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from maxmargin.data.arrays import FLAG, check_positive
+from maxmargin.data.arrays import FLAG, POSITIVE
 from maxmargin.data.digest import digest_of
 from maxmargin.io.fields import (
     FieldError,
@@ -66,7 +66,7 @@ class CheckpointFile:
     """
 
     def __init__(self, path: Any, every: float, resume: bool):
-        check_positive("checkpoint_every", every)
+        POSITIVE.check("checkpoint_every", every)
         self.path: Path = Path(path)
         self.every: float = float(every)
         self.resume: bool = resume

@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.data.arrays import check_positive, floats, is_number, is_whole
+from maxmargin.data.arrays import FINITE, floats, is_number, is_whole
 
 
 def mistake_costs(costs: Any, classes: np.ndarray) -> np.ndarray:
@@ -142,8 +142,8 @@ class Entity:
     mean: bool = False
 
     def __post_init__(self) -> None:
-        check_positive("Entity: miss", self.miss, finite=True)
-        check_positive("Entity: alarm", self.alarm, finite=True)
+        FINITE.check("Entity: miss", self.miss)
+        FINITE.check("Entity: alarm", self.alarm)
 
     def costs(self, classes: np.ndarray) -> np.ndarray:
         """The matrix [true, predicted] over these labels."""
@@ -192,7 +192,7 @@ class F1(TableLoss):
     beta: float = 1.0
 
     def __post_init__(self) -> None:
-        check_positive("F1: beta", self.beta, finite=True)
+        FINITE.check("F1: beta", self.beta)
 
     def delta(self, hits: np.ndarray, alarms: np.ndarray, positives: int, n: int) -> np.ndarray:
         square = float(self.beta) ** 2
@@ -249,7 +249,7 @@ class LabelF1(SampleLoss):
     beta: float = 1.0
 
     def __post_init__(self) -> None:
-        check_positive(f"{type(self).__name__}: beta", self.beta, finite=True)
+        FINITE.check(f"{type(self).__name__}: beta", self.beta)
 
 
 class MicroF1(LabelF1):

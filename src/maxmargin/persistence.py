@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.confidence import confidence_state, set_confidence
-from maxmargin.data.arrays import check_choice
+from maxmargin.data.arrays import among
 from maxmargin.data.from_file import Reading
 from maxmargin.estimators import (
     CRF,
@@ -93,7 +93,7 @@ def is_plain(value: Any) -> bool:
 def save(svm: Any, path: Any, dtype: str = "float64") -> None:
     """Write a fitted estimator with a built-in model; its weights in double or single precision."""
     check_is_fitted(svm, "coef_")
-    check_choice("save: dtype", dtype, TYPES)
+    among(*TYPES).check("save: dtype", dtype)
     model = svm.model_
     if not is_listed(model):
         raise ValueError(

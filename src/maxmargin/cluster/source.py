@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin.data import file_parquet, manifest
-from maxmargin.data.arrays import check_lengths, check_whole, plain_sequence
+from maxmargin.data.arrays import check_lengths, plain_sequence, whole
 from maxmargin.data.attributes import Described
 from maxmargin.data.digest import digest_of
 from maxmargin.data.file_parquet import Columns
@@ -105,7 +105,7 @@ def parts_of(
 ) -> list[Any]:
     """The parts of a source: files that have a path, a list of such paths, or of (X, Y) parts."""
     if n_parts is not None:
-        check_whole("n_parts", n_parts)
+        whole().check("n_parts", n_parts)
     if is_path(source):
         return path_parts(source, n_parts, n_workers, columns)
     if not isinstance(source, Sequence) or not len(source):

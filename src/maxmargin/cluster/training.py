@@ -24,7 +24,7 @@ from maxmargin.cluster.source import (
     stacked_parts,
 )
 from maxmargin.cluster.worker import Facts, Job, collected, confirm, prove, start
-from maxmargin.data.arrays import FLAG, check_positive, check_whole
+from maxmargin.data.arrays import FLAG, POSITIVE, whole
 from maxmargin.data.file_parquet import Columns
 from maxmargin.estimators.advice import warn_not_converged, warn_user
 from maxmargin.estimators.base import Given
@@ -91,10 +91,10 @@ def fit(
         cluster may be another one, the parts must be the same.
     """
     check_client(client)
-    check_whole("passes", passes)
-    check_whole("older", older, none=True)
-    check_whole("retries", retries, 0)
-    check_positive("patience", patience)
+    whole().check("passes", passes)
+    whole(none=True).check("older", older)
+    whole(0).check("retries", retries)
+    POSITIVE.check("patience", patience)
     FLAG.check("collect", collect)
     solver = check_estimator(svm)
     kept = make_checkpoint(checkpoint, checkpoint_every, resume, ClusterCheckpoint)

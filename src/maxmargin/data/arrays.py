@@ -8,7 +8,7 @@ pandas, polars and pyarrow, none of which is imported here.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -152,21 +152,6 @@ def check_parameters(values: Mapping[str, Any], checks: Checks) -> None:
     for name, check in checks.items():
         if name in values:
             (check.check if isinstance(check, Rule) else check)(name, values[name])
-
-
-def check_choice(name: str, value: Any, allowed: Iterable[str]) -> None:
-    """Refuse what is not one of some names."""
-    among(*allowed).check(name, value)
-
-
-def check_positive(name: str, value: Any, none: bool = False, finite: bool = False) -> None:
-    """Refuse what is not a positive number; infinity may be one, and None passes where it is allowed."""
-    positive(none, finite).check(name, value)
-
-
-def check_whole(name: str, value: Any, least: int = 1, none: bool = False) -> None:
-    """Refuse what is not a whole number of some size; None passes where it is allowed."""
-    whole(least, none).check(name, value)
 
 
 def generator_of(random_state: Any) -> np.random.RandomState:
@@ -327,4 +312,4 @@ def check_lengths(X: Any, Y: Any) -> None:
 def check_start(X: Any, Y: Any, model: Any) -> None:
     """What a model is about to learn from, and its parameters, as it declares them."""
     check_lengths(X, Y)
-    check_parameters(vars(model), model.checks)
+    check_parameters(model.get_params(deep=False), model.checks)

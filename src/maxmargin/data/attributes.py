@@ -24,15 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin._core import core
 from maxmargin._sklearn import BaseEstimator, TransformerMixin
-from maxmargin.data.arrays import (
-    FLAG,
-    any_table,
-    check_whole,
-    count_of,
-    is_frame,
-    package_of,
-    records,
-)
+from maxmargin.data.arrays import FLAG, any_table, count_of, is_frame, package_of, records, whole
 from maxmargin.data.mapped import Mapped, MappedRows, MappedSequences, csr_of
 from maxmargin.io.fields import MOST_FEATURES, FieldError, count, entries_of, texts
 
@@ -173,8 +165,8 @@ class AttributeEncoder(TransformerMixin, BaseEstimator):
 
     def _check(self, X: Any) -> None:
         """Refuse parameters that cannot be; settle what X holds."""
-        check_whole("min_count", self.min_count)
-        check_whole("n_features", self.n_features, none=True)
+        whole().check("min_count", self.min_count)
+        whole(none=True).check("n_features", self.n_features)
         if self.n_features is not None and self.n_features > MOST_FEATURES:
             raise ValueError(f"n_features must be below 2^31, got {self.n_features}")
         if self.n_features is not None and self.min_count > 1:

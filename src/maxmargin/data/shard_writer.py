@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from maxmargin.data.arrays import check_whole
+from maxmargin.data.arrays import among, whole
 from maxmargin.data.labels import as_array
 from maxmargin.data.manifest import (
     DTYPES,
@@ -68,9 +68,8 @@ class ShardWriter:
         dtype: Any = None,
         grow: bool = False,
     ):
-        if kind not in (*SHARD_KINDS, TREES):
-            raise ValueError(f"kind must be one of {[*SHARD_KINDS, TREES]}, got {kind!r}")
-        check_whole("shard_bytes", shard_bytes)
+        among(*SHARD_KINDS, TREES).check("kind", kind)
+        whole().check("shard_bytes", shard_bytes)
         self.folder: Path = Path(folder)
         self.kind: str = kind
         self.shard_bytes: int = min(shard_bytes, 2**32)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import csr_matrix
 
-from maxmargin.data.arrays import check_whole
+from maxmargin.data.arrays import whole
 from maxmargin.data.trees import ParseTree
 
 __all__ = [
@@ -152,7 +152,7 @@ def words_of_letters(
     Y : list of lists of T one-letter strings.
     """
     rng = _generator(random_state)
-    check_whole("n_words", n_words)
+    whole().check("n_words", n_words)
     sizes = {"noise": noise, "slant": slant, "thickness": thickness, "warp": warp}
     for name, size in sizes.items():
         _check_size(name, size)
@@ -189,8 +189,8 @@ def random_chains(
     """
     rng = _generator(random_state)
     for name, count in (("n", n), ("n_labels", n_labels), ("n_features", n_features)):
-        check_whole(name, count)
-    check_whole("min_length", min_length)
+        whole().check(name, count)
+    whole().check("min_length", min_length)
     if max_length < min_length:
         raise ValueError(f"max_length: expected at least min_length={min_length}, got {max_length}")
     _check_size("noise", noise)
@@ -219,7 +219,7 @@ def random_multiclass(
     """
     rng = _generator(random_state)
     for name, count in (("n", n), ("n_classes", n_classes), ("n_features", n_features)):
-        check_whole(name, count)
+        whole().check(name, count)
     _check_size("noise", noise)
     prototypes = rng.normal(size=(n_classes, n_features))
     y = rng.permutation(np.arange(n) % n_classes)
@@ -236,8 +236,8 @@ def random_treebank(
     Returns X, a list of lists of words, and Y, a list of ``ParseTree``.
     """
     rng = _generator(random_state)
-    check_whole("n", n)
-    check_whole("max_words", max_words)
+    whole().check("n", n)
+    whole().check("max_words", max_words)
     if max_words < 2:
         raise ValueError(f"max_words: expected at least 2, a subject and a verb, got {max_words}")
     trees: list[ParseTree] = []

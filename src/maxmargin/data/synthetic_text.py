@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.data.arrays import check_whole
+from maxmargin.data.arrays import whole
 
 __all__ = ["KNOWN_NAMES", "news_sentences"]
 
@@ -74,7 +74,7 @@ def news_sentences(
     X : list of lists of words.
     Y : list of lists of tags, ``O`` or ``B-`` and ``I-`` with ``PER``, ``ORG`` or ``LOC``.
     """
-    check_whole("n", n)
+    whole().check("n", n)
     rng = np.random.default_rng(random_state)
     patterns = PATTERNS + NEW_PATTERNS * new
     X, Y = [], []

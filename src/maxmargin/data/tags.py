@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from maxmargin.data.arrays import check_choice
+from maxmargin.data.arrays import among
 
 Span = tuple[str, int, int]  # type, first position, position after the last
 
@@ -59,7 +59,7 @@ SCHEMES = {
 
 def scheme_of(name: str) -> Scheme:
     """The scheme of a name."""
-    check_choice("scheme", name, SCHEMES)
+    among(*SCHEMES).check("scheme", name)
     return SCHEMES[name]
 
 

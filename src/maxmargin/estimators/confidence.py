@@ -14,7 +14,7 @@ from maxmargin.confidence import (
     fit_temperature,
     reliability_table,
 )
-from maxmargin.data.arrays import check_positive, check_whole, is_number
+from maxmargin.data.arrays import FINITE, is_number, whole
 from maxmargin.data.table import Table
 from maxmargin.estimators.base import BaseSVM
 from maxmargin.models.beliefs import Beliefs
@@ -49,7 +49,7 @@ class ConfidentSVM(BaseSVM):
 
     def _temperature(self, given: Any) -> float:
         if given is not None:
-            check_positive("temperature", given, finite=True)
+            FINITE.check("temperature", given)
             return float(given)
         return getattr(self, "temperature_", 1.0)
 
@@ -98,7 +98,7 @@ class ConfidentSVM(BaseSVM):
         Rows are bins of the probability. Of a calibrated estimator the two agree on examples that it has
         not seen; their distance, averaged over nodes, is the expected calibration error.
         """
-        check_whole("bins", bins)
+        whole().check("bins", bins)
         at, codes = self._node_beliefs(X, Y)
         beliefs = at(self._temperature(None))
         return reliability_table(*beliefs.best_of_each(codes), bins)
@@ -116,7 +116,7 @@ class ConfidentSVM(BaseSVM):
         """
         if not is_number(alpha) or not 0 < alpha < 1:
             raise ValueError(f"alpha must be a number between 0 and 1, got {alpha!r}")
-        check_whole("k", k, none=True)
+        whole(none=True).check("k", k)
         if k is not None and k > MOST_OUTPUTS:
             raise ValueError(f"k must be at most {MOST_OUTPUTS}, got {k}")
         if k is None:

@@ -19,7 +19,7 @@ import numpy as np
 from maxmargin.callbacks import Callback
 from maxmargin.cccp import Rounds, alternate
 from maxmargin.checkpoint import RoundsCheckpoint
-from maxmargin.data.arrays import among, check_whole, positive, seed_of, whole
+from maxmargin.data.arrays import among, positive, seed_of, whole
 from maxmargin.data.labels import Outputs
 from maxmargin.estimators.base import CHECKS, Checks, Given
 from maxmargin.estimators.flat import FlatClassifier
@@ -265,7 +265,7 @@ class CRF(Structured):
 
     def sample(self, X: Any, n: int = 1, random_state: Any = None) -> list[list[Any]]:
         """n outputs of every example, drawn from p(y | x), a list for each."""
-        check_whole("n", n)
+        whole().check("n", n)
         examples: Any = self._bound(X)
         seed = seed_of(random_state)
         draws = examples.draw(np.ascontiguousarray(self.coef_), int(n), seed, self._jobs())

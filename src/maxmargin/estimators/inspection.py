@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.data.arrays import FLAG, check_whole, examples_of
+from maxmargin.data.arrays import FLAG, examples_of, whole
 from maxmargin.data.table import Table, Tables
 from maxmargin.models.protocol import Model
 
@@ -48,7 +48,7 @@ class Inspection:
         A feature with a positive value and a positive weight raises the score of the label. For two labels
         (``Binary``) the weights are those of the label against the other one.
         """
-        check_whole("k", k)
+        whole().check("k", k)
         FLAG.check("against", against)
         weights = self.feature_weights(label)
         weights = -weights if against else weights
@@ -89,7 +89,7 @@ class Inspection:
         it is infinite where the truth has a label that the model does not know. Rows are numbers of
         examples.
         """
-        check_whole("k", k, none=True)
+        whole(none=True).check("k", k)
         inside, outputs = self._inside(), self.predict(X)
         X, Y = examples_of(X, Y)
         X = X.tocsr() if sp.issparse(X) else X

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.base import clone
 
 from maxmargin.callbacks import Callback
-from maxmargin.data.arrays import check_positive, check_whole, floats
+from maxmargin.data.arrays import FINITE, floats, whole
 from maxmargin.estimators.base import BaseSVM, Given
 from maxmargin.estimators.hooks import notified
 from maxmargin.estimators.inputs import scorer_of
@@ -148,11 +148,11 @@ def found_range(svm: BaseSVM, problem: Problem, count: int) -> tuple[np.ndarray,
 def check_values(name: str, Cs: Any) -> None:
     """Refuse what is neither a number of values nor values of C."""
     if np.ndim(Cs) == 0:
-        return check_whole(name, Cs)
+        return whole().check(name, Cs)
     if np.ndim(Cs) != 1 or len(Cs) == 0:
         raise ValueError(f"{name} must be a whole number or a list of values of C, got {Cs!r}")
     for C in Cs:
-        check_positive(f"{name}: each C", C, finite=True)
+        FINITE.check(f"{name}: each C", C)
 
 
 def best_of(scores: Any) -> int:

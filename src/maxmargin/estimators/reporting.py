@@ -9,7 +9,7 @@ from typing import Any
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.data.arrays import check_whole, plain_outputs
+from maxmargin.data.arrays import plain_outputs, whole
 from maxmargin.notebook import Shown
 
 
@@ -49,7 +49,7 @@ class Reporting(Shown):
         from maxmargin.report.page import Subject, write_page
 
         check_is_fitted(self, "coef_")
-        check_whole("k", k)
+        whole().check("k", k)
         if (X is None) != (Y is None):
             raise ValueError("report: give both X and Y, or none of them")
         Y = plain_outputs(Y)

@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.callbacks import Callback
-from maxmargin.data.arrays import check_positive, check_whole, examples_of, plain_sequence
+from maxmargin.data.arrays import FINITE, examples_of, plain_sequence, whole
 from maxmargin.data.labels import Outputs, is_masked
 from maxmargin.estimators.base import Given
 from maxmargin.estimators.confidence import ConfidentSVM
@@ -182,7 +182,7 @@ class Structured(ConfidentSVM, Inspection):
         """For every example the k best outputs with their scores, best first."""
         check_is_fitted(self, "coef_")
         self._check_k_best()
-        check_whole("k", k)
+        whole().check("k", k)
         with lent(self.coef_, "inference_k_best") as w:
             items = one_by_one(plain_sequence(X))
             return [self.model_.inference_k_best(x, w, min(int(k), MOST_BEST)) for x in items]
@@ -199,7 +199,7 @@ class Structured(ConfidentSVM, Inspection):
         largest change for given examples. Its certificate bounds the optimum from below only.
         """
         check_is_fitted(self, "coef_")
-        check_positive("tolerance", tolerance, finite=True)
+        FINITE.check("tolerance", tolerance)
         pruned = copy.copy(self)
         pruned.pruning_ = Pruning.of(self.coef_, tolerance)
         pruned.coef_ = pruned.pruning_.applied(self.coef_)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.data.arrays import check_choice, count_of
+from maxmargin.data.arrays import among, count_of
 from maxmargin.data.table import Table
 
 
@@ -105,7 +105,7 @@ class Counts:
 
     def average(self, average: str) -> np.ndarray:
         """Precision, recall and F1 of all kinds."""
-        check_choice("average", average, ("micro", "macro"))
+        among("micro", "macro").check("average", average)
         kinds = self.kinds()
         if average == "micro" or not kinds:
             return self.scores(kinds)

@@ -175,7 +175,6 @@ class FactorGraph(Described, GraphModel):
     def initialize(self, X: Sequence[Any], Y: Sequence[Any]) -> None:
         """Learn types, labels, numbers of features, and which types edges join."""
         check_start(X, Y, self)
-        self.check_inference()
         self.__dict__.pop("encoder_", None)
         X = self.convert(X)
         self.keep_names(X)

@@ -20,7 +20,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from maxmargin._core import core
-from maxmargin.data.arrays import check_lengths, check_whole
+from maxmargin.data.arrays import (
+    Checks,
+    Rule,
+    among,
+    check_lengths,
+    check_parameters,
+    check_start,
+    whole,
+)
 from maxmargin.data.spans import matches, shown_words
 from maxmargin.data.trees import ParseTree, as_tree
 from maxmargin.io.fields import FieldError, count, field_of, table, texts
@@ -29,8 +37,6 @@ from maxmargin.models.lexicon import UNKNOWN, Lexicon
 from maxmargin.models.protocol import Model, as_weights
 from maxmargin.models.registry import SUMS
 from maxmargin.models.rules import GrammarRules, check_tree, derive
-
-LOSSES = ("spans", "zero-one")
 
 
 class GrammarExamples(CompiledExamples):
@@ -121,6 +127,12 @@ class Grammar(Model):
     """
 
     powers: ClassVar[tuple[str, ...]] = (SUMS,)
+    checks: ClassVar[Checks] = {
+        "loss": among("spans", "zero-one"),
+        "horizontal": whole(0, none=True),
+        "rare": whole(0),
+        "top": Rule("None or a label", lambda x: x is None or (isinstance(x, str) and x)),
+    }
     task = "parsing"
 
     def __init__(
@@ -135,18 +147,9 @@ class Grammar(Model):
         self.rare = rare
         self.top = top
 
-    def _check_parameters(self) -> None:
-        if not isinstance(self.task_loss, str) or self.task_loss not in LOSSES:
-            raise ValueError(f"loss must be one of {list(LOSSES)}, got {self.task_loss!r}")
-        check_whole("horizontal", self.horizontal, least=0, none=True)
-        check_whole("rare", self.rare, least=0)
-        if self.top is not None and (not isinstance(self.top, str) or not self.top):
-            raise ValueError(f"top must be None or a label, got {self.top!r}")
-
     def initialize(self, X: Sequence[Any], Y: Sequence[Any]) -> None:
         """Read the lexicon and the rules off a treebank."""
-        self._check_parameters()
-        check_lengths(X, Y)
+        check_start(X, Y, self)
         sentences = read_sentences(X)
         trees = list(read_trees_of(sentences, Y))
         derivations, roots = [], Counter[str]()
@@ -274,7 +277,7 @@ class Grammar(Model):
     def from_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> Grammar:
         options = (field_of(state, name) for name in ("loss", "horizontal", "rare", "top"))
         model = cls(*options)
-        model._check_parameters()
+        check_parameters(model.get_params(), cls.checks)
         chains = saved_chains(arrays)
         pairs = {pair for chain in chains for pair in pairwise(chain)}
         model.lexicon_ = Lexicon(texts(state, "words"), texts(state, "signatures"))

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import numpy as np
-
-from maxmargin.data.arrays import check_choice
+from maxmargin.data.arrays import Checks, Rule, among, is_whole
 from maxmargin.data.labels import LabelSet
 from maxmargin.io.fields import (
     MOST_FEATURES,
@@ -30,6 +28,12 @@ class GraphModel(Model):
 
     powers: ClassVar[tuple[str, ...]] = (FACTORS, SUMS, UNKNOWN_LABELS)
     stored: ClassVar[dict[str, str]] = {"loss": "task_loss", "inference": "inference_method"}
+    checks: ClassVar[Checks] = Model.checks | {
+        "inference": among(*METHODS),
+        "iterations": Rule(
+            "a whole number of at least 1 and below 2^31", lambda x: is_whole(x, 1) and x < 2**31
+        ),
+    }
     inference_method: str
     iterations: int
 
@@ -38,16 +42,6 @@ class GraphModel(Model):
         """Whether the argmax is exact for graphs as in training; else certificates are made of ceilings."""
         forests = self.inference_method == "auto" and getattr(self, "forests_", False)
         return self.inference_method == "tree" or forests
-
-    def check_inference(self) -> None:
-        """Refuse a method that does not exist, and a budget that is not a number."""
-        check_choice("inference", self.inference_method, METHODS)
-        whole = isinstance(self.iterations, int | np.integer)
-        if not whole or isinstance(self.iterations, bool) or not 1 <= self.iterations < 2**31:
-            raise ValueError(
-                "iterations must be a whole number of at least 1 and below 2^31, got "
-                f"{self.iterations!r}"
-            )
 
 
 def saved_types(state: dict[str, Any], most: int) -> tuple[LabelSet, list[LabelSet]]:

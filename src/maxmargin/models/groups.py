@@ -9,12 +9,12 @@ one slack is as good as the paper's two. ``coef_`` is w, (d,), or (d + 1,) with 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from maxmargin._core import core
-from maxmargin.data.arrays import array_of, check_start, floats, is_number
+from maxmargin.data.arrays import Checks, Rule, array_of, check_start, floats, is_number
 from maxmargin.data.mapped import MappedSequences, sequences_of
 from maxmargin.data.memory import FeatureRows, feature_rows, rows_of_table, shape_of
 from maxmargin.io.fields import MOST_FEATURES, FieldError, bias_of, count, number
@@ -98,7 +98,8 @@ class RowModel(Model):
     bias: float | None = None
     flat = True
 
-    def _learn(self, X: Any) -> None:
+    def initialize(self, X: Any, Y: Any) -> None:
+        """Learn the number of features."""
         shape = shape_of(X, "X")
         if len(shape) != 2:
             raise ValueError(f"X must have 2 dimensions (rows, features), got shape {shape}")
@@ -147,7 +148,7 @@ class Groups(RowModel):
         if isinstance(X, MappedSequences):
             self._measure(X.n_features)
         else:
-            self._learn(X)
+            super().initialize(X, Y)
 
     def bind(self, X: Any, Y: Any = None, node_weight: Any = None) -> GroupExamples:
         """The model on these constraints; in X each group is a matrix of its own."""
@@ -184,17 +185,13 @@ class Regression(RowModel):
 
     packs = "rows"
     task = "regression"
+    checks: ClassVar[Checks] = Model.checks | {
+        "epsilon": Rule("a number of at least 0", lambda x: is_number(x) and x >= 0)
+    }
 
     def __init__(self, epsilon: float = 0.1, bias: float | None = None):
         self.epsilon = epsilon
         self.bias = bias
-
-    def initialize(self, X: Any, Y: Any) -> None:
-        """Check epsilon; learn the number of features."""
-        epsilon = self.epsilon
-        if not is_number(epsilon) or epsilon < 0:
-            raise ValueError(f"epsilon must be a number of at least 0, got {epsilon!r}")
-        self._learn(X)
 
     def _constraints(self, rows: FeatureRows, Y: np.ndarray) -> GroupExamples:
         n = len(Y)

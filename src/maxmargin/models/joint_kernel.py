@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from maxmargin.data.arrays import check_choice, check_whole, generator_of
+from maxmargin.data.arrays import among, generator_of, whole
 from maxmargin.models.kernel import CHOICES
 from maxmargin.models.kernel_function import SPANS, KernelFunction, check_kernel, choose_basis
 from maxmargin.notebook import Shown
@@ -99,9 +99,9 @@ class JointKernel(Shown):
             raise TypeError(
                 f"JointKernel: model {type(self.model).__name__} lacks {', '.join(missing)}"
             )
-        check_choice("JointKernel: basis", self.basis, CHOICES)
-        check_whole("JointKernel: rank", self.rank, none=True)
-        check_whole("JointKernel: cache_bytes", self.cache_bytes)
+        among(*CHOICES).check("JointKernel: basis", self.basis)
+        whole(none=True).check("JointKernel: rank", self.rank)
+        whole().check("JointKernel: cache_bytes", self.cache_bytes)
 
     def features(self, x: Any) -> tuple[list[Any], np.ndarray]:
         """All outputs of x, and Psi(x, y) of each."""

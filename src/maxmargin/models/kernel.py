@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from maxmargin._sklearn import BaseEstimator
-from maxmargin.data.arrays import check_choice, check_lengths, check_whole, generator_of, is_number
+from maxmargin.data.arrays import among, check_lengths, generator_of, is_number, whole
 from maxmargin.data.memory import matrix_rows
 from maxmargin.io.fields import (
     MOST_COUNT,
@@ -148,9 +148,9 @@ class Kernel(Model):
             raise ValueError(
                 f"Kernel: kernel must be one of {list(KERNELS)} or a function, got {self.kernel!r}"
             )
-        check_choice("Kernel: basis", self.basis, CHOICES)
-        check_whole("Kernel: rank", self.rank, none=True)
-        check_whole("Kernel: cache_bytes", self.cache_bytes)
+        among(*CHOICES).check("Kernel: basis", self.basis)
+        whole(none=True).check("Kernel: rank", self.rank)
+        whole().check("Kernel: cache_bytes", self.cache_bytes)
         for name in ("degree", "coef0"):
             value = getattr(self, name)
             if not is_number(value):

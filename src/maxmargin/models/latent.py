@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import clone
 
-from maxmargin.data.arrays import check_choice, check_whole
+from maxmargin.data.arrays import among, whole
 from maxmargin.io.fields import (
     FieldError,
     choice,
@@ -121,7 +121,7 @@ class Latent(Model):
                 f"Latent: parts is for {STATES_SAID}, got {type(self.model).__name__}; a model of your own "
                 "defines its hidden parts itself"
             )
-        check_choice("Latent: start", self.start, STATE_STARTS)
+        among(*STATE_STARTS).check("Latent: start", self.start)
 
     def _settle(self, base: Any, counts: list[int]) -> None:
         """The states of a fitted model."""
@@ -235,7 +235,7 @@ def count_parts(parts: Any, classes: np.ndarray) -> list[int]:
     else:
         counts = [parts] * len(classes)
     for count in counts:
-        check_whole("Latent: parts", count)
+        whole().check("Latent: parts", count)
     if sum(counts) > MOST_PARTS:
         raise ValueError(f"Latent: parts must be at most {MOST_PARTS} in all, got {sum(counts)}")
     return [int(count) for count in counts]

@@ -147,7 +147,6 @@ class MultiLabel(Described, GraphModel):
     def initialize(self, X: Any, Y: Any) -> None:
         """Learn the labels and the number of features."""
         check_start(X, None, self)
-        self.check_inference()
         X = self.learn_attributes(X)
         shape = shape_of(X, "X")
         if len(shape) != 2:
