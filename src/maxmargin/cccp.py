@@ -26,6 +26,7 @@ import numpy as np
 
 from maxmargin.problem import Certificate, Problem, Status, Support, gap_between
 from maxmargin.problem.certificate import RELATIVE
+from maxmargin.problem.plane import joined_points
 from maxmargin.result import COLUMNS, History, Result
 
 
@@ -161,12 +162,7 @@ def carried(problem: Problem, support: Support, moved: np.ndarray) -> Support | 
         return None if isinstance(support.outputs, list) else support
     if not problem.examples.checked:
         return support
-    stay = ~moved[support.blocks]
+    stay = support.chosen(np.flatnonzero(~moved[support.blocks]), np.ones(len(support), int))
     empty = (0.0, (np.empty(0, np.int32), np.empty(0)))
     fresh = np.flatnonzero(moved & (problem.mass > 0))
-    return Support(
-        np.concatenate([support.blocks[stay], fresh]),
-        np.concatenate([support.multipliers[stay], problem.mass[fresh]]),
-        [plane for plane, keep in zip(support.outputs, stay, strict=True) if keep]
-        + [empty] * len(fresh),
-    )
+    return joined_points([stay, Support(fresh, problem.mass[fresh], [empty] * len(fresh))])

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.data.scratch import RUN, ranges
+from maxmargin.data.scratch import RUN
 from maxmargin.models.protocol import Model
 from maxmargin.models.python import bind_model
 from maxmargin.parts.source import NO_EXAMPLES, Chunks, Part, Stored, stacked_examples
@@ -156,15 +156,11 @@ class StreamedProblem(Problem):
 
     def _in_order(self, support: Support) -> Support:
         """The multipliers in the order of their examples; they may be in a file, and are read in runs."""
-        blocks, outputs = support.blocks, support.outputs
+        blocks = support.blocks
         runs = (blocks[first : first + RUN + 1] for first in range(0, len(blocks), RUN))
         if all(bool((np.diff(run) >= 0).all()) for run in runs):
             return support
-        order = np.argsort(blocks, kind="stable")
-        sizes = self.source.lengths(blocks)
-        firsts = np.cumsum(sizes) - sizes
-        outputs = outputs[ranges(firsts[order], sizes[order])]
-        return Support(blocks[order], support.multipliers[order], outputs, support.partial)
+        return support.chosen(np.argsort(blocks, kind="stable"), self.source.lengths(blocks))
 
     def try_oracle(self) -> int:
         return 0  # no examples are in memory

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.data.mapped import ranges
+
 # kinds of dual points
 PLANES, MARGINALS, DISTRIBUTIONS = "planes", "marginals", "distributions"
 
@@ -80,6 +82,15 @@ class Support:
     def times(self, factor: float) -> Support:
         """The point with all multipliers times a factor."""
         return replace(self, multipliers=factor * self.multipliers)
+
+    def chosen(self, places: np.ndarray, sizes: np.ndarray) -> Support:
+        """Some of its planes, by number; ``sizes``: how long the output of each of all of them is."""
+        if isinstance(self.outputs, list):
+            outputs: Any = [self.outputs[place] for place in places]
+        else:
+            outputs = self.outputs[ranges((np.cumsum(sizes) - sizes)[places], sizes[places])]
+        blocks, multipliers = self.blocks[places], self.multipliers[places]
+        return replace(self, blocks=blocks, multipliers=multipliers, outputs=outputs)
 
     def rescaled(self, mass: np.ndarray) -> Support:
         """The same point for other masses: each block's multipliers scaled to its new sum."""

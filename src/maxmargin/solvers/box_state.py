@@ -17,7 +17,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from maxmargin._core import core
-from maxmargin.data.mapped import ranges
 from maxmargin.problem import Problem, Support, loss_units
 from maxmargin.problem.plane import Cut
 from maxmargin.problem.regularizer import Prior, dot, tilted
@@ -139,16 +138,11 @@ class BoxState(KeptState):
     def support(self, blocks: np.ndarray | None = None) -> Support:
         """The planes with positive multipliers; or those of some blocks."""
         found, multipliers, kept = self.core.support()
-        outputs = self.readable(kept)
+        whole = Support(found, multipliers / self.unit, self.readable(kept))
         if blocks is None:
-            return Support(found, multipliers / self.unit, outputs)
+            return whole
         own = np.flatnonzero(np.isin(found, blocks))
-        if isinstance(outputs, list):
-            outputs = [outputs[p] for p in own]
-        else:
-            sizes = self.problem.examples.output_sizes(found)
-            outputs = outputs[ranges((np.cumsum(sizes) - sizes)[own], sizes[own])]
-        return Support(found[own], multipliers[own] / self.unit, outputs, partial=True)
+        return replace(whole.chosen(own, self.problem.examples.output_sizes(found)), partial=True)
 
     def usage(self) -> tuple[np.ndarray, ...]:
         """Of each block its gap, bytes of planes, how many of them can still move, and their multipliers."""

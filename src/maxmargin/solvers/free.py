@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.problem import Problem, Support, loss_units
+from maxmargin.problem.plane import joined_points
 from maxmargin.problem.regularizer import Prior
 from maxmargin.solvers.base import Snapshot, Solver, StepReport
 from maxmargin.solvers.box_state import open_box
@@ -49,9 +50,7 @@ class FeasibleMultipliers:
 
     def __post_init__(self) -> None:
         self.missed: np.ndarray = np.zeros(len(self.columns))  # r of the last multipliers
-        sizes = self.problem.examples.output_sizes(self.truth.blocks)
-        self.ends: np.ndarray = np.cumsum(sizes)
-        self.starts: np.ndarray = self.ends - sizes
+        self.sizes: np.ndarray = self.problem.examples.output_sizes(self.truth.blocks)
         self.place: np.ndarray = np.full(self.problem.n_blocks, -1)
         self.place[self.truth.blocks] = np.arange(len(self.truth))
 
@@ -80,18 +79,9 @@ class FeasibleMultipliers:
     def with_truth(self, support: Support, multipliers: np.ndarray, rest: np.ndarray) -> Support:
         """The planes with these multipliers, and true outputs with what is left of each block."""
         blocks = np.flatnonzero(rest > 0)
-        places, outputs = self.place[blocks], self.truth.outputs
-        if isinstance(outputs, np.ndarray):
-            parts = [outputs[self.starts[p] : self.ends[p]] for p in places]
-            kind = support.outputs.dtype
-            joined: Any = np.concatenate([support.outputs, *(p.astype(kind) for p in parts)])
-        else:
-            joined = [*support.outputs, *(outputs[p] for p in places)]
-        return Support(
-            np.concatenate([support.blocks, blocks]),
-            np.concatenate([multipliers, rest[blocks]]),
-            joined,
-        )
+        own = self.truth.chosen(self.place[blocks], self.sizes)
+        own = replace(own, multipliers=rest[blocks])
+        return joined_points([replace(support, multipliers=multipliers), own])
 
 
 def balance(rows: np.ndarray, a: np.ndarray) -> np.ndarray | None:
