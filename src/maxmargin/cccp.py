@@ -20,7 +20,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -33,6 +33,8 @@ from maxmargin.result import COLUMNS, History, Result
 @dataclass
 class Rounds(History):
     """What the rounds have cost and reached so far; their histories as one, with a column ``round``."""
+
+    columns: ClassVar[tuple[str, ...]] = (*COLUMNS, "round")
 
     max_rounds: int
     max_passes: float
@@ -89,12 +91,6 @@ class Rounds(History):
             certificate, passes=self.passes, oracle_calls=self.oracle_calls, seconds=self.seconds
         )
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """One table of all rounds."""
-        return {
-            name: np.array([row[name] for row in self.rows], float) for name in (*COLUMNS, "round")
-        }
-
 
 def alternate(
     rounds: Rounds,
@@ -103,7 +99,7 @@ def alternate(
     pose: Callable[[Any], Problem],
     solve: Callable[[Problem, Support | None], Result],
     w: np.ndarray | None = None,
-    keep: Callable[[np.ndarray, bool], None] = lambda w, ended: None,
+    file: Any = None,
     warm: Support | None = None,
 ) -> tuple[Result, Any]:
     """Rounds until one lowers F by too little, or a budget ends; the last result and its completions.
@@ -111,8 +107,8 @@ def alternate(
     ``outputs`` are the first completions, ``complete(w)`` the best ones at w; ``pose`` makes the convex
     problem of some completions, and ``solve`` solves it from some multipliers, the first from ``warm``.
     Completions of a stream, or all together, are the weights that they are made at. ``w`` is that of the last
-    of earlier rounds, whose completions ``outputs`` are; ``keep`` receives that of every round. There is
-    always one, for the certificate.
+    of earlier rounds, whose completions ``outputs`` are; a ``file`` keeps that of every round, where there is
+    one. There is always a round, for the certificate.
     """
     problem, before = pose(outputs), outputs
     while True:
@@ -128,8 +124,10 @@ def alternate(
         # The user stopped it, or numbers overflowed.
         ended = result.status in (Status.INTERRUPTED, Status.STOPPED, Status.NUMERICAL)
         rounds.enough = ended or not moved.any() or rounds.fall <= rounds.least
-        keep(w, bool(rounds.enough or rounds.over()))
-        if rounds.enough or rounds.over():
+        last = bool(rounds.enough or rounds.over())
+        if file is not None:
+            file.keep(w, rounds, last)
+        if last:
             break
         if result.resumable:
             warm = carried(problem, result.support, moved)

@@ -138,10 +138,6 @@ class RoundsCheckpoint(CheckpointFile):
 
     def open(self, svm: Any, given: Any, rounds: Any) -> np.ndarray | None:
         """Know whose rounds these are; the weights to go on from, where there are some."""
-        if given.in_parts:
-            raise ValueError(
-                "checkpoint: rounds over a stream are not kept; give the data themselves"
-            )
         self.dimension, self.saved = int(given.model.size_joint_feature), 0.0
         facts = {"number of examples": len(given.Y), "number of weights": self.dimension}
         if not self.begin(svm, facts | checksums({name: getattr(given, name) for name in DATA})):

@@ -42,32 +42,22 @@ from maxmargin.problem import Certificate
 from maxmargin.problem.regularizer import check_bound, check_prior
 from maxmargin.solvers import SOLVERS
 
-ESTIMATORS = {
-    kind.__name__: kind
-    for kind in (
-        StructuralSVM,
-        LatentSVM,
-        MulticlassSVC,
-        BinarySVC,
-        RegressionSVR,
-        GeneralizedSVM,
-        CRF,
-        MulticlassLogistic,
-    )
-}
-# Parameters that a header holds: the others are those of the model, and what else has a place of its own.
-APART = ("model", "loss", "epsilon", "solver", "prior", "nonnegative")
-SAVED = {f.name for kind in ESTIMATORS.values() for f in dataclasses.fields(kind)} - {*APART}  # type: ignore
-HEADER_TYPES = (str, int, float, bool, type(None))
 # The models that an estimator can have; a structural one takes all without hidden parts.
 OWN: dict[Any, Any] = {
+    StructuralSVM: object,
     LatentSVM: Latent,
     MulticlassSVC: Multiclass,
     BinarySVC: Binary,
     RegressionSVR: Regression,
     GeneralizedSVM: Groups,
+    CRF: object,
     MulticlassLogistic: (Multiclass, Binary),
 }
+ESTIMATORS = {kind.__name__: kind for kind in OWN}
+# Parameters that a header holds: the others are those of the model, and what else has a place of its own.
+APART = ("model", "loss", "epsilon", "solver", "prior", "nonnegative")
+SAVED = {f.name for kind in ESTIMATORS.values() for f in dataclasses.fields(kind)} - {*APART}  # type: ignore
+HEADER_TYPES = (str, int, float, bool, type(None))
 HEADER = (
     "estimator",
     "params",
@@ -230,7 +220,7 @@ def saved_estimator(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> An
     kind: Any = ESTIMATORS[choice(header, "estimator", tuple(ESTIMATORS))]
     model, w = rebuild(entries_of(field_of(header, "model"), "model"), arrays)
     hidden = getattr(model, "hidden", False)
-    if not isinstance(model, OWN.get(kind, object)) or (kind in (StructuralSVM, CRF) and hidden):
+    if not isinstance(model, OWN[kind]) or (kind in (StructuralSVM, CRF) and hidden):
         raise FieldError(f"{kind.__name__} does not have models {type(model).__name__}")
     params = entries_of(field_of(header, "params"), "params")
     check_plain(params)

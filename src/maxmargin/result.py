@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -21,11 +21,13 @@ class History:
     until the first exact pass); ``estimate`` is the gap as the solver saw it while w moved.
     """
 
+    columns: ClassVar[tuple[str, ...]] = COLUMNS
+
     rows: list[dict[str, float]] = field(default_factory=list, kw_only=True)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The columns as arrays."""
-        return {name: np.array([row[name] for row in self.rows], float) for name in COLUMNS}
+        return {name: np.array([row[name] for row in self.rows], float) for name in self.columns}
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,6 @@ from maxmargin.estimators.base import CHECKS, Checks, Given
 from maxmargin.estimators.flat import FlatClassifier
 from maxmargin.estimators.latent import (
     check_begin,
-    keeper,
     rounds_of,
     warn_rounds,
     weights_of_known,
@@ -237,7 +236,7 @@ class CRF(Structured):
         if begin is None:
             begin = weights_of_known(self, given, rounds, solve)
         check_begin(begin, given.model)
-        first = begin, lambda w: w, pose, solve, w, keeper(file, rounds), self._warm()
+        first = begin, lambda w: w, pose, solve, w, file, self._warm()
         result, self.completed_at_ = alternate(rounds, *first)
         return result
 

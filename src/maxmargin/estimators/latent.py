@@ -65,16 +65,6 @@ def rounds_of(svm: Any) -> Rounds:
     return Rounds(svm.max_rounds, svm.max_passes, svm.max_seconds, asked)
 
 
-def keeper(file: Any, rounds: Rounds) -> Callable[[np.ndarray, bool], None]:
-    """What keeps the weights of every round in a checkpoint, where there is one."""
-
-    def keep(w: np.ndarray, ended: bool) -> None:
-        if file is not None:
-            file.keep(w, rounds, ended)
-
-    return keep
-
-
 def warn_rounds(kind: str, rounds: Rounds) -> None:
     """Say where rounds ended that would have gone on."""
     if not rounds.enough:
@@ -181,8 +171,7 @@ class LatentSVM(StructuralSVM):
         first, complete, pose = posed(given, executor, rounds, solve)
         w = None if file is None else file.open(self, given, rounds)
         outputs = first() if w is None else complete(w)
-        kept = keeper(file, rounds)
-        result, last = alternate(rounds, outputs, complete, pose, solve, w, kept)
+        result, last = alternate(rounds, outputs, complete, pose, solve, w, file)
         self.completions_: Any = None if given.in_parts else last
         self.completed_at_: Any = last if given.in_parts else None
         self.objective_path_: np.ndarray = np.array(rounds.path)
