@@ -130,7 +130,10 @@ class Gdmm(Solver):
     def start(
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
     ) -> Any:
-        return self.form(problem).start(problem, tol, rng, warm)
+        state = self.form(problem).start(problem, tol, rng)
+        if warm is not None:
+            state.restore(warm)
+        return state
 
     def retarget(self, problem: Problem, state: Any, factor: float) -> None:
         if hasattr(state, "tolerance"):  # chains have none

@@ -64,20 +64,15 @@ class OnChains:
         """Whether it takes this problem, whose examples are of its kind of data."""
         return True
 
-    def start(
-        self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None
-    ) -> ChainState:
-        """All mass on the true outputs, or the multipliers of the last fit."""
+    def start(self, problem: Problem, tol: float, rng: np.random.Generator) -> ChainState:
+        """All mass on the true outputs."""
         if getattr(problem.regularizer, "full", False):
             raise ValueError(
                 "solver 'gdmm' on chains takes no covariance matrix: a step of one factor would change "
                 "every transition, whose order its search lives on; give a vector of scales, or use "
                 "another solver"
             )
-        state = ChainState(problem, rng, self)
-        if warm is not None:
-            state.restore(warm)
-        return state
+        return ChainState(problem, rng, self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,15 +84,13 @@ class ChainsAsPrinted(OnChains):
     inner: ClassVar[int] = 1  # type: ignore[misc]
     direction: ClassVar[str] = "away"  # type: ignore[misc]
 
-    def start(
-        self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None
-    ) -> ChainState:
+    def start(self, problem: Problem, tol: float, rng: np.random.Generator) -> ChainState:
         prior = problem.regularizer
         if isinstance(prior, Prior) and not prior.uniform:
             raise ValueError(
                 "Gdmm: printed=True takes a prior of one scale only, and no nonnegative"
             )
-        state = super().start(problem, tol, rng, warm)
+        state = super().start(problem, tol, rng)
         state.bases = core.ChainFrankWolfe(state.core)
         return state
 

@@ -43,6 +43,7 @@ class GraphState(UnderPrior):
     core: Any
     rng: np.random.Generator
     tolerance: float
+    options: OnGraphs
     repaired: tuple[float, np.ndarray, Support] | None = None  # after the last pass
 
     def __post_init__(self) -> None:
@@ -74,7 +75,7 @@ class GraphState(UnderPrior):
     def repair(self, problem: Problem) -> tuple[float, np.ndarray, Support]:
         """D, w and the multipliers of a consistent point, one plane per block: made once after a pass."""
         if self.repaired is None:
-            support = trimmed(problem, self.core)
+            support = self.trimmed(problem)
             offset, vector = problem.examples.combine(
                 support.blocks, support.multipliers, support.outputs
             )
@@ -82,9 +83,21 @@ class GraphState(UnderPrior):
             self.repaired = dual, problem.regularizer.law(-vector), support
         return self.repaired
 
+    def trimmed(self, problem: Problem) -> Support:
+        """The multipliers of a consistent point, one plane per block."""
+        relaxed = problem.examples.relaxed  # type: ignore[attr-defined]
+        mass, outputs = problem.mass[problem.active], Marginals(*self.core.repaired())
+        return Support(problem.active, mass, outputs, kind=MARGINALS, relaxed=relaxed)
+
     def refresh(self) -> None:
         """Remove the rounding of w."""
         self.core.refresh()
+
+    def restore(self, support: Support) -> None:
+        """Start from the marginals of the last fit."""
+        point = support.rescaled(self.problem.mass)
+        self.problem.dual_objective(point)  # refuses marginals of other graphs
+        self.core.restore(*point.outputs.arrays)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +108,8 @@ class OnGraphs:
     data: ClassVar[Any] = core.FactorGraphData
     continues_from: ClassVar[tuple[str, ...]] = (MARGINALS,)
     kind: ClassVar[Any] = core.FactorGraphGdmm
+    state: ClassVar[type[GraphState]] = GraphState
+    weightless: ClassVar[float] = 0.0  # rho of an example without mass or loss
     # With these every small graph that was tried converged; a step of 1 did not where many links meet.
     rho: float = 3.0
     eta: float = 0.3
@@ -106,21 +121,23 @@ class OnGraphs:
         """Whether it takes this problem, whose examples are of its kind of data."""
         return True
 
-    def start(
-        self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None
-    ) -> GraphState:
-        """All nodes at their true labels, or at the marginals of the last fit."""
+    def growth(self, examples: Any) -> int:
+        """How many nodes may become active at a visit: one where every node has many links."""
+        shapes = examples.factors.shapes
+        dense = any(len(s.edges) > DENSE * len(s.node_types) for s in shapes)
+        return 1 if dense else max(len(s.node_types) for s in shapes)
+
+    def start(self, problem: Problem, tol: float, rng: np.random.Generator) -> GraphState:
+        """All nodes at their true labels."""
         examples: Any = problem.examples
         mass = shift_of(problem)[0] * problem.mass
-        losses = node_losses(examples)
-        most = max(len(shape.node_types) for shape in examples.factors.shapes)
-        penalty = np.divide(self.rho * losses, mass, out=np.zeros_like(mass), where=mass > 0)
-        grow = int(self.grow or growth(examples))
+        scale, penalty = self.rho * node_losses(examples), np.full_like(mass, self.weightless)
+        np.divide(scale, mass, out=penalty, where=(mass > 0) & (scale > 0))
+        grow = int(self.grow or self.growth(examples))
         made = self.kind(examples.core, mass, penalty, self.eta, int(self.inner), grow)
-        state = GraphState(problem, made, rng, LITTLE_GAIN * tol / most)
-        if warm is not None:
-            restore(problem, made, warm)
-        return state
+        # What stays as it is may add up over the nodes of an example.
+        most = max(len(shape.node_types) for shape in examples.factors.shapes)
+        return self.state(problem, made, rng, LITTLE_GAIN * tol / most, self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,27 +149,11 @@ class GraphsAsPrinted(OnGraphs):
     inner: ClassVar[int] = 1  # type: ignore[misc]
     grow: ClassVar[int] = 1  # type: ignore[misc]
 
-    def start(
-        self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None
-    ) -> GraphState:
+    def start(self, problem: Problem, tol: float, rng: np.random.Generator) -> GraphState:
         examples: Any = problem.examples
         if any((kind.columns == NEVER_TOGETHER).any() for kind in examples.factors.edge_types):
             raise ValueError("Gdmm: printed=True is for graphs of nodes and edges, without cliques")
-        return super().start(problem, tol, rng, warm)
-
-
-def trimmed(problem: Problem, core: Any) -> Support:
-    """The multipliers of a consistent point, one plane per block."""
-    relaxed = problem.examples.relaxed  # type: ignore[attr-defined]
-    mass, outputs = problem.mass[problem.active], Marginals(*core.repaired())
-    return Support(problem.active, mass, outputs, kind=MARGINALS, relaxed=relaxed)
-
-
-def restore(problem: Problem, core: Any, warm: Support) -> None:
-    """Start from the marginals of the last fit."""
-    point = warm.rescaled(problem.mass)
-    problem.dual_objective(point)  # refuses marginals of other graphs
-    core.restore(*point.outputs.arrays)
+        return super().start(problem, tol, rng)
 
 
 def node_losses(examples: Any) -> np.ndarray:
@@ -164,10 +165,3 @@ def node_losses(examples: Any) -> np.ndarray:
     # Factors are nodes without loss.
     counted = np.add.reduceat((largest > 0).astype(float)[types], first)
     return np.add.reduceat(factors.node_weight * largest[types], first) / np.maximum(counted, 1)
-
-
-def growth(examples: Any) -> int:
-    """How many nodes may become active at a visit: one where every node has many links."""
-    shapes = examples.factors.shapes
-    dense = any(len(s.edges) > DENSE * len(s.node_types) for s in shapes)
-    return 1 if dense else max(len(s.node_types) for s in shapes)

@@ -21,7 +21,7 @@ over examples in the weights of pairs, and its w is much worse. Each bound holds
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -29,15 +29,7 @@ import numpy as np
 from maxmargin._core import core
 from maxmargin.problem import Problem, Support
 from maxmargin.problem.regularizer import Prior
-from maxmargin.solvers.dual_state import shift_of
-from maxmargin.solvers.gdmm_graph import (
-    LITTLE_GAIN,
-    GraphState,
-    OnGraphs,
-    node_losses,
-    restore,
-    trimmed,
-)
+from maxmargin.solvers.gdmm_graph import GraphState, OnGraphs
 
 ONE_IN = 16  # the next two are at least one in this many labels
 GROW = 8  # labels, and pairs, that may become active in a visit
@@ -45,12 +37,20 @@ AUDIT = 4  # passes between audits of an example, which look at many pairs
 MOST_TABLE_LABELS = 4096  # above, tables of all pairs take too much memory
 
 
+def many(examples: Any) -> int:
+    """One in ONE_IN labels of a set."""
+    return len(examples.factors.shapes[0].node_types) // ONE_IN
+
+
 @dataclass
 class LabelState(GraphState):
     """What has left the truth, and w, in the core."""
 
-    period: int = field(kw_only=True)
-    options: OnLabelSets = field(kw_only=True)
+    options: OnLabelSets
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.period: int = max(AUDIT, many(self.problem.examples))
 
     def visit_options(self) -> tuple[Any, ...]:
         exhaustive, seed = self.options.search == "exhaustive", self.rng.integers(1, 2**31)
@@ -61,7 +61,7 @@ class LabelState(GraphState):
 
     def solution(self, problem: Problem) -> tuple[np.ndarray, Support]:
         """w as it is, and the feasible point."""
-        support = replace(trimmed(problem, self.core), prices=self.core.prices())
+        support = replace(self.trimmed(problem), prices=self.core.prices())
         return self.core.weights(), support
 
 
@@ -70,6 +70,9 @@ class OnLabelSets(OnGraphs):
     """The options of this form of ``Gdmm``, and its start."""
 
     examples: ClassVar[str] = "sets of labels"
+    kind: ClassVar[Any] = core.LabelGdmm
+    state: ClassVar[type[GraphState]] = LabelState
+    weightless: ClassVar[float] = 1.0
     rho: float = 0.5
     eta: float = 1.0
     partitions: int = 1
@@ -84,20 +87,5 @@ class OnLabelSets(OnGraphs):
         few = len(examples.factors.shapes[0].node_types) <= MOST_TABLE_LABELS
         return few and core.are_label_sets(examples.core)
 
-    def start(
-        self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None
-    ) -> LabelState:
-        """All labels as they are in the truth, or at the marginals of the last fit."""
-        examples: Any = problem.examples
-        mass = shift_of(problem)[0] * problem.mass
-        scale = self.rho * node_losses(examples)
-        penalty = np.divide(scale, mass, out=np.ones_like(mass), where=(mass > 0) & (scale > 0))
-        labels = len(examples.factors.shapes[0].node_types)
-        grow = max(GROW, labels // ONE_IN) if self.grow is None else int(self.grow)
-        made = core.LabelGdmm(examples.core, mass, penalty, self.eta, int(self.inner), grow)
-        # What stays as it is may add up over the labels of an example.
-        least, period = LITTLE_GAIN * tol / labels, max(AUDIT, labels // ONE_IN)
-        state = LabelState(problem, made, rng, least, period=period, options=self)
-        if warm is not None:
-            restore(problem, made, warm)
-        return state
+    def growth(self, examples: Any) -> int:
+        return max(GROW, many(examples))
