@@ -127,16 +127,7 @@ class BoxState(KeptState):
         seen = self.visit(self.problem.active, oracle=False, update=False)
         return loss_units(seen.gap, self.problem.total)
 
-    def weights(self) -> np.ndarray:
-        """w by the law, in double precision."""
-        return self.core.weights()
-
-    def solution(self) -> tuple[np.ndarray, Support]:
-        """w and the multipliers."""
-        return self.weights(), self.support()
-
     def support(self, blocks: np.ndarray | None = None) -> Support:
-        """The planes with positive multipliers; or those of some blocks."""
         found, multipliers, kept = self.core.support()
         whole = Support(found, multipliers / self.unit, self.readable(kept))
         if blocks is None:

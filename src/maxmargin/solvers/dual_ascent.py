@@ -57,12 +57,8 @@ class DualAscent(Solver):
 
     def step(self, problem: Problem, state: DualState) -> StepReport:
         # A block within a tenth of the tolerance has nothing to gain; the mean must come below it.
-        visit = state.visit(
-            self.blocks(problem, state),
-            rule=self.rule,
-            tolerance=0.1 * state.tol,
-            threads=problem.n_jobs,
-        )
+        order = self.blocks(problem, state)
+        visit = state.visit(order, rule=self.rule, tolerance=0.1 * state.tol)
         return state.report(visit.oracle_calls, visit.violation / problem.total)
 
 
@@ -140,7 +136,7 @@ class BCFW(DualAscent):
             rule="mvp" if self.pairwise else "frank-wolfe",
             line_search=self.line_search,
             tolerance=0.0,
-            threads=problem.n_jobs if whole and not self.averaging else 1,
+            threads=None if whole and not self.averaging else 1,
         )
         state.passes += 1
         if whole:  # between whole passes most gaps are stale: the last estimate is kept

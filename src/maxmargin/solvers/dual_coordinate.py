@@ -112,11 +112,7 @@ class DualCoordinate(Solver):
         """One pass; the blocks that are not satisfied, and the sum of mass_i g_i."""
         order = state.dual.rng.permutation(blocks) if self.order == "random" else blocks
         visit = state.dual.visit(
-            order,
-            oracle=oracle,
-            tolerance=state.satisfied_below,
-            keep=self.keep,
-            threads=problem.n_jobs,
+            order, oracle=oracle, tolerance=state.satisfied_below, keep=self.keep
         )
         return order[visit.violations > state.satisfied_below], visit.violation
 

@@ -75,22 +75,17 @@ class UnderPrior:
     def take_prior(self, prior: Prior) -> None:
         """Work in the metric of this prior and within its bounds, from now on."""
         self.prior, self.mean, self.full = prior, prior.mean, prior.full
-        set_metric(self.core, prior, self.problem.dimension)
-
-
-def set_metric(state: Any, prior: Prior, d: int) -> None:
-    """The metric, the bounds and the mean of a prior, for a state of the core."""
-    none = np.empty(0)
-    lower = none if prior.bound is None else np.where(prior.bound, 0.0, -np.inf)
-    if prior.full:
-        matrix = np.ascontiguousarray(np.asarray(prior.scale) @ np.asarray(prior.scale).T)
-        state.set_metric(none, lower, matrix.ravel())
-    else:
-        ones = np.ndim(prior.scale) == 0 and prior.scale == 1.0
-        diagonal = np.broadcast_to(np.asarray(prior.scale) ** 2, (d,))
-        state.set_metric(none if ones else np.ascontiguousarray(diagonal), lower, none)
-    if prior.mean is not None:
-        state.set_origin(prior.mean)
+        none, scale = np.empty(0), np.asarray(prior.scale)
+        lower = none if prior.bound is None else np.where(prior.bound, 0.0, -np.inf)
+        if prior.full:
+            matrix = np.ascontiguousarray(scale @ scale.T)
+            self.core.set_metric(none, lower, matrix.ravel())
+        else:
+            ones = scale.ndim == 0 and scale == 1.0
+            diagonal = np.broadcast_to(scale**2, (self.problem.dimension,))
+            self.core.set_metric(none if ones else np.ascontiguousarray(diagonal), lower, none)
+        if prior.mean is not None:
+            self.core.set_origin(prior.mean)
 
 
 @dataclass(eq=False, repr=False)
@@ -135,6 +130,18 @@ class KeptState(UnderPrior):
         """How many outputs are kept."""
         return self.core.n_planes
 
+    def solution(self) -> tuple[np.ndarray, Support]:
+        """w and the multipliers."""
+        return self.weights(), self.support()
+
+    def weights(self) -> np.ndarray:
+        """w by the law, in double precision."""
+        return self.core.weights()
+
+    def support(self, blocks: np.ndarray | None = None) -> Support:
+        """The planes with positive multipliers; or those of some blocks."""
+        raise NotImplementedError
+
 
 @dataclass(eq=False, repr=False)
 class DualState(KeptState):
@@ -175,11 +182,15 @@ class DualState(KeptState):
         line_search: bool = True,
         tolerance: float = 0.0,
         keep: int = 0,
-        threads: int = 1,
+        threads: int | None = None,
         byte_budget: int = -1,
     ) -> Visit:
-        """One pass over the blocks of `order`; what it finds may take `byte_budget` bytes (-1: any)."""
-        threads = 1 if self.problem.examples.kernelised else min(threads, self.most_threads)
+        """One pass over the blocks of `order`; what it finds may take `byte_budget` bytes (-1: any).
+
+        Without a number of `threads`, by those of the problem.
+        """
+        threads = min(threads or self.problem.n_jobs, self.most_threads)
+        threads = 1 if self.problem.examples.kernelised else threads
         report = self.core.visit(
             order,
             RULES[rule],
@@ -215,12 +226,7 @@ class DualState(KeptState):
         return np.where(self.problem.mass > 0, np.maximum(self.violations, 0.0), 0.0)
 
     def weights(self) -> np.ndarray:
-        """w by the law, in double precision."""
         return self.core.weights(True)
-
-    def solution(self) -> tuple[np.ndarray, Support]:
-        """w and the multipliers."""
-        return self.weights(), self.support()
 
     def sums(self) -> np.ndarray:
         """S of the subgradient method, as its steps have left it."""
@@ -242,7 +248,6 @@ class DualState(KeptState):
         return 0.5 * self.core.proximity**2 * self.core.squared_distance() / self.unit
 
     def support(self, blocks: np.ndarray | None = None) -> Support:
-        """The planes with positive multipliers; or those of some blocks."""
         kept = self.core.support() if blocks is None else self.core.support_of(blocks)
         found, multipliers, outputs = kept
         partial = blocks is not None

@@ -254,9 +254,6 @@ class SoftState:
 
     def solution(self) -> tuple[np.ndarray, Support]:
         """w as it is, and the distributions."""
-        return self.core.weights(), self.support()
-
-    def support(self) -> Support:
-        """The distributions."""
         everything = np.arange(self.problem.n_blocks)
-        return Support(everything, self.problem.mass, self.core.write(), kind=DISTRIBUTIONS)
+        point = Support(everything, self.problem.mass, self.core.write(), kind=DISTRIBUTIONS)
+        return self.core.weights(), point

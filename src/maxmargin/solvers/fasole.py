@@ -118,7 +118,7 @@ class Fasole(Solver):
             slacks=exact,
             tolerance=state.tol,
             keep=self.keep,
-            threads=1 if exact else problem.n_jobs,
+            threads=1 if exact else None,
         )
         satisfied = state.dual.violations[todo] <= state.tol
         state.satisfied[todo] = satisfied
@@ -180,9 +180,7 @@ class Fasole(Solver):
     ) -> tuple[np.ndarray, Visit]:
         """Steps on kept outputs, in random order; the blocks that were not satisfied."""
         order, tolerance = state.dual.rng.permutation(blocks), self.care * state.tol
-        visit = state.dual.visit(
-            order, rule=self.rule, oracle=False, tolerance=tolerance, threads=problem.n_jobs
-        )
+        visit = state.dual.visit(order, rule=self.rule, oracle=False, tolerance=tolerance)
         return order[visit.violations > tolerance], visit
 
     def _approach(

@@ -102,9 +102,7 @@ class NSlack(Solver):
             violation = state.visit_sets(blocks, True, enough)[2]
             # A set that is kept already may violate, too: then the program is not solved well enough.
             return max(state.core.sets - before, int(violation > 0)), violation
-        visit = state.visit(
-            blocks, update=False, tolerance=enough, keep=self.keep, threads=problem.n_jobs
-        )
+        visit = state.visit(blocks, update=False, tolerance=enough, keep=self.keep)
         return int((visit.violations > enough).sum()), visit.violation
 
     def solve(self, problem: Problem, state: DualState | BoxState) -> None:
@@ -117,7 +115,7 @@ class NSlack(Solver):
             if isinstance(state, BoxState):
                 _, _, left, gain = state.visit_sets(order, False)
             else:
-                visit = state.visit(order, oracle=False, tolerance=0.0, threads=problem.n_jobs)
+                visit = state.visit(order, oracle=False, tolerance=0.0)
                 left, gain = visit.violation, visit.gain
             if left <= wanted * problem.total or gain <= 0:
                 break

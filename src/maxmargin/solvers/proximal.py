@@ -222,7 +222,7 @@ class Proximal(Solver):
         self, problem: Problem, state: ProximalState, blocks: np.ndarray, tolerance: float
     ) -> float:
         """One oracle pass over these blocks in their order; returns the estimate of the gap."""
-        state.visit(blocks, tolerance=tolerance, threads=problem.n_jobs)
+        state.visit(blocks, tolerance=tolerance)
         return self._gap(problem, state)[2]
 
     def round(self, problem: Problem, state: ProximalState, blocks: np.ndarray) -> float:
@@ -265,9 +265,7 @@ class Proximal(Solver):
             core.recenter(momentum, state.k)
             whole = done or rounds % REVISIT == 0
             order = state.dual.rng.permutation(active[near[active] | whole])
-            visit = state.visit(
-                order, rule=self.rule, oracle=False, tolerance=below, threads=problem.n_jobs
-            )
+            visit = state.visit(order, rule=self.rule, oracle=False, tolerance=below)
             unsatisfied = visit.violations > below
             todo = order[unsatisfied]
             near &= not whole
@@ -293,7 +291,6 @@ class Proximal(Solver):
             oracle=oracle,
             tolerance=state.satisfied_below,
             keep=self.keep,
-            threads=problem.n_jobs,
         )
         return order[visit.violations > state.satisfied_below], visit.violation
 

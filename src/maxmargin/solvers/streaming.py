@@ -340,4 +340,4 @@ class StreamState:
 
     def solution(self) -> tuple[np.ndarray, Support]:
         """w and the multipliers."""
-        return self.window.inner.dual.weights(), self.window.inner.dual.support()
+        return self.window.inner.dual.solution()
