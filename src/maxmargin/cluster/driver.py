@@ -37,7 +37,7 @@ from maxmargin.data.digest import digest_of
 from maxmargin.io.fields import FieldError, count, number, table
 from maxmargin.problem import Certificate, Status, Tolerance, gap_between
 from maxmargin.result import History
-from maxmargin.solvers.proximal import LARGE, STALLED_ROUNDS, STIFFEST, Proximal
+from maxmargin.solvers.proximal import Proximal, ProximalTerm
 
 MOST_LATE_ROUNDS = 5  # rounds after which all parts are waited for, where one was late each time
 # Of the gap, to which the small problem is solved: the dual is left with about the square of what the primal
@@ -47,7 +47,7 @@ BOUND_ROUNDING = 1e-6  # by which a bound may exceed what it bounds, in sums of 
 
 
 @dataclass
-class ClusterRounds:
+class ClusterRounds(ProximalTerm):
     """What the driver knows."""
 
     pool: Pool
@@ -193,17 +193,8 @@ class ClusterRounds:
             self.primal, self.best = start + risk, w
         if not math.isfinite(start + risk) or not math.isfinite(dual):
             self.status = Status.NUMERICAL
-        self._balance(start + risk - dual, start + bundle.regularizer.conjugate(q) - float(w @ q))
-
-    def _balance(self, gap: float, lag: float) -> None:
-        """Lower k where the centre is too far from w, as ``Proximal`` does."""
-        self.stalled += 1
-        if gap < 0.9 * self.least:
-            self.least, self.stalled = gap, 0
-        if lag > 0.5 * (gap - lag):
-            self.k /= self.job.solver.decay
-        elif self.stalled >= STALLED_ROUNDS:
-            self.k, self.stalled = self.k / 2, 0
+        gap, lag = start + risk - dual, start + bundle.regularizer.conjugate(q) - float(w @ q)
+        self.balance(gap, gap - lag, lag, self.job.solver.decay)
 
     def settle(self) -> None:
         """Whether to go on."""
@@ -265,9 +256,8 @@ def first_proximity(facts: Sequence[Facts], C: float, dimension: int, solver: Pr
     """The first k, as ``Proximal`` has it, from all parts."""
     n = np.array([own.n for own in facts], dtype=float)
     square, loss = (n @ [getattr(own, name) for own in facts] for name in ("square", "loss"))
-    if facts[0].full or dimension >= LARGE or not loss > 0:
-        return 0.0
-    return min(STIFFEST, solver.proximity * facts[0].unit * C * square / loss)
+    k = solver.first_k(C, dimension, facts[0].unit, float(square), float(loss))
+    return 0.0 if facts[0].full else k
 
 
 def first_round(

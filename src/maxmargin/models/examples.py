@@ -179,6 +179,10 @@ class Examples(Predictions):
     def cache(self, capacity: int) -> Any:
         """The last outputs of each example: ``add`` takes one of each, ``best`` finds the worst kept ones."""
 
+    def worst_kept(self, cache: Any, w: np.ndarray, n_jobs: int = 1) -> tuple[np.ndarray, Any]:
+        """As ``worst``, of the outputs that a cache has."""
+        return cache.best(w, n_jobs)
+
     # powers and properties of some
 
     def output_sizes(self, blocks: np.ndarray) -> np.ndarray:

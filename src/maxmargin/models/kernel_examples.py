@@ -8,7 +8,6 @@ coefficients over the training rows are sums over unit rows. Only solvers need m
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -146,8 +145,11 @@ class KernelExamples(Examples):
     ) -> tuple[float, np.ndarray]:
         return self.plain.combine(blocks, multipliers, outputs, n_jobs)
 
-    def cache(self, capacity: int) -> KernelCache:
-        return KernelCache(self, self.plain.cache(capacity))
+    def cache(self, capacity: int) -> Any:
+        return self.plain.cache(capacity)
+
+    def worst_kept(self, cache: Any, w: np.ndarray, n_jobs: int = 1) -> tuple[np.ndarray, Any]:
+        return cache.best(self.values(w), n_jobs)
 
     def output_sizes(self, blocks: np.ndarray) -> np.ndarray:
         return self.plain.output_sizes(blocks)
@@ -174,22 +176,6 @@ class KernelExamples(Examples):
 
     def predict(self, w: np.ndarray, n_jobs: int = 1) -> Any:
         return self.plain.predict(self.values(w), n_jobs)
-
-
-@dataclass
-class KernelCache:
-    """The last outputs of each example; w is read off by its values."""
-
-    examples: KernelExamples
-    plain: Any
-
-    def add(self, outputs: Any) -> None:
-        """One output for each example."""
-        self.plain.add(outputs)
-
-    def best(self, w: np.ndarray, n_jobs: int) -> tuple[np.ndarray, Any]:
-        """The slack that the kept outputs show, and the output, of each example."""
-        return self.plain.best(self.examples.values(w), n_jobs)
 
 
 def same_rows(a: Any, b: Any) -> bool:

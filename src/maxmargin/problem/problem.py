@@ -159,8 +159,10 @@ class Problem:
 
     def cut(self, w: np.ndarray, cache: Any = None) -> Cut:
         """The plane of the whole set at w: of the outputs in a cache, or by an exact pass."""
-        answer = self.examples.worst if cache is None else cache.best
-        slacks, outputs = answer(w, self.n_jobs)
+        if cache is None:
+            slacks, outputs = self.examples.worst(w, self.n_jobs)
+        else:
+            slacks, outputs = self.examples.worst_kept(cache, w, self.n_jobs)
         everything = np.arange(self.n_blocks)
         offset, vector = self.examples.combine(everything, self.mass, outputs, self.n_jobs)
         risk = float(np.einsum("i,i->", self.mass, slacks))

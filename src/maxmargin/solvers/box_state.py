@@ -56,13 +56,8 @@ class BoxState(KeptState):
         self.complete: bool = problem.exact
         # Each block's share of the gap by its mass, as its last visit saw it.
         self.violations: np.ndarray = np.zeros(problem.n_blocks)
-        frozen = problem.frozen
-        if frozen is not None and not cuts:
-            # A plane is a tilt of the regulariser, and this a shift of its mean.
-            problem = copy.copy(problem)
-            problem.regularizer, more = tilted(problem.regularizer, frozen.vector)
-            problem.frozen = replace(frozen, offset=frozen.offset - more)
         if not cuts:
+            problem = tilted_by_plane(problem)
             self.read_prior(problem)
         self.core: Any = self._open(problem, self.unit * problem.mass)
         self.set_prior()
@@ -200,6 +195,19 @@ class ExplicitBoxState(AskedState, BoxState):
         if oracle:
             self.ask(self.problem.active, w)
         return super().cut(w, oracle)
+
+
+def tilted_by_plane(problem: Problem) -> Problem:
+    """The same with its frozen plane in the regulariser; what is left of the plane is a constant.
+
+    A plane is a tilt of the regulariser, and this a shift of its mean.
+    """
+    if problem.frozen is None:
+        return problem
+    other, plane = copy.copy(problem), problem.frozen
+    other.regularizer, more = tilted(problem.regularizer, plane.vector)
+    other.frozen = replace(plane, offset=plane.offset - more)
+    return other
 
 
 def open_box(

@@ -14,9 +14,9 @@ with multipliers s^2 a, and the objectives that it reports are divided by ``unit
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -99,6 +99,8 @@ class KeptState(UnderPrior):
     estimate: float = field(default=np.inf, init=False)  # of the gap, after the last whole pass
     # Of D(a): what the plane of examples that are gone gives.
     fixed: float = field(default=0.0, init=False)
+    # The planes with positive multipliers; or those of some blocks.
+    support: ClassVar[Callable[..., Support]]
 
     def read_prior(self, problem: Problem) -> None:
         super().read_prior(problem)
@@ -137,10 +139,6 @@ class KeptState(UnderPrior):
     def weights(self) -> np.ndarray:
         """w by the law, in double precision."""
         return self.core.weights()
-
-    def support(self, blocks: np.ndarray | None = None) -> Support:
-        """The planes with positive multipliers; or those of some blocks."""
-        raise NotImplementedError
 
 
 @dataclass(eq=False, repr=False)
@@ -182,13 +180,10 @@ class DualState(KeptState):
         line_search: bool = True,
         tolerance: float = 0.0,
         keep: int = 0,
-        threads: int | None = None,
+        threads: int | None = None,  # None: those of the problem
         byte_budget: int = -1,
     ) -> Visit:
-        """One pass over the blocks of `order`; what it finds may take `byte_budget` bytes (-1: any).
-
-        Without a number of `threads`, by those of the problem.
-        """
+        """One pass over the blocks of `order`; what it finds may take `byte_budget` bytes (-1: any)."""
         threads = min(threads or self.problem.n_jobs, self.most_threads)
         threads = 1 if self.problem.examples.kernelised else threads
         report = self.core.visit(

@@ -15,7 +15,6 @@ or raised if the second term is far below the first: blocks that undo what other
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -25,7 +24,7 @@ from maxmargin._core import core
 from maxmargin.models.registry import POTENTIALS
 from maxmargin.problem import Formulation, Problem, Support
 from maxmargin.problem.plane import DISTRIBUTIONS
-from maxmargin.problem.regularizer import PRIOR, tilted
+from maxmargin.problem.regularizer import PRIOR
 from maxmargin.solvers.base import (
     ABOVE_1,
     BELOW_1,
@@ -37,9 +36,10 @@ from maxmargin.solvers.base import (
     one_of,
     option,
 )
+from maxmargin.solvers.box_state import tilted_by_plane
 from maxmargin.solvers.dual_state import PRECISIONS, shift_of
 from maxmargin.solvers.lbfgs import SOFT_FORMULATIONS
-from maxmargin.solvers.proximal import STALLED_ROUNDS, STIFFEST
+from maxmargin.solvers.proximal import STIFFEST, ProximalTerm
 
 # Of the first potentials of the true labels, and more by log k for a large first k: with less, the first w is
 # too large to recover from.
@@ -126,7 +126,9 @@ class Exponentiated(Solver):
         ascent = state.visit(problem.active[state.rest[problem.active] == 0], self.skip)
         lag = 0.5 * state.core.proximity**2 * state.core.squared_distance() / state.unit
         estimate = (ascent + lag) / problem.total
-        self._balance(state, ascent, lag, estimate)
+        adrift = lag < ADRIFT * ascent  # blocks that undo what others do need a stiffer centre
+        state.balance(estimate, ascent, lag, self.decay, STIFFER if adrift else 0.5)
+        state.k = min(STIFFEST, state.k)
         return StepReport(state.calls(), estimate, state.dual(), problem.n_blocks)
 
     def retarget(self, problem: Problem, state: SoftState, factor: float) -> None:
@@ -136,19 +138,6 @@ class Exponentiated(Solver):
         state.refresh()
         state.rest[:] = 0
         state.satisfied_below *= 0.5  # what was skipped adds up to more than expected
-
-    def _balance(self, state: SoftState, ascent: float, lag: float, estimate: float) -> None:
-        """Lower k where the centre is too far from w; where nothing falls, try another."""
-        state.stalled += 1
-        if estimate < 0.9 * state.best:
-            state.best, state.stalled = estimate, 0
-        if lag > 0.5 * ascent:
-            state.k /= self.decay
-        elif state.stalled >= STALLED_ROUNDS:
-            # Blocks that undo what others do need a stiffer centre.
-            adrift = lag < ADRIFT * ascent
-            state.k = min(STIFFEST, state.k * STIFFER) if adrift else state.k / 2
-            state.stalled = 0
 
     def snapshot(self, problem: Problem, state: SoftState) -> Snapshot:
         return Snapshot(*self.solution(problem, state), {"k": np.array([state.k])})
@@ -174,7 +163,7 @@ def stiffness(problem: Problem) -> float:
 
 
 @dataclass
-class SoftState:
+class SoftState(ProximalTerm):
     """Distributions, w, and k."""
 
     problem: Problem
@@ -182,7 +171,7 @@ class SoftState:
     rng: np.random.Generator = field(repr=False)
     single: bool
     k: float = 0.0
-    best: float = np.inf
+    least: float = np.inf
     stalled: int = 0
     reported: int = 0
     core: Any = field(init=False, repr=False)
@@ -190,14 +179,8 @@ class SoftState:
     mean: np.ndarray | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        problem = self.problem
-        self.fixed: float = 0.0
-        frozen = problem.frozen
-        if frozen is not None:
-            # A plane is a tilt of the regulariser, and this a shift of its mean.
-            problem = copy.copy(problem)
-            problem.regularizer, more = tilted(problem.regularizer, frozen.vector)
-            self.fixed = frozen.offset - more
+        problem = tilted_by_plane(self.problem)
+        self.fixed: float = 0.0 if problem.frozen is None else problem.frozen.offset
         self.unit, self.mean = shift_of(problem)
         height = TRUE_POTENTIAL + max(0.0, np.log(max(stiffness(problem), 1.0) / MODERATE))
         self.core = core.soft_ascent(

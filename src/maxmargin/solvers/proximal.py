@@ -142,7 +142,7 @@ class Proximal(Solver):
         if single and self.precision == "auto" and self._large(problem, state.unit, square, loss):
             state = CoordinateState(problem, explicit, self.care * tol, rng, False)
         if k is None:
-            k = FLAT * self._stiffness(problem, state.unit, square, loss)
+            k = FLAT * self.first_k(problem.C, problem.dimension, state.unit, square, loss)
             k = k if k >= LIGHT else 0.0
         if warm is not None:
             state.restore(warm)
@@ -158,11 +158,11 @@ class Proximal(Solver):
         """
         return max(square, unit * problem.total * loss) > SINGLE_MOST
 
-    def _stiffness(self, problem: Problem, unit: float, square: float, loss: float) -> float:
-        """The first k; 0 where w is too large for two copies more."""
-        if problem.dimension >= LARGE or not loss > 0:
+    def first_k(self, C: float, dimension: int, unit: float, square: float, loss: float) -> float:
+        """By mean |psi|^2 and mean Delta; 0 where w is too large for two copies more."""
+        if dimension >= LARGE or not loss > 0:
             return 0.0
-        return min(STIFFEST, self.proximity * unit * problem.C * square / loss)
+        return min(STIFFEST, self.proximity * unit * C * square / loss)
 
     def open(
         self,
@@ -187,7 +187,8 @@ class Proximal(Solver):
                 dual.oracle_calls = probed
             if k is None:
                 # The distance to the centre needs the inverse of a covariance matrix: without the term then.
-                k = 0.0 if dual.full else self._stiffness(problem, dual.unit, square, loss)
+                first = self.first_k(problem.C, problem.dimension, dual.unit, square, loss)
+                k = 0.0 if dual.full else first
         rest = np.zeros(problem.n_blocks, dtype=np.int64)
         state = ProximalState(dual, self.care * tol, k, rest, np.zeros_like(rest))
         if warm is not None:
@@ -302,15 +303,8 @@ class Proximal(Solver):
     def _balance(self, problem: Problem, state: ProximalState) -> float:
         """Lower k where the centre is too far from w; returns the estimate of the gap, in loss units."""
         ascent, lag, estimate = self._gap(problem, state)
-        if state.k == 0:
-            return estimate
-        state.stalled += 1
-        if estimate < 0.9 * state.best:
-            state.best, state.stalled = estimate, 0
-        if lag > 0.5 * ascent:
-            state.k /= self.decay
-        elif state.stalled >= STALLED_ROUNDS:
-            state.k, state.stalled = state.k / 2, 0
+        if state.k > 0:
+            state.balance(estimate, ascent, lag, self.decay)
         return estimate
 
     def snapshot(self, problem: Problem, state: ProximalState | CoordinateState) -> Snapshot:
@@ -335,14 +329,37 @@ class Proximal(Solver):
         state.satisfied_below *= 0.5  # what was skipped adds up to more than expected
 
 
+class ProximalTerm:
+    """Of a state: the weight k of its proximal term, by what the rounds see."""
+
+    k: float
+    least: float  # of the gaps that were seen
+    stalled: int  # rounds since it fell
+
+    def balance(
+        self, gap: float, ascent: float, lag: float, decay: float, else_by: float = 0.5
+    ) -> None:
+        """Lower k where the centre is too far from w: `lag` beside `ascent`, which are the gap.
+
+        Where nothing falls it is multiplied by `else_by`.
+        """
+        self.stalled += 1
+        if gap < 0.9 * self.least:
+            self.least, self.stalled = gap, 0
+        if lag > 0.5 * ascent:
+            self.k /= decay
+        elif self.stalled >= STALLED_ROUNDS:
+            self.k, self.stalled = else_by * self.k, 0
+
+
 @dataclass
-class ProximalState(SearchState):
+class ProximalState(SearchState, ProximalTerm):
     """The dual state, when a block is satisfied, and k."""
 
     k: float
     rest: np.ndarray = field(repr=False)  # oracle passes that each block may still miss
     satisfied: np.ndarray = field(repr=False)  # oracle visits in a row that found it so
-    best: float = np.inf
+    least: float = np.inf
     stalled: int = 0
     reported: int = 0  # oracle calls that steps have reported
     most_bytes: int = -1  # of the kept outputs; -1: any
