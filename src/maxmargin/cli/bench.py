@@ -24,7 +24,7 @@ from maxmargin.certify import objective
 from maxmargin.cli.train import estimator_for_task, read_as_given
 from maxmargin.data.from_file import FileError
 from maxmargin.data.table import Table
-from maxmargin.data.write_rows import numbered_rows
+from maxmargin.data.write_rows import Numbers
 from maxmargin.formulation import Formulation
 from maxmargin.solvers.auto import compatible
 
@@ -45,7 +45,8 @@ def bench(given: Namespace) -> None:
     if given.C is not None:
         svm.set_params(C=given.C)
     svm.set_params(max_seconds=given.max_seconds)
-    X, Y = (numbered_rows(read) if read.reading.task in PEERS else read.X), read.Y
+    numbered = read.reading.task in PEERS
+    X, Y = (Numbers(sequences=False).rows(read) if numbered else read.X), read.Y
     rows: list[Row] = []
     refused: list[str] = []
     for name in given.solvers or compatible(Formulation()):
@@ -55,7 +56,7 @@ def bench(given: Namespace) -> None:
             refused.append(f"{name}: {error}")
     if (given.solvers and refused) or not rows:
         raise FileError(f"{given.data}: {refused[0]}")
-    if read.reading.task in PEERS:
+    if numbered:
         rows.append(timed_peer(svm, PEERS[read.reading.task](svm), X, Y))
     best = max(row.pop("dual") for row in rows)
     total = float(svm.C) * len(Y)

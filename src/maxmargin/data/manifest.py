@@ -109,16 +109,12 @@ class Manifest:
             sizes["codes"] = shard.rows * 4
         return sizes
 
-    def file_name(self, shard: int, part: str) -> str:
-        """The name of a file of a shard."""
-        return file_name(shard, part, self.generation)
-
     def names(self) -> set[str]:
         """All files of the data set."""
         shards = enumerate(self.shards)
         return {
             MANIFEST_NAME,
-            *(self.file_name(k, part) for k, own in shards for part in own.files),
+            *(file_name(k, part, self.generation) for k, own in shards for part in own.files),
         }
 
 
@@ -221,7 +217,7 @@ def check_sizes(manifest: Manifest, shard: Shard, k: int) -> None:
             f"shards[{k}].files must be {sorted(sizes)}, got {short(sorted(shard.files))}"
         )
     for part, size in sizes.items():
-        declared, name = shard.files[part].bytes, manifest.file_name(k, part)
+        declared, name = shard.files[part].bytes, file_name(k, part, manifest.generation)
         if declared != size:
             raise ShardError(
                 f"{name} would have {declared} bytes, but its counts and dtype {manifest.dtype} ask for "

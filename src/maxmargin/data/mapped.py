@@ -15,7 +15,7 @@ that is replaced or removed does no harm: its map shows the old one.
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -106,6 +106,15 @@ def ranges(firsts: np.ndarray, counts: np.ndarray) -> np.ndarray:
     return np.arange(total) + np.repeat(
         np.asarray(firsts, dtype=np.int64) - (ends - counts), counts
     )
+
+
+class Counted(Sized):
+    """Examples with a shape: scikit-learn then indexes them by arrays of numbers."""
+
+    @property
+    def shape(self) -> tuple[int]:
+        """How many there are."""
+        return (len(self),)
 
 
 def numbers_of(key: Any, n: int) -> np.ndarray:
@@ -233,7 +242,7 @@ class MappedRows(Mapped):
         return sp.vstack([sp.csr_matrix(part) for part in self.parts], format="csr")
 
 
-class MappedSequences(Mapped, Sequence[Any]):
+class MappedSequences(Mapped, Counted, Sequence[Any]):
     """Matrices (T_i, d), one below the other in parts: X of a chain."""
 
     def __init__(
@@ -244,11 +253,6 @@ class MappedSequences(Mapped, Sequence[Any]):
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
-
-    @property
-    def shape(self) -> tuple[int]:
-        """How many sequences there are: scikit-learn then indexes them by arrays of numbers."""
-        return (len(self),)
 
     def __getitem__(self, key: Any) -> Any:
         """A sequence, or some of them: a copy of their rows."""
@@ -291,7 +295,7 @@ class Coded:
         return self.classes[seen]
 
 
-class CodedLabels(Coded, np.lib.mixins.NDArrayOperatorsMixin):
+class CodedLabels(Coded, Counted, np.lib.mixins.NDArrayOperatorsMixin):
     """One label for each example: Y of a flat model.
 
     It stands for the array of the labels, which is made where one is asked for.
@@ -301,11 +305,6 @@ class CodedLabels(Coded, np.lib.mixins.NDArrayOperatorsMixin):
 
     def __len__(self) -> int:
         return int(self.firsts[-1])
-
-    @property
-    def shape(self) -> tuple[int]:
-        """As many labels as there are."""
-        return (len(self),)
 
     @property
     def dtype(self) -> np.dtype:

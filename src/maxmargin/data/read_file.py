@@ -42,7 +42,8 @@ from maxmargin.data.file_sequences import (
     read_crfsuite,
 )
 from maxmargin.data.from_file import NUMBERED, TASKS, FileError, FromFile, Reading, joined_batches
-from maxmargin.data.mapped import MappedSequences, csr_of
+from maxmargin.data.mapped import MappedSequences, csr_of, sequences_of
+from maxmargin.data.memory import offsets_of
 from maxmargin.data.text import STANDARD_INPUT, KeptInput, first_line
 
 Reader = Callable[[Any, Reading, float], Iterator[FromFile]]
@@ -236,14 +237,9 @@ def encoded_sequences(
     parts: list[sp.csr_matrix], lengths: list[int], encoder: Any
 ) -> MappedSequences:
     """Sequences of one matrix, with as many columns as the encoder has by now."""
-    starts, done = [np.zeros(1, np.int64)], 0
-    for part in parts:
-        starts.append(part.indptr[1:].astype(np.int64) + done)
-        done += int(part.indptr[-1])
-    indptr = np.concatenate(starts)
-    if done < 2**31:
+    indptr = offsets_of(np.concatenate([np.diff(part.indptr) for part in parts]))
+    if indptr[-1] < 2**31:
         indptr = indptr.astype(np.int32)
     data, indices = (np.concatenate([getattr(p, n) for p in parts]) for n in ("data", "indices"))
     rows = csr_of(data, indices, indptr, (0, encoder.n_features_))
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    return MappedSequences([rows], encoder.n_features_, offsets, encoder)
+    return sequences_of([rows], lengths, encoder)

@@ -172,10 +172,7 @@ class ShardWriter:
 
     def _coded(self, Y: Any, rows: int) -> np.ndarray | None:
         """Codes of labels, numbered as they appear."""
-        if self.labelled is None:
-            self.labelled = Y is not None
-        if self.labelled != (Y is not None):
-            raise ValueError(f"Y must be given for all examples or for none; see {self.examples}")
+        self._check_given(Y)
         if Y is None:
             return None
         labels = Y.tolist() if isinstance(Y, np.ndarray) else list(Y)
@@ -185,6 +182,13 @@ class ShardWriter:
             self._check_label(label)
         numbered = (self.codes.setdefault(label_key(label), len(self.codes)) for label in labels)
         return np.fromiter(numbered, np.int32, rows)
+
+    def _check_given(self, Y: Any) -> None:
+        """Refuse labels of some examples alone."""
+        if self.labelled is None:
+            self.labelled = Y is not None
+        if self.labelled != (Y is not None):
+            raise ValueError(f"Y must be given for all examples or for none; see {self.examples}")
 
     def _check_label(self, label: Any) -> None:
         if isinstance(label, np.generic):

@@ -14,7 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.data.manifest import TREES, Manifest, Shard, coded, columns_encoder, read_manifest
+from maxmargin.data.manifest import (
+    TREES,
+    Manifest,
+    Shard,
+    coded,
+    columns_encoder,
+    file_name,
+    read_manifest,
+)
 from maxmargin.data.mapped import (
     CodedLabels,
     CodedSequences,
@@ -98,7 +106,7 @@ class ShardedDataset:
 
     def path(self, shard: int, part: str) -> Path:
         """A file of a shard."""
-        return self.folder / self.manifest.file_name(self.first + shard, part)
+        return self.folder / file_name(self.first + shard, part, self.manifest.generation)
 
     def _check_files(self, k: int, shard: Shard, verify: bool) -> None:
         for part, entry in shard.files.items():
@@ -136,15 +144,19 @@ class ShardedDataset:
             parts.append(part)
         return MappedParts(parts)
 
+    def offsets(self, k: int, shard: Shard, part: str, last: int, what: str) -> np.ndarray:
+        """Where the examples of a shard begin in what they are made of, and its end."""
+        own = self._map(k, part, "<i8", (shard.examples + 1,))
+        if own[0] != 0 or own[-1] != last or (own[1:] <= own[:-1]).any():
+            raise ShardError(f"{self.path(k, part)}: the offsets do not fit the {what}")
+        return own
+
     def _starts(self) -> Iterator[np.ndarray]:
         """Rows where the sequences begin, over all shards."""
         total = 0
         yield np.zeros(1, np.int64)
         for k, shard in enumerate(self.manifest.shards):
-            own = self._map(k, "offsets", "<i8", (shard.examples + 1,))
-            if own[0] != 0 or own[-1] != shard.rows or (own[1:] <= own[:-1]).any():
-                raise ShardError(f"{self.path(k, 'offsets')}: the offsets do not fit the rows")
-            yield own[1:] + total
+            yield self.offsets(k, shard, "offsets", shard.rows, "rows")[1:] + total
             total += shard.rows
 
 

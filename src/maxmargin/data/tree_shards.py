@@ -39,10 +39,7 @@ class TreeShardWriter(ShardWriter):
 
     def add(self, X: Any, Y: Any = None) -> None:
         """A sentence, words or one string of them, and its tree; X may be None where there is a tree."""
-        if self.labelled is None:
-            self.labelled: bool = Y is not None
-        if self.labelled != (Y is not None):
-            raise ValueError(f"Y must be given for all examples or for none; see {self.examples}")
+        self._check_given(Y)
         try:
             tree = None if Y is None else as_tree(Y)
             words = sentence_words(X, tree)
@@ -160,12 +157,9 @@ def open_trees(data: Any) -> tuple[MappedSentences, MappedTrees | None]:
     def texts(kind: Any, text: str, starts: str, sizes: list[int]) -> Any:
         parts, firsts, paths = [], [], []
         for k, (shard, size) in enumerate(zip(shards, sizes, strict=True)):
-            own = np.array(data._map(k, starts, "<i8", (shard.examples + 1,)))
-            if own[0] != 0 or own[-1] != size or (own[1:] <= own[:-1]).any():
-                path = data.path(k, starts)
-                raise ShardError(f"{path}: the offsets do not fit the {size} bytes of text")
+            own = data.offsets(k, shard, starts, size, f"{size} bytes of text")
             parts.append(data._map(k, text, "|u1", (size,)))
-            firsts.append(own)
+            firsts.append(np.array(own))
             paths.append(data.path(k, text))
         return kind(MappedParts(parts), firsts, paths)
 

@@ -337,9 +337,7 @@ def node_parts(value: Any) -> tuple[str, list[Any]]:
 # Cleaning
 
 
-def rebuilt(
-    tree: ParseTree, build: Callable[[str, list[Any]], ParseTree | None]
-) -> ParseTree | None:
+def rebuilt(tree: ParseTree, build: Callable[[str, list[Any]], ParseTree | None]) -> Any:
     """The tree with every node rebuilt from its label and its remaining children."""
     order = list(tree.subtrees())
     made: dict[int, ParseTree | None] = {}
@@ -364,9 +362,7 @@ def strip_functions(tree: ParseTree) -> ParseTree:
             label if label[:1] == "-" else FUNCTION.split(label, maxsplit=1)[0], children
         )
 
-    result = rebuilt(tree, build)
-    assert result is not None
-    return result
+    return rebuilt(tree, build)
 
 
 def drop_loops(tree: ParseTree) -> ParseTree:
@@ -383,9 +379,7 @@ def drop_loops(tree: ParseTree) -> ParseTree:
             below = below[0] if len(below) == 1 else None
         return ParseTree(label, children)
 
-    result = rebuilt(tree, build)
-    assert result is not None
-    return result
+    return rebuilt(tree, build)
 
 
 def clean(tree: ParseTree) -> ParseTree | None:

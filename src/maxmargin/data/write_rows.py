@@ -58,7 +58,7 @@ class Numbers:
         check_kind(read, "rows")
         X = read.X
         if isinstance(X, list):
-            X = self.named(self.own.extend(X)).parts[0]
+            X, self.encoder = self.own.extend(X).parts[0], self.own
         self.encoder = self.encoder or getattr(X, "encoder", None)
         found = X.tocsr() if hasattr(X, "tocsr") else sp.csr_matrix(np.asarray(X, dtype=float))
         return self.seen([tidy(found)], len(read))[0]
@@ -72,24 +72,15 @@ class Numbers:
                 "lines of a template that begin with B are features of edges, which only Chain has"
             )
         if isinstance(X, list) and not hasattr(X[0], "shape"):
-            X = self.named(self.own.extend(X))
+            X, self.encoder = self.own.extend(X), self.own
         self.encoder = self.encoder or getattr(X, "encoder", None)
         return self.seen([tidy(X[i]) for i in range(len(X))], len(read))
-
-    def named(self, encoded: Any) -> Any:
-        self.encoder = self.own
-        return encoded
 
     def seen(self, matrices: list[sp.csr_matrix], examples: int) -> list[sp.csr_matrix]:
         self.width = max(self.width, matrices[0].shape[1])
         self.used = max(self.used, *(int(own.indices.max(initial=-1)) + 1 for own in matrices))
         self.examples += examples
         return matrices
-
-
-def numbered_rows(read: FromFile) -> sp.csr_matrix:
-    """The features of rows by number."""
-    return Numbers(sequences=False).rows(read)
 
 
 def tidy(rows: Any) -> sp.csr_matrix:

@@ -22,7 +22,7 @@ from maxmargin.data.attributes import (
     learnt_attributes,
     saved_attributes,
 )
-from maxmargin.data.mapped import MappedSequences, some_of
+from maxmargin.data.mapped import Counted, MappedSequences, some_of
 from maxmargin.data.memory import FeatureRows, feature_rows, shape_of
 from maxmargin.io.fields import MOST_FEATURES, FieldError, count, flag
 
@@ -39,7 +39,7 @@ def count_rows(e: Any) -> int:
 
 
 @dataclass(eq=False, repr=False)
-class EdgedSequences(Sequence[Any]):
+class EdgedSequences(Counted, Sequence[Any]):
     """What is given for nodes and for edges, where attributes are features already."""
 
     nodes: Any
@@ -50,11 +50,6 @@ class EdgedSequences(Sequence[Any]):
 
     def __len__(self) -> int:
         return len(self.nodes)
-
-    @property
-    def shape(self) -> tuple[int]:
-        """How many there are: scikit-learn then indexes them by arrays of numbers."""
-        return (len(self),)
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, int | np.integer):

@@ -36,7 +36,7 @@ from maxmargin.losses import Hamming, cost_of, mistake_costs, saved_costs, seque
 from maxmargin.models.chain import MOST_LABELS
 from maxmargin.models.checks import no_cost
 from maxmargin.models.cliques import clique_state, learn_cliques, saved_cliques
-from maxmargin.models.constraints import Graph, of_each
+from maxmargin.models.constraints import Graph
 from maxmargin.models.factors import Factors, GraphExamples
 from maxmargin.models.graph_factors import (
     PAIRWISE_KINDS,
@@ -112,15 +112,8 @@ class FactorGraphExamples(GraphExamples):
     def label_classes(self) -> list[np.ndarray]:
         return [labels.classes for labels in self.model.label_sets_]
 
-    def constrained(self, w: np.ndarray, constraints: Any) -> list[np.ndarray]:
-        """The best labellings that keep the constraints."""
-        outputs = []
-        for i, own in enumerate(of_each(constraints, self.n)):
-            types = self.node_types(i)
-            graph = LabelledGraph(self.model.label_sets_, types, self.items[i].edges)
-            rows = [row for constraint in own for row in constraint.rows(graph)]
-            outputs.append(self.predict_under(w, i, rows))
-        return outputs
+    def graph(self, i: int) -> LabelledGraph:
+        return LabelledGraph(self.model.label_sets_, self.node_types(i), self.items[i].edges)
 
 
 class FactorGraph(Described, GraphModel):

@@ -24,9 +24,10 @@ from maxmargin._core import core
 from maxmargin.data.memory import FeatureRows
 from maxmargin.losses import cost_of
 from maxmargin.models.beliefs import Beliefs
+from maxmargin.models.constraints import Graph, of_each
 from maxmargin.models.examples import CompiledExamples
 from maxmargin.models.marginals import Marginals
-from maxmargin.models.milp import Linear, solve_milp
+from maxmargin.models.milp import solve_milp
 from maxmargin.models.registry import FACTORS, SUMS
 
 # Of a set: above, prices of pairs bound a slack, which roof duality takes too long for.
@@ -291,11 +292,19 @@ class GraphExamples(CompiledExamples):
         """The labels of each type of nodes."""
         raise NotImplementedError
 
-    def predict_under(self, w: np.ndarray, i: int, constraints: list[Linear]) -> Any:
-        """The best output of example i that keeps linear constraints on its labels."""
-        try:
-            counts, unary, links, tables = self.core.problem(w, i, False)
-            labels, _ = solve_milp(counts, unary, links, tables, constraints)
-        except ValueError as error:
-            raise ValueError(f"X[{i}]: {error}") from None
-        return self.output(i, labels)
+    def graph(self, i: int) -> Graph:
+        """Example i as constraints see it."""
+        raise NotImplementedError
+
+    def constrained(self, w: np.ndarray, constraints: Any) -> Any:
+        """The best outputs that keep the constraints."""
+        outputs = []
+        for i, own in enumerate(of_each(constraints, self.n)):
+            graph = self.graph(i)
+            rows = [row for constraint in own for row in constraint.rows(graph)]
+            try:
+                labels, _ = solve_milp(*self.core.problem(w, i, False), constraints=rows)
+            except ValueError as error:
+                raise ValueError(f"X[{i}]: {error}") from None
+            outputs.append(self.output(i, labels))
+        return outputs

@@ -24,7 +24,7 @@ from scipy.sparse.csgraph import connected_components
 from maxmargin.data.arrays import array_of, count_of, unmasked
 from maxmargin.data.attributes import Place
 from maxmargin.data.labels import LabelSet, as_array, is_plain_array
-from maxmargin.data.mapped import some_of
+from maxmargin.data.mapped import Counted, some_of
 from maxmargin.models.cliques import read_cliques
 
 ONE_TYPE = "node"  # the name of the type where none are given
@@ -67,7 +67,7 @@ class Item:
 
 
 @dataclass(eq=False, repr=False)
-class Graphs(Sequence[Any]):
+class Graphs(Counted, Sequence[Any]):
     """Examples whose nodes were described by attributes, now features; ``encoder`` has their names."""
 
     items: list[Any]
@@ -75,11 +75,6 @@ class Graphs(Sequence[Any]):
 
     def __len__(self) -> int:
         return len(self.items)
-
-    @property
-    def shape(self) -> tuple[int]:
-        """How many there are: scikit-learn then indexes them by arrays of numbers."""
-        return (len(self),)
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, int | np.integer):

@@ -39,7 +39,7 @@ from maxmargin.losses import (
     saved_costs,
     saved_sample_loss,
 )
-from maxmargin.models.constraints import Graph, of_each
+from maxmargin.models.constraints import Graph
 from maxmargin.models.factors import Bank, EdgeType, Factors, GraphExamples, NodeType, Shape
 from maxmargin.models.graph_input import is_forest
 from maxmargin.models.graph_model import GraphModel, saved_method
@@ -90,13 +90,11 @@ class MultiLabelExamples(GraphExamples):
     def label_classes(self) -> list[np.ndarray]:
         return [OFF_ON] * len(self.model.labels_)
 
+    def graph(self, i: int) -> LabelGraph:
+        return LabelGraph(self.model.labels_, self.model.pair_codes_)
+
     def constrained(self, w: np.ndarray, constraints: Any) -> Any:
-        """The best outputs that keep the constraints."""
-        graph = LabelGraph(self.model.labels_, self.model.pair_codes_)
-        outputs = []
-        for i, own in enumerate(of_each(constraints, self.n)):
-            rows = [row for constraint in own for row in constraint.rows(graph)]
-            outputs.append(self.predict_under(w, i, rows))
+        outputs = super().constrained(w, constraints)
         return outputs if self.model.sets_ else np.array(outputs)
 
 
