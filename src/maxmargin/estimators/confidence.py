@@ -14,7 +14,7 @@ from maxmargin.confidence import (
     fit_temperature,
     reliability_table,
 )
-from maxmargin.data.arrays import FINITE, is_number, whole
+from maxmargin.data.arrays import FINITE, examples_of, is_number, whole
 from maxmargin.data.table import Table
 from maxmargin.estimators.base import BaseSVM
 from maxmargin.models.beliefs import Beliefs
@@ -158,4 +158,10 @@ class ConfidentSVM(BaseSVM):
 
     def _true_outputs(self, X: Any, Y: Any, k: int) -> np.ndarray:
         """The probability of each true output, -infinity if it is not among the k best."""
-        raise ValueError("conformal: an output is one label here; k must be None")
+        X, Y = examples_of(X, Y)
+        return np.array(
+            [
+                next((p for output, p in outputs if np.array_equal(output, y)), -np.inf)
+                for outputs, y in zip(self._likely_outputs(X, k), Y, strict=True)
+            ]
+        )

@@ -192,13 +192,9 @@ class CRF(Structured):
             return Partial.over_fitted(self.model_).agreement(y, y_hat)
         return super()._agreement(i, y, y_hat)
 
-    def loss(self, X: Any, Y: Any) -> float:
-        """Mean task loss of ``predict(X)``, of what is known."""
-        if not lacks_labels(Y):
-            return super().loss(X, Y)
-        Y, outputs, _ = self._compared(X, Y)
-        model = Partial.over_fitted(self.model_)
-        return float(np.mean([model.loss(y, p) for y, p in zip(Y, outputs, strict=True)]))
+    def _judge(self, Y: Any) -> Any:
+        """That of what is known."""
+        return Partial.over_fitted(self.model_) if lacks_labels(Y) else self.model_
 
     def _solve(self, given: Given, executor: Workers | None) -> Result:
         self.completed_at_: np.ndarray | None = None
@@ -342,8 +338,3 @@ class MulticlassLogistic(FlatClassifier):
         """log p(y | x)."""
         beliefs = self._node_beliefs(X)[0](self._temperature(None))
         return self._by_examples(beliefs.split(beliefs.log_marginals()))
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Scores (n, K); (n,) for two classes, positive for the second."""
-        scores = self._scores(X)
-        return scores[:, 0] if len(self.classes_) == 2 else scores

@@ -231,8 +231,11 @@ class FlatClassifier(ClassifierMixin, ConfidentSVM, Inspection, RowSVM):
         return score_of(super().score, X, y, sample_weight)
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Scores (n, K); (n,) for two classes, positive for the second."""
-        raise NotImplementedError
+        """Scores (n, K); (n,) for two classes: that of the second less that of the first."""
+        scores = self._scores(X)
+        if scores.shape[1] == 1:
+            return scores[:, 0]
+        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict(self, X: Any) -> np.ndarray:
         """The best label of every example."""
@@ -305,11 +308,6 @@ class MulticlassSVC(FlatSVC):
     def _make_model(self, labels: np.ndarray | None) -> Multiclass:
         return Multiclass(loss=self.loss, bias=self._bias)
 
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Scores (n, K); for two classes the score of the second less that of the first, (n,)."""
-        scores = self._scores(X)
-        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
-
 
 class BinarySVC(FlatSVC):
     """Linear support vector classifier of two classes; also for F1, ROC area and other sample losses.
@@ -353,7 +351,3 @@ class BinarySVC(FlatSVC):
                 "MulticlassSVC takes more classes"
             )
         return Binary(loss=self.loss, bias=self._bias)
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """<w, x> + intercept of every example, (n,): positive for the second class, and the ranking."""
-        return self._scores(X)[:, 0]

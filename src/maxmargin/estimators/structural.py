@@ -169,15 +169,6 @@ class Structured(ConfidentSVM, Inspection):
             found.append([(y, float(np.exp((s - all_of_them) / temperature))) for y, s in outputs])
         return found
 
-    def _true_outputs(self, X: Any, Y: Any, k: int) -> np.ndarray:
-        X, Y = examples_of(X, Y)
-        return np.array(
-            [
-                next((p for output, p in outputs if np.array_equal(output, y)), -np.inf)
-                for outputs, y in zip(self._likely_outputs(X, k), Y, strict=True)
-            ]
-        )
-
     def predict_k_best(self, X: Any, k: int) -> list[list[tuple[Any, float]]]:
         """For every example the k best outputs with their scores, best first."""
         check_is_fitted(self, "coef_")
@@ -236,8 +227,12 @@ class Structured(ConfidentSVM, Inspection):
         check_is_fitted(self, "coef_")
         if getattr(self.model_, "joint", False):
             return self.model_.bind(*examples_of(X, Y)).loss_at(self.coef_)
-        Y, outputs, _ = self._compared(X, Y)
-        return float(np.mean([self.model_.loss(y, p) for y, p in zip(Y, outputs, strict=True)]))
+        model, (Y, outputs, _) = self._judge(Y), self._compared(X, Y)
+        return float(np.mean([model.loss(y, p) for y, p in zip(Y, outputs, strict=True)]))
+
+    def _judge(self, Y: Any) -> Any:
+        """The model whose loss compares predictions with these outputs."""
+        return self.model_
 
     def _compared(self, X: Any, Y: Any) -> tuple[Any, Sequence[Any], np.ndarray]:
         """The true outputs, the predicted ones, and of each how many nodes agree and how many there are."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -75,12 +75,19 @@ def field_of(fields: Mapping[str, Any], name: str) -> Any:
     return fields[name]
 
 
+def field_that_is(
+    says: str, fits: Callable[[Any], bool], fields: Mapping[str, Any], name: str
+) -> Any:
+    """A field that must be what a test says, in words."""
+    value = field_of(fields, name)
+    if not fits(value):
+        raise FieldError(f"{name} must be {says}, got {short(value)}")
+    return value
+
+
 def list_of(fields: Mapping[str, Any], name: str) -> list[Any]:
     """A list."""
-    value = field_of(fields, name)
-    if not isinstance(value, list):
-        raise FieldError(f"{name} must be a list, got {short(value)}")
-    return value
+    return field_that_is("a list", lambda value: isinstance(value, list), fields, name)
 
 
 def texts(fields: Mapping[str, Any], name: str) -> list[str]:
@@ -93,18 +100,13 @@ def texts(fields: Mapping[str, Any], name: str) -> list[str]:
 
 def choice(fields: Mapping[str, Any], name: str, allowed: tuple[str, ...]) -> str:
     """One of several texts."""
-    value = field_of(fields, name)
-    if not isinstance(value, str) or value not in allowed:
-        raise FieldError(f"{name} must be one of {list(allowed)}, got {short(value)}")
-    return value
+    says = f"one of {list(allowed)}"
+    return field_that_is(says, lambda v: isinstance(v, str) and v in allowed, fields, name)
 
 
 def flag(fields: Mapping[str, Any], name: str) -> bool:
     """True or false."""
-    value = field_of(fields, name)
-    if not isinstance(value, bool):
-        raise FieldError(f"{name} must be true or false, got {short(value)}")
-    return value
+    return field_that_is("true or false", lambda value: isinstance(value, bool), fields, name)
 
 
 def is_whole_in(value: Any, least: int, most: int) -> bool:
@@ -114,12 +116,8 @@ def is_whole_in(value: Any, least: int, most: int) -> bool:
 
 def count(fields: Mapping[str, Any], name: str, least: int = 0, most: int = MOST_COUNT) -> int:
     """A whole number."""
-    value = field_of(fields, name)
-    if not is_whole_in(value, least, most):
-        raise FieldError(
-            f"{name} must be a whole number from {least} to {most}, got {short(value)}"
-        )
-    return value
+    says = f"a whole number from {least} to {most}"
+    return field_that_is(says, lambda value: is_whole_in(value, least, most), fields, name)
 
 
 def number(fields: Mapping[str, Any], name: str) -> float:

@@ -303,7 +303,8 @@ class GraphExamples(CompiledExamples):
             graph = self.graph(i)
             rows = [row for constraint in own for row in constraint.rows(graph)]
             try:
-                labels, _ = solve_milp(*self.core.problem(w, i, False), constraints=rows)
+                counts, unary, links, tables = self.core.problem(w, i, False)
+                labels, _ = solve_milp(counts, unary, links, tables, rows)
             except ValueError as error:
                 raise ValueError(f"X[{i}]: {error}") from None
             outputs.append(self.output(i, labels))

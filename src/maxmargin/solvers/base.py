@@ -70,6 +70,7 @@ class Solver(ABC):
     takes_free: ClassVar[bool] = True  # infinite scales of a prior, by proximal points (``free``)
     # Reaches any tolerance in practice, not only in the limit.
     pairwise_optimum: ClassVar[bool] = True
+    thresholds: ClassVar[tuple[str, ...]] = ("tol",)  # of its states, which follow the tolerance
     verify = True  # training ends with an exact pass, for a proven certificate
     advice: ClassVar[str] = ""  # to a user whose training ended at a budget, in place of the usual
 
@@ -149,7 +150,8 @@ class Solver(ABC):
 
     def retarget(self, problem: Problem, state: Any, factor: float) -> None:
         """The tolerance is this many times what it was: the objective is known better now."""
-        state.tol *= factor
+        for name in self.thresholds:
+            setattr(state, name, factor * getattr(state, name))
 
     def reduced_gap(self, problem: Problem, state: Any) -> float | None:
         """The gap of the problem reduced to the kept outputs, where that is another one; else None."""

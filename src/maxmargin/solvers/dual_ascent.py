@@ -67,7 +67,6 @@ class SDA(DualAscent):
     """Sequential dual ascent with the second-order working set selection (Algorithm 2)."""
 
     name: ClassVar[str] = "sda"
-    rule: ClassVar[str] = "wss2"
 
 
 @dataclass(frozen=True)

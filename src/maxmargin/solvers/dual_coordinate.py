@@ -65,6 +65,7 @@ class DualCoordinate(Solver):
     """
 
     name: ClassVar[str] = "dual-coordinate"
+    thresholds: ClassVar[tuple[str, ...]] = ("satisfied_below",)
     shrinking: bool = on_or_off(True)
     sweeps: int = option(30, NOT_NEGATIVE)
     inner: float = option(0.3, BELOW_1)
@@ -115,11 +116,6 @@ class DualCoordinate(Solver):
             order, oracle=oracle, tolerance=state.satisfied_below, keep=self.keep
         )
         return order[visit.violations > state.satisfied_below], visit.violation
-
-    def retarget(
-        self, problem: Problem, state: CoordinateState | SearchState, factor: float
-    ) -> None:
-        state.satisfied_below *= factor
 
     def learn(
         self, problem: Problem, state: CoordinateState | SearchState, slacks: np.ndarray

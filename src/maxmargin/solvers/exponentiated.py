@@ -84,6 +84,7 @@ class Exponentiated(Solver):
     honours: ClassVar[tuple[str, ...]] = (PRIOR,)
     needs: ClassVar[tuple[str, ...]] = (POTENTIALS,)
     continues_from: ClassVar[tuple[str, ...]] = (DISTRIBUTIONS,)
+    thresholds: ClassVar[tuple[str, ...]] = ("satisfied_below",)
     momentum: float = option(0.4, BELOW_1)
     proximity: float = option(1.0, NOT_NEGATIVE)
     decay: float = option(1.3, ABOVE_1)
@@ -130,9 +131,6 @@ class Exponentiated(Solver):
         state.balance(estimate, ascent, lag, self.decay, STIFFER if adrift else 0.5)
         state.k = min(STIFFEST, state.k)
         return StepReport(state.calls(), estimate, state.dual(), problem.n_blocks)
-
-    def retarget(self, problem: Problem, state: SoftState, factor: float) -> None:
-        state.satisfied_below *= factor
 
     def learn(self, problem: Problem, state: SoftState, slacks: np.ndarray) -> None:
         state.refresh()

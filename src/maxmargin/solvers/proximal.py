@@ -93,6 +93,7 @@ class Proximal(Solver):
     """
 
     name: ClassVar[str] = "proximal"
+    thresholds: ClassVar[tuple[str, ...]] = ("satisfied_below", "aim")
     cached_passes: int = option(30, NOT_NEGATIVE)
     inner: float = option(0.4, BELOW_1)
     momentum: float = option(0.4, BELOW_1)
@@ -315,12 +316,6 @@ class Proximal(Solver):
         self, problem: Problem, tol: float, rng: np.random.Generator, at: Snapshot
     ) -> ProximalState | CoordinateState:
         return self.start(problem, tol, rng, at.support, k=float(at.array("k", 1)[0]))
-
-    def retarget(
-        self, problem: Problem, state: ProximalState | CoordinateState, factor: float
-    ) -> None:
-        state.satisfied_below *= factor
-        state.aim *= factor
 
     def learn(
         self, problem: Problem, state: ProximalState | CoordinateState, slacks: np.ndarray
