@@ -156,10 +156,8 @@ class RoundsCheckpoint(CheckpointFile):
     def _take(
         self, header: dict[str, Any], arrays: dict[str, np.ndarray], rounds: Any
     ) -> np.ndarray:
-        w, path = (
-            table(arrays, "w", np.float64, self.dimension),
-            table(arrays, "path", np.float64, -1),
-        )
+        w = table(arrays, "w", np.float64, self.dimension)
+        path = table(arrays, "path", np.float64, -1)
         passes = float(table(arrays, "passes", np.float64, 1)[0])
         if not len(path) or not np.isfinite(path).all() or not np.isfinite(w).all() or passes < 0:
             raise FieldError("the rounds have weights or objectives that cannot be")

@@ -113,9 +113,8 @@ class Summary:
         """One label, as all of the file are."""
         if self.reading.format not in (*NUMBERED, *TABLES):
             return given
-        return (
-            self._member(given) if self.reading.task == "multilabel" else self._labels([given])[0]
-        )
+        sets = self.reading.task == "multilabel"
+        return self._member(given) if sets else self._labels([given])[0]
 
     def _member(self, label: float) -> int:
         """A label of a set."""
@@ -131,11 +130,8 @@ class Summary:
         values = self._values(given)
         if any(isinstance(v, str) for v in values):  # of a file unlike the one of training
             return np.array([str(y) for y in given])
-        return (
-            whole_where_exact(np.array(values, dtype=float))
-            if kind == "whole"
-            else np.array(values, float)
-        )
+        numbers = np.array(values, dtype=float)
+        return whole_where_exact(numbers) if kind == "whole" else numbers
 
     def _values(self, Y: Any) -> list[Any]:
         """The values of labels, sets or sequences of them: numbers, or texts that are none."""
@@ -162,7 +158,7 @@ class Summary:
 
 def whole_where_exact(y: np.ndarray) -> np.ndarray:
     """Whole numbers as such, where a float has them exactly."""
-    return y.astype(np.int64) if (np.abs(y) < 2**53).all() and (y == np.floor(y)).all() else y
+    return y.astype(np.int64) if (np.abs(y) < MOST_EXACT).all() and (y == np.floor(y)).all() else y
 
 
 def is_sets(Y: Any) -> bool:

@@ -125,6 +125,14 @@ def shape_of(X: Any, name: str) -> tuple[int, ...]:
     return X.shape if hasattr(X, "shape") else array_of(X, name).shape
 
 
+def width_of_table(X: Any, name: str, says: str) -> int:
+    """The number of columns of a table of features; refuses what does not have what it says."""
+    shape = shape_of(X, name)
+    if len(shape) != 2:
+        raise ValueError(f"{name} must have {says}, got shape {shape}")
+    return int(shape[1])
+
+
 def as_dense(x: Any, dtype: type | None, where: str) -> np.ndarray:
     """One example as a two-dimensional float array."""
     if sp.issparse(x):

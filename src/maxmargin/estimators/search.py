@@ -16,6 +16,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.data.arrays import FLAG, plain_sequence
+from maxmargin.data.mapped import some_of
 from maxmargin.estimators.base import BaseSVM, Checks, Given
 from maxmargin.estimators.flat import FlatSVC, MulticlassSVC
 from maxmargin.estimators.hooks import learnt, watched, with_callbacks
@@ -166,10 +167,7 @@ class SearchedC(BaseSVM):
 
 def picked(data: Any, index: np.ndarray) -> Any:
     """Some examples of what the user gave."""
-    if data is None:
-        return None
-    data = plain_sequence(data)
-    return [data[i] for i in index] if isinstance(data, list | tuple) else data[index]
+    return None if data is None else some_of(plain_sequence(data), index)
 
 
 @dataclass(eq=False, repr=False)

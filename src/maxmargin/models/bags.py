@@ -179,10 +179,8 @@ class Bags(Latent):
 
     @classmethod
     def from_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> Bags:
-        model, labels = (
-            cls(bias_of(state), choice(state, "start", BAG_STARTS)),
-            LabelSet.from_state(state),
-        )
+        model = cls(bias_of(state), choice(state, "start", BAG_STARTS))
+        labels = LabelSet.from_state(state)
         if len(labels) != 2:
             raise FieldError(f"a model of bags has 2 labels, got {len(labels)}")
         model._settle_bags(labels, count(state, "n_features", 0, MOST_FEATURES))

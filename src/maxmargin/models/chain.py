@@ -28,7 +28,7 @@ from maxmargin.data.arrays import (
 from maxmargin.data.attributes import Described, encoder_of, saved_attributes
 from maxmargin.data.labels import LabelSet, check_classes
 from maxmargin.data.mapped import CodedSequences, Mapped
-from maxmargin.data.memory import FeatureRows, feature_rows, shape_of
+from maxmargin.data.memory import FeatureRows, feature_rows, width_of_table
 from maxmargin.io.fields import (
     MOST_FEATURES,
     FieldError,
@@ -148,12 +148,8 @@ class Chain(Described, Model):
         if isinstance(X, Mapped):
             self.n_features_ = X.n_features
         else:
-            shape = shape_of(X[0], "X[0]")
-            if len(shape) != 2:
-                raise ValueError(
-                    f"X[0] must have two dimensions (positions, features), got shape {shape}"
-                )
-            self.n_features_ = int(shape[1])
+            says = "two dimensions (positions, features)"
+            self.n_features_ = width_of_table(X[0], "X[0]", says)
         if self.edges or self.order == 2:
             self.edges_ = ChainEdges(bool(self.edges), self.order == 2)
             self.edges_.learn(edges, len(self.classes_))
@@ -168,11 +164,9 @@ class Chain(Described, Model):
     @property
     def needs_all(self) -> str:
         """A first chunk does not say which pairs the others show."""
-        return (
-            ""
-            if self.features == "all"
-            else "the pairs of all examples say which weights there are"
-        )
+        if self.features == "all":
+            return ""
+        return "the pairs of all examples say which weights there are"
 
     def set_loss(self) -> None:
         """Costs of mistakes, as the parameter says."""
@@ -196,11 +190,9 @@ class Chain(Described, Model):
             FLAG.check("edges", self.edges)
             X, edges = split_edges(X) if self.edges else (X, None)
         X = self._positions(X)
-        return (
-            X
-            if edges is None
-            else EdgedSequences(X, edge_features(edges, getattr(self, "edges_", None)))
-        )
+        if edges is None:
+            return X
+        return EdgedSequences(X, edge_features(edges, getattr(self, "edges_", None)))
 
     def keep_names(self, X: Any) -> None:
         super().keep_names(X)

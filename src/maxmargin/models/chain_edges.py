@@ -23,7 +23,7 @@ from maxmargin.data.attributes import (
     saved_attributes,
 )
 from maxmargin.data.mapped import Counted, MappedSequences, some_of
-from maxmargin.data.memory import FeatureRows, feature_rows, shape_of
+from maxmargin.data.memory import FeatureRows, feature_rows, width_of_table
 from maxmargin.io.fields import MOST_FEATURES, FieldError, count, flag
 
 MOST_EDGE_LABELS = 256  # of an edge's table, and of a kept labelling in the core
@@ -111,12 +111,8 @@ class ChainEdges:
             self.n_features = self.encoder.n_features_
             return
         first = next((i for i, e in enumerate(edges) if count_rows(e)), 0)
-        shape = shape_of(edges[first], f"X[{first}][1]")
-        if len(shape) != 2:
-            raise ValueError(
-                f"X[{first}][1] must have two dimensions (edges, features), got shape {shape}"
-            )
-        self.n_features = int(shape[1])
+        says = "two dimensions (edges, features)"
+        self.n_features = width_of_table(edges[first], f"X[{first}][1]", says)
 
     def read(self, edges: Sequence[Any] | None, lengths: np.ndarray) -> FeatureRows | None:
         """The rows of all edges, as many as there are neighbours."""

@@ -14,6 +14,7 @@ banks one after the other, each ravelled column by column.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -50,18 +51,18 @@ class Bank:
         """Weights per column."""
         return 1 if self.rows is None else self.rows.n_features + (self.bias is not None)
 
+    @cached_property
+    def matrix(self) -> Any:
+        """The features of all rows."""
+        return None if self.rows is None else self.rows.stacked()
+
     def row(self, r: int) -> np.ndarray:
         """The features of a row as a dense vector; the constant 1 where there are none."""
-        if self.rows is None:
+        if self.matrix is None:
             return np.ones(1)
-        first = 0
-        for part in self.rows.keep:
-            if r < first + part.shape[0]:
-                x = part[r - first]
-                x = x.toarray().ravel() if sp.issparse(x) else x
-                return np.append(x, [] if self.bias is None else self.bias).astype(np.float64)
-            first += part.shape[0]
-        raise IndexError(f"no row {r}")
+        x = self.matrix[r]
+        x = x.toarray().ravel() if sp.issparse(x) else x
+        return np.append(x, [] if self.bias is None else self.bias)
 
 
 @dataclass(frozen=True)
@@ -261,16 +262,15 @@ class GraphExamples(CompiledExamples):
 
     def margins(self, w: Any, n_jobs: int = 1) -> list[np.ndarray]:
         self.check_forests("predict_margins")
-        found = self.answers.margins(self.packed(w), n_jobs)
-        sizes = [len(self.node_types(i)) for i in range(self.n)]
+        return self.of_labels(self.answers.margins(self.packed(w), n_jobs))
+
+    def of_labels(self, found: np.ndarray) -> list[np.ndarray]:
+        """What there is of all nodes, by examples, of those that have a label in the output."""
         starts = self.offsets[:-1].tolist()
-        return [found[a : a + size] for a, size in zip(starts, sizes, strict=True)]
+        return [found[a : a + len(self.node_types(i))] for i, a in enumerate(starts)]
 
     def true_codes(self) -> np.ndarray:
-        found, starts = super().true_codes(), self.offsets[:-1].tolist()
-        return np.concatenate(
-            [found[a : a + len(self.node_types(i))] for i, a in enumerate(starts)]
-        )
+        return np.concatenate(self.of_labels(super().true_codes()))
 
     def beliefs(self, w: Any, temperature: float, n_jobs: int = 1) -> Beliefs:
         self.check_forests("predict_marginals")

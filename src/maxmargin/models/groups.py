@@ -16,7 +16,7 @@ import numpy as np
 from maxmargin._core import core
 from maxmargin.data.arrays import Checks, Rule, array_of, check_start, floats, is_number
 from maxmargin.data.mapped import MappedSequences, sequences_of
-from maxmargin.data.memory import FeatureRows, feature_rows, rows_of_table, shape_of
+from maxmargin.data.memory import FeatureRows, feature_rows, rows_of_table, width_of_table
 from maxmargin.io.fields import MOST_FEATURES, FieldError, bias_of, count, number
 from maxmargin.models.examples import CompiledExamples, ExplicitConstraints
 from maxmargin.models.protocol import Model, weights_and_bias
@@ -100,11 +100,9 @@ class RowModel(Model):
 
     def initialize(self, X: Any, Y: Any) -> None:
         """Learn the number of features."""
-        shape = shape_of(X, "X")
-        if len(shape) != 2:
-            raise ValueError(f"X must have 2 dimensions (rows, features), got shape {shape}")
+        n_features = width_of_table(X, "X", "2 dimensions (rows, features)")
         check_start(X, None, self)
-        self._measure(int(shape[1]))
+        self._measure(n_features)
 
     def _measure(self, n_features: int) -> None:
         self.n_features_ = n_features

@@ -109,13 +109,7 @@ class Kernel(Model):
         self.base_: Any = clone(self.model, safe=False)
         self.base_.initialize(X, Y)
         rows = self.base_.read(X).stacked()
-        bias = self.base_.bias
-        # A basis has the bias as a feature beside it; all rows together carry it in the kernel.
-        constant = float(bias) ** 2 if bias is not None and self.rank is None else 0.0
-        gamma = resolve_gamma(self.gamma, rows)
-        self.kernel_: KernelFunction = KernelFunction(
-            self.kernel, gamma, self.degree, self.coef0, constant
-        )
+        self._choose_kernel(rows)
         check_kernel(self.kernel_, rows)
         self.centres_: Any = rows
         self.basis_: Any = None
@@ -128,6 +122,16 @@ class Kernel(Model):
             self.basis_ = choose_basis(self.kernel_, rows, self.rank, self.basis, rng)
             self.centres_ = self.basis_.rows
         self._measure()
+
+    def _choose_kernel(self, rows: Any) -> None:
+        """The kernel of the parameters, for these rows."""
+        bias = self.base_.bias
+        # A basis has the bias as a feature beside it; all rows together carry it in the kernel.
+        constant = float(bias) ** 2 if bias is not None and self.rank is None else 0.0
+        gamma = resolve_gamma(self.gamma, rows)
+        self.kernel_: KernelFunction = KernelFunction(
+            self.kernel, gamma, self.degree, self.coef0, constant
+        )
 
     def _check(self) -> None:
         if not has_power(self.model, ROWS):
@@ -289,10 +293,8 @@ class Kernel(Model):
         model._check()
         shape = saved_shape(state, base.n_features_)
         model.centres_ = saved_rows(arrays, shape)
-        constant = 0.0 if base.bias is None or model.rank is not None else float(base.bias) ** 2
-        gamma = resolve_gamma(model.gamma, model.centres_)
-        model.kernel_ = KernelFunction(model.kernel, gamma, model.degree, model.coef0, constant)
         model.base_, model.basis_ = base, None
+        model._choose_kernel(model.centres_)
         if model.rank is not None:
             factor = table(arrays, "factor", np.float64, shape[0], shape[0])
             if (np.diagonal(factor) <= 0).any():

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from maxmargin.data.arrays import array_of, check_lengths, check_start, floats
 from maxmargin.data.attributes import Described, encoder_of, saved_attributes
 from maxmargin.data.labels import LabelSet, is_matrix, members, ordered
-from maxmargin.data.memory import rows_of_table, shape_of
+from maxmargin.data.memory import rows_of_table, width_of_table
 from maxmargin.io.fields import (
     MOST_FEATURES,
     FieldError,
@@ -146,10 +146,7 @@ class MultiLabel(Described, GraphModel):
         """Learn the labels and the number of features."""
         check_start(X, None, self)
         X = self.learn_attributes(X)
-        shape = shape_of(X, "X")
-        if len(shape) != 2:
-            raise ValueError(f"X must have 2 dimensions (examples, features), got shape {shape}")
-        self.n_features_: int = int(shape[1])
+        self.n_features_: int = width_of_table(X, "X", "2 dimensions (examples, features)")
         self.sets_: bool = not is_matrix(Y)
         if self.sets_:
             every = (label for i, y in enumerate(Y) for label in members(y, f"Y[{i}]"))
@@ -302,11 +299,9 @@ class MultiLabel(Described, GraphModel):
 
     def _output(self, y: Any) -> Any:
         """One output as Y of one example."""
-        return (
-            [y]
-            if self.sets_
-            else array_of(y.toarray() if sp.issparse(y) else y, "Y").reshape(1, -1)
-        )
+        if self.sets_:
+            return [y]
+        return array_of(y.toarray() if sp.issparse(y) else y, "Y").reshape(1, -1)
 
     def joint_feature(self, x: Any, y: Any) -> np.ndarray:
         """Psi(x, y), in the order of ``coef_``."""

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin.data.labels import LabelSet, flatten
-from maxmargin.data.memory import shape_of
+from maxmargin.data.memory import shape_of, width_of_table
 from maxmargin.models.chain import Chain
 from maxmargin.models.chain_edges import split_edges
 from maxmargin.models.flat import FlatModel
@@ -69,7 +69,6 @@ def rows_like(X: Any, n: int) -> Any:
     if encoder is not None and encoder.n_features is None:
         names: list[dict[Any, Any]] = [dict.fromkeys(encoder.get_feature_names_out().tolist(), 1.0)]
         return names + [{} for _ in range(n - 1)]
-    shape = shape_of(X, "X") if not hasattr(X, "n_features") else (0, X.n_features)
-    if len(shape) != 2:
-        raise ValueError(f"X must have 2 dimensions (examples, features), got shape {shape}")
-    return sp.csr_matrix((n, int(shape[1])))
+    if hasattr(X, "n_features"):
+        return sp.csr_matrix((n, X.n_features))
+    return sp.csr_matrix((n, width_of_table(X, "X", "2 dimensions (examples, features)")))

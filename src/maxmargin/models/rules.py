@@ -122,7 +122,7 @@ class GrammarRules:
     core: Any = field(init=False)
 
     def __post_init__(self) -> None:
-        unary = {rule: r for r, rule in enumerate(self.unary)}
+        unary = numbered_items(self.unary)
         parts = [[unary[pair] for pair in pairwise(chain)] for chain in self.chains]
         first = np.cumsum([0, *map(len, parts)], dtype=np.int32)
         codes = columns(self.binary, 3) + columns(self.unary, 2)
@@ -132,16 +132,10 @@ class GrammarRules:
         self.core = core.GrammarRules(
             len(self.symbols), self.terminals, root.astype(np.uint8), *codes, first, flat, *words
         )
-        self.code: dict[str, int] = {symbol: s for s, symbol in enumerate(self.symbols)}
-        self.binary_code: dict[tuple[int, ...], int] = {
-            rule: r for r, rule in enumerate(self.binary)
-        }
-        self.lexical_code: dict[tuple[int, ...], int] = {
-            rule: r for r, rule in enumerate(self.lexical)
-        }
-        self.chain_code: dict[tuple[int, ...], int] = {
-            chain: c for c, chain in enumerate(self.chains)
-        }
+        self.code: dict[str, int] = numbered_items(self.symbols)
+        self.binary_code: dict[tuple[int, ...], int] = numbered_items(self.binary)
+        self.lexical_code: dict[tuple[int, ...], int] = numbered_items(self.lexical)
+        self.chain_code: dict[tuple[int, ...], int] = numbered_items(self.chains)
         self.unary_code = unary
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -167,7 +161,7 @@ class GrammarRules:
         names |= {tag for _, tag in lexical} | set(roots)
         real = sorted(name for name in names if name[0] != MADE)
         symbols = real + sorted(name for name in names if name[0] == MADE)
-        code = {symbol: s for s, symbol in enumerate(symbols)}
+        code = numbered_items(symbols)
         runs = sorted((tuple(code[s] for s in chain) for chain in chains), key=lambda c: c[::-1])
         return cls(
             symbols,
@@ -241,6 +235,11 @@ class GrammarRules:
                     node = ParseTree(self.symbols[symbol], [node])
             stack.append(node)
         return stack[0]
+
+
+def numbered_items(items: Sequence[Any]) -> dict[Any, int]:
+    """The number of each item."""
+    return {item: number for number, item in enumerate(items)}
 
 
 def columns(rows: Sequence[tuple[int, ...]], n: int) -> list[np.ndarray]:

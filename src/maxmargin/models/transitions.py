@@ -70,11 +70,8 @@ class TransitionRules:
         K, label = len(self.labels), self.labels.classes.tolist()
         if key not in self.keys:
             return f"{label[code]!r} at the end"
-        return (
-            f"{label[code]!r} at the start"
-            if key >= K * K
-            else f"{label[code]!r} after {label[key // K]!r}"
-        )
+        place = "at the start" if key >= K * K else f"after {label[key // K]!r}"
+        return f"{label[code]!r} {place}"
 
     def check_truth(self, codes: np.ndarray, offsets: np.ndarray) -> None:
         """Refuse true outputs that are illegal."""
@@ -172,11 +169,9 @@ def read_transitions(given: Any, labels: LabelSet) -> TransitionRules:
 
 def explicit_keys(given: Transitions, labels: LabelSet) -> np.ndarray:
     """Pairs of labels as numbers; refuses labels that the model does not have."""
-    for name in ("forbidden", "starts", "ends"):
-        if isinstance(getattr(given, name), str | bytes) or not isinstance(
-            getattr(given, name), Iterable
-        ):
-            raise ValueError(f"transitions: {name} must be a list, got {getattr(given, name)!r}")
+    for name, value in vars(given).items():
+        if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+            raise ValueError(f"transitions: {name} must be a list, got {value!r}")
     pairs = [tuple(pair) if isinstance(pair, list | tuple) else (pair,) for pair in given.forbidden]
     for pair in pairs:
         if len(pair) != 2:
