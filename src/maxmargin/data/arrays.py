@@ -309,7 +309,27 @@ def check_lengths(X: Any, Y: Any) -> None:
         raise ValueError(f"X has {n} examples, but Y has {count_of(Y, 'Y')}")
 
 
+def check_weights(sample_weight: Any, n: int) -> np.ndarray:
+    """Example weights, one where none are given."""
+    if sample_weight is None:
+        return np.ones(n)
+    v = floats(sample_weight, "sample_weight")
+    if v.ndim == 0:
+        v = np.full(n, float(v))
+    if v.shape != (n,):
+        raise ValueError(
+            f"sample_weight must have shape ({n},), one for each example, got {v.shape}"
+        )
+    if not np.isfinite(v).all() or (v < 0).any():
+        i = int(np.argmax(~np.isfinite(v) | (v < 0)))
+        raise ValueError(f"sample_weight[{i}] = {v[i]}: weights must be finite and not negative")
+    if not v.any():
+        raise ValueError("sample_weight is zero for every example")
+    return v
+
+
 def check_start(X: Any, Y: Any, model: Any) -> None:
     """What a model is about to learn from, and its parameters, as it declares them."""
     check_lengths(X, Y)
-    check_parameters(model.get_params(deep=False), model.checks)
+    values = {name: getattr(model, model.stored.get(name, name)) for name in model.checks}
+    check_parameters(values, model.checks)

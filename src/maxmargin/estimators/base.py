@@ -33,6 +33,7 @@ from maxmargin.data.arrays import (
     Checks,
     among,
     check_parameters,
+    check_weights,
     positive,
     seed_of,
 )
@@ -46,7 +47,6 @@ from maxmargin.models.python import bind_model
 from maxmargin.parts.fit import first_model, next_model, optimise_chunk, streaming_of
 from maxmargin.parts.problem import NO_FREE_WEIGHTS, Settings, check_streams, streamed_problem
 from maxmargin.problem import Certificate, Formulation, Problem, Status, Support, make_regularizer
-from maxmargin.problem.problem import check_weights
 from maxmargin.problem.regularizer import NONNEGATIVE, PRIOR
 from maxmargin.result import Result
 from maxmargin.runtime.executor import Workers, count_jobs, opened

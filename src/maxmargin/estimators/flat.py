@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin._sklearn import ClassifierMixin
 from maxmargin.callbacks import Callback
+from maxmargin.data.arrays import check_weights
 from maxmargin.data.attributes import are_attributes
 from maxmargin.data.labels import distinct_labels
 from maxmargin.data.mapped import MappedRows
@@ -28,7 +29,6 @@ from maxmargin.models.multiclass import Multiclass
 from maxmargin.models.registry import LABELS
 from maxmargin.parts.fit import streams
 from maxmargin.problem import make_regularizer
-from maxmargin.problem.problem import check_weights
 
 SMALL = 10_000  # examples x features, and x classes where there are some
 POLISHED = 1e-13  # gap, in units of the loss

@@ -12,13 +12,12 @@ from sklearn.utils.metaestimators import available_if
 
 from maxmargin._sklearn import RegressorMixin
 from maxmargin.callbacks import Callback
-from maxmargin.data.arrays import floats
+from maxmargin.data.arrays import check_weights, floats
 from maxmargin.estimators.base import Given
 from maxmargin.estimators.flat import RowSVM
 from maxmargin.estimators.inputs import check_rows, score_of
 from maxmargin.models.groups import Groups, Regression, numbers, split_groups
 from maxmargin.parts.source import each
-from maxmargin.problem.problem import check_weights
 
 
 def can_stream(svm: Any) -> bool:

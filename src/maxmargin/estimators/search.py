@@ -15,7 +15,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.data.arrays import FLAG, plain_sequence
+from maxmargin.data.arrays import FLAG, check_weights, plain_sequence
 from maxmargin.data.mapped import some_of
 from maxmargin.estimators.base import BaseSVM, Checks, Given
 from maxmargin.estimators.flat import FlatSVC, MulticlassSVC
@@ -26,7 +26,6 @@ from maxmargin.estimators.structural import StructuralSVM
 from maxmargin.models.examples import Examples
 from maxmargin.models.protocol import Model
 from maxmargin.problem import Certificate, Problem
-from maxmargin.problem.problem import check_weights
 from maxmargin.runtime.executor import Threads, count_jobs
 
 OWN_CHECKS: Checks = {"Cs": check_values, "refit": FLAG}

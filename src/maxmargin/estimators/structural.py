@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.callbacks import Callback
-from maxmargin.data.arrays import FINITE, examples_of, plain_sequence, whole
+from maxmargin.data.arrays import FINITE, check_weights, examples_of, plain_sequence, whole
 from maxmargin.data.labels import Outputs, is_masked
 from maxmargin.estimators.base import Given
 from maxmargin.estimators.confidence import ConfidentSVM
@@ -24,7 +24,6 @@ from maxmargin.models.checks import lent
 from maxmargin.models.examples import Examples
 from maxmargin.models.protocol import Model, check_protocol
 from maxmargin.parts.fit import streams
-from maxmargin.problem.problem import check_weights
 
 MOST_BEST = 2**31 - 1  # outputs of ``predict_k_best``: no machine holds more
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from maxmargin.data.arrays import floats, plain_sequence
+from maxmargin.data.arrays import check_weights, floats, plain_sequence
 from maxmargin.data.mapped import (
     CodedLabels,
     CodedSequences,
@@ -36,7 +36,6 @@ from maxmargin.data.scratch import RUN
 from maxmargin.models.chain_examples import table_bytes
 from maxmargin.models.protocol import Model
 from maxmargin.models.python import bind_model, converted, portable
-from maxmargin.problem.problem import check_weights
 
 NO_EXAMPLES = np.empty(0, np.int64)
 SPARSE = 0.6  # dense rows become sparse where that takes less than this part of their bytes

@@ -36,7 +36,7 @@ import numpy as np
 from maxmargin.data.scratch import PlaneFile
 from maxmargin.parts.source import Layout, Part, keep_only
 from maxmargin.problem import Formulation, Problem, Support
-from maxmargin.problem.plane import FrozenPlane, joined_points
+from maxmargin.problem.plane import FrozenPlane
 from maxmargin.problem.regularizer import SquaredNorm
 from maxmargin.solvers.box_state import BoxState
 from maxmargin.solvers.dual_state import DualState, known_outputs
@@ -84,8 +84,10 @@ def empty_past(C: float, layout: Layout, dimension: int, regularizer: SquaredNor
     """Before the first example."""
     q, none = np.zeros(dimension), np.empty(0, np.int64)
     support = Support(none, np.empty(0), [], partial=True)
-    w, dual = regularizer.law(q), -regularizer.conjugate(q)
-    return Past(C, layout, [], FrozenPlane(0.0, q, 0.0), w, dual, support, none, none, np.empty(0))
+    w, value = regularizer.maximise(q)
+    return Past(
+        C, layout, [], FrozenPlane(0.0, q, 0.0), w, -value, support, none, none, np.empty(0)
+    )
 
 
 def moved(plane: FrozenPlane, problem: Problem, support: Support, sign: float) -> FrozenPlane:
@@ -156,6 +158,19 @@ def remember(
 def renumbered(support: Support, blocks: np.ndarray) -> Support:
     """The multipliers of these blocks, numbered as they are listed here."""
     return replace(support, blocks=np.searchsorted(blocks, support.blocks))
+
+
+def joined_multipliers(first: Support, second: Support) -> Support:
+    """All multipliers of two."""
+    if not len(first.blocks) or not len(second.blocks):
+        return second if len(second.blocks) else first
+    a, b = first.outputs, second.outputs
+    return Support(
+        np.concatenate([first.blocks, second.blocks]),
+        np.concatenate([first.multipliers, second.multipliers]),
+        a + b if isinstance(a, list) else np.concatenate([a, b]),
+        partial=True,
+    )
 
 
 class PartState(StreamState):
@@ -229,7 +244,7 @@ class PartState(StreamState):
         blocks, multipliers, outputs = self.file.read(index)
         back = Support(blocks + kept, multipliers, outputs, partial=True)
         problem.frozen = moved(plane, problem, back, -1.0)
-        inner = self._open(problem, [own for own in (past.support, back) if len(own)], past.gaps)
+        inner = self._open(problem, joined_multipliers(past.support, back), past.gaps)
         self.past, self.parts = past, parts
         # The next examples are read while these are optimised.
         in_memory = sum(part.bytes_each.sum() for part in parts)
@@ -239,11 +254,11 @@ class PartState(StreamState):
         self.window = Window(problem, self.cache, inner, new_blocks, problem.active, last)
         return self.window
 
-    def _open(self, problem: Problem, known: list[Support], gaps: np.ndarray) -> ProximalState:
-        """The dual state of a window, with the multipliers that are known."""
-        warm = replace(joined_points(known), partial=True) if known else None
+    def _open(self, problem: Problem, warm: Support, gaps: np.ndarray) -> ProximalState:
+        """The dual state of a window, with these multipliers."""
+        known = warm if len(warm.blocks) else None
         inner = self.cache.open(
-            problem, self.goal, self.rng, warm, k=self.k, precision=self.precision
+            problem, self.goal, self.rng, known, k=self.k, precision=self.precision
         )
         self.k, inner.k = inner.k, 0.0
         self.precision = "single" if inner.dual.single else "double"  # decided by the first window
@@ -312,8 +327,8 @@ class PartState(StreamState):
                 f"warm_start: the last fit had {last} examples, now there are {whole.n_blocks}; set "
                 "warm_start=False or fit the same examples"
             )
-        w, n, mass = whole.regularizer.law(plane.vector), whole.n_blocks, whole.total
-        dual = plane.offset - whole.regularizer.conjugate(plane.vector)
+        w, value = whole.regularizer.maximise(plane.vector)
+        dual, n, mass = plane.offset - value, whole.n_blocks, whole.total
         self.past = replace(self.past, plane=plane, w=w, dual=dual, n_seen=n, mass=mass)
         self.counting = False
 

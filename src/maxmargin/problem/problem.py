@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.data.arrays import floats
+from maxmargin.data.arrays import check_weights
 from maxmargin.data.mapped import MappedParts
 from maxmargin.formulation import Formulation
 from maxmargin.models.examples import Examples
@@ -112,7 +112,9 @@ class Problem:
             raise ValueError("the log loss is not solved with weights that have no regulariser")
         self.n_jobs = n_jobs
         self.frozen = frozen
-        self.weights: np.ndarray = check_weights(sample_weight, examples.n)
+        self.weights: np.ndarray = np.ones(examples.n)
+        if sample_weight is not None:
+            self.weights = check_weights(sample_weight, examples.n)
         self._weigh(C)
         # Mapped data, looked at before each pass: the core would read past the end of a file that was cut.
         arrays = getattr(getattr(examples, "rows", None), "keep", None)
@@ -393,22 +395,3 @@ def check_total(C: float, total: float) -> None:
             f"C times sample_weight must have a finite sum, of at least {SMALLEST:g}, got {total} for C={C}: "
             "change C"
         )
-
-
-def check_weights(sample_weight: Any, n: int) -> np.ndarray:
-    """Example weights, one where none are given."""
-    if sample_weight is None:
-        return np.ones(n)
-    v = floats(sample_weight, "sample_weight")
-    if v.ndim == 0:
-        v = np.full(n, float(v))
-    if v.shape != (n,):
-        raise ValueError(
-            f"sample_weight must have shape ({n},), one for each example, got {v.shape}"
-        )
-    if not np.isfinite(v).all() or (v < 0).any():
-        i = int(np.argmax(~np.isfinite(v) | (v < 0)))
-        raise ValueError(f"sample_weight[{i}] = {v[i]}: weights must be finite and not negative")
-    if not v.any():
-        raise ValueError("sample_weight is zero for every example")
-    return v

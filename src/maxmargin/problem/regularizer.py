@@ -68,6 +68,10 @@ class SquaredNorm:
         """R*(-v) of a sum v of planes; here that of v itself, without a copy as long as w."""
         return self.conjugate(vector)
 
+    def maximise(self, q: np.ndarray) -> tuple[np.ndarray, float]:
+        """The w of ``law`` and the value of ``conjugate``."""
+        return self.law(q), self.conjugate(q)
+
 
 class Prior(SquaredNorm):
     """A Gaussian around a mean, some weights of which may be bound to be non-negative.

@@ -93,7 +93,6 @@ class Proximal(Solver):
     """
 
     name: ClassVar[str] = "proximal"
-    thresholds: ClassVar[tuple[str, ...]] = ("satisfied_below", "aim")
     cached_passes: int = option(30, NOT_NEGATIVE)
     inner: float = option(0.4, BELOW_1)
     momentum: float = option(0.4, BELOW_1)
@@ -317,6 +316,13 @@ class Proximal(Solver):
     ) -> ProximalState | CoordinateState:
         return self.start(problem, tol, rng, at.support, k=float(at.array("k", 1)[0]))
 
+    def retarget(
+        self, problem: Problem, state: ProximalState | CoordinateState, factor: float
+    ) -> None:
+        state.satisfied_below *= factor
+        if isinstance(state, CoordinateState):
+            state.aim *= factor
+
     def learn(
         self, problem: Problem, state: ProximalState | CoordinateState, slacks: np.ndarray
     ) -> None:
@@ -362,15 +368,6 @@ class ProximalState(SearchState, ProximalTerm):
     stretch: int = (
         0  # blocks that a pass finishes before it goes on to others; 0: all in one random order
     )
-
-    @property
-    def aim(self) -> float:
-        """The gap that is asked for."""
-        return self.dual.tol
-
-    @aim.setter
-    def aim(self, tol: float) -> None:
-        self.dual.tol = tol
 
     def reopen(self) -> None:
         """See all blocks again, with the rounding removed from w."""
