@@ -35,7 +35,6 @@ LATEST = {MODEL: MODEL_VERSION, CHECKPOINT: 1}
 DAMAGE: tuple[type[Exception], ...] = (
     SafetensorError,
     OSError,
-    UnicodeError,
     TypeError,
     ValueError,
     AttributeError,

@@ -10,7 +10,7 @@ area, ...) all examples are one block: see ``models.multivariate``.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -66,6 +66,8 @@ class Binary(FlatModel):
     classes : sequence or None
         Both labels, where the data may miss one. The second of ``classes_`` is the positive one.
     """
+
+    views: ClassVar[Any] = BinaryInside
 
     @property
     def joint(self) -> bool:  # type: ignore[override]
@@ -137,9 +139,6 @@ class Binary(FlatModel):
     def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
         """Named parts of w: ``weights`` (d,) and, with a bias, ``bias`` ()."""
         return weights_and_bias(np.asarray(w), self.bias)
-
-    def inside(self, w: np.ndarray) -> BinaryInside:
-        return BinaryInside(self, w)
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         plain = self.plain_state()

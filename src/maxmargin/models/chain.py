@@ -100,6 +100,7 @@ class Chain(Described, Model):
         "features": among(*FEATURES),
     }
     packs = "sequences"
+    views: ClassVar[Any] = ChainInside
     tables = True
     task = "tagging"
     flat: ClassVar[bool] = False
@@ -293,9 +294,6 @@ class Chain(Described, Model):
         if self.end:
             parts["end"], rest = rest[:K], rest[K:]
         return parts if self.edges_ is None else {**parts, **self.edges_.unpack(rest, K)}
-
-    def inside(self, w: np.ndarray) -> ChainInside:
-        return ChainInside(self, w)
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         state = {

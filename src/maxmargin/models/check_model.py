@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.models.checks import OracleError, lent
+from maxmargin.models.checks import OracleError, lent, value
 from maxmargin.models.protocol import Model, check_protocol
 from maxmargin.models.python import PythonExamples, predict_each
 
@@ -97,19 +97,13 @@ def check_k_best(examples: PythonExamples, i: int, w: np.ndarray, best: float) -
 
 def check_batch(examples: PythonExamples, chosen: list[int], weights: list[np.ndarray]) -> None:
     """The batch oracle must score as well as the single one."""
-    if isinstance(examples.model, Model) or not hasattr(
-        examples.model, "batch_loss_augmented_inference"
-    ):
+    model, X, Y = examples.model, examples.X, examples.Y
+    if isinstance(model, Model) or not hasattr(model, "batch_loss_augmented_inference"):
         return
     for w in weights:
-        found = examples.oracle(chosen, w)
-        for i, (loss, (index, value)) in zip(chosen, found, strict=True):
-            single = examples.difference(
-                i,
-                ask_singly(examples.model, examples.X[i], examples.Y[i], w),  # type: ignore[index]
-            )
-            a = loss + float(w[index] @ value)
-            b = single[0] + float(w[single[1][0]] @ single[1][1])
+        for i, plane in zip(chosen, examples.oracle(chosen, w), strict=True):
+            single = examples.difference(i, ask_singly(model, X[i], Y[i], w))  # type: ignore[index]
+            a, b = value(plane, w), value(single, w)
             if examples.exact and abs(a - b) > 1e-8 * (1 + abs(a)):
                 raise OracleError(
                     f"batch_loss_augmented_inference of example {i} scores {a:.6g}, "

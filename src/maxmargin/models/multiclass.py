@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -51,6 +51,8 @@ class Multiclass(FlatModel):
         All labels, where the data may miss some.
     """
 
+    views: ClassVar[Any] = Inside
+
     def initialize(self, X: Any, Y: Any) -> None:
         """Learn the classes and the number of features."""
         self._learn(X, Y)
@@ -76,9 +78,6 @@ class Multiclass(FlatModel):
     def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
         """Named parts of w: ``weights`` (K, d) and, with a bias, ``bias`` (K,)."""
         return weights_and_bias(np.asarray(w).reshape(len(self.labels_), -1), self.bias)
-
-    def inside(self, w: np.ndarray) -> Inside:
-        return Inside(self, w)
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         return self.plain_state(), {"cost": self.cost_}

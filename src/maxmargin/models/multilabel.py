@@ -123,6 +123,7 @@ class MultiLabel(Described, GraphModel):
 
     powers: ClassVar[tuple[str, ...]] = (LABELS, *GraphModel.powers)
     packs = "rows"
+    views: ClassVar[Any] = LabelsInside
     task = "multilabel"
     flat: ClassVar[bool] = False
 
@@ -340,9 +341,6 @@ class MultiLabel(Described, GraphModel):
         L, width = len(self.labels_), self.n_features_ + (self.bias is not None)
         unary, pairs = np.split(np.asarray(w), [L * width])
         return {**weights_and_bias(unary.reshape(L, width), self.bias), "pairs": pairs}
-
-    def inside(self, w: np.ndarray) -> LabelsInside:
-        return LabelsInside(self, w)
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         state = {

@@ -26,7 +26,6 @@ class PlaneExamples(Examples):
     """Examples whose planes are made in Python; an output is kept as (offset, (index, value))."""
 
     checked = True
-    batched: bool = False  # several blocks are answered together for less
 
     @abstractmethod
     def planes(self, w: np.ndarray, n_jobs: int) -> list[tuple[float, Vector]]:

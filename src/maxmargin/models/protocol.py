@@ -104,6 +104,7 @@ class Model(Shown):
     # Parameters whose name is a method of the protocol, and the attributes that hold them.
     stored: ClassVar[dict[str, str]] = {"loss": "task_loss"}
     task_loss: Any
+    views: ClassVar[Any] = None  # of its weights: a class of ``models.inside``
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name (scikit-learn's protocol)."""
@@ -187,10 +188,12 @@ class Model(Shown):
 
     def inside(self, w: np.ndarray) -> Any:
         """The model with its weights, to be looked at: see ``models.inside``."""
-        raise ValueError(
-            f"model {type(self).__name__} has no views of its weights, as Chain, Multiclass, Binary and "
-            "MultiLabel have; model_.unpack(coef_) names the weights where a model has it"
-        )
+        if self.views is None:
+            raise ValueError(
+                f"model {type(self).__name__} has no views of its weights, as Chain, Multiclass, Binary and "
+                "MultiLabel have; model_.unpack(coef_) names the weights where a model has it"
+            )
+        return self.views(self, w)
 
     # model files
 

@@ -24,8 +24,7 @@ class AskedState:
         """
         examples: Any = self.problem.examples
         executor = getattr(examples, "executor", None)
-        batch = "batch_loss_augmented_inference"
-        batched = examples.batched or hasattr(getattr(examples, "model", None), batch)
+        batched = hasattr(getattr(examples, "model", None), "batch_loss_augmented_inference")
         return 1 if executor is None and not batched else max(8, 4 * workers(executor))
 
     def running(self) -> np.ndarray:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from maxmargin.data.arrays import FLAG, Rule, among, whole
+from maxmargin.data.arrays import Rule, whole
 from maxmargin.models.registry import names_with
 from maxmargin.problem import Formulation, Problem, Status, Support
 from maxmargin.problem.plane import PLANES
@@ -176,13 +176,3 @@ SHARE = Rule("in (0, 1]", lambda x: 0 < x <= 1)
 def option(default: Any, rule: Rule) -> Any:
     """An option of a solver: its default, and the rule for other values."""
     return field(default=default, metadata={"rule": rule})
-
-
-def one_of(default: Any, allowed: tuple[Any, ...]) -> Any:
-    """An option that is one of a few values."""
-    return option(default, among(*allowed))
-
-
-def on_or_off(default: bool) -> Any:
-    """An option that is on or off."""
-    return option(default, FLAG)

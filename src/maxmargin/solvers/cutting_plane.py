@@ -21,6 +21,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from maxmargin.data.arrays import FLAG, among
 from maxmargin.formulation import EVERY_FORMULATION
 from maxmargin.problem import Formulation, Problem, Status, Support, gap_between, loss_units
 from maxmargin.problem.plane import Cut
@@ -33,8 +34,6 @@ from maxmargin.solvers.base import (
     Snapshot,
     Solver,
     StepReport,
-    on_or_off,
-    one_of,
     option,
 )
 from maxmargin.solvers.box_state import MOST_VIOLATORS
@@ -84,8 +83,8 @@ class OneSlack(Solver):
     keep: int = option(50, AT_LEAST_1)
     accuracy: float = option(0.1, INSIDE)
     cache: int | None = option(None, Rule("at least 0 or None", lambda x: x is None or x >= 0))
-    inner: str = one_of("qp", ("qp", "line-search"))
-    proximal: bool = on_or_off(False)
+    inner: str = option("qp", among("qp", "line-search"))
+    proximal: bool = option(False, FLAG)
     violators: int = option(MOST_VIOLATORS, NOT_NEGATIVE)
 
     def __post_init__(self) -> None:

@@ -16,9 +16,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from maxmargin.data.arrays import FLAG, among
 from maxmargin.problem import Problem, Support
 from maxmargin.problem.regularizer import PRIOR
-from maxmargin.solvers.base import Snapshot, Solver, StepReport, on_or_off, one_of, slow
+from maxmargin.solvers.base import Snapshot, Solver, StepReport, option, slow
 from maxmargin.solvers.dual_state import PRECISIONS, DualState, open_state
 
 ORDERS = ("random", "cyclic")
@@ -43,8 +44,8 @@ class DualAscent(Solver):
     """
 
     rule: ClassVar[str] = "wss2"
-    order: str = one_of("random", ORDERS)
-    precision: str = one_of("double", PRECISIONS[1:])
+    order: str = option("random", among(*ORDERS))
+    precision: str = option("double", among(*PRECISIONS[1:]))
 
     def start(
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
@@ -96,10 +97,10 @@ class BCFW(DualAscent):
     name: ClassVar[str] = "bcfw"
     pairwise_optimum: ClassVar[bool] = False
     advice: ClassVar[str] = slow("bcfw")
-    pairwise: bool = on_or_off(False)
-    line_search: bool = on_or_off(True)
-    gap_sampling: bool = on_or_off(False)
-    averaging: bool = on_or_off(False)
+    pairwise: bool = option(False, FLAG)
+    line_search: bool = option(True, FLAG)
+    gap_sampling: bool = option(False, FLAG)
+    averaging: bool = option(False, FLAG)
 
     def __post_init__(self) -> None:
         super().__post_init__()

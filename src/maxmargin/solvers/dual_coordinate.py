@@ -25,16 +25,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from maxmargin.data.arrays import FLAG, among
 from maxmargin.problem import Problem, Support
-from maxmargin.solvers.base import (
-    BELOW_1,
-    NOT_NEGATIVE,
-    Solver,
-    StepReport,
-    on_or_off,
-    one_of,
-    option,
-)
+from maxmargin.solvers.base import BELOW_1, NOT_NEGATIVE, Solver, StepReport, option
 from maxmargin.solvers.coordinate_state import CoordinateState, explicit_constraints
 from maxmargin.solvers.dual_ascent import ORDERS
 from maxmargin.solvers.dual_state import PRECISIONS, SINGLE_ENOUGH, SearchState, open_state
@@ -66,13 +59,13 @@ class DualCoordinate(Solver):
 
     name: ClassVar[str] = "dual-coordinate"
     thresholds: ClassVar[tuple[str, ...]] = ("satisfied_below",)
-    shrinking: bool = on_or_off(True)
+    shrinking: bool = option(True, FLAG)
     sweeps: int = option(30, NOT_NEGATIVE)
     inner: float = option(0.3, BELOW_1)
     keep: int = option(10, NOT_NEGATIVE)
-    prune: bool = on_or_off(False)
-    order: str = one_of("random", ORDERS)
-    precision: str = one_of("auto", PRECISIONS)
+    prune: bool = option(False, FLAG)
+    order: str = option("random", among(*ORDERS))
+    precision: str = option("auto", among(*PRECISIONS))
 
     def start(
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None

@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from maxmargin._core import core
+from maxmargin.data.arrays import among
 from maxmargin.models.registry import POTENTIALS
 from maxmargin.problem import Formulation, Problem, Support
 from maxmargin.problem.plane import DISTRIBUTIONS
@@ -33,7 +34,6 @@ from maxmargin.solvers.base import (
     Snapshot,
     Solver,
     StepReport,
-    one_of,
     option,
 )
 from maxmargin.solvers.box_state import tilted_by_plane
@@ -90,7 +90,7 @@ class Exponentiated(Solver):
     decay: float = option(1.3, ABOVE_1)
     care: float = option(0.3, SHARE)
     skip: int = option(1, NOT_NEGATIVE)
-    precision: str = one_of("auto", PRECISIONS)
+    precision: str = option("auto", among(*PRECISIONS))
 
     @classmethod
     def suits(cls, problem: Problem) -> bool:

@@ -30,17 +30,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from maxmargin.data.arrays import FLAG, among
 from maxmargin.problem import Problem, Support
-from maxmargin.solvers.base import (
-    AT_LEAST_1,
-    NOT_NEGATIVE,
-    SHARE,
-    Solver,
-    StepReport,
-    on_or_off,
-    one_of,
-    option,
-)
+from maxmargin.solvers.base import AT_LEAST_1, NOT_NEGATIVE, SHARE, Solver, StepReport, option
 from maxmargin.solvers.dual_ascent import ORDERS, in_order
 from maxmargin.solvers.dual_state import PAIR_RULES, PRECISIONS, DualState, Visit, open_state
 from maxmargin.solvers.proximal import STIFFEST, Proximal, ProximalState
@@ -86,14 +78,14 @@ class Fasole(Solver):
 
     name: ClassVar[str] = "fasole"
     switch: float = option(0.9, SHARE)
-    reduced: str = one_of("growing", ("growing", "printed", "sweeps"))
+    reduced: str = option("growing", among("growing", "printed", "sweeps"))
     care: float = option(1.0, SHARE)
-    rule: str = one_of("wss2", PAIR_RULES)
-    order: str = one_of("cyclic", ORDERS)
-    accelerated: bool = on_or_off(True)
+    rule: str = option("wss2", among(*PAIR_RULES))
+    order: str = option("cyclic", among(*ORDERS))
+    accelerated: bool = option(True, FLAG)
     keep: int = option(5, NOT_NEGATIVE)
     max_sweeps: int = option(1000, AT_LEAST_1)
-    precision: str = one_of("double", PRECISIONS[1:])
+    precision: str = option("double", among(*PRECISIONS[1:]))
 
     def start(
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None

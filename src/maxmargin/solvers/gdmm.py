@@ -20,11 +20,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from maxmargin.data.arrays import is_whole
+from maxmargin.data.arrays import FLAG, among, is_whole
 from maxmargin.models.registry import FACTORS
 from maxmargin.problem import Formulation, Problem, Support
 from maxmargin.problem.plane import MARGINALS, PLANES
-from maxmargin.solvers.base import Rule, Solver, StepReport, on_or_off, one_of, option
+from maxmargin.solvers.base import Rule, Solver, StepReport, option
 from maxmargin.solvers.gdmm_chain import DIRECTIONS, SEARCHES, ChainsAsPrinted, OnChains
 from maxmargin.solvers.gdmm_graph import DENSE, GraphsAsPrinted, OnGraphs
 from maxmargin.solvers.gdmm_labels import OnLabelSets
@@ -91,12 +91,12 @@ class Gdmm(Solver):
     eta: float | None = option(None, Rule("in [0, 1] or None", lambda x: x is None or 0 <= x <= 1))
     inner: int = option(4, COUNT)
     partitions: int = option(1, COUNT)
-    search: str = one_of("ordered", SEARCHES)
-    direction: str = one_of("pairwise", DIRECTIONS)
+    search: str = option("ordered", among(*SEARCHES))
+    direction: str = option("pairwise", among(*DIRECTIONS))
     grow: int | None = option(
         None, Rule(f"{COUNT.says}, or None", lambda x: x is None or is_count(x))
     )
-    printed: bool = on_or_off(False)
+    printed: bool = option(False, FLAG)
 
     @classmethod
     def suits(cls, problem: Problem) -> bool:

@@ -20,17 +20,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from maxmargin.data.arrays import FLAG
 from maxmargin.formulation import EVERY_FORMULATION
 from maxmargin.problem import Formulation, Problem, Status, Support
-from maxmargin.solvers.base import (
-    AT_LEAST_1,
-    INSIDE,
-    NOT_NEGATIVE,
-    Solver,
-    StepReport,
-    on_or_off,
-    option,
-)
+from maxmargin.solvers.base import AT_LEAST_1, INSIDE, NOT_NEGATIVE, Solver, StepReport, option
 from maxmargin.solvers.box_state import MOST_VIOLATORS, BoxState, open_box
 from maxmargin.solvers.dual_state import DualState, open_state
 
@@ -59,7 +52,7 @@ class NSlack(Solver):
     formulations: ClassVar[tuple[Formulation, ...]] = EVERY_FORMULATION
     batch: int = option(100, AT_LEAST_1)
     accuracy: float = option(0.5, INSIDE)
-    growing: bool = on_or_off(True)
+    growing: bool = option(True, FLAG)
     keep: int = option(50, NOT_NEGATIVE)
     max_sweeps: int = option(1000, AT_LEAST_1)
     violators: int = option(MOST_VIOLATORS, NOT_NEGATIVE)

@@ -26,6 +26,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from maxmargin.data.arrays import among
 from maxmargin.models.examples import ExplicitConstraints
 from maxmargin.problem import Problem, Support
 from maxmargin.solvers.base import (
@@ -36,7 +37,6 @@ from maxmargin.solvers.base import (
     Snapshot,
     Solver,
     StepReport,
-    one_of,
     option,
 )
 from maxmargin.solvers.coordinate_state import (
@@ -101,8 +101,8 @@ class Proximal(Solver):
     care: float = option(0.3, SHARE)
     skip: int = option(1, NOT_NEGATIVE)
     keep: int = option(10, NOT_NEGATIVE)
-    rule: str = one_of("wss2", PAIR_RULES)
-    precision: str = one_of("auto", PRECISIONS)
+    rule: str = option("wss2", among(*PAIR_RULES))
+    precision: str = option("auto", among(*PRECISIONS))
 
     def start(
         self,

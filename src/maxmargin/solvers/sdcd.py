@@ -28,16 +28,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from maxmargin.data.arrays import among
 from maxmargin.problem import Formulation, Problem, Status, Support
-from maxmargin.solvers.base import (
-    AT_LEAST_1,
-    BELOW_1,
-    NOT_NEGATIVE,
-    Solver,
-    StepReport,
-    one_of,
-    option,
-)
+from maxmargin.solvers.base import AT_LEAST_1, BELOW_1, NOT_NEGATIVE, Solver, StepReport, option
 from maxmargin.solvers.box_state import MOST_VIOLATORS, BoxState, BoxVisit, open_box
 from maxmargin.solvers.dual_ascent import ORDERS, in_order
 
@@ -74,7 +67,7 @@ class SDCD(Solver):
     searches: int = option(10, NOT_NEGATIVE)
     sweeps: int = option(5, AT_LEAST_1)
     inner: float = option(0.1, BELOW_1)
-    order: str = one_of("random", ORDERS)
+    order: str = option("random", among(*ORDERS))
     keep: int = option(10, NOT_NEGATIVE)
     violators: int = option(MOST_VIOLATORS, NOT_NEGATIVE)
     change: float = option(0.0, NOT_NEGATIVE)

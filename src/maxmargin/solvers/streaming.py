@@ -27,6 +27,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from maxmargin.data.arrays import FLAG, among
 from maxmargin.problem import Formulation, Problem, Status, Support, gap_between
 from maxmargin.solvers.base import (
     AT_LEAST_1,
@@ -36,8 +37,6 @@ from maxmargin.solvers.base import (
     Snapshot,
     Solver,
     StepReport,
-    on_or_off,
-    one_of,
     option,
 )
 from maxmargin.solvers.dual_state import PRECISIONS
@@ -97,10 +96,10 @@ class Streaming(Solver):
     revisits: float = option(5, NOT_NEGATIVE)
     rounds: int = option(100, NOT_NEGATIVE)
     share: float = option(0.5, SHARE)
-    verify: bool = on_or_off(True)
-    precision: str = one_of("auto", PRECISIONS)
+    verify: bool = option(True, FLAG)
+    precision: str = option("auto", among(*PRECISIONS))
     scratch: Any = None
-    keeps: str = one_of("auto", ("auto", "outputs", "examples"))
+    keeps: str = option("auto", among("auto", "outputs", "examples"))
 
     def __post_init__(self) -> None:
         super().__post_init__()

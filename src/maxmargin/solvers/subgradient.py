@@ -13,9 +13,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from maxmargin.data.arrays import FLAG
 from maxmargin.problem import Problem, Support, gap_between
 from maxmargin.problem.regularizer import PRIOR
-from maxmargin.solvers.base import Snapshot, Solver, StepReport, on_or_off, slow
+from maxmargin.solvers.base import Snapshot, Solver, StepReport, option, slow
 from maxmargin.solvers.dual_state import DualState, open_state
 
 
@@ -36,7 +37,7 @@ class Subgradient(Solver):
         tuple[str, ...]
     ] = ()  # counts of visits from w = 0 on are its multipliers
     advice: ClassVar[str] = slow("subgradient")
-    averaging: bool = on_or_off(True)
+    averaging: bool = option(True, FLAG)
 
     def start(
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
