@@ -1,6 +1,7 @@
 // The inner loops over rows of features: compiled here, once for each type of weights.
 #include "features.hpp"
 
+#include <bit>
 #include <type_traits>
 
 #include "feature_rows.hpp"
@@ -29,6 +30,25 @@ void accumulate(const Row& row, const Real* W, int stride, Real* out) {
     for (int n = 0; n < N; ++n) even[n] += x * load(a + n * lanes);
   }
   for (int n = 0; n < N; ++n) store(out + n * lanes, even[n] + odd[n]);
+}
+
+// The same for the two vectors, or the one, whose bits are set in `wanted`.
+template <class Real, class Row>
+void accumulate_two(const Row& row, const Real* W, int stride, Real* out, uint64_t wanted) {
+  constexpr int lanes = Vector<Real>::lanes;
+  const int first = std::countr_zero(wanted) * lanes, second = (63 - std::countl_zero(wanted)) * lanes;
+  vec<Real> even[2] = {load(out + first), load(out + second)}, odd[2] = {};
+  const auto add = [&](vec<Real>* sums, int32_t j) {
+    const Real* a = W + row.index(j) * stride;
+    const vec<Real> x = broadcast(static_cast<Real>(row.value(j)));
+    sums[0] += x * load(a + first);
+    sums[1] += x * load(a + second);
+  };
+  int32_t j = 0;
+  for (; j + 1 < row.length; j += 2) add(even, j), add(odd, j + 1);
+  if (j < row.length) add(even, j);
+  store(out + first, even[0] + odd[0]);
+  store(out + second, even[1] + odd[1]);
 }
 
 // <x, w>, in four chains of sums: one would wait for its own addition each time.
@@ -132,13 +152,15 @@ void Features::measure() {
 }
 
 template <class Real>
-void Features::add_scores(int64_t r, const Real* W, int stride, Real* out) const {
+void Features::add_scores(int64_t r, const Real* W, int stride, Real* out, uint64_t wanted) const {
   if (gram) {
     const Real* u = W + (columns + r) * stride;
     for (int k = 0; k < stride; ++k) out[k] += u[k];
     return;
   }
   with_row(*this, r, [&](const auto& row) {
+    if (std::popcount(wanted) <= 2 && !(wanted >> 63))
+      return accumulate_two<Real>(row, W, stride, out, wanted);
     by_vectors<Real>(stride,
                      [&]<int N>(int column) { accumulate<Real, N>(row, W + column, stride, out + column); });
   });
@@ -245,8 +267,8 @@ void Features::take_squares(int64_t r, double* W, int stride, double& sum) const
   });
 }
 
-template void Features::add_scores(int64_t, const float*, int, float*) const;
-template void Features::add_scores(int64_t, const double*, int, double*) const;
+template void Features::add_scores(int64_t, const float*, int, float*, uint64_t) const;
+template void Features::add_scores(int64_t, const double*, int, double*, uint64_t) const;
 template float Features::score_of(int64_t, const float*, int, int) const;
 template double Features::score_of(int64_t, const double*, int, int) const;
 template float Features::dot_weights(int64_t, const RowView&, const float*) const;

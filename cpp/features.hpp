@@ -52,9 +52,9 @@ class Features {
   int64_t size() const { return static_cast<int64_t>(rows.size()); }
   void measure();  // norms
 
-  // out += x_r W
+  // out += x_r W, at least in the vectors of columns that are wanted: a bit for each, of which the last stands for all others
   template <class Real>
-  void add_scores(int64_t r, const Real* W, int stride, Real* out) const;
+  void add_scores(int64_t r, const Real* W, int stride, Real* out, uint64_t wanted = ~uint64_t(0)) const;
   // <x_r, W[:, column]>
   template <class Real>
   Real score_of(int64_t r, const Real* W, int stride, int column) const;
@@ -90,15 +90,15 @@ class Features {
   void prefetch_view(int64_t r) const { fetch_ahead(&rows[r]); }
   void prefetch(int64_t r) const { prefetch(rows[r]); }
   void prefetch(const RowView& row) const {
-    if (kind == Kind::short32) {
-      for (int at = 0; at < std::min(6 * row.length, 512); at += 64)
-        fetch_ahead(static_cast<const char*>(row.value) + at);
-      return;
-    }
-    for (int line = 0; line < 4; ++line) {
-      fetch_ahead(static_cast<const char*>(row.value) + 64 * line);
-      if (row.index) fetch_ahead(reinterpret_cast<const char*>(row.index) + 64 * line);
-    }
+    const int64_t bytes = kind == Kind::short32 ? 6 : kind == Kind::dense64 || kind == Kind::sparse64 ? 8 : 4;
+    if (row.value) fetch_stretch(row.value, bytes * row.length);
+    if (row.index) fetch_stretch(row.index, int64_t(4) * row.length);
+  }
+
+ private:
+  static void fetch_stretch(const void* first, int64_t bytes) {  // the rest of a long one follows by itself
+    for (int64_t at = 0; at < std::min<int64_t>(bytes, 256); at += 64)
+      fetch_ahead(static_cast<const char*>(first) + at);
   }
 };
 

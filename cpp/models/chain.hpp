@@ -55,8 +55,13 @@ class Chain : public ChainBase<Real_> {
 
   // Local scores at the positions where the n outputs do not agree: enough to compare them.
   void open_where_different(int64_t block, const Real* W, Scratch& s, const Label* outputs, int n) const {
-    open_positions(block, W, s, outputs, n,
-                   [&](int t) { this->row_scores(row(block, t), W, this->local(s, t), true, 1); });
+    const int T = length(block);
+    open_positions(block, W, s, outputs, n, [&](int t) {
+      uint64_t wanted = 0;
+      for (int j = 0; j < n; ++j)
+        wanted |= uint64_t(1) << std::min(outputs[static_cast<size_t>(j) * T + t] / Vector<Real>::lanes, 63);
+      this->row_scores(row(block, t), W, this->local(s, t), true, 1, wanted);
+    });
   }
 
   // s_i(y) up to a constant of the block (and, after a partial opening, of the compared outputs).
@@ -71,13 +76,8 @@ class Chain : public ChainBase<Real_> {
             static_cast<double>(s.local[static_cast<size_t>(t) * stride_ + y[t]]) + A[edge(y[t - 1], y[t])];
       return sum + ends(A, y, T);
     }
-    int scored = 0;  // transitions into positions before this one are counted
-    for (int t : s.positions) {
-      sum += s.local[static_cast<size_t>(t) * stride_ + y[t]];
-      if (t > 0 && t >= scored) sum += A[edge(y[t - 1], y[t])];
-      if (t + 1 < T) sum += A[edge(y[t], y[t + 1])];
-      scored = t + 2;
-    }
+    for (int t : s.positions) sum += s.local[static_cast<size_t>(t) * stride_ + y[t]];
+    for (int t : s.moved) sum += A[edge(y[t - 1], y[t])];
     return sum + ends(A, y, T);
   }
 
@@ -202,9 +202,13 @@ class Chain : public ChainBase<Real_> {
     s.partial = true;
     s.weights = W;
     s.positions.clear();
+    s.moved.clear();
+    bool before = false;
     for (int t = 0; t < T; ++t) {
       bool different = false;
       for (int j = 1; j < n; ++j) different |= outputs[static_cast<size_t>(j) * T + t] != outputs[t];
+      if (t > 0 && (different || before)) s.moved.push_back(t);
+      before = different;
       if (!different) continue;
       s.positions.push_back(t);
       score(t);

@@ -111,6 +111,22 @@ void ChainBase<Real>::unpack_spent(double* W, double* flat, int threads) const {
 }
 
 template <class Real>
+void ChainBase<Real>::prefetch_view(int64_t block) const {
+  const int64_t first = row(block, 0);
+  constexpr int per_line = 64 / sizeof(RowView), most = 8 * per_line;
+  for (int t = 0; t < std::min(length(block), most); t += per_line)
+    data_.nodes.features->prefetch_view(first + t);
+  fetch_ahead(&data_.truth[first]);
+  if (!data_.node_weight.empty()) fetch_ahead(&data_.node_weight[first]);
+}
+template <class Real>
+void ChainBase<Real>::prefetch(int64_t block) const {
+  constexpr int most = 12;
+  for (int t = 0; t < std::min(length(block), most); ++t)
+    data_.nodes.features->prefetch(data_.nodes.features->rows[row(block, t)]);
+}
+
+template <class Real>
 void ChainBase<Real>::prepare() {
   gram_.assign(pairs_, std::numeric_limits<float>::quiet_NaN());
 }
@@ -144,10 +160,12 @@ void ChainBase<Real>::open(int64_t block, const Real* W, Scratch& s, bool augmen
 }
 
 template <class Real>
-void ChainBase<Real>::row_scores(int64_t r, const Real* W, Real* u, bool augmented, Real scale) const {
+void ChainBase<Real>::row_scores(int64_t r, const Real* W, Real* u, bool augmented, Real scale,
+                                 uint64_t wanted) const {
   if (augmented && data_.cost.uniform()) {
-    const double cost = data_.weight_of(r) * data_.cost.mistake(data_.truth[r]);
-    std::fill(u, u + stride_, scale * static_cast<Real>(cost));
+    const Real cost = static_cast<Real>(data_.weight_of(r) * data_.cost.mistake(data_.truth[r]));
+    const vec<Real> mistake = broadcast(scale * cost);
+    for (int k = 0; k < stride_; k += Vector<Real>::lanes) store(u + k, mistake);
     u[data_.truth[r]] = 0;
   } else if (augmented) {
     const Real weight = scale * static_cast<Real>(data_.weight_of(r));
@@ -156,7 +174,7 @@ void ChainBase<Real>::row_scores(int64_t r, const Real* W, Real* u, bool augment
   } else {
     std::memset(u, 0, sizeof(Real) * stride_);
   }
-  data_.nodes.add_scores(r, W, stride_, u);
+  data_.nodes.add_scores(r, W, stride_, u, wanted);
 }
 
 template <class Real>
@@ -211,6 +229,16 @@ double ChainBase<Real>::squared_norm(Scratch& s) const {
     sum += p.c * (p.c * data_.nodes.norm(r, p.label) + 2 * inner);
   }
   return sum + squared_norm_of(s.edges);
+}
+
+template <class Real>
+double ChainBase<Real>::loss_of_move(const Scratch& s) const {
+  double sum = 0;
+  for (size_t a = 0; a < s.nodes.size(); ++a) {
+    const int64_t r = row(s.block, s.nodes[a].t);
+    sum += s.nodes[a].c * data_.weight_of(r) * data_.cost.of(data_.truth[r], s.nodes[a].label);
+  }
+  return sum;
 }
 
 template <class Real>

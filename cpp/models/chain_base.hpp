@@ -94,10 +94,11 @@ class ChainBase {
     return sum;
   }
   struct Scratch {
-    aligned<Real> local;    // U with the loss, T x stride
-    aligned<Real> forward;  // best score of a prefix that ends in a label
-    aligned<Real> legal;    // transitions and ends with their penalties, where some are illegal
-    std::vector<int> positions;
+    aligned<Real> local;          // U with the loss, T x stride
+    aligned<Real> forward;        // best score of a prefix that ends in a label
+    aligned<Real> legal;          // transitions and ends with their penalties, where some are illegal
+    std::vector<int> positions;   // of a partial opening: where outputs differ,
+    std::vector<int> moved;       // and where they or those before do
     std::vector<int> path;        // of the best labelling
     std::vector<double> counted;  // slack rescaling: the same with the number of mistakes
     Tally tally;                  // a long move
@@ -126,10 +127,13 @@ class ChainBase {
   void unpack(const From* W, double* flat) const;
   // The same, and gives back the memory of W on the way: both are never there as a whole.
   void unpack_spent(double* W, double* flat, int threads) const;
+  void prefetch_view(int64_t block) const;
+  void prefetch(int64_t block) const;
   void prepare();  // space for inner products of positions, for those who measure many moves
 
   void open(int64_t block, const Real* W, Scratch& s, bool augmented, Real loss_scale) const;
   double squared_norm(Scratch& s) const;
+  double loss_of_move(const Scratch& s) const;  // sum_j c_j Delta(y_j), where the c_j sum to zero
   // W += c * move
   template <class Target>
   void apply(const Scratch& s, Target W, double c) const;
@@ -185,7 +189,8 @@ class ChainBase {
   // Viterbi: additions and maxima only; the labels are found again on the way back.
   // Neighbouring labels of positions t - 1 and t are scored by the table at `pairs + t * step`.
   const std::vector<int>& best_path(Scratch& s, const Real* A, const Real* pairs, size_t step) const;
-  void row_scores(int64_t r, const Real* W, Real* u, bool augmented, Real scale) const;
+  void row_scores(int64_t r, const Real* W, Real* u, bool augmented, Real scale,
+                  uint64_t wanted = ~uint64_t(0)) const;
   double dot(int64_t block, int t, int q, int label) const;  // t < q
 
   int length(int64_t block) const {

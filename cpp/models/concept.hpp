@@ -20,6 +20,8 @@
 //   unpack_spent(W, flat, threads)        the same as unpack, and gives the memory of W back on the way
 //   pack(flat, W, threads)                over threads
 //   shift(s, c)                           the open scores after W += c * move, for less than opening again
+//   prefetch_view(block), prefetch(block) asks for memory that a visit will read: views of rows, then rows
+//   loss_of_move(s)                       of the move that was built, for less than the losses of its outputs
 //   coefficients()                        under a kernel: how many of the weights are coefficients
 //   prepare()                             tables as long as the data, which make visits faster
 //   release(y), bytes_of(y)               outputs are planes from outside (Explicit): given_planes, below

@@ -93,8 +93,8 @@ class NodeWeights {
   }
 
   template <class Real>
-  void add_scores(int64_t r, const Real* W, int stride, Real* u) const {
-    pairs ? add_pair_scores(r, W, u) : features->add_scores(r, W, stride, u);
+  void add_scores(int64_t r, const Real* W, int stride, Real* u, uint64_t wanted = ~uint64_t(0)) const {
+    pairs ? add_pair_scores(r, W, u) : features->add_scores(r, W, stride, u, wanted);
   }
   template <class Real>
   Real score_of(int64_t r, const Real* W, int stride, int k) const {

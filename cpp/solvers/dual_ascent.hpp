@@ -81,6 +81,11 @@ class MoveLog {
       y += (move.mixed ? move.mixed : 2) * length, c += move.mixed;
     }
   }
+  // Calls f(block) for each move.
+  template <class F>
+  void each_block(F&& f) const {
+    for (const Made& move : moves_) f(move.block);
+  }
 
  private:
   struct Made {
@@ -106,19 +111,29 @@ class DualAscent {
   void work_on(Real* W) { W_ = W; }  // a replica of w, or w itself
   void write_to(MoveLog<Label>* log) { log_ = log; }
   void replay(const MoveLog<Label>& log) { log.replay(state_.structure, scratch_, W_); }
+  // What replaying a log will read: first views of rows, then rows.
+  void prefetch_views(const MoveLog<Label>& log) const {
+    if constexpr (requires { state_.structure.prefetch_view(int64_t()); })
+      log.each_block([&](int64_t i) { state_.structure.prefetch_view(i); });
+  }
+  void prefetch_rows(const MoveLog<Label>& log) const {
+    if constexpr (requires { state_.structure.prefetch(int64_t()); })
+      log.each_block([&](int64_t i) { state_.structure.prefetch(i); });
+  }
 
   VisitReport pass(const int64_t* order, int64_t n, const VisitOptions& options, double* violations,
                    double* slacks) {
     VisitReport report;
     ahead_ = nullptr;
-    visits(order, 0, n, options, violations, slacks, report);
+    visits(order, n, 0, n, options, violations, slacks, report);
     return report;
   }
-  // Those of a pass that are at [from, to) in its order, which is one of several that are walked at the same time.
-  void visits(const int64_t* order, int64_t from, int64_t to, const VisitOptions& options, double* violations,
-              double* slacks, VisitReport& report, int orders = 1) {
+  // Those of a pass that are at [from, to) in its order of n, which is one of several that are walked at the same time.
+  void visits(const int64_t* order, int64_t n, int64_t from, int64_t to, const VisitOptions& options,
+              double* violations, double* slacks, VisitReport& report, int orders = 1) {
     for (int64_t k = from; k < to; ++k) {
       poll();
+      prefetch(order, k, n);
       step_ = state_.steps + static_cast<double>((k + 1) * orders);
       violations[k] = visit(order[k], options, report);
       if (options.slacks) slacks[k] = slack_;
@@ -171,6 +186,23 @@ class DualAscent {
   std::vector<Label> found_, truth_, outputs_;
   std::vector<typename Structure::Scratch> seekers_;  // one per thread
   const Label* ahead_ = nullptr;                      // what a search ahead has found for the visited block
+
+  // What the visits after the k-th of n will read: blocks, then what these point to and views of rows, then rows.
+  void prefetch(const int64_t* order, int64_t k, int64_t n) const {
+    constexpr int64_t step = 2;
+    const Structure& structure = state_.structure;
+    if (k + 3 * step < n) fetch_ahead(&state_.blocks[order[k + 3 * step]]);
+    if (k + 2 * step < n) {
+      const int64_t i = order[k + 2 * step];
+      const auto& block = state_.blocks[i];
+      fetch_ahead(block.planes.data());
+      fetch_ahead(block.outputs.data());
+      fetch_ahead(block.distances.data());
+      if constexpr (requires { structure.prefetch_view(i); }) structure.prefetch_view(i);
+    }
+    if constexpr (requires { structure.prefetch(k); })
+      if (k + step < n) structure.prefetch(order[k + step]);
+  }
 
   double visit(int64_t i, const VisitOptions& options, VisitReport& report) {
     const Structure& structure = state_.structure;
@@ -299,7 +331,10 @@ class DualAscent {
     move_.renew();
     move(-h * step);
     const Label *to = state_.output(i, u), *from = state_.output(i, v);
-    report.loss += step * (structure.loss(i, to) - structure.loss(i, from));
+    if constexpr (requires { structure.loss_of_move(scratch_); })
+      report.loss += step * structure.loss_of_move(scratch_);
+    else
+      report.loss += step * (structure.loss(i, to) - structure.loss(i, from));
     if (log_) log_->add_pair(i, to, from, structure.output_size(i), -h * step);
     planes[v].multiplier = step == planes[v].multiplier ? 0 : planes[v].multiplier - step;
     planes[u].multiplier += step;

@@ -366,10 +366,10 @@ class CoordinateOf final : public Coordinate {
     return sum;
   }
 
-  // What the visits after the k-th of n will read.
+  // What the visits after the k-th of n will read; runs of rows that lie in the order of visits are seen by the processor.
   void prefetch(const int64_t* order, size_t k, size_t n) const {
     if (k + 2 * ahead_ < n) fetch_ahead(&blocks_[order[k + 2 * ahead_]]);
-    if (k + ahead_ < n) step_.prefetch(order[k + ahead_], blocks_[order[k + ahead_]]);
+    if (names_.empty() && k + ahead_ < n) step_.prefetch(order[k + ahead_], blocks_[order[k + ahead_]]);
   }
 
   // A fresh order; returns the seed of the next.

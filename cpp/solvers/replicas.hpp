@@ -135,8 +135,8 @@ class Replicas {
       ended = true;
     }
     void visit(int64_t k, const VisitOptions& options) {
-      const int64_t to = std::min(k + 1, static_cast<int64_t>(order.size()));
-      ascent.visits(order.data(), k, to, options, violations.data(), slacks.data(), report, workers);
+      const int64_t n = static_cast<int64_t>(order.size()), to = std::min(k + 1, n);
+      ascent.visits(order.data(), n, k, to, options, violations.data(), slacks.data(), report, workers);
     }
     int64_t first(int part) const { return static_cast<int64_t>(W->size()) * part / workers; }
     static double sum_squares(const Real* w, int64_t from, int64_t to) {
@@ -330,8 +330,12 @@ class Replicas {
   }
 
   void replay_others(Worker& own, int64_t round) {
-    for (int k = 0; k < own.workers && round >= 0; ++k)
-      if (k != own.number) own.ascent.replay(workers_[k]->log_of(round));
+    for (int k = 0; k < own.workers && round >= 0; ++k) {
+      if (k == own.number) continue;
+      if (round + 2 < own.known) own.ascent.prefetch_views(workers_[k]->log_of(round + 2));
+      if (round + 1 < own.known) own.ascent.prefetch_rows(workers_[k]->log_of(round + 1));
+      own.ascent.replay(workers_[k]->log_of(round));
+    }
   }
 };
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import sparse
 from scipy.optimize import minimize
 
 import maxmargin as mm
@@ -321,3 +322,27 @@ def test_an_interrupt_at_any_line_keeps_the_solution(options, generator):
             sys.settrace(before)
         _, support = solver.solution(problem, torn)
         assert problem.dual_objective(support) <= case.optimum.primal * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_matrix])
+@pytest.mark.parametrize("K", [3, 20, 256])
+@pytest.mark.parametrize("most", [1, 2, 4])
+def test_kept_outputs_have_the_scores_of_the_definition(generator, K, most, layout):
+    # Local scores of a position are computed only where kept outputs have their labels: near, or far apart.
+    X = [layout(generator.normal(size=(5, 6)).round(1)) for _ in range(4)]
+    Y = [generator.integers(K, size=5) for _ in X]
+    model = models.Chain(classes=range(K), bias=1.0)
+    model.initialize(X, Y)
+    w = generator.normal(size=model.size_joint_feature)
+    cache = model.bind(X, Y).under(Formulation("max", "margin")).cache(most)
+    kept = [[y] for y in Y]
+    for _ in range(most):
+        found = [np.where(generator.random(5) < 0.5, y, generator.integers(K, size=5)) for y in Y]
+        cache.add(np.concatenate(found).astype(np.int32))
+        for own, u in zip(kept, found, strict=True):
+            own.append(u)
+    slacks, _ = cache.best(w, 1)
+    for x, y, own, slack in zip(X, Y, kept, slacks, strict=True):
+        truth = w @ model.joint_feature(x, y)
+        values = [model.loss(y, u) + w @ model.joint_feature(x, u) - truth for u in own]
+        assert slack == pytest.approx(max(values), rel=1e-12, abs=1e-12)
