@@ -40,9 +40,8 @@ inline Rescaling rescaling_of(const std::string& name) {
 template <class Plain>
 std::unique_ptr<AnyStructure<typename Plain::Label>> erased(const typename Plain::Data& data,
                                                             Rescaling rescaling) {
-  auto plain = std::make_unique<Erased<Plain>>(data);
-  if (rescaling == Rescaling::margin) return plain;
-  return std::make_unique<SlackRescaled<typename Plain::Label>>(std::move(plain));
+  std::unique_ptr<AnyStructure<typename Plain::Label>> plain = std::make_unique<Erased<Plain>>(data);
+  return rescaling == Rescaling::margin ? std::move(plain) : slack_rescaled(std::move(plain));
 }
 
 // AscentOf or CoordinateOf a structure: make<AscentOf, Binary<float>>(data, mass, lean).

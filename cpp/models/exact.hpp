@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "models/any_structure.hpp"
+#include "models/wide.hpp"
 #include "runtime/threads.hpp"
 #include "simd.hpp"
 
@@ -23,8 +23,7 @@ struct PackedWeights {
 class Exact {
  public:
   using Label = int32_t;
-  using Any = AnyStructure<Label>;
-  explicit Exact(std::unique_ptr<Any> structure);
+  explicit Exact(WideStructure given);
 
   int64_t dimension() const { return structure_->dimension(); }
   int64_t blocks() const { return structure_->blocks(); }
@@ -57,7 +56,6 @@ class Exact {
   // The plane of given distributions: sum_i mass_i (E Psi - Psi(y_i)) into `flat`; returns sum_i mass_i (H_i + E Delta).
   double mixture(const float* theta, const double* mass, int threads, bool augmented, double* flat) const;
   // n outputs of every block, drawn from its distribution at these weights: those of a block one after the other.
-  bool draws() const { return structure_->draws(); }
   void draw(const double* flat, int n, uint64_t seed, int threads, Label* outputs) const;
   PackedWeights pack(const double* flat, int threads = 1) const;
   bool fits(const PackedWeights& w) const {
@@ -92,23 +90,27 @@ class Exact {
   bool knows(const int64_t* blocks, int64_t n, const Label* outputs, int64_t size) const;
 
  private:
-  std::unique_ptr<Any> structure_;
+  std::shared_ptr<const Unlabelled> structure_;
+  std::shared_ptr<const Labelled<Label>> outputs_;
   std::vector<int64_t> first_;  // where the output of each block begins
 
   // What a thread has.
   struct Own {
-    Any::Scratch s;
+    Unlabelled::Scratch s;
+    std::unique_ptr<Violators> lister;
     std::vector<Label> y, truth;
     aligned<double> theta, m;    // potentials and expectations of a block
     std::vector<double> values;  // beliefs of a block, or chances
     double* sum = nullptr;
     double leeway = 0;  // that blocks have left so far
   };
-  // Calls f(block, own) for the first n blocks.
+  void read_truth(int64_t i, std::vector<Label>& y) const;
+  // Calls f(block, own) for the first n blocks, whose argmax is that of w.
   template <class F>
-  static void each(const Any& structure, int64_t n, int threads, F&& f) {
+  void each(int64_t n, int threads, const PackedWeights& w, F&& f) const {
     parallel(n, threads, [&](int64_t from, int64_t to, int) {
-      Own own{structure.scratch()};
+      Own own{structure_->scratch()};
+      structure_->read_index(own.s, w.index.get());
       for (int64_t i = from; i < to; ++i) poll(), f(i, own);
     });
   }
@@ -132,8 +134,7 @@ class Exact {
 class OutputCache {
  public:
   using Label = int32_t;
-  using Any = AnyStructure<Label>;
-  OutputCache(std::unique_ptr<Any> structure, int capacity);
+  OutputCache(WideStructure given, int capacity);
 
   int64_t dimension() const { return structure_->dimension(); }
   int64_t blocks() const { return structure_->blocks(); }
@@ -144,7 +145,8 @@ class OutputCache {
   void best(const double* flat, int threads, double* xi, Label* outputs);
 
  private:
-  std::unique_ptr<Any> structure_;
+  std::shared_ptr<const Unlabelled> structure_;
+  std::shared_ptr<const Labelled<Label>> outputs_;
   int capacity_;
   std::vector<int64_t> first_;
   std::vector<std::vector<Label>> kept_;  // the true output, then up to `capacity` others, latest first
