@@ -123,7 +123,10 @@ class Erased final : public AnyStructure<typename S::Label> {
   }
   int output_size(int64_t block) const override { return structure_.output_size(block); }
   void pack(const double* flat, double* W, int threads = 1) const override {
-    pack_over(structure_, flat, W, threads);
+    if constexpr (requires { structure_.pack(flat, W, threads); })
+      structure_.pack(flat, W, threads);
+    else
+      structure_.pack(flat, W);
   }
   void unpack(const double* W, double* flat) const override { structure_.unpack(W, flat); }
   void unpack_spent(double* W, double* flat, int threads) const override {

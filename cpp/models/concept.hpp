@@ -67,13 +67,6 @@ void unpack_spent(const S& structure, double* W, double* flat, int threads) {
   else
     structure.unpack(W, flat);
 }
-template <class S>
-void pack_over(const S& structure, const double* flat, double* W, int threads) {
-  if constexpr (requires { structure.pack(flat, W, threads); })
-    structure.pack(flat, W, threads);
-  else
-    structure.pack(flat, W);
-}
 
 template <class S>
 constexpr bool given_planes = requires(S& structure, typename S::Label y) { structure.release(y); };

@@ -4,22 +4,13 @@
 #include <limits>
 
 namespace mm {
-namespace {
 
-std::vector<int64_t> places(const Unlabelled& structure) {
-  std::vector<int64_t> first(1, 0);
-  for (int64_t i = 0; i < structure.blocks(); ++i) first.push_back(first.back() + structure.output_size(i));
-  return first;
+OnOutputs::OnOutputs(WideStructure given)
+    : structure_(std::move(given.structure)), outputs_(std::move(given.outputs)) {
+  for (int64_t i = 0; i < blocks(); ++i) first_.push_back(first_.back() + structure_->output_size(i));
 }
 
-}  // namespace
-
-Exact::Exact(WideStructure given)
-    : structure_(std::move(given.structure)),
-      outputs_(std::move(given.outputs)),
-      first_(places(*structure_)) {}
-
-void Exact::read_truth(int64_t i, std::vector<Label>& y) const {
+void OnOutputs::read_truth(int64_t i, std::vector<Label>& y) const {
   y.resize(structure_->output_size(i));
   outputs_->truth(i, y.data());
 }
@@ -228,15 +219,8 @@ bool Exact::knows(const int64_t* blocks, int64_t n, const Label* outputs, int64_
 }
 
 OutputCache::OutputCache(WideStructure given, int capacity)
-    : structure_(std::move(given.structure)),
-      outputs_(std::move(given.outputs)),
-      capacity_(capacity),
-      first_(places(*structure_)),
-      kept_(structure_->blocks()) {
-  for (int64_t i = 0; i < blocks(); ++i) {
-    kept_[i].resize(structure_->output_size(i));
-    outputs_->truth(i, kept_[i].data());
-  }
+    : OnOutputs(std::move(given)), capacity_(capacity), kept_(blocks()) {
+  for (int64_t i = 0; i < blocks(); ++i) read_truth(i, kept_[i]);
 }
 
 void OutputCache::add(const Label* outputs) {
