@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 namespace mm {
@@ -117,16 +118,6 @@ using Count = GatherInto<Tally>;
 
 // The type of the numbers behind a pointer to weights.
 template <class Target>
-struct NumberAt;
-template <class T>
-struct NumberAt<T*> {
-  using type = T;
-};
-template <class Into>
-struct NumberAt<GatherInto<Into>> {
-  using type = double;
-};
-template <class Target>
-using number_at = typename NumberAt<Target>::type;
+using number_at = std::conditional_t<std::is_pointer_v<Target>, std::remove_pointer_t<Target>, double>;
 
 }  // namespace mm

@@ -263,10 +263,7 @@ struct AlignedAllocator {
   AlignedAllocator(const AlignedAllocator<U>&) {}
   T* allocate(std::size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), std::align_val_t(64))); }
   void deallocate(T* p, std::size_t) { ::operator delete(p, std::align_val_t(64)); }
-  template <class U>
-  bool operator==(const AlignedAllocator<U>&) const {
-    return true;
-  }
+  bool operator==(const AlignedAllocator&) const = default;
 };
 template <class T>
 using aligned = std::vector<T, AlignedAllocator<T>>;

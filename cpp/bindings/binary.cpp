@@ -9,17 +9,11 @@
 
 namespace mm {
 
-static auto any_structure(const BinaryData& data, Rescaling rescaling) {
-  return erased<Binary<double>>(data, rescaling);
-}
 static std::unique_ptr<Ascent> make_ascent(const BinaryData& data, Rescaling rescaling, bool single,
                                            std::vector<double> mass, bool lean) {
   if (single && rescaling == Rescaling::margin)
     return make<AscentOf, Binary<float>>(data, std::move(mass), lean);
-  return any<AscentOf>(any_structure(data, rescaling), std::move(mass), lean);
-}
-static auto box_structure(const BinaryData& data, Rescaling rescaling) {
-  return any_structure(data, rescaling);
+  return any<AscentOf>(erased<Binary<double>>(data, rescaling), std::move(mass), lean);
 }
 
 // Data with a copy of their rows in single precision, in a random order.
@@ -50,12 +44,12 @@ static void bind_binary(nb::module_& m) {
       "__init__",
       [](BinaryData* self, const Features& rows, Array1<int32_t> truth, Array1<double> cost) {
         check(size(truth) == rows.size() && cost.size() == 2, "labels or costs do not fit the examples");
-        for (size_t i = 0; i < truth.size(); ++i)
-          check(truth.data()[i] == 0 || truth.data()[i] == 1, "a label is 0 or 1");
+        check(within(truth, 0, 2), "a label is 0 or 1");
         new (self) BinaryData{&rows, to_vector(truth), to_vector(cost)};
       },
       nb::keep_alive<1, 2>());
-  bind_powers(kind);
+  bind_powers<Binary<double>>(kind);
+  bind_box_of<Binary<double>>(kind);
 }
 
 static const Bindings binary_bindings(&bind_binary);

@@ -21,9 +21,6 @@ static std::unique_ptr<Ascent> make_ascent(const ChainData& data, Rescaling resc
     return any<AscentOf>(any_structure(data, rescaling), std::move(mass), lean);
   return chain_ascent(data, single, std::move(mass), lean);
 }
-static auto box_structure(const ChainData& data, Rescaling rescaling) {
-  return erased<Plain>(data, rescaling);
-}
 
 // Numbers that Python reads where they are.
 template <class T>
@@ -64,8 +61,7 @@ static void bind_chain(nb::module_& m) {
                   costs.fits() && offsets.size() > 0 && offsets.data()[offsets.size() - 1] == rows.size(),
               "labels, weights or costs do not fit the examples");
         const int64_t known = static_cast<int64_t>(labels) * (labels + 2);
-        for (size_t k = 0; k < illegal.size(); ++k)
-          check(illegal.data()[k] >= 0 && illegal.data()[k] < known, "no such transition");
+        check(within(illegal, 0, known), "no such transition");
         check(!pairs || (pairs->features() == rows.width() && pairs->labels() == labels && !rows.gram),
               "the pairs do not fit the features");
         new (self) ChainData{{&rows, pairs},
@@ -88,11 +84,11 @@ static void bind_chain(nb::module_& m) {
   });
   kind.def("hold", [](ChainData& self, Array1<int32_t> fixed) {
     check(fixed.size() == self.truth.size(), "a label or -1 for each position");
-    for (size_t r = 0; r < fixed.size(); ++r)
-      check(fixed.data()[r] >= -1 && fixed.data()[r] < self.labels, "no such label");
+    check(within(fixed, -1, self.labels), "no such label");
     self.fixed = to_vector(fixed);
   });
   bind_powers(kind);
+  bind_box_of<Plain>(kind);
 }
 
 static const Bindings chain_bindings(&bind_chain);

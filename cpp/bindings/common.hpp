@@ -5,6 +5,7 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,12 @@ int64_t size(const Array1<T>& a) {
 inline void check(bool holds, const char* what) {
   if (!holds) throw nb::value_error(what);
 }
+// Whether all numbers of an array are in [from, end).
+template <class Numbers>
+bool within(const Numbers& numbers, int64_t from, int64_t end) {
+  return std::all_of(numbers.data(), numbers.data() + numbers.size(),
+                     [&](int64_t x) { return x >= from && x < end; });
+}
 template <class Data>
 void check_block(const Data& data, int64_t block) {
   if (block < 0 || block >= data.blocks()) throw nb::index_error("no such example");
@@ -61,6 +68,14 @@ Result<T> filled(int64_t n, Fill&& fill) {
   Zeros<T> values(static_cast<size_t>(n));
   unlocked([&] { fill(values.data()); });
   return to_numpy(std::move(values));
+}
+
+// What f returns, and the vector of n numbers that it writes.
+template <class F>
+nb::tuple with_vector(int64_t n, F&& f) {
+  double value = 0;
+  auto vector = filled(n, [&](double* sum) { value = f(sum); });
+  return nb::make_tuple(value, std::move(vector));
 }
 
 void check_weights(const Array1<double>& w, int64_t size);  // in module.cpp
@@ -86,15 +101,11 @@ inline nb::tuple to_numpy(SupportArrays&& support) {
 // all, kinds that others derive from first. Names are its own: several files are compiled as one.
 struct Bindings {
   using Bind = void (*)(nb::module_&);
-  static std::vector<Bind>& kinds() {
-    static std::vector<Bind> all;
-    return all;
+  static std::vector<Bind>& all(bool kind) {
+    static std::vector<Bind> lists[2];
+    return lists[kind];
   }
-  static std::vector<Bind>& models() {
-    static std::vector<Bind> all;
-    return all;
-  }
-  explicit Bindings(Bind bind, bool kind = false) { (kind ? kinds() : models()).push_back(bind); }
+  explicit Bindings(Bind bind, bool kind = false) { all(kind).push_back(bind); }
 };
 
 // An array may be empty: it is not given.

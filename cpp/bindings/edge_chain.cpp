@@ -4,10 +4,6 @@
 
 namespace mm {
 
-static auto any_structure(const EdgeChainData& data, Rescaling rescaling) {
-  return erased<EdgeChain>(data, rescaling);
-}
-
 static void bind_edge_chain(nb::module_& m) {
   nb::class_<EdgeChainData> kind(m, "EdgeChainData");
   kind.def(
@@ -21,7 +17,7 @@ static void bind_edge_chain(nb::module_& m) {
       nb::arg("chain"), nb::arg("edges").none(), nb::arg("triples"), nb::keep_alive<1, 2>(),
       nb::keep_alive<1, 3>());
   kind.def("best_k", &best_k<EdgeChain>);
-  bind_powers(kind);
+  bind_powers<EdgeChain>(kind);
 }
 
 static const Bindings edge_chain_bindings(&bind_edge_chain);

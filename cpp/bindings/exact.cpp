@@ -15,18 +15,23 @@ static nb::tuple slacks(const Exact& e, Array1<double> w, int threads, bool outp
   return nb::make_tuple(to_numpy(std::move(xi)), to_numpy(std::move(y)));
 }
 
-static nb::tuple slack_bounds(const Exact& e, Array1<double> w, int threads, double leeway) {
-  check_weights(w, e.dimension());
-  std::vector<double> xi(e.blocks()), ceilings(xi.size());
-  unlocked([&] { e.slacks(w.data(), threads, xi.data(), nullptr, ceilings.data(), leeway); });
-  return nb::make_tuple(to_numpy(std::move(xi)), to_numpy(std::move(ceilings)));
-}
-
-static nb::tuple sums(const Exact& e, Array1<double> w, int threads, int64_t most, int64_t work) {
+// What f(floors, ceilings) writes for every block.
+template <class F>
+static nb::tuple bounds(const Exact& e, const Array1<double>& w, F&& f) {
   check_weights(w, e.dimension());
   std::vector<double> floors(e.blocks()), ceilings(floors.size());
-  unlocked([&] { e.sums(w.data(), threads, most, work, floors.data(), ceilings.data()); });
+  unlocked([&] { f(floors.data(), ceilings.data()); });
   return nb::make_tuple(to_numpy(std::move(floors)), to_numpy(std::move(ceilings)));
+}
+static nb::tuple slack_bounds(const Exact& e, Array1<double> w, int threads, double leeway) {
+  return bounds(e, w, [&](double* xi, double* ceilings) {
+    e.slacks(w.data(), threads, xi, nullptr, ceilings, leeway);
+  });
+}
+static nb::tuple sums(const Exact& e, Array1<double> w, int threads, int64_t most, int64_t work) {
+  return bounds(e, w, [&](double* floors, double* ceilings) {
+    e.sums(w.data(), threads, most, work, floors, ceilings);
+  });
 }
 
 static PackedWeights pack(const Exact& e, Array1<double> w) {
@@ -35,7 +40,7 @@ static PackedWeights pack(const Exact& e, Array1<double> w) {
 }
 static Result<int32_t> predict_packed(const Exact& e, const PackedWeights& w, int threads) {
   check(e.fits(w), "weights that were packed for another model");
-  return filled<int32_t>(e.labels(), [&](int32_t* y) { e.predict(w, threads, y); });
+  return filled<int32_t>(e.labels(), [&](int32_t* y) { e.predict(w, threads, y, e.blocks()); });
 }
 static Result<int32_t> predict(const Exact& e, Array1<double> w, int threads) {
   return predict_packed(e, pack(e, w), threads);
@@ -80,19 +85,16 @@ static nb::tuple combine(const Exact& e, Array1<int64_t> blocks, Array1<double> 
                          int threads) {
   check(c.size() == blocks.size(), "as many multipliers as outputs are needed");
   check_outputs(e, blocks, outputs);
-  double offset = 0;
-  auto flat = filled(e.dimension(), [&](double* sum) {
-    offset = e.combine(blocks.data(), c.data(), size(blocks), outputs.data(), threads, sum);
+  return with_vector(e.dimension(), [&](double* sum) {
+    return e.combine(blocks.data(), c.data(), size(blocks), outputs.data(), threads, sum);
   });
-  return nb::make_tuple(offset, std::move(flat));
 }
 
 // Some weights of the vectors of planes: an array with a row for each plane, ravelled.
 static Result<double> select(const Exact& e, Array1<int64_t> blocks, Array1<int32_t> outputs,
                              Array1<int64_t> columns) {
   check_outputs(e, blocks, outputs);
-  for (size_t k = 0; k < columns.size(); ++k)
-    if (columns.data()[k] < 0 || columns.data()[k] >= e.dimension()) throw nb::index_error("no such weight");
+  if (!within(columns, 0, e.dimension())) throw nb::index_error("no such weight");
   return filled(size(blocks) * size(columns), [&](double* rows) {
     e.select(blocks.data(), size(blocks), outputs.data(), columns.data(), size(columns), rows);
   });
@@ -111,10 +113,8 @@ static Result<double> log_sums(const Exact& e, Array1<double> w, int threads, do
 static nb::tuple tilt(const Exact& e, Array1<double> w, Array1<double> mass, int threads, double loss) {
   check_weights(w, e.dimension());
   check_sums(e, mass);
-  double risk = 0;
-  auto gradient =
-      filled(e.dimension(), [&](double* sum) { risk = e.tilt(w.data(), mass.data(), threads, loss, sum); });
-  return nb::make_tuple(risk, std::move(gradient));
+  return with_vector(e.dimension(),
+                     [&](double* sum) { return e.tilt(w.data(), mass.data(), threads, loss, sum); });
 }
 static Result<float> list_potentials(const Exact& e, Array1<double> w, int threads, double loss) {
   check_weights(w, e.dimension());
@@ -127,16 +127,14 @@ static nb::tuple mixture(const Exact& e, Array1<float> theta, Array1<double> mas
                          bool augmented) {
   check_sums(e, mass);
   check(size(theta) == e.potentials(), "potentials that do not fit the examples");
-  double offset = 0;
-  auto flat = filled(e.dimension(), [&](double* sum) {
-    offset = e.mixture(theta.data(), mass.data(), threads, augmented, sum);
+  return with_vector(e.dimension(), [&](double* sum) {
+    return e.mixture(theta.data(), mass.data(), threads, augmented, sum);
   });
-  return nb::make_tuple(offset, std::move(flat));
 }
 
 static Result<int32_t> draw(const Exact& e, Array1<double> w, int n, uint64_t seed, int threads) {
   check_weights(w, e.dimension());
-  check(e.draws() && e.sums_all() && n >= 0, "no outputs can be drawn");
+  check(e.sums_all() && n >= 0, "no outputs can be drawn");
   return filled<int32_t>(n * e.labels(), [&](int32_t* y) { e.draw(w.data(), n, seed, threads, y); });
 }
 
@@ -155,7 +153,7 @@ static void bind_exact(nb::module_& m) {
       .def("tilt", &tilt)
       .def("list_potentials", &list_potentials)
       .def("mixture", &mixture)
-      .def_prop_ro("draws", [](const Exact& e) { return e.draws() && e.sums_all(); })
+      .def_prop_ro("draws", &Exact::sums_all)
       .def("draw", &draw)
       .def("pack", &pack)
       .def("predict", &predict)

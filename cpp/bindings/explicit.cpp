@@ -24,9 +24,7 @@ static nb::class_<S, Kind> bind_planes(nb::module_& m, const char* name) {
              check(block >= 0 && block < structure.blocks() && index.size() == value.size() &&
                        size(w) == structure.dimension(),
                    "a plane does not fit the problem");
-             for (size_t j = 0; j < index.size(); ++j)
-               check(index.data()[j] >= 0 && index.data()[j] < structure.dimension(),
-                     "a plane has an index outside w");
+             check(within(index, 0, structure.dimension()), "a plane has an index outside w");
              const int32_t id = structure.add(offset, index.data(), value.data(), size(index));
              structure.offer(block, id);
              const double own = structure.at(id, w.data());

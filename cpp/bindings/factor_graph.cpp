@@ -11,10 +11,6 @@ namespace mm {
 
 using Codes = Array1<int32_t>;
 
-static bool within(const int32_t* codes, size_t n, int64_t from, int64_t end) {
-  return std::all_of(codes, codes + n, [&](int32_t c) { return c >= from && c < end; });
-}
-
 static void add_bank(GraphData& g, std::optional<nb::handle> rows, int columns) {
   Bank bank;
   if (rows) bank.features = &nb::cast<const Features&>(*rows);
@@ -30,8 +26,7 @@ static void add_bank(GraphData& g, std::optional<nb::handle> rows, int columns) 
 
 static void add_node_type(GraphData& g, int bank, Codes columns, Array1<double> cost) {
   check(bank >= 0 && bank < static_cast<int>(g.banks.size()), "no such bank");
-  check(columns.size() >= 1 && within(columns.data(), columns.size(), -1, g.banks[bank].columns),
-        "columns outside the bank");
+  check(columns.size() >= 1 && within(columns, -1, g.banks[bank].columns), "columns outside the bank");
   Costs costs{static_cast<int>(columns.size()), to_vector(cost)};
   check(costs.fits(), "costs do not fit the labels");
   g.node_types.push_back({bank, to_vector(columns), std::move(costs)});
@@ -62,7 +57,7 @@ static void add_edge_type(GraphData& g, int a, int b, int bank, Codes columns) {
   check(bank >= 0 && bank < static_cast<int>(g.banks.size()), "no such bank");
   check(a >= 0 && a < types && b >= 0 && b < types, "no such type of nodes");
   check(static_cast<int>(columns.size()) == g.node_types[a].labels() * g.node_types[b].labels() &&
-            within(columns.data(), columns.size(), EdgeType::never, g.banks[bank].columns),
+            within(columns, EdgeType::never, g.banks[bank].columns),
         "columns do not fit the pairs of labels");
   EdgeType type{a, b, bank, to_vector(columns)};
   type.strict = std::count(type.column.begin(), type.column.end(), EdgeType::never) > 0;
@@ -73,10 +68,10 @@ static void add_edge_type(GraphData& g, int a, int b, int bank, Codes columns) {
 static void add_shape(GraphData& g, Codes types, Array2<int32_t> edges, Codes edge_types) {
   Shape shape;
   const size_t n = types.size(), m = edge_types.size();
-  check(n > 0 && within(types.data(), n, 0, static_cast<int64_t>(g.node_types.size())), "types of nodes");
-  check(edges.shape(0) == m && edges.shape(1) == 2 && within(edges.data(), 2 * m, 0, static_cast<int64_t>(n)),
+  check(n > 0 && within(types, 0, static_cast<int64_t>(g.node_types.size())), "types of nodes");
+  check(edges.shape(0) == m && edges.shape(1) == 2 && within(edges, 0, static_cast<int64_t>(n)),
         "ends of edges");
-  check(within(edge_types.data(), m, 0, static_cast<int64_t>(g.edge_types.size())), "types of edges");
+  check(within(edge_types, 0, static_cast<int64_t>(g.edge_types.size())), "types of edges");
   shape.type = to_vector(types);
   for (const int32_t type : shape.type) shape.count.push_back(g.node_types[type].labels());
   for (size_t e = 0; e < m; ++e) {
@@ -124,7 +119,7 @@ static void check_rows(const GraphData& g) {
 
 static void set_examples(GraphData& g, Codes shape, Array1<int64_t> node_row, Codes truth,
                          Array1<double> weight, Array1<int64_t> edge_row) {
-  check(within(shape.data(), shape.size(), 0, static_cast<int64_t>(g.shapes.size())), "no such shape");
+  check(within(shape, 0, static_cast<int64_t>(g.shapes.size())), "no such shape");
   g.shape = to_vector(shape);
   g.node_first.assign(1, 0);
   g.edge_first.assign(1, 0);
@@ -189,9 +184,8 @@ static nb::tuple pairwise_argmax(Codes count, Array1<double> unary, Array2<int32
                                  Array1<double> tables, int method, int iterations) {
   Topology g;
   g.count = to_vector(count);
-  check(count.size() > 0 && within(count.data(), count.size(), 1, std::numeric_limits<int32_t>::max()),
-        "counts");
-  check(links.shape(1) == 2 && within(links.data(), links.size(), 0, g.nodes()), "ends of links");
+  check(count.size() > 0 && within(count, 1, std::numeric_limits<int32_t>::max()), "counts");
+  check(links.shape(1) == 2 && within(links, 0, g.nodes()), "ends of links");
   std::vector<const double*> table;
   size_t size = 0;
   for (size_t l = 0; l < links.shape(0); ++l) {
@@ -215,9 +209,6 @@ static nb::tuple pairwise_argmax(Codes count, Array1<double> unary, Array2<int32
 
 static auto any_structure(const GraphData& data, Rescaling rescaling) {
   return LabelSets::fits(data) ? erased<LabelSets>(data, rescaling) : erased<FactorGraph>(data, rescaling);
-}
-static auto box_structure(const GraphData& data, Rescaling rescaling) {
-  return erased<FactorGraph>(data, rescaling);
 }
 
 // The pairwise problem of an example, with the loss or without.
@@ -248,6 +239,7 @@ static void bind_factor_graph(nb::module_& m) {
         return to_numpy(std::move(forest));
       });
   bind_powers(kind);
+  bind_box_of<FactorGraph>(kind);
   m.def("pairwise_argmax", &pairwise_argmax);
 }
 

@@ -29,14 +29,13 @@ static nb::tuple marginal_sum(const GraphData& data, Values c, Numbers node_bloc
                               Values node_value, Numbers link_block, Codes link, Values link_value) {
   check(size(c) == data.blocks(), "a factor for each example");
   const Marginals m = read(node_block, node, node_value, link_block, link, link_value);
-  double offset = 0;
-  auto flat = filled(data.dimension(), [&](double* sum) {
+  return with_vector(data.dimension(), [&](double* sum) {
     const GraphFactors structure(data);
     aligned<double> W(structure.weights());
-    offset = MarginalSum(data).run(m, c.data(), W.data());
+    const double offset = MarginalSum(data).run(m, c.data(), W.data());
     structure.unpack(W.data(), sum);
+    return offset;
   });
-  return nb::make_tuple(offset, std::move(flat));
 }
 
 // What both have: a mass and a penalty for each example, marginals in and out. The options of a pass follow its order.

@@ -8,28 +8,24 @@ namespace mm {
 
 using Codes = Array1<int32_t>;
 
-static bool within(const std::vector<int32_t>& codes, int64_t end) {
-  return std::all_of(codes.begin(), codes.end(), [&](int32_t c) { return c >= 0 && c < end; });
-}
-
 // Nothing is read out of range later, whatever the arrays hold.
 static void check_rules(const RuleTable& t, int terminals) {
   const size_t n = t.left.size();
   check(t.reals >= 0 && t.symbols >= t.reals && static_cast<int>(t.root.size()) == t.reals && terminals >= 0,
         "symbols");
-  check(t.right.size() == n && t.parent.size() == n && within(t.left, t.symbols) &&
-            within(t.right, t.reals) && within(t.parent, t.symbols),
+  check(t.right.size() == n && t.parent.size() == n && within(t.left, 0, t.symbols) &&
+            within(t.right, 0, t.reals) && within(t.parent, 0, t.symbols),
         "binary rules");
   for (size_t r = 1; r < n; ++r)
     check(std::pair(t.left[r - 1], t.right[r - 1]) <= std::pair(t.left[r], t.right[r]), "order of rules");
-  check(t.lower.size() == t.upper.size() && within(t.upper, t.reals) && within(t.lower, t.reals),
+  check(t.lower.size() == t.upper.size() && within(t.upper, 0, t.reals) && within(t.lower, 0, t.reals),
         "unary rules");
-  check(t.tag.size() == t.terminal.size() && within(t.tag, t.reals) && within(t.terminal, terminals) &&
+  check(t.tag.size() == t.terminal.size() && within(t.tag, 0, t.reals) && within(t.terminal, 0, terminals) &&
             std::is_sorted(t.terminal.begin(), t.terminal.end()),
         "lexical rules");
   check(!t.chain_first.empty() && t.chain_first[0] == 0 &&
             t.chain_first.back() == static_cast<int32_t>(t.chain_rules.size()) &&
-            within(t.chain_rules, t.unaries()),
+            within(t.chain_rules, 0, t.unaries()),
         "chains");
   for (int c = 0; c < t.chains(); ++c) check(t.chain_first[c] < t.chain_first[c + 1], "chains");
   for (int c = 0; c < t.chains(); ++c) {
@@ -67,9 +63,10 @@ static void index_spans(GrammarData& data) {
   data.span_first.assign(1, 0);
   for (int64_t i = 0; i < data.blocks(); ++i) {
     if (!data.truth.empty())
-      grammar.each_span(data.truth.data() + data.place(i), data.length(i), [&](int from, int to, int label) {
-        data.span_keys.push_back(span_key(from, to, label, data.rules.reals));
-      });
+      grammar.each_span(data.truth.data() + data.place(i), 0, data.length(i),
+                        [&](int from, int to, int label) {
+                          data.span_keys.push_back(span_key(from, to, label, data.rules.reals));
+                        });
     std::sort(data.span_keys.begin() + data.span_first.back(), data.span_keys.end());
     data.span_first.push_back(static_cast<int64_t>(data.span_keys.size()));
   }
@@ -84,7 +81,7 @@ static void bind_data(nb::class_<GrammarData>& kind) {
         const int64_t terminals = static_cast<int64_t>(rules.terminal_first.size()) - 1;
         check(!data.offsets.empty() && data.offsets[0] == 0 &&
                   data.offsets.back() == static_cast<int64_t>(data.words.size()) &&
-                  within(data.words, terminals),
+                  within(data.words, 0, terminals),
               "words");
         for (int64_t i = 0; i < data.blocks(); ++i) check(data.length(i) > 0, "an empty sentence");
         const Grammar grammar(data);
@@ -99,19 +96,13 @@ static void bind_data(nb::class_<GrammarData>& kind) {
       nb::keep_alive<1, 2>());
 }
 
-static auto any_structure(const GrammarData& data, Rescaling rescaling) {
-  return erased<Grammar>(data, rescaling);
-}
-static auto box_structure(const GrammarData& data, Rescaling rescaling) {
-  return any_structure(data, rescaling);
-}
-
 static void bind_grammar(nb::module_& m) {
   bind_rules(m);
   nb::class_<GrammarData> kind(m, "GrammarData");
   bind_data(kind);
   kind.def("best_k", &best_k<Grammar>);
-  bind_powers(kind);
+  bind_powers<Grammar>(kind);
+  bind_box_of<Grammar>(kind);
 }
 
 static const Bindings grammar_bindings(&bind_grammar);

@@ -38,6 +38,6 @@ NB_MODULE(MM_MODULE, m) {
   m.attr("vector_bytes") = mm::vector_bytes;
   m.def("runs_v3", &mm::runs_v3, "Whether this machine runs code compiled for x86-64-v3.");
   bind_interrupt(m);
-  for (const auto bind : mm::Bindings::kinds()) bind(m);
-  for (const auto bind : mm::Bindings::models()) bind(m);
+  for (const bool kind : {true, false})
+    for (const auto bind : mm::Bindings::all(kind)) bind(m);
 }

@@ -5,17 +5,11 @@
 
 namespace mm {
 
-static auto any_structure(const MulticlassData& data, Rescaling rescaling) {
-  return erased<Multiclass<double>>(data, rescaling);
-}
 static std::unique_ptr<Ascent> make_ascent(const MulticlassData& data, Rescaling rescaling, bool single,
                                            std::vector<double> mass, bool lean) {
   if (single && rescaling == Rescaling::margin)
     return make<AscentOf, Multiclass<float>>(data, std::move(mass), lean);
-  return any<AscentOf>(any_structure(data, rescaling), std::move(mass), lean);
-}
-static auto box_structure(const MulticlassData& data, Rescaling rescaling) {
-  return any_structure(data, rescaling);
+  return any<AscentOf>(erased<Multiclass<double>>(data, rescaling), std::move(mass), lean);
 }
 static std::unique_ptr<Coordinate> make_coordinate(const MulticlassData& data, bool single,
                                                    std::vector<double> mass) {
@@ -50,7 +44,8 @@ static void bind_multiclass(nb::module_& m) {
       },
       nb::keep_alive<1, 2>());
   kind.def("scores", &scores);
-  bind_powers(kind);
+  bind_powers<Multiclass<double>>(kind);
+  bind_box_of<Multiclass<double>>(kind);
 }
 
 static const Bindings multiclass_bindings(&bind_multiclass);

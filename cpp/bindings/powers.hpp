@@ -1,17 +1,18 @@
-// What data of a compiled model can be asked for, registered in one line: `bind_powers(kind)`.
+// What data of a compiled model can be asked for, registered in one line: `bind_powers<Ranking>(kind)`, with its structure.
 //
-// A model writes
+// A model whose structure depends on the data or on the formulation says `bind_powers(kind)`, and writes
 //   any_structure(data, rescaling)                     its structure for a formulation, behind virtual calls
-// and where it has them
+// and any model where it has them
 //   make_ascent(data, rescaling, single, mass, lean)   a dual state (hinge "max") that is compiled for its structure
-//   box_structure(data, rescaling)                     the structure for the box of multipliers (hinge "sum")
 //   make_coordinate(data, single, mass)                dual coordinate ascent over explicit constraints
+//   bind_box_of<FactorGraph>(kind)                     the box of multipliers (hinge "sum") of a structure
 #pragma once
 
 #include <nanobind/stl/unique_ptr.h>
 
 #include <memory>
 #include <string>
+#include <type_traits>
 
 #include "bindings/common.hpp"
 #include "models/exact.hpp"
@@ -40,9 +41,17 @@ inline Rescaling rescaling_of(const std::string& name) {
 template <class Plain>
 std::unique_ptr<AnyStructure<typename Plain::Label>> erased(const typename Plain::Data& data,
                                                             Rescaling rescaling) {
-  auto plain = std::make_unique<Erased<Plain>>(data);
-  if (rescaling == Rescaling::margin) return plain;
-  return std::make_unique<SlackRescaled<typename Plain::Label>>(std::move(plain));
+  std::unique_ptr<AnyStructure<typename Plain::Label>> plain = std::make_unique<Erased<Plain>>(data);
+  return rescaling == Rescaling::margin ? std::move(plain) : slack_rescaled(std::move(plain));
+}
+
+// The structure S behind virtual calls, or what the model picks.
+template <class S, class Data>
+auto structure_of(const Data& data, Rescaling rescaling) {
+  if constexpr (std::is_void_v<S>)
+    return any_structure(data, rescaling);
+  else
+    return erased<S>(data, rescaling);
 }
 
 // AscentOf or CoordinateOf a structure: make<AscentOf, Binary<float>>(data, mass, lean).
@@ -50,7 +59,7 @@ template <template <Structure> class Of, class S, class... Options>
 std::unique_ptr<Of<S>> make(const typename S::Data& data, std::vector<double>&& mass, Options... options) {
   return std::make_unique<Of<S>>(std::make_unique<S>(data), std::move(mass), options...);
 }
-// AscentOf or BoxOf a structure behind virtual calls: any<AscentOf>(any_structure(data, rescaling), mass, lean).
+// AscentOf or BoxOf a structure behind virtual calls: any<AscentOf>(erased<Plain>(data, rescaling), mass, lean).
 template <template <Structure> class Of, class Label>
 auto any(std::unique_ptr<AnyStructure<Label>> structure, std::vector<double>&& mass, bool option) {
   return std::make_unique<Of<AnyStructure<Label>>>(std::move(structure), std::move(mass), option);
@@ -62,20 +71,20 @@ std::vector<double> masses(const Data& data, const Array1<double>& mass) {
   return to_vector(mass);
 }
 
-template <class Data>
+template <class S = void, class Data>
 void bind_powers(nb::class_<Data>& kind) {
   using Name = const char*;
   const nb::keep_alive<0, 1> with_data;
   kind.def(
       "exact",
       [](const Data& d, Name r) {
-        return std::make_unique<Exact>(widened(any_structure(d, rescaling_of(r))));
+        return std::make_unique<Exact>(widened(structure_of<S>(d, rescaling_of(r))));
       },
       with_data);
   kind.def(
       "cache",
       [](const Data& d, Name r, int capacity) {
-        return std::make_unique<OutputCache>(widened(any_structure(d, rescaling_of(r))), capacity);
+        return std::make_unique<OutputCache>(widened(structure_of<S>(d, rescaling_of(r))), capacity);
       },
       with_data);
   kind.def(
@@ -84,16 +93,9 @@ void bind_powers(nb::class_<Data>& kind) {
         if constexpr (requires { make_ascent(d, rescaling_of(r), single, masses(d, mass), lean); })
           return make_ascent(d, rescaling_of(r), single, masses(d, mass), lean);
         else
-          return any<AscentOf>(any_structure(d, rescaling_of(r)), masses(d, mass), lean);
+          return any<AscentOf>(structure_of<S>(d, rescaling_of(r)), masses(d, mass), lean);
       },
       with_data);
-  if constexpr (requires(const Data& d) { box_structure(d, Rescaling::margin); })
-    kind.def(
-        "box",
-        [](const Data& d, Name r, Array1<double> mass, bool complete) -> std::unique_ptr<Box> {
-          return any<BoxOf>(box_structure(d, rescaling_of(r)), masses(d, mass), complete);
-        },
-        with_data);
   if constexpr (requires(const Data& d) { make_coordinate(d, true, std::vector<double>()); })
     kind.def(
         "coordinate",
@@ -101,6 +103,16 @@ void bind_powers(nb::class_<Data>& kind) {
           return make_coordinate(d, single, masses(d, mass));
         },
         with_data);
+}
+
+template <class S, class Data>
+void bind_box_of(nb::class_<Data>& kind) {
+  kind.def(
+      "box",
+      [](const Data& d, const char* r, Array1<double> mass, bool complete) -> std::unique_ptr<Box> {
+        return any<BoxOf>(erased<S>(d, rescaling_of(r)), masses(d, mass), complete);
+      },
+      nb::keep_alive<0, 1>());
 }
 
 // The k best outputs of an example, or as many as exist: labels one after the other, and scores.

@@ -43,10 +43,6 @@ static RankingData ranking_data(const Features& rows, Array1<int64_t> first, Arr
   return data;
 }
 
-static auto any_structure(const RankingData& data, Rescaling rescaling) {
-  return erased<Ranking>(data, rescaling);
-}
-
 static void bind_ranking(nb::module_& m) {
   nb::class_<RankingData> kind(m, "RankingData");
   kind.def(
@@ -55,7 +51,7 @@ static void bind_ranking(nb::module_& m) {
         new (self) RankingData(ranking_data(rows, first, grades));
       },
       nb::keep_alive<1, 2>());
-  bind_powers(kind);
+  bind_powers<Ranking>(kind);
 }
 
 static const Bindings ranking_bindings(&bind_ranking);

@@ -41,8 +41,7 @@ static void bind_for(nb::module_& m) {
 
 template <class State>
 static void check_order(const State& state, const Array1<int64_t>& order) {
-  for (size_t k = 0; k < order.size(); ++k)
-    if (order.data()[k] < 0 || order.data()[k] >= state.blocks()) throw nb::index_error("no such example");
+  if (!within(order, 0, state.blocks())) throw nb::index_error("no such example");
 }
 static nb::tuple visit_soft(SoftAscent& state, Array1<int64_t> order) {
   check_order(state, order);

@@ -53,10 +53,6 @@ static void take_types(TreeOwner& data, const Array1<int32_t>& types) {
   data.number();
 }
 
-static auto any_structure(const TreeOwner& data, Rescaling rescaling) {
-  return erased<Tree>(data, rescaling);
-}
-
 static void bind_tree(nb::module_& m) {
   nb::class_<TreeOwner> kind(m, "TreeData");
   kind.def("__init__",
@@ -81,7 +77,7 @@ static void bind_tree(nb::module_& m) {
              }
              new (self) TreeOwner(std::move(data));
            });
-  bind_powers(kind);
+  bind_powers<Tree>(kind);
 }
 
 static const Bindings tree_bindings(&bind_tree);

@@ -14,17 +14,17 @@
 
 namespace mm {
 
-template <class Label_>
-class AnyStructure {
+// What takes no labels: the same whatever they are kept in.
+class Unlabelled {
  public:
-  using Real = double;
-  using Label = Label_;
   struct State {
+    int64_t block = 0;               // that is open
+    std::vector<uint16_t> narrowed;  // outputs for a structure that keeps labels in two bytes (wide.cpp)
     virtual ~State() = default;
   };
   using Scratch = std::unique_ptr<State>;
 
-  virtual ~AnyStructure() = default;
+  virtual ~Unlabelled() = default;
   virtual int64_t blocks() const = 0;
   virtual int64_t dimension() const = 0;
   virtual size_t weights() const = 0;
@@ -32,20 +32,10 @@ class AnyStructure {
   virtual int output_size(int64_t block) const = 0;
   virtual void pack(const double* flat, double* W, int threads = 1) const = 0;
   virtual void unpack(const double* W, double* flat) const = 0;
-  virtual void unpack_spent(double* W, double* flat, int) const { unpack(W, flat); }  // W is not read again
+  virtual void unpack_spent(double* W, double* flat, int threads) const = 0;  // W is not read again
   virtual Scratch scratch() const = 0;
   virtual void prepare() = 0;
-  virtual void truth(int64_t block, Label* y) const = 0;
-  virtual double loss(int64_t block, const Label* y) const = 0;
-  virtual bool same(int64_t block, const Label* a, const Label* b) const = 0;
-  virtual bool valid(int64_t block, const Label* y) const = 0;
   virtual void open(int64_t block, const double* W, Scratch& s, bool augmented, double scale) const = 0;
-  virtual void open_where_different(int64_t block, const double* W, Scratch& s, const Label* y,
-                                    int n) const = 0;
-  virtual double best(Scratch& s, const double* W, Label* y) const = 0;
-  virtual double score(const Scratch& s, const Label* y) const = 0;
-  virtual void build_pair(Scratch& s, int64_t block, const Label* plus, const Label* minus) const = 0;
-  virtual void build_mixture(Scratch& s, int64_t block, const Label* y, const double* c, int n) const = 0;
   virtual double squared_norm(Scratch& s) const = 0;
   virtual void apply(const Scratch& s, double* W, double c) const = 0;
   virtual void apply(const Scratch& s, Gather W, double c) const = 0;
@@ -57,12 +47,10 @@ class AnyStructure {
   virtual double ceiling(const Scratch&) const { return std::numeric_limits<double>::infinity(); }
   virtual void tolerate(Scratch&, double) const {}     // by how much `best` may miss the best in training
   virtual bool slack_argmax() const { return false; }  // whether `best_slack` answers
-  virtual void best_slack(Scratch&, const double*, double, const Label*, Label*) const {}
-  virtual int labels() const { return 0; }  // where an output is one label
-  // Where a visit is short beside a virtual call: xi of blocks [from, to), and sums of planes, in one call.
+  virtual int labels() const { return 0; }             // where an output is one label
+  // Where a visit is short beside a virtual call: xi of blocks [from, to), and `all_planes`, in one call.
   virtual bool walks() const { return false; }
   virtual void all_slacks(int64_t, int64_t, const double*, double*) const {}
-  virtual double all_planes(const int64_t*, const double*, const Label*, int64_t, double*) const { return 0; }
   // What lists violators, null where nothing does; it reads the scores of the open block, and losses.
   virtual std::unique_ptr<Violators> lister() const { return nullptr; }
   virtual void list_scores(Scratch&, Violators&) const {}
@@ -80,26 +68,51 @@ class AnyStructure {
   virtual void subtract_truth(int64_t, double*) const {}
   virtual double expected_loss(int64_t, const double*) const { return 0; }
   virtual void add_expected(Scratch&, int64_t, const double*, double*, double) const {}
-  virtual bool draws() const { return false; }
   virtual void draw(Scratch&, int64_t, const double*, const double*, int32_t*) const {}
   // The open scores after W += c * move; false where the block must be opened again.
   virtual bool shifted(Scratch&, double) const { return false; }
-  // Where an argmax needs an index of the weights W: that index, and the structure that reads it; else null.
+  // Where an argmax needs an index of the weights W: that index, else null; and what reads it with a scratch.
   virtual std::shared_ptr<const void> index_of(const double*) const { return nullptr; }
-  virtual std::unique_ptr<AnyStructure> indexed(const double*, const std::shared_ptr<const void>&) const {
-    return nullptr;
-  }
+  virtual void read_index(Scratch&, const void*) const {}
+};
+
+// What takes labels or gives them.
+template <class Label>
+class Labelled {
+ public:
+  using Scratch = Unlabelled::Scratch;
+
+  virtual ~Labelled() = default;
+  virtual void truth(int64_t block, Label* y) const = 0;
+  virtual double loss(int64_t block, const Label* y) const = 0;
+  virtual bool same(int64_t block, const Label* a, const Label* b) const = 0;
+  virtual bool valid(int64_t block, const Label* y) const = 0;
+  virtual void open_where_different(int64_t block, const double* W, Scratch& s, const Label* y,
+                                    int n) const = 0;
+  virtual double best(Scratch& s, const double* W, Label* y) const = 0;
+  virtual double score(const Scratch& s, const Label* y) const = 0;
+  virtual void build_pair(Scratch& s, int64_t block, const Label* plus, const Label* minus) const = 0;
+  // Optional powers
+  virtual double all_planes(const int64_t*, const double*, const Label*, int64_t, double*) const { return 0; }
+};
+
+template <class Label_>
+class AnyStructure : public Unlabelled, public Labelled<Label_> {
+ public:
+  using Real = double;
+  using Label = Label_;
+  using Unlabelled::Scratch;
+  virtual void build_mixture(Scratch& s, int64_t block, const Label* y, const double* c, int n) const = 0;
+  virtual void best_slack(Scratch&, const double*, double, const Label*, Label*) const {}
 };
 
 template <Structure S>
 class Erased final : public AnyStructure<typename S::Label> {
  public:
-  using Any = AnyStructure<typename S::Label>;
-  using typename Any::Label;
-  using typename Any::Scratch;
+  using Label = typename S::Label;
+  using Scratch = Unlabelled::Scratch;
 
   explicit Erased(const typename S::Data& data) : structure_(data) {}
-  explicit Erased(S structure) : structure_(std::move(structure)) {}
 
   int64_t blocks() const override { return structure_.blocks(); }
   int64_t dimension() const override { return structure_.dimension(); }
@@ -110,7 +123,10 @@ class Erased final : public AnyStructure<typename S::Label> {
   }
   int output_size(int64_t block) const override { return structure_.output_size(block); }
   void pack(const double* flat, double* W, int threads = 1) const override {
-    pack_over(structure_, flat, W, threads);
+    if constexpr (requires { structure_.pack(flat, W, threads); })
+      structure_.pack(flat, W, threads);
+    else
+      structure_.pack(flat, W);
   }
   void unpack(const double* W, double* flat) const override { structure_.unpack(W, flat); }
   void unpack_spent(double* W, double* flat, int threads) const override {
@@ -127,10 +143,12 @@ class Erased final : public AnyStructure<typename S::Label> {
   }
   bool valid(int64_t block, const Label* y) const override { return structure_.valid(block, y); }
   void open(int64_t block, const double* W, Scratch& s, bool augmented, double scale) const override {
+    s->block = block;
     structure_.open(block, W, in(s), augmented, scale);
   }
   void open_where_different(int64_t block, const double* W, Scratch& s, const Label* y,
                             int n) const override {
+    s->block = block;
     structure_.open_where_different(block, W, in(s), y, n);
   }
   double best(Scratch& s, const double* W, Label* y) const override { return structure_.best(in(s), W, y); }
@@ -254,12 +272,8 @@ class Erased final : public AnyStructure<typename S::Label> {
   void add_expected(Scratch& s, int64_t block, const double* m, double* W, double c) const override {
     if constexpr (SumsAll<S>) structure_.add_expected(in(s), block, m, W, c);
   }
-  bool draws() const override {
-    return requires(Scratch& s, const double* u, int32_t* y) { structure_.draw(in(s), int64_t(0), u, u, y); };
-  }
   void draw(Scratch& s, int64_t block, const double* m, const double* u, int32_t* y) const override {
-    if constexpr (requires { structure_.draw(in(s), block, m, u, y); })
-      structure_.draw(in(s), block, m, u, y);
+    if constexpr (SumsAll<S>) structure_.draw(in(s), block, m, u, y);
   }
   bool shifted(Scratch& s, double c) const override {
     if constexpr (requires { structure_.shift(in(s), c); }) return structure_.shift(in(s), c), true;
@@ -269,14 +283,12 @@ class Erased final : public AnyStructure<typename S::Label> {
     if constexpr (requires { structure_.index_of(W); }) return structure_.index_of(W);
     return nullptr;
   }
-  std::unique_ptr<Any> indexed(const double* W, const std::shared_ptr<const void>& index) const override {
-    if constexpr (requires { structure_.indexed(W, index); })
-      return std::make_unique<Erased>(structure_.indexed(W, index));
-    return nullptr;
+  void read_index(Scratch& s, const void* index) const override {
+    if constexpr (requires { in(s).given; }) in(s).given = static_cast<decltype(in(s).given)>(index);
   }
 
  private:
-  struct Own : Any::State {
+  struct Own : Unlabelled::State {
     typename S::Scratch s;
     explicit Own(const S& structure) : s(structure.scratch()) {}
   };

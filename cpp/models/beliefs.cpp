@@ -52,26 +52,25 @@ void Beliefs::of_forest(const PairwiseView& p, double* out) {
   }
 }
 
-double Beliefs::pooled(const double* values, int64_t n) const {
-  const double top = *std::max_element(values, values + n);
-  if (temperature_ == 0 || top == never) return top;
-  double sum = 0;
-  for (int64_t k = 0; k < n; ++k) sum += term(values[k] - top);
-  return top + temperature_ * std::log(sum);
-}
-
 double Beliefs::term(double below) const {
   const double x = below / temperature_;
   return x > -45 ? std::exp(x) : 0;  // false for -infinity less -infinity
 }
 
-double Beliefs::from(const double* values, const double* row, int n) const {
+template <class Value>
+double Beliefs::soft_maximum(int64_t n, Value&& value) const {
   double top = never;
-  for (int k = 0; k < n; ++k) top = std::max(top, values[k] + row[k]);
+  for (int64_t k = 0; k < n; ++k) top = std::max(top, value(k));
   if (temperature_ == 0 || top == never) return top;
   double sum = 0;
-  for (int k = 0; k < n; ++k) sum += term(values[k] + row[k] - top);
+  for (int64_t k = 0; k < n; ++k) sum += term(value(k) - top);
   return top + temperature_ * std::log(sum);
+}
+double Beliefs::pooled(const double* values, int64_t n) const {
+  return soft_maximum(n, [&](int64_t k) { return values[k]; });
+}
+double Beliefs::from(const double* values, const double* row, int n) const {
+  return soft_maximum(n, [&](int64_t k) { return values[k] + row[k]; });
 }
 
 void Beliefs::into(const double* values, const double* table, int64_t stride, int rows, int columns,

@@ -37,6 +37,8 @@ class Beliefs {
   std::vector<std::vector<double>> messages_;
 
   double term(double below) const;
+  template <class Value>
+  double soft_maximum(int64_t n, Value&& value) const;
   // The soft maximum over n of values[n] + row[n].
   double from(const double* values, const double* row, int n) const;
   // out[k] = the soft maximum over j of values[j] + table[j, k]

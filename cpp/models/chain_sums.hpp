@@ -35,7 +35,6 @@ class ChainSums final : public Violators {
 
   // Best completions; returns top.
   double prepare() override;
-  double top() const { return top_; }
 
   bool each(int64_t most, double least, const Found& f) override;
 

@@ -9,7 +9,7 @@
 // Optional powers, found by `requires` where they are used:
 //   watch(W), changed(W, j)               keep an index of the weights (LargeChain); one_thread: updates one by one
 //   light_moves()                         whether to repeat a move of w takes much less than a visit; else one thread visits
-//   index_of(W), indexed(W, index)        the same for weights that do not change
+//   index_of(W), s.given                  the same for weights that do not change, and a scratch that has it
 //   exact(), s.ceiling, s.prove           the argmax is a search: what it proved, and whether it should
 //   s.tolerance                           by how much such a search may miss the best in training
 //   best_slack, slack_argmax()            the argmax of slack rescaling
@@ -69,13 +69,6 @@ void unpack_spent(const S& structure, double* W, double* flat, int threads) {
   else
     structure.unpack(W, flat);
 }
-template <class S>
-void pack_over(const S& structure, const double* flat, double* W, int threads) {
-  if constexpr (requires { structure.pack(flat, W, threads); })
-    structure.pack(flat, W, threads);
-  else
-    structure.pack(flat, W);
-}
 
 template <class S>
 constexpr bool given_planes = requires(S& structure, typename S::Label y) { structure.release(y); };
@@ -84,11 +77,11 @@ constexpr bool given_planes = requires(S& structure, typename S::Label y) { stru
 // rows of `row_stride()` reals, of which the first `row_labels()` count; its expectations m have the same layout:
 //   p(y) = exp(<theta, phi(y)>) / Z,   m = E phi(y),   entropy = log Z - <theta, m>
 // where Psi(x, y) is linear in phi(y), the indicators of parts: labels of nodes, pairs of neighbours. `can_sum()`: whether
-// these data allow it; `draw(s, block, m, u, y)`: an output from numbers u in [0, 1), after `distribute`.
+// these data allow it.
 template <class S>
 concept SumsAll = requires(const S& structure, typename S::Scratch& s, int64_t block,
                            const typename S::Real* W, typename S::Real* m, const typename S::Real* theta,
-                           typename S::Real* own, double c) {
+                           typename S::Real* own, double c, const double* u, int32_t* y) {
   { structure.row_labels() } -> std::convertible_to<int>;
   { structure.row_stride() } -> std::convertible_to<int>;
   { structure.potentials(block) } -> std::convertible_to<int64_t>;
@@ -98,6 +91,7 @@ concept SumsAll = requires(const S& structure, typename S::Scratch& s, int64_t b
   structure.subtract_truth(block, m);                                        // m -= phi(y_i)
   { structure.expected_loss(block, theta) } -> std::convertible_to<double>;  // E Delta, of m
   structure.add_expected(s, block, theta, own, c);  // W += c E Psi for an m; may return how |W|^2 has changed
+  structure.draw(s, block, theta, u, y);  // an output from numbers u in [0, 1), after `distribute` of this m
 };
 // With one row of potentials, for parts whose features are as long and stand at right angles: scores alone tell how |W|^2
 // will change, |W + c Psi d|^2 = |W|^2 + 2 c <scores, d> + c^2 part_square |d|^2 where d sums to zero.

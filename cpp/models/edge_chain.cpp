@@ -160,8 +160,7 @@ void EdgeChain::best_k(Scratch& s, const double* W, int k, std::vector<int32_t>&
     y.assign(found.begin(), found.end());
     return;
   }
-  const PairStates pairs = pair_states(s, W);
-  best_labellings(pairs.scores, k, found, values);
+  best_labellings(pair_states(s, W), k, found, values);
   for (size_t n = 0; n < values.size(); ++n)
     for (int t = 0; t < T; ++t) {
       const int32_t state = found[n * (T - 1) + std::max(t - 1, 0)];
@@ -173,10 +172,9 @@ void EdgeChain::beliefs(Scratch& s, const double* W, double temperature, double*
   const int T = length(s.block);
   Beliefs beliefs(temperature);
   if (!all_.triples || T == 1) return beliefs.of_sequence(sequence(s, W), out);
-  const PairStates pairs = pair_states(s, W);
   const size_t states = static_cast<size_t>(K_) * K_;
   std::vector<double> of_pairs((T - 1) * states), column(K_);
-  beliefs.of_sequence(pairs.scores, of_pairs.data());
+  beliefs.of_sequence(pair_states(s, W), of_pairs.data());
   for (int k = 0; k < K_; ++k) out[k] = beliefs.pooled(of_pairs.data() + static_cast<size_t>(k) * K_, K_);
   for (int t = 1; t < T; ++t)
     for (int k = 0; k < K_; ++k) {
@@ -185,61 +183,42 @@ void EdgeChain::beliefs(Scratch& s, const double* W, double temperature, double*
     }
 }
 
-PairStates EdgeChain::pair_states(Scratch& s, const double* W) const {
-  const int T = length(s.block), states = K_ * K_;
-  PairStates pairs;
-  pairs.local.resize(static_cast<size_t>(T - 1) * states);
-  pairs.transitions.assign(static_cast<size_t>(states) * states, -std::numeric_limits<double>::infinity());
+SequenceScores EdgeChain::pair_states(Scratch& s, const double* W) const {
+  const int T = length(s.block);
   const SequenceScores all = sequence(s, W);
-  for (int t = 1; t < T; ++t)
-    for (int j = 0; j < K_; ++j)
-      for (int k = 0; k < K_; ++k)
-        pairs.local[static_cast<size_t>(t - 1) * states + j * K_ + k] =
-            all.transition(t, j, k) + all.at(t, k) + (t == 1 ? all.at(0, j) + all.start_of(j) : 0) +
-            (t == T - 1 ? all.end_of(k) : 0);
-  for (int i = 0; i < K_; ++i)
-    for (int j = 0; j < K_; ++j)
-      for (int k = 0; k < K_; ++k)
-        pairs.transitions[static_cast<size_t>(i * K_ + j) * states + j * K_ + k] =
-            triples(W)[triple(i, j, k)];
-  pairs.scores = {T - 1, states, states, pairs.local.data(), pairs.transitions.data(), nullptr, nullptr, 0};
-  return pairs;
+  return list_pairs(s, T, triples(W), [&](int t, int j, int k) {
+    return all.transition(t, j, k) + all.at(t, k) + (t == 1 ? all.at(0, j) + all.start_of(j) : 0) +
+           (t == T - 1 ? all.end_of(k) : 0);
+  });
 }
 
 void EdgeChain::build_pair(Scratch& s, int64_t block, const Label* plus, const Label* minus) const {
   Base::build_pair(s, block, plus, minus);
-  const int T = length(block);
-  s.pairs.clear(2 * static_cast<size_t>(T));
-  s.triples.clear(2 * static_cast<size_t>(T));
-  const auto differ = [&](int t) { return plus[t] != minus[t]; };
-  for (int t = 1; t < T; ++t) {
-    const bool pairs_differ = differ(t - 1) || differ(t);
-    if (all_.edges && pairs_differ) {
-      s.pairs.push({t, pair(plus[t - 1], plus[t]), 1.0});
-      s.pairs.push({t, pair(minus[t - 1], minus[t]), -1.0});
-    }
-    if (all_.triples && t > 1 && (pairs_differ || differ(t - 2))) {
-      s.triples.push({triple(plus[t - 2], plus[t - 1], plus[t]), 1.0});
-      s.triples.push({triple(minus[t - 2], minus[t - 1], minus[t]), -1.0});
-    }
-  }
+  const double c[2] = {1, -1};
+  build_edges(s, c, 2, [&](int j) { return j == 0 ? plus : minus; });
 }
-
 void EdgeChain::build_mixture(Scratch& s, int64_t block, const Label* outputs, const double* c, int n) const {
   Base::build_mixture(s, block, outputs, c, n);
-  const int T = length(block);
+  const size_t T = length(block);
+  build_edges(s, c, n, [&](int j) { return outputs + j * T; });
+}
+
+// What edges and triples add to a move; where all outputs agree, nothing is left.
+template <class Output>
+void EdgeChain::build_edges(Scratch& s, const double* c, int n, Output&& output) const {
+  const int T = length(s.block);
   s.pairs.clear(static_cast<size_t>(T) * n);
   s.triples.clear(static_cast<size_t>(T) * n);
   for (int t = 1; t < T; ++t) {
     const size_t pairs = s.pairs.size(), triples = s.triples.size();
     for (int j = 0; j < n; ++j) {
       if (c[j] == 0) continue;
-      const Label* y = outputs + static_cast<size_t>(j) * T;
+      const Label* y = output(j);
       if (all_.edges) this->gather(s.pairs, pairs, Pair{t, pair(y[t - 1], y[t]), c[j]});
       if (all_.triples && t > 1)
         this->gather(s.triples, triples, Edge{triple(y[t - 2], y[t - 1], y[t]), c[j]});
     }
-    if (s.pairs.size() == pairs + 1) s.pairs.drop_to(pairs);  // all agree
+    if (s.pairs.size() == pairs + 1) s.pairs.drop_to(pairs);
     if (s.triples.size() == triples + 1) s.triples.drop_to(triples);
   }
 }

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "models/chain.hpp"
@@ -30,12 +31,6 @@ struct EdgeChainData {
   }
 };
 
-// A chain of second order as one of first order, whose labels are pairs of neighbouring labels.
-struct PairStates {
-  std::vector<double> local, transitions;
-  SequenceScores scores;
-};
-
 class EdgeChain : public Chain<double, uint16_t> {
  public:
   using Base = Chain<double, uint16_t>;
@@ -51,7 +46,8 @@ class EdgeChain : public Chain<double, uint16_t> {
     aligned<double> states;  // F_t over pairs, T x K x stride
     aligned<double> from;    // F_{t-1}[:, j]
     std::vector<char> open;  // at t: local scores 1, table 2
-    aligned<double> pair_scores, pair_moves, pair_expected, move_expected;  // sums of second order
+    aligned<double> pair_scores, pair_moves;       // of second order: see `list_pairs`
+    aligned<double> pair_expected, move_expected;  // and their sums
     Stack<Pair> pairs;
     Stack<Edge> triples;
   };
@@ -119,13 +115,31 @@ class EdgeChain : public Chain<double, uint16_t> {
     return all_.edges->dot(edge_row(block, t), edge_row(block, q));
   }
   SequenceScores sequence(Scratch& s, const double* W) const;
-  PairStates pair_states(Scratch& s, const double* W) const;
+  // A chain of second order as one of first order, whose labels are pairs of neighbouring labels:
+  //   state (j, k) of position t:  local(t, j, k),    from (i, j) to (j, k):  D[i, j, k]
+  template <class Local>
+  SequenceScores list_pairs(Scratch& s, int T, const double* D, Local&& local) const {
+    const int states = K_ * K_, wide = padded<double>(states);
+    s.pair_scores.assign(static_cast<size_t>(T - 1) * wide, 0);
+    s.pair_moves.assign(static_cast<size_t>(states) * wide, -std::numeric_limits<double>::infinity());
+    for (int j = 0; j < K_; ++j)
+      for (int k = 0; k < K_; ++k) {
+        const size_t state = j * K_ + k;
+        for (int t = 1; t < T; ++t) s.pair_scores[static_cast<size_t>(t - 1) * wide + state] = local(t, j, k);
+        for (int i = 0; i < K_; ++i)
+          s.pair_moves[static_cast<size_t>(i * K_ + j) * wide + state] = D[triple(i, j, k)];
+      }
+    return {T - 1, states, wide, s.pair_scores.data(), s.pair_moves.data(), nullptr, nullptr, 0};
+  }
+  SequenceScores pair_states(Scratch& s, const double* W) const;
   void add_tables(int T, double* E) const;
   double distribute_pairs(Scratch& s, int T, const double* u, const double* P, double* m) const;
   void spread_pairs(const Scratch& s, int T, double* m) const;
   void open_table(Scratch& s, int t) const;
   void best_pairs(Scratch& s, const double* D, const SequenceScores& all) const;
   void first_states(const SequenceScores& all, double* F) const;
+  template <class Output>
+  void build_edges(Scratch& s, const double* c, int n, Output&& output) const;
   template <class F>
   void each_weight(F&& f) const;
 };

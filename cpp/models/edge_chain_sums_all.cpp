@@ -49,24 +49,13 @@ void EdgeChain::add_tables(int T, double* E) const {
 }
 
 double EdgeChain::distribute_pairs(Scratch& s, int T, const double* u, const double* P, double* m) const {
-  constexpr double never = -std::numeric_limits<double>::infinity();
-  const int states = K_ * K_, wide = padded<double>(states);
-  const double* D = P + T * pair_size_;
-  s.pair_scores.assign(static_cast<size_t>(T - 1) * wide, 0);
-  s.pair_moves.assign(static_cast<size_t>(states) * wide, never);
-  for (int t = 1; t < T; ++t)
-    for (int j = 0; j < K_; ++j)
-      for (int k = 0; k < K_; ++k)
-        s.pair_scores[static_cast<size_t>(t - 1) * wide + j * K_ + k] =
-            P[t * pair_size_ + pair(j, k)] + this->penalty(pair(j, k)) + u[t * stride_ + k] +
-            (t == 1 ? u[j] : 0);
-  for (int i = 0; i < K_; ++i)
-    for (int j = 0; j < K_; ++j)
-      for (int k = 0; k < K_; ++k)
-        s.pair_moves[static_cast<size_t>(i * K_ + j) * wide + j * K_ + k] = D[triple(i, j, k)];
+  const SequenceScores all = list_pairs(s, T, P + T * pair_size_, [&](int t, int j, int k) {
+    return P[t * pair_size_ + pair(j, k)] + this->penalty(pair(j, k)) + u[t * stride_ + k] +
+           (t == 1 ? u[j] : 0);
+  });
   s.pair_expected.resize(m ? s.pair_scores.size() : 0), s.move_expected.resize(m ? s.pair_moves.size() : 0);
   const double log_sum =
-      this->sums_of(s).run(T - 1, states, wide, s.pair_scores.data(), s.pair_moves.data(), nullptr, 0,
+      this->sums_of(s).run(all.T, all.K, static_cast<int>(all.stride), all.local, all.A, nullptr, 0,
                            m ? s.pair_expected.data() : nullptr, m ? s.move_expected.data() : nullptr);
   if (m) spread_pairs(s, T, m);
   return log_sum;

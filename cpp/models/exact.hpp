@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "models/any_structure.hpp"
+#include "models/wide.hpp"
 #include "runtime/threads.hpp"
 #include "simd.hpp"
 
@@ -19,17 +19,28 @@ struct PackedWeights {
   std::shared_ptr<const void> index;
 };
 
-// Weights are flat, outputs follow one another, a label in four bytes.
-class Exact {
+// A structure whose outputs follow one another, a label in four bytes.
+class OnOutputs {
  public:
   using Label = int32_t;
-  using Any = AnyStructure<Label>;
-  explicit Exact(std::unique_ptr<Any> structure);
-
+  explicit OnOutputs(WideStructure given);
   int64_t dimension() const { return structure_->dimension(); }
   int64_t blocks() const { return structure_->blocks(); }
   int64_t labels() const { return first_.back(); }  // of one output of every block
   int64_t labels_before(int64_t block) const { return first_[block]; }
+
+ protected:
+  std::shared_ptr<const Unlabelled> structure_;
+  std::shared_ptr<const Labelled<Label>> outputs_;
+  std::vector<int64_t> first_{0};  // where the output of each block begins
+
+  void read_truth(int64_t i, std::vector<Label>& y) const;
+};
+
+// Weights are flat.
+class Exact : public OnOutputs {
+ public:
+  using OnOutputs::OnOutputs;
   bool exact() const { return structure_->exact(); }  // the argmax never misses the best output
 
   // xi_i = max_y s_i(y) for every block; the maximising outputs too, unless `outputs` is null, and where the
@@ -57,17 +68,13 @@ class Exact {
   // The plane of given distributions: sum_i mass_i (E Psi - Psi(y_i)) into `flat`; returns sum_i mass_i (H_i + E Delta).
   double mixture(const float* theta, const double* mass, int threads, bool augmented, double* flat) const;
   // n outputs of every block, drawn from its distribution at these weights: those of a block one after the other.
-  bool draws() const { return structure_->draws(); }
   void draw(const double* flat, int n, uint64_t seed, int threads, Label* outputs) const;
   PackedWeights pack(const double* flat, int threads = 1) const;
   bool fits(const PackedWeights& w) const {
     return w.dimension == dimension() && w.W.size() == structure_->weights();
   }
-  void predict(const PackedWeights& w, int threads, Label* outputs) const {
-    predict(w, threads, outputs, blocks());
-  }
-  void predict(const PackedWeights& w, int threads, Label* outputs,
-               int64_t n) const;  // of the first n blocks
+  // Of the first n blocks.
+  void predict(const PackedWeights& w, int threads, Label* outputs, int64_t n) const;
   // argmax_y <w, Psi(x_i, y)> over the outputs without loss: those that agree with the true one as far as the loss
   // looks. Found as argmax_y <w, Psi(x_i, y)> - M Delta(y), where M is above all that scores can differ by; for a
   // loss whose values are whole numbers.
@@ -92,23 +99,22 @@ class Exact {
   bool knows(const int64_t* blocks, int64_t n, const Label* outputs, int64_t size) const;
 
  private:
-  std::unique_ptr<Any> structure_;
-  std::vector<int64_t> first_;  // where the output of each block begins
-
   // What a thread has.
   struct Own {
-    Any::Scratch s;
+    Unlabelled::Scratch s;
+    std::unique_ptr<Violators> lister;
     std::vector<Label> y, truth;
     aligned<double> theta, m;    // potentials and expectations of a block
     std::vector<double> values;  // beliefs of a block, or chances
     double* sum = nullptr;
     double leeway = 0;  // that blocks have left so far
   };
-  // Calls f(block, own) for the first n blocks.
+  // Calls f(block, own) for the first n blocks, whose argmax is that of w.
   template <class F>
-  static void each(const Any& structure, int64_t n, int threads, F&& f) {
+  void each(int64_t n, int threads, const PackedWeights& w, F&& f) const {
     parallel(n, threads, [&](int64_t from, int64_t to, int) {
-      Own own{structure.scratch()};
+      Own own{structure_->scratch()};
+      structure_->read_index(own.s, w.index.get());
       for (int64_t i = from; i < to; ++i) poll(), f(i, own);
     });
   }
@@ -129,24 +135,16 @@ class Exact {
 //   xi_i >= max_{u kept} s_i(u): a cheap pass over kept outputs, tried before the oracle is asked.
 //
 // The true output is always among them. Double precision: what is found here becomes a cut.
-class OutputCache {
+class OutputCache : public OnOutputs {
  public:
-  using Label = int32_t;
-  using Any = AnyStructure<Label>;
-  OutputCache(std::unique_ptr<Any> structure, int capacity);
-
-  int64_t dimension() const { return structure_->dimension(); }
-  int64_t blocks() const { return structure_->blocks(); }
-  int64_t labels() const { return first_.back(); }
+  OutputCache(WideStructure given, int capacity);
   // An output for every block; the oldest output of a full block is evicted.
   void add(const Label* outputs);
   // The best kept output of each block at w, which becomes the most recently used.
   void best(const double* flat, int threads, double* xi, Label* outputs);
 
  private:
-  std::unique_ptr<Any> structure_;
   int capacity_;
-  std::vector<int64_t> first_;
   std::vector<std::vector<Label>> kept_;  // the true output, then up to `capacity` others, latest first
 
   int count(int64_t i) const;

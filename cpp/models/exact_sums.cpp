@@ -8,7 +8,7 @@
 namespace mm {
 namespace {
 
-size_t potentials_of(const Exact::Any& structure, int64_t i) {
+size_t potentials_of(const Unlabelled& structure, int64_t i) {
   return static_cast<size_t>(structure.potentials(i)) * structure.row_stride();
 }
 
@@ -27,10 +27,9 @@ double product(const aligned<double>& a, const aligned<double>& b) {
 int64_t Exact::potentials() const { return first_potentials().back(); }
 
 double Exact::scored(int64_t i, const double* W, double loss, Own& own) const {
-  own.truth.resize(structure_->output_size(i));
-  structure_->truth(i, own.truth.data());
+  read_truth(i, own.truth);
   structure_->open(i, W, own.s, loss != 0, loss);
-  const double right = structure_->score(own.s, own.truth.data());
+  const double right = outputs_->score(own.s, own.truth.data());
   structure_->list_potentials(own.s, W, own.theta.data());
   return right;
 }
@@ -38,7 +37,7 @@ double Exact::scored(int64_t i, const double* W, double loss, Own& own) const {
 void Exact::log_sums(const double* flat, int threads, double loss, double* xi) const {
   const PackedWeights w = pack(flat);
   const double* W = w.W.data();
-  each(*structure_, blocks(), threads, [&](int64_t i, Own& own) {
+  each(blocks(), threads, w, [&](int64_t i, Own& own) {
     own.theta.resize(potentials_of(*structure_, i));
     const double right = scored(i, W, loss, own);
     xi[i] = structure_->distribute(own.s, i, own.theta.data(), nullptr) - right;
@@ -91,7 +90,7 @@ void Exact::list_potentials(const double* flat, int threads, double loss, float*
   const PackedWeights w = pack(flat);
   const int labels = structure_->row_labels(), stride = structure_->row_stride();
   const std::vector<int64_t> first = first_potentials();
-  each(*structure_, blocks(), threads, [&](int64_t i, Own& own) {
+  each(blocks(), threads, w, [&](int64_t i, Own& own) {
     own.theta.resize(potentials_of(*structure_, i));
     structure_->open(i, w.W.data(), own.s, loss != 0, loss);
     structure_->list_potentials(own.s, w.W.data(), own.theta.data());
@@ -127,7 +126,7 @@ double Exact::mixture(const float* theta, const double* mass, int threads, bool 
 void Exact::draw(const double* flat, int n, uint64_t seed, int threads, Label* outputs) const {
   const PackedWeights w = pack(flat);
   const double* W = w.W.data();
-  each(*structure_, blocks(), threads, [&](int64_t i, Own& own) {
+  each(blocks(), threads, w, [&](int64_t i, Own& own) {
     const int size = structure_->output_size(i);
     own.theta.resize(potentials_of(*structure_, i)), own.m.resize(own.theta.size()), own.values.resize(size);
     structure_->open(i, W, own.s, false, 1);

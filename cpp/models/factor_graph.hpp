@@ -94,36 +94,26 @@ class FactorGraph : public GraphFactors {
     Beliefs(temperature).of_forest(view(s), out);
   }
 
-  // move = Psi(x, plus) - Psi(x, minus)
   void build_pair(Scratch& s, int64_t block, const Label* plus, const Label* minus) const {
-    const Shape& g = data_.shape_of(block);
-    s.block = block;
-    s.move.clear();
-    s.changed.clear();
-    s.changes.assign(g.nodes(), 0);
-    for (int v = 0; v < g.nodes(); ++v)
-      if (plus[v] != minus[v]) s.changes[v] = 1, s.changed.push_back(v);
-    for (const int v : s.changed) {
-      push_node(s, g, v, plus[v], 1);
-      push_node(s, g, v, minus[v], -1);
-    }
-    for (const int v : s.changed)
-      each_link_once(g, s.changes, v, [&](int l) {
-        push_link(s, g, l, plus, 1);
-        push_link(s, g, l, minus, -1);
-      });
+    const double c[2] = {1, -1};
+    build(s, block, c, 2, [&](int j) { return j == 0 ? plus : minus; });
+  }
+  void build_mixture(Scratch& s, int64_t block, const Label* outputs, const double* c, int n) const {
+    const size_t size = output_size(block);
+    build(s, block, c, n, [&](int j) { return outputs + j * size; });
   }
 
+ private:
   // move = sum_j c_j Psi(x, y_j), where the c_j sum to zero: where all agree, nothing is left.
-  void build_mixture(Scratch& s, int64_t block, const Label* outputs, const double* c, int n) const {
+  template <class Output>
+  void build(Scratch& s, int64_t block, const double* c, int n, Output&& output) const {
     const Shape& g = data_.shape_of(block);
     s.block = block;
     s.move.clear();
     s.changed.clear();
     s.changes.assign(g.nodes(), 0);
-    const auto output = [&](int j) { return outputs + static_cast<size_t>(j) * g.nodes(); };
     for (int v = 0; v < g.nodes(); ++v) {
-      for (int j = 1; j < n && !s.changes[v]; ++j) s.changes[v] = output(j)[v] != outputs[v];
+      for (int j = 1; j < n && !s.changes[v]; ++j) s.changes[v] = output(j)[v] != output(0)[v];
       if (s.changes[v]) s.changed.push_back(v);
     }
     for (const int v : s.changed)
@@ -132,13 +122,8 @@ class FactorGraph : public GraphFactors {
     for (const int v : s.changed)
       each_link_once(g, s.changes, v, [&](int l) {
         for (int j = 0; j < n; ++j)
-          if (c[j] != 0) push_link(s, g, l, output(j), c[j]);
+          if (c[j] != 0) push_pair(s, g, l, output(j)[g.a[l]], output(j)[g.b[l]], c[j]);
       });
-  }
-
- private:
-  void push_link(Scratch& s, const Shape& g, int l, const Label* y, double c) const {
-    push_pair(s, g, l, y[g.a[l]], y[g.b[l]], c);
   }
 };
 

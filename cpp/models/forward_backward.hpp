@@ -94,12 +94,11 @@ class ForwardBackward {
   }
 
   // A labelling from numbers in [0, 1), after `run`: the last label first, then each before by what leads to the next.
-  template <class Label>
-  void draw(const double* chance, int T, Label* y) {
+  void draw(const double* chance, int T, int32_t* y) {
     weight_.resize(K_);
     for (int t = T - 1; t >= 0; --t) {
       if (t + 1 < T && step_ && !logarithms_) open_pairs(t + 1);
-      for (int j = 0; j < K_; ++j) weight_[j] = before(t, j, t + 1 < T ? static_cast<int>(y[t + 1]) : -1);
+      for (int j = 0; j < K_; ++j) weight_[j] = before(t, j, t + 1 < T ? y[t + 1] : -1);
       if (logarithms_) {
         const double top = *std::max_element(weight_.begin(), weight_.end());
         for (double& x : weight_) x = std::exp(x - top);
@@ -110,7 +109,7 @@ class ForwardBackward {
       int found = 0;
       while (found + 1 < K_ && (left -= weight_[found]) >= 0) ++found;
       while (found > 0 && weight_[found] == 0) --found;  // what rounding left over
-      y[t] = static_cast<Label>(found);
+      y[t] = found;
     }
   }
 

@@ -84,7 +84,7 @@ class Grammar {
     if (!data_.spans) return same(block, y, true_output(block)) ? 0 : 1;
     const int64_t *first = true_keys(block), *last = first + true_spans(block);
     double sum = static_cast<double>(last - first);
-    each_span(y, data_.length(block), [&](int i, int j, int label) {
+    each_span(y, 0, data_.length(block), [&](int i, int j, int label) {
       sum += std::binary_search(first, last, span_key(i, j, label, data_.rules.reals)) ? -1 : 1;
     });
     return sum;
@@ -184,10 +184,17 @@ class Grammar {
     s.move.apply(W, c);
   }
 
-  // Calls f(i, j, label) for each phrase of an output: binary nodes of real symbols, and uppers of chains.
+  // Calls f(i, j, label) for each phrase over words i .. j - 1 of an output: binary nodes of real symbols, and uppers of
+  // chains. Returns the end of what it has read.
   template <class F>
-  void each_span(const Label* y, int length, F&& f) const {
-    visit_spans(y, 0, length, f);
+  const Label* each_span(const Label* y, int i, int j, F&& f) const {
+    const RuleTable& rules = data_.rules;
+    if (y[0] > 0)
+      for (int32_t r = rules.chain_first[y[0] - 1]; r < rules.chain_first[y[0]]; ++r)
+        f(i, j, rules.upper[rules.chain_rules[r]]);
+    if (j - i == 1) return y + 3;
+    if (rules.real(rules.parent[y[1]])) f(i, j, rules.parent[y[1]]);
+    return each_span(each_span(y + 3, i, i + y[2], f), i + y[2], j, f);
   }
 
  private:
@@ -278,17 +285,6 @@ class Grammar {
       symbol = rules.chain_top(chain - 1);
     }
     return end;
-  }
-
-  template <class F>
-  const Label* visit_spans(const Label* y, int i, int j, F& f) const {
-    const RuleTable& rules = data_.rules;
-    if (y[0] > 0)
-      for (int32_t r = rules.chain_first[y[0] - 1]; r < rules.chain_first[y[0]]; ++r)
-        f(i, j, rules.upper[rules.chain_rules[r]]);
-    if (j - i == 1) return y + 3;
-    if (rules.real(rules.parent[y[1]])) f(i, j, rules.parent[y[1]]);
-    return visit_spans(visit_spans(y + 3, i, i + y[2], f), i + y[2], j, f);
   }
 
   // counts += c for each rule of an output

@@ -124,4 +124,17 @@ inline std::vector<std::vector<char>> loud_labels(const GraphData& data) {
   return loud;
 }
 
+// Whether every example is a row with the same labels, off or on: label v takes column v of the first bank.
+inline bool are_rows_of_labels(const GraphData& data) {
+  if (data.shapes.size() != 1 || data.banks.empty() || !data.banks[0].features) return false;
+  const Shape& g = data.shapes[0];
+  for (int v = 0; v < g.nodes(); ++v) {
+    const NodeType& type = data.node_types[g.type[v]];
+    if (type.bank != 0 || type.column != std::vector<int32_t>{-1, v}) return false;
+  }
+  for (size_t at = 0; at < data.node_row.size(); ++at)
+    if (data.node_row[at] != data.node_row[at - at % g.nodes()]) return false;
+  return true;
+}
+
 }  // namespace mm

@@ -98,15 +98,18 @@ void GraphFactors::open_marked(int64_t block, const double* W, Scratch& s) const
     });
 }
 
+// The labels p and q of the ends of a link, as its edge has them: row-major by the edge's own first end.
+static size_t pair_of(const Shape& g, int l, const Shape::Edge& edge, int p, int q) {
+  return edge.reversed ? static_cast<size_t>(q) * g.count[g.a[l]] + p
+                       : static_cast<size_t>(p) * g.count[g.b[l]] + q;
+}
 // Calls f(bank, column, row) for the edges of a link whose ends have the labels p and q.
 template <class F>
 void GraphFactors::each_column(const Shape& g, int64_t block, int l, int p, int q, F&& f) const {
   for (int32_t e = g.link_first[l]; e < g.link_first[l + 1]; ++e) {
     const Shape::Edge& edge = g.edges[e];
     const EdgeType& type = data_.edge_types[edge.type];
-    const int first = edge.reversed ? q : p, second = edge.reversed ? p : q;
-    const int width = g.count[edge.reversed ? g.a[l] : g.b[l]];
-    const int32_t column = type.column[static_cast<size_t>(first) * width + second];
+    const int32_t column = type.column[pair_of(g, l, edge, p, q)];
     if (column < 0) continue;
     f(type.bank, column, data_.banks[type.bank].features ? edge_row(block, edge.number) : 0);
   }
@@ -148,10 +151,7 @@ double GraphFactors::pair_score(int64_t block, int l, int p, int q, const double
 bool GraphFactors::never(const Shape& g, int l, int p, int q) const {
   for (int32_t e = g.link_first[l]; e < g.link_first[l + 1]; ++e) {
     const EdgeType& type = data_.edge_types[g.edges[e].type];
-    if (!type.strict) continue;
-    const bool turned = g.edges[e].reversed;
-    const int first = turned ? q : p, second = turned ? p : q, width = g.count[turned ? g.a[l] : g.b[l]];
-    if (type.column[static_cast<size_t>(first) * width + second] == EdgeType::never) return true;
+    if (type.strict && type.column[pair_of(g, l, g.edges[e], p, q)] == EdgeType::never) return true;
   }
   return false;
 }

@@ -62,23 +62,17 @@ class LabelSets : public FactorGraph {
 
   // Whether data are of this kind: one shape, label v in column v, one weight for a pair of labels that are both on.
   static bool fits(const GraphData& data) {
-    if (data.shapes.size() != 1 || data.banks.size() != 2) return false;
+    if (!are_rows_of_labels(data) || data.banks.size() != 2) return false;
     const Shape& g = data.shapes[0];
-    if (!data.banks[0].features || data.banks[1].features || data.argmax.method != Inference::automatic ||
-        g.forest || !ConcaveBound::fits(g) || static_cast<int64_t>(g.edges.size()) != g.links())
+    if (data.banks[1].features || data.argmax.method != Inference::automatic || g.forest ||
+        !ConcaveBound::fits(g) || static_cast<int64_t>(g.edges.size()) != g.links())
       return false;
-    for (int v = 0; v < g.nodes(); ++v) {
-      const NodeType& type = data.node_types[g.type[v]];
-      if (type.bank != 0 || type.column[0] != -1 || type.column[1] != v) return false;
-    }
     for (const Shape::Edge& edge : g.edges) {
       const EdgeType& type = data.edge_types[edge.type];
       if (type.bank != 1 || type.column[3] < 0) return false;
       for (int pair = 0; pair < 3; ++pair)
         if (type.column[pair] != -1) return false;
     }
-    for (size_t at = 0; at < data.node_row.size(); ++at)
-      if (data.node_row[at] != data.node_row[at - at % g.nodes()]) return false;
     return true;
   }
 

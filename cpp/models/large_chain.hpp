@@ -42,21 +42,17 @@ class LargeChain : public Chain<Real_, Label_> {
     aligned<Real> peaks, ordered;   // the largest of each group of labels
     aligned<Real> ends;             // what the last position adds; empty where that is nothing
     std::vector<int32_t> rising, order;
+    const Index* given =
+        nullptr;  // what is read in place of the structure's own index, where W does not change
   };
 
   using Base::Base;
 
-  // An index of the weights W, and the structure that reads it: one index serves many data sets.
+  // An index of the weights W, which a scratch may be given: one index serves many data sets.
   std::shared_ptr<const void> index_of(const Real* W) const {
     auto index = std::make_shared<Index>();
     read(W, *index);
     return index;
-  }
-  LargeChain indexed(const Real* W, const std::shared_ptr<const void>& index) const {
-    LargeChain copy(*this);
-    copy.watched_ = W;
-    copy.given_ = std::static_pointer_cast<const Index>(index);
-    return copy;
   }
   // Reads the transitions of W; `apply` to this W keeps the index up to date, any other change asks for `watch`.
   void watch(const Real* W) {
@@ -195,8 +191,7 @@ class LargeChain : public Chain<Real_, Label_> {
  private:
   const Real* watched_ = nullptr;
   mutable Index index_;
-  std::shared_ptr<const Index> given_;  // in place of index_, where W does not change
-  const Index& known() const { return given_ ? *given_ : index_; }
+  const Index& known(const Scratch& s) const { return s.given ? *s.given : index_; }
   static constexpr int lanes = Vector<Real>::lanes;
 
   // An illegal transition is in the index, as a loss of infinity.
@@ -299,27 +294,27 @@ class LargeChain : public Chain<Real_, Label_> {
     const Real* U = this->local(s, t);
     Real* G = forward(s, t);
     char* doubt = unsure(s, t);
-    for (const auto& e : known().losses(L.best[0].label)) {
-      const Real kept = f + e.value, other = std::min(f, second + known().most_into()[e.other]);
+    for (const auto& e : known(s).losses(L.best[0].label)) {
+      const Real kept = f + e.value, other = std::min(f, second + known(s).most_into()[e.other]);
       G[e.other] = U[e.other] + std::max(kept, other);
       doubt[e.other] = other > kept;
     }
   }
   // 2: what is liked by labels that can do more than the best one
   void raise(Scratch& s, int t) const {
-    const Real *F = forward(s, t - 1), *most = known().most(), f = s.leaders[t - 1].best[0].value;
+    const Real *F = forward(s, t - 1), *most = known(s).most(), f = s.leaders[t - 1].best[0].value;
     const vec<Real> bar = broadcast(f);
     s.rising.clear();
     for (int k = 0; k < this->stride_; k += lanes)
       for (int found = lanes_above(load(F + k) + load(most + k), bar); found; found &= found - 1) {
         s.rising.push_back(k + std::countr_zero(static_cast<unsigned>(found)));
-        fetch_ahead(known().gains(s.rising.back()).data());
+        fetch_ahead(known(s).gains(s.rising.back()).data());
       }
     const Real* U = this->local(s, t);
     Real* G = forward(s, t);
     char* doubt = unsure(s, t);
     for (const int32_t j : s.rising) {
-      for (const auto& e : known().gains(j)) {
+      for (const auto& e : known(s).gains(j)) {
         const Real value = F[j] + e.value;
         if (value <= f) break;
         if (U[e.other] + value <= G[e.other]) continue;
@@ -331,7 +326,7 @@ class LargeChain : public Chain<Real_, Label_> {
   // 3: F[k] of position t, which is then sure; returns the predecessor.
   int evaluate(Scratch& s, const Real* A, int t, int k) const {
     const Leaders& L = s.leaders[t - 1];
-    const Real most = known().most_into()[k];
+    const Real most = known(s).most_into()[k];
     Real reach = -std::numeric_limits<Real>::infinity();
     int from = 0;
     for (int n = 0; n < L.count && L.best[n].value + most > reach; ++n) {
@@ -352,7 +347,7 @@ class LargeChain : public Chain<Real_, Label_> {
       if (unsure(s, t - 1)[j]) evaluate(s, A, t - 1, j);
       if (F[j] + weight > reach) reach = F[j] + weight, from = j;
     };
-    for (const auto& e : known().gains_into(k)) {
+    for (const auto& e : known(s).gains_into(k)) {
       if (rest + e.value <= reach) break;
       offer(e.other, e.value);
     }

@@ -76,6 +76,19 @@ class MessagePassing {
   double* into(const Topology& g, int link, int v) {
     return messages_.data() + (g.a[link] == v ? into_a_[link] : into_b_[link]);
   }
+  // What the labels of v are worth: by the labels of the nodes before `end`, and by the messages of the others.
+  void believe(const PairwiseView& p, int v, int end) {
+    const Topology& g = *p.graph;
+    std::copy(p.scores(v), p.scores(v) + g.count[v], belief_.begin());
+    for (int32_t e = g.first[v]; e < g.first[v + 1]; ++e) {
+      const int l = g.around[e], u = g.other(l, v);
+      const double* m = into(g, l, v);
+      if (u < end)
+        for (int k = 0; k < g.count[v]; ++k) belief_[k] += p.seen_from(l, v, k, found_[u]);
+      else
+        for (int k = 0; k < g.count[v]; ++k) belief_[k] += m[k];
+    }
+  }
   static double lower(double* values, int n) {
     const double top = *std::max_element(values, values + n);
     for (int k = 0; k < n; ++k) values[k] -= top;
@@ -88,13 +101,9 @@ class MessagePassing {
     double sum = 0;
     for (int step = 0; step < g.nodes(); ++step) {
       const int v = ahead ? step : g.nodes() - 1 - step, K = g.count[v];
-      std::copy(p.scores(v), p.scores(v) + K, belief_.begin());
+      believe(p, v, 0);
       int later = 0;
-      for (int32_t e = g.first[v]; e < g.first[v + 1]; ++e) {
-        const double* m = into(g, g.around[e], v);
-        for (int k = 0; k < K; ++k) belief_[k] += m[k];
-        later += g.other(g.around[e], v) > v;
-      }
+      for (int32_t e = g.first[v]; e < g.first[v + 1]; ++e) later += g.other(g.around[e], v) > v;
       sum += lower(belief_.data(), K);
       const int links = g.first[v + 1] - g.first[v];
       const double share = 1.0 / std::max({1, later, links - later});
@@ -115,14 +124,8 @@ class MessagePassing {
   void round(const PairwiseView& p) {
     const Topology& g = *p.graph;
     for (int v = 0; v < g.nodes(); ++v) {
-      const int K = g.count[v];
-      std::copy(p.scores(v), p.scores(v) + K, belief_.begin());
-      for (int32_t e = g.first[v]; e < g.first[v + 1]; ++e) {
-        const int l = g.around[e], u = g.other(l, v);
-        const double* m = into(g, l, v);
-        for (int k = 0; k < K; ++k) belief_[k] += u < v ? p.seen_from(l, v, k, found_[u]) : m[k];
-      }
-      found_[v] = top_of(belief_.data(), K);
+      believe(p, v, v);
+      found_[v] = top_of(belief_.data(), g.count[v]);
     }
   }
 
@@ -133,13 +136,8 @@ class MessagePassing {
     for (int pass = 0; moved && pass < 20; ++pass) {
       moved = false;
       for (int v = 0; v < g.nodes(); ++v) {
-        const int K = g.count[v];
-        std::copy(p.scores(v), p.scores(v) + K, belief_.begin());
-        for (int32_t e = g.first[v]; e < g.first[v + 1]; ++e) {
-          const int l = g.around[e], u = g.other(l, v);
-          for (int k = 0; k < K; ++k) belief_[k] += p.seen_from(l, v, k, found_[u]);
-        }
-        const int k = top_of(belief_.data(), K);
+        believe(p, v, g.nodes());
+        const int k = top_of(belief_.data(), g.count[v]);
         if (belief_[k] > belief_[found_[v]]) found_[v] = k, moved = true;
       }
     }

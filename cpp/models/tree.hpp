@@ -294,13 +294,10 @@ class Tree {
   void each_feature(int64_t block, Label y, F&& f) const {
     const PlaceMap& map = data_.maps[block];
     const int64_t first = static_cast<int64_t>(y % map.places()) * data_.width;
-    if (map.single) {
-      const float* x = static_cast<const float*>(map.values) + first;
-      for (int j = 0; j < data_.width; ++j) f(j, static_cast<double>(x[j]));
-    } else {
-      const double* x = static_cast<const double*>(map.values) + first;
-      for (int j = 0; j < data_.width; ++j) f(j, x[j]);
-    }
+    const auto walk = [&](const auto* values) {
+      for (int j = 0; j < data_.width; ++j) f(j, static_cast<double>(values[first + j]));
+    };
+    map.single ? walk(static_cast<const float*>(map.values)) : walk(static_cast<const double*>(map.values));
   }
 
   double unit() const { return data_.strict ? 1.0 : 1.0 / data_.parts; }

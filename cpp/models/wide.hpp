@@ -1,4 +1,4 @@
-// A structure whose outputs have two bytes per label, for callers that hold labels in four.
+// A structure for callers that hold labels in four bytes, where its own may have two.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,11 @@
 
 namespace mm {
 
-std::unique_ptr<AnyStructure<int32_t>> widened(std::unique_ptr<AnyStructure<uint16_t>> narrow);
-inline std::unique_ptr<AnyStructure<int32_t>> widened(std::unique_ptr<AnyStructure<int32_t>> wide) {
-  return wide;
-}
+struct WideStructure {
+  std::shared_ptr<const Unlabelled> structure;
+  std::shared_ptr<const Labelled<int32_t>> outputs;  // of that structure
+};
+WideStructure widened(std::unique_ptr<AnyStructure<uint16_t>> narrow);
+WideStructure widened(std::unique_ptr<AnyStructure<int32_t>> wide);
 
 }  // namespace mm

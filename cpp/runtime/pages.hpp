@@ -20,10 +20,6 @@ namespace mm {
 template <class T>
 struct UnwrittenAllocator : std::allocator<T> {
   template <class U>
-  struct rebind {
-    using other = UnwrittenAllocator<U>;
-  };
-  template <class U>
   void construct(U* p) {
     ::new (static_cast<void*>(p)) U;
   }
@@ -34,10 +30,6 @@ using Unwritten = std::vector<T, UnwrittenAllocator<T>>;
 // A vector of zeros that takes no memory before it is written.
 template <class T>
 struct ZeroAllocator : std::allocator<T> {
-  template <class U>
-  struct rebind {
-    using other = ZeroAllocator<U>;
-  };
   T* allocate(size_t n) {
     void* found = std::calloc(n, sizeof(T));
     if (!found) throw std::bad_alloc();

@@ -51,11 +51,6 @@ class ChainFrankWolfe {
   std::vector<double> values_;
 
   double mass(size_t f) const { return g_.mass_[g_.pairs_[f].ends[0]]; }
-  double pair_score(size_t f, int y, int z, double rho) const {
-    const auto& pair = g_.pairs_[f];
-    return g_.structure.edge_weight(g_.W.data(), y, z) - rho * value_of(pair.messages[0], y) -
-           rho * value_of(pair.messages[1], z);
-  }
 
   // The scores of all bases, of q, and of the best vertex, which is returned.
   Base look(const ChainGdmmOptions& options, double& mean, double& top, ChainGdmmReport& report) {
@@ -74,10 +69,10 @@ class ChainFrankWolfe {
       const Scored found = g_.best_pair(pair.messages[0], pair.messages[1], options.rho, options.exhaustive);
       best.pairs.emplace_back(found.first, found.second);
       top += mass(f) * found.score;
-      for (const Share& s : pair.shares) mean += s.mass * pair_score(f, s.first, s.second, options.rho);
+      const auto score = [&](int y, int z) { return g_.pair_score(pair, y, z, options.rho); };
+      for (const Share& s : pair.shares) mean += s.mass * score(s.first, s.second);
       for (size_t k = 0; k < bases_.size(); ++k)
-        values_[k] +=
-            mass(f) * pair_score(f, bases_[k].pairs[f].first, bases_[k].pairs[f].second, options.rho);
+        values_[k] += mass(f) * score(bases_[k].pairs[f].first, bases_[k].pairs[f].second);
     }
     report.searches += static_cast<int64_t>(g_.unigrams_.size() + g_.pairs_.size());
     return best;
@@ -117,16 +112,27 @@ class ChainFrankWolfe {
     bases_.push_back(std::move(base));
   }
 
-  // Calls node(r, label, d) and pair(f, y, z, d) for the direction d = vertex - q.
-  template <class Node, class Edge>
-  void each(const Base& vertex, Node&& node, Edge&& edge) const {
+  // Of gamma d, d = vertex - q: calls node(r, label, -gamma d) and edge(y, z, -gamma d), and adds to the residuals of pairs.
+  template <class Node, class Edge, class Residuals>
+  void each(const Base& vertex, double gamma, Node&& node, Edge&& edge, Residuals&& residuals) const {
+    const auto of_label = [&](size_t r, int32_t y, double d) {
+      node(static_cast<int64_t>(r), y, -gamma * d);
+      for (int side = 0; side < 2; ++side)
+        if (const int64_t f = g_.pairs_of_[r][side]; f >= 0)
+          message(residuals(f)[1 - side], y).residual -= gamma * d;
+    };
+    const auto of_pair = [&](size_t f, int32_t y, int32_t z, double d) {
+      edge(y, z, -gamma * d);
+      message(residuals(f)[0], y).residual += gamma * d;
+      message(residuals(f)[1], z).residual += gamma * d;
+    };
     for (size_t r = 0; r < g_.unigrams_.size(); ++r) {
-      for (const Share& s : g_.unigrams_[r]) node(r, s.first, -s.mass);
-      node(r, vertex.labels[r], g_.mass_[r]);
+      for (const Share& s : g_.unigrams_[r]) of_label(r, s.first, -s.mass);
+      of_label(r, vertex.labels[r], g_.mass_[r]);
     }
     for (size_t f = 0; f < g_.pairs_.size(); ++f) {
-      for (const Share& s : g_.pairs_[f].shares) edge(f, s.first, s.second, -s.mass);
-      edge(f, vertex.pairs[f].first, vertex.pairs[f].second, mass(f));
+      for (const Share& s : g_.pairs_[f].shares) of_pair(f, s.first, s.second, -s.mass);
+      of_pair(f, vertex.pairs[f].first, vertex.pairs[f].second, mass(f));
     }
   }
   // |w(d)|^2 + rho sum_jf |M d_f - d_j|^2
@@ -134,18 +140,9 @@ class ChainFrankWolfe {
     std::vector<double> w(g_.structure.weights(), 0);
     std::vector<std::array<Messages, 2>> residuals(g_.pairs_.size());
     each(
-        vertex,
-        [&](size_t r, int32_t y, double d) {
-          g_.add_node(static_cast<int64_t>(r), y, -d, w.data());
-          for (int side = 0; side < 2; ++side)
-            if (const int64_t f = g_.pairs_of_[r][side]; f >= 0)
-              message(residuals[f][1 - side], y).residual -= d;
-        },
-        [&](size_t f, int32_t y, int32_t z, double d) {
-          g_.structure.add_edge(y, z, -d, w.data());
-          message(residuals[f][0], y).residual += d;
-          message(residuals[f][1], z).residual += d;
-        });
+        vertex, 1, [&](int64_t r, int32_t y, double c) { g_.add_node(r, y, c, w.data()); },
+        [&](int32_t y, int32_t z, double c) { g_.structure.add_edge(y, z, c, w.data()); },
+        [&](int64_t f) -> auto& { return residuals[f]; });
     double sum = 0, apart = 0;
     for (const double x : w) sum += x * x;
     for (const auto& both : residuals)
@@ -156,18 +153,9 @@ class ChainFrankWolfe {
   // q += gamma (vertex - q), and w and the messages with it.
   void move(const Base& vertex, double gamma) {
     each(
-        vertex,
-        [&](size_t r, int32_t y, double d) {
-          g_.move_node(static_cast<int64_t>(r), y, -gamma * d);
-          for (int side = 0; side < 2; ++side)
-            if (const int64_t f = g_.pairs_of_[r][side]; f >= 0)
-              message(g_.pairs_[f].messages[1 - side], y).residual -= gamma * d;
-        },
-        [&](size_t f, int32_t y, int32_t z, double d) {
-          g_.move_edge(y, z, -gamma * d);
-          message(g_.pairs_[f].messages[0], y).residual += gamma * d;
-          message(g_.pairs_[f].messages[1], z).residual += gamma * d;
-        });
+        vertex, gamma, [&](int64_t r, int32_t y, double c) { g_.move_node(r, y, c); },
+        [&](int32_t y, int32_t z, double c) { g_.move_edge(y, z, c); },
+        [&](int64_t f) -> auto& { return g_.pairs_[f].messages; });
     const auto shift = [&](std::vector<Share>& shares, int32_t y, int32_t z, double all) {
       for (Share& s : shares) s.mass *= 1 - gamma;
       ChainGdmm::put(shares, y, z).mass += gamma * all;

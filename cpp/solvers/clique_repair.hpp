@@ -41,7 +41,7 @@ class CliqueRepair {
     // The same numbers at every node, but for rounding: p of z as its links have it.
     for (int s = 0; s < g_.count[z_]; ++s) {
       p[z_][s] = 0;
-      for (int y = 0; y < g_.count[nodes_[0]]; ++y) p[z_][s] += at(q, 0, s, y);
+      for (int y = 0; y < g_.count[nodes_[0]]; ++y) p[z_][s] += at(q[links_[0]], 0, s, y);
     }
   }
 
@@ -52,13 +52,10 @@ class CliqueRepair {
   std::vector<int32_t> links_, nodes_;
   std::vector<std::vector<double>> left_, had_;  // of p_j; the tables as they were
 
-  double& at(std::vector<std::vector<double>>& q, size_t j, int s, int y) const {
+  // Of the table of the link to node j.
+  double& at(std::vector<double>& table, size_t j, int s, int y) const {
     const int l = links_[j], columns = g_.count[g_.b[l]];
-    return q[l][g_.a[l] == z_ ? s * columns + y : y * columns + s];
-  }
-  double before(size_t j, int s, int y) const {
-    const int l = links_[j], columns = g_.count[g_.b[l]];
-    return had_[j][g_.a[l] == z_ ? s * columns + y : y * columns + s];
+    return table[g_.a[l] == z_ ? s * columns + y : y * columns + s];
   }
   bool allows(size_t j, int s, int y) const {
     const int l = links_[j];
@@ -72,7 +69,7 @@ class CliqueRepair {
     for (size_t j = 0; j < links_.size(); ++j) {
       double total = 0;
       for (int y = 0; y < g_.count[nodes_[j]]; ++y) {
-        part[j].push_back(allows(j, s, y) ? std::min(left_[j][y], before(j, s, y)) : 0);
+        part[j].push_back(allows(j, s, y) ? std::min(left_[j][y], at(had_[j], j, s, y)) : 0);
         total += part[j].back();
       }
       totals.push_back(total);
@@ -83,7 +80,7 @@ class CliqueRepair {
     for (size_t j = 0; j < links_.size(); ++j)
       for (size_t y = 0; y < part[j].size(); ++y) {
         const double moved = part[j][y] * (least / totals[j]);
-        at(q, j, s, static_cast<int>(y)) += moved;
+        at(q[links_[j]], j, s, static_cast<int>(y)) += moved;
         left_[j][y] = std::max(0.0, left_[j][y] - moved);
       }
   }
@@ -100,7 +97,7 @@ class CliqueRepair {
       const int s = state_of(y);
       p[z_][s] += least;
       for (size_t j = 0; j < links_.size(); ++j) {
-        at(q, j, s, y[j]) += least;
+        at(q[links_[j]], j, s, y[j]) += least;
         left_[j][y[j]] = left_[j][y[j]] == least ? 0 : left_[j][y[j]] - least;
       }
     }

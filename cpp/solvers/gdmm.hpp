@@ -325,6 +325,10 @@ class ChainGdmm {
                                 scores_.begin());
   }
 
+  double pair_score(const Pair& pair, int y, int z, double rho) const {
+    return structure.edge_weight(W.data(), y, z) - rho * value_of(pair.messages[0], y) -
+           rho * value_of(pair.messages[1], z);
+  }
   void visit_pair(int64_t f, const ChainGdmmOptions& options, ChainGdmmReport& report) {
     Pair& pair = pairs_[f];
     const double mass = mass_[pair.ends[0]], rho = options.rho;
@@ -332,10 +336,7 @@ class ChainGdmm {
     const Scored best = best_pair(pair.messages[0], pair.messages[1], rho, options.exhaustive);
     put(pair.shares, best.first, best.second);
     ++report.searches;
-    const auto score = [&](const Share& s) {
-      return structure.edge_weight(W.data(), s.first, s.second) - rho * value_of(pair.messages[0], s.first) -
-             rho * value_of(pair.messages[1], s.second);
-    };
+    const auto score = [&](const Share& s) { return pair_score(pair, s.first, s.second, rho); };
     const auto bend = [&] {
       return squares(pair.shares) + rho * (marginal_squares(pair.shares, direction_, &Share::first) +
                                            marginal_squares(pair.shares, direction_, &Share::second));

@@ -42,7 +42,12 @@ class BoundedGdmm : public GdmmOnGraphs {
   GdmmReport pass(const int64_t* order, int64_t n, double) {
     GdmmReport report;
     for (int64_t k = 0; k < n; ++k) poll(), visit(order[k], report);
-    for (int64_t k = 0; k < n; ++k) pull(order[k], report);
+    for (int64_t k = 0; k < n; ++k) {
+      const Shape& g = data_.shape_of(order[k]);
+      Example& e = examples_[order[k]];
+      for (auto& [l, link] : e.links)
+        pull(link, e.p.data() + g.place[g.a[l]], e.p.data() + g.place[g.b[l]], penalty_[order[k]], report);
+    }
     return report;
   }
 
@@ -141,7 +146,7 @@ class BoundedGdmm : public GdmmOnGraphs {
   };
   double bound_ = 1;
   std::vector<Example> examples_;
-  std::vector<double> slope_, now_, next_, sorted_, rows_, columns_;
+  std::vector<double> slope_, now_, next_, sorted_;
   std::vector<std::pair<double, int32_t>> wish_;
 
   const int32_t* truth(int64_t i) const { return data_.truth.data() + data_.node_first[i]; }
@@ -212,7 +217,7 @@ class BoundedGdmm : public GdmmOnGraphs {
         const int l = g.around[k];
         const auto found = e.links.find(l);
         if (found == e.links.end()) continue;  // no message
-        sums(g, l, found->second.q);
+        sums(found->second);
         const bool first = g.a[l] == f;
         const std::vector<double>&sum = first ? rows_ : columns_,
               &z = first ? found->second.za : found->second.zb;
@@ -226,17 +231,12 @@ class BoundedGdmm : public GdmmOnGraphs {
     slope_.resize(now_.size());
     structure_.link_scores(i, l, w_.W.data(), slope_.data());
     if (found == e.links.end()) return;
-    sums(g, l, now_);
+    sums(found->second);
     const double *pa = e.p.data() + g.place[g.a[l]], *pb = e.p.data() + g.place[g.b[l]];
     for (size_t k = 0; k < now_.size(); ++k) {
       const size_t y = k / columns, z = k % columns;
       slope_[k] -= r * (rows_[y] - pa[y] + found->second.za[y] + columns_[z] - pb[z] + found->second.zb[z]);
     }
-  }
-  void sums(const Shape& g, int l, const std::vector<double>& q) {
-    rows_.resize(g.count[g.a[l]]);
-    columns_.resize(g.count[g.b[l]]);
-    sum_up(q, rows_, columns_);
   }
 
   // next_ = the projection of now_ + slope_ / Q_max onto mass * simplex; returns what that gains by (18).
@@ -313,21 +313,6 @@ class BoundedGdmm : public GdmmOnGraphs {
     for (size_t k = 0; k < to.size(); ++k)
       if (const double d = to[k] - from[k]; d != 0)
         structure_.push_pair(s_, g, l, static_cast<int>(k) / columns, static_cast<int>(k) % columns, d);
-  }
-
-  void pull(int64_t i, GdmmReport& report) {
-    const Shape& g = data_.shape_of(i);
-    for (auto& [l, link] : examples_[i].links) {
-      sums(g, l, link.q);
-      for (const bool first : {true, false}) {
-        const double* p = examples_[i].p.data() + g.place[first ? g.a[l] : g.b[l]];
-        std::vector<double>&z = first ? link.za : link.zb, &sum = first ? rows_ : columns_;
-        for (size_t y = 0; y < z.size(); ++y) {
-          report.inconsistent += std::abs(penalty_[i] * z[y] * (sum[y] - p[y]));
-          z[y] += eta_ * (sum[y] - p[y]);
-        }
-      }
-    }
   }
 };
 

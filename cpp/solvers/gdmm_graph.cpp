@@ -27,7 +27,8 @@ void GraphGdmm::visit(int64_t block, double tolerance, GdmmReport& report) {
   for (Link& link : e_->links)
     for (int step = 0; step < inner_; ++step)
       if (!step_link(link, step == 0 ? report : ignored)) break;
-  for (Link& link : e_->links) pull(link, report);
+  for (Link& link : e_->links)
+    pull(link, e_->nodes[link.a].p.data(), e_->nodes[link.b].p.data(), penalty_[block_], report);
   leave();
 }
 
@@ -220,21 +221,6 @@ void GraphGdmm::shift(std::vector<double>& mass, int best, int worst, double cur
   mass[best] += step;
   mass[worst] = whole ? 0 : mass[worst] - step;
   ++report.updates;
-}
-
-void GraphGdmm::pull(Link& link, GdmmReport& report) {
-  sums(link);
-  const std::vector<double>&pa = e_->nodes[link.a].p, &pb = e_->nodes[link.b].p;
-  const double r = penalty_[block_];
-  const auto one = [&](std::vector<double>& z, const std::vector<double>& sum, const std::vector<double>& p) {
-    for (size_t y = 0; y < p.size(); ++y) {
-      const double off = sum[y] - p[y];
-      report.inconsistent += std::abs(r * z[y] * off);
-      z[y] += eta_ * off;
-    }
-  };
-  one(link.za, rows_, pa);
-  one(link.zb, columns_, pb);
 }
 
 void GraphGdmm::push_change(const Node& node, int y, double c) {

@@ -27,6 +27,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <stdexcept>
 #include <utility>
@@ -117,6 +118,29 @@ class GdmmOnGraphs {
   int inner_, grow_;
   PrioredWeights<Structure> w_;
   Move<Structure> move_;
+  std::vector<double> rows_, columns_;  // sums of the marginals of a link
+
+  // A link has marginals q and multipliers za, zb.
+  template <class Link>
+  void sums(const Link& link) {
+    rows_.resize(link.za.size());
+    columns_.resize(link.zb.size());
+    sum_up(link.q, rows_, columns_);
+  }
+  // z += eta (M q - p) for both ends, of the penalty r.
+  template <class Link>
+  void pull(Link& link, const double* pa, const double* pb, double r, GdmmReport& report) {
+    sums(link);
+    const auto one = [&](std::vector<double>& z, const std::vector<double>& sum, const double* p) {
+      for (size_t y = 0; y < z.size(); ++y) {
+        const double off = sum[y] - p[y];
+        report.inconsistent += std::abs(r * z[y] * off);
+        z[y] += eta_ * off;
+      }
+    };
+    one(link.za, rows_, pa);
+    one(link.zb, columns_, pb);
+  }
 };
 
 class GraphGdmm : public GdmmOnGraphs {
@@ -181,7 +205,7 @@ class GraphGdmm : public GdmmOnGraphs {
   std::vector<std::vector<int32_t>> around_;  // active links of each active node
   std::vector<std::pair<double, int32_t>> wish_;
   std::vector<int32_t> together_;
-  std::vector<double> slope_, table_, rows_, columns_, purse_, alone_;
+  std::vector<double> slope_, table_, purse_, alone_;
 
   bool loud(int v) const { return loud_[g_->type[v]][truth_[v]] != 0; }
 
@@ -231,12 +255,6 @@ class GraphGdmm : public GdmmOnGraphs {
   void move_node(const Node& node, double* q);
   void move_link(const Link& link, double* q);
 
-  void sums(const Link& link) {
-    rows_.resize(link.za.size());
-    columns_.resize(link.zb.size());
-    sum_up(link.q, rows_, columns_);
-  }
-
   // The best pair of a slope over a simplex: to `best` from `worst` among those with mass; adds to the report.
   bool choose(const std::vector<double>& mass, int& best, int& worst, GdmmReport& report) const;
 
@@ -252,7 +270,6 @@ class GraphGdmm : public GdmmOnGraphs {
   void repair_cliques(const Shape& g, int64_t i, Marginals& m) const;
   // Moves mass along that move, by the exact step.
   void shift(std::vector<double>& mass, int best, int worst, double curvature, GdmmReport& report);
-  void pull(Link& link, GdmmReport& report);
 };
 
 }  // namespace mm

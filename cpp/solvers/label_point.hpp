@@ -11,21 +11,14 @@ namespace mm {
 
 // Whether every example is a row with the same labels, and only (on, on) has weights.
 inline bool are_label_sets(const GraphData& data) {
-  if (data.shapes.size() != 1 || data.banks.empty() || !data.banks[0].features) return false;
+  if (!are_rows_of_labels(data)) return false;
   const Shape& g = data.shapes[0];
-  for (int v = 0; v < g.nodes(); ++v) {
-    const NodeType& type = data.node_types[g.type[v]];
-    if (type.bank != 0 || type.column != std::vector<int32_t>{-1, v}) return false;
-  }
   for (int l = 0; l < g.links(); ++l) {
     if (g.link_first[l + 1] - g.link_first[l] != 1) return false;
     const EdgeType& type = data.edge_types[g.edges[g.link_first[l]].type];
     if (type.column != std::vector<int32_t>{-1, -1, -1, l} || type.bank != 1) return false;
     if (data.banks[1].features) return false;
   }
-  for (int64_t i = 0; i < data.blocks(); ++i)
-    for (int64_t k = data.node_first[i]; k < data.node_first[i + 1]; ++k)
-      if (data.node_row[k] != data.node_row[data.node_first[i]]) return false;
   return true;
 }
 

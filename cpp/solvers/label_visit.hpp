@@ -131,17 +131,8 @@ class LabelVisit {
       e_[a] = std::max(0.0, -s);
       if (numbers_.places() && e_[a] < pairs.most(a, truth_, on_) + rounding) wish_.emplace_back(e_[a], a);
     }
-    for (size_t k = 0; k < point_->links.size(); ++k) {
-      const LabelLink& link = point_->links[k];
-      const double p = sign(link.a, link.b) * (base_[k] - both_on(link));
-      const double ma = link.la + rho_ * (link.alpha - u_[link.a]),
-                   mb = link.lb + rho_ * (link.beta - u_[link.b]);
-      sum += std::max({0.0, -ma, -mb, p - ma - mb});
-    }
-    std::sort(wish_.begin(), wish_.end());
-    unpaid_.clear();
-    for (size_t i = 0; i < wish_.size(); ++i)
-      for (size_t j = i + 1; j < wish_.size(); ++j) charge(wish_[i].second, wish_[j].second, 0);
+    for (size_t k = 0; k < point_->links.size(); ++k) sum += prices(k).short_of;
+    charge_all(0);
     for (const auto& pair : unpaid_) sum += pair.first;
     return sum;
   }
@@ -222,7 +213,6 @@ class LabelVisit {
   std::vector<std::pair<double, std::pair<int32_t, int32_t>>> unpaid_;
 
   void sample(const double* W, int part, int parts) {
-    std::fill(scores_.begin(), scores_.end(), 0.0);
     const int64_t from = static_cast<int64_t>(L_) * part / parts,
                   to = static_cast<int64_t>(L_) * (part + 1) / parts;
     for (int a = 0; a < L_; ++a) {
@@ -280,6 +270,17 @@ class LabelVisit {
     return sum;
   }
 
+  // Of a link: what both ends gain by leaving together, what each is paid, and what the pair is short of.
+  struct Prices {
+    double p, a, b, short_of;
+  };
+  Prices prices(size_t k) const {
+    const LabelLink& link = point_->links[k];
+    const double p = sign(link.a, link.b) * (base_[k] - both_on(link));
+    const double a = link.la + rho_ * (link.alpha - u_[link.a]);
+    const double b = link.lb + rho_ * (link.beta - u_[link.b]);
+    return {p, a, b, std::max({0.0, -a, -b, p - a - b})};
+  }
   void activate_links(const LabelOptions& o, GdmmReport& report) {
     for (const JointGain& found : seek(*pairs_, o.tolerance, o.grow, o.exhaustive)) {
       report.violation += m_ * found.gain;
@@ -295,14 +296,18 @@ class LabelVisit {
       // A label that gains on its own leaves; one that loses more than this can pay for all its pairs.
       if (e_[a] >= 0 && e_[a] < pairs_->most(a, truth_, on_) + rounding) wish_.emplace_back(e_[a], a);
     }
-    std::sort(wish_.begin(), wish_.end());
-    unpaid_.clear();
-    for (size_t i = 0; i < wish_.size(); ++i)
-      for (size_t j = i + 1; j < wish_.size(); ++j) charge(wish_[i].second, wish_[j].second, o.tolerance);
+    charge_all(o.tolerance);
     for (const auto& pair : unpaid_) report.violation += m_ * pair.first * static_cast<double>(o.audit);
     const size_t n = std::min(unpaid_.size(), 4 * static_cast<size_t>(o.grow));
     std::partial_sort(unpaid_.begin(), unpaid_.begin() + n, unpaid_.end(), std::greater<>());
     for (size_t k = 0; k < n; ++k) add_link(unpaid_[k].second.first, unpaid_[k].second.second);
+  }
+  // Pairs of the labels in wish_, in the order of what these may pay.
+  void charge_all(double tolerance) {
+    std::sort(wish_.begin(), wish_.end());
+    unpaid_.clear();
+    for (size_t i = 0; i < wish_.size(); ++i)
+      for (size_t j = i + 1; j < wish_.size(); ++j) charge(wish_[i].second, wish_[j].second, tolerance);
   }
   void charge(int a, int b, double tolerance) {
     if (slot_[numbers_.place(a, b)] >= 0) return;
@@ -363,11 +368,8 @@ class LabelVisit {
 
   void step_link(size_t k, GdmmReport& report) {
     LabelLink& link = point_->links[k];
-    const double p = sign(link.a, link.b) * (base_[k] - both_on(link));
-    const double ma = link.la + rho_ * (link.alpha - u_[link.a]),
-                 mb = link.lb + rho_ * (link.beta - u_[link.b]);
-    report.violation +=
-        m_ * std::max({0.0, -ma, -mb, p - ma - mb}) - (p * link.c - ma * link.alpha - mb * link.beta);
+    const auto [p, ma, mb, short_of] = prices(k);
+    report.violation += m_ * short_of - (p * link.c - ma * link.alpha - mb * link.beta);
     const JointStep step(u_[link.a] - link.la / rho_, u_[link.b] - link.lb / rho_, rho_, m_);
     const JointMove to = step.solve(link.c + p);
     const double d = to.c - link.c;
