@@ -122,8 +122,7 @@ void ChainBase<Real>::prefetch_view(int64_t block) const {
 template <class Real>
 void ChainBase<Real>::prefetch(int64_t block) const {
   constexpr int most = 12;
-  for (int t = 0; t < std::min(length(block), most); ++t)
-    data_.nodes.features->prefetch(data_.nodes.features->rows[row(block, t)]);
+  for (int t = 0; t < std::min(length(block), most); ++t) data_.nodes.features->prefetch(row(block, t));
 }
 
 template <class Real>
