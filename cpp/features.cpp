@@ -171,6 +171,18 @@ void Features::add_scores(int64_t r, const Real* W, int stride, Real* out, uint6
 }
 
 template <class Real>
+void Features::prefetch_weights(int64_t r, const Real* W, int stride) const {
+  if (gram || kind == Kind::dense32 || kind == Kind::dense64) return;
+  with_row(*this, r, [&](const auto& row) {
+    for (int32_t j = 0; j < row.length; ++j) {
+      const Real* w = W + row.index(j) * stride;
+      fetch_ahead(w);
+      if (stride * sizeof(Real) > 64) fetch_ahead(w + stride - 1);
+    }
+  });
+}
+
+template <class Real>
 Real Features::score_of(int64_t r, const Real* W, int stride, int column) const {
   if (gram) return W[(columns + r) * stride + column];
   const Real sum = with_row(*this, r, [&](const auto& row) {
@@ -269,6 +281,8 @@ void Features::take_squares(int64_t r, double* W, int stride, double& sum) const
 
 template void Features::add_scores(int64_t, const float*, int, float*, uint64_t) const;
 template void Features::add_scores(int64_t, const double*, int, double*, uint64_t) const;
+template void Features::prefetch_weights(int64_t, const float*, int) const;
+template void Features::prefetch_weights(int64_t, const double*, int) const;
 template float Features::score_of(int64_t, const float*, int, int) const;
 template double Features::score_of(int64_t, const double*, int, int) const;
 template float Features::dot_weights(int64_t, const RowView&, const float*) const;

@@ -28,6 +28,9 @@ namespace mm {
 // short32: sparse rows that `narrowed` made, with indices of 16 bits behind the values of each row.
 enum class Kind : uint8_t { dense32, dense64, sparse32, sparse64, binary, short32 };
 
+// What is asked for ahead, one after the other: views of rows, the rows, the weights that they name.
+enum class Stage { views, rows, weights };
+
 struct RowView {
   const int32_t* index;  // null for dense and short rows
   const void* value;     // null for binary rows
@@ -86,6 +89,10 @@ class Features {
   double add_measured(int64_t r, Real* W, int stride, const Real* c, Real scale) const;
   // sum += the squares of W[j, 0] where x_j is stored, which become zero; not under a kernel
   void take_squares(int64_t r, double* W, int stride, double& sum) const;
+
+  // Asks for the rows of W that the scores of row r read: their ends. Dense rows read W from end to end.
+  template <class Real>
+  void prefetch_weights(int64_t r, const Real* W, int stride) const;
 
   void prefetch_view(int64_t r) const { fetch_ahead(&rows[r]); }
   void prefetch(int64_t r) const { prefetch(rows[r]); }

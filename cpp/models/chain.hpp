@@ -126,6 +126,12 @@ class Chain : public ChainBase<Real_> {
     }
   }
 
+  // Asks for memory that such a move of W will read.
+  void prefetch_move(int64_t block, const Label* plus, const Label* minus, const Real* W, Stage stage) const {
+    for (int t = 0; t < length(block); ++t)
+      if (plus[t] != minus[t]) this->prefetch_row(row(block, t), W, stage);
+  }
+
   // move = sum_j c_j Psi(x, y_j), where the c_j sum to zero: positions on which all agree drop out.
   void build_mixture(Scratch& s, int64_t block, const Label* outputs, const double* c, int n) const {
     const int T = length(block);
@@ -211,8 +217,9 @@ class Chain : public ChainBase<Real_> {
       before = different;
       if (!different) continue;
       s.positions.push_back(t);
-      score(t);
+      this->prefetch_row(row(block, t), W, Stage::weights);
     }
+    for (int t : s.positions) score(t);
   }
   static void gather_node(Scratch& s, size_t first, int t, int label, double c) {
     for (size_t a = first; a < s.nodes.size(); ++a)

@@ -147,7 +147,11 @@ template <class Real>
 void ChainBase<Real>::open(int64_t block, const Real* W, Scratch& s, bool augmented, Real loss_scale) const {
   s.block = block;
   s.partial = false;
-  for (int t = 0; t < length(block); ++t) row_scores(row(block, t), W, local(s, t), augmented, loss_scale);
+  const int T = length(block), ahead = 4;
+  for (int t = -ahead; t < T; ++t) {
+    if (t + ahead < T) prefetch_row(row(block, t + ahead), W, Stage::weights);
+    if (t >= 0) row_scores(row(block, t), W, local(s, t), augmented, loss_scale);
+  }
   s.weights = W;
   for (int t = 0; t < length(block) && !data_.fixed.empty(); ++t) {
     const int known = data_.fixed[row(block, t)];

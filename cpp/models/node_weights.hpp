@@ -97,6 +97,10 @@ class NodeWeights {
     pairs ? add_pair_scores(r, W, u) : features->add_scores(r, W, stride, u, wanted);
   }
   template <class Real>
+  void prefetch_weights(int64_t r, const Real* W, int stride) const {
+    if (!pairs) features->prefetch_weights(r, W, stride);
+  }
+  template <class Real>
   Real score_of(int64_t r, const Real* W, int stride, int k) const {
     return pairs ? pair_score(r, W, k) : features->score_of(r, W, stride, k);
   }

@@ -15,11 +15,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "runtime/threads.hpp"
 #include "solvers/dual_state.hpp"
+#include "solvers/move_log.hpp"
 
 namespace mm {
 
@@ -50,54 +52,6 @@ struct VisitReport {
   }
 };
 
-// Moves of w in the order in which they were made: w += c (Psi(y_1) - Psi(y_2)), or c sum_j c_j Psi(y_j).
-template <class Label>
-class MoveLog {
- public:
-  void clear() { moves_.clear(), outputs_.clear(), coefficients_.clear(); }
-  void add_pair(int64_t block, const Label* plus, const Label* minus, int length, double c) {
-    moves_.push_back({block, c, 0});
-    outputs_.insert(outputs_.end(), plus, plus + length);
-    outputs_.insert(outputs_.end(), minus, minus + length);
-  }
-  void add_mixture(int64_t block, const Label* outputs, int length, const std::vector<double>& coefficients,
-                   double c) {
-    moves_.push_back({block, c, static_cast<int>(coefficients.size())});
-    outputs_.insert(outputs_.end(), outputs, outputs + coefficients.size() * length);
-    coefficients_.insert(coefficients_.end(), coefficients.begin(), coefficients.end());
-  }
-
-  template <class Structure>
-  void replay(const Structure& structure, typename Structure::Scratch& s, typename Structure::Real* W) const {
-    const Label* y = outputs_.data();
-    const double* c = coefficients_.data();
-    for (const Made& move : moves_) {
-      const int length = structure.output_size(move.block);
-      if (move.mixed)
-        structure.build_mixture(s, move.block, y, c, move.mixed);
-      else
-        structure.build_pair(s, move.block, y, y + length);
-      structure.apply(s, W, move.c);
-      y += (move.mixed ? move.mixed : 2) * length, c += move.mixed;
-    }
-  }
-  // Calls f(block) for each move.
-  template <class F>
-  void each_block(F&& f) const {
-    for (const Made& move : moves_) f(move.block);
-  }
-
- private:
-  struct Made {
-    int64_t block;
-    double c;
-    int mixed;  // outputs of a mixture; 0: a pair
-  };
-  std::vector<Made> moves_;
-  std::vector<Label> outputs_;
-  std::vector<double> coefficients_;
-};
-
 template <class Structure>
 class DualAscent {
  public:
@@ -110,15 +64,12 @@ class DualAscent {
 
   void work_on(Real* W) { W_ = W; }  // a replica of w, or w itself
   void write_to(MoveLog<Label>* log) { log_ = log; }
-  void replay(const MoveLog<Label>& log) { log.replay(state_.structure, scratch_, W_); }
-  // What replaying a log will read: first views of rows, then rows.
-  void prefetch_views(const MoveLog<Label>& log) const {
-    if constexpr (requires { state_.structure.prefetch_view(int64_t()); })
-      log.each_block([&](int64_t i) { state_.structure.prefetch_view(i); });
-  }
-  void prefetch_rows(const MoveLog<Label>& log) const {
-    if constexpr (requires { state_.structure.prefetch(int64_t()); })
-      log.each_block([&](int64_t i) { state_.structure.prefetch(i); });
+  // Moves that another has written down.
+  void replay(const std::byte* bytes, size_t size) {
+    const Structure& structure = state_.structure;
+    if constexpr (requires(const Label* y) { structure.prefetch_move(0, y, y, W_, Stage::rows); })
+      MoveLog<Label>::prefetch(bytes, size, structure, W_);
+    MoveLog<Label>::replay(bytes, size, structure, scratch_, W_);
   }
 
   VisitReport pass(const int64_t* order, int64_t n, const VisitOptions& options, double* violations,

@@ -3,10 +3,11 @@
 // The blocks of an order are dealt to as many workers as threads were asked for. A worker makes its own updates at once
 // and writes down the moves that made them; the others replay these on their replicas, `late` rounds later:
 //
-//   round r:  once all others have published round r - late: replay it -> visit the next own block -> publish its log
+//   round r:  once all others have posted round r - late: replay it -> visit the next own blocks -> post the moves
 //
-// So a visit sees a w that lacks at most `late` blocks of each other worker, no update is ever lost, and a worker waits
-// only where another is that many blocks behind.
+// So a visit sees a w that lacks at most `late` rounds of each other worker, no update is ever lost, and a worker waits
+// only where another is that many rounds behind. A line of memory that another core has written takes as long to get as
+// half a visit or more: moves are posted a round at a time, in one piece, and asked for before they are needed.
 //
 // What a worker does in a round does not depend on who runs it, so that the result is the same bits for a given number of
 // threads. Each thread runs a worker of its own. Where that has to wait for longer than a moment, the thread goes on with
@@ -17,7 +18,7 @@
 //
 //   D' - D = sum a' Delta - sum a Delta - (1 + k) / 2 (|w'|^2 - |w|^2),
 //
-// and `late` grows or shrinks by that; where 1 still overshoots, some passes run on one thread. While w is large and steps
+// and rounds grow or shrink by that; where one visit still overshoots, some passes run on one thread. While w is large and steps
 // do not overshoot, most passes are not compared: that takes a walk over w.
 //
 // With T threads a pass takes 1 / T of the visits, and all the moves: replaying is the price.
@@ -26,6 +27,7 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <limits>
@@ -57,8 +59,8 @@ class Replicas {
 
   VisitReport pass(const int64_t* order, int64_t n, const VisitOptions& options, double* violations,
                    double* slacks, int threads) {
-    const Rhythm rhythm(n, threads, late_);
-    const bool stale = prepare(threads, rhythm);
+    const Rhythm rhythm(n, threads, visits_);
+    const bool stale = prepare(threads);
     deal(order, n, threads, options.slacks);
     Failure failure;
     VisitOptions part = options;
@@ -66,26 +68,38 @@ class Replicas {
     const auto round = [&](Worker& own) {
       const int64_t r = own.round;
       if (r < 0) return own.start(state_, passes_, workers_, stale, trusted_ == 0);
-      failure.guard([&] { replay_others(own, r - rhythm.late); });
+      failure.guard([&] { replay_others(own, r - late); });
       if (r >= rhythm.rounds) return;
-      own.write_round(r);
-      if (!failure.seen()) failure.guard([&] { own.visit(r, part); });
+      own.log.clear();
+      if (!failure.seen()) failure.guard([&] { visit(own, rhythm, part); });
+      failure.guard([&] { own.post(); });
     };
     together(threads, [&](int k, int) { run(k, rhythm, round); });
     ++passes_;
     failure.rethrow();
-    return collect(threads, violations, slacks, rhythm.late);
+    return collect(threads, violations, slacks, rhythm.visits);
   }
 
  private:
-  // Rounds of a pass over n blocks.
+  static constexpr int late = 2;  // rounds
+
+  // Rounds of a pass over n blocks, each of this many visits of a worker.
   struct Rhythm {
     int workers;
-    int64_t late, rounds;
+    int64_t visits, rounds;
 
-    Rhythm(int64_t n, int threads, int64_t latest) : workers(threads), rounds((n + threads - 1) / threads) {
-      late = std::min(latest, static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(n / (4 * threads)))));
+    Rhythm(int64_t n, int threads, int64_t most) : workers(threads) {
+      visits = std::min(most, static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(n / (8 * threads)))));
+      rounds = ((n + threads - 1) / threads + visits - 1) / visits;
     }
+  };
+
+  // Where others find the moves of a worker's last rounds: on one line of the cache, since they look here in each round.
+  // While it posts round r another may still read r - 2 late + 1.
+  struct alignas(64) Post {
+    std::atomic<int64_t> rounds = -1;  // posted; -1: it has no replica yet
+    const std::byte* moves[2 * late];
+    uint32_t size[2 * late];
   };
 
   // On cache lines of its own: what one thread writes shall not slow down the others.
@@ -95,20 +109,21 @@ class Replicas {
     int workers = 0;                     // of this pass
     std::vector<int64_t> order, places;  // its blocks of this pass, and where they are in the order of all
     std::vector<double> violations, slacks;
-    int64_t round = -1, known = -1;       // the next one; what all others have at least published
+    int64_t round = -1, known = -1;       // the next one; what all others have at least posted
     aligned<Real> replica, *W = nullptr;  // W: the replica, or w itself
-    std::vector<MoveLog<Label>> logs;     // of the rounds that others may still read
+    MoveLog<Label> log;                   // of this round
+    std::vector<std::byte> posted[2 * late];
     VisitReport report;
     double squares = 0, growth = 0;          // |w|^2 over a part of w, and by how much it grew in this pass
     bool measures = true, measured = false;  // whether it is asked for; whether the last pass has left it
     int parts = 0;
-    int64_t rewritten = -1, passes = 0;               // of the w that it has a replica of
-    alignas(64) std::atomic<int64_t> published = -1;  // rounds whose log is written; -1: has no replica yet
-    alignas(64) std::atomic<bool> taken = false;      // a thread runs it
-    std::atomic<bool> wanted = false;                 // by its own thread, while another runs it
-    std::atomic<bool> ended = false;                  // all of its rounds are made
+    int64_t rewritten = -1, passes = 0;  // of the w that it has a replica of
+    Post to_others;
+    alignas(64) std::atomic<bool> taken = false;  // a thread runs it
+    std::atomic<bool> wanted = false;             // by its own thread, while another runs it
+    std::atomic<bool> ended = false;              // all of its rounds are made
 
-    Worker(DualState<Structure>& state, int k) : ascent(state), number(k) {}
+    Worker(DualState<Structure>& state, int k) : ascent(state), number(k) { ascent.write_to(&log); }
 
     bool has(const DualState<Structure>& state, int64_t pass) const {  // a replica of the w of now
       return rewritten == state.rewritten && passes == pass && parts == workers;
@@ -134,9 +149,18 @@ class Replicas {
       growth += squares;
       ended = true;
     }
-    void visit(int64_t k, const VisitOptions& options) {
-      const int64_t n = static_cast<int64_t>(order.size()), to = std::min(k + 1, n);
-      ascent.visits(order.data(), n, k, to, options, violations.data(), slacks.data(), report, workers);
+    void visit(int64_t from, int64_t to, const VisitOptions& options) {
+      const int64_t n = static_cast<int64_t>(order.size());
+      ascent.visits(order.data(), n, from, std::min(to, n), options, violations.data(), slacks.data(), report,
+                    workers);
+    }
+    // The moves of this round, for others: all at once, since lines that others have read are slow to write.
+    void post() {
+      const int64_t at = round % (2 * late);
+      to_others.size[at] = 0;
+      posted[at].assign(log.data(), log.data() + log.size());
+      to_others.moves[at] = posted[at].data();
+      to_others.size[at] = static_cast<uint32_t>(log.size());
     }
     int64_t first(int part) const { return static_cast<int64_t>(W->size()) * part / workers; }
     static double sum_squares(const Real* w, int64_t from, int64_t to) {
@@ -151,11 +175,6 @@ class Replicas {
         for (int k = 1; k < workers; ++k)
           std::copy(w.data() + from, w.data() + to, all[k]->replica.data() + from);
       }
-    }
-    MoveLog<Label>& log_of(int64_t round) { return logs[round % static_cast<int64_t>(logs.size())]; }
-    void write_round(int64_t round) {
-      log_of(round).clear();
-      ascent.write_to(&log_of(round));
     }
   };
 
@@ -184,29 +203,29 @@ class Replicas {
     std::exception_ptr error_;
   };
 
-  static constexpr int64_t most_late = 8;
+  static constexpr int64_t most_visits = 4;
   DualState<Structure>& state_;
   std::vector<std::unique_ptr<Worker>> workers_;
   int64_t passes_ = 0;
-  int64_t late_ = most_late;
-  int rest_ = 0;     // passes that one thread makes
-  int trusted_ = 0;  // passes that are not compared
+  int64_t visits_ = most_visits;  // of a round
+  int rest_ = 0;                  // passes that one thread makes
+  int trusted_ = 0;               // passes that are not compared
 
-  // After a pass whose updates gained `each` one by one, and `all` together.
-  void adapt(int64_t late, double each, double all) {
+  // After a pass of rounds of this many visits, whose updates gained `each` one by one, and `all` together.
+  void adapt(int64_t visits, double each, double all) {
     constexpr int long_rest = 20, long_trust = 3;
     constexpr size_t large = size_t(1) << 20;
     if (!(each > 0)) return;
-    if (all > 0.95 * each && late == most_late && state_.W.size() >= large) trusted_ = long_trust;
-    if (all > 0.95 * each && late == late_) late_ = std::min(2 * late_, most_late);
+    if (all > 0.95 * each && visits == most_visits && state_.W.size() >= large) trusted_ = long_trust;
+    if (all > 0.95 * each && visits == visits_) visits_ = std::min(2 * visits_, most_visits);
     if (all < 0.8 * each) {
-      if (late == 1) rest_ = long_rest;
-      late_ = std::max<int64_t>(1, late / 2);
+      if (visits == 1) rest_ = long_rest;
+      visits_ = std::max<int64_t>(1, visits / 2);
     }
   }
 
   // Whether some replicas are not of the w of now.
-  bool prepare(int threads, const Rhythm& rhythm) {
+  bool prepare(int threads) {
     bool stale = false;
     while (static_cast<int>(workers_.size()) < threads)
       workers_.push_back(std::make_unique<Worker>(state_, static_cast<int>(workers_.size())));
@@ -216,20 +235,18 @@ class Replicas {
       own.growth = 0;
       own.workers = threads;
       own.round = own.known = -1;
-      own.published = -1;
+      own.to_others.rounds = -1;
       own.wanted = own.ended = false;
-      // While one writes round r another may still read r - 2 late + 1.
-      own.logs.resize(std::max<size_t>(own.logs.size(), static_cast<size_t>(2 * rhythm.late)));
       if (k > 0) own.replica.resize(state_.W.size());
       stale |= !own.has(state_, passes_);
     }
     return stale;
   }
 
-  // Blocks next to each other go to the same worker in every pass, so that what is kept of them stays in the cache of one
-  // core; then as many to each.
+  // A block goes to the same worker in every pass, so that what is kept of it stays in the cache of one core; then as many
+  // to each. Stretches of blocks go by turns: where sequences are sorted, each worker has long and short ones.
   void deal(const int64_t* order, int64_t n, int threads, bool slacks) {
-    const double scale = threads / static_cast<double>(state_.blocks.size());
+    constexpr int64_t stretch = 64;
     for (int k = 0; k < threads; ++k) workers_[k]->order.clear(), workers_[k]->places.clear();
     std::vector<int64_t> rest;
     const size_t most = static_cast<size_t>((n + threads - 1) / threads);
@@ -237,7 +254,7 @@ class Replicas {
       to.order.push_back(order[place]), to.places.push_back(place);
     };
     for (int64_t k = 0; k < n; ++k) {
-      Worker& owner = *workers_[static_cast<int>(static_cast<double>(order[k]) * scale)];
+      Worker& owner = *workers_[order[k] / stretch % threads];
       if (owner.order.size() < most)
         give(owner, k);
       else
@@ -252,7 +269,7 @@ class Replicas {
   }
 
   // What the workers have found, in the order of the pass.
-  VisitReport collect(int threads, double* violations, double* slacks, int64_t late) {
+  VisitReport collect(int threads, double* violations, double* slacks, int64_t visits) {
     VisitReport total;
     double growth = 0;  // of |w|^2
     for (int k = 0; k < threads; ++k) {
@@ -264,7 +281,7 @@ class Replicas {
     if (trusted_ > 0)
       --trusted_;
     else
-      adapt(late, total.gain, total.loss - (1 + state_.proximity) / 2 * growth);
+      adapt(visits, total.gain, total.loss - (1 + state_.proximity) / 2 * growth);
     return total;
   }
 
@@ -304,38 +321,64 @@ class Replicas {
     }
     if (own) worker.wanted.store(false, std::memory_order_relaxed);
     bool any = false;
-    while (!worker.ended && may_begin(worker, worker.round - rhythm.late + 1)) {
+    while (!worker.ended && may_begin(worker, worker.round - late + 1)) {
       round(worker);
       any = true;
       worker.round += 1;
-      if (worker.round <= rhythm.rounds) worker.published.store(worker.round, std::memory_order_release);
-      if (worker.round == rhythm.rounds + rhythm.late) worker.finish();
+      if (worker.round <= rhythm.rounds)
+        worker.to_others.rounds.store(worker.round, std::memory_order_release);
+      if (worker.round == rhythm.rounds + late) worker.finish();
       if (!own && worker.wanted.load(std::memory_order_relaxed)) break;
     }
     worker.taken.store(false, std::memory_order_release);
     return any;
   }
 
-  // Whether all others have published this many rounds; before the first, whether they have their replicas: one works on w
+  // Whether all others have posted this many rounds; before the first, whether they have their replicas: one works on w
   // itself.
   bool may_begin(Worker& worker, int64_t rounds) {
     if (worker.round < 0) return true;
     const int64_t least = std::max<int64_t>(0, rounds);
     if (worker.known >= least) return true;
-    worker.known = std::numeric_limits<int64_t>::max();
-    for (int k = 0; k < worker.workers; ++k)
-      if (k != worker.number)
-        worker.known = std::min(worker.known, workers_[k]->published.load(std::memory_order_acquire));
+    look(worker);
     return worker.known >= least;
+  }
+  void look(Worker& worker) {
+    worker.known = std::numeric_limits<int64_t>::max();
+    each_other(worker, [&](const Worker& other) {
+      worker.known = std::min(worker.known, other.to_others.rounds.load(std::memory_order_acquire));
+    });
+  }
+  template <class F>
+  void each_other(const Worker& own, F&& f) {
+    for (int k = 0; k < own.workers; ++k)
+      if (k != own.number) f(*workers_[k]);
   }
 
   void replay_others(Worker& own, int64_t round) {
-    for (int k = 0; k < own.workers && round >= 0; ++k) {
-      if (k == own.number) continue;
-      if (round + 2 < own.known) own.ascent.prefetch_views(workers_[k]->log_of(round + 2));
-      if (round + 1 < own.known) own.ascent.prefetch_rows(workers_[k]->log_of(round + 1));
-      own.ascent.replay(workers_[k]->log_of(round));
-    }
+    if (round < 0) return;
+    each_other(own, [&](const Worker& other) {
+      const int64_t at = round % (2 * late);
+      own.ascent.replay(other.to_others.moves[at], other.to_others.size[at]);
+    });
+  }
+
+  // The visits of a round; meanwhile what others have posted comes, which the next round replays.
+  void visit(Worker& own, const Rhythm& rhythm, const VisitOptions& options) {
+    const int64_t from = own.round * rhythm.visits, to = from + rhythm.visits;
+    const int64_t half = from + rhythm.visits / 2, most = half + rhythm.visits / 4;
+    own.visit(from, half, options);
+    each_other(own, [](const Worker& other) { fetch_ahead(&other.to_others); });
+    own.visit(half, most, options);
+    const int64_t next = own.round + 1 - late;
+    if (own.known <= next) look(own);
+    if (next >= 0 && own.known > next)
+      each_other(own, [&](const Worker& other) {
+        const int64_t at = next % (2 * late);
+        const std::byte* moves = other.to_others.moves[at];
+        for (uint32_t k = 0; k < other.to_others.size[at]; k += 64) fetch_ahead(moves + k);
+      });
+    own.visit(most, to, options);
   }
 };
 
