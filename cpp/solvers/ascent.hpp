@@ -38,7 +38,7 @@ class Ascent : public KeptState {
   virtual std::pair<double, double> probe(const int64_t* blocks, int64_t n) = 0;
 
   virtual void weights(bool exact, double* flat) = 0;  // by the law, or as updates have left them
-  virtual void weighted(double* flat) const = 0;             // sum_j c_j d_j of an averaged iterate
+  virtual void weighted(double* flat) const = 0;       // sum_j c_j d_j of an averaged iterate
   virtual void start_average() = 0;
   // Go on after this many steps, where multipliers were restored that count visits: those of each block add up to
   // `sums`, and W has `scale` times the origin. `weighted` may be null.
@@ -250,9 +250,7 @@ class AscentOf : public KeptStateOf<S, Ascent> {
     measured_ = false;
   }
   double lag() override { return awake().lag(); }
-  double squared_distance() override {
-    return measures() ? distance_ : awake().squared_distance();
-  }
+  double squared_distance() override { return measures() ? distance_ : awake().squared_distance(); }
   double proximity() const override { return Base::state.proximity; }
   double steps() const override { return Base::state.steps; }
 

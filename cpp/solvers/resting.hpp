@@ -52,7 +52,7 @@ class Resting {
  private:
   static constexpr size_t worthwhile = size_t(1) << 24;  // bytes
   static constexpr size_t bits = 64;                     // of a word
-  std::vector<Real*> vectors_;    // none while all is where it was
+  std::vector<Real*> vectors_;                           // none while all is where it was
   std::vector<uint64_t> places_;  // a bit for each, set where one of the vectors is not zero
   std::vector<Real> values_;      // of all vectors at the first of these places, then at the second
 
