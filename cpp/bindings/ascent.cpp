@@ -56,7 +56,7 @@ static void bind_ascent(nb::module_& m) {
              return nb::make_tuple(square, loss);
            })
       .def("weights",
-           [](const Ascent& a, bool exact) {
+           [](Ascent& a, bool exact) {
              return filled(a.dimension(), [&](double* flat) { a.weights(exact, flat); });
            })
       .def("weighted",

@@ -37,8 +37,8 @@ class Ascent : public KeptState {
   // mean |psi(u)|^2 and mean Delta(u) of the loss-augmented outputs u of some blocks
   virtual std::pair<double, double> probe(const int64_t* blocks, int64_t n) = 0;
 
-  virtual void weights(bool exact, double* flat) const = 0;  // by the law, or as updates have left them
-  virtual void weighted(double* flat) const = 0;             // sum_j c_j d_j of an averaged iterate
+  virtual void weights(bool exact, double* flat) = 0;  // by the law, or as updates have left them
+  virtual void weighted(double* flat) const = 0;       // sum_j c_j d_j of an averaged iterate
   virtual void start_average() = 0;
   // Go on after this many steps, where multipliers were restored that count visits: those of each block add up to
   // `sums`, and W has `scale` times the origin. `weighted` may be null.
@@ -51,8 +51,8 @@ class Ascent : public KeptState {
   virtual void freeze(const double* flat) = 0;  // w of multipliers that are fixed from now on
 
   virtual void recenter(double momentum, double proximity) = 0;
-  virtual double lag() const = 0;
-  virtual double squared_distance() const = 0;  // to the centre
+  virtual double lag() = 0;
+  virtual double squared_distance() = 0;  // to the centre
   virtual double proximity() const = 0;
   virtual double steps() const = 0;
 };
@@ -62,13 +62,13 @@ class AscentOf : public KeptStateOf<S, Ascent> {
  public:
   using Label = typename S::Label;
   using Base = KeptStateOf<S, Ascent>;
-  using Base::state;
 
   AscentOf(std::unique_ptr<S> structure, std::vector<double> mass, bool lean)
-      : Base(std::move(structure), std::move(mass), lean), ascent_(state), replicas_(state) {}
+      : Base(std::move(structure), std::move(mass), lean), ascent_(Base::state), replicas_(Base::state) {}
 
   VisitReport visit(const int64_t* order, int64_t n, const VisitOptions& options, int threads,
                     double* violations, double* slacks) override {
+    auto& state = awake();
     VisitReport report;
     ++state.clock;
     measured_ = false;
@@ -88,6 +88,7 @@ class AscentOf : public KeptStateOf<S, Ascent> {
   }
 
   VisitReport subgradient(const int64_t* order, int64_t n, double active) override {
+    auto& state = awake();
     const VisitReport report = subgradient_pass(state, order, n, active);
     measured_ = false;
     ++state.rewritten;
@@ -97,6 +98,7 @@ class AscentOf : public KeptStateOf<S, Ascent> {
   }
 
   [[gnu::cold]] std::pair<double, double> probe(const int64_t* blocks, int64_t n) override {
+    auto& state = awake();
     auto s = state.structure.scratch();
     Move<S> move;
     std::vector<Label> u, y;
@@ -115,15 +117,22 @@ class AscentOf : public KeptStateOf<S, Ascent> {
     return {square / static_cast<double>(n), loss / static_cast<double>(n)};
   }
 
-  void weights(bool exact, double* flat) const override {
-    if (!exact) return state.structure.unpack(state.W.data(), flat);
+  void weights(bool exact, double* flat) override {
+    if (!exact) return awake().structure.unpack(awake().W.data(), flat);
+    auto& state = Base::state;
+    // Who asks for them has vectors as long as w next to this state: a certificate. Planes given by Python are with who
+    // reads W there.
+    if constexpr (!given_planes<S>) state.rest();
     std::vector<double> w;
     state.law(w);
     unpack_spent(state.structure, w.data(), flat, state.threads);
   }
-  void weighted(double* flat) const override { state.structure.unpack(state.weighted.data(), flat); }
-  void start_average() override { state.weighted.assign(state.structure.weights(), 0); }
+  void weighted(double* flat) const override {
+    Base::state.structure.unpack(Base::state.weighted.data(), flat);
+  }
+  void start_average() override { Base::state.weighted.assign(Base::state.structure.weights(), 0); }
   [[gnu::cold]] void go_on(double steps, double scale, const double* sums, const double* weighted) override {
+    auto& state = awake();
     state.steps = steps;
     loss_ = unknown;
     if (sums) {  // true outputs that were dropped, since they say nothing of w
@@ -139,6 +148,7 @@ class AscentOf : public KeptStateOf<S, Ascent> {
     if (weighted) state.weighted = state.packed(weighted, 0);
   }
   [[gnu::cold]] SupportArrays support() const override {
+    const auto& state = Base::state;
     SupportList<Label> found;
     state.each_support([&](int64_t i, const Kept& plane, const Label* y) {
       found.add(i, plane.multiplier, y, state.structure.output_size(i));
@@ -146,6 +156,7 @@ class AscentOf : public KeptStateOf<S, Ascent> {
     return found;
   }
   [[gnu::cold]] SupportArrays support_of(const int64_t* blocks, int64_t n) const override {
+    const auto& state = Base::state;
     SupportList<Label> found;
     for (int64_t k = 0; k < n; ++k) {
       const int64_t i = blocks[k];
@@ -158,6 +169,7 @@ class AscentOf : public KeptStateOf<S, Ascent> {
     return found;
   }
   [[gnu::cold]] Usage usage() const override {
+    const auto& state = Base::state;
     const size_t n = state.blocks.size();
     Usage found{std::vector<int64_t>(n), std::vector<int32_t>(n, 1), std::vector<uint8_t>(n, 0)};
     std::vector<Label> truth;
@@ -179,6 +191,7 @@ class AscentOf : public KeptStateOf<S, Ascent> {
   // Takes multipliers from outside; they must fit the masses (checked by the caller).
   [[gnu::cold]] void restore(const int64_t* blocks, const double* multipliers, int64_t n,
                              LabelView outputs) override {
+    auto& state = Base::state;
     for (auto& block : state.blocks)
       for (auto& plane : block.planes) plane.multiplier = 0;
     state.each_given(blocks, n, outputs, [&](int64_t p, int64_t i, const Label* y) {
@@ -194,6 +207,7 @@ class AscentOf : public KeptStateOf<S, Ascent> {
     refresh();
   }
   [[gnu::cold]] void clear() override {
+    auto& state = Base::state;
     for (size_t i = 0; i < state.blocks.size(); ++i) {
       state.materialize_truth(static_cast<int64_t>(i), 0);
       for (auto& plane : state.blocks[i].planes) plane.multiplier = 0;
@@ -201,49 +215,63 @@ class AscentOf : public KeptStateOf<S, Ascent> {
     bytes_ = state.bytes_kept();
     loss_ = unknown;
   }
-  [[gnu::cold]] void set_origin(const double* flat) override { Base::set_origin(flat), measured_ = false; }
+  [[gnu::cold]] void set_origin(const double* flat) override {
+    awake();
+    Base::set_origin(flat), measured_ = false;
+  }
   [[gnu::cold]] void set_metric(const double* diagonal, const double* lower, const double* matrix) override {
+    awake();
     Base::set_metric(diagonal, lower, matrix), measured_ = false;
   }
   [[gnu::cold]] void freeze(const double* flat) override {
+    auto& state = awake();
     state.base = state.packed(flat, 0);
     state.refresh();
     measured_ = false;
   }
-  [[gnu::cold]] void prune(int64_t most) override { bytes_ = state.prune(most); }
-  int64_t planes() const override { return state.planes(); }
+  [[gnu::cold]] void prune(int64_t most) override { bytes_ = Base::state.prune(most); }
+  int64_t planes() const override { return Base::state.planes(); }
   int64_t bytes_kept() const override { return bytes_; }
 
   void refresh() override {
-    state.refresh();
+    awake().refresh();
     loss_ = unknown;
     measured_ = false;
   }
-  double dual() const override {
+  double dual() override {
+    auto& state = awake();
     if (std::isnan(loss_)) loss_ = state.offset();
     return measures() ? loss_ + conjugate_ : state.dual(loss_);
   }
   void recenter(double momentum, double proximity) override {
+    auto& state = awake();
     state.recenter(momentum, proximity);
     state.watch();
     measured_ = false;
   }
-  double lag() const override { return state.lag(); }
-  double squared_distance() const override { return measures() ? distance_ : state.squared_distance(); }
-  double proximity() const override { return state.proximity; }
-  double steps() const override { return state.steps; }
+  double lag() override { return awake().lag(); }
+  double squared_distance() override { return measures() ? distance_ : awake().squared_distance(); }
+  double proximity() const override { return Base::state.proximity; }
+  double steps() const override { return Base::state.steps; }
 
  private:
   static constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
   int64_t bytes_ = 0;
   DualAscent<S> ascent_;
   Replicas<S> replicas_;
-  mutable double loss_ = unknown;  // sum a Delta, as visits have changed it since it was added up
+  double loss_ = unknown;  // sum a Delta, as visits have changed it since it was added up
   // -R*(q) and |w - z|^2: who asks for one asks for the other next. False: w has changed since they were measured.
-  mutable double conjugate_ = 0, distance_ = 0;
-  mutable bool measured_ = false;
+  double conjugate_ = 0, distance_ = 0;
+  bool measured_ = false;
 
-  bool measures() const {
+  // The state, for what reads or writes W or the centre; who needs neither takes `Base::state`.
+  DualState<S>& awake() {
+    Base::state.wake();
+    return Base::state;
+  }
+
+  bool measures() {
+    auto& state = awake();
     if (!state.metric.plain() || state.proximity == 0) return false;
     if (!measured_) std::tie(conjugate_, distance_) = state.conjugate_and_distance();
     return measured_ = true;
@@ -251,6 +279,7 @@ class AscentOf : public KeptStateOf<S, Ascent> {
 
   VisitReport run(const int64_t* order, int64_t n, const VisitOptions& options, double* violations,
                   double* slacks, int threads) {
+    auto& state = Base::state;
     if constexpr (requires { S::one_thread; }) {
       const int64_t batch = this->ahead ? this->ahead : ascent_.worthwhile(n);
       if (threads > 1 && options.oracle && !options.slacks && batch > 1)

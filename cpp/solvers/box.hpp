@@ -143,7 +143,7 @@ class BoxOf : public KeptStateOf<S, Box> {
   }
 
   void refresh() override { state.refresh(); }
-  double dual() const override { return state.dual(state.offset()); }
+  double dual() override { return state.dual(state.offset()); }
   int64_t planes() const override {
     int64_t n = 0;
     for (const auto& b : state.blocks) n += std::max<int64_t>(1, static_cast<int64_t>(b.planes.size())) - 1;

@@ -25,7 +25,7 @@ class KeptState {
   virtual SupportArrays support() const = 0;
   virtual void restore(const int64_t* blocks, const double* multipliers, int64_t n, LabelView outputs) = 0;
   virtual void refresh() = 0;  // removes the rounding that the updates of w have gathered
-  virtual double dual() const = 0;
+  virtual double dual() = 0;
   virtual int64_t planes() const = 0;
   virtual int64_t bytes_kept() const = 0;  // of all outputs, as the allocator counts them
   // Forgets outputs without a multiplier until no more than `most` bytes are kept, or none is left to forget.

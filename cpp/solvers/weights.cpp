@@ -26,7 +26,21 @@ void Weights<Real>::apply_law(std::vector<double>& q) const {
     for (size_t j = 0; j < origin.size(); ++j) q[j] += origin[j];
   }
   if (proximity == 0) return;
-  for (size_t j = 0; j < q.size(); ++j) q[j] = (q[j] + proximity * center_[j]) * shrink();
+  if (!resting_.any()) {
+    for (size_t j = 0; j < q.size(); ++j) q[j] = (q[j] + proximity * center_[j]) * shrink();
+    return;
+  }
+  resting_.each(1, [&](size_t j, Real z) { q[j] += proximity * z; });
+  for (double& x : q) x = (x + 0.0) * shrink();  // the sum as above, which has no negative zero
+}
+
+template <class Real>
+void Weights<Real>::rest() {
+  if (!metric.plain()) return;
+  if (center_.empty())
+    resting_.take({W.data()}, W.size());
+  else
+    resting_.take({W.data(), center_.data(), previous_.data()}, W.size());
 }
 
 template <class Real>

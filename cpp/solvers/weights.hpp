@@ -18,6 +18,7 @@
 
 #include "simd.hpp"
 #include "solvers/metric.hpp"
+#include "solvers/resting.hpp"
 
 namespace mm {
 
@@ -59,6 +60,11 @@ class Weights {
   void set_origin(std::vector<double> m, double square);  // `square`: |m|^2
   void set_metric(Metric given);
 
+  // Gives memory back while nobody reads or writes W: until `wake` its numbers are not there. What else reads them here, or
+  // the centre, is not to be called either, but for the law. Without a metric.
+  void rest();
+  void wake() { resting_.give_back(); }
+
   // From m - sum a psi (under a metric without m), in double precision: v by the law.
   void apply_law(std::vector<double>& q) const;
   void clip(std::vector<double>& v) const;  // w
@@ -83,6 +89,7 @@ class Weights {
   size_t coefficients_;
   double origin_square_ = 0;
   aligned<Real> center_, previous_;  // of the proximal term; empty while it was never used
+  Resting<Real> resting_;            // W, and these two
 
   double without_proximal(size_t j) const;  // v_j for k = 0: m + Sigma q
   // Calls f(first, last, part) on parts of all weights, on several threads where that is worth starting them.

@@ -1,0 +1,78 @@
+// Vectors of one length that are zero nearly everywhere, while nobody reads them: what is not zero is kept, and their memory
+// is given back to the system. Afterwards they lie where they were, with the same bits.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <type_traits>
+#include <vector>
+
+#include "runtime/pages.hpp"
+
+namespace mm {
+
+template <class Real>
+class Resting {
+ public:
+  bool any() const { return !vectors_.empty(); }
+
+  // Leaves them alone where they are small, or have many numbers.
+  void take(std::initializer_list<Real*> vectors, size_t size) {
+    if (any() || vectors.size() * size * sizeof(Real) < worthwhile) return;
+    vectors_ = vectors;
+    const size_t most = size / 4;
+    places_.reserve((size + bits - 1) / bits);
+    values_.reserve(vectors_.size() * (most + bits));  // takes no memory before it is written
+    for (size_t first = 0; first < size; first += bits) {
+      if (values_.size() > vectors_.size() * most) return end();
+      places_.push_back(first + bits <= size ? word(first, bits) : word(first, size - first));
+      each_place(places_.size() - 1, [&](size_t place) {
+        for (const Real* v : vectors_) values_.push_back(v[place]);
+      });
+    }
+    for (Real* v : vectors_) forget(v, v + size);
+  }
+  // What the system took is zero now; where it took nothing, all numbers are still there.
+  void give_back() {
+    for (size_t k = 0; k < vectors_.size(); ++k)
+      each(k, [v = vectors_[k]](size_t place, Real value) { v[place] = value; });
+    end();
+  }
+
+  // Calls f(place, value) for the numbers of the k-th vector that are not zero, and for some that are.
+  template <class F>
+  void each(size_t k, F&& f) const {
+    const Real* value = values_.data() + k;
+    for (size_t w = 0; w < places_.size(); ++w)
+      each_place(w, [&](size_t place) { f(place, *value), value += vectors_.size(); });
+  }
+
+ private:
+  static constexpr size_t worthwhile = size_t(1) << 24;  // bytes
+  static constexpr size_t bits = 64;                     // of a word
+  std::vector<Real*> vectors_;                           // none while all is where it was
+  std::vector<uint64_t> places_;  // a bit for each, set where one of the vectors is not zero
+  std::vector<Real> values_;      // of all vectors at the first of these places, then at the second
+
+  void end() { *this = Resting(); }
+
+  // By the bits of numbers: a zero may be negative.
+  uint64_t word(size_t first, size_t n) const {
+    using Bits = std::conditional_t<sizeof(Real) == 4, uint32_t, uint64_t>;
+    Bits seen[bits] = {};
+    for (const Real* v : vectors_)
+      for (size_t l = 0; l < n; ++l) seen[l] |= std::bit_cast<Bits>(v[first + l]);
+    uint64_t found = 0;
+    for (size_t l = 0; l < bits; ++l) found |= static_cast<uint64_t>(seen[l] != 0) << l;
+    return found;
+  }
+  template <class F>
+  void each_place(size_t w, F&& f) const {
+    for (uint64_t left = places_[w]; left != 0; left &= left - 1)
+      f(w * bits + static_cast<size_t>(std::countr_zero(left)));
+  }
+};
+
+}  // namespace mm
