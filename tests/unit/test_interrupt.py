@@ -44,10 +44,10 @@ def long_chains(n=400):
     return random_chains(n, 20, 60, min_length=40, max_length=60, random_state=0)
 
 
-def started(n=400):
+def started(n=400, copies=1):
     """A state before its first pass."""
     model = models.Chain()
-    X, Y = long_chains(n)
+    X, Y = (copies * part for part in long_chains(n))
     model.initialize(X, Y)
     problem = Problem(model.bind(X, Y), C=1.0)
     return problem, open_state(problem, 1e-3, np.random.default_rng(0))
@@ -85,7 +85,7 @@ def test_a_deadline_is_over_when_its_block_is():
 def test_ctrl_c_ends_a_pass_between_two_visits(threads):
     if threading.current_thread() is not threading.main_thread():
         pytest.skip("signals reach the main thread alone")
-    problem, state = started(4000)
+    problem, state = started(4000, copies=10)  # signals are looked for every 50 ms
     previous = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.02)
