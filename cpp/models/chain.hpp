@@ -128,6 +128,7 @@ class Chain : public ChainBase<Real_> {
 
   // Asks for memory that such a move of W will read.
   void prefetch_move(int64_t block, const Label* plus, const Label* minus, const Real* W, Stage stage) const {
+    if (stage == Stage::weights && !far_) return;
     for (int t = 0; t < length(block); ++t)
       if (plus[t] != minus[t]) this->prefetch_row(row(block, t), W, stage);
   }
@@ -168,6 +169,7 @@ class Chain : public ChainBase<Real_> {
  protected:
   using Base::data_;
   using Base::edge;
+  using Base::far_;
   using Base::K_;
   using Base::length;
   using Base::row;
@@ -217,9 +219,10 @@ class Chain : public ChainBase<Real_> {
       before = different;
       if (!different) continue;
       s.positions.push_back(t);
-      this->prefetch_row(row(block, t), W, Stage::weights);
+      far_ ? this->prefetch_row(row(block, t), W, Stage::weights) : score(t);
     }
-    for (int t : s.positions) score(t);
+    if (far_)
+      for (int t : s.positions) score(t);
   }
   static void gather_node(Scratch& s, size_t first, int t, int label, double c) {
     for (size_t a = first; a < s.nodes.size(); ++a)

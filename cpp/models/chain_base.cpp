@@ -15,19 +15,18 @@ ChainBase<Real>::ChainBase(const Data& data)
       K_(data.labels),
       stride_(padded<Real>(data.labels)),
       transitions_(data.nodes.inside(stride_)) {
-  size_t pairs = 0;
   for (int64_t i = 0; i < data.blocks(); ++i) {
     longest_ = std::max(longest_, length(i));
-    first_pair_.push_back(pairs);
+    first_pair_.push_back(pairs_);
     if (length(i) <= longest_gram && !data.nodes.pairs)
-      pairs += static_cast<size_t>(length(i)) * (length(i) - 1) / 2;
+      pairs_ += static_cast<size_t>(length(i)) * (length(i) - 1) / 2;
   }
-  pairs_ = pairs;
   cost_.assign(data.cost.uniform() ? 0 : static_cast<size_t>(K_) * stride_, 0);
   for (int a = 0; a < K_ && !data.cost.uniform(); ++a)
     for (int b = 0; b < K_; ++b)
       cost_[static_cast<size_t>(a) * stride_ + b] = static_cast<Real>(data.cost.of(a, b));
   counts_ = counts_mistakes();
+  far_ = weights() * sizeof(Real) > size_t(1) << 24;
   if (!data.illegal.empty()) read_illegal();
 }
 
@@ -148,12 +147,12 @@ void ChainBase<Real>::open(int64_t block, const Real* W, Scratch& s, bool augmen
   s.block = block;
   s.partial = false;
   const int T = length(block), ahead = 4;
-  for (int t = -ahead; t < T; ++t) {
-    if (t + ahead < T) prefetch_row(row(block, t + ahead), W, Stage::weights);
+  for (int t = far_ ? -ahead : 0; t < T; ++t) {
+    if (far_ && t + ahead < T) prefetch_row(row(block, t + ahead), W, Stage::weights);
     if (t >= 0) row_scores(row(block, t), W, local(s, t), augmented, loss_scale);
   }
   s.weights = W;
-  for (int t = 0; t < length(block) && !data_.fixed.empty(); ++t) {
+  for (int t = 0; t < T && !data_.fixed.empty(); ++t) {
     const int known = data_.fixed[row(block, t)];
     if (known < 0) continue;
     const Real own = local(s, t)[known];
