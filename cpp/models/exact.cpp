@@ -7,9 +7,7 @@ namespace mm {
 
 OnOutputs::OnOutputs(WideStructure given)
     : structure_(std::move(given.structure)), outputs_(std::move(given.outputs)) {
-  const int64_t n = blocks();
-  first_.reserve(n + 1);
-  for (int64_t i = 0; i < n; ++i) first_.push_back(first_.back() + structure_->output_size(i));
+  for (int64_t i = 0; i < blocks(); ++i) first_.push_back(first_.back() + structure_->output_size(i));
 }
 
 void OnOutputs::read_truth(int64_t i, std::vector<Label>& y) const {
@@ -156,10 +154,8 @@ void Exact::margins(const PackedWeights& w, int threads, double* values) const {
 
 double Exact::combine(const int64_t* blocks, const double* c, int64_t n, const Label* outputs, int threads,
                       double* flat) const {
-  const bool one_label = structure_->walks();
-  std::vector<int64_t> first(1, one_label ? n : 0);
-  for (int64_t p = 0; p < n && !one_label; ++p)
-    first.push_back(first.back() + structure_->output_size(blocks[p]));
+  std::vector<int64_t> first(1, 0);
+  for (int64_t p = 0; p < n; ++p) first.push_back(first.back() + structure_->output_size(blocks[p]));
   // Each has a sum of its own: all of these together are no longer than the labels.
   const int64_t fit = first.back() / std::max<int64_t>(1, static_cast<int64_t>(structure_->weights()));
   const int most = static_cast<int>(std::clamp<int64_t>(fit, 1, most_threads));
@@ -168,7 +164,7 @@ double Exact::combine(const int64_t* blocks, const double* c, int64_t n, const L
   std::vector<double> offsets(adders, 0);
   parallel(n, adders, [&](int64_t from, int64_t to, int k) {
     sums[k].assign(structure_->weights(), 0);
-    if (one_label) {
+    if (structure_->walks()) {
       offsets[k] = outputs_->all_planes(blocks + from, c + from, outputs + from, to - from, sums[k].data());
       return;
     }
