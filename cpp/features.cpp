@@ -252,10 +252,17 @@ void Features::axpy(int64_t r, const RowView& view, Target w, number_at<Target> 
   if (bias != 0) w[columns] += c * static_cast<number_at<Target>>(bias);
 }
 
-void Features::add_outer(int64_t r, double* W, int stride, const double* c) const {
-  each_feature(*this, r, [&](int64_t j, double x) {
-    double* w = W + j * stride;
-    for (int k = 0; k < stride; ++k) w[k] += x * c[k];
+template <class Real>
+void Features::add_outer(int64_t r, Real* W, int stride, const Real* c) const {
+  by_vectors<Real>(stride, [&]<int N>(int column) {
+    constexpr int lanes = Vector<Real>::lanes;
+    vec<Real> d[N];
+    for (int n = 0; n < N; ++n) d[n] = load(c + column + n * lanes);
+    each_feature(*this, r, [=](int64_t j, auto value) {
+      Real* w = W + j * stride + column;
+      const vec<Real> x = broadcast(static_cast<Real>(value));
+      for (int n = 0; n < N; ++n) store(w + n * lanes, load(w + n * lanes) + x * d[n]);
+    });
   });
 }
 
@@ -287,6 +294,8 @@ template float Features::score_of(int64_t, const float*, int, int) const;
 template double Features::score_of(int64_t, const double*, int, int) const;
 template float Features::dot_weights(int64_t, const RowView&, const float*) const;
 template double Features::dot_weights(int64_t, const RowView&, const double*) const;
+template void Features::add_outer(int64_t, float*, int, const float*) const;
+template void Features::add_outer(int64_t, double*, int, const double*) const;
 template double Features::add_measured(int64_t, float*, int, const float*, float) const;
 template double Features::add_measured(int64_t, double*, int, const double*, double) const;
 template void Features::add_pair(int64_t, float*, int, int, int, float) const;

@@ -82,8 +82,9 @@ class Features {
   void axpy(int64_t r, Target w, number_at<Target> c) const {
     axpy(r, rows[r], w, c);
   }
-  // W[j, :] += x_j c, not under a kernel
-  void add_outer(int64_t r, double* W, int stride, const double* c) const;
+  // W[j, :] += x_j c for whole vectors of columns, not under a kernel
+  template <class Real>
+  void add_outer(int64_t r, Real* W, int stride, const Real* c) const;
   // W[j, :] += scale x_j c for whole vectors of columns, not under a kernel; returns how |W|^2 has changed
   template <class Real>
   double add_measured(int64_t r, Real* W, int stride, const Real* c, Real scale) const;

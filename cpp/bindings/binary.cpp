@@ -1,11 +1,7 @@
 #include "models/binary.hpp"
 
-#include <numeric>
-
+#include "bindings/narrow_coordinate.hpp"
 #include "bindings/powers.hpp"
-#include "narrow.hpp"
-#include "shuffle.hpp"
-#include "solvers/dual_coordinate.hpp"
 
 namespace mm {
 
@@ -16,26 +12,10 @@ static std::unique_ptr<Ascent> make_ascent(const BinaryData& data, Rescaling res
   return any<AscentOf>(erased<Binary<double>>(data, rescaling), std::move(mass), lean);
 }
 
-// Data with a copy of their rows in single precision, in a random order.
-struct NarrowBinary {
-  std::vector<int64_t> order;
-  std::unique_ptr<Features> rows;
-  BinaryData data;
-  explicit NarrowBinary(const BinaryData& wide) : order(wide.blocks()) {
-    std::iota(order.begin(), order.end(), 0);
-    shuffle(order, 0);
-    rows = narrowed(*wide.features, order);
-    data = {rows.get(), picked(wide.truth, order), wide.cost};
-  }
-};
 static std::unique_ptr<Coordinate> make_coordinate(const BinaryData& data, bool single,
                                                    std::vector<double> mass) {
   if (!single) return make<CoordinateOf, Binary<double>>(data, std::move(mass));
-  const Kind kind = data.features->kind;
-  if (kind != Kind::dense64 && kind != Kind::sparse64)
-    return make<CoordinateOf, Binary<float>>(data, std::move(mass));
-  auto copy = std::make_shared<const NarrowBinary>(data);
-  return make<CoordinateOf, Binary<float>>(copy->data, picked(mass, copy->order), copy, copy->order);
+  return make_narrow<Binary<float>>(data, std::move(mass));
 }
 
 static void bind_binary(nb::module_& m) {

@@ -1,7 +1,7 @@
 #include "models/multiclass.hpp"
 
+#include "bindings/narrow_coordinate.hpp"
 #include "bindings/powers.hpp"
-#include "solvers/dual_coordinate.hpp"
 
 namespace mm {
 
@@ -13,8 +13,8 @@ static std::unique_ptr<Ascent> make_ascent(const MulticlassData& data, Rescaling
 }
 static std::unique_ptr<Coordinate> make_coordinate(const MulticlassData& data, bool single,
                                                    std::vector<double> mass) {
-  if (single) return make<CoordinateOf, Multiclass<float>>(data, std::move(mass));
-  return make<CoordinateOf, Multiclass<double>>(data, std::move(mass));
+  if (!single) return make<CoordinateOf, Multiclass<double>>(data, std::move(mass));
+  return make_narrow<Multiclass<float>>(data, std::move(mass));
 }
 
 // <w_k, x_i>, a row for each example.

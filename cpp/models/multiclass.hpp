@@ -184,11 +184,16 @@ class Multiclass {
     return data_.features->add_measured(block, W, stride_, m, static_cast<Real>(c));
   }
 
-  // W[:, label] += c x for all terms of the move in one walk over the row (not under a kernel).
-  void scatter(const Scratch& s, Real* W) const {
-    if (s.move.size() == 2)
+  // W[:, label] += c x for all terms of the move, whose sum is zero, in one walk over the row; scores are gone then.
+  // Vectors of columns are added as fast as single ones.
+  void scatter(Scratch& s, Real* W) const {
+    const bool narrow = !data_.features->gram && static_cast<size_t>(stride_ / lanes) <= s.move.size();
+    if (!narrow && s.move.size() == 2)
       return data_.features->add_pair(s.block, W, stride_, s.move[0].label, s.move[1].label, s.move[0].c);
-    for (const Term& t : s.move) data_.features->add_column(s.block, W, stride_, t.label, t.c);
+    if (!narrow) return apply(s, W, 1);
+    std::fill(s.scores.begin(), s.scores.end(), Real(0));
+    for (const Term& t : s.move) s.scores[t.label] = static_cast<Real>(t.c);
+    data_.features->add_outer(s.block, W, stride_, s.scores.data());
   }
 
  private:

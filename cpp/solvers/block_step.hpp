@@ -18,7 +18,6 @@ namespace mm {
 struct Look {
   double share;   // of the gap: mass g = mass s(u) - sum_y a(y) s(y)
   double spread;  // s(u) - min_{a(v) > 0} s(v), what the largest pair step would see
-  double lead;    // s(u) less the next best score if u has all the mass, else 0
 };
 
 // What is kept of a block.
@@ -30,23 +29,28 @@ struct OneBlock {
   int32_t rest;  // rounds that it may still miss
 };
 
+// No branch on what nobody can foresee.
 template <class Real>
 Look look_at(const Real* s, const double* a, double mass, int n) {
-  double top = s[0], next = -std::numeric_limits<double>::infinity(), mean = 0, low = 0;
-  bool any = false;
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  double top = s[0], mean = 0, low = infinity;
   for (int y = 0; y < n; ++y) {
     const double value = s[y];
-    if (y > 0 && value > top)
-      next = top, top = value;
-    else if (y > 0 && value > next)
-      next = value;
-    if (a[y] > 0) {
-      mean += a[y] * value;
-      if (!any || value < low) low = value, any = true;
-    }
+    top = value > top ? value : top;
+    mean += a[y] > 0 ? a[y] * value : 0;
+    low = std::min(low, a[y] > 0 ? value : infinity);
   }
-  const double spread = top - low;
-  return {spread > 0 ? mass * top - mean : 0, spread, spread > 0 ? 0 : top - next};
+  return low < top ? Look{mass * top - mean, top - low} : Look{0, 0};
+}
+
+// By how much the best of n scores leads the next.
+template <class Real>
+double lead_of(const Real* s, int n) {
+  const Real* top = std::max_element(s, s + n);
+  double next = -std::numeric_limits<double>::infinity();
+  for (const Real* other = s; other < s + n; ++other)
+    if (other != top) next = std::max<double>(next, *other);
+  return *top - next;
 }
 
 // The multiplier of an output beside the true one, which has the rest of the mass: (12), with s the slope.
@@ -90,8 +94,10 @@ class BlockStep<Binary<Real>> {
     score_ = data_.cost[b.own] - sign_[b.own] * product;
     // No branch on what nobody can foresee.
     const double away = b.a[b.own ^ static_cast<int>(!(score_ > 0))], size = std::abs(score_);
-    return {size * away, away > 0 ? size : 0, away > 0 ? 0 : size};
+    return {size * away, away > 0 ? size : 0};
   }
+  // After a look that has seen no spread: s(u) less the next best score.
+  double lead(const Block&) const { return std::abs(score_); }
 
   void move(int64_t i, Block& b, Real* W, double shrink) {
     double& other = b.a[1 - b.own];
@@ -142,6 +148,9 @@ class BlockStep<Groups<Real>> {
     structure_.open(i, W, scratch_, true, 1);
     return look_at(scratch_.scores.data(), b.a, b.mass, b.outputs);
   }
+  double lead(const Block& b) const {
+    return b.outputs == 2 ? std::abs(score_) : lead_of(scratch_.scores.data(), b.outputs);
+  }
 
   // Groups of one: the update of a single variable. Else pair steps until the block is solved, or one where
   // the group is too large to keep its inner products.
@@ -172,7 +181,7 @@ class BlockStep<Groups<Real>> {
         x.margin - x.factor * static_cast<double>(structure_.data().features->dot_weights(x.row, W));
     score_ = s;
     const double away = s > 0 ? a[0] : a[1], size = std::abs(s);
-    return {size * away, away > 0 ? size : 0, away > 0 ? 0 : size};
+    return {size * away, away > 0 ? size : 0};
   }
 
   void move_one(const Constraint& x, Real* W, double* a, double mass, double shrink) {
@@ -252,6 +261,7 @@ class BlockStep<Multiclass<Real>> {
     structure_.open(i, W, scratch_, true, 1);
     return look_at(scratch_.scores.data(), b.a, b.mass, structure_.labels());
   }
+  double lead(const Block&) const { return lead_of(scratch_.scores.data(), structure_.labels()); }
 
   void move(int64_t i, Block& b, Real* W, double shrink) {
     const int K = structure_.labels();
@@ -281,15 +291,15 @@ class BlockStep<Multiclass<Real>> {
   std::vector<double> target_;
 
   // max(0, target - shift) with the shift that makes the sum `mass`: entries that end at zero are dropped
-  // until none is left to drop (Michelot). Rounding may let an entry come back: the loop goes on only while
-  // entries are dropped, so that it ends after at most K rounds.
+  // until none is left to drop (Michelot), at first all that are `mass` below the largest. Rounding may let an entry
+  // come back: the loop goes on only while entries are dropped, so that it ends after at most K rounds.
   void project(double mass) {
     double shift = -std::numeric_limits<double>::infinity();
+    for (const double t : target_) shift = std::max(shift, t - mass);
     for (size_t before = target_.size() + 1;;) {
       double sum = 0;
       size_t count = 0;
-      for (const double t : target_)
-        if (t > shift) sum += t, ++count;
+      for (const double t : target_) sum += t > shift ? t : 0, count += t > shift;
       if (count >= before || count == 0) break;
       before = count;
       shift = (sum - mass) / static_cast<double>(count);

@@ -129,7 +129,7 @@ class CoordinateOf final : public Coordinate {
       const Look seen = step_.look(i, b, w_.W.data());
       report.violation += seen.share;
       if (seen.spread > largest) largest = seen.spread;
-      if (shrinking && seen.lead > bound_)
+      if (shrinking && seen.spread <= 0 && step_.lead(b) > bound_)
         b.rest = 1;
       else if (seen.share > tolerance * b.mass)
         ++report.updates, step_.move(i, b, w_.W.data(), w_.shrink());

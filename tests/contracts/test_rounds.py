@@ -68,11 +68,30 @@ def test_the_same_seed_gives_the_same_bits_whatever_the_threads(seed, kind):
         assert (fits[0].support_.multipliers == other.support_.multipliers).all()
 
 
+@pytest.mark.parametrize("tol", [1e-3, 1e-9])
+@pytest.mark.parametrize("d", [9, 200])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_first_k_follows_from_blocks_and_weights(seed, classes, d, tol):
+    X, y = flat_data(seed, classes, n=120, d=d)
+    model = models.Binary() if classes == 2 else models.Multiclass()
+    model.initialize(X, y)
+    problem, solver = mm.Problem(model.bind(X, y), 0.3), solvers.Proximal()
+    state = solver.start(problem, tol, fresh(seed))
+    square, loss = state.core.probe(problem.active)  # w = 0 still
+    whole = solver.first_k(problem.C, problem.dimension, state.unit, square, loss)
+    share = 1.0 if problem.n_blocks > problem.dimension and tol > 1e-6 else 0.1
+    assert state.core.proximity == pytest.approx(share * whole)
+
+
 @pytest.mark.parametrize("tol", [1e-2, 1e-8])
-def test_dense_sparse_single_and_double_rows_meet(seed, tol):
-    X, y = flat_data(seed, 2, n=2000)
+@pytest.mark.parametrize(
+    "classes", [2, 3, 10, 20]
+)  # rows of one vector of weights, of two, of several
+def test_dense_sparse_single_and_double_rows_meet(seed, classes, tol):
+    kind = mm.BinarySVC if classes == 2 else mm.MulticlassSVC
+    X, y = flat_data(seed, classes, n=2000 if classes == 2 else 400)
     primals = [
-        mm.BinarySVC(0.1, tol=tol, random_state=0).fit(make(X), y).certificate_.primal
+        kind(0.1, tol=tol, random_state=0).fit(make(X), y).certificate_.primal
         for make in (
             np.asarray,
             sparse.csr_matrix,
