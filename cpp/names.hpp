@@ -35,14 +35,14 @@ class Names {
     return {bytes_.data() + ends_[number], ends_[number + 1] - ends_[number]};
   }
   bool operator==(const Names& other) const { return ends_ == other.ends_ && bytes_ == other.bytes_; }
-  // The numbers of names; -1 for one that is not known. Memory is asked for ahead: a table of many names is not in
-  // the cache.
-  void find(const std::vector<std::string_view>& names, int32_t* numbers) const {
+  // The hashes of names, and their numbers; -1 for one that is not known. Memory is asked for ahead: a table of many
+  // names is not in the cache.
+  void find(const std::vector<std::string_view>& names, int32_t* numbers, uint64_t* hashes) const {
     constexpr size_t ahead = 16;
-    uint64_t h[ahead];
     int32_t likely[ahead];
     for (size_t from = 0; from < names.size(); from += ahead) {
       const size_t n = std::min(ahead, names.size() - from);
+      uint64_t* const h = hashes + from;
       for (size_t k = 0; k < n; ++k) fetch_ahead(&slots_[home(h[k] = hash(names[from + k]))]);
       for (size_t k = 0; k < n; ++k)
         if ((likely[k] = slots_[home(h[k])].number) >= 0) fetch_ahead(&ends_[likely[k]]);
@@ -51,9 +51,8 @@ class Names {
       for (size_t k = 0; k < n; ++k) numbers[from + k] = slots_[place(names[from + k], h[k])].number;
     }
   }
-  // The number of a name, which is the next one for a new name.
-  int32_t add(std::string_view name) {
-    const uint64_t h = hash(name);
+  // The number of a name with this hash, which is the next one for a new name.
+  int32_t add(std::string_view name, uint64_t h) {
     const size_t found = place(name, h);
     if (slots_[found].number >= 0) return slots_[found].number;
     const int32_t number = size();

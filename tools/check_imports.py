@@ -29,7 +29,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "metrics": {"_sklearn", "data"},
     "notebook": {"_sklearn"},
     "runtime": {"_core"},
-    "data": {"_core", "_sklearn", "io"},
+    "data": {"_core", "_sklearn", "io", "runtime"},
     "models": {"_core", "_sklearn", "data", "formulation", "io", "losses", "notebook", "runtime"},
     "problem": {"data", "formulation", "models", "runtime"},
     "solvers": {"_core", "data", "formulation", "models", "problem", "runtime"},

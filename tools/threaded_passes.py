@@ -8,6 +8,7 @@ import numpy as np
 
 import maxmargin as mm
 from maxmargin import models
+from maxmargin.data import AttributeEncoder
 from maxmargin.data.synthetic import random_chains, random_multiclass
 from maxmargin.data.synthetic_graphs import random_snakes
 
@@ -36,6 +37,15 @@ def hidden(X: object, Y: list[np.ndarray]) -> None:
     mm.LatentSVM(models.Chain(), n_jobs=4, max_passes=8, random_state=0).fit(X, partly)
 
 
+def attributes() -> None:
+    """Names are looked up, and learnt, by several threads."""
+    X = [[[f"w{(i + t) * k % 977}" for k in range(20)] for t in range(20)] for i in range(200)]
+    encoder = AttributeEncoder(sequences=True, n_jobs=4)
+    encoder.fit_transform(X)
+    encoder.transform(X)
+    AttributeEncoder(n_features=100, sequences=True, n_jobs=4).fit_transform(X)
+
+
 def main() -> None:
     """Every solver on chains and classes, both hinges; many labels, where searches run ahead; graphs."""
     warnings.simplefilter("ignore")
@@ -58,6 +68,7 @@ def main() -> None:
     fitted(models.Chain(), *many, solver="sda", max_passes=1e6, max_seconds=0.3, tol=1e-9)
     probabilities(*chains)
     hidden(*chains)
+    attributes()
     print("all threaded passes ran")
 
 

@@ -6,19 +6,18 @@
 //   {"name": {"inner": ...}}                 as {"name:inner": ...}
 //   {"name": None}                           nothing
 //
-// The names of a node are put together in a buffer of bytes and looked up there: no Python object is made for them.
-// Names that are not strings, and types that are not Python's own, go the slow way through the interpreter.
+// The names of a node are put together in a buffer of bytes and looked up there: no Python object is made for them, and
+// other threads do it (attribute_rows.hpp). Names that are not strings, and types that are not Python's own, go the slow way through the interpreter.
 #include <algorithm>
 #include <string>
 
+#include "attribute_rows.hpp"
 #include "bindings/common.hpp"
-#include "names.hpp"
 
 namespace mm {
 namespace {
 
-constexpr size_t most_entries = 0x7FFFFFFF;  // the index pointers have 32 bits
-constexpr size_t between_signals = 1024;     // examples
+constexpr size_t between_signals = 1024;  // examples
 
 [[noreturn]] void refuse(const char* why) {
   PyErr_SetString(PyExc_TypeError, why);
@@ -108,42 +107,60 @@ void each(PyObject* items, F&& f, bool nodes = false) {
   if (PyErr_Occurred()) throw nb::python_error();
 }
 
-// The columns: names that are known, those among them that are not strings, and how often each was given.
+// The columns: a table of names, and numbers in it of those that are not strings.
 struct Attributes {
-  Names names;
+  NameTable table;
   nb::dict others;
-  std::vector<int64_t> counts;
+  int32_t next_other = 0;
 
+  // The number of a name that is not a string; -1: it has none.
   int32_t other(PyObject* name, bool grow) {
     PyObject* found = PyDict_GetItemWithError(others.ptr(), name);
-    if (found) return static_cast<int32_t>(PyLong_AsLong(found));
-    if (PyErr_Occurred()) throw nb::python_error();
-    if (!grow) return -1;
-    const int32_t number = names.skip();
-    others[nb::handle(name)] = number;
-    return number;
+    if (!found && PyErr_Occurred()) throw nb::python_error();
+    if (!found && grow) {
+      const nb::object number = nb::cast(next_other++);
+      found = PyDict_SetDefault(others.ptr(), name, number.ptr());
+      if (!found) throw nb::python_error();
+    }
+    return found ? static_cast<int32_t>(PyLong_AsLong(found)) : -1;
   }
   nb::list list() const {
+    const auto [names, columns] =
+        copied();  // new objects may call back into Python, which may wait for the table
     nb::list all;
     for (int32_t j = 0; j < names.size(); ++j) all.append(text_of(names[j]));
-    for (const auto [name, number] : others) all[nb::cast<size_t>(number)] = name;
+    for (const auto [name, number] : others) {
+      const size_t k = nb::cast<size_t>(number);
+      if (k < columns.size() && columns[k] >= 0) all[static_cast<size_t>(columns[k])] = name;
+    }
     return all;
   }
-};
-
-// Rows of all examples: CSR, and where the rows of each example begin. A node that cannot be read ends the walk.
-struct Read {
-  std::vector<int32_t> indices, starts{0};
-  std::vector<double> values;
-  std::vector<int64_t> offsets{0};
-  int64_t bad_example = -1, bad_node = -1;
-  nb::object bad_item = nb::none();
+  std::pair<Names, std::vector<int32_t>> copied() const {
+    const std::shared_lock lock(table.lock);
+    return {table.names, table.others};
+  }
+  int32_t size() const {
+    const std::shared_lock lock(table.lock);
+    return table.names.size();
+  }
+  std::vector<int64_t> counts() const {
+    const std::shared_lock lock(table.lock);
+    return table.counts;
+  }
+  bool same(const Attributes& other) const {
+    if (this == &other) return true;
+    {
+      const std::shared_lock lock(table.lock), of_other(other.table.lock);
+      if (!(table.names == other.table.names && table.others == other.table.others)) return false;
+    }
+    return others.equal(other.others);
+  }
 };
 
 class Walk {
  public:
-  Walk(Attributes& known, bool grow, uint32_t hashed, Read& read)
-      : known_(known), read_(read), grow_(grow), hashed_(hashed) {}
+  Walk(Attributes& known, bool grow, uint32_t hashed, int threads)
+      : known_(known), grow_(grow), hashed_(hashed > 0), line_(known.table, grow, hashed, threads) {}
 
   void examples(PyObject* X, bool sequences) {
     each(X, [&](PyObject* x) {
@@ -152,8 +169,8 @@ class Walk {
       } else {
         row(x);
       }
-      read_.offsets.push_back(static_cast<int64_t>(read_.starts.size()) - 1);
-      if (read_.offsets.size() % between_signals == 0 && PyErr_CheckSignals() != 0) throw nb::python_error();
+      offsets_.push_back(n_rows_);
+      if (offsets_.size() % between_signals == 0 && PyErr_CheckSignals() != 0) throw nb::python_error();
     });
   }
   // Whether the error of the interpreter is one of a node, which is kept.
@@ -162,17 +179,25 @@ class Walk {
                                    PyExc_RecursionError};
     const auto matches = [&](PyObject* kind) { return error.matches(kind); };
     if (!node_.is_valid() || std::none_of(std::begin(of_a_node), std::end(of_a_node), matches)) return false;
-    read_.bad_example = static_cast<int64_t>(read_.offsets.size()) - 1;
-    read_.bad_node = static_cast<int64_t>(read_.starts.size()) - 1 - read_.offsets.back();
-    read_.bad_item = node_;
+    bad_item_ = node_;
     return true;
+  }
+  // Values, indices, index pointers, offsets of examples; and the example, node and item that cannot be read.
+  nb::tuple result() {
+    SparseRows rows = line_.finish();
+    const bool bad = bad_item_.is_valid();
+    const int64_t example = static_cast<int64_t>(offsets_.size()) - 1, node = n_rows_ - offsets_.back();
+    return nb::make_tuple(to_numpy(std::move(rows.values)), to_numpy(std::move(rows.indices)),
+                          to_numpy(std::move(rows.starts)), to_numpy(std::move(offsets_)), bad ? example : -1,
+                          bad ? node : -1, bad ? bad_item_ : nb::none());
   }
 
  private:
   void row(PyObject* node) {
     node_ = nb::borrow(node);
     item(node);
-    end_row();
+    line_.end_row();
+    ++n_rows_;
     node_ = nb::object();
   }
   void item(PyObject* node) {
@@ -208,11 +233,11 @@ class Walk {
     });
   }
   void indicator(PyObject* key, PyObject* value) {
-    if (!around_.empty()) text_.append(around_);
-    append_text(text_, key);
-    text_.push_back('=');
-    append_text(text_, value);
-    put(1.0);
+    if (!around_.empty()) rows_.text.append(around_);
+    append_text(rows_.text, key);
+    rows_.text.push_back('=');
+    append_text(rows_.text, value);
+    rows_.put(1.0);
   }
   void pair(PyObject* key, PyObject* value) {
     if (value == Py_None) return;
@@ -258,87 +283,34 @@ class Walk {
   void name(PyObject* own, double value) {
     if (!PyUnicode_Check(own)) {
       if (hashed_) refuse("only strings have a hash that is the same everywhere");
-      look_up();  // numbers are given in the order of appearance
-      add(known_.other(own, grow_), value);
+      const int32_t other = known_.other(own, grow_);
+      if (other >= 0) rows_.put(other, value);
       return;
     }
-    if (!around_.empty()) text_.append(around_);
-    append_text(text_, own);
-    put(value);
-  }
-  // The name at the end of the buffer: it waits until the row is whole.
-  void put(double value) {
-    ends_.push_back(text_.size());
-    waiting_.push_back(value);
-  }
-  // The names that wait.
-  void look_up() {
-    views_.clear();
-    for (size_t k = 0, from = 0; k < ends_.size(); from = ends_[k++])
-      views_.emplace_back(text_.data() + from, ends_[k] - from);
-    numbers_.resize(views_.size());
-    if (!hashed_) known_.names.find(views_, numbers_.data());
-    for (size_t k = 0; k < views_.size(); ++k) {
-      if (hashed_) numbers_[k] = static_cast<int32_t>(crc32(views_[k]) % hashed_);
-      if (numbers_[k] < 0 && grow_) numbers_[k] = known_.names.add(views_[k]);
-      add(numbers_[k], waiting_[k]);
-    }
-    text_.clear(), ends_.clear(), waiting_.clear();
-  }
-  void add(int32_t column, double value) {
-    if (column < 0) return;
-    if (grow_) {
-      if (static_cast<size_t>(column) >= known_.counts.size()) known_.counts.push_back(0);
-      known_.counts[column] += value != 0;
-    }
-    order_.push_back(static_cast<uint64_t>(column) << 32 | order_.size());
-    found_.push_back(value);
-  }
-  // Columns in order; what has the same one is added up, and zeros are left out.
-  void end_row() {
-    look_up();
-    std::sort(order_.begin(), order_.end());
-    for (size_t k = 0; k < order_.size();) {
-      const uint64_t column = order_[k] >> 32;
-      double sum = 0.0;
-      for (; k < order_.size() && order_[k] >> 32 == column; ++k) sum += found_[order_[k] & 0xFFFFFFFFu];
-      if (sum == 0) continue;
-      read_.indices.push_back(static_cast<int32_t>(column));
-      read_.values.push_back(sum);
-    }
-    if (read_.indices.size() > most_entries)
-      throw nb::index_error("X has more than 2^31 - 1 attributes: give it in several parts");
-    read_.starts.push_back(static_cast<int32_t>(read_.indices.size()));
-    order_.clear();
-    found_.clear();
+    if (!around_.empty()) rows_.text.append(around_);
+    append_text(rows_.text, own);
+    rows_.put(value);
   }
 
   Attributes& known_;
-  Read& read_;
-  bool grow_;
-  uint32_t hashed_;
+  bool grow_, hashed_;
+  RowLine line_;
+  NamedRows& rows_ = line_.open();
+  std::vector<int64_t> offsets_{0};  // where the rows of each example begin
+  int64_t n_rows_ = 0;
   std::string around_;  // the names around a nested one
-  nb::object node_;
-  std::string text_;  // names of the row, one after the other, that were not looked up yet
-  std::vector<size_t> ends_;
-  std::vector<double> waiting_;  // their values
-  std::vector<std::string_view> views_;
-  std::vector<int32_t> numbers_;
-  std::vector<uint64_t> order_;  // (column, place) of what the row has so far
-  std::vector<double> found_;
+  nb::object node_, bad_item_;
 };
 
-nb::tuple read(Attributes& known, nb::object X, bool sequences, bool grow, uint32_t hashed) {
-  Read found;
-  Walk walk(known, grow, hashed, found);
+// A node that cannot be read ends the walk.
+nb::tuple read(Attributes& known, nb::object X, bool sequences, bool grow, uint32_t hashed, int threads) {
+  Walk walk(known, grow, hashed, threads);
   try {
     walk.examples(X.ptr(), sequences);
   } catch (nb::python_error& error) {
     if (!walk.blame(error)) throw;
   }
-  return nb::make_tuple(to_numpy(std::move(found.values)), to_numpy(std::move(found.indices)),
-                        to_numpy(std::move(found.starts)), to_numpy(std::move(found.offsets)),
-                        found.bad_example, found.bad_node, found.bad_item);
+  return walk.result();
 }
 
 }  // namespace
@@ -346,12 +318,10 @@ nb::tuple read(Attributes& known, nb::object X, bool sequences, bool grow, uint3
 static void bind_attributes(nb::module_& m) {
   nb::class_<Attributes>(m, "Attributes")
       .def(nb::init<>())
-      .def("__len__", [](const Attributes& a) { return a.names.size(); })
+      .def("__len__", &Attributes::size)
       .def("names", &Attributes::list)
-      .def("counts", [](const Attributes& a) { return to_numpy(std::vector<int64_t>(a.counts)); })
-      .def("same", [](const Attributes& a,
-                      const Attributes& b) { return a.names == b.names && a.others.equal(b.others); })
-      // values, indices, index pointers, offsets of examples; and the example, node and item that cannot be read
+      .def("counts", [](const Attributes& a) { return to_numpy(a.counts()); })
+      .def("same", &Attributes::same)
       .def("read", &read);
 }
 

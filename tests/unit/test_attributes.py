@@ -4,7 +4,6 @@ import os
 import pickle
 import subprocess
 import sys
-from collections import OrderedDict, UserDict
 
 import numpy as np
 import pytest
@@ -17,37 +16,17 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 import maxmargin as mm
-from attribute_cases import assert_same
+from attribute_cases import (
+    BAD_NODES,
+    OLD_NODES,
+    STRING_NODES,
+    TEXTS,
+    VALUES,
+    assert_same,
+    sentences,
+)
 from maxmargin.data import AttributeEncoder
 from reference.attributes import Vocabulary, hashed
-
-# Few and short ones, so that names meet: "a=b" is also {"a": "b"}.
-TEXTS = st.text("ab=:é日\ud800😀", max_size=4)
-NUMBERS = st.one_of(
-    st.floats(-1e9, 1e9), st.booleans(), st.integers(-5, 5), st.sampled_from([np.float32(0.5)])
-)
-OLD_VALUES = TEXTS | NUMBERS | TEXTS.map(np.str_)
-OLD_DICTS = st.dictionaries(TEXTS | st.integers(0, 3), OLD_VALUES, max_size=5)
-OLD_NODES = st.one_of(
-    TEXTS,
-    st.lists(TEXTS, max_size=5),
-    st.lists(TEXTS | st.integers(0, 2) | st.tuples(TEXTS), max_size=5),
-    st.lists(TEXTS, max_size=3).map(tuple),
-    st.frozensets(TEXTS, max_size=4),
-    OLD_DICTS,
-    OLD_DICTS.map(OrderedDict),
-    OLD_DICTS.map(UserDict),
-)
-VALUES = st.recursive(
-    OLD_VALUES | st.none() | st.lists(TEXTS, max_size=3) | st.frozensets(TEXTS, max_size=3),
-    lambda inner: st.dictionaries(TEXTS | st.integers(0, 3), inner, max_size=3),
-    max_leaves=4,
-)
-STRING_NODES = TEXTS | st.lists(TEXTS, max_size=5) | st.dictionaries(TEXTS, VALUES, max_size=5)
-
-
-def sentences(nodes):
-    return st.lists(st.lists(nodes, max_size=4), max_size=5)
 
 
 @given(sentences(OLD_NODES), sentences(OLD_NODES))
@@ -115,21 +94,6 @@ class Crooked:
         raise KeyError("crooked")
 
 
-LOOP: dict = {}
-LOOP["self"] = LOOP
-BAD_NODES = {
-    "a number": 3,
-    "numbers in a list": {"colour": [1, 2]},
-    "a list in a list": {"colour": [["red"]]},
-    "no hash": [["red"]],
-    "a complex number": {"z": 1j},
-    "a number that no float holds": {"n": 10**400},
-    "bytes": {"n": b"three"},
-    "a dict in itself": LOOP,
-    "nothing": None,
-}
-
-
 @pytest.mark.parametrize("node", BAD_NODES.values(), ids=BAD_NODES.keys())
 @pytest.mark.parametrize("width", [None, 8])
 def test_a_node_that_cannot_be_read_is_named(node, width):
@@ -163,6 +127,7 @@ def test_names_that_are_no_strings_have_no_hash():
         ({"n_features": 2**31}, "n_features"),
         ({"n_features": 4, "min_count": 2}, "min_count"),
         ({"sequences": "yes"}, "sequences"),
+        ({"n_jobs": 0}, "n_jobs"),
     ],
 )
 def test_parameters_are_checked(params, text):
@@ -192,7 +157,12 @@ def test_a_dict_that_changes_while_it_is_read():
 
 def test_manners_of_scikit_learn():
     encoder = AttributeEncoder(min_count=2)
-    assert encoder.get_params() == {"min_count": 2, "n_features": None, "sequences": None}
+    assert encoder.get_params() == {
+        "min_count": 2,
+        "n_features": None,
+        "sequences": None,
+        "n_jobs": None,
+    }
     fitted = clone(encoder).fit([{"a": 1.0, "b": "x"}, {"a": 2.0}])
     assert fitted.get_feature_names_out().tolist() == ["a"] and fitted.n_features_ == 1
     with pytest.raises(ValueError, match="not fitted"):

@@ -27,6 +27,7 @@ from maxmargin._sklearn import BaseEstimator, TransformerMixin
 from maxmargin.data.arrays import FLAG, any_table, count_of, is_frame, package_of, records, whole
 from maxmargin.data.mapped import Mapped, MappedRows, MappedSequences, csr_of
 from maxmargin.io.fields import MOST_FEATURES, FieldError, count, entries_of, texts
+from maxmargin.runtime.executor import count_jobs
 
 Place = Callable[[int, int], str]  # of a node that cannot be read, by its example and its number
 TOKEN_PLACE: Place = "X[{}], token {}".format
@@ -79,6 +80,9 @@ class AttributeEncoder(TransformerMixin, BaseEstimator):
     sequences : bool or None
         Whether X holds sequences (sentences) of described nodes, or the nodes themselves. None: by the first
         of X, where a list is taken for a sequence.
+    n_jobs : int or None
+        Threads, as in the estimators: one walks over X, the others look up its names meanwhile. Columns and
+        rows are the same for any number.
 
     Attributes
     ----------
@@ -90,11 +94,16 @@ class AttributeEncoder(TransformerMixin, BaseEstimator):
     n_features_: int
 
     def __init__(
-        self, min_count: int = 1, n_features: int | None = None, sequences: bool | None = None
+        self,
+        min_count: int = 1,
+        n_features: int | None = None,
+        sequences: bool | None = None,
+        n_jobs: Any = None,
     ):
         self.min_count = min_count
         self.n_features = n_features
         self.sequences = sequences
+        self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any = None) -> AttributeEncoder:
         """Learn the names in X: a list of sequences of nodes, or of nodes; each may be a data frame."""
@@ -130,8 +139,13 @@ class AttributeEncoder(TransformerMixin, BaseEstimator):
 
         return DataFrame.sparse.from_spmatrix(rows, columns=self.get_feature_names_out())
 
-    def encode(self, X: Any, learn: bool = False, place: Place = TOKEN_PLACE) -> Any:
-        """As ``transform``, but nodes that are not in sequences become ``MappedRows``, with their encoder."""
+    def encode(
+        self, X: Any, learn: bool = False, place: Place = TOKEN_PLACE, n_jobs: int | None = None
+    ) -> Any:
+        """As ``transform``, but nodes that are not in sequences become ``MappedRows``, with their encoder.
+
+        ``n_jobs``: the threads of who asks, in place of those of the encoder.
+        """
         count_of(X, "X")
         check_described(X)
         if learn:
@@ -139,7 +153,7 @@ class AttributeEncoder(TransformerMixin, BaseEstimator):
         else:
             check_is_fitted(self, "n_features_")
         known = core.Attributes() if learn else self._known
-        rows, offsets = self._read(X, known, learn, place)
+        rows, offsets = self._read(X, known, learn, place, n_jobs)
         if learn and self.n_features is None and self.min_count > 1:
             rows, known = thinned(rows, known, self.min_count)
         return self._with_names(rows, offsets, known)
@@ -179,7 +193,12 @@ class AttributeEncoder(TransformerMixin, BaseEstimator):
             self.sequences_ = is_frame(first) or isinstance(first, list | tuple)
 
     def _read(
-        self, X: Any, known: Any, grow: bool, place: Place = TOKEN_PLACE
+        self,
+        X: Any,
+        known: Any,
+        grow: bool,
+        place: Place = TOKEN_PLACE,
+        n_jobs: int | None = None,
     ) -> tuple[sp.csr_matrix, np.ndarray]:
         """The rows of all nodes, and where those of each example begin."""
         if is_frame(X):
@@ -187,8 +206,9 @@ class AttributeEncoder(TransformerMixin, BaseEstimator):
         elif self.sequences_ and any_table(X):
             X = [records(x) if is_frame(x) else x for x in X]
         hashed = self.n_features or 0
+        n_jobs = count_jobs(self.n_jobs) if n_jobs is None else n_jobs
         data, indices, starts, offsets, i, t, item = known.read(
-            X, self.sequences_, grow and not hashed, hashed
+            X, self.sequences_, grow and not hashed, hashed, n_jobs
         )
         if i >= 0:
             where = place(i, t) if self.sequences_ else f"X[{i}]"
@@ -222,7 +242,7 @@ class AttributeEncoder(TransformerMixin, BaseEstimator):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         names = state.pop("_known", None)
-        super().__setstate__(state)
+        super().__setstate__({"n_jobs": None} | state)  # which earlier versions did not have
         if names is not None:
             self._known = table_of_names(names)
 
@@ -252,7 +272,7 @@ class AttributeEncoder(TransformerMixin, BaseEstimator):
 def table_of_names(names: Sequence[Any]) -> Any:
     """The core's table that knows these names and no others."""
     known = core.Attributes()
-    known.read([list(names)], False, True, 0)
+    known.read([list(names)], False, True, 0, 1)
     return known
 
 
@@ -283,14 +303,16 @@ def plain_matrix(encoded: Any) -> Any:
 # What models share: their inputs may be described by attributes
 
 
-def learnt_attributes(X: Any, sequences: bool, place: Place = TOKEN_PLACE) -> Any:
+def learnt_attributes(X: Any, sequences: bool, place: Place = TOKEN_PLACE, n_jobs: int = 1) -> Any:
     """X as features by a new encoder where it holds attributes; else as it is."""
     if isinstance(X, Mapped) or not are_attributes(X, sequences):
         return X
-    return AttributeEncoder(sequences=sequences).encode(X, learn=True, place=place)
+    return AttributeEncoder(sequences=sequences).encode(X, learn=True, place=place, n_jobs=n_jobs)
 
 
-def known_attributes(X: Any, encoder: Any, sequences: bool, place: Place = TOKEN_PLACE) -> Any:
+def known_attributes(
+    X: Any, encoder: Any, sequences: bool, place: Place = TOKEN_PLACE, n_jobs: int = 1
+) -> Any:
     """X as features by the encoder of a fitted model, which is None where it learnt from arrays."""
     if isinstance(X, Mapped):
         check_encoder(X, encoder)
@@ -305,7 +327,7 @@ def known_attributes(X: Any, encoder: Any, sequences: bool, place: Place = TOKEN
         return X
     if not described and any(describes(x) is False for x in (X if sequences else [X])):
         raise ValueError("X: the model was trained on attributes, but got arrays")
-    return encoder.encode(X, place=place)
+    return encoder.encode(X, place=place, n_jobs=n_jobs)
 
 
 class Described:
@@ -314,14 +336,14 @@ class Described:
     sequences: ClassVar[bool] = False
     encoder_: Any  # None where the model learnt from numbers
 
-    def convert(self, X: Any) -> Any:
+    def convert(self, X: Any, n_jobs: int = 1) -> Any:
         """X as features, by the names that the model knows or, before ``initialize``, by those in X."""
-        return self._features_of(X)
+        return self._features_of(X, n_jobs=n_jobs)
 
-    def _features_of(self, X: Any, place: Place = TOKEN_PLACE) -> Any:
+    def _features_of(self, X: Any, place: Place = TOKEN_PLACE, n_jobs: int = 1) -> Any:
         if hasattr(self, "encoder_"):
-            return known_attributes(X, self.encoder_, self.sequences, place)
-        return learnt_attributes(X, self.sequences, place)
+            return known_attributes(X, self.encoder_, self.sequences, place, n_jobs)
+        return learnt_attributes(X, self.sequences, place, n_jobs)
 
     def learn_attributes(self, X: Any) -> Any:
         """X as features; the names in X are those of the model from now on."""

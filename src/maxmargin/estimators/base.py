@@ -43,7 +43,7 @@ from maxmargin.estimators.reporting import Reporting
 from maxmargin.formulation import HINGES
 from maxmargin.models.examples import Examples
 from maxmargin.models.protocol import Model
-from maxmargin.models.python import bind_model
+from maxmargin.models.python import bind_model, converted
 from maxmargin.parts.fit import first_model, next_model, optimise_chunk, streaming_of
 from maxmargin.parts.problem import NO_FREE_WEIGHTS, Settings, check_streams, streamed_problem
 from maxmargin.problem import Certificate, Formulation, Problem, Status, Support, make_regularizer
@@ -258,7 +258,12 @@ class BaseSVM(CallbackSupportMixin, Reporting):
 
     def _bind(self, given: Given, executor: Workers | None = None) -> Examples:
         """The model on data; without Y for prediction only."""
-        return bind_model(given.model, given.X, given.Y, given.node_weight, executor)
+        return bind_model(given.model, self._converted(given), given.Y, given.node_weight, executor)
+
+    def _converted(self, given: Given) -> Any:
+        """X with attributes read by several threads; one thread reads them as the model is bound."""
+        jobs = self._jobs()
+        return given.X if jobs == 1 else converted(given.model, given.X, jobs)
 
     def _warm(self) -> Support | None:
         """The multipliers of the last fit, where a warm start is asked for."""

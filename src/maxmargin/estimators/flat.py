@@ -136,7 +136,7 @@ class RowSVM(BaseSVM):
         """Rows to predict from; mapped ones stay where they are."""
         check_is_fitted(self, "coef_")
         if are_attributes(X, sequences=False):
-            X = self.model_.convert(X)
+            X = self.model_.convert(X, self._jobs())
         if not isinstance(X, MappedRows):
             return check_rows(self, X, reset=False)
         if X.n_features != self.n_features_in_:
@@ -164,7 +164,7 @@ class FlatClassifier(ClassifierMixin, ConfidentSVM, Inspection, RowSVM):
             self._check_class_weight("chunks")
             return replace(given, in_parts=True, model=self._make_model(None))
         if are_attributes(X, sequences=False):
-            X = Multiclass().convert(X) if reset else self.model_.convert(X)
+            X = (Multiclass() if reset else self.model_).convert(X, self._jobs())
         if not isinstance(X, MappedRows):
             X, y = check_rows(self, X, y=y, reset=reset)
         elif reset:

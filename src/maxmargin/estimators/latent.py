@@ -200,7 +200,7 @@ class LatentSVM(StructuralSVM):
             raise ValueError(
                 "X is an iterator, which gives its chunks once: rounds read them again"
             )
-        source = Chunks(Completing(latent, self._jobs()), given.X, executor)
+        source = Chunks(Completing(latent, self._jobs()), given.X, executor, self._jobs())
         begin = getattr(self, "coef_", None) if self.warm_start else None
         if begin is None:
             X, Y, weights = source.first
@@ -263,7 +263,7 @@ class LatentSVM(StructuralSVM):
         """The model on complete outputs."""
         if given.node_weight is not None:
             raise ValueError("node_weight: a model with hidden parts takes none")
-        return given.model.over(given.X, given.Y, executor)
+        return given.model.over(self._converted(given), given.Y, executor)
 
     def examples_at(self, X: Any, Y: Any, node_weight: Any, w: np.ndarray | None) -> Examples:
         """With the best completions at w; without w, with those of the last convex problem."""

@@ -65,7 +65,7 @@ class Structured(ConfidentSVM, Inspection):
         X, Y = examples_of(given.X, given.Y)
         model = given.model if reset else self.model_
         if isinstance(model, Model) and not in_parts:
-            X = model.convert(X)  # attributes are read once
+            X = model.convert(X, self._jobs())  # attributes are read once
         return replace(given, X=X, Y=Y)
 
     @staticmethod

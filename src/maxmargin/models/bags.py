@@ -89,7 +89,7 @@ class Bags(Latent):
         self.bias = bias
         self.start = start
 
-    def convert(self, X: Any) -> Any:
+    def convert(self, X: Any, n_jobs: int = 1) -> Any:
         return X
 
     def initialize(self, X: Any, Y: Any) -> None:

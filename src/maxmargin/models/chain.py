@@ -185,25 +185,25 @@ class Chain(Described, Model):
         data = self.edges_.data(chain, between)
         return EdgeChainExamples(rows, self.labels_, chain, self.rules_, data, between)
 
-    def convert(self, X: Any) -> Any:
+    def convert(self, X: Any, n_jobs: int = 1) -> Any:
         edges = None
         if self.edges is not False:
             FLAG.check("edges", self.edges)
             X, edges = split_edges(X) if self.edges else (X, None)
-        X = self._positions(X)
+        X = self._positions(X, n_jobs)
         if edges is None:
             return X
-        return EdgedSequences(X, edge_features(edges, getattr(self, "edges_", None)))
+        return EdgedSequences(X, edge_features(edges, getattr(self, "edges_", None), n_jobs))
 
     def keep_names(self, X: Any) -> None:
         super().keep_names(X)
         if self.edges_ is not None and isinstance(X, EdgedSequences):
             self.edges_.encoder = getattr(X.edges, "encoder", None)
 
-    def _positions(self, X: Any) -> Any:
+    def _positions(self, X: Any, n_jobs: int = 1) -> Any:
         """The features of the positions of sequences."""
         check_sequences("X", X)
-        return self._features_of(X)
+        return self._features_of(X, n_jobs=n_jobs)
 
     def read(self, X: Sequence[Any]) -> FeatureRows:
         return feature_rows(self._positions(X), self.n_features_, self.bias)

@@ -70,11 +70,11 @@ def split_edges(X: Any) -> tuple[Any, Any]:
     return [x[0] for x in X], [x[1] for x in X]
 
 
-def edge_features(edges: Any, known: ChainEdges | None) -> Any:
+def edge_features(edges: Any, known: ChainEdges | None, n_jobs: int = 1) -> Any:
     """Attributes of edges as features: by the names of a fitted chain, or by their own."""
     if known is None:
-        return learnt_attributes(edges, True, EDGE)
-    return known_attributes(edges, known.encoder, True, EDGE)
+        return learnt_attributes(edges, True, EDGE, n_jobs)
+    return known_attributes(edges, known.encoder, True, EDGE, n_jobs)
 
 
 @dataclass(eq=False, repr=False)

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -160,10 +161,10 @@ class FactorGraph(Described, GraphModel):
         self.classes = classes
         self.cliques = cliques
 
-    def convert(self, X: Any) -> Any:
+    def convert(self, X: Any, n_jobs: int = 1) -> Any:
         if isinstance(X, Graphs):
             check_encoder(X, getattr(self, "encoder_", None))
-        return with_features(X, self._features_of)
+        return with_features(X, partial(self._features_of, n_jobs=n_jobs))
 
     def initialize(self, X: Sequence[Any], Y: Sequence[Any]) -> None:
         """Learn types, labels, numbers of features, and which types edges join."""

@@ -90,8 +90,8 @@ class Kernel(Model):
     cache_bytes: int = 1 << 30
     random_state: Any = None
 
-    def convert(self, X: Any) -> Any:
-        return converted(getattr(self, "base_", self.model), X)
+    def convert(self, X: Any, n_jobs: int = 1) -> Any:
+        return converted(getattr(self, "base_", self.model), X, n_jobs)
 
     @property
     def task(self) -> str:  # type: ignore[override]

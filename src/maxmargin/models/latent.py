@@ -89,8 +89,8 @@ class Latent(Model):
         """Whether the hidden parts are those of a model of the user's."""
         return self.parts is None
 
-    def convert(self, X: Any) -> Any:
-        return converted(getattr(self, "inner_", self.model), X)
+    def convert(self, X: Any, n_jobs: int = 1) -> Any:
+        return converted(getattr(self, "inner_", self.model), X, n_jobs)
 
     def initialize(self, X: Any, Y: Any) -> None:
         """Look at the data once; Y holds observed outputs."""
@@ -258,8 +258,8 @@ class Completing(Model):
     def size_joint_feature(self) -> int:  # type: ignore[override]
         return self.latent.size_joint_feature
 
-    def convert(self, X: Any) -> Any:
-        return self.latent.convert(X)
+    def convert(self, X: Any, n_jobs: int = 1) -> Any:
+        return self.latent.convert(X, n_jobs)
 
     def initialize(self, X: Any, Y: Any) -> None:
         """Look at the first examples; their outputs are completed at w = 0 from then on."""

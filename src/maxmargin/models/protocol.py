@@ -121,8 +121,8 @@ class Model(Shown):
             setattr(self, self.stored.get(name, name), value)
         return self
 
-    def convert(self, X: Any) -> Any:
-        """X as ``initialize`` and ``bind`` take it without reading attributes again.
+    def convert(self, X: Any, n_jobs: int = 1) -> Any:
+        """X as ``initialize`` and ``bind`` take it without reading attributes again; by so many threads.
 
         Nodes described by attributes become features: by the names that the model knows, or before
         ``initialize`` by those in X. Anything else stays as it is.

@@ -54,9 +54,9 @@ def predict_each(model: Any, X: list[Any], Y: list[Any], w: np.ndarray) -> list[
         return [model.inference(x, w) for x in X]
 
 
-def converted(model: Any, X: Any) -> Any:
+def converted(model: Any, X: Any, n_jobs: int = 1) -> Any:
     """X as the model keeps it: a built-in one reads attributes once; any other takes X as it is."""
-    return model.convert(X) if isinstance(model, Model) else X
+    return model.convert(X, n_jobs) if isinstance(model, Model) else X
 
 
 def portable(model: Any, Y: Any) -> Any:

@@ -253,6 +253,6 @@ def streamed_problem(
             "that can be read again; else solver=solvers.Streaming(passes=1, verify=False)"
         )
     else:
-        source = Chunks(model, X, executor)
+        source = Chunks(model, X, executor, settings.n_jobs)
     kind = StreamedProblem if Y is None else StoredProblem
     return kind(model, source, C, settings)

@@ -298,6 +298,7 @@ class Chunks:
     model: Any
     iterable: Iterable[Any]
     executor: Any = None
+    n_jobs: int = 1
     passes: int = 0
 
     def __post_init__(self) -> None:
@@ -308,7 +309,7 @@ class Chunks:
         except StopIteration:
             raise ValueError("X: the iterable of chunks is empty") from None
         X, Y, weights = self.first
-        model, X = self.model, converted(self.model, X)
+        model, X = self.model, converted(self.model, X, self.n_jobs)
         model.initialize(X, Y)
         weights = weighed(model, Y, weights)
         self.n: int = len(Y)
@@ -333,7 +334,7 @@ class Chunks:
         for number, chunk in enumerate(running, int(fresh)):
             X, Y, weights = checked_chunk(chunk, number)
             weights = weighed(self.model, Y, weights)
-            yield converted(self.model, X), portable(self.model, Y), weights
+            yield converted(self.model, X, self.n_jobs), portable(self.model, Y), weights
 
     def parts(self, known: np.ndarray, most: float) -> Iterator[Part]:
         """The examples except the known ones, about `most` bytes at a time."""
