@@ -7,7 +7,8 @@
 //   {"name": None}                           nothing
 //
 // The names of a node are put together in a buffer of bytes and looked up there: no Python object is made for them, and
-// other threads do it (attribute_rows.hpp). Names that are not strings, and types that are not Python's own, go the slow way through the interpreter.
+// other threads do it (attribute_rows.hpp). Names that are not strings, and types that are not Python's own, go the slow
+// way through the interpreter.
 #include <algorithm>
 #include <string>
 

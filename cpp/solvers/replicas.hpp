@@ -95,11 +95,12 @@ class Replicas {
   };
 
   // Where others find the moves of a worker's last rounds: on one line of the cache, since they look here in each round.
-  // While it posts round r another may still read r - 2 late + 1.
+  static constexpr int slots = 2 * late;  // while it posts round r another may still read r - 2 late + 1
+  static int slot(int64_t round) { return static_cast<int>(round % slots); }
   struct alignas(64) Post {
     std::atomic<int64_t> rounds = -1;  // posted; -1: it has no replica yet
-    const std::byte* moves[2 * late];
-    uint32_t size[2 * late];
+    const std::byte* moves[slots];
+    uint32_t size[slots];
   };
 
   // On cache lines of its own: what one thread writes shall not slow down the others.
@@ -112,7 +113,7 @@ class Replicas {
     int64_t round = -1, known = -1;       // the next one; what all others have at least posted
     aligned<Real> replica, *W = nullptr;  // W: the replica, or w itself
     MoveLog<Label> log;                   // of this round
-    std::vector<std::byte> posted[2 * late];
+    std::vector<std::byte> posted[slots];
     VisitReport report;
     double squares = 0, growth = 0;          // |w|^2 over a part of w, and by how much it grew in this pass
     bool measures = true, measured = false;  // whether it is asked for; whether the last pass has left it
@@ -156,7 +157,7 @@ class Replicas {
     }
     // The moves of this round, for others: all at once, since lines that others have read are slow to write.
     void post() {
-      const int64_t at = round % (2 * late);
+      const int at = slot(round);
       to_others.size[at] = 0;
       posted[at].assign(log.data(), log.data() + log.size());
       to_others.moves[at] = posted[at].data();
@@ -358,7 +359,7 @@ class Replicas {
   void replay_others(Worker& own, int64_t round) {
     if (round < 0) return;
     each_other(own, [&](const Worker& other) {
-      const int64_t at = round % (2 * late);
+      const int at = slot(round);
       own.ascent.replay(other.to_others.moves[at], other.to_others.size[at]);
     });
   }
@@ -374,7 +375,7 @@ class Replicas {
     if (own.known <= next) look(own);
     if (next >= 0 && own.known > next)
       each_other(own, [&](const Worker& other) {
-        const int64_t at = next % (2 * late);
+        const int at = slot(next);
         const std::byte* moves = other.to_others.moves[at];
         for (uint32_t k = 0; k < other.to_others.size[at]; k += 64) fetch_ahead(moves + k);
       });
