@@ -114,6 +114,26 @@ double add_and_measure(const Row& row, Real* W, int stride, const Real* c, Real 
   return sums.total();
 }
 
+// W[:, plus] += c x and W[:, minus] -= c x by whole vectors, as scores soon read them.
+template <class Real>
+void add_two_lanes(const Features& features, int64_t r, Real* W, int stride, int plus, int minus, Real c) {
+  constexpr int lanes = Vector<Real>::lanes;
+  const vec<Real> up = one_lane<Real>(plus % lanes, c), down = one_lane<Real>(minus % lanes, -c);
+  const auto add = [](Real* w, vec<Real> x) { store(w, load(w) + x); };
+  Real *first = W + plus / lanes * lanes, *second = W + minus / lanes * lanes;
+  if (first == second) {
+    const vec<Real> both = up + down;
+    return each_feature(features, r, [=](int64_t j, auto x) {
+      add(first + j * stride, broadcast(static_cast<Real>(x)) * both);
+    });
+  }
+  each_feature(features, r, [=](int64_t j, auto x) {
+    const vec<Real> factor = broadcast(static_cast<Real>(x));
+    add(first + j * stride, factor * up);
+    add(second + j * stride, factor * down);
+  });
+}
+
 // <a, b>
 template <class T>
 double product(const DenseRow<T>& a, const DenseRow<T>& b) {
@@ -229,6 +249,8 @@ void Features::add_pair(int64_t r, Target W, int stride, int plus, int minus, nu
     for (int64_t j = 0; j < columns; ++j) add((columns + j) * stride, c * static_cast<Real>(row[j]));
     return;
   }
+  if constexpr (std::is_pointer_v<Target>)
+    if (stride % Vector<Real>::lanes == 0) return add_two_lanes(*this, r, W, stride, plus, minus, c);
   each_feature(*this, r, [=](int64_t j, auto x) { add(j * stride, c * static_cast<Real>(x)); });
 }
 

@@ -23,6 +23,18 @@ inline void fetch_ahead(const void* p) {
 #endif
 }
 
+// The same for a line that will be written, and that another core may have.
+inline void fetch_to_write(const void* p) {
+#if MM_GNU
+  __builtin_prefetch(p, 1);
+  asm volatile("");
+#elif defined(_M_X64)
+  _m_prefetchw(p);
+#else
+  (void)p;
+#endif
+}
+
 // Within a loop that waits for another thread.
 inline void spin() {
 #if MM_GNU && defined(__x86_64__)

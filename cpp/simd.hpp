@@ -1,6 +1,7 @@
 // Vectors of reals as wide as the instruction set that this file is compiled for.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "portable.hpp"
+#include "runtime/pages.hpp"
 
 #if MM_GNU && !defined(MAXMARGIN_PLAIN_LANES)
 #define MM_VECTORS 1  // vectors of the compiler
@@ -91,6 +93,17 @@ inline vec<Real> broadcast(Real x) {
 #else
   return vec<Real>::each([&](int) { return x; });
 #endif
+}
+// x in one lane, zero in the others.
+template <class Real>
+inline vec<Real> one_lane(int lane, Real x) {
+  constexpr int lanes = Vector<Real>::lanes;
+  static constexpr auto window = [] {
+    std::array<Real, 2 * lanes - 1> all{};
+    all[lanes - 1] = 1;
+    return all;
+  }();
+  return broadcast(x) * load(window.data() + (lanes - 1 - lane));
 }
 // As many numbers of another type as a vector of reals holds.
 template <class Real, class T>
@@ -254,15 +267,22 @@ inline int lanes_at_least(const V& a, const V& b) {
 }
 #endif
 
-// Memory aligned to cache lines, zeroed by std::vector.
+// Memory aligned to cache lines, zeroed by std::vector; much of it, in large pages.
 template <class T>
 struct AlignedAllocator {
   using value_type = T;
   AlignedAllocator() = default;
   template <class U>
   AlignedAllocator(const AlignedAllocator<U>&) {}
-  T* allocate(std::size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), std::align_val_t(64))); }
-  void deallocate(T* p, std::size_t) { ::operator delete(p, std::align_val_t(64)); }
+  T* allocate(std::size_t n) {
+    T* found = static_cast<T*>(::operator new(n * sizeof(T), alignment(n)));
+    in_large_pages(found, found + n);
+    return found;
+  }
+  void deallocate(T* p, std::size_t n) { ::operator delete(p, alignment(n)); }
+  static std::align_val_t alignment(std::size_t n) {
+    return std::align_val_t(n * sizeof(T) < 2 * large_page ? 64 : large_page);
+  }
   bool operator==(const AlignedAllocator&) const = default;
 };
 template <class T>

@@ -1,6 +1,7 @@
 #include "bindings/common.hpp"
 #include "portable.hpp"
 #include "runtime/interrupt.hpp"
+#include "shuffle.hpp"
 #include "simd.hpp"
 
 #define MM_STRING_(x) #x
@@ -37,6 +38,11 @@ NB_MODULE(MM_MODULE, m) {
   m.attr("name") = MM_STRING(MM_MODULE);
   m.attr("vector_bytes") = mm::vector_bytes;
   m.def("runs_v3", &mm::runs_v3, "Whether this machine runs code compiled for x86-64-v3.");
+  m.def("shuffled", [](mm::Array1<int64_t> numbers, uint64_t seed) {
+    std::vector<int64_t> order(numbers.data(), numbers.data() + mm::size(numbers));
+    mm::shuffle(order, seed);
+    return mm::to_numpy(std::move(order));
+  });
   bind_interrupt(m);
   for (const bool kind : {true, false})
     for (const auto bind : mm::Bindings::all(kind)) bind(m);

@@ -126,11 +126,28 @@ class Chain : public ChainBase<Real_> {
     }
   }
 
-  // Asks for memory that such a move of W will read.
-  void prefetch_move(int64_t block, const Label* plus, const Label* minus, const Real* W, Stage stage) const {
+  // Such a move as a list, with which others repeat it: how many positions change, then each with the label that it gains
+  // and the one that it loses; pairs of labels that are gained and lost.
+  void list_move(const Scratch& s, std::vector<int32_t>& list) const {
+    list.assign({static_cast<int32_t>(s.nodes.size() / 2), static_cast<int32_t>(s.edges.size() / 2)});
+    for (size_t a = 0; a < s.nodes.size(); a += 2)
+      list.insert(list.end(), {s.nodes[a].t, s.nodes[a].label, s.nodes[a + 1].label});
+    for (size_t a = 0; a < s.edges.size(); ++a) list.push_back(static_cast<int32_t>(s.edges[a].key));
+  }
+  void apply_list(int64_t block, const int32_t* list, Real* W, double c) const {
+    const int32_t *node = list + 2, *edges = node + 3 * list[0], *end = edges + 2 * list[1];
+    for (; node < edges; node += 3)
+      data_.nodes.add_two(row(block, node[0]), W, stride_, node[1], node[2], static_cast<Real>(c));
+    Real* A = W + transitions_;
+    for (; edges < end; edges += 2) {
+      A[edges[0]] += static_cast<Real>(c);
+      A[edges[1]] += static_cast<Real>(-c);
+    }
+  }
+  // Asks for memory that this will read.
+  void prefetch_list(int64_t block, const int32_t* list, const Real* W, Stage stage) const {
     if (stage == Stage::weights && !far_) return;
-    for (int t = 0; t < length(block); ++t)
-      if (plus[t] != minus[t]) this->prefetch_row(row(block, t), W, stage);
+    for (int k = 0; k < list[0]; ++k) this->prefetch_row(row(block, list[2 + 3 * k]), W, stage);
   }
 
   // move = sum_j c_j Psi(x, y_j), where the c_j sum to zero: positions on which all agree drop out.

@@ -21,7 +21,7 @@
 //   pack(flat, W, threads)                over threads
 //   shift(s, c)                           the open scores after W += c * move, for less than opening again
 //   prefetch_view(block), prefetch(block) asks for memory that a visit will read: views of rows, then rows
-//   prefetch_move(block, y, y', W, stage) the same for a move of W between two outputs
+//   list_move(s, list)                    a move between two outputs as a list, for other threads: apply_list, prefetch_list
 //   loss_of_move(s)                       of the move that was built, for less than the losses of its outputs
 //   coefficients()                        under a kernel: how many of the weights are coefficients
 //   prepare()                             tables as long as the data, which make visits faster

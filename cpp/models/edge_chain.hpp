@@ -74,6 +74,7 @@ class EdgeChain : public Chain<double, uint16_t> {
 
   void build_pair(Scratch& s, int64_t block, const Label* plus, const Label* minus) const;
   void build_mixture(Scratch& s, int64_t block, const Label* outputs, const double* c, int n) const;
+  void list_move(const Scratch&, std::vector<int32_t>&) const = delete;  // edges have features, too
   double squared_norm(Scratch& s) const;
   template <class Target>
   void apply(const Scratch& s, Target W, double c) const;

@@ -61,14 +61,19 @@ void forget([[maybe_unused]] T* first, [[maybe_unused]] T* last) {
 #endif
 }
 
+constexpr size_t large_page = 2 * 1024 * 1024;
+// Asks for large pages between two numbers, before anything is written there; not for few.
+template <class T>
+void in_large_pages([[maybe_unused]] T* first, [[maybe_unused]] T* last) {
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+  advise(first, last, 2 * large_page, MADV_HUGEPAGE);
+#endif
+}
 // Reserves a vector; before anything is written to it.
 template <class V>
 void reserve_in_large_pages(V& v, size_t size) {
   v.reserve(size);
-#if defined(__linux__) && defined(MADV_HUGEPAGE)
-  constexpr size_t large = 2 * 1024 * 1024;
-  advise(v.data(), v.data() + size, 2 * large, MADV_HUGEPAGE);
-#endif
+  in_large_pages(v.data(), v.data() + size);
 }
 
 }  // namespace mm

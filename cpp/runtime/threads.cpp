@@ -1,7 +1,6 @@
 #include "runtime/threads.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <exception>
 #include <system_error>
@@ -54,25 +53,6 @@ void split_over_threads(int64_t n, int threads, void* work, PartOfWork call) {
   leader.abandon(false);
   for (const auto& error : failed)
     if (error) std::rethrow_exception(error);
-}
-
-void run_together(int threads, void* work, ShareOfWork call) {
-  Interrupt& leader = Interrupt::here().leader();
-  std::atomic<int> all = 0;  // how many there are, once that is known
-  const auto share = [&](int k) {
-    while (all == 0) std::this_thread::yield();
-    const Interrupt::Follower follower(leader);
-    call(work, k, all);
-  };
-  std::vector<std::thread> pool;
-  pool.reserve(threads);
-  try {
-    for (int k = 1; k < threads; ++k) pool.emplace_back(share, k);
-  } catch (const std::system_error&) {
-  }
-  all = static_cast<int>(pool.size()) + 1;
-  share(0);
-  for (auto& thread : pool) thread.join();
 }
 
 }  // namespace mm

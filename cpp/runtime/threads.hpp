@@ -1,9 +1,7 @@
 // Work over a range of blocks, split over threads of our own.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <type_traits>
 
 #include "runtime/interrupt.hpp"
 
@@ -22,17 +20,6 @@ void parallel(int64_t n, int threads, const Work& work) {
                      [](void* own, int64_t first, int64_t last, int thread) {
                        (*static_cast<const Work*>(own))(first, last, thread);
                      });
-}
-
-// Calls work(thread, threads) on several threads at the same time, the first of them the caller's own: on fewer where
-// the system gives no more. The work does not throw.
-using ShareOfWork = void (*)(void* work, int thread, int threads);
-void run_together(int threads, void* work, ShareOfWork call);
-
-template <class Work>
-void together(int threads, const Work& work) {
-  run_together(threads, const_cast<Work*>(&work),
-               [](void* own, int thread, int all) { (*static_cast<const Work*>(own))(thread, all); });
 }
 
 }  // namespace mm

@@ -34,7 +34,7 @@ struct VisitOptions {
   bool slacks = false;      // oracle: report each block's slack max_y s(y) - s(y_i), too
   bool line_search = true;  // frank_wolfe: the exact step, or 2n / (visits + 2n)
   double tolerance = 0;
-  int keep = 0;              // forget outputs without a multiplier after this many oracle visits; 0: never
+  int keep = 0;              // forget outputs without a multiplier after this many oracle visits, or fewer; 0: never
   int64_t byte_budget = -1;  // for the outputs found in this pass; what exceeds it is not kept; -1: none
 };
 
@@ -66,10 +66,7 @@ class DualAscent {
   void write_to(MoveLog<Label>* log) { log_ = log; }
   // Moves that another has written down.
   void replay(const std::byte* bytes, size_t size) {
-    const Structure& structure = state_.structure;
-    if constexpr (requires(const Label* y) { structure.prefetch_move(0, y, y, W_, Stage::rows); })
-      MoveLog<Label>::prefetch(bytes, size, structure, W_);
-    MoveLog<Label>::replay(bytes, size, structure, scratch_, W_);
+    MoveLog<Label>::replay(bytes, size, state_.structure, scratch_, W_);
   }
 
   VisitReport pass(const int64_t* order, int64_t n, const VisitOptions& options, double* violations,
@@ -205,7 +202,7 @@ class DualAscent {
       report.gain += options.rule == Rule::frank_wolfe ? towards(i, u, violation, options, report)
                                                        : pair(i, u, options, report);
     }
-    if (options.oracle && options.keep > 0) forget(i, u, options.keep);
+    if (options.oracle && options.keep > 0) forget(i, u, std::max(violation, options.tolerance), options.keep);
     if (options.byte_budget >= 0) state_.drop_if_truth_only(i);
     report.bytes += state_.cost(i) - before;
     return violation;
@@ -286,7 +283,7 @@ class DualAscent {
       report.loss += step * structure.loss_of_move(scratch_);
     else
       report.loss += step * (structure.loss(i, to) - structure.loss(i, from));
-    if (log_) log_->add_pair(i, to, from, structure.output_size(i), -h * step);
+    if (log_) log_->add_pair(structure, scratch_, i, to, from, -h * step);
     planes[v].multiplier = step == planes[v].multiplier ? 0 : planes[v].multiplier - step;
     planes[u].multiplier += step;
     return best;
@@ -323,11 +320,15 @@ class DualAscent {
     if (!state_.weighted.empty()) state_.weigh(move_, scratch_, c * step_ * (step_ - 1) / 2);
   }
 
-  void forget(int64_t i, int u, int keep) {
+  // Outputs without a multiplier: where the score is far below the best, after a quarter of the visits. Each that stays
+  // makes visits longer, by itself and by the positions where only it differs.
+  void forget(int64_t i, int u, double violation, int keep) {
+    constexpr double far = 10;
     auto& planes = state_.blocks[i].planes;
+    const double near = scores_[u] - far * violation;
     for (int j = static_cast<int>(planes.size()) - 1; j >= 0; --j) {
       planes[j].idle = planes[j].multiplier > 0 || j == u ? 0 : planes[j].idle + 1;
-      if (planes[j].idle > keep) {
+      if (planes[j].idle > (scores_[j] < near ? keep / 4 : keep)) {
         state_.remove(i, j);
         if (u == static_cast<int>(planes.size())) u = j;
       }

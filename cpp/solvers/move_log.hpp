@@ -11,7 +11,8 @@
 namespace mm {
 
 // w += c (Psi(y_1) - Psi(y_2)), or c sum_j c_j Psi(y_j). All of them are one stretch of bytes, which goes from one core to
-// another in few lines of the cache.
+// another in few lines of the cache. Where a structure can, it lists what such a difference changes: then nobody compares
+// its two outputs again.
 template <class Label>
 class MoveLog {
  public:
@@ -19,70 +20,88 @@ class MoveLog {
   const std::byte* data() const { return bytes_.data(); }
   size_t size() const { return bytes_.size(); }
 
-  void add_pair(int64_t block, const Label* plus, const Label* minus, int length, double c) {
-    std::byte* at = grow({block, c, 0}, 0, 2 * static_cast<size_t>(length));
-    std::memcpy(at, plus, sizeof(Label) * length);
-    std::memcpy(at + sizeof(Label) * length, minus, sizeof(Label) * length);
+  // The move that was built last.
+  template <class Structure>
+  void add_pair(const Structure& structure, const typename Structure::Scratch& s, int64_t block, const Label* plus,
+                const Label* minus, double c) {
+    if constexpr (lists_moves<Structure>) {
+      structure.list_move(s, list_);
+      const size_t bytes = sizeof(int32_t) * list_.size();
+      std::memcpy(grow({block, c, 0, round_up(bytes)}), list_.data(), bytes);
+    } else {
+      const size_t bytes = sizeof(Label) * structure.output_size(block);
+      std::byte* at = grow({block, c, 0, round_up(2 * bytes)});
+      std::memcpy(at, plus, bytes);
+      std::memcpy(at + bytes, minus, bytes);
+    }
   }
   void add_mixture(int64_t block, const Label* outputs, int length, const std::vector<double>& coefficients,
                    double c) {
-    const size_t n = coefficients.size();
-    std::byte* at = grow({block, c, static_cast<int>(n)}, n, n * length);
-    std::memcpy(at, coefficients.data(), sizeof(double) * n);
-    std::memcpy(at + sizeof(double) * n, outputs, sizeof(Label) * n * length);
+    const size_t n = coefficients.size(), head = sizeof(double) * n, tail = sizeof(Label) * n * length;
+    std::byte* at = grow({block, c, static_cast<uint32_t>(n), round_up(head + tail)});
+    std::memcpy(at, coefficients.data(), head);
+    std::memcpy(at + head, outputs, tail);
   }
 
   template <class Structure>
   static void replay(const std::byte* bytes, size_t size, const Structure& structure,
                      typename Structure::Scratch& s, typename Structure::Real* W) {
-    each_move(bytes, size, structure, [&](const Made& move, const std::byte* at) {
-      const auto* c = reinterpret_cast<const double*>(at);
-      const auto* y = reinterpret_cast<const Label*>(c + move.mixed);
-      if (move.mixed)
-        structure.build_mixture(s, move.block, y, c, move.mixed);
-      else
+    if constexpr (lists_moves<Structure>) prefetch(bytes, size, structure, W);
+    each_move(bytes, size, [&](const Made& move, const std::byte* at) {
+      if (move.mixed) {
+        const auto* c = reinterpret_cast<const double*>(at);
+        structure.build_mixture(s, move.block, reinterpret_cast<const Label*>(c + move.mixed), c,
+                                static_cast<int>(move.mixed));
+      } else if constexpr (lists_moves<Structure>) {
+        return structure.apply_list(move.block, reinterpret_cast<const int32_t*>(at), W, move.c);
+      } else {
+        const auto* y = reinterpret_cast<const Label*>(at);
         structure.build_pair(s, move.block, y, y + structure.output_size(move.block));
+      }
       structure.apply(s, W, move.c);
     });
-  }
-  // Asks for the memory that replaying will read: each stage for what the one before has pointed to.
-  template <class Structure>
-  static void prefetch(const std::byte* bytes, size_t size, const Structure& structure,
-                       const typename Structure::Real* W) {
-    for (const Stage stage : {Stage::views, Stage::rows, Stage::weights})
-      each_move(bytes, size, structure, [&](const Made& move, const std::byte* at) {
-        if (move.mixed) return;
-        const auto* y = reinterpret_cast<const Label*>(at);
-        structure.prefetch_move(move.block, y, y + structure.output_size(move.block), W, stage);
-      });
   }
 
  private:
   struct Made {
     int64_t block;
     double c;
-    int64_t mixed;  // outputs of a mixture; 0: a pair
+    uint32_t mixed;  // outputs of a mixture; 0: a pair
+    uint32_t bytes;  // that follow
   };
   std::vector<std::byte> bytes_;
+  std::vector<int32_t> list_;
 
-  static size_t padded(size_t coefficients, size_t labels) {
-    constexpr size_t unit = alignof(Made);
-    return sizeof(double) * coefficients + (sizeof(Label) * labels + unit - 1) / unit * unit;
+  template <class Structure>
+  static constexpr bool lists_moves = requires(const Structure& structure, const typename Structure::Scratch& s,
+                                               std::vector<int32_t>& list) { structure.list_move(s, list); };
+
+  // Asks for the memory that replaying will read: each stage for what the one before has pointed to.
+  template <class Structure>
+  static void prefetch(const std::byte* bytes, size_t size, const Structure& structure,
+                       const typename Structure::Real* W) {
+    for (const Stage stage : {Stage::views, Stage::rows, Stage::weights})
+      each_move(bytes, size, [&](const Made& move, const std::byte* at) {
+        if (!move.mixed)
+          structure.prefetch_list(move.block, reinterpret_cast<const int32_t*>(at), W, stage);
+      });
   }
-  std::byte* grow(const Made& move, size_t coefficients, size_t labels) {
+  static uint32_t round_up(size_t bytes) {
+    constexpr size_t unit = alignof(Made);
+    return static_cast<uint32_t>((bytes + unit - 1) / unit * unit);
+  }
+  std::byte* grow(const Made& move) {
     const size_t before = bytes_.size();
-    bytes_.resize(before + sizeof(Made) + padded(coefficients, labels));
+    bytes_.resize(before + sizeof(Made) + move.bytes);
     std::memcpy(bytes_.data() + before, &move, sizeof(Made));
     return bytes_.data() + before + sizeof(Made);
   }
-  template <class Structure, class F>
-  static void each_move(const std::byte* bytes, size_t size, const Structure& structure, F&& f) {
+  template <class F>
+  static void each_move(const std::byte* bytes, size_t size, F&& f) {
     for (const std::byte* end = bytes + size; bytes < end;) {
       const Made& move = *reinterpret_cast<const Made*>(bytes);
-      const size_t outputs = move.mixed ? static_cast<size_t>(move.mixed) : 2;
-      bytes += sizeof(Made);
-      f(move, bytes);
-      bytes += padded(static_cast<size_t>(move.mixed), outputs * structure.output_size(move.block));
+      f(move, bytes + sizeof(Made));
+      bytes += sizeof(Made) + move.bytes;
     }
   }
 };

@@ -36,7 +36,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/threads.hpp"
+#include "runtime/crew.hpp"
 #include "solvers/dual_ascent.hpp"
 
 namespace mm {
@@ -74,14 +74,14 @@ class Replicas {
       if (!failure.seen()) failure.guard([&] { visit(own, rhythm, part); });
       failure.guard([&] { own.post(); });
     };
-    together(threads, [&](int k, int) { run(k, rhythm, round); });
+    crew_.together(threads, [&](int k) { run(k, rhythm, round); });
     ++passes_;
     failure.rethrow();
     return collect(threads, violations, slacks, rhythm.visits);
   }
 
  private:
-  static constexpr int late = 2;  // rounds
+  static constexpr int late = 3;  // rounds
 
   // Rounds of a pass over n blocks, each of this many visits of a worker.
   struct Rhythm {
@@ -155,6 +155,12 @@ class Replicas {
       ascent.visits(order.data(), n, from, std::min(to, n), options, violations.data(), slacks.data(), report,
                     workers);
     }
+    // Asks for the lines that this round's moves will be written to, which others have read.
+    void expect_post() {
+      constexpr size_t most = 1024;
+      const std::vector<std::byte>& post = posted[slot(round)];
+      for (size_t k = 0; k < std::min(post.size(), most); k += 64) fetch_to_write(post.data() + k);
+    }
     // The moves of this round, for others: all at once, since lines that others have read are slow to write.
     void post() {
       const int at = slot(round);
@@ -207,6 +213,7 @@ class Replicas {
   static constexpr int64_t most_visits = 4;
   DualState<Structure>& state_;
   std::vector<std::unique_ptr<Worker>> workers_;
+  Crew crew_;
   int64_t passes_ = 0;
   int64_t visits_ = most_visits;  // of a round
   int rest_ = 0;                  // passes that one thread makes
@@ -368,6 +375,7 @@ class Replicas {
   void visit(Worker& own, const Rhythm& rhythm, const VisitOptions& options) {
     const int64_t from = own.round * rhythm.visits, to = from + rhythm.visits;
     const int64_t half = from + rhythm.visits / 2, most = half + rhythm.visits / 4;
+    own.expect_post();
     own.visit(from, half, options);
     each_other(own, [](const Worker& other) { fetch_ahead(&other.to_others); });
     own.visit(half, most, options);
@@ -379,6 +387,7 @@ class Replicas {
         const std::byte* moves = other.to_others.moves[at];
         for (uint32_t k = 0; k < other.to_others.size[at]; k += 64) fetch_ahead(moves + k);
       });
+    fetch_to_write(&own.to_others);
     own.visit(most, to, options);
   }
 };

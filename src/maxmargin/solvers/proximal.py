@@ -27,6 +27,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from maxmargin._core import core
 from maxmargin.data.arrays import among
 from maxmargin.models.examples import ExplicitConstraints
 from maxmargin.problem import Problem, Support
@@ -68,6 +69,7 @@ STALLED_ROUNDS = 10  # rounds without a fall of the estimate by a tenth
 # of the face end a fit: a tenth.
 UNSHARED = 0.1
 LIGHT = 0.05  # k below this is not used: it would save no visits, and its two copies of w take time
+LARGEST_SEED = 2**63 - 1
 SINGLE_MOST = 1e30  # squares of weights and of features whose products it can hold
 
 
@@ -268,11 +270,11 @@ class Proximal(Solver):
         the end, all blocks are visited; else those that were not satisfied since. Satisfied blocks are left
         alone, so that only the others count at the end.
         """
-        core, active, below = state.dual.core, problem.active, state.satisfied_below
+        own, active, below = state.dual.core, problem.active, state.satisfied_below
         near = np.ones(problem.n_blocks, dtype=bool)
         momentum, rounds, done = 0.0, 0, False
-        while core.steps < last_visit and rounds < MOST_ROUNDS:
-            core.recenter(momentum, state.k)
+        while own.steps < last_visit and rounds < MOST_ROUNDS:
+            own.recenter(momentum, state.k)
             whole = done or rounds % REVISIT == 0
             order = state.dual.rng.permutation(active[near[active] | whole])
             visit = state.visit(order, rule=self.rule, oracle=False, tolerance=below)
@@ -288,7 +290,7 @@ class Proximal(Solver):
             if done and whole:
                 break
             momentum, rounds = self.momentum, rounds + 1
-        core.recenter(0.0, 0.0)
+        own.recenter(0.0, 0.0)
 
     def _visit(
         self, problem: Problem, state: ProximalState, blocks: np.ndarray, oracle: bool
@@ -387,7 +389,7 @@ class ProximalState(SearchState, ProximalTerm):
         """A fresh order of some blocks."""
         rng = self.dual.rng
         if self.stretch == 0:
-            return rng.permutation(blocks)
+            return core.shuffled(blocks, rng.integers(LARGEST_SEED))  # a fifth of NumPy's time
         turns = rng.permutation(len(self.rest) // self.stretch + 1)  # always the same would be slow
         return blocks[np.lexsort((rng.random(len(blocks)), turns[blocks // self.stretch]))]
 

@@ -1,0 +1,105 @@
+#include "runtime/crew.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+#include "portable.hpp"
+#include "runtime/interrupt.hpp"
+
+namespace mm {
+
+// Where work lies. All but the two atomic numbers is read and written under the mutex.
+struct Crew::Desk {
+  std::mutex mutex;
+  std::condition_variable news;
+  std::atomic<uint64_t> turn = 0;  // pieces of work so far, and the end
+  std::atomic<int> inside = 0;     // helpers at work
+  int helpers = 0, asleep = 0, begun = 0, most = 0;
+  bool ended = false;
+  const void* work = nullptr;
+  Share share = nullptr;
+  Interrupt* leader = nullptr;
+
+  // Of a helper: its part of the work that lies here, if there is one left.
+  void help() {
+    int k = 0;
+    Interrupt* follows = nullptr;
+    {
+      const std::lock_guard lock(mutex);
+      if (!work || begun == most) return;
+      k = ++begun, follows = leader;
+      inside.fetch_add(1, std::memory_order_relaxed);
+    }
+    {
+      const Interrupt::Follower follower(*follows);
+      share(work, k);
+    }
+    inside.fetch_sub(1, std::memory_order_release);
+  }
+
+  // Until there is news: awake at first, since sleep ends late.
+  void wait(uint64_t known) {
+    constexpr auto awake = std::chrono::microseconds(300);
+    constexpr int looks = 50;  // between two at the clock
+    const auto began = std::chrono::steady_clock::now();
+    while (std::chrono::steady_clock::now() - began < awake)
+      for (int k = 0; k < looks; ++k, spin())
+        if (turn.load(std::memory_order_acquire) != known) return;
+    std::unique_lock lock(mutex);
+    ++asleep;
+    news.wait(lock, [&] { return turn.load(std::memory_order_relaxed) != known; });
+    --asleep;
+  }
+
+  static void serve(const std::shared_ptr<Desk>& desk) {
+    for (uint64_t known = 0;;) {
+      desk->wait(known);
+      known = desk->turn.load(std::memory_order_acquire);
+      {
+        const std::lock_guard lock(desk->mutex);
+        if (desk->ended) return;
+      }
+      desk->help();
+    }
+  }
+
+  void tell() {
+    turn.fetch_add(1, std::memory_order_release);
+    if (asleep > 0) news.notify_all();
+  }
+};
+
+Crew::Crew() : desk_(std::make_shared<Desk>()) {}
+
+Crew::~Crew() {
+  const std::lock_guard lock(desk_->mutex);
+  desk_->ended = true;
+  desk_->tell();
+}
+
+void Crew::run(int threads, const void* work, Share share) {
+  Desk& desk = *desk_;
+  {
+    const std::lock_guard lock(desk.mutex);
+    desk.work = work, desk.share = share, desk.leader = &Interrupt::here().leader();
+    desk.begun = 0, desk.most = threads - 1;
+    try {
+      for (; desk.helpers < threads - 1; ++desk.helpers) std::thread(Desk::serve, desk_).detach();
+    } catch (const std::system_error&) {
+    }
+    desk.tell();
+  }
+  share(work, 0);
+  {
+    const std::lock_guard lock(desk.mutex);
+    desk.work = nullptr;
+  }
+  while (desk.inside.load(std::memory_order_acquire) > 0) std::this_thread::yield();
+}
+
+}  // namespace mm
