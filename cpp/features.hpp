@@ -82,6 +82,8 @@ class Features {
   void axpy(int64_t r, Target w, number_at<Target> c) const {
     axpy(r, rows[r], w, c);
   }
+  // Both in one walk over the row, not under a kernel: sum += c x, returns <x_r, w>
+  double dot_and_axpy(int64_t r, const double* w, double* sum, double c) const;
   // W[j, :] += x_j c for whole vectors of columns, not under a kernel
   template <class Real>
   void add_outer(int64_t r, Real* W, int stride, const Real* c) const;
@@ -122,6 +124,8 @@ class OneWeightPerFeature {
   size_t coefficients() const { return data_.features->gram ? weights() / 2 : 0; }
   int output_size(int64_t) const { return 1; }
 
+  // Whether weights inside are those outside.
+  bool plain() const { return !data_.features->gram; }
   template <class To>
   void pack(const double* flat, To* W) const {
     for (int64_t f = 0; f < data_.dimension(); ++f) W[f] = static_cast<To>(flat[f]);
