@@ -24,22 +24,12 @@ class FlatExamples(CompiledExamples):
     """Rows with a label each, in the core."""
 
     enumerates = True
-    walks = True
     powers: tuple[str, ...] = (SUMS, POTENTIALS)
 
     def __init__(self, rows: FeatureRows, labels: LabelSet, data: Any):
         self.rows = rows
         self.labels = labels
         self.take(data)
-
-    def slacks_and_plane(
-        self, w: np.ndarray, blocks: np.ndarray, multipliers: np.ndarray, outputs: Any
-    ) -> tuple[np.ndarray, tuple[float, np.ndarray]] | None:
-        """``slacks`` and ``combine``, in one walk over the rows; None where that is not possible."""
-        if self.formulation.soft or self.summed or not self.argmax_exact:
-            return None
-        labels = np.ascontiguousarray(outputs, dtype=np.int32)
-        return self.answers.slacks_and_plane(w, blocks, multipliers, labels)
 
     def decode(self, codes: np.ndarray) -> np.ndarray:
         return self.labels.decode(codes)
