@@ -170,18 +170,6 @@ double product(const Row& a, const Row& b) {  // merge of sorted index lists
 
 }  // namespace
 
-void Features::measure() {
-  norms.resize(rows.size());
-  for (int64_t r = 0; r < size(); ++r) {
-    const double sum = with_row(*this, r, [&](const auto& row) {
-      double s = 0;
-      for (int32_t j = 0; j < row.length; ++j) s += static_cast<double>(row.value(j)) * row.value(j);
-      return s;
-    });
-    norms[r] = static_cast<float>(sum + bias * bias);
-  }
-}
-
 template <class Real>
 void Features::add_scores(int64_t r, const Real* W, int stride, Real* out, uint64_t wanted) const {
   if (gram) {

@@ -53,7 +53,6 @@ class Features {
   int64_t width() const { return columns + (bias != 0); }
   int64_t stored() const { return gram ? 2 * columns : width(); }  // rows of W
   int64_t size() const { return static_cast<int64_t>(rows.size()); }
-  void measure();  // norms
 
   // out += x_r W, at least in the vectors of columns that are wanted: a bit for each, of which the last stands for all others
   template <class Real>
