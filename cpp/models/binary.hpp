@@ -100,7 +100,7 @@ class Binary : public OneWeightPerFeature<BinaryData> {
     const double half = data_.features->dot_and_axpy(block, W, sum, c * (*y - own)) / 2;
     const double margin = own == 0 ? -half : half;
     const double score = (data_.cost[own] - margin) - margin;  // as by `open`, to the bit
-    return score <= 0 ? 0 : score;  // NaN stays
+    return score <= 0 ? 0 : score;                             // NaN stays
   }
   // Sums over both labels (SumsAll): a row of two potentials.
   int row_labels() const { return 2; }

@@ -310,9 +310,8 @@ class CoordinateOf final : public Coordinate {
     const double seen = sweep(due_, options, few ? options.skip : 0, seed);
     unsatisfied_ = static_cast<int64_t>(todo_.size());
     report.visits += static_cast<int64_t>(due_.size());
-    // What the first epoch saw says nothing: w came from zero.
     confirmed_ = false;
-    if (swept_ == report.visits || seen <= near_ * options.enough) {
+    if (seen <= near_ * options.enough) {
       measure(report);
       if (confirm(options.enough, seed, report)) return seen;
     }

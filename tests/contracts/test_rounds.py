@@ -230,12 +230,12 @@ def test_a_sample_of_many_blocks_shows_the_gap(seed):
     model.initialize(X, y)
     problem = mm.Problem(model.bind(X, y), 1e-4)
     # So small a C that one epoch, which begins at w = 0, moves all multipliers to where they stay.
-    state = solvers.Proximal(cached_passes=0).start(problem, 1e-2, fresh(seed))
+    state = solvers.Proximal(cached_passes=0).start(problem, 0.2, fresh(seed))
     report = solvers.Proximal(cached_passes=0).step(problem, state)
     bounds = problem.certify(*state.solution())
     gap = (bounds.primal - bounds.dual) / problem.total
     assert report.oracle_calls < 2 * problem.n_blocks
-    assert report.estimate <= 1e-2  # what the epoch itself saw is a hundred times as much
+    assert report.estimate <= 0.2  # what the epoch itself saw is five times as much
     assert gap <= report.estimate + 1e-9
 
 

@@ -179,8 +179,8 @@ class LabelSet:
             return np.where(self.classes[place] == labels, place, -1).astype(np.int32)
         if is_plain_array(labels):
             labels = labels.tolist()
-        codes = map(self.code.get, labels, repeat(-1))
-        return hashed(lambda: np.fromiter(codes, np.int32, len(labels)), where)
+        found = map(self.code.get, labels, repeat(-1))
+        return hashed(lambda: np.fromiter(found, np.int32, len(labels)), where)
 
     def _by_table(self, labels: np.ndarray) -> np.ndarray | None:
         """Codes of whole numbers that lie between classes which are close together; else None."""
