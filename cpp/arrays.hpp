@@ -43,6 +43,9 @@ struct SupportList {
   void reserve(size_t planes, size_t labels) {
     blocks.reserve(planes), multipliers.reserve(planes), outputs.reserve(labels);
   }
+  void resize(size_t planes) {  // of one label each
+    blocks.resize(planes), multipliers.resize(planes), outputs.resize(planes);
+  }
   void add(int64_t block, double multiplier, const Label* y, int size) {
     blocks.push_back(block);
     multipliers.push_back(multiplier);

@@ -87,7 +87,38 @@ void axpy_of(const DenseRow<T>& row, Real* w, Real c) {
 }
 template <class Real, class Row, class Target>
 void axpy_of(const Row& row, Target w, Real c) {
-  for (int32_t j = 0; j < row.length; ++j) w[row.index(j)] += c * static_cast<Real>(row.value(j));
+  int32_t j = 0;
+  if constexpr (std::is_pointer_v<Target>) {
+    for (; j + 4 <= row.length;
+         j += 4) {  // read before one is written: the compiler cannot know that they differ
+      Real next[4];
+      for (int n = 0; n < 4; ++n) next[n] = w[row.index(j + n)] + c * static_cast<Real>(row.value(j + n));
+      for (int n = 0; n < 4; ++n) w[row.index(j + n)] = next[n];
+    }
+  }
+  for (; j < row.length; ++j) w[row.index(j)] += c * static_cast<Real>(row.value(j));
+}
+
+// <x, w>, and sum += c x
+template <class Row>
+double dot_and_axpy_of(const Row& row, const double* w, double* sum, double c) {
+  double products[4] = {};
+  int32_t j = 0;
+  const auto add = [&](double& product, int32_t at) {
+    const int64_t i = row.index(at);
+    const double x = row.value(at);
+    product += x * w[i];
+    sum[i] += c * x;
+  };
+  for (; j + 4 <= row.length; j += 4)
+    for (int n = 0; n < 4; ++n) add(products[n], j + n);
+  for (; j < row.length; ++j) add(products[0], j);
+  return (products[0] + products[1]) + (products[2] + products[3]);
+}
+template <class T>
+double dot_and_axpy_of(const DenseRow<T>& row, const double* w, double* sum, double c) {
+  axpy_of(row, sum, c);  // the row is at hand then
+  return dot_of<double>(row, w);
 }
 
 // W[index_j, 0 : N vectors] += scale x_j c; returns how the squares have changed, which the scores before tell:
@@ -158,18 +189,6 @@ double product(const Row& a, const Row& b) {  // merge of sorted index lists
 }
 
 }  // namespace
-
-void Features::measure() {
-  norms.resize(rows.size());
-  for (int64_t r = 0; r < size(); ++r) {
-    const double sum = with_row(*this, r, [&](const auto& row) {
-      double s = 0;
-      for (int32_t j = 0; j < row.length; ++j) s += static_cast<double>(row.value(j)) * row.value(j);
-      return s;
-    });
-    norms[r] = static_cast<float>(sum + bias * bias);
-  }
-}
 
 template <class Real>
 void Features::add_scores(int64_t r, const Real* W, int stride, Real* out, uint64_t wanted) const {
@@ -272,6 +291,13 @@ void Features::axpy(int64_t r, const RowView& view, Target w, number_at<Target> 
   if (gram) return add_column(r, w, 1, 0, c);
   with_view(kind, view, [&](const auto& row) { axpy_of(row, w, c); });
   if (bias != 0) w[columns] += c * static_cast<number_at<Target>>(bias);
+}
+
+double Features::dot_and_axpy(int64_t r, const double* w, double* sum, double c) const {
+  const double product = with_row(*this, r, [&](const auto& row) { return dot_and_axpy_of(row, w, sum, c); });
+  if (bias == 0) return product;
+  sum[columns] += c * bias;
+  return product + bias * w[columns];
 }
 
 template <class Real>

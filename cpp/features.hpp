@@ -53,7 +53,6 @@ class Features {
   int64_t width() const { return columns + (bias != 0); }
   int64_t stored() const { return gram ? 2 * columns : width(); }  // rows of W
   int64_t size() const { return static_cast<int64_t>(rows.size()); }
-  void measure();  // norms
 
   // out += x_r W, at least in the vectors of columns that are wanted: a bit for each, of which the last stands for all others
   template <class Real>
@@ -82,6 +81,8 @@ class Features {
   void axpy(int64_t r, Target w, number_at<Target> c) const {
     axpy(r, rows[r], w, c);
   }
+  // Both in one walk over the row, not under a kernel: sum += c x, returns <x_r, w>
+  double dot_and_axpy(int64_t r, const double* w, double* sum, double c) const;
   // W[j, :] += x_j c for whole vectors of columns, not under a kernel
   template <class Real>
   void add_outer(int64_t r, Real* W, int stride, const Real* c) const;
@@ -122,6 +123,8 @@ class OneWeightPerFeature {
   size_t coefficients() const { return data_.features->gram ? weights() / 2 : 0; }
   int output_size(int64_t) const { return 1; }
 
+  // Whether weights inside are those outside.
+  bool plain() const { return !data_.features->gram; }
   template <class To>
   void pack(const double* flat, To* W) const {
     for (int64_t f = 0; f < data_.dimension(); ++f) W[f] = static_cast<To>(flat[f]);

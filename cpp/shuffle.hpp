@@ -27,15 +27,16 @@ inline uint64_t shuffle(std::vector<int64_t>& order, uint64_t seed) {
 // are needed.
 class Runs {
  public:
+  static constexpr size_t length = 16;
   // Returns the seed of the next.
   uint64_t shuffle(std::vector<int64_t>& order, uint64_t seed) {
-    const size_t n = order.size(), lead = 1 + seed % length_;  // runs begin elsewhere each time
+    const size_t n = order.size(), lead = 1 + seed % length;  // runs begin elsewhere each time
     first_.clear();
-    for (size_t k = 0; k < n; k = k == 0 ? lead : k + length_) first_.push_back(static_cast<int64_t>(k));
+    for (size_t k = 0; k < n; k = k == 0 ? lead : k + length) first_.push_back(static_cast<int64_t>(k));
     seed = mm::shuffle(first_, seed);
     arranged_.clear();
     for (const int64_t k : first_) {
-      const size_t last = std::min(n, k == 0 ? lead : static_cast<size_t>(k) + length_);
+      const size_t last = std::min(n, k == 0 ? lead : static_cast<size_t>(k) + length);
       arranged_.insert(arranged_.end(), order.begin() + k, order.begin() + static_cast<int64_t>(last));
     }
     order.swap(arranged_);
@@ -43,7 +44,6 @@ class Runs {
   }
 
  private:
-  static constexpr size_t length_ = 16;
   std::vector<int64_t> first_, arranged_;
 };
 

@@ -90,6 +90,20 @@ static nb::tuple combine(const Exact& e, Array1<int64_t> blocks, Array1<double> 
   });
 }
 
+// None where the planes are not in the order of their blocks.
+static nb::object slacks_and_plane(const Exact& e, Array1<double> w, Array1<int64_t> blocks, Array1<double> c,
+                                   Array1<int32_t> outputs) {
+  check_weights(w, e.dimension());
+  check(c.size() == blocks.size(), "as many multipliers as outputs are needed");
+  check_outputs(e, blocks, outputs);
+  if (!e.walks() || !std::is_sorted(blocks.data(), blocks.data() + blocks.size())) return nb::none();
+  Unwritten<double> xi(e.blocks());
+  const Planes<int32_t> planes{blocks.data(), c.data(), outputs.data(), size(blocks)};
+  const nb::tuple plane = with_vector(
+      e.dimension(), [&](double* sum) { return e.slacks_and_plane(w.data(), xi.data(), planes, sum); });
+  return nb::make_tuple(to_numpy(std::move(xi)), plane);
+}
+
 // Some weights of the vectors of planes: an array with a row for each plane, ravelled.
 static Result<double> select(const Exact& e, Array1<int64_t> blocks, Array1<int32_t> outputs,
                              Array1<int64_t> columns) {
@@ -166,6 +180,7 @@ static void bind_exact(nb::module_& m) {
       .def("beliefs", &beliefs)
       .def("margins", &margins)
       .def("combine", &combine)
+      .def("slacks_and_plane", &slacks_and_plane)
       .def("select", &select)
       .def("knows", &knows);
   nb::class_<OutputCache>(m, "OutputCache")

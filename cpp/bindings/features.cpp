@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <stdexcept>
+#include <type_traits>
 
 #include "bindings/common.hpp"
 #include "runtime/pages.hpp"
@@ -42,22 +43,42 @@ std::vector<T>& owned_of(Features& f) {
     return f.owned_doubles;
 }
 
+// |x|^2, NaN where a number of x is not finite or too large: eight sums side by side. A number that is too large has
+// a square above `safe`.
+template <class T>
+double checked_square(const T* x, int32_t length) {
+  constexpr int width = 8;
+  constexpr double safe = 1e300;
+  double squares[width] = {};
+  int32_t j = 0;
+  for (; j + width <= length; j += width)
+    for (int l = 0; l < width; ++l) squares[l] += static_cast<double>(x[j + l]) * x[j + l];
+  for (int l = 0; j + l < length; ++l) squares[l] += static_cast<double>(x[j + l]) * x[j + l];
+  double sum = 0;
+  for (const double square : squares) sum += square;
+  if (sum < safe) return sum;
+  const bool faulty = std::any_of(x, x + length, [](T value) { return value * probe<T> * 0 != 0; });
+  return faulty ? std::numeric_limits<double>::quiet_NaN() : sum;
+}
+
+// Checks the numbers, and lists where they are not zero if that is worth it; with the norms.
 template <class T>
 void list_nonzeros(Checked& c, bool in_place) {
   Features& f = c.features;
   int64_t count = 0;
   bool ones = true;
+  using Whole =
+      std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;  // as long as a number: summed in its vectors
+  f.norms.resize(f.rows.size());
   for (int64_t r = 0; r < f.size(); ++r) {
     const T* x = static_cast<const T*>(f.rows[r].value);
-    int32_t nonzeros = 0, finite = 1, row_ones = 1;  // whole numbers, which the compiler sums in vectors
-    for (int64_t j = 0; j < f.columns; ++j) {
-      finite &= x[j] * probe<T> * 0 == 0;
-      nonzeros += x[j] != 0;
-      row_ones &= (x[j] == 0) | (x[j] == 1);
-    }
-    if (!finite && c.bad_row < 0) c.bad_row = r;
+    const double square = checked_square(x, static_cast<int32_t>(f.columns));
+    if (square != square && c.bad_row < 0) c.bad_row = r;
+    f.norms[r] = static_cast<float>(square + f.bias * f.bias);
+    Whole nonzeros = 0, others = 0;
+    for (int64_t j = 0; j < f.columns; ++j) nonzeros += x[j] != 0, others += x[j] * x[j] != x[j];
     count += nonzeros;
-    ones &= row_ones != 0;
+    ones &= others == 0;
   }
   // The lists are as long as the data: none for rows that stay where they are, on a disk.
   if (in_place || c.bad_row >= 0 || f.size() == 0) return;
@@ -98,31 +119,12 @@ Checked* dense(nb::list arrays, int64_t columns, double bias, bool in_place) {
   }
   nb::gil_scoped_release release;
   list_nonzeros<T>(*c, in_place);
-  c->features.measure();
   return c;
 }
 
 void check_range(Checked& c, const RowView& row) {
   for (int32_t j = 0; j < row.length; ++j)
     c.in_range &= row.index[j] >= 0 && row.index[j] < c.features.columns;
-}
-
-// |x|^2, NaN where a number of x is not finite or too large: eight sums side by side. A number that is too large has
-// a square above `safe`.
-template <class T>
-double checked_square(const T* x, int32_t length) {
-  constexpr int width = 8;
-  constexpr double safe = 1e300;
-  double squares[width] = {};
-  int32_t j = 0;
-  for (; j + width <= length; j += width)
-    for (int l = 0; l < width; ++l) squares[l] += static_cast<double>(x[j + l]) * x[j + l];
-  for (int l = 0; j + l < length; ++l) squares[l] += static_cast<double>(x[j + l]) * x[j + l];
-  double sum = 0;
-  for (const double square : squares) sum += square;
-  if (sum < safe) return sum;
-  const bool faulty = std::any_of(x, x + length, [](T value) { return value * probe<T> * 0 != 0; });
-  return faulty ? std::numeric_limits<double>::quiet_NaN() : sum;
 }
 
 // Finite numbers, indices in order, and the norms, in one walk over the data.

@@ -35,6 +35,7 @@ class Unlabelled {
   virtual void unpack_spent(double* W, double* flat, int threads) const = 0;  // W is not read again
   virtual Scratch scratch() const = 0;
   virtual void prepare() = 0;
+  virtual bool plain() const { return false; }  // weights inside are those outside
   virtual void open(int64_t block, const double* W, Scratch& s, bool augmented, double scale) const = 0;
   virtual double squared_norm(Scratch& s) const = 0;
   virtual void apply(const Scratch& s, double* W, double c) const = 0;
@@ -48,7 +49,7 @@ class Unlabelled {
   virtual void tolerate(Scratch&, double) const {}     // by how much `best` may miss the best in training
   virtual bool slack_argmax() const { return false; }  // whether `best_slack` answers
   virtual int labels() const { return 0; }             // where an output is one label
-  // Where a visit is short beside a virtual call: xi of blocks [from, to), and `all_planes`, in one call.
+  // Where a visit is short beside a virtual call: xi of blocks [from, to), `all_planes`, and both, in one call.
   virtual bool walks() const { return false; }
   virtual void all_slacks(int64_t, int64_t, const double*, double*) const {}
   // What lists violators, null where nothing does; it reads the scores of the open block, and losses.
@@ -76,6 +77,15 @@ class Unlabelled {
   virtual void read_index(Scratch&, const void*) const {}
 };
 
+// Outputs of some blocks with multipliers, in memory of somebody else.
+template <class Label>
+struct Planes {
+  const int64_t* blocks;
+  const double* c;
+  const Label* outputs;
+  int64_t n;
+};
+
 // What takes labels or gives them.
 template <class Label>
 class Labelled {
@@ -93,7 +103,10 @@ class Labelled {
   virtual double score(const Scratch& s, const Label* y) const = 0;
   virtual void build_pair(Scratch& s, int64_t block, const Label* plus, const Label* minus) const = 0;
   // Optional powers
+  virtual bool all_valid(const int64_t*, const Label*, int64_t) const { return false; }
   virtual double all_planes(const int64_t*, const double*, const Label*, int64_t, double*) const { return 0; }
+  // xi of all blocks at W, and the sum of planes that are in the order of their blocks: rows are read once for both.
+  virtual double slacks_and_planes(const double*, double*, const Planes<Label>&, double*) const { return 0; }
 };
 
 template <class Label_>
@@ -135,6 +148,10 @@ class Erased final : public AnyStructure<typename S::Label> {
   Scratch scratch() const override { return std::make_unique<Own>(structure_); }
   void prepare() override {
     if constexpr (requires { structure_.prepare(); }) structure_.prepare();
+  }
+  bool plain() const override {
+    if constexpr (requires { structure_.plain(); }) return structure_.plain();
+    return false;
   }
   void truth(int64_t block, Label* y) const override { structure_.truth(block, y); }
   double loss(int64_t block, const Label* y) const override { return structure_.loss(block, y); }
@@ -196,12 +213,16 @@ class Erased final : public AnyStructure<typename S::Label> {
       auto s = structure_.scratch();
       for (int64_t i = from; i < to; ++i) {
         if (i % 8 == 0) poll();
-        Label y, own;
-        structure_.truth(i, &own);
-        structure_.open(i, W, s, true, 1);
-        xi[i] = structure_.best(s, W, &y) - structure_.score(s, &own);
+        xi[i] = slack_of(i, W, s);
       }
     }
+  }
+  bool all_valid(const int64_t* blocks, const Label* outputs, int64_t n) const override {
+    bool valid = true;
+    if constexpr (requires { structure_.labels(); })
+      for (int64_t p = 0; p < n && valid; ++p)
+        valid = blocks[p] >= 0 && blocks[p] < structure_.blocks() && structure_.valid(blocks[p], outputs + p);
+    return valid;
   }
   double all_planes(const int64_t* blocks, const double* c, const Label* outputs, int64_t n,
                     double* W) const override {
@@ -210,12 +231,31 @@ class Erased final : public AnyStructure<typename S::Label> {
       auto s = structure_.scratch();
       for (int64_t p = 0; p < n; ++p) {
         if (p % 8 == 0) poll();
+        offset += add_plane(blocks[p], c[p], outputs + p, s, W);
+      }
+    }
+    return offset;
+  }
+  double slacks_and_planes(const double* W, double* xi, const Planes<Label>& planes,
+                           double* sum) const override {
+    double offset = 0;
+    if constexpr (requires { structure_.labels(); }) {
+      auto s = structure_.scratch();
+      const auto [blocks, c, outputs, n] = planes;
+      for (int64_t i = 0, p = 0; i < structure_.blocks(); ++i) {
+        if (i % 8 == 0) poll();
         Label own;
-        structure_.truth(blocks[p], &own);
-        if (outputs[p] == own) continue;  // of no loss
-        structure_.build_pair(s, blocks[p], outputs + p, &own);
-        structure_.apply(s, W, c[p]);
-        offset += c[p] * structure_.loss(blocks[p], outputs + p);
+        structure_.truth(i, &own);
+        while (p < n && blocks[p] == i && outputs[p] == own) ++p;  // of no loss
+        bool seen = false;
+        if constexpr (joins)
+          if (p < n && blocks[p] == i && structure_.plain()) {
+            xi[i] = structure_.slack_and_plane(i, W, outputs + p, c[p], sum);
+            offset += c[p] * structure_.loss(i, outputs + p);
+            seen = true, ++p;
+          }
+        if (!seen) xi[i] = slack_of(i, W, s);
+        for (; p < n && blocks[p] == i; ++p) offset += add_plane(i, c[p], outputs + p, s, sum);
       }
     }
     return offset;
@@ -288,6 +328,26 @@ class Erased final : public AnyStructure<typename S::Label> {
   }
 
  private:
+  // Whether the structure finds a slack and adds a plane in one walk over its row.
+  static constexpr bool joins =
+      requires(const S& s, const Label* y, double* w) { s.slack_and_plane(0, w, y, 1.0, w); };
+
+  double slack_of(int64_t i, const double* W, typename S::Scratch& s) const {
+    Label y, own;
+    structure_.truth(i, &own);
+    structure_.open(i, W, s, true, 1);
+    return structure_.best(s, W, &y) - structure_.score(s, &own);
+  }
+  // sum += c psi; returns c Delta.
+  double add_plane(int64_t i, double c, const Label* y, typename S::Scratch& s, double* sum) const {
+    Label own;
+    structure_.truth(i, &own);
+    if (*y == own) return 0;  // of no loss
+    structure_.build_pair(s, i, y, &own);
+    structure_.apply(s, sum, c);
+    return c * structure_.loss(i, y);
+  }
+
   struct Own : Unlabelled::State {
     typename S::Scratch s;
     explicit Own(const S& structure) : s(structure.scratch()) {}

@@ -94,6 +94,14 @@ class Binary : public OneWeightPerFeature<BinaryData> {
   void apply(const Scratch& s, Target W, double c) const {
     if (s.move != 0) data_.features->axpy(s.block, W, c * s.move);
   }
+  // The slack of a block, and sum += c psi(y), in one walk over its row.
+  double slack_and_plane(int64_t block, const double* W, const Label* y, double c, double* sum) const {
+    const int32_t own = data_.truth[block];
+    const double half = data_.features->dot_and_axpy(block, W, sum, c * (*y - own)) / 2;
+    const double margin = own == 0 ? -half : half;
+    const double score = (data_.cost[own] - margin) - margin;  // as by `open`, to the bit
+    return score <= 0 ? 0 : score;                             // NaN stays
+  }
   // Sums over both labels (SumsAll): a row of two potentials.
   int row_labels() const { return 2; }
   int row_stride() const { return 2; }

@@ -188,6 +188,16 @@ double Exact::combine(const int64_t* blocks, const double* c, int64_t n, const L
   return offsets[0];
 }
 
+double Exact::slacks_and_plane(const double* flat, double* xi, const Planes<Label>& planes,
+                               double* sum) const {
+  if (structure_->plain()) return outputs_->slacks_and_planes(flat, xi, planes, sum);
+  const PackedWeights packed = pack(flat);
+  aligned<double> vector(structure_->weights());
+  const double offset = outputs_->slacks_and_planes(packed.W.data(), xi, planes, vector.data());
+  structure_->unpack_spent(vector.data(), sum, 1);
+  return offset;
+}
+
 void Exact::select(const int64_t* blocks, int64_t n, const Label* outputs, const int64_t* columns,
                    int64_t width, double* rows) const {
   std::vector<double> numbers(structure_->dimension(), -1), places(structure_->weights(), -1);
@@ -208,6 +218,7 @@ void Exact::select(const int64_t* blocks, int64_t n, const Label* outputs, const
 }
 
 bool Exact::knows(const int64_t* blocks, int64_t n, const Label* outputs, int64_t size) const {
+  if (structure_->walks()) return size == n && outputs_->all_valid(blocks, outputs, n);
   const Label* end = outputs + size;
   for (int64_t p = 0; p < n; ++p) {
     const int64_t i = blocks[p];

@@ -92,6 +92,10 @@ class Exact : public OnOutputs {
   // than labels.
   double combine(const int64_t* blocks, const double* c, int64_t n, const Label* outputs, int threads,
                  double* flat) const;
+  // `slacks` and `combine`, whose rows are read once for both: by one thread, where outputs are one label. It pays where
+  // the cache of a core holds both vectors beside the rows.
+  bool walks() const { return structure_->walks(); }
+  double slacks_and_plane(const double* flat, double* xi, const Planes<Label>& planes, double* sum) const;
   // Some weights of the vectors psi(y_p), a row for each plane.
   void select(const int64_t* blocks, int64_t n, const Label* outputs, const int64_t* columns, int64_t width,
               double* rows) const;

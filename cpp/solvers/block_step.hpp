@@ -98,6 +98,8 @@ class BlockStep<Binary<Real>> {
   }
   // After a look that has seen no spread: s(u) less the next best score.
   double lead(const Block&) const { return std::abs(score_); }
+  // sum_y a(y) Delta(y)
+  double offset(const Block& b) const { return b.a[1 - b.own] * data_.cost[b.own]; }
 
   void move(int64_t i, Block& b, Real* W, double shrink) {
     double& other = b.a[1 - b.own];

@@ -18,7 +18,8 @@
 // where these are few.
 //   P(w) - D(a) = sum_i mass_i g_i + k^2 / 2 |w - z|^2        ascent and lag
 // Before a gap is believed to be small enough, blocks that rested are visited, and where w has moved far since the
-// epoch all blocks that the last sweep did not visit: what they saw is old.
+// epoch all blocks that the last sweep did not visit: what they saw is old. Of many blocks a sample is looked at, which
+// may show that no further sweep is needed.
 // Where a small gap is asked for, rounds that come near to it end with a climb of the face (face.hpp).
 #pragma once
 
@@ -40,39 +41,11 @@
 #include "solvers/block_step.hpp"
 #include "solvers/coordinate.hpp"
 #include "solvers/face.hpp"
+#include "solvers/pace.hpp"
+#include "solvers/sampled_sum.hpp"
 #include "solvers/weights.hpp"
 
 namespace mm {
-
-// k from round to round, as in solvers/proximal.py: lower where the centre is too far from w, or nothing falls.
-struct Balance {
-  double k = 0;  // of the next round
-  double best = std::numeric_limits<double>::infinity();
-  int stalled = 0;
-
-  void after(double ascent, double lag, double decay) {
-    if (k == 0) return;
-    ++stalled;
-    if (ascent + lag < 0.9 * best) best = ascent + lag, stalled = 0;
-    if (lag > 0.5 * ascent)
-      k /= decay;
-    else if (stalled >= 10)
-      k /= 2, stalled = 0;
-  }
-};
-
-// Rounds between two climbs: twice as many, and one more, after a climb that has not halved the gap.
-struct Pace {
-  double before = 0;  // the gap at the last climb; 0 once it was looked at
-  int pause = 0, wait = 0;
-
-  bool due(double gap) {
-    if (before > 0) wait = pause = gap > before / 2 ? std::min(2 * pause + 1, 15) : 0;
-    before = 0;
-    return wait-- <= 0;
-  }
-  void made(double gap) { before = gap; }
-};
 
 template <Structure S>
 class CoordinateOf final : public Coordinate {
@@ -94,6 +67,7 @@ class CoordinateOf final : public Coordinate {
         step_(structure_),
         face_(structure_) {
     const int64_t n = static_cast<int64_t>(block_mass.size());
+    order_.reserve(n);
     for (int64_t i = 0; i < n; ++i) {
       planes_ += step_.outputs(i);
       if (block_mass[i] > 0) order_.push_back(i);
@@ -153,13 +127,8 @@ class CoordinateOf final : public Coordinate {
     do {
       if (balance_.k > 0) w_.recenter(report.rounds + rounds_ > 0 ? options.momentum : 0, balance_.k);
       const double seen = round(options, seed, report);
-      double gap = measure(report);
-      if (gap <= options.enough) {
-        if (seen > options.far * options.enough) list_old();
-        sweep(resting_, options, options.skip, seed);
-        report.visits += static_cast<int64_t>(resting_.size());
-        gap = measure(report);
-      }
+      if (!confirmed_) settle(options, seen, seed, report);
+      const double gap = report.ascent + report.lag;
       balance_.after(report.ascent, report.lag, options.decay);
       ++report.rounds;
       if (gap <= options.enough) break;
@@ -188,18 +157,31 @@ class CoordinateOf final : public Coordinate {
   // D(a) by the running w: the lower bound.
   double dual() const override {
     double offset = 0;
-    each_support([&](int64_t i, Label y, double a) { offset += a * structure_.loss(i, &y); });
+    if constexpr (requires(const Block& b) { step_.offset(b); })
+      for (const Block& b : blocks_) offset += step_.offset(b);
+    else
+      each_support([&](int64_t i, Label y, double a) { offset += a * structure_.loss(i, &y); });
     return offset + w_.negative_conjugate();
   }
 
   void weights(double* flat) const override { structure_.unpack(w_.W.data(), flat); }
   SupportArrays support() const override {
     SupportList<Label> found;
-    found.reserve(blocks_.size(), blocks_.size());  // one for each, and a few more
-    for (size_t name = 0; name < blocks_.size();
-         ++name)  // exact passes read the rows in the order of the caller
-      supports_of(place(static_cast<int64_t>(name)),
-                  [&](int64_t, Label y, double a) { found.add(static_cast<int64_t>(name), a, &y, 1); });
+    size_t planes = 0;
+    for (const Block& b : blocks_)
+      for (int y = 0; y < b.outputs; ++y) planes += b.a[y] > 0;
+    found.resize(planes + 1);  // each is written, and stays if the next does not take its place
+    planes = 0;
+    for (size_t name = 0; name < blocks_.size(); ++name) {  // exact passes read in the order of the caller
+      const Block& b = blocks_[place(static_cast<int64_t>(name))];
+      for (Label y = 0; y < b.outputs; ++y) {
+        found.blocks[planes] = static_cast<int64_t>(name);
+        found.multipliers[planes] = b.a[y];
+        found.outputs[planes] = y;
+        planes += b.a[y] > 0;
+      }
+    }
+    found.resize(planes);
     return found;
   }
   void restore(const int64_t* blocks, const double* c, const int32_t* numbers, int64_t n) override {
@@ -229,8 +211,10 @@ class CoordinateOf final : public Coordinate {
   BlockStep<S> step_;
   Face<S> face_;
   std::vector<Block, AlignedAllocator<Block>> blocks_;
-  std::vector<int64_t> order_;         // blocks that have a mass
-  static constexpr size_t ahead_ = 4;  // visits
+  std::vector<int64_t> order_;           // blocks that have a mass
+  static constexpr size_t ahead_ = 4;    // visits
+  static constexpr size_t many_ = 2048;  // blocks, of which a sample is looked at
+  static constexpr double near_ = 6;     // times enough: a gap of old looks that is worth a sample
   int64_t planes_ = 0;
   double bound_ = std::numeric_limits<double>::infinity();
   std::vector<int64_t> due_, todo_, resting_;  // of a round
@@ -238,6 +222,7 @@ class CoordinateOf final : public Coordinate {
   std::vector<char> fresh_;
   int64_t rounds_ = 0;
   int64_t unsatisfied_ = -1;  // blocks that the last epoch found so
+  bool confirmed_ = false;    // the gap of this round, by a sample
   Balance balance_;
   int64_t swept_ = 0, climbed_ = 0;  // visits so far
   Pace pace_;
@@ -288,6 +273,28 @@ class CoordinateOf final : public Coordinate {
     return report.ascent + report.lag;
   }
 
+  // After a round: a gap that seems small enough is looked at once more.
+  void settle(const RoundOptions& options, double seen, uint64_t& seed, RoundReport& report) {
+    if (measure(report) <= near_ * options.enough && confirm(options.enough, seed, report)) return;
+    if (report.ascent + report.lag > options.enough) return;
+    if (seen > options.far * options.enough) list_old();
+    sweep(resting_, options, options.skip, seed);
+    report.visits += static_cast<int64_t>(resting_.size());
+    measure(report);
+    confirm(options.enough, seed, report);
+  }
+
+  // Whether a sample of many blocks shows a gap that is small enough; if not, the report has no smaller one.
+  bool confirm(double enough, uint64_t& seed, RoundReport& report) {
+    if (order_.size() < many_) return false;
+    const auto share = [&](size_t k) { return step_.look(order_[k], blocks_[order_[k]], w_.W.data()).share; };
+    const size_t run = names_.empty() ? 1 : Runs::length;
+    const double ascent = sampled_sum(order_.size(), run, enough - report.lag, seed, share);
+    confirmed_ = ascent + report.lag <= enough;
+    report.ascent = confirmed_ ? ascent : std::max(report.ascent, ascent);
+    return confirmed_;
+  }
+
   // Blocks that are visited, and those that rest.
   void list_due() {
     due_.clear(), resting_.clear();
@@ -303,6 +310,11 @@ class CoordinateOf final : public Coordinate {
     const double seen = sweep(due_, options, few ? options.skip : 0, seed);
     unsatisfied_ = static_cast<int64_t>(todo_.size());
     report.visits += static_cast<int64_t>(due_.size());
+    confirmed_ = false;
+    if (seen <= near_ * options.enough) {
+      measure(report);
+      if (confirm(options.enough, seed, report)) return seen;
+    }
     for (int n = 0; n < options.sweeps && !todo_.empty(); ++n) {
       due_.swap(todo_);
       if (sweep(due_, options, 0, seed) <= options.inner * seen) break;

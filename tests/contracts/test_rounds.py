@@ -221,3 +221,43 @@ def test_rounds_of_a_small_problem_end_with_the_budget(seed, most):
         svm.fit(X, y)
     # A round visits all blocks at most twice, and an exact pass comes after the last.
     assert svm.certificate_.passes <= most + 3
+
+
+def test_a_sample_of_many_blocks_shows_the_gap(seed):
+    rng = fresh(seed)
+    X, y = rng.normal(size=(3000, 6)), rng.integers(0, 2, 3000)
+    model = models.Binary()
+    model.initialize(X, y)
+    problem = mm.Problem(model.bind(X, y), 1e-4)
+    # So small a C that one epoch, which begins at w = 0, moves all multipliers to where they stay.
+    state = solvers.Proximal(cached_passes=0).start(problem, 0.2, fresh(seed))
+    report = solvers.Proximal(cached_passes=0).step(problem, state)
+    bounds = problem.certify(*state.solution())
+    gap = (bounds.primal - bounds.dual) / problem.total
+    assert report.oracle_calls < 2 * problem.n_blocks
+    assert report.estimate <= 0.2  # what the epoch itself saw is five times as much
+    assert gap <= report.estimate + 1e-9
+
+
+@pytest.mark.parametrize("bias", [None, 2.0])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("as_csr", [False, True])
+def test_slacks_and_a_plane_in_one_walk(seed, as_csr, dtype, bias):
+    X, y = flat_data(seed, 2)
+    X, model = X.astype(dtype), models.Binary(bias=bias)
+    model.initialize(X, y)
+    examples = model.bind(sparse.csr_matrix(X) if as_csr else X, y)
+    rng = fresh(seed, 2)
+    w = rng.normal(size=examples.dimension)
+    # Some blocks have no plane, some several, some that of their true output.
+    blocks = np.sort(rng.integers(0, len(y), 150))
+    outputs = rng.integers(0, 2, 150).astype(np.int32)
+    c = rng.random(150)
+    slacks, (offset, vector) = examples.slacks_and_plane(w, blocks, c, outputs)
+    assert slacks == pytest.approx(examples.slacks(w)[0], rel=1e-12, abs=1e-12)
+    expected = examples.combine(blocks, c, outputs)
+    assert offset == pytest.approx(expected[0], rel=1e-12)
+    assert vector == pytest.approx(expected[1], rel=1e-10, abs=1e-12)
+    assert examples.slacks_and_plane(w, blocks[::-1].copy(), c, outputs) is None  # not in order
+    w[:] = np.nan
+    assert np.isnan(examples.slacks_and_plane(w, blocks, c, outputs)[0]).all()

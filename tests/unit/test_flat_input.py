@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 import maxmargin as mm
+from maxmargin._core import core
 from maxmargin.data.labels import LabelSet, distinct_labels
 
 
@@ -71,3 +72,25 @@ def test_unsorted_and_repeated_columns_are_read_as_scipy_reads_them():
     turned.has_sorted_indices = False
     expected = mm.BinarySVC(random_state=0).fit(X, y)
     np.testing.assert_array_equal(mm.BinarySVC(random_state=0).fit(turned, y).coef_, expected.coef_)
+
+
+def test_the_core_reads_labels_in_lists_as_dicts_do():
+    sequences = [["B", "O"], [], ["O", "A", "B"]]
+    assert list(core.distinct_labels(sequences)) == ["B", "O", "A"]
+    learnt = LabelSet.learn(sequences, nested=True)
+    assert learnt.classes.tolist() == ["A", "B", "O"]
+    asked = [["O", "?"], ["A"]]
+    assert learnt.encode_sequences(asked).tolist() == [2, -1, 0]
+    assert learnt.encode_sequences([tuple(y) for y in asked]).tolist() == [2, -1, 0]
+    assert core.label_codes([[True, 0.0, 2]], {1: 5, 0: 7}).tolist() == [5, 7, -1]
+    for read in (LabelSet.learn, lambda Y, nested: learnt.encode_sequences(Y)):
+        with pytest.raises(ValueError, match="Y: labels must be hashable"):
+            read([["A"], [["A"], "B"]], nested=True)
+
+
+def test_a_fit_names_the_row_of_a_number_that_is_not_finite():
+    X = np.ones((6, 3))
+    X[4, 1] = np.nan
+    for rows in (X, sp.csr_matrix(X), X.astype(np.float32)):
+        with pytest.raises(ValueError, match="X, row 4, contains NaN"):
+            mm.BinarySVC().fit(rows, np.array([0, 1, 0, 1, 0, 1]))

@@ -21,9 +21,9 @@ from maxmargin.problem import (
     gap_between,
     make_regularizer,
 )
+from maxmargin.problem.bounds import Bounds
 from maxmargin.problem.certificate import Best
 from maxmargin.problem.plane import FrozenPlane
-from maxmargin.problem.problem import Bounds
 from maxmargin.train import Run
 from reference.python_chain import PythonMulticlass
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from maxmargin._core import core
 from maxmargin.data.arrays import unmasked
 from maxmargin.data.mapped import CodedLabels, CodedSequences
 from maxmargin.io.fields import FieldError, list_of, short
 
+PLAIN: set[type] = {list, tuple, np.ndarray}
 CLOSE = 10_000  # between the least and the largest of whole numbers that are counted
 
 
@@ -82,11 +85,16 @@ def flatten(Y: Sequence[Any]) -> Any:
     """All labels of all sequences, one after the other."""
     if isinstance(Y, CodedSequences):
         return Y
-    if any(map(is_masked, Y)):
-        Y = [unmasked(y, f"Y[{i}]") for i, y in enumerate(Y)]
+    if not set(map(type, Y)) <= PLAIN:  # the question below takes long
+        Y = [unmasked(y, f"Y[{i}]") if is_masked(y) else y for i, y in enumerate(Y)]
     if all(map(is_plain_array, Y)) and len({y.dtype.kind for y in Y}) == 1:
         return np.concatenate(Y)
     return list(chain.from_iterable(y.tolist() if isinstance(y, np.ndarray) else y for y in Y))
+
+
+def are_lists(Y: Any) -> bool:
+    """Whether all sequences of labels are lists, which the core reads."""
+    return type(Y) is list and set(map(type, Y)) == {list}
 
 
 def check_classes(classes: np.ndarray) -> None:
@@ -95,6 +103,14 @@ def check_classes(classes: np.ndarray) -> None:
         raise ValueError(
             f"at least 2 classes are needed, but Y holds one class only: {classes.tolist()}"
         )
+
+
+def hashed(look_up: Callable[[], Any], where: str) -> Any:
+    """What a look at labels in a dict finds; names where they are that have no hash."""
+    try:
+        return look_up()
+    except TypeError as error:
+        raise ValueError(f"{where}: labels must be hashable; {error}") from None
 
 
 class LabelSet:
@@ -115,10 +131,7 @@ class LabelSet:
         if is_plain_array(classes):
             self.classes = distinct_labels(classes)  # type: ignore[arg-type]
         else:
-            try:
-                distinct = list(dict.fromkeys(classes))
-            except TypeError as error:
-                raise ValueError(f"{name}: labels must be hashable; {error}") from None
+            distinct: list[Any] = hashed(lambda: list(dict.fromkeys(classes)), name)
             if any(map(is_masked, distinct)):
                 raise ValueError(f"{name} has masked labels: drop these examples first")
             with suppress(
@@ -132,7 +145,12 @@ class LabelSet:
     @classmethod
     def learn(cls, Y: Any, classes: Any = None, nested: bool = False) -> LabelSet:
         """The given classes, or those of the labels (of sequences, where ``nested``): at least two."""
-        labels = cls(flatten(Y) if nested else Y) if classes is None else cls(classes, "classes")
+        if classes is not None:
+            labels = cls(classes, "classes")
+        elif nested and are_lists(Y):
+            labels = cls(hashed(partial(core.distinct_labels, Y), "Y"))
+        else:
+            labels = cls(flatten(Y) if nested else Y)
         check_classes(labels.classes)
         return labels
 
@@ -141,6 +159,8 @@ class LabelSet:
 
     def encode_sequences(self, Y: Sequence[Any]) -> np.ndarray:
         """Codes of all labels of all sequences, one after the other, as ``encode``."""
+        if are_lists(Y):
+            return hashed(partial(core.label_codes, Y, self.code), "Y")
         return self.encode(flatten(Y))
 
     def encode(self, labels: Any, where: str = "Y") -> np.ndarray:
@@ -159,10 +179,8 @@ class LabelSet:
             return np.where(self.classes[place] == labels, place, -1).astype(np.int32)
         if is_plain_array(labels):
             labels = labels.tolist()
-        try:
-            return np.fromiter(map(self.code.get, labels, repeat(-1)), np.int32, len(labels))
-        except TypeError as error:
-            raise ValueError(f"{where}: labels must be hashable; {error}") from None
+        found = map(self.code.get, labels, repeat(-1))
+        return hashed(lambda: np.fromiter(found, np.int32, len(labels)), where)
 
     def _by_table(self, labels: np.ndarray) -> np.ndarray | None:
         """Codes of whole numbers that lie between classes which are close together; else None."""

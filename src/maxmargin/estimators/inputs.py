@@ -51,8 +51,12 @@ def is_checked(svm: Any, X: Any, options: dict[str, Any]) -> bool:
             return False
     elif values is not X:  # to be multiplied by SciPy; the core looks at what it is given
         check_columns(X, "X")
+    if not (min(X.shape) > 0 and values.flags.c_contiguous):
+        return False
+    if "y" in options and options.get("reset", True):  # for a model: the core looks at every number
+        return True
     with np.errstate(over="ignore", invalid="ignore"):
-        return min(X.shape) > 0 and values.flags.c_contiguous and bool(np.isfinite(values.sum()))
+        return bool(np.isfinite(values.sum()))
 
 
 def stored_numbers(X: Any) -> np.ndarray | None:

@@ -39,6 +39,8 @@ from maxmargin.models.protocol import as_weights, weights_and_bias
 class BinaryExamples(FlatExamples):
     """Rows with two labels in the core."""
 
+    walks = True
+
     def __init__(self, rows: FeatureRows, labels: LabelSet, codes: np.ndarray, cost: np.ndarray):
         self.codes = codes
         self.mistakes: np.ndarray = np.array([cost[0, 1], cost[1, 0]])
@@ -46,6 +48,15 @@ class BinaryExamples(FlatExamples):
         self.explicit: ExplicitConstraints | None = ExplicitConstraints(
             self.core, float(self.mistakes.max())
         )
+
+    def slacks_and_plane(
+        self, w: np.ndarray, blocks: np.ndarray, multipliers: np.ndarray, outputs: Any
+    ) -> tuple[np.ndarray, tuple[float, np.ndarray]] | None:
+        """``slacks`` and ``combine``, in one walk over the rows; None where that is not possible."""
+        if self.formulation.soft or self.summed or not self.argmax_exact:
+            return None
+        labels = np.ascontiguousarray(outputs, dtype=np.int32)
+        return self.answers.slacks_and_plane(w, blocks, multipliers, labels)
 
     def scores(self, w: np.ndarray) -> np.ndarray:
         """<w, Psi(x_i, y)> of both labels, one row per example."""

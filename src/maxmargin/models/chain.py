@@ -346,6 +346,9 @@ def check_sequences(name: str, items: Sequence[Any]) -> None:
     if isinstance(items, Mapped | CodedSequences):
         return
     known = {list, tuple, sp.csr_matrix, sp.csr_array}  # the questions below take long
+    kinds = set(map(type, items))
+    if kinds <= known or (kinds == {np.ndarray} and all(item.ndim for item in items)):
+        return
     for i, item in enumerate(items):
         if type(item) in known or (type(item) is np.ndarray and item.ndim):
             continue

@@ -117,6 +117,7 @@ class Examples(Predictions):
     # What kept planes depend on besides the model, where they are not rebuilt from outputs.
     fingerprint: str = ""
     core: Any = None  # the compiled data set, where there is one
+    walks: bool = False  # ``slacks_and_plane`` reads the data once for both
     # M v, where <u, M v> is the inner product of weights: v itself unless there is a kernel
     metric: Any = staticmethod(np.asarray)
     powers: tuple[str, ...] = ()  # that some solvers need: see ``models.registry``

@@ -33,8 +33,9 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.problem.bounds import Bounds
 from maxmargin.problem.plane import Support
-from maxmargin.problem.problem import Bounds, Problem
+from maxmargin.problem.problem import Problem
 
 AUTO = "auto"
 RELATIVE = 0.01

@@ -19,7 +19,6 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,7 @@ from maxmargin.data.arrays import check_weights
 from maxmargin.data.mapped import MappedParts
 from maxmargin.formulation import Formulation
 from maxmargin.models.examples import Examples
+from maxmargin.problem.bounds import Bounds
 from maxmargin.problem.plane import Cut, FrozenPlane, Plane, Support
 from maxmargin.problem.regularizer import SquaredNorm
 
@@ -37,31 +37,6 @@ SMALLEST = 1e-300  # of C sum v: below, a multiplier has too few digits
 FAR_BELOW = 50.0  # times below the useful C: no w lowers P(0) by more than a hundredth
 NOTHING_LEARNT = 0.99  # of P(0): an objective above it has learnt next to nothing
 SUBNORMAL = 1e-318  # what rounding may do to the sum of the smallest multipliers
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """What one exact pass found; ``seen`` is the primal at the slacks found, below or at ``primal``.
-
-    ``slacks``, and ``ceilings``, what these cannot exceed: of the first part, which is all where the examples
-    are in memory. A value that overflowed bounds nothing: NaN becomes an infinite bound. ``overflowed``: w or
-    the multipliers, or what they give, is not finite in double precision.
-    """
-
-    primal: float
-    dual: float
-    slacks: np.ndarray
-    seen: float
-    ceilings: np.ndarray
-    overflowed: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        for name, nothing in (("primal", math.inf), ("dual", -math.inf), ("seen", math.inf)):
-            value = getattr(self, name)
-            known = not math.isnan(value) and value != -nothing
-            object.__setattr__(self, name, value if known else nothing)
-        finite = math.isfinite(self.seen) and math.isfinite(self.dual)
-        object.__setattr__(self, "overflowed", not finite)
 
 
 class Problem:
@@ -239,7 +214,8 @@ class Problem:
         primal = seen = self.regularizer.value(w)
         offset, vector, first = 0.0, None, None
         for part, own in self.walk(support):
-            found, ceilings = part.checked_slacks(w, own, slacks, leeway)
+            known = part.slacks_beside(w, own) if slacks is None and part.examples.walks else slacks
+            found, ceilings = part.checked_slacks(w, own, known, leeway)
             before, seen = seen, part.objective(w, found, seen)
             # A sum without a ceiling is infinite, for all that is known.
             proven = part.bounded or part.summed
@@ -253,6 +229,20 @@ class Problem:
         if not largest < LARGEST_WEIGHT:  # the argmax may find anything
             primal = seen = math.inf
         return Bounds(primal, self.dual_of(offset, vector, support), first[0], seen, first[1])
+
+    def slacks_beside(self, w: np.ndarray, support: Support) -> np.ndarray | None:
+        """Exact slacks at w, where the walk that finds them makes the plane of the support as well."""
+        if self.n_jobs > 1 or support.relaxed or not self.feasible(support):
+            return None
+        examples: Any = self.examples
+        point = np.ascontiguousarray(w, np.float64)
+        both = examples.slacks_and_plane(
+            point, support.blocks, support.multipliers, support.outputs
+        )
+        if both is None:
+            return None
+        self._plane = support, both[1]
+        return both[0]
 
     def checked_slacks(
         self, w: np.ndarray, support: Support, slacks: np.ndarray | None, leeway: float = 0.0
