@@ -21,9 +21,9 @@
 #include <vector>
 
 #include "models/chain.hpp"
+#include "models/label_passes.hpp"
 #include "models/leaders.hpp"
 #include "models/sparse_transitions.hpp"
-#include "order.hpp"
 
 namespace mm {
 
@@ -39,9 +39,10 @@ class LargeChain : public Chain<Real_, Label_> {
   struct Scratch : Base::Scratch {  // `forward` of Base: F of all positions, or ceilings
     std::vector<char> unsure;       // of all positions and labels
     std::vector<Leaders> leaders;   // of all positions
-    aligned<Real> peaks, ordered;   // the largest of each group of labels
+    aligned<Real> reach;            // of a position: max_j (F[j] + A[j, k]), or ceilings
+    Peaks<Real> peaks;              // of the position looked at last
     aligned<Real> ends;             // what the last position adds; empty where that is nothing
-    std::vector<int32_t> rising, order;
+    std::vector<int32_t> found, order;
     const Index* given =
         nullptr;  // what is read in place of the structure's own index, where W does not change
   };
@@ -106,8 +107,8 @@ class LargeChain : public Chain<Real_, Label_> {
     s.forward.resize(s.local.size());
     s.unsure.resize(s.local.size());
     s.leaders.resize(this->longest_);
-    s.peaks.resize(this->stride_ / group + 1);
-    s.ordered.resize(s.peaks.size());
+    s.reach.resize(this->stride_);
+    s.found.resize(this->stride_);
     return s;
   }
 
@@ -131,22 +132,22 @@ class LargeChain : public Chain<Real_, Label_> {
   double best(Scratch& s, const Real* W, Label* y) const {
     const int T = this->length(s.block);
     const Real* A = W + this->transitions_;
-    std::copy(s.local.begin(), s.local.begin() + this->stride_, s.forward.begin());
     std::fill(s.unsure.begin(), s.unsure.begin() + this->stride_, 0);
-    if (this->has_start()) add_ends(A, this->K_, s.forward.data());
+    std::fill(s.reach.begin(), s.reach.end(), Real(0));
+    if (this->has_start()) add_ends(A, this->K_, s.reach.data());
     s.ends.assign(this->has_end() ? this->stride_ : 0, Real(0));
     if (this->has_end()) add_ends(A, this->K_ + 1, s.ends.data());
+    complete(s, 0);
     for (int t = 1; t < T; ++t) {
       rank(s, A, t - 1);
       advance(s, t);
       if (t % settled == 0 && t + 1 < T) settle(s, A, t);
     }
-    if (const Real* end = end_scores(s, T - 1)) add(end, forward(s, T - 1));
     rank(s, A, T - 1);
     int top = s.leaders[T - 1].best[0].label;
     for (int t = T - 1; t >= 0; --t) {
       y[t] = static_cast<Label>(top);
-      if (t > 0) top = evaluate(s, A, t, top);
+      if (t > 0) top = predecessor(s, A, t, top);
     }
     return this->score(s, y);
   }
@@ -223,7 +224,6 @@ class LargeChain : public Chain<Real_, Label_> {
         static_cast<Real>(cost) + this->data_.nodes.score_of(r, W, this->stride_, label);
   }
 
-  static constexpr int group = 8 * lanes;
   static constexpr int settled =
       128;  // after this many positions no label stays unsure: evaluations end there
 
@@ -234,69 +234,70 @@ class LargeChain : public Chain<Real_, Label_> {
     return !s.ends.empty() && t + 1 == this->length(s.block) ? s.ends.data() : nullptr;
   }
 
+  // F of position t by U and `reach`, and the largest of each group.
+  void complete(Scratch& s, int t) const {
+    const Real *U = this->local(s, t), *reach = s.reach.data(), *end = end_scores(s, t);
+    Real* F = forward(s, t);
+    const auto sum = [=](int k) { return load(U + k) + load(reach + k); };
+    if (!end) return s.peaks.fill(F, this->stride_, sum);
+    s.peaks.fill(F, this->stride_, [=](int k) { return sum(k) + load(end + k); });
+  }
+
   // The leaders of position t: the labels above a bar; where there is none, one that reaches it.
   void rank(Scratch& s, const Real* A, int t) const {
     Leaders& L = s.leaders[t];
     for (L.count = 0; L.count == 0;) {
-      const Real bar = L.rest = peak_bar(s, forward(s, t));
+      const Real bar = L.rest = s.peaks.of_best(Leaders::most);
       lead(s, A, t, bar, true);
       if (L.count == 0) lead(s, A, t, bar, false);
+      if (L.count > 0) return;
+      Real* F = forward(s, t);
+      s.peaks.fill(F, this->stride_, [=](int k) { return load(F + k); });
     }
   }
   void lead(Scratch& s, const Real* A, int t, Real bar, bool above) const {
     const Real* F = forward(s, t);
     const char* doubt = unsure(s, t);
     Leaders& L = s.leaders[t];
-    for (int first = 0, n = 0; first < this->stride_; first += group, ++n) {
-      if (above ? s.peaks[n] <= bar : s.peaks[n] < bar) continue;
-      const int end = std::min(this->stride_, first + group);
-      for (int k = first; k < end; k += lanes) {
-        const vec<Real> x = load(F + k), y = broadcast(bar);
-        for (int found = above ? lanes_above(x, y) : lanes_at_least(x, y); found; found &= found - 1) {
-          const int j = k + std::countr_zero(static_cast<unsigned>(found));
-          if (doubt[j]) evaluate(s, A, t, j);
-          if (above ? F[j] > bar : F[j] >= bar) L.place({F[j], j});
-          if (!above && L.count) return;
-        }
-      }
+    const vec<Real> y = broadcast(bar);
+    const int n =
+        list(s, [=](int k) { return above ? lanes_above(load(F + k), y) : lanes_at_least(load(F + k), y); });
+    for (int a = 0; a < n; ++a)
+      if (doubt[s.found[a]]) fetch_column(s, A, t, s.found[a]);
+    for (int a = 0; a < n; ++a) {
+      const int j = s.found[a];
+      if (doubt[j]) evaluate(s, A, t, j);
+      if (above ? F[j] > bar : F[j] >= bar) L.place({F[j], j});
+      if (!above && L.count) return;
     }
   }
-  // The score of the best label of the `Leaders::most`-th best group of labels.
-  Real peak_bar(Scratch& s, const Real* F) const {
-    int groups = 0;
-    for (int first = 0; first < this->stride_; first += group, ++groups) {
-      const int end = std::min(this->stride_, first + group);
-      vec<Real> top = load(F + first);
-      for (int k = first + lanes; k < end; k += lanes) top = maximum(top, load(F + k));
-      s.peaks[groups] = top[0];
-      for (int n = 1; n < lanes; ++n) s.peaks[groups] = std::max(s.peaks[groups], static_cast<Real>(top[n]));
-    }
-    const int n = std::min(groups, Leaders::most) - 1;
-    std::copy(s.peaks.begin(), s.peaks.begin() + groups, s.ordered.begin());
-    std::nth_element(s.ordered.begin(), s.ordered.begin() + n, s.ordered.begin() + groups, Descending());
-    return s.ordered[n];
+  template <class Bits>
+  int list(Scratch& s, const Bits& bits) const {
+    return list_labels<Real>(this->stride_, s.found.data(), bits);
   }
-
+  // What an evaluation of k will read.
+  void fetch_column(Scratch& s, const Real* A, int t, int k) const {
+    const Leaders& L = s.leaders[t - 1];
+    fetch_ahead(known(s).gains_into(k).data());
+    for (int n = 0; n < L.count; ++n) fetch_ahead(A + this->edge(L.best[n].label, k));
+  }
   // Ceilings of position t, all of them sure but those that steps 1 and 2 name.
   void advance(Scratch& s, int t) const {
-    const Real* U = this->local(s, t);
-    Real* G = forward(s, t);
-    const vec<Real> f = broadcast(s.leaders[t - 1].best[0].value);
-    for (int k = 0; k < this->stride_; k += lanes) store(G + k, load(U + k) + f);
+    std::fill(s.reach.begin(), s.reach.end(), s.leaders[t - 1].best[0].value);
     std::fill(unsure(s, t), unsure(s, t) + this->stride_, 0);
     lower(s, t);
     raise(s, t);
+    complete(s, t);
   }
   // 1: what the best label does not like
   void lower(Scratch& s, int t) const {
     const Leaders& L = s.leaders[t - 1];
     const Real f = L.best[0].value, second = L.count > 1 ? L.best[1].value : L.rest;
-    const Real* U = this->local(s, t);
-    Real* G = forward(s, t);
+    Real* reach = s.reach.data();
     char* doubt = unsure(s, t);
     for (const auto& e : known(s).losses(L.best[0].label)) {
       const Real kept = f + e.value, other = std::min(f, second + known(s).most_into()[e.other]);
-      G[e.other] = U[e.other] + std::max(kept, other);
+      reach[e.other] = std::max(kept, other);
       doubt[e.other] = other > kept;
     }
   }
@@ -304,23 +305,24 @@ class LargeChain : public Chain<Real_, Label_> {
   void raise(Scratch& s, int t) const {
     const Real *F = forward(s, t - 1), *most = known(s).most(), f = s.leaders[t - 1].best[0].value;
     const vec<Real> bar = broadcast(f);
-    s.rising.clear();
-    for (int k = 0; k < this->stride_; k += lanes)
-      for (int found = lanes_above(load(F + k) + load(most + k), bar); found; found &= found - 1) {
-        s.rising.push_back(k + std::countr_zero(static_cast<unsigned>(found)));
-        fetch_ahead(known(s).gains(s.rising.back()).data());
-      }
-    const Real* U = this->local(s, t);
-    Real* G = forward(s, t);
+    const int n = list(s, [=](int k) { return lanes_above(load(F + k) + load(most + k), bar); });
+    constexpr int ahead = 8;
+    Real* reach = s.reach.data();
     char* doubt = unsure(s, t);
-    for (const int32_t j : s.rising) {
-      for (const auto& e : known(s).gains(j)) {
-        const Real value = F[j] + e.value;
-        if (value <= f) break;
-        if (U[e.other] + value <= G[e.other]) continue;
-        G[e.other] = U[e.other] + value;
-        doubt[e.other] = unsure(s, t - 1)[j];
-      }
+    for (int a = 0; a < n; ++a) {
+      if (a + ahead < n) fetch_ahead(known(s).gains(s.found[a + ahead]).data());
+      const int j = s.found[a];
+      const Real own = F[j];
+      const char source = unsure(s, t - 1)[j];
+      const auto* e = known(s).gains(j).data();
+      do {  // without branches, which would be foreseen badly: what is not more than f changes nothing
+        for (size_t n = 0; n < Index::block; ++n, ++e) {
+          const Real value = own + e->value, old = reach[e->other];
+          const int before = doubt[e->other], raised = -static_cast<int>(value > old);
+          reach[e->other] = std::max(old, value);
+          doubt[e->other] = static_cast<char>(before ^ ((before ^ source) & raised));
+        }
+      } while (own + e[-1].value > f);
     }
   }
   // 3: F[k] of position t, which is then sure; returns the predecessor.
@@ -338,6 +340,14 @@ class LargeChain : public Chain<Real_, Label_> {
     forward(s, t)[k] = this->local(s, t)[k] + reach + (end ? end[k] : Real(0));
     unsure(s, t)[k] = 0;
     return from;
+  }
+  // The label before k on the best path to it at position t.
+  int predecessor(Scratch& s, const Real* A, int t, int k) const {
+    const auto& first = s.leaders[t - 1].best[0];
+    const Real* end = end_scores(s, t);
+    const Real reach = first.value + transition(A, first.label, k);
+    const Real value = this->local(s, t)[k] + reach + (end ? end[k] : Real(0));
+    return value == forward(s, t)[k] ? first.label : evaluate(s, A, t, k);
   }
   // The labels that are not leaders: by their gains into k, and all of them if the leaders do not like k.
   void among_rest(Scratch& s, const Real* A, int t, int k, Real& reach, int& from) const {

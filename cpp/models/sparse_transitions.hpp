@@ -1,6 +1,7 @@
 // The transitions of a chain that are not zero, in the order in which an argmax wants to see them.
 //
 //   gains(j):   entries A[j, k] > 0 of a row, the largest first        most(j)  = max(0, max_k A[j, k])
+//               in whole blocks, of which the last ends with entries of -infinity
 //   losses(j):  entries A[j, k] < 0 of a row, the smallest first
 //   gains_into(k): entries A[j, k] > 0 of a column, the largest first  most_into(k) = max(0, max_j A[j, k])
 //   by_most():  pairs (-most(j), j) in order, where `order_rows` has asked for them
@@ -11,6 +12,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <set>
 #include <utility>
 #include <vector>
@@ -28,6 +30,8 @@ class SparseTransitions {
   };
   using Row = std::vector<Entry>;
 
+  static constexpr size_t block = 4;
+
   const Row& gains(int j) const { return gains_[j]; }
   const Row& losses(int j) const { return losses_[j]; }
   const Row& gains_into(int k) const { return into_[k]; }
@@ -40,7 +44,7 @@ class SparseTransitions {
   // Reads all of A, K rows of `stride` reals, with penalties where they are not null; `most` is padded with zeros to
   // `stride`.
   void read(const Real* A, int K, int stride, const Real* penalty = nullptr) {
-    gains_.assign(K, {});
+    gains_.assign(K, Row(block, nothing));
     losses_.assign(K, {});
     into_.assign(K, {});
     by_most_.clear();
@@ -54,6 +58,7 @@ class SparseTransitions {
         if (value > 0) gains_[j].push_back({value, k}), into_[k].push_back({value, j});
       }
       std::sort(gains_[j].begin(), gains_[j].end(), larger);
+      pad(gains_[j]);
       std::sort(losses_[j].begin(), losses_[j].end(), smaller);
       settle(j);
     }
@@ -66,12 +71,13 @@ class SparseTransitions {
 
   // A[j, k] = value
   void set(int j, int k, Real value) {
-    if (take(gains_[j], k))
-      take(into_[k], j);
+    if (take(into_[k], j))
+      take(gains_[j], k);
     else
       take(losses_[j], k);
     if (value > 0) put(gains_[j], {value, k}, larger), put(into_[k], {value, j}, larger);
     if (value < 0) put(losses_[j], {value, k}, smaller);
+    pad(gains_[j]);
     settle(j);
     settle_column(k);
   }
@@ -80,11 +86,19 @@ class SparseTransitions {
   std::vector<Row> gains_, losses_, into_;
   aligned<Real> most_, most_into_;
 
+  // Finds no place among the labels: `take` looks for others.
+  static constexpr Entry nothing = {-std::numeric_limits<Real>::infinity(), 0};
+
   bool ordered_ = false;
   std::set<std::pair<Real, int32_t>> by_most_;
 
+  // Whole blocks and at least one entry of nothing, but no block of these alone, except where there is no other.
+  static void pad(Row& row) {
+    while (row.size() > 1 && row[row.size() - 2].value == nothing.value) row.pop_back();
+    row.resize((row.size() + block - 1) / block * block, nothing);
+  }
   void settle(int j) {
-    const Real most = gains_[j].empty() ? Real(0) : gains_[j].front().value;
+    const Real most = std::max(Real(0), gains_[j].front().value);
     if (ordered_ && most != most_[j]) by_most_.erase({-most_[j], j}), by_most_.insert({-most, j});
     most_[j] = most;
   }
