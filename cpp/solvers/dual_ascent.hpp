@@ -34,7 +34,7 @@ struct VisitOptions {
   bool slacks = false;      // oracle: report each block's slack max_y s(y) - s(y_i), too
   bool line_search = true;  // frank_wolfe: the exact step, or 2n / (visits + 2n)
   double tolerance = 0;
-  int keep = 0;              // forget outputs without a multiplier after this many oracle visits, or fewer; 0: never
+  int keep = 0;  // forget outputs without a multiplier after this many oracle visits, or fewer; 0: never
   int64_t byte_budget = -1;  // for the outputs found in this pass; what exceeds it is not kept; -1: none
 };
 
@@ -202,7 +202,8 @@ class DualAscent {
       report.gain += options.rule == Rule::frank_wolfe ? towards(i, u, violation, options, report)
                                                        : pair(i, u, options, report);
     }
-    if (options.oracle && options.keep > 0) forget(i, u, std::max(violation, options.tolerance), options.keep);
+    if (options.oracle && options.keep > 0)
+      forget(i, u, std::max(violation, options.tolerance), options.keep);
     if (options.byte_budget >= 0) state_.drop_if_truth_only(i);
     report.bytes += state_.cost(i) - before;
     return violation;

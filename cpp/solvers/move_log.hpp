@@ -22,8 +22,8 @@ class MoveLog {
 
   // The move that was built last.
   template <class Structure>
-  void add_pair(const Structure& structure, const typename Structure::Scratch& s, int64_t block, const Label* plus,
-                const Label* minus, double c) {
+  void add_pair(const Structure& structure, const typename Structure::Scratch& s, int64_t block,
+                const Label* plus, const Label* minus, double c) {
     if constexpr (lists_moves<Structure>) {
       structure.list_move(s, list_);
       const size_t bytes = sizeof(int32_t) * list_.size();
@@ -73,8 +73,10 @@ class MoveLog {
   std::vector<int32_t> list_;
 
   template <class Structure>
-  static constexpr bool lists_moves = requires(const Structure& structure, const typename Structure::Scratch& s,
-                                               std::vector<int32_t>& list) { structure.list_move(s, list); };
+  static constexpr bool lists_moves =
+      requires(const Structure& structure, const typename Structure::Scratch& s, std::vector<int32_t>& list) {
+        structure.list_move(s, list);
+      };
 
   // Asks for the memory that replaying will read: each stage for what the one before has pointed to.
   template <class Structure>
@@ -82,8 +84,7 @@ class MoveLog {
                        const typename Structure::Real* W) {
     for (const Stage stage : {Stage::views, Stage::rows, Stage::weights})
       each_move(bytes, size, [&](const Made& move, const std::byte* at) {
-        if (!move.mixed)
-          structure.prefetch_list(move.block, reinterpret_cast<const int32_t*>(at), W, stage);
+        if (!move.mixed) structure.prefetch_list(move.block, reinterpret_cast<const int32_t*>(at), W, stage);
       });
   }
   static uint32_t round_up(size_t bytes) {
