@@ -21,23 +21,25 @@ struct Crew::Desk {
   std::atomic<int> inside = 0;     // helpers at work
   int helpers = 0, asleep = 0, begun = 0, most = 0;
   bool ended = false;
-  const void* work = nullptr;
-  Share share = nullptr;
-  Interrupt* leader = nullptr;
+  struct Work {
+    Share call = nullptr;
+    const void* object = nullptr;
+    Interrupt* leader = nullptr;
+  } work;
 
   // Of a helper: its part of the work that lies here, if there is one left.
   void help() {
     int k = 0;
-    Interrupt* follows = nullptr;
+    Work own;  // the leader may have taken its own away, but waits for who is inside
     {
       const std::lock_guard lock(mutex);
-      if (!work || begun == most) return;
-      k = ++begun, follows = leader;
+      if (!work.call || begun == most) return;
+      k = ++begun, own = work;
       inside.fetch_add(1, std::memory_order_relaxed);
     }
     {
-      const Interrupt::Follower follower(*follows);
-      share(work, k);
+      const Interrupt::Follower follower(*own.leader);
+      own.call(own.object, k);
     }
     inside.fetch_sub(1, std::memory_order_release);
   }
@@ -86,7 +88,7 @@ void Crew::run(int threads, const void* work, Share share) {
   Desk& desk = *desk_;
   {
     const std::lock_guard lock(desk.mutex);
-    desk.work = work, desk.share = share, desk.leader = &Interrupt::here().leader();
+    desk.work = {share, work, &Interrupt::here().leader()};
     desk.begun = 0, desk.most = threads - 1;
     try {
       for (; desk.helpers < threads - 1; ++desk.helpers) std::thread(Desk::serve, desk_).detach();
@@ -97,7 +99,7 @@ void Crew::run(int threads, const void* work, Share share) {
   share(work, 0);
   {
     const std::lock_guard lock(desk.mutex);
-    desk.work = nullptr;
+    desk.work = {};
   }
   while (desk.inside.load(std::memory_order_acquire) > 0) std::this_thread::yield();
 }

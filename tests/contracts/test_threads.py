@@ -126,6 +126,40 @@ def test_no_update_is_lost(given, name, threads, rule):
         )
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_copy_of_the_process_goes_on_without_the_helpers(given):
+    """These wait for the next pass in the process that they were started in; the copy has none of them."""
+    problem, state = state_of(given["chain"])
+    order = np.random.default_rng(1).permutation(problem.active)
+    state.visit(order, threads=3)
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        state.visit(order, threads=3)
+        os.write(writer, state.core.weights(False)[:8].tobytes())
+        os._exit(0)
+    os.close(writer)
+    state.visit(order, threads=3)
+    with os.fdopen(reader, "rb") as stream:
+        assert stream.read() == state.core.weights(False)[:8].tobytes()
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_helpers_serve_passes_of_any_number_of_threads(given):
+    """More come when more are asked for; those that are too many stay out."""
+    problem, state = state_of(given["chain"])
+    other = state_of(given["chain"])[1]
+    order = np.random.default_rng(1).permutation(problem.active)
+    for threads in (2, 5, 3, 1, 2, 4):
+        for one in (state, other):
+            one.visit(order, threads=threads)
+        assert state.core.weights(False).tobytes() == other.core.weights(False).tobytes()
+        np.testing.assert_allclose(
+            state.core.weights(False), state.core.weights(True), rtol=1e-9, atol=1e-10
+        )
+
+
 def test_threads_do_change_the_order_of_updates(given):
     """Else the tests above would say nothing."""
     found = []

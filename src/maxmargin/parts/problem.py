@@ -72,7 +72,8 @@ def bind(
     except ValueError as error:
         raise ValueError(f"{error} (counted from the first of the examples in memory)") from None
     weights = np.concatenate([part.weights for part in parts])
-    return Problem(examples, C, weights, settings.formulation, settings.n_jobs, regularizer, frozen)
+    own = weights if (weights != 1.0).any() else None
+    return Problem(examples, C, own, settings.formulation, settings.n_jobs, regularizer, frozen)
 
 
 def check_streams(model: Any) -> None:
