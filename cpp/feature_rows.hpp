@@ -22,8 +22,9 @@ struct SparseRow {
   int64_t index(int32_t j) const { return indices[j]; }
   T value(int32_t j) const { return values[j]; }
 };
+template <class Index = int32_t>
 struct BinaryRow {
-  const int32_t* indices;
+  const Index* indices;
   int32_t length;
   int64_t index(int32_t j) const { return indices[j]; }
   static constexpr float value(int32_t) { return 1.0f; }
@@ -46,8 +47,10 @@ decltype(auto) with_view(Kind kind, const RowView& v, F&& f) {
       return f(
           SparseRow<float, uint16_t>{reinterpret_cast<const uint16_t*>(values + v.length), values, v.length});
     }
+    case Kind::bytes:
+      return f(BinaryRow<uint8_t>{static_cast<const uint8_t*>(v.value), v.length});
     default:
-      return f(BinaryRow{v.index, v.length});
+      return f(BinaryRow<>{v.index, v.length});
   }
 }
 template <class F>

@@ -25,14 +25,15 @@
 
 namespace mm {
 
-// short32: sparse rows that `narrowed` made, with indices of 16 bits behind the values of each row.
-enum class Kind : uint8_t { dense32, dense64, sparse32, sparse64, binary, short32 };
+// short32: sparse rows that `narrowed` made, with indices of 16 bits behind the values of each row; bytes: binary rows
+// whose indices are bytes, where the value is in other rows.
+enum class Kind : uint8_t { dense32, dense64, sparse32, sparse64, binary, short32, bytes };
 
 // What is asked for ahead, one after the other: views of rows, the rows, the weights that they name.
 enum class Stage { views, rows, weights };
 
 struct RowView {
-  const int32_t* index;  // null for dense and short rows
+  const int32_t* index;  // null for dense and short rows, and for bytes
   const void* value;     // null for binary rows
   int32_t length;
 };
@@ -45,6 +46,7 @@ class Features {
   std::vector<RowView> rows;
   std::vector<float> norms;           // |x_r|^2 with the bias, to steer; certificates never use it
   std::vector<int32_t> owned;         // index lists built here for dense inputs with many zeros
+  std::vector<uint8_t> owned_bytes;   // the same, where that is all they need
   std::vector<float> owned_values;    // their values, unless all are one
   std::vector<double> owned_doubles;  // the same for double precision
   Unwritten<float> own_pieces;        // rows that `narrowed` made
@@ -99,12 +101,16 @@ class Features {
   void prefetch_view(int64_t r) const { fetch_ahead(&rows[r]); }
   void prefetch(int64_t r) const { prefetch(rows[r]); }
   void prefetch(const RowView& row) const {
-    const int64_t bytes = kind == Kind::short32 ? 6 : kind == Kind::dense64 || kind == Kind::sparse64 ? 8 : 4;
-    if (row.value) fetch_stretch(row.value, bytes * row.length);
+    if (row.value) fetch_stretch(row.value, value_bytes() * row.length);
     if (row.index) fetch_stretch(row.index, int64_t(4) * row.length);
   }
 
  private:
+  // Of an entry, as a row has them one after the other.
+  int64_t value_bytes() const {
+    if (kind == Kind::bytes) return 1;
+    return kind == Kind::short32 ? 6 : kind == Kind::dense64 || kind == Kind::sparse64 ? 8 : 4;
+  }
   static void fetch_stretch(const void* first, int64_t bytes) {  // the rest of a long one follows by itself
     for (int64_t at = 0; at < std::min<int64_t>(bytes, 256); at += 64)
       fetch_ahead(static_cast<const char*>(first) + at);

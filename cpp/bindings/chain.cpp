@@ -62,6 +62,7 @@ static void bind_chain(nb::module_& m) {
               "labels, weights or costs do not fit the examples");
         const int64_t known = static_cast<int64_t>(labels) * (labels + 2);
         check(within(illegal, 0, known), "no such transition");
+        check(within(truth, 0, labels), "no such label");
         check(!pairs || (pairs->features() == rows.width() && pairs->labels() == labels && !rows.gram),
               "the pairs do not fit the features");
         new (self) ChainData{{&rows, pairs},

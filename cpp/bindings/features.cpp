@@ -61,6 +61,29 @@ double checked_square(const T* x, int32_t length) {
   return faulty ? std::numeric_limits<double>::quiet_NaN() : sum;
 }
 
+// Where the numbers of dense rows are not zero, and these numbers, if they are wanted; note(row, first) takes down where
+// the list of a row begins.
+template <class T, class Index, class F>
+void list_entries(Features& f, size_t count, std::vector<Index>& places, std::vector<T>* values, F&& note) {
+  // One more: every number is written, and stays if the next does not take its place.
+  reserve_in_large_pages(places, count + 1), places.resize(count + 1);
+  if (values) reserve_in_large_pages(*values, count + 1), values->resize(count + 1);
+  size_t first = 0, n = 0;
+  for (RowView& row : f.rows) {
+    const T* x = static_cast<const T*>(row.value);
+    for (int64_t j = 0; j < f.columns; ++j) {
+      places[n] = static_cast<Index>(j);
+      if (values) (*values)[n] = x[j];
+      n += x[j] != 0;
+    }
+    row.length = static_cast<int32_t>(n - first);
+    note(row, first);
+    first = n;
+  }
+  places.resize(count);
+  if (values) values->resize(count);
+}
+
 // Checks the numbers, and lists where they are not zero if that is worth it; with the norms.
 template <class T>
 void list_nonzeros(Checked& c, bool in_place) {
@@ -83,27 +106,17 @@ void list_nonzeros(Checked& c, bool in_place) {
   // The lists are as long as the data: none for rows that stay where they are, on a disk.
   if (in_place || c.bad_row >= 0 || f.size() == 0) return;
   if (static_cast<double>(count) > sparse_share * static_cast<double>(f.size() * f.columns)) return;
-  reserve_in_large_pages(f.owned, count + 1);
-  f.owned.resize(count +
-                 1);  // one more: every number is written, and stays if the next does not take its place
-  std::vector<T>& values = owned_of<T>(f);
-  if (!ones) reserve_in_large_pages(values, count + 1), values.resize(count + 1);
-  size_t first = 0, n = 0;
-  for (RowView& row : f.rows) {
-    const T* x = static_cast<const T*>(row.value);
-    for (int64_t j = 0; j < f.columns; ++j) {
-      f.owned[n] = static_cast<int32_t>(j);
-      if (!ones) values[n] = x[j];
-      n += x[j] != 0;
-    }
-    row.length = static_cast<int32_t>(n - first);
-    row.index = f.owned.data() + first;
-    row.value = ones ? nullptr : values.data() + first;
-    first = n;
+  if (ones && f.columns <= 256) {
+    f.kind = Kind::bytes;
+    return list_entries<T>(f, count, f.owned_bytes, nullptr,
+                           [&](RowView& row, size_t at) { row.value = f.owned_bytes.data() + at; });
   }
-  f.owned.resize(count);
-  if (!ones) values.resize(count);
+  std::vector<T>* values = ones ? nullptr : &owned_of<T>(f);
   f.kind = ones ? Kind::binary : sizeof(T) == 4 ? Kind::sparse32 : Kind::sparse64;
+  list_entries<T>(f, count, f.owned, values, [&](RowView& row, size_t at) {
+    row.index = f.owned.data() + at;
+    row.value = values ? values->data() + at : nullptr;
+  });
 }
 
 template <class T>
@@ -238,7 +251,8 @@ static void bind_features(nb::module_& m) {
       .def_prop_ro("width", [](const Checked& c) { return c.features.width(); })
       .def_prop_ro("kind",
                    [](const Checked& c) {
-                     static const char* names[] = {"dense32", "dense64", "sparse32", "sparse64", "binary"};
+                     static const char* names[] = {"dense32", "dense64", "sparse32", "sparse64",
+                                                   "binary",  "short32", "bytes"};
                      return names[static_cast<int>(c.features.kind)];
                    })
       .def_prop_ro("most_bytes",
@@ -247,8 +261,8 @@ static void bind_features(nb::module_& m) {
                    [](const Checked& c) { return c.features.gram ? c.features.gram->computed() : 0; })
       .def_prop_ro("owned_bytes", [](const Checked& c) {
         const Features& f = c.features;
-        return f.owned.size() * sizeof(int32_t) + f.owned_values.size() * sizeof(float) +
-               f.owned_doubles.size() * sizeof(double);
+        return f.owned_bytes.size() + f.owned.size() * sizeof(int32_t) +
+               f.owned_values.size() * sizeof(float) + f.owned_doubles.size() * sizeof(double);
       });
   m.def("kernel_rows", &kernel_rows, nb::rv_policy::take_ownership, nb::keep_alive<0, 1>());
   m.def("kernel_cache", &kernel_cache, nb::rv_policy::take_ownership);

@@ -25,9 +25,19 @@ ChainBase<Real>::ChainBase(const Data& data)
   for (int a = 0; a < K_ && !data.cost.uniform(); ++a)
     for (int b = 0; b < K_; ++b)
       cost_[static_cast<size_t>(a) * stride_ + b] = static_cast<Real>(data.cost.of(a, b));
+  if (data.cost.uniform()) read_truths();
   counts_ = counts_mistakes();
   far_ = weights() * sizeof(Real) > size_t(1) << 24;
   if (!data.illegal.empty()) read_illegal();
+}
+
+template <class Real>
+void ChainBase<Real>::read_truths() {
+  truths_.reserve(data_.truth.size());
+  for (size_t r = 0; r < data_.truth.size(); ++r) {
+    const int32_t label = data_.truth[r];
+    truths_.push_back({static_cast<Real>(data_.weight_of(r) * data_.cost.mistake(label)), label});
+  }
 }
 
 template <class Real>
@@ -56,6 +66,7 @@ typename ChainBase<Real>::Scratch ChainBase<Real>::scratch() const {
   Scratch s;
   s.local.resize(table);
   s.forward.resize(table);
+  s.arrivals.resize(table);
   return s;
 }
 
@@ -115,8 +126,7 @@ void ChainBase<Real>::prefetch_view(int64_t block) const {
   constexpr int per_line = 64 / sizeof(RowView), most = 8 * per_line;
   for (int t = 0; t < std::min(length(block), most); t += per_line)
     data_.nodes.features->prefetch_view(first + t);
-  fetch_ahead(&data_.truth[first]);
-  if (!data_.node_weight.empty()) fetch_ahead(&data_.node_weight[first]);
+  if (!truths_.empty()) fetch_ahead(&truths_[first]);
 }
 template <class Real>
 void ChainBase<Real>::prefetch(int64_t block) const {
@@ -164,11 +174,11 @@ void ChainBase<Real>::open(int64_t block, const Real* W, Scratch& s, bool augmen
 template <class Real>
 void ChainBase<Real>::row_scores(int64_t r, const Real* W, Real* u, bool augmented, Real scale,
                                  uint64_t wanted) const {
-  if (augmented && data_.cost.uniform()) {
-    const Real cost = static_cast<Real>(data_.weight_of(r) * data_.cost.mistake(data_.truth[r]));
-    const vec<Real> mistake = broadcast(scale * cost);
+  if (augmented && !truths_.empty()) {
+    const Truth& own = truths_[r];
+    const vec<Real> mistake = broadcast(scale * own.mistake);
     for (int k = 0; k < stride_; k += Vector<Real>::lanes) store(u + k, mistake);
-    u[data_.truth[r]] = 0;
+    u[own.label] = 0;
   } else if (augmented) {
     const Real weight = scale * static_cast<Real>(data_.weight_of(r));
     const Real* cost = &cost_[static_cast<size_t>(data_.truth[r]) * stride_];
@@ -183,37 +193,37 @@ template <class Real>
 const std::vector<int>& ChainBase<Real>::best_path(Scratch& s, const Real* A, const Real* pairs,
                                                    size_t step) const {
   const int T = length(s.block);
-  Real* F = s.forward.data();
+  Real *F = s.forward.data(), *reached = s.arrivals.data();
   std::memcpy(F, s.local.data(), sizeof(Real) * stride_);
   if (has_start())
     for (int k = 0; k < stride_; ++k) F[k] += A[edge(K_, k)];
   for (int t = 1; t < T; ++t) {
     const Real *from = F, *u = local(s, t), *P = pairs + t * step;
-    F += stride_;
-    by_vectors<Real>(
-        stride_, [&]<int N>(int column) { max_plus<Real, N>(from, P + column, stride_, K_, F + column); });
-    for (int k = 0; k < stride_; ++k) F[k] += u[k];
+    F += stride_, reached += stride_;
+    by_vectors<Real>(stride_, [&]<int N>(int column) {
+      max_plus<Real, N>(from, P + column, stride_, K_, reached + column);
+    });
+    for (int k = 0; k < stride_; ++k) F[k] = reached[k] + u[k];
   }
   if (has_end())
     for (int k = 0; k < stride_; ++k) F[k] += A[edge(K_ + 1, k)];
   s.path.resize(T);
   s.path[T - 1] = static_cast<int>(std::max_element(F, F + K_) - F);
-  for (int t = T - 1; t > 0; --t) {
+  for (int t = T - 1; t > 0; --t, reached -= stride_) {
+    const int k = s.path[t];
     F -= stride_;
-    s.path[t - 1] = predecessor(F, pairs + t * step + s.path[t]);
+    s.path[t - 1] = predecessor(F, pairs + t * step + k, reached[k], data_.truth[row(s.block, t - 1)]);
   }
   return s.path;
 }
 
 template <class Real>
-int ChainBase<Real>::predecessor(const Real* from, const Real* column) const {
-  int top = 0;
-  Real value = from[0] + column[0];
-  for (int j = 1; j < K_; ++j) {
-    const Real x = from[j] + column[static_cast<int64_t>(j) * stride_];
-    if (x > value) value = x, top = j;
-  }
-  return top;
+int ChainBase<Real>::predecessor(const Real* from, const Real* column, Real best, int likely) const {
+  const auto reaches = [&](int j) { return from[j] + column[static_cast<int64_t>(j) * stride_] >= best; };
+  if (reaches(likely)) return likely;
+  for (int j = 0; j < K_; ++j)
+    if (reaches(j)) return j;
+  return 0;
 }
 
 template <class Real>
@@ -237,8 +247,12 @@ template <class Real>
 double ChainBase<Real>::loss_of_move(const Scratch& s) const {
   double sum = 0;
   for (size_t a = 0; a < s.nodes.size(); ++a) {
-    const int64_t r = row(s.block, s.nodes[a].t);
-    sum += s.nodes[a].c * data_.weight_of(r) * data_.cost.of(data_.truth[r], s.nodes[a].label);
+    const Node& node = s.nodes[a];
+    const int64_t r = row(s.block, node.t);
+    if (truths_.empty())
+      sum += node.c * data_.weight_of(r) * data_.cost.of(data_.truth[r], node.label);
+    else if (node.label != truths_[r].label)
+      sum += node.c * truths_[r].mistake;
   }
   return sum;
 }

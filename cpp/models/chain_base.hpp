@@ -96,6 +96,7 @@ class ChainBase {
   struct Scratch {
     aligned<Real> local;          // U with the loss, T x stride
     aligned<Real> forward;        // best score of a prefix that ends in a label
+    aligned<Real> arrivals;       // the same without the local score of that label
     aligned<Real> legal;          // transitions and ends with their penalties, where some are illegal
     std::vector<int> positions;   // of a partial opening: where outputs differ,
     std::vector<int> moved;       // and where they or those before do
@@ -166,6 +167,12 @@ class ChainBase {
   // W is larger than 16 MB, and so than most caches: its rows are asked for ahead (8 MB: 3 % more time, 54 MB: a sixth less).
   bool far_ = false;
   aligned<Real> cost_;
+  // Where all mistakes at a row cost the same: how much, and the true label.
+  struct Truth {
+    Real mistake;
+    int32_t label;
+  };
+  std::vector<Truth> truths_;
   // What is added to the transitions and to the ends, in their layout: -infinity for illegal ones, else 0. Null where
   // all are legal; copies of a structure share it.
   std::shared_ptr<const aligned<Real>> penalty_;
@@ -188,7 +195,8 @@ class ChainBase {
   const Real* with_ends(Scratch& s, int64_t block, const Real* theta) const;
   static ForwardBackward<Real>& sums_of(Scratch& s);
 
-  // Viterbi: additions and maxima only; the labels are found again on the way back.
+  // Viterbi: additions and maxima only; the labels are found again on the way back, most often the true one (of a
+  // prediction, where none is known, the first).
   // Neighbouring labels of positions t - 1 and t are scored by the table at `pairs + t * step`.
   const std::vector<int>& best_path(Scratch& s, const Real* A, const Real* pairs, size_t step) const;
   void row_scores(int64_t r, const Real* W, Real* u, bool augmented, Real scale,
@@ -212,8 +220,9 @@ class ChainBase {
  private:
   bool counts_mistakes() const;
   void read_illegal();
+  void read_truths();
   double squared_norm_by_table(Scratch& s) const;
-  int predecessor(const Real* from, const Real* column) const;
+  int predecessor(const Real* from, const Real* column, Real best, int likely) const;
   // Calls f(inside, outside) for every weight, where each thread has a copy of f.
   template <class F>
   void each_weight(int threads, const F& f) const;

@@ -76,14 +76,47 @@ def test_sparse_input_that_fits_is_not_copied(generator, dtype):
     assert rows.core.owned_bytes == 0
 
 
-def test_pixels_are_walked_by_index_list():
-    X, Y = words_of_letters(20, random_state=0, noise=0.0)
-    X = [(x > 0).astype(np.float64) for x in X]
+@pytest.mark.parametrize(("columns", "kind", "width"), [(256, "bytes", 1), (257, "binary", 4)])
+@pytest.mark.parametrize("bias", [None, 1.0])
+def test_ones_among_zeros_are_walked_by_index_list(generator, columns, kind, width, bias):
+    X = [(generator.random((5, columns)) < 0.2).astype(float) for _ in range(20)]
+    X[0][0, -1] = 1.0
+    X[1][2] = 0.0
+    Y = [generator.integers(4, size=5).tolist() for _ in X]
+    model = models.Chain(bias=bias)
+    model.initialize(X, Y)
+    dense, sparse = model.bind(X, Y), model.bind([sp.csr_matrix(x) for x in X], Y)
+    assert (dense.rows.core.kind, sparse.rows.core.kind) == (kind, "binary")
+    assert dense.rows.core.owned_bytes == width * sum(int(x.sum()) for x in X)
+    w = generator.normal(size=dense.dimension)
+    assert (dense.slacks(w)[0] == sparse.slacks(w)[0]).all()
+    fits = [
+        mm.StructuralSVM(models.Chain(bias=bias), random_state=0).fit(data, Y)
+        for data in (X, [sp.csr_matrix(x) for x in X])
+    ]
+    assert (fits[0].coef_ == fits[1].coef_).all()
+
+
+def test_true_labels_outside_of_the_model_are_refused():
+    X, Y = words_of_letters(3, random_state=0)
     model = models.Chain()
     model.initialize(X, Y)
     rows = model.bind(X, Y).rows
-    assert rows.core.kind == "binary"
-    assert rows.core.owned_bytes == 4 * sum(int(x.sum()) for x in X)
+    offsets, ends = np.array([0, rows.core.n_rows]), np.full(rows.core.n_rows, 2, np.int32)
+    with pytest.raises(ValueError, match="no such label"):
+        _core.core.ChainData(
+            rows.core.rows,
+            2,
+            False,
+            False,
+            offsets,
+            ends,
+            np.empty(0),
+            np.ones(2),
+            False,
+            np.empty(0, np.int64),
+            None,
+        )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
