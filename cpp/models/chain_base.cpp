@@ -105,8 +105,8 @@ void ChainBase<Real>::pack(const double* flat, To* W, int threads) const {
 }
 template <class Real>
 template <class From>
-void ChainBase<Real>::unpack(const From* W, double* flat) const {
-  each_weight(1, [=](size_t inside, size_t outside) { flat[outside] = W[inside]; });
+void ChainBase<Real>::unpack(const From* W, double* flat, int threads) const {
+  each_weight(threads, [=](size_t inside, size_t outside) { flat[outside] = W[inside]; });
 }
 
 template <class Real>
@@ -401,9 +401,9 @@ template class ChainBase<double>;
 template void ChainBase<float>::pack(const double*, float*, int) const;
 template void ChainBase<float>::pack(const double*, double*, int) const;
 template void ChainBase<double>::pack(const double*, double*, int) const;
-template void ChainBase<float>::unpack(const float*, double*) const;
-template void ChainBase<float>::unpack(const double*, double*) const;
-template void ChainBase<double>::unpack(const double*, double*) const;
+template void ChainBase<float>::unpack(const float*, double*, int) const;
+template void ChainBase<float>::unpack(const double*, double*, int) const;
+template void ChainBase<double>::unpack(const double*, double*, int) const;
 template void ChainBase<float>::apply(const Scratch&, float*, double) const;
 template void ChainBase<float>::apply(const Scratch&, double*, double) const;
 template void ChainBase<float>::apply(const Scratch&, Gather, double) const;

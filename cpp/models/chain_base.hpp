@@ -125,7 +125,7 @@ class ChainBase {
   template <class To>
   void pack(const double* flat, To* W, int threads = 1) const;
   template <class From>
-  void unpack(const From* W, double* flat) const;
+  void unpack(const From* W, double* flat, int threads = 1) const;
   // The same, and gives back the memory of W on the way: both are never there as a whole.
   void unpack_spent(double* W, double* flat, int threads) const;
   void prefetch_view(int64_t block) const;

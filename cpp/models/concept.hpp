@@ -18,7 +18,7 @@
 //   node_labels, beliefs                  what each label of each node is worth (beliefs.hpp)
 //   potentials, distribute, ...           distributions over all outputs: SumsAll, below
 //   unpack_spent(W, flat, threads)        the same as unpack, and gives the memory of W back on the way
-//   pack(flat, W, threads)                over threads
+//   pack(flat, W, threads), unpack(W, flat, threads)   over threads
 //   shift(s, c)                           the open scores after W += c * move, for less than opening again
 //   prefetch_view(block), prefetch(block) asks for memory that a visit will read: views of rows, then rows
 //   list_move(s, list)                    a move between two outputs as a list, for other threads: apply_list, prefetch_list
@@ -62,7 +62,15 @@ concept Structure =
       structure.apply(s, move, c);  // the same, entry by entry
     };
 
-// Flat weights of W, which is not read again.
+// Flat weights of W, over threads where that is known.
+template <class S, class From>
+void unpack(const S& structure, const From* W, double* flat, int threads) {
+  if constexpr (requires { structure.unpack(W, flat, threads); })
+    structure.unpack(W, flat, threads);
+  else
+    structure.unpack(W, flat);
+}
+// The same of W that is not read again.
 template <class S>
 void unpack_spent(const S& structure, double* W, double* flat, int threads) {
   if constexpr (requires { structure.unpack_spent(W, flat, threads); })

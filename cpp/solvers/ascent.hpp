@@ -117,12 +117,21 @@ class AscentOf : public KeptStateOf<S, Ascent> {
     return {square / static_cast<double>(n), loss / static_cast<double>(n)};
   }
 
+  // Exact: by the law in double precision. Where w is kept in single precision beside a centre, which nobody else knows, it
+  // is as updates have left it.
   void weights(bool exact, double* flat) override {
-    if (!exact) return awake().structure.unpack(awake().W.data(), flat);
-    auto& state = Base::state;
+    const bool running = !exact || (sizeof(typename S::Real) == sizeof(float) && Base::state.proximity > 0);
+    auto& state = running ? awake() : Base::state;
     // Who asks for them has vectors as long as w next to this state: a certificate. Planes given by Python are with who
     // reads W there.
-    if constexpr (!given_planes<S>) state.rest();
+    constexpr bool rests = !given_planes<S>;
+    if (running) {
+      if (exact && rests) state.rest_center();
+      unpack(state.structure, state.W.data(), flat, state.threads);
+      if (exact && rests) state.rest();
+      return;
+    }
+    if constexpr (rests) state.rest();
     std::vector<double> w;
     state.law(w);
     unpack_spent(state.structure, w.data(), flat, state.threads);

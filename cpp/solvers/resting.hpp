@@ -20,7 +20,7 @@ class Resting {
 
   // Leaves them alone where they are small, or have many numbers.
   void take(std::initializer_list<Real*> vectors, size_t size) {
-    if (any() || vectors.size() * size * sizeof(Real) < worthwhile) return;
+    if (any() || size * sizeof(Real) < worthwhile) return;
     vectors_ = vectors;
     const size_t most = size / 4;
     places_.reserve((size + bits - 1) / bits);
@@ -50,7 +50,7 @@ class Resting {
   }
 
  private:
-  static constexpr size_t worthwhile = size_t(1) << 24;  // bytes
+  static constexpr size_t worthwhile = size_t(5) << 20;  // bytes of a vector
   static constexpr size_t bits = 64;                     // of a word
   std::vector<Real*> vectors_;                           // none while all is where it was
   std::vector<uint64_t> places_;  // a bit for each, set where one of the vectors is not zero

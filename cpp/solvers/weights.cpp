@@ -26,21 +26,23 @@ void Weights<Real>::apply_law(std::vector<double>& q) const {
     for (size_t j = 0; j < origin.size(); ++j) q[j] += origin[j];
   }
   if (proximity == 0) return;
-  if (!resting_.any()) {
+  if (!center_resting_.any()) {
     for (size_t j = 0; j < q.size(); ++j) q[j] = (q[j] + proximity * center_[j]) * shrink();
     return;
   }
-  resting_.each(1, [&](size_t j, Real z) { q[j] += proximity * z; });
+  center_resting_.each(0, [&](size_t j, Real z) { q[j] += proximity * z; });
   for (double& x : q) x = (x + 0.0) * shrink();  // the sum as above, which has no negative zero
 }
 
 template <class Real>
 void Weights<Real>::rest() {
-  if (!metric.plain()) return;
-  if (center_.empty())
-    resting_.take({W.data()}, W.size());
-  else
-    resting_.take({W.data(), center_.data(), previous_.data()}, W.size());
+  if (metric.plain()) resting_.take({W.data()}, W.size());
+  rest_center();
+}
+
+template <class Real>
+void Weights<Real>::rest_center() {
+  if (metric.plain() && !center_.empty()) center_resting_.take({center_.data(), previous_.data()}, W.size());
 }
 
 template <class Real>
@@ -151,16 +153,22 @@ void Weights<Real>::recenter(double momentum, double new_proximity) {
   const Real k = static_cast<Real>(proximity), beta = static_cast<Real>(momentum);
   const Real next = static_cast<Real>(new_proximity), h = static_cast<Real>(1 / (1 + new_proximity));
   Real *z = center_.data(), *p = previous_.data();
-  Real* v = unclipped.empty() ? W.data() : unclipped.data();
-  over_parts([&](int64_t first, int64_t last, int) {
-    for (int64_t j = first; j < last; ++j) {
-      const Real w = W[j], q = (1 + k) * v[j] - k * z[j], center = w + beta * (w - p[j]);
-      p[j] = w;
-      z[j] = center;
-      v[j] = (q + next * center) * h;
-    }
-  });
-  for (size_t j = 0; j < unclipped.size(); ++j) W[j] = static_cast<Real>(metric.clipped(j, v[j]));
+  // v = W without bounds: were these two pointers, the compiler would make one step after the other, for they may overlap.
+  const auto step = [&](Real* v, auto&& at) {
+    over_parts([=](int64_t first, int64_t last, int) {
+      for (int64_t j = first; j < last; ++j) {
+        const Real w = at(j), q = (1 + k) * v[j] - k * z[j], center = w + beta * (w - p[j]);
+        p[j] = w;
+        z[j] = center;
+        v[j] = (q + next * center) * h;
+      }
+    });
+  };
+  if (unclipped.empty())
+    step(W.data(), [v = W.data()](int64_t j) { return v[j]; });
+  else
+    step(unclipped.data(), [w = W.data()](int64_t j) { return w[j]; });
+  for (size_t j = 0; j < unclipped.size(); ++j) W[j] = static_cast<Real>(metric.clipped(j, unclipped[j]));
   proximity = new_proximity;
   ++rewritten;
 }

@@ -61,12 +61,14 @@ class Weights {
   void set_metric(Metric given);
 
   // Gives memory back while nobody reads or writes W: until `wake` its numbers are not there. What else reads them here, or
-  // the centre, is not to be called either, but for the law. Without a metric.
+  // the centre, is not to be called either, but for the law. `rest_center` leaves W where it is. Without a metric.
   void rest();
-  void wake() { resting_.give_back(); }
+  void rest_center();
+  void wake() { resting_.give_back(), center_resting_.give_back(); }
 
   // From m - sum a psi (under a metric without m), in double precision: v by the law.
   void apply_law(std::vector<double>& q) const;
+  std::vector<double> running() const;      // W as updates have left it, whether it rests or not
   void clip(std::vector<double>& v) const;  // w
   void write(const std::vector<double>& v);
 
@@ -89,7 +91,8 @@ class Weights {
   size_t coefficients_;
   double origin_square_ = 0;
   aligned<Real> center_, previous_;  // of the proximal term; empty while it was never used
-  Resting<Real> resting_;            // W, and these two
+  Resting<Real> resting_;            // W
+  Resting<Real> center_resting_;     // these two
 
   double without_proximal(size_t j) const;  // v_j for k = 0: m + Sigma q
   // Calls f(first, last, part) on parts of all weights, on several threads where that is worth starting them.

@@ -87,6 +87,23 @@ def test_the_law_is_the_same_bits_at_rest():
     assert state.core.n_planes >= len(support) > 0
 
 
+@pytest.mark.parametrize(
+    "shape", [(200_000, 11, 20, 1e-3), (30, 3, 20, 0.5)], ids=["large", "small"]
+)
+def test_single_weights_beside_a_centre_are_those_of_the_updates(shape):
+    """Nobody outside knows the centre: they differ from the law by what single precision rounds."""
+    state = opened(wide_problem(*shape), single=True)
+    w = state.weights()
+    np.testing.assert_array_equal(w, state.core.weights(False))
+    state.refresh()  # w by the law
+    law = state.core.weights(False)
+    np.testing.assert_allclose(w, law, rtol=0, atol=1e-5 * np.abs(law).max())
+    assert law.any()
+    state.core.recenter(0.0, 0.0)  # no centre: the law in double precision
+    plane = state.problem.plane(state.support())[1]
+    np.testing.assert_allclose(state.weights(), -plane, rtol=0, atol=1e-12 * np.abs(plane).max())
+
+
 @pytest.mark.skipif(not STATUS.exists(), reason="the memory of a process is read as Linux has it")
 def test_weights_take_less_memory_than_the_state_gives_back():
     problem = wide_problem(500_000, 11, 20, 1e-3)
