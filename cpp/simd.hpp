@@ -256,6 +256,10 @@ template <class V>
 inline int lanes_at_least(V a, V b) {
   return bits_of(a >= b);
 }
+template <class V>
+inline int lanes_different(V a, V b) {
+  return bits_of(a != b);
+}
 #else
 template <class V>
 inline int lanes_above(const V& a, const V& b) {
@@ -264,6 +268,10 @@ inline int lanes_above(const V& a, const V& b) {
 template <class V>
 inline int lanes_at_least(const V& a, const V& b) {
   return V::bits([&](int k) { return a[k] >= b[k]; });
+}
+template <class V>
+inline int lanes_different(const V& a, const V& b) {
+  return V::bits([&](int k) { return a[k] != b[k]; });
 }
 #endif
 

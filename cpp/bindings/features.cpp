@@ -1,13 +1,19 @@
 #include "features.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
 #include <limits>
+#include <memory>
 #include <stdexcept>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "bindings/common.hpp"
 #include "runtime/pages.hpp"
 #include "runtime/threads.hpp"
+#include "simd.hpp"
 
 namespace mm {
 namespace {
@@ -16,9 +22,38 @@ namespace {
 // scores is then 3 to 4 times faster than over the dense row.
 constexpr double sparse_share = 0.35;
 
+constexpr const char* unfit = "the index pointers of a sparse matrix do not fit its data";
+
 // x * probe * 0 is NaN for a NaN, for an infinity, and for numbers above 1e150, whose squares would be infinite.
 template <class T>
 constexpr T probe = sizeof(T) == 8 ? static_cast<T>(1e158) : 1;
+
+// The numbers of an array, where the caller keeps them, by the buffer protocol: examples are many, and to cast one to
+// `nb::ndarray` takes as long as to read a short one.
+template <class T>
+class Numbers {
+ public:
+  Numbers(nb::handle array, int dimensions) {
+    if (PyObject_GetBuffer(array.ptr(), &view_, PyBUF_ND | PyBUF_FORMAT)) throw nb::python_error();
+    if (view_.ndim == dimensions && view_.itemsize == sizeof(T) && is_ours(view_.format)) return;
+    PyBuffer_Release(&view_);
+    throw nb::type_error("an array has another type, or number of dimensions, than the first");
+  }
+  ~Numbers() { PyBuffer_Release(&view_); }
+  Numbers(const Numbers&) = delete;
+  Numbers& operator=(const Numbers&) = delete;
+
+  const T* data() const { return static_cast<const T*>(view_.buf); }
+  int64_t shape(int axis) const { return view_.shape[axis]; }
+  int64_t size() const { return view_.shape[0]; }  // of one dimension
+
+ private:
+  Py_buffer view_;
+  static bool is_ours(const char* format) {
+    const char* known = std::is_same_v<T, double> ? "d" : std::is_same_v<T, float> ? "f" : "il";
+    return format && format[0] != 0 && format[1] == 0 && std::strchr(known, format[0]);
+  }
+};
 
 struct Checked {
   Features features;
@@ -61,27 +96,50 @@ double checked_square(const T* x, int32_t length) {
   return faulty ? std::numeric_limits<double>::quiet_NaN() : sum;
 }
 
-// Where the numbers of dense rows are not zero, and these numbers, if they are wanted; note(row, first) takes down where
-// the list of a row begins.
+// A bit for each of at most 64 numbers: whether it is not zero.
+template <class T>
+uint64_t nonzeros(const T* x, int n) {
+  constexpr int lanes = Vector<T>::lanes;
+  uint64_t bits = 0;
+  int j = 0;
+  for (; j + lanes <= n; j += lanes)
+    bits |= static_cast<uint64_t>(lanes_different(load<T>(x + j), broadcast(T(0)))) << j;
+  for (; j < n; ++j) bits |= static_cast<uint64_t>(x[j] != 0) << j;
+  return bits;
+}
+
+// Where the numbers of dense rows are not zero, by their bits, and these numbers, if they are wanted; note(row, first) takes
+// down where the list of a row begins.
+constexpr int64_t per_word = 64;
 template <class T, class Index, class F>
-void list_entries(Features& f, size_t count, std::vector<Index>& places, std::vector<T>* values, F&& note) {
-  // One more: every number is written, and stays if the next does not take its place.
-  reserve_in_large_pages(places, count + 1), places.resize(count + 1);
-  if (values) reserve_in_large_pages(*values, count + 1), values->resize(count + 1);
+void list_entries(Features& f, const std::vector<uint64_t>& present, size_t count, std::vector<Index>& places,
+                  std::vector<T>* values, F&& note) {
+  reserve_in_large_pages(places, count), places.resize(count);
+  if (values) reserve_in_large_pages(*values, count), values->resize(count);
+  const uint64_t* word = present.data();
   size_t first = 0, n = 0;
   for (RowView& row : f.rows) {
     const T* x = static_cast<const T*>(row.value);
-    for (int64_t j = 0; j < f.columns; ++j) {
-      places[n] = static_cast<Index>(j);
-      if (values) (*values)[n] = x[j];
-      n += x[j] != 0;
-    }
+    for (int64_t from = 0; from < f.columns; from += per_word, ++word)
+      for (uint64_t left = *word; left != 0; left &= left - 1, ++n) {
+        const int64_t j = from + std::countr_zero(left);
+        places[n] = static_cast<Index>(j);
+        if (values) (*values)[n] = x[j];
+      }
     row.length = static_cast<int32_t>(n - first);
     note(row, first);
     first = n;
   }
-  places.resize(count);
-  if (values) values->resize(count);
+}
+
+// Whether all numbers are zero or one.
+template <class T>
+bool all_ones(const T* x, int64_t n) {
+  using Whole =
+      std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;  // as long as a number: summed in its vectors
+  Whole others = 0;
+  for (int64_t j = 0; j < n; ++j) others += x[j] * x[j] != x[j];
+  return others == 0;
 }
 
 // Checks the numbers, and lists where they are not zero if that is worth it; with the norms.
@@ -90,30 +148,31 @@ void list_nonzeros(Checked& c, bool in_place) {
   Features& f = c.features;
   int64_t count = 0;
   bool ones = true;
-  using Whole =
-      std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;  // as long as a number: summed in its vectors
+  std::vector<uint64_t> present;  // a bit for each number
+  present.reserve(static_cast<size_t>(f.size() * ((f.columns + per_word - 1) / per_word)));
   f.norms.resize(f.rows.size());
   for (int64_t r = 0; r < f.size(); ++r) {
     const T* x = static_cast<const T*>(f.rows[r].value);
     const double square = checked_square(x, static_cast<int32_t>(f.columns));
     if (square != square && c.bad_row < 0) c.bad_row = r;
     f.norms[r] = static_cast<float>(square + f.bias * f.bias);
-    Whole nonzeros = 0, others = 0;
-    for (int64_t j = 0; j < f.columns; ++j) nonzeros += x[j] != 0, others += x[j] * x[j] != x[j];
-    count += nonzeros;
-    ones &= others == 0;
+    for (int64_t j = 0; j < f.columns; j += per_word) {
+      present.push_back(nonzeros(x + j, static_cast<int>(std::min(per_word, f.columns - j))));
+      count += std::popcount(present.back());
+    }
+    ones = ones && all_ones(x, f.columns);
   }
   // The lists are as long as the data: none for rows that stay where they are, on a disk.
   if (in_place || c.bad_row >= 0 || f.size() == 0) return;
   if (static_cast<double>(count) > sparse_share * static_cast<double>(f.size() * f.columns)) return;
   if (ones && f.columns <= 256) {
     f.kind = Kind::bytes;
-    return list_entries<T>(f, count, f.owned_bytes, nullptr,
+    return list_entries<T>(f, present, count, f.owned_bytes, nullptr,
                            [&](RowView& row, size_t at) { row.value = f.owned_bytes.data() + at; });
   }
   std::vector<T>* values = ones ? nullptr : &owned_of<T>(f);
   f.kind = ones ? Kind::binary : sizeof(T) == 4 ? Kind::sparse32 : Kind::sparse64;
-  list_entries<T>(f, count, f.owned, values, [&](RowView& row, size_t at) {
+  list_entries<T>(f, present, count, f.owned, values, [&](RowView& row, size_t at) {
     row.index = f.owned.data() + at;
     row.value = values ? values->data() + at : nullptr;
   });
@@ -121,18 +180,23 @@ void list_nonzeros(Checked& c, bool in_place) {
 
 template <class T>
 Checked* dense(nb::list arrays, int64_t columns, double bias, bool in_place) {
-  Checked* c = empty_rows(sizeof(T) == 4 ? Kind::dense32 : Kind::dense64, columns, bias);
+  std::unique_ptr<Checked> c(empty_rows(sizeof(T) == 4 ? Kind::dense32 : Kind::dense64, columns, bias));
+  std::vector<std::pair<const T*, int64_t>> parts;  // and their rows
+  parts.reserve(arrays.size());
   size_t total = 0;  // as much memory as is needed: growing would take twice as much
-  for (nb::handle item : arrays) total += nb::cast<Array2<T>>(item, false).shape(0);
-  reserve_in_large_pages(c->features.rows, total);
   for (nb::handle item : arrays) {
-    const auto a = nb::cast<Array2<T>>(item, false);
-    for (size_t r = 0; r < a.shape(0); ++r)
-      c->features.rows.push_back({nullptr, a.data() + r * columns, static_cast<int32_t>(columns)});
+    const Numbers<T> array(item, 2);
+    check(array.shape(1) == columns, "an array has another number of columns than the first");
+    parts.emplace_back(array.data(), array.shape(0));
+    total += static_cast<size_t>(array.shape(0));
   }
   nb::gil_scoped_release release;
+  reserve_in_large_pages(c->features.rows, total);
+  for (const auto& [x, rows] : parts)
+    for (int64_t r = 0; r < rows; ++r)
+      c->features.rows.push_back({nullptr, x + r * columns, static_cast<int32_t>(columns)});
   list_nonzeros<T>(*c, in_place);
-  return c;
+  return c.release();
 }
 
 void check_range(Checked& c, const RowView& row) {
@@ -165,26 +229,34 @@ void check_sparse(Checked& c) {
 
 template <class T>
 Checked* sparse(nb::list data, nb::list indices, nb::list starts, int64_t columns, double bias) {
-  Checked* c = empty_rows(sizeof(T) == 4 ? Kind::sparse32 : Kind::sparse64, columns, bias);
+  std::unique_ptr<Checked> c(empty_rows(sizeof(T) == 4 ? Kind::sparse32 : Kind::sparse64, columns, bias));
+  check(data.size() == indices.size() && data.size() == starts.size(), "each matrix has three arrays");
+  struct Part {
+    const T* values;
+    const int32_t *index, *start;
+    int64_t entries, rows;
+  };
+  std::vector<Part> parts;
+  parts.reserve(data.size());
   size_t total = 0;
-  for (nb::handle item : starts) total += nb::cast<Array1<int32_t>>(item, false).size();
-  reserve_in_large_pages(c->features.rows, total);
   for (size_t i = 0; i < data.size(); ++i) {
-    const auto values = nb::cast<Array1<T>>(data[i], false);
-    const auto index = nb::cast<Array1<int32_t>>(indices[i], false);
-    const auto start = nb::cast<Array1<int32_t>>(starts[i], false);
-    for (size_t r = 0; r + 1 < start.size(); ++r) {
-      const int32_t from = start.data()[r], to = start.data()[r + 1];
-      if (from < 0 || to < from || static_cast<size_t>(to) > index.size() || index.size() != values.size()) {
-        delete c;
-        throw std::invalid_argument("the index pointers of a sparse matrix do not fit its data");
-      }
-      c->features.rows.push_back({index.data() + from, values.data() + from, to - from});
-    }
+    const Numbers<T> values(data[i], 1);
+    const Numbers<int32_t> index(indices[i], 1), start(starts[i], 1);
+    check(index.size() == values.size(), unfit);
+    parts.push_back(
+        {values.data(), index.data(), start.data(), index.size(), std::max<int64_t>(1, start.size()) - 1});
+    total += static_cast<size_t>(parts.back().rows);
   }
   nb::gil_scoped_release release;
+  reserve_in_large_pages(c->features.rows, total);
+  for (const Part& part : parts)
+    for (int64_t r = 0; r < part.rows; ++r) {
+      const int32_t from = part.start[r], to = part.start[r + 1];
+      if (from < 0 || to < from || to > part.entries) throw std::invalid_argument(unfit);
+      c->features.rows.push_back({part.index + from, part.values + from, to - from});
+    }
   check_sparse<T>(*c);
-  return c;
+  return c.release();
 }
 
 Checked* under_kernel(std::shared_ptr<Gram> gram, Array1<double> diagonal) {

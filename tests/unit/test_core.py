@@ -209,6 +209,55 @@ def test_other_threads_run_while_the_core_trains():
     assert len(inside) >= 10
 
 
+DENSE = np.ones((2, 3))
+WRONG_ARRAYS = {
+    "type": (DENSE.astype(np.float32), TypeError),
+    "whole numbers": (DENSE.astype(np.int64), TypeError),
+    "byte order": (DENSE.astype(">f8"), TypeError),
+    "dimensions": (DENSE.ravel(), TypeError),
+    "columns": (DENSE[:, :2].copy(), ValueError),
+    "columns apart": (np.ones((2, 6))[:, ::2], ValueError),
+    "no array": ([[1.0, 2.0, 3.0]], TypeError),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_ARRAYS)
+def test_the_core_reads_no_array_of_another_kind_than_the_first(name):
+    """Python sees to that; numbers would be read from beyond the end of an array."""
+    array, error = WRONG_ARRAYS[name]
+    read = _core.core.dense64([DENSE, DENSE], 3, 0.0, False)
+    assert read.n_rows == 4
+    with pytest.raises(error):
+        _core.core.dense64([DENSE, array], 3, 0.0, False)
+
+
+def test_the_core_reads_no_sparse_matrix_whose_arrays_do_not_fit():
+    parts = {
+        "data": np.ones(2),
+        "indices": np.array([0, 1], np.int32),
+        "indptr": np.array([0, 1, 2], np.int32),
+    }
+
+    def read(**others):
+        return _core.core.sparse64(*([array] for array in (parts | others).values()), 2, 0.0)
+
+    assert read().n_rows == 2 and read(indptr=np.array([], np.int32)).n_rows == 0
+    assert read(indptr=np.array([0], np.int32)).n_rows == 0
+    for others in (
+        {"data": np.ones(3)},
+        {"indptr": np.array([0, 3], np.int32)},
+        {"indptr": np.array([0, 2, 1], np.int32)},
+        {"indptr": np.array([-1, 1], np.int32)},
+    ):
+        with pytest.raises(ValueError, match="do not fit"):
+            read(**others)
+    for others in ({"indices": np.array([0, 1])}, {"data": np.ones(2, np.float32)}):
+        with pytest.raises(TypeError):
+            read(**others)
+    with pytest.raises(ValueError, match="three arrays"):
+        _core.core.sparse64([parts["data"]], [], [], 2, 0.0)
+
+
 def test_rows_that_are_not_sorted_are_sorted_once():
     X = sp.csr_matrix(
         (np.array([1.0, 2.0, 3.0]), np.array([2, 0, 1], dtype=np.int32), np.array([0, 2, 3])),

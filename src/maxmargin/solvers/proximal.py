@@ -8,10 +8,10 @@ gap of the problem itself stays known,
     P(w) - D(a) = sum_i mass_i g_i + k^2 / 2 |w - z|^2.
 
 k starts at C mean|psi|^2 / mean(Delta) over the outputs that the oracle gives at w = 0. It is divided by
-`decay` whenever the second term is more than one and a half times the first, and halved when the gap has not fallen
-for `STALLED_ROUNDS` rounds. Satisfied blocks, those with g_i <= care * tol, leave the cached passes of the
-round and are skipped in the next `skip` oracle passes, and in `skip` more each time that they are found
-satisfied again, up to `LONGEST_REST`.
+`decay` whenever the second term is more than `LAGGING` times the first, and halved when the gap has not
+fallen for `STALLED_ROUNDS` rounds. Satisfied blocks, those with g_i <= care * tol, leave the cached passes
+of the round and are skipped in the next `skip` oracle passes, and in `skip` more each time that they are
+found satisfied again, up to `LONGEST_REST`.
 
 Where all constraints are written down (two classes, K classes, regression, explicit groups) the same
 rounds are compiled as a whole, ``cpp/solvers/dual_coordinate.hpp``: a visit scores all outputs of its
