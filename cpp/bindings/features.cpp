@@ -146,25 +146,27 @@ bool all_ones(const T* x, int64_t n) {
 template <class T>
 void list_nonzeros(Checked& c, bool in_place) {
   Features& f = c.features;
-  int64_t count = 0;
-  bool ones = true;
+  const double most = sparse_share * static_cast<double>(f.size() * f.columns);
+  // The lists are as long as the data: none for rows that stay where they are, on a disk.
+  bool lists = !in_place && f.size() > 0, ones = true;
+  size_t count = 0;
   std::vector<uint64_t> present;  // a bit for each number
-  present.reserve(static_cast<size_t>(f.size() * ((f.columns + per_word - 1) / per_word)));
+  if (lists) present.reserve(static_cast<size_t>(f.size() * ((f.columns + per_word - 1) / per_word)));
   f.norms.resize(f.rows.size());
   for (int64_t r = 0; r < f.size(); ++r) {
     const T* x = static_cast<const T*>(f.rows[r].value);
     const double square = checked_square(x, static_cast<int32_t>(f.columns));
     if (square != square && c.bad_row < 0) c.bad_row = r;
     f.norms[r] = static_cast<float>(square + f.bias * f.bias);
+    if (!lists) continue;
     for (int64_t j = 0; j < f.columns; j += per_word) {
       present.push_back(nonzeros(x + j, static_cast<int>(std::min(per_word, f.columns - j))));
-      count += std::popcount(present.back());
+      count += static_cast<size_t>(std::popcount(present.back()));
     }
     ones = ones && all_ones(x, f.columns);
+    lists = static_cast<double>(count) <= most;
   }
-  // The lists are as long as the data: none for rows that stay where they are, on a disk.
-  if (in_place || c.bad_row >= 0 || f.size() == 0) return;
-  if (static_cast<double>(count) > sparse_share * static_cast<double>(f.size() * f.columns)) return;
+  if (!lists || c.bad_row >= 0) return;
   if (ones && f.columns <= 256) {
     f.kind = Kind::bytes;
     return list_entries<T>(f, present, count, f.owned_bytes, nullptr,

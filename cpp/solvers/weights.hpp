@@ -68,7 +68,6 @@ class Weights {
 
   // From m - sum a psi (under a metric without m), in double precision: v by the law.
   void apply_law(std::vector<double>& q) const;
-  std::vector<double> running() const;      // W as updates have left it, whether it rests or not
   void clip(std::vector<double>& v) const;  // w
   void write(const std::vector<double>& v);
 
