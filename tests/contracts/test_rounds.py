@@ -16,7 +16,7 @@ from maxmargin.problem import Formulation
 from maxmargin.runtime.deadline import TimeUp, deadline
 from maxmargin.solvers import coordinate_state
 from maxmargin.solvers.coordinate_state import CoordinateState
-from maxmargin.solvers.proximal import ProximalState
+from maxmargin.solvers.proximal import LAGGING, ProximalState, ProximalTerm
 from reference.cases import fresh
 
 SEARCHED = solvers.Proximal(keep=9)  # another `keep` than the default
@@ -261,3 +261,15 @@ def test_slacks_and_a_plane_in_one_walk(seed, as_csr, dtype, bias):
     assert examples.slacks_and_plane(w, blocks[::-1].copy(), c, outputs) is None  # not in order
     w[:] = np.nan
     assert np.isnan(examples.slacks_and_plane(w, blocks, c, outputs)[0]).all()
+
+
+def test_k_falls_at_less_of_a_lag_where_the_gap_has_grown():
+    """Else steps that overshoot may go round in a circle, in which both terms of the gap are equal."""
+    term = ProximalTerm()
+    term.k, term.least, term.stalled = 1.0, 1.0, 0
+    term.balance(1.9, 0.9, 1.0, decay=1.3, lagging=LAGGING)
+    assert term.k == 1.0
+    term.balance(2.1, 1.0, 1.1, decay=1.3, lagging=LAGGING)
+    assert term.k == pytest.approx(1 / 1.3)
+    term.balance(2.1, 1.5, 0.6, decay=1.3, lagging=LAGGING)
+    assert term.k == pytest.approx(1 / 1.3)

@@ -8,10 +8,10 @@ gap of the problem itself stays known,
     P(w) - D(a) = sum_i mass_i g_i + k^2 / 2 |w - z|^2.
 
 k starts at C mean|psi|^2 / mean(Delta) over the outputs that the oracle gives at w = 0. It is divided by
-`decay` whenever the second term is more than `LAGGING` times the first, and halved when the gap has not
-fallen for `STALLED_ROUNDS` rounds. Satisfied blocks, those with g_i <= care * tol, leave the cached passes
-of the round and are skipped in the next `skip` oracle passes, and in `skip` more each time that they are
-found satisfied again, up to `LONGEST_REST`.
+`decay` whenever the second term is more than `LAGGING` times the first (`STRICT` times, where the gap has
+grown), and halved when the gap has not fallen for `STALLED_ROUNDS` rounds. Satisfied blocks, those with g_i
+<= care * tol, leave the cached passes of the round and are skipped in the next `skip` oracle passes, and in
+`skip` more each time that they are found satisfied again, up to `LONGEST_REST`.
 
 Where all constraints are written down (two classes, K classes, regression, explicit groups) the same
 rounds are compiled as a whole, ``cpp/solvers/dual_coordinate.hpp``: a visit scores all outputs of its
@@ -71,6 +71,9 @@ UNSHARED = 0.1
 # The second term beside the first, above which k falls. With 0.5 OCR letters take 1.12 times as long (lambda
 # 0.001; 1.2 times at 0.0002), with 2 CoNLL-2000 1.04 times; between them it takes as long with all three.
 LAGGING = 1.5
+# The same where the gap has grown to `GROWN` times its least: a centre that is too far makes steps overshoot,
+# in a circle if nothing stops them.
+STRICT, GROWN = 0.5, 2.0
 LIGHT = 0.05  # k below this is not used: it would save no visits, and its two copies of w take time
 LARGEST_SEED = 2**63 - 1
 SINGLE_MOST = 1e30  # squares of weights and of features whose products it can hold
@@ -104,6 +107,7 @@ class Proximal(Solver):
     """
 
     name: ClassVar[str] = "proximal"
+    lagging: ClassVar[float] = LAGGING
     cached_passes: int = option(30, NOT_NEGATIVE)
     inner: float = option(0.4, BELOW_1)
     momentum: float = option(0.4, BELOW_1)
@@ -318,7 +322,7 @@ class Proximal(Solver):
         """Lower k where the centre is too far from w; returns the estimate of the gap, in loss units."""
         ascent, lag, estimate = self._gap(problem, state)
         if state.k > 0:
-            state.balance(estimate, ascent, lag, self.decay, lagging=LAGGING)
+            state.balance(estimate, ascent, lag, self.decay, lagging=self.lagging)
         return estimate
 
     def snapshot(self, problem: Problem, state: ProximalState | CoordinateState) -> Snapshot:
@@ -358,13 +362,14 @@ class ProximalTerm:
         lag: float,
         decay: float,
         else_by: float = 0.5,
-        lagging: float = 0.5,
+        lagging: float = STRICT,
     ) -> None:
         """Lower k where the centre is too far from w: `lag` beside `ascent`, which are the gap.
 
         It is where `lag` is above `lagging` times `ascent`. Where nothing falls k is multiplied by `else_by`.
         """
         self.stalled += 1
+        lagging = lagging if gap <= GROWN * self.least else min(lagging, STRICT)
         if gap < 0.9 * self.least:
             self.least, self.stalled = gap, 0
         if lag > lagging * ascent:

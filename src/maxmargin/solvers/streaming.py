@@ -40,7 +40,7 @@ from maxmargin.solvers.base import (
     option,
 )
 from maxmargin.solvers.dual_state import PRECISIONS
-from maxmargin.solvers.proximal import Proximal, ProximalState
+from maxmargin.solvers.proximal import STRICT, Proximal, ProximalState
 from maxmargin.solvers.summed_cache import SummedCache, kept_risk
 
 CHUNKS = 16  # of a pass over arrays; elsewhere new examples take this part of the budget
@@ -248,6 +248,9 @@ class Streaming(Solver):
 @dataclass(frozen=True)
 class MaximumCache(Proximal):
     """The solver of the examples in memory for the maximum: of a pass nothing is kept besides its state."""
+
+    # Each round may be of another window: it does not know how the gap was before.
+    lagging: ClassVar[float] = STRICT
 
     def begin_pass(self) -> None:
         """A pass over all examples begins."""
