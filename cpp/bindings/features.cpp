@@ -50,6 +50,7 @@ class Numbers {
  private:
   Py_buffer view_;
   static bool is_ours(const char* format) {
+    if (format && *format != 0 && std::strchr("@=^", *format)) ++format;  // of arrays that are not aligned
     const char* known = std::is_same_v<T, double> ? "d" : std::is_same_v<T, float> ? "f" : "il";
     return format && format[0] != 0 && format[1] == 0 && std::strchr(known, format[0]);
   }

@@ -231,6 +231,14 @@ def test_the_core_reads_no_array_of_another_kind_than_the_first(name):
         _core.core.dense64([DENSE, array], 3, 0.0, False)
 
 
+def test_the_core_reads_arrays_that_are_not_aligned():
+    """As they come out of a message between machines."""
+    whole = np.frombuffer(b"x" + DENSE.tobytes(), np.uint8)[1:].view(np.float64).reshape(2, 3)
+    assert not whole.flags.aligned
+    read = _core.core.dense64([whole], 3, 0.0, False)
+    np.testing.assert_array_equal(read.norms(), [3.0, 3.0])
+
+
 def test_the_core_reads_no_sparse_matrix_whose_arrays_do_not_fit():
     parts = {
         "data": np.ones(2),
