@@ -66,7 +66,6 @@ auto unlocked(F&& f) {
 template <class T = double, class Fill>
 Result<T> filled(int64_t n, Fill&& fill) {
   Zeros<T> values(static_cast<size_t>(n));
-  in_large_pages(values.data(), values.data() + n);
   unlocked([&] { fill(values.data()); });
   return to_numpy(std::move(values));
 }
