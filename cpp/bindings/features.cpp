@@ -29,7 +29,7 @@ template <class T>
 constexpr T probe = sizeof(T) == 8 ? static_cast<T>(1e158) : 1;
 
 // The numbers of an array, where the caller keeps them, by the buffer protocol: examples are many, and to cast one to
-// `nb::ndarray` takes as long as to read a short one.
+// `nb::ndarray` takes as long as to read a short one. The format of an array that is not aligned is another one.
 template <class T>
 class Numbers {
  public:
@@ -37,7 +37,8 @@ class Numbers {
     if (PyObject_GetBuffer(array.ptr(), &view_, PyBUF_ND | PyBUF_FORMAT)) throw nb::python_error();
     if (view_.ndim == dimensions && view_.itemsize == sizeof(T) && is_ours(view_.format)) return;
     PyBuffer_Release(&view_);
-    throw nb::type_error("an array has another type, or number of dimensions, than the first");
+    throw nb::type_error(
+        "an array has another type or number of dimensions than the first, or is not aligned");
   }
   ~Numbers() { PyBuffer_Release(&view_); }
   Numbers(const Numbers&) = delete;
@@ -50,7 +51,6 @@ class Numbers {
  private:
   Py_buffer view_;
   static bool is_ours(const char* format) {
-    if (format && *format != 0 && std::strchr("@=^", *format)) ++format;  // of arrays that are not aligned
     const char* known = std::is_same_v<T, double> ? "d" : std::is_same_v<T, float> ? "f" : "il";
     return format && format[0] != 0 && format[1] == 0 && std::strchr(known, format[0]);
   }

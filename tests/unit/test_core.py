@@ -217,6 +217,10 @@ WRONG_ARRAYS = {
     "dimensions": (DENSE.ravel(), TypeError),
     "columns": (DENSE[:, :2].copy(), ValueError),
     "columns apart": (np.ones((2, 6))[:, ::2], ValueError),
+    "not aligned": (
+        np.frombuffer(b"x" + DENSE.tobytes(), np.uint8)[1:].view(float).reshape(2, 3),
+        TypeError,
+    ),
     "no array": ([[1.0, 2.0, 3.0]], TypeError),
 }
 
@@ -231,12 +235,25 @@ def test_the_core_reads_no_array_of_another_kind_than_the_first(name):
         _core.core.dense64([DENSE, array], 3, 0.0, False)
 
 
-def test_the_core_reads_arrays_that_are_not_aligned():
-    """As they come out of a message between machines."""
-    whole = np.frombuffer(b"x" + DENSE.tobytes(), np.uint8)[1:].view(np.float64).reshape(2, 3)
-    assert not whole.flags.aligned
-    read = _core.core.dense64([whole], 3, 0.0, False)
-    np.testing.assert_array_equal(read.norms(), [3.0, 3.0])
+def unaligned(array):
+    """The same numbers at an odd address."""
+    return (
+        np.frombuffer(b"x" + array.tobytes(), np.uint8)[1:].view(array.dtype).reshape(array.shape)
+    )
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_arrays_that_are_not_aligned_are_copied(seed, sparse):
+    """They come so out of messages between machines."""
+    X, Y = random_chains(20, 3, 5, sparse=sparse, random_state=seed)
+    wanted = mm.StructuralSVM(models.Chain(), random_state=0).fit(X, Y)
+    for x in X:
+        if sparse:
+            x.data, x.indices, x.indptr = map(unaligned, (x.data, x.indices, x.indptr))
+    given = X if sparse else [unaligned(x) for x in X]
+    assert not (given[0].data if sparse else given[0]).flags.aligned
+    found = mm.StructuralSVM(models.Chain(), random_state=0).fit(given, Y)
+    np.testing.assert_array_equal(found.coef_, wanted.coef_)
 
 
 def test_the_core_reads_no_sparse_matrix_whose_arrays_do_not_fit():
