@@ -27,7 +27,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin.cluster.source import ShardPart, read_part
-from maxmargin.data.memory import packed
+from maxmargin.data.memory import laid_out
 from maxmargin.estimators.base import Given
 from maxmargin.problem import Problem, Support
 from maxmargin.problem.plane import joined_points
@@ -200,7 +200,7 @@ def step(job: Job, order: Order, data: Any, w: np.ndarray) -> Answer | Missing:
             return Missing(here())
         state = opened_part(job, order.part, data)
     assert state is not None
-    answer = obey(state, job, order, packed(w, np.float64), fresh)  # messages are not aligned
+    answer = obey(state, job, order, laid_out(w, np.float64), fresh)  # messages are not aligned
     state.version, state.answer = order.version, answer
     return answer
 
@@ -271,7 +271,7 @@ def sub_problem(problem: Problem, w: np.ndarray, stretch: float, q: np.ndarray) 
 def prove(job: Job, w: np.ndarray, part: int, data: Any) -> None:
     """Compare what an exact pass of a model in Python finds at w with what the model predicts there."""
     state = STATES.get((job.run, part)) or opened_part(job, part, data)
-    w = packed(w, np.float64)
+    w = laid_out(w, np.float64)
     state.problem.check_ceilings(w, state.problem.slack_bounds(w)[1])
 
 

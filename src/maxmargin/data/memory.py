@@ -142,15 +142,15 @@ def as_dense(x: Any, dtype: type | None, where: str) -> np.ndarray:
         raise ValueError(
             f"{where} must have two dimensions (rows, features), got shape {array.shape}"
         )
-    return packed(array, dtype or float_type(array.dtype))
+    return laid_out(array, dtype or float_type(array.dtype))
 
 
-def in_order(flags: Any) -> bool:
+def is_laid_out(flags: Any) -> bool:
     """Whether the core can read numbers where they are: one after the other, and aligned."""
     return bool(flags.c_contiguous and flags.aligned)
 
 
-def packed(array: Any, dtype: Any) -> np.ndarray:
+def laid_out(array: Any, dtype: Any) -> np.ndarray:
     """The same numbers, where the core can read them."""
     return np.require(array, dtype, ["C", "ALIGNED"])
 
@@ -166,7 +166,7 @@ def dense_rows(
     arrays: list[np.ndarray] = [first]
     for i in range(1, len(items)):
         x = items[i]
-        fits = type(x) is np.ndarray and x.dtype == dtype and x.ndim == 2 and in_order(x.flags)
+        fits = type(x) is np.ndarray and x.dtype == dtype and x.ndim == 2 and is_laid_out(x.flags)
         if not fits:
             x = as_dense(x, dtype.type, names.format(i))
         if x.shape[1] != width:
@@ -185,9 +185,9 @@ def fits_core(x: Any, dtype: Any) -> bool:
         data.dtype == dtype
         and indices.dtype == INDEX
         and x.indptr.dtype == INDEX
-        and in_order(data.flags)
-        and in_order(indices.flags)
-        and in_order(x.indptr.flags)
+        and is_laid_out(data.flags)
+        and is_laid_out(indices.flags)
+        and is_laid_out(x.indptr.flags)
     )
 
 
@@ -211,9 +211,9 @@ def as_csr(x: Any, dtype: type | None, where: str, canonical: bool = False) -> A
             f"{where} is too large for 32-bit indices: {x.nnz} entries, {x.shape[1]} columns"
         )
     fitted = sp.csr_matrix(x.shape, dtype=dtype)
-    fitted.data = packed(x.data, dtype)
-    fitted.indices = packed(x.indices, np.int32)
-    fitted.indptr = packed(x.indptr, np.int32)
+    fitted.data = laid_out(x.data, dtype)
+    fitted.indices = laid_out(x.indices, np.int32)
+    fitted.indptr = laid_out(x.indptr, np.int32)
     return fitted
 
 
