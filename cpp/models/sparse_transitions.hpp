@@ -11,6 +11,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <limits>
 #include <set>
@@ -44,19 +45,19 @@ class SparseTransitions {
   // Reads all of A, K rows of `stride` reals, with penalties where they are not null; `most` is padded with zeros to
   // `stride`.
   void read(const Real* A, int K, int stride, const Real* penalty = nullptr) {
-    gains_.assign(K, Row(block, nothing));
-    losses_.assign(K, {});
-    into_.assign(K, {});
+    for (auto* rows : {&gains_, &losses_, &into_}) empty(*rows, K);
+    for (Row& row : gains_) row.assign(block, nothing);
     by_most_.clear();
     for (int j = 0; j < K && ordered_; ++j) by_most_.insert({0, j});
     most_.assign(stride, 0);
     for (int j = 0; j < K; ++j) {
       const int64_t row = static_cast<int64_t>(j) * stride;
-      for (int k = 0; k < K; ++k) {
-        const Real value = A[row + k] + (penalty ? penalty[row + k] : Real(0));
-        if (value < 0) losses_[j].push_back({value, k});
-        if (value > 0) gains_[j].push_back({value, k}), into_[k].push_back({value, j});
-      }
+      each_nonzero(A + row, penalty ? penalty + row : nullptr, K, [&](int k, Real value) {
+        if (value < 0)
+          losses_[j].push_back({value, k});
+        else if (value > 0)
+          gains_[j].push_back({value, k}), into_[k].push_back({value, j});
+      });
       std::sort(gains_[j].begin(), gains_[j].end(), larger);
       pad(gains_[j]);
       std::sort(losses_[j].begin(), losses_[j].end(), smaller);
@@ -92,6 +93,25 @@ class SparseTransitions {
   bool ordered_ = false;
   std::set<std::pair<Real, int32_t>> by_most_;
 
+  // Rows keep their memory from one reading to the next.
+  static void empty(std::vector<Row>& rows, int K) {
+    rows.resize(K);
+    for (Row& row : rows) row.clear();
+  }
+  // Calls f(k, value) for the numbers of a row that are not zero, few of many.
+  template <class F>
+  static void each_nonzero(const Real* row, const Real* penalty, int K, F&& f) {
+    constexpr int lanes = Vector<Real>::lanes;
+    const vec<Real> zero = broadcast(Real(0));
+    for (int from = 0; from < K; from += lanes) {
+      vec<Real> x = load(row + from);
+      if (penalty) x = x + load(penalty + from);
+      for (unsigned left = static_cast<unsigned>(lanes_different(x, zero)); left != 0; left &= left - 1) {
+        const int k = from + std::countr_zero(left);
+        if (k < K) f(k, row[k] + (penalty ? penalty[k] : Real(0)));
+      }
+    }
+  }
   // Whole blocks and at least one entry of nothing, but no block of these alone, except where there is no other.
   static void pad(Row& row) {
     while (row.size() > 1 && row[row.size() - 2].value == nothing.value) row.pop_back();
