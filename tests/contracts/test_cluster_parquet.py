@@ -340,7 +340,7 @@ def test_the_command_line_lets_workers_read_what_they_see(
     svm, found = trained(folder)
     assert not whole and found["examples"] == len(y) and found["task"] == "multiclass"
     agree(svm.certificate_, alone.certificate_)
-    assert (svm.predict(X) == alone.predict(X)).mean() > 0.95
+    assert (svm.predict(X) == alone.predict(X)).mean() > 0.9
     model = str(tmp_path / "model")
     assert main(["evaluate", model, str(folder), "--json"]) == 0  # names of columns are known
     assert json.loads(capsys.readouterr().out)["accuracy"] == pytest.approx(svm.score(X, y))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain, repeat
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from maxmargin.data.mapped import CodedLabels, CodedSequences
 from maxmargin.io.fields import FieldError, list_of, short
 
 PLAIN: set[type] = {list, tuple, np.ndarray}
+SORTED = frozenset("biufUS")  # kinds of arrays that NumPy can sort and compare
 CLOSE = 10_000  # between the least and the largest of whole numbers that are counted
 
 
@@ -33,7 +35,7 @@ def as_array(labels: Sequence[Any]) -> np.ndarray:
         kinds <= {str, int, float, bool} or issubclass(next(iter(kinds)), np.generic)
     ):
         array = np.asarray(labels)
-        if array.dtype.kind in "biufUS":
+        if array.dtype.kind in SORTED:
             return array
     array = np.empty(len(labels), dtype=object)
     for position, label in enumerate(labels):
@@ -63,7 +65,7 @@ class Outputs(list[Any]):
 
 def is_plain_array(labels: Any) -> bool:
     """Whether the labels are an array that NumPy can sort and compare."""
-    return isinstance(labels, np.ndarray) and labels.dtype.kind in "biufUS"
+    return isinstance(labels, np.ndarray) and labels.dtype.kind in SORTED
 
 
 def distinct_labels(labels: np.ndarray) -> np.ndarray:
@@ -85,10 +87,13 @@ def flatten(Y: Sequence[Any]) -> Any:
     """All labels of all sequences, one after the other."""
     if isinstance(Y, CodedSequences):
         return Y
-    if not set(map(type, Y)) <= PLAIN:  # the question below takes long
+    types = set(map(type, Y))
+    if not types <= PLAIN:  # the question below takes long
         Y = [unmasked(y, f"Y[{i}]") if is_masked(y) else y for i, y in enumerate(Y)]
-    if all(map(is_plain_array, Y)) and len({y.dtype.kind for y in Y}) == 1:
-        return np.concatenate(Y)
+    if types and all(issubclass(kind, np.ndarray) for kind in types):
+        kinds = {dtype.kind for dtype in set(map(attrgetter("dtype"), Y))}
+        if len(kinds) == 1 and kinds <= SORTED:
+            return np.concatenate(Y)
     return list(chain.from_iterable(y.tolist() if isinstance(y, np.ndarray) else y for y in Y))
 
 

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
+from operator import attrgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -347,7 +348,7 @@ def check_sequences(name: str, items: Sequence[Any]) -> None:
         return
     known = {list, tuple, sp.csr_matrix, sp.csr_array}  # the questions below take long
     kinds = set(map(type, items))
-    if kinds <= known or (kinds == {np.ndarray} and all(item.ndim for item in items)):
+    if kinds <= known or (kinds == {np.ndarray} and all(map(attrgetter("ndim"), items))):
         return
     for i, item in enumerate(items):
         if type(item) in known or (type(item) is np.ndarray and item.ndim):
