@@ -43,14 +43,14 @@ class Features {
   Kind kind = Kind::dense64;
   int64_t columns = 0;
   double bias = 0;
-  std::vector<RowView> rows;
-  std::vector<float> norms;           // |x_r|^2 with the bias, to steer; certificates never use it
-  std::vector<int32_t> owned;         // index lists built here for dense inputs with many zeros
-  std::vector<uint8_t> owned_bytes;   // the same, where that is all they need
-  std::vector<float> owned_values;    // their values, unless all are one
-  std::vector<double> owned_doubles;  // the same for double precision
-  Unwritten<float> own_pieces;        // rows that `narrowed` made
-  std::shared_ptr<Gram> gram;         // of rows under a kernel, else null
+  Unwritten<RowView> rows;
+  std::vector<float> norms;         // |x_r|^2 with the bias, to steer; certificates never use it
+  Unwritten<int32_t> owned;         // index lists built here for dense inputs with many zeros
+  Unwritten<uint8_t> owned_bytes;   // the same, where that is all they need
+  Unwritten<float> owned_values;    // their values, unless all are one
+  Unwritten<double> owned_doubles;  // the same for double precision
+  Unwritten<float> own_pieces;      // rows that `narrowed` made
+  std::shared_ptr<Gram> gram;       // of rows under a kernel, else null
 
   int64_t width() const { return columns + (bias != 0); }
   int64_t stored() const { return gram ? 2 * columns : width(); }  // rows of W

@@ -18,9 +18,9 @@ inline size_t narrow_size(Kind kind, int32_t length) {
 }
 
 // Those at `places`, one after the other.
-template <class T>
-std::vector<T> picked(const std::vector<T>& values, const std::vector<int64_t>& places) {
-  std::vector<T> found;
+template <class Values>
+Values picked(const Values& values, const std::vector<int64_t>& places) {
+  Values found;
   found.reserve(places.size());
   for (const int64_t i : places) found.push_back(values[i]);
   return found;

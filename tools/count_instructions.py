@@ -30,7 +30,7 @@ import numpy as np
 from maxmargin._core import core
 rng = np.random.default_rng(0)
 def features(X):
-    return core.dense64([X], X.shape[1], 0.0, False)
+    return core.dense64([X], X.shape[1], 0.0, False, 1)
 def rounds(data, n):
     state = data.coordinate(False, np.full(n, 0.1))
     state.set_proximity(0.1)

@@ -72,7 +72,7 @@ Checked* empty_rows(Kind kind, int64_t columns, double bias) {
 }
 
 template <class T>
-std::vector<T>& owned_of(Features& f) {
+Unwritten<T>& owned_of(Features& f) {
   if constexpr (sizeof(T) == 4)
     return f.owned_values;
   else
@@ -109,30 +109,6 @@ uint64_t nonzeros(const T* x, int n) {
   return bits;
 }
 
-// Where the numbers of dense rows are not zero, by their bits, and these numbers, if they are wanted; note(row, first) takes
-// down where the list of a row begins.
-constexpr int64_t per_word = 64;
-template <class T, class Index, class F>
-void list_entries(Features& f, const std::vector<uint64_t>& present, size_t count, std::vector<Index>& places,
-                  std::vector<T>* values, F&& note) {
-  reserve_in_large_pages(places, count), places.resize(count);
-  if (values) reserve_in_large_pages(*values, count), values->resize(count);
-  const uint64_t* word = present.data();
-  size_t first = 0, n = 0;
-  for (RowView& row : f.rows) {
-    const T* x = static_cast<const T*>(row.value);
-    for (int64_t from = 0; from < f.columns; from += per_word, ++word)
-      for (uint64_t left = *word; left != 0; left &= left - 1, ++n) {
-        const int64_t j = from + std::countr_zero(left);
-        places[n] = static_cast<Index>(j);
-        if (values) (*values)[n] = x[j];
-      }
-    row.length = static_cast<int32_t>(n - first);
-    note(row, first);
-    first = n;
-  }
-}
-
 // Whether all numbers are zero or one.
 template <class T>
 bool all_ones(const T* x, int64_t n) {
@@ -143,95 +119,217 @@ bool all_ones(const T* x, int64_t n) {
   return others == 0;
 }
 
+// What a walk over some rows has seen.
+struct Seen {
+  int64_t bad_row = -1;
+  size_t count = 0;  // of numbers that are not zero
+  bool ones = true, lists = true, sorted = true, in_range = true;
+
+  void add(const Seen& next) {
+    if (bad_row < 0) bad_row = next.bad_row;
+    count += next.count;
+    ones &= next.ones, lists &= next.lists, sorted &= next.sorted, in_range &= next.in_range;
+  }
+};
+
+// Some rows by each thread, as many threads as so many numbers are worth.
+class Readers {
+ public:
+  Readers(int64_t rows, int64_t numbers, int most)
+      : rows_(rows), threads_(static_cast<int>(std::clamp<int64_t>(numbers / worth, 1, std::max(most, 1)))) {}
+
+  // Calls look(from, to), which gives what was seen there.
+  template <class Look>
+  Seen look_over(const Look& look) {
+    seen_.assign(threads_, {});
+    parallel(rows_, threads_, [&](int64_t from, int64_t to, int k) { seen_[k] = look(from, to); });
+    Seen all;
+    for (const Seen& part : seen_) all.add(part);
+    return all;
+  }
+  // Calls work(from, to).
+  template <class Work>
+  void each(const Work& work) const {
+    parallel(rows_, threads_, [&](int64_t from, int64_t to, int) { work(from, to); });
+  }
+  // Calls work(from, to, count) for the parts that were looked over, with what was counted before each of them.
+  template <class Work>
+  void each_counted(const Work& work) const {
+    std::vector<size_t> before(threads_, 0);
+    for (int k = 1; k < threads_; ++k) before[k] = before[k - 1] + seen_[k - 1].count;
+    parallel(rows_, threads_, [&](int64_t from, int64_t to, int k) { work(from, to, before[k]); });
+  }
+
+ private:
+  static constexpr int64_t worth = int64_t(1)
+                                   << 16;  // numbers: to start a thread takes as long as to read some of them
+  int64_t rows_;
+  int threads_;
+  std::vector<Seen> seen_;
+};
+
+// A bit for each number of dense rows: whether it is not zero.
+class Presence {
+ public:
+  Presence(int64_t rows, int64_t columns)
+      : columns_(columns), words_((columns + per_word - 1) / per_word), bits_(rows * words_) {}
+
+  bool none() const { return bits_.empty(); }
+  template <class T>
+  size_t note(int64_t row, const T* x) {  // returns how many are not zero
+    size_t count = 0;
+    uint64_t* word = &bits_[row * words_];
+    for (int64_t j = 0; j < columns_; j += per_word, ++word) {
+      *word = nonzeros(x + j, static_cast<int>(std::min(per_word, columns_ - j)));
+      count += static_cast<size_t>(std::popcount(*word));
+    }
+    return count;
+  }
+  template <class F>
+  void each(int64_t row, F&& f) const {
+    const uint64_t* word = &bits_[row * words_];
+    for (int64_t from = 0; from < columns_; from += per_word, ++word)
+      for (uint64_t left = *word; left != 0; left &= left - 1) f(from + std::countr_zero(left));
+  }
+
+ private:
+  static constexpr int64_t per_word = 64;
+  int64_t columns_, words_;
+  Unwritten<uint64_t> bits_;
+};
+
+// Where the numbers of dense rows are not zero, and these numbers, if they are wanted; note(row, first) takes down where the
+// list of a row begins.
+template <class T, class Index, class F>
+void list_entries(Features& f, const Presence& present, const Readers& readers, size_t count,
+                  Unwritten<Index>& places, Unwritten<T>* values, F&& note) {
+  reserve_in_large_pages(places, count), places.resize(count);
+  if (values) reserve_in_large_pages(*values, count), values->resize(count);
+  readers.each_counted([&](int64_t from, int64_t to, size_t n) {
+    for (int64_t r = from; r < to; ++r) {
+      RowView& row = f.rows[r];
+      const T* x = static_cast<const T*>(row.value);
+      const size_t first = n;
+      present.each(r, [&](int64_t j) {
+        places[n] = static_cast<Index>(j);
+        if (values) (*values)[n] = x[j];
+        ++n;
+      });
+      row.length = static_cast<int32_t>(n - first);
+      note(row, first);
+    }
+  });
+}
+
 // Checks the numbers, and lists where they are not zero if that is worth it; with the norms.
 template <class T>
-void list_nonzeros(Checked& c, bool in_place) {
+void list_nonzeros(Checked& c, bool in_place, int threads) {
   Features& f = c.features;
   const double most = sparse_share * static_cast<double>(f.size() * f.columns);
   // The lists are as long as the data: none for rows that stay where they are, on a disk.
-  bool lists = !in_place && f.size() > 0, ones = true;
-  size_t count = 0;
-  std::vector<uint64_t> present;  // a bit for each number
-  if (lists) present.reserve(static_cast<size_t>(f.size() * ((f.columns + per_word - 1) / per_word)));
+  Presence present(in_place ? 0 : f.size(), f.columns);
+  Readers readers(f.size(), f.size() * f.columns, threads);
   f.norms.resize(f.rows.size());
-  for (int64_t r = 0; r < f.size(); ++r) {
-    const T* x = static_cast<const T*>(f.rows[r].value);
-    const double square = checked_square(x, static_cast<int32_t>(f.columns));
-    if (square != square && c.bad_row < 0) c.bad_row = r;
-    f.norms[r] = static_cast<float>(square + f.bias * f.bias);
-    if (!lists) continue;
-    for (int64_t j = 0; j < f.columns; j += per_word) {
-      present.push_back(nonzeros(x + j, static_cast<int>(std::min(per_word, f.columns - j))));
-      count += static_cast<size_t>(std::popcount(present.back()));
+  const Seen seen = readers.look_over([&](int64_t from, int64_t to) {
+    Seen own;
+    own.lists = !present.none();
+    for (int64_t r = from; r < to; ++r) {
+      const T* x = static_cast<const T*>(f.rows[r].value);
+      const double square = checked_square(x, static_cast<int32_t>(f.columns));
+      if (square != square && own.bad_row < 0) own.bad_row = r;
+      f.norms[r] = static_cast<float>(square + f.bias * f.bias);
+      if (!own.lists) continue;
+      own.count += present.note(r, x);
+      own.ones = own.ones && all_ones(x, f.columns);
+      own.lists = static_cast<double>(own.count) <= most;
     }
-    ones = ones && all_ones(x, f.columns);
-    lists = static_cast<double>(count) <= most;
-  }
-  if (!lists || c.bad_row >= 0) return;
-  if (ones && f.columns <= 256) {
+    return own;
+  });
+  c.bad_row = seen.bad_row;
+  if (!seen.lists || static_cast<double>(seen.count) > most || c.bad_row >= 0) return;
+  if (seen.ones && f.columns <= 256) {
     f.kind = Kind::bytes;
-    return list_entries<T>(f, present, count, f.owned_bytes, nullptr,
+    return list_entries<T>(f, present, readers, seen.count, f.owned_bytes, nullptr,
                            [&](RowView& row, size_t at) { row.value = f.owned_bytes.data() + at; });
   }
-  std::vector<T>* values = ones ? nullptr : &owned_of<T>(f);
-  f.kind = ones ? Kind::binary : sizeof(T) == 4 ? Kind::sparse32 : Kind::sparse64;
-  list_entries<T>(f, present, count, f.owned, values, [&](RowView& row, size_t at) {
+  Unwritten<T>* values = seen.ones ? nullptr : &owned_of<T>(f);
+  f.kind = seen.ones ? Kind::binary : sizeof(T) == 4 ? Kind::sparse32 : Kind::sparse64;
+  list_entries<T>(f, present, readers, seen.count, f.owned, values, [&](RowView& row, size_t at) {
     row.index = f.owned.data() + at;
     row.value = values ? values->data() + at : nullptr;
   });
 }
 
+// The rows of all parts, each by view(part, r).
+template <class Part, class View>
+void list_rows(Unwritten<RowView>& rows, const std::vector<Part>& parts, int threads, const View& view) {
+  constexpr int64_t numbers = 8;  // that take as long to read as a row to list
+  std::vector<int64_t> first;
+  first.reserve(parts.size());
+  int64_t total = 0;  // as much memory as is needed: growing would take twice as much
+  for (const Part& part : parts) first.push_back(total), total += part.rows;
+  reserve_in_large_pages(rows, static_cast<size_t>(total)), rows.resize(static_cast<size_t>(total));
+  Readers(static_cast<int64_t>(parts.size()), numbers * total, threads).each([&](int64_t from, int64_t to) {
+    for (int64_t k = from; k < to; ++k)
+      for (int64_t r = 0; r < parts[k].rows; ++r) rows[first[k] + r] = view(parts[k], r);
+  });
+}
+
 template <class T>
-Checked* dense(nb::list arrays, int64_t columns, double bias, bool in_place) {
+Checked* dense(nb::list arrays, int64_t columns, double bias, bool in_place, int threads) {
   std::unique_ptr<Checked> c(empty_rows(sizeof(T) == 4 ? Kind::dense32 : Kind::dense64, columns, bias));
-  std::vector<std::pair<const T*, int64_t>> parts;  // and their rows
+  struct Part {
+    const T* x;
+    int64_t rows;
+  };
+  std::vector<Part> parts;
   parts.reserve(arrays.size());
-  size_t total = 0;  // as much memory as is needed: growing would take twice as much
   for (nb::handle item : arrays) {
     const Numbers<T> array(item, 2);
     check(array.shape(1) == columns, "an array has another number of columns than the first");
-    parts.emplace_back(array.data(), array.shape(0));
-    total += static_cast<size_t>(array.shape(0));
+    parts.push_back({array.data(), array.shape(0)});
   }
   nb::gil_scoped_release release;
-  reserve_in_large_pages(c->features.rows, total);
-  for (const auto& [x, rows] : parts)
-    for (int64_t r = 0; r < rows; ++r)
-      c->features.rows.push_back({nullptr, x + r * columns, static_cast<int32_t>(columns)});
-  list_nonzeros<T>(*c, in_place);
+  list_rows(c->features.rows, parts, threads, [=](const Part& part, int64_t r) {
+    return RowView{nullptr, part.x + r * columns, static_cast<int32_t>(columns)};
+  });
+  list_nonzeros<T>(*c, in_place, threads);
   return c.release();
 }
 
-void check_range(Checked& c, const RowView& row) {
-  for (int32_t j = 0; j < row.length; ++j)
-    c.in_range &= row.index[j] >= 0 && row.index[j] < c.features.columns;
+bool in_range(const RowView& row, int64_t columns) {
+  return std::all_of(row.index, row.index + row.length, [=](int32_t j) { return j >= 0 && j < columns; });
 }
 
 // Finite numbers, indices in order, and the norms, in one walk over the data.
 template <class T>
-void check_sparse(Checked& c) {
+void check_sparse(Checked& c, int64_t entries, int threads) {
   Features& f = c.features;
-  bool ones = true;
   f.norms.resize(f.rows.size());
-  for (int64_t r = 0; r < f.size(); ++r) {
-    const RowView& row = f.rows[r];
-    const T* x = static_cast<const T*>(row.value);
-    const double square = checked_square(x, row.length);
-    if (square != square && c.bad_row < 0) c.bad_row = r;
-    f.norms[r] = static_cast<float>(square + f.bias * f.bias);
-    int32_t up = 1;  // a whole number, which the compiler sums in vectors
-    for (int32_t j = 1; j < row.length; ++j) up &= row.index[j] > row.index[j - 1];
-    if (row.length > 0) up &= row.index[0] >= 0, c.in_range &= row.index[row.length - 1] < f.columns;
-    if (!up) c.sorted = false, check_range(c, row);
-    if (ones) ones = std::all_of(x, x + row.length, [](T value) { return value == 1; });
-  }
-  if (!ones) return;
+  const Seen seen = Readers(f.size(), entries, threads).look_over([&](int64_t from, int64_t to) {
+    Seen own;
+    for (int64_t r = from; r < to; ++r) {
+      const RowView& row = f.rows[r];
+      const T* x = static_cast<const T*>(row.value);
+      const double square = checked_square(x, row.length);
+      if (square != square && own.bad_row < 0) own.bad_row = r;
+      f.norms[r] = static_cast<float>(square + f.bias * f.bias);
+      int32_t up = 1;  // a whole number, which the compiler sums in vectors
+      for (int32_t j = 1; j < row.length; ++j) up &= row.index[j] > row.index[j - 1];
+      if (row.length > 0) up &= row.index[0] >= 0, own.in_range &= row.index[row.length - 1] < f.columns;
+      if (!up) own.sorted = false, own.in_range &= in_range(row, f.columns);
+      if (own.ones) own.ones = std::all_of(x, x + row.length, [](T value) { return value == 1; });
+    }
+    return own;
+  });
+  c.bad_row = seen.bad_row, c.sorted = seen.sorted, c.in_range = seen.in_range;
+  if (!seen.ones) return;
   f.kind = Kind::binary;
   for (RowView& row : f.rows) row.value = nullptr;
 }
 
 template <class T>
-Checked* sparse(nb::list data, nb::list indices, nb::list starts, int64_t columns, double bias) {
+Checked* sparse(nb::list data, nb::list indices, nb::list starts, int64_t columns, double bias, int threads) {
   std::unique_ptr<Checked> c(empty_rows(sizeof(T) == 4 ? Kind::sparse32 : Kind::sparse64, columns, bias));
   check(data.size() == indices.size() && data.size() == starts.size(), "each matrix has three arrays");
   struct Part {
@@ -241,24 +339,22 @@ Checked* sparse(nb::list data, nb::list indices, nb::list starts, int64_t column
   };
   std::vector<Part> parts;
   parts.reserve(data.size());
-  size_t total = 0;
+  int64_t entries = 0;
   for (size_t i = 0; i < data.size(); ++i) {
     const Numbers<T> values(data[i], 1);
     const Numbers<int32_t> index(indices[i], 1), start(starts[i], 1);
     check(index.size() == values.size(), unfit);
     parts.push_back(
         {values.data(), index.data(), start.data(), index.size(), std::max<int64_t>(1, start.size()) - 1});
-    total += static_cast<size_t>(parts.back().rows);
+    entries += index.size();
   }
   nb::gil_scoped_release release;
-  reserve_in_large_pages(c->features.rows, total);
-  for (const Part& part : parts)
-    for (int64_t r = 0; r < part.rows; ++r) {
-      const int32_t from = part.start[r], to = part.start[r + 1];
-      if (from < 0 || to < from || to > part.entries) throw std::invalid_argument(unfit);
-      c->features.rows.push_back({part.index + from, part.values + from, to - from});
-    }
-  check_sparse<T>(*c);
+  list_rows(c->features.rows, parts, threads, [](const Part& part, int64_t r) {
+    const int32_t from = part.start[r], to = part.start[r + 1];
+    if (from < 0 || to < from || to > part.entries) throw std::invalid_argument(unfit);
+    return RowView{part.index + from, part.values + from, to - from};
+  });
+  check_sparse<T>(*c, entries, threads);
   return c.release();
 }
 

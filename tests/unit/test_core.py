@@ -229,10 +229,10 @@ WRONG_ARRAYS = {
 def test_the_core_reads_no_array_of_another_kind_than_the_first(name):
     """Python sees to that; numbers would be read from beyond the end of an array."""
     array, error = WRONG_ARRAYS[name]
-    read = _core.core.dense64([DENSE, DENSE], 3, 0.0, False)
+    read = _core.core.dense64([DENSE, DENSE], 3, 0.0, False, 1)
     assert read.n_rows == 4
     with pytest.raises(error):
-        _core.core.dense64([DENSE, array], 3, 0.0, False)
+        _core.core.dense64([DENSE, array], 3, 0.0, False, 1)
 
 
 def unaligned(array):
@@ -264,7 +264,7 @@ def test_the_core_reads_no_sparse_matrix_whose_arrays_do_not_fit():
     }
 
     def read(**others):
-        return _core.core.sparse64(*([array] for array in (parts | others).values()), 2, 0.0)
+        return _core.core.sparse64(*([array] for array in (parts | others).values()), 2, 0.0, 1)
 
     assert read().n_rows == 2 and read(indptr=np.array([], np.int32)).n_rows == 0
     assert read(indptr=np.array([0], np.int32)).n_rows == 0
@@ -280,7 +280,79 @@ def test_the_core_reads_no_sparse_matrix_whose_arrays_do_not_fit():
         with pytest.raises(TypeError):
             read(**others)
     with pytest.raises(ValueError, match="three arrays"):
-        _core.core.sparse64([parts["data"]], [], [], 2, 0.0)
+        _core.core.sparse64([parts["data"]], [], [], 2, 0.0, 1)
+
+
+LARGE = 700, 300  # more numbers than one thread is started for
+
+
+def large_table(kind, seed):
+    """A table of which several threads read a part each."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=LARGE)
+    if kind != "dense":
+        X *= rng.random(LARGE) < 0.1
+    if kind in ("ones", "few ones"):
+        X = (X != 0).astype(float)
+    return np.ascontiguousarray(X[:, :200]) if kind == "few ones" else X
+
+
+@pytest.mark.parametrize("type_", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", ["dense", "zeros", "ones", "few ones"])
+def test_several_threads_read_the_same_rows(kind, type_, seed):
+    X = large_table(kind, seed).astype(type_)
+    w = np.random.default_rng(seed).normal(size=X.shape[1])
+    read = _core.core.dense32 if type_ is np.float32 else _core.core.dense64
+    parts = [X[:1], X[1:450], X[450:]]
+    one, *others = (read(parts, X.shape[1], 0.0, False, threads) for threads in (1, 2, 3))
+    kinds = {"dense": "dense", "zeros": "sparse", "ones": "binary", "few ones": "bytes"}
+    assert one.kind.startswith(kinds[kind])
+    for found in others:
+        assert found.kind == one.kind and found.owned_bytes == one.owned_bytes
+        np.testing.assert_array_equal(found.norms(), one.norms())
+        np.testing.assert_array_equal(found.rows.scores(w, 1), one.rows.scores(w, 1))
+    np.testing.assert_allclose(one.rows.scores(w, 1), X.astype(float) @ w, atol=1e-6)
+
+
+def test_several_threads_read_the_same_sparse_rows(seed):
+    X = sp.csr_matrix(np.repeat(large_table("zeros", seed), 4, axis=0))
+    w = np.random.default_rng(seed).normal(size=X.shape[1])
+    arrays = [X.data], [X.indices.astype(np.int32)], [X.indptr.astype(np.int32)]
+    one, two = (_core.core.sparse64(*arrays, X.shape[1], 1.0, threads) for threads in (1, 2))
+    np.testing.assert_array_equal(two.norms(), one.norms())
+    assert two.sorted and two.in_range and two.kind == one.kind == "sparse64"
+    w = np.append(w, 0.5)
+    np.testing.assert_array_equal(two.rows.scores(w, 1), one.rows.scores(w, 1))
+    last = X.indptr[-2]
+    arrays[1][0][last:] = arrays[1][0][last:][::-1]
+    assert not _core.core.sparse64(*arrays, X.shape[1], 1.0, 2).sorted
+    arrays[1][0][last] = X.shape[1]
+    assert not _core.core.sparse64(*arrays, X.shape[1], 1.0, 2).in_range
+
+
+@pytest.mark.parametrize("kind", ["dense", "zeros", "sparse"])
+def test_the_first_row_that_is_not_finite_is_named_by_any_number_of_threads(kind, seed):
+    X = large_table(kind, seed)
+    X[[350, 699], [7, 8]] = np.nan, np.inf
+    y = np.arange(len(X)) % 2
+    X = sp.csr_matrix(np.repeat(X, 4, axis=0)) if kind == "sparse" else X
+    row, y = (1400, np.repeat(y, 4)) if kind == "sparse" else (350, y)
+    for n_jobs in (1, 2, 3):
+        svm = mm.StructuralSVM(models.Multiclass(), n_jobs=n_jobs)
+        with pytest.raises(ValueError, match=f"row {row}, contains NaN"):
+            svm.fit(X, y)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_several_threads_read_what_is_predicted(seed, sparse):
+    sizes = {"min_length": 12, "max_length": 20, "sparse": sparse}
+    X, Y = random_chains(300, 4, 60, random_state=seed, **sizes)
+    assert sum(x.nnz if sparse else x.size for x in X) > 2 * 65_536
+    svm = mm.StructuralSVM(models.Chain(), max_passes=3)
+    quietly(lambda: svm.fit(X, Y))
+    alone = svm.predict(X)
+    for a, b in zip(alone, svm.set_params(n_jobs=3).predict(X), strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_rows_that_are_not_sorted_are_sorted_once():

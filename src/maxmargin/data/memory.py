@@ -7,7 +7,9 @@ Anything else is converted once. Dense float32 or 0/1 input with many zeros gets
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -16,8 +18,13 @@ import scipy.sparse as sp
 from maxmargin._core import core
 from maxmargin.data.arrays import array_of, check_columns, reals
 from maxmargin.data.mapped import Mapped
+from maxmargin.runtime.reading import READERS
 
 INDEX = np.dtype(np.int32)
+SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
+DENSE: dict[Any, Any] = {SINGLE: core.dense32, DOUBLE: core.dense64}
+CSR = (sp.csr_matrix, sp.csr_array)
+SPARSE: dict[Any, Any] = {SINGLE: core.sparse32, DOUBLE: core.sparse64}
 
 
 @dataclass
@@ -85,14 +92,11 @@ def rows_of_table(X: Any, n_features: int, bias: float | None) -> FeatureRows:
 def mapped_rows(X: Any, n_features: int | None, bias: float, names: str) -> FeatureRows:
     """Rows in parts, read where they are."""
     check_count(X.n_features, n_features, names.format(0))
-    single = X.dtype == np.float32
+    parts = list(X.parts)
     if not X.sparse:
-        build = core.dense32 if single else core.dense64
-        built = build(list(X.parts), X.n_features, bias, True)
+        built = read_dense(parts, X.n_features, bias, on_disk=True)
         return FeatureRows(built, X.offsets, X.n_features, X.parts)
-    matrices, read = list(X.parts), core.sparse32 if single else core.sparse64
-    arrays = [[getattr(m, name) for m in matrices] for name in ("data", "indices", "indptr")]
-    built = read(*arrays, X.n_features, bias)
+    built = read_sparse(parts, X.n_features, bias)
     if not (built.in_range and built.sorted):
         fault = "are not sorted" if built.in_range else "lie outside its shape"
         raise ValueError(f"X: column indices of a mapped sparse matrix {fault}")
@@ -155,27 +159,39 @@ def laid_out(array: Any, dtype: Any) -> np.ndarray:
     return np.require(array, dtype, ["C", "ALIGNED"])
 
 
+def read_dense(arrays: list[Any], width: int, bias: float, on_disk: bool = False) -> Any:
+    """What the core reads of arrays of the first one's type."""
+    return DENSE[arrays[0].dtype](arrays, width, bias, on_disk, READERS.get())
+
+
+def read_sparse(matrices: list[Any], width: int, bias: float) -> Any:
+    """What the core reads of CSR matrices of the first one's type."""
+    values, columns = [m.data for m in matrices], [m.indices for m in matrices]
+    starts = [m.indptr for m in matrices]
+    return SPARSE[matrices[0].dtype](values, columns, starts, width, bias, READERS.get())
+
+
 def dense_rows(
     items: Sequence[Any], n_features: int | None, bias: float, names: str
 ) -> FeatureRows:
-    """Rows of dense arrays."""
-    first = as_dense(items[0], common_type(items), names.format(0))
-    width = first.shape[1]
-    check_count(width, n_features, names.format(0))
-    dtype = first.dtype
-    arrays: list[np.ndarray] = [first]
-    for i in range(1, len(items)):
-        x = items[i]
-        fits = type(x) is np.ndarray and x.dtype == dtype and x.ndim == 2 and is_laid_out(x.flags)
-        if not fits:
-            x = as_dense(x, dtype.type, names.format(i))
-        if x.shape[1] != width:
-            check_count(x.shape[1], width, names.format(i))
-        arrays.append(x)
-    build = core.dense32 if dtype == np.float32 else core.dense64
-    return FeatureRows(
-        build(arrays, width, bias, False), offsets_of([len(x) for x in arrays]), width, arrays
-    )
+    """Rows of dense arrays: where they are, if the core can read all of them."""
+    arrays, first = list(items), items[0]
+    plain = set(map(type, arrays)) == {np.ndarray} and first.dtype in DENSE and first.ndim == 2
+    if plain and n_features in (None, first.shape[1]):
+        with suppress(TypeError, ValueError):  # one of them is not as the first: looked at below
+            return of_arrays(arrays, bias)
+    first = as_dense(first, common_type(items), names.format(0))
+    for i, x in enumerate(arrays):
+        arrays[i] = as_dense(x, first.dtype.type, names.format(i))
+        check_count(arrays[i].shape[1], n_features if i == 0 else first.shape[1], names.format(i))
+    return of_arrays(arrays, bias)
+
+
+def of_arrays(arrays: list[np.ndarray], bias: float) -> FeatureRows:
+    """Rows of arrays of one type and width."""
+    width = arrays[0].shape[1]
+    built = read_dense(arrays, width, bias)
+    return FeatureRows(built, offsets_of(list(map(len, arrays))), width, arrays)
 
 
 def fits_core(x: Any, dtype: Any) -> bool:
@@ -220,30 +236,36 @@ def as_csr(x: Any, dtype: type | None, where: str, canonical: bool = False) -> A
 def sparse_rows(
     items: Sequence[Any], n_features: int | None, bias: float, names: str
 ) -> FeatureRows:
-    """Rows of sparse matrices; a second try sorts indices that are not sorted."""
+    """Rows of sparse matrices: where they are, if the core can read all of them.
+
+    The last try sorts indices that are not sorted.
+    """
+    matrices, first = list(items), items[0]
+    plain = (
+        set(map(type, matrices)) == {type(first)} and type(first) in CSR and first.dtype in SPARSE
+    )
+    widths = {shape[1:] for shape in map(attrgetter("shape"), matrices)} if plain else set()
+    if widths == {first.shape[1:] if n_features is None else (n_features,)}:
+        with suppress(TypeError, ValueError):  # one of them is not as the first: looked at below
+            found = of_matrices(matrices, bias)
+            if found.core.sorted and found.core.in_range:
+                return found
     for canonical in (False, True):
         first = as_csr(items[0], common_type(items), names.format(0), canonical)
-        width = first.shape[1]
-        check_count(width, n_features, names.format(0))
-        matrices, kind, dtype = [first], type(first), first.dtype
-        for i in range(1, len(items)):
-            x = items[i]
-            if canonical or type(x) is not kind or not fits_core(x, dtype):
-                x = as_csr(x, dtype.type, names.format(i), canonical)
-            if x.shape[1] != width:
-                check_count(x.shape[1], width, names.format(i))
-            matrices.append(x)
-        build = core.sparse32 if dtype == np.float32 else core.sparse64
-        built = build(
-            [x.data for x in matrices],
-            [x.indices for x in matrices],
-            [x.indptr for x in matrices],
-            width,
-            bias,
-        )
-        if built.sorted and built.in_range:
+        for i, x in enumerate(items):
+            matrices[i] = as_csr(x, first.dtype.type, names.format(i), canonical)
+            width = n_features if i == 0 else first.shape[1]
+            check_count(matrices[i].shape[1], width, names.format(i))
+        found = of_matrices(matrices, bias)
+        if found.core.sorted and found.core.in_range:
             break
-    if not built.in_range:
+    if not found.core.in_range:
         raise ValueError("X: a sparse matrix holds a column index outside its shape")
-    lengths = [len(x.indptr) - 1 for x in matrices]
-    return FeatureRows(built, offsets_of(lengths), width, matrices)
+    return found
+
+
+def of_matrices(matrices: list[Any], bias: float) -> FeatureRows:
+    """Rows of CSR matrices of one type and width."""
+    width = matrices[0].shape[1]
+    built = read_sparse(matrices, width, bias)
+    return FeatureRows(built, offsets_of([len(x.indptr) - 1 for x in matrices]), width, matrices)

@@ -50,6 +50,7 @@ from maxmargin.problem import Certificate, Formulation, Problem, Status, Support
 from maxmargin.problem.regularizer import NONNEGATIVE, PRIOR
 from maxmargin.result import Result
 from maxmargin.runtime.executor import Workers, count_jobs, opened
+from maxmargin.runtime.reading import readers
 from maxmargin.solvers import Solver, Streaming, make_solver
 from maxmargin.train import train
 
@@ -257,8 +258,10 @@ class BaseSVM(CallbackSupportMixin, Reporting):
         return problem, ""
 
     def _bind(self, given: Given, executor: Workers | None = None) -> Examples:
-        """The model on data; without Y for prediction only."""
-        return bind_model(given.model, self._converted(given), given.Y, given.node_weight, executor)
+        """The model on data, which all threads read; without Y for prediction only."""
+        X, jobs = self._converted(given), self._jobs()
+        with readers(jobs) if jobs > 1 else nullcontext():
+            return bind_model(given.model, X, given.Y, given.node_weight, executor)
 
     def _converted(self, given: Given) -> Any:
         """X with attributes read by several threads; one thread reads them as the model is bound."""
