@@ -60,14 +60,14 @@ class Replicas {
   VisitReport pass(const int64_t* order, int64_t n, const VisitOptions& options, double* violations,
                    double* slacks, int threads) {
     const Rhythm rhythm(n, threads, visits_);
-    const bool stale = prepare(threads);
-    deal(order, n, threads, options.slacks);
+    const bool stale = prepare(threads, n);
+    const Deal deal{owners(threads), order, violations, options.slacks ? slacks : nullptr, n};
     Failure failure;
     VisitOptions part = options;
     if (options.byte_budget >= 0) part.byte_budget = options.byte_budget / threads;
     const auto round = [&](Worker& own) {
       const int64_t r = own.round;
-      if (r < 0) return own.start(state_, passes_, workers_, stale, trusted_ == 0);
+      if (r < 0) return own.start(state_, deal, passes_, workers_, stale, trusted_ == 0);
       failure.guard([&] { replay_others(own, r - late); });
       if (r >= rhythm.rounds) return;
       own.log.clear();
@@ -77,7 +77,7 @@ class Replicas {
     crew_.together(threads, [&](int k) { run(k, rhythm, round); });
     ++passes_;
     failure.rethrow();
-    return collect(threads, violations, slacks, rhythm.visits);
+    return collect(threads, rhythm.visits);
   }
 
  private:
@@ -94,6 +94,14 @@ class Replicas {
     }
   };
 
+  // The blocks of a pass, who has each of them, and where what is found goes.
+  struct Deal {
+    const uint8_t* owner;
+    const int64_t* order;
+    double *violations, *slacks;  // slacks: null where nobody asks
+    int64_t n;
+  };
+
   // Where others find the moves of a worker's last rounds: on one line of the cache, since they look here in each round.
   static constexpr int slots = 2 * late;  // while it posts round r another may still read r - 2 late + 1
   static int slot(int64_t round) { return static_cast<int>(round % slots); }
@@ -107,8 +115,10 @@ class Replicas {
   struct alignas(64) Worker {
     DualAscent<Structure> ascent;
     const int number;
-    int workers = 0;                     // of this pass
+    int workers = 0;  // of this pass
+    Deal deal;
     std::vector<int64_t> order, places;  // its blocks of this pass, and where they are in the order of all
+    std::vector<int64_t> counts, spare;  // of all workers, while blocks are dealt; places that none has yet
     std::vector<double> violations, slacks;
     int64_t round = -1, known = -1;       // the next one; what all others have at least posted
     aligned<Real> replica, *W = nullptr;  // W: the replica, or w itself
@@ -131,8 +141,9 @@ class Replicas {
     }
     // Where some replicas are stale, those of all get its part of w: with the parts of the others they are whole. |w|^2 over
     // its part, where it is asked for, is as the last pass left it, or computed again.
-    void start(DualState<Structure>& state, int64_t pass, const std::vector<std::unique_ptr<Worker>>& all,
-               bool stale, bool compared) {
+    void start(DualState<Structure>& state, const Deal& given, int64_t pass,
+               const std::vector<std::unique_ptr<Worker>>& all, bool stale, bool compared) {
+      take(given);
       W = number > 0 ? &replica : &state.W;
       measures = compared;
       if (stale)
@@ -148,7 +159,41 @@ class Replicas {
       if (measures) squares = sum_squares(W->data(), first(number), first(number + 1));
       measured = measures;
       growth += squares;
+      for (size_t j = 0; j < places.size(); ++j) deal.violations[places[j]] = violations[j];
+      for (size_t j = 0; j < slacks.size(); ++j) deal.slacks[places[j]] = slacks[j];
       ended = true;
+    }
+    // Here, for nothing may fail where several threads run.
+    void reserve(int64_t n) {
+      const size_t most = static_cast<size_t>((n + workers - 1) / workers);
+      order.reserve(most + 1), places.reserve(most + 1), violations.reserve(most), slacks.reserve(most);
+      counts.reserve(workers), spare.reserve(n);
+    }
+    // A block goes to the same worker in every pass, so that what is kept of it stays in the cache of one core; then as many
+    // to each. All workers go through the whole deal, and keep what is their own: to get that from another core takes longer.
+    void take(const Deal& given) {
+      deal = given;
+      const int64_t most = (deal.n + workers - 1) / workers;
+      // One more: each is written, and stays if the next does not take its place.
+      order.resize(most + 1), places.resize(most + 1);
+      counts.assign(workers, 0), spare.clear();
+      int64_t own = 0;
+      const auto give = [&](int to, int64_t place) {
+        order[own] = deal.order[place], places[own] = place;
+        own += to == number;
+        ++counts[to];
+      };
+      for (int64_t k = 0; k < deal.n; ++k) {
+        const int to = deal.owner[deal.order[k]];
+        if (counts[to] < most)
+          give(to, k);
+        else
+          spare.push_back(k);
+      }
+      for (int to = 0; to < workers; ++to)
+        for (; counts[to] < most && !spare.empty(); spare.pop_back()) give(to, spare.back());
+      order.resize(own), places.resize(own);
+      violations.resize(own), slacks.resize(deal.slacks ? own : 0);
     }
     void visit(int64_t from, int64_t to, const VisitOptions& options) {
       const int64_t n = static_cast<int64_t>(order.size());
@@ -213,6 +258,8 @@ class Replicas {
   static constexpr int64_t most_visits = 4;
   DualState<Structure>& state_;
   std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<uint8_t> owners_;  // of all blocks
+  int owners_of_ = 0;            // threads
   Crew crew_;
   int64_t passes_ = 0;
   int64_t visits_ = most_visits;  // of a round
@@ -233,7 +280,7 @@ class Replicas {
   }
 
   // Whether some replicas are not of the w of now.
-  bool prepare(int threads) {
+  bool prepare(int threads, int64_t n) {
     bool stale = false;
     while (static_cast<int>(workers_.size()) < threads)
       workers_.push_back(std::make_unique<Worker>(state_, static_cast<int>(workers_.size())));
@@ -245,47 +292,29 @@ class Replicas {
       own.round = own.known = -1;
       own.to_others.rounds = -1;
       own.wanted = own.ended = false;
+      own.reserve(n);
       if (k > 0) own.replica.resize(state_.W.size());
       stale |= !own.has(state_, passes_);
     }
     return stale;
   }
 
-  // A block goes to the same worker in every pass, so that what is kept of it stays in the cache of one core; then as many
-  // to each. Stretches of blocks go by turns: where sequences are sorted, each worker has long and short ones.
-  void deal(const int64_t* order, int64_t n, int threads, bool slacks) {
-    constexpr int64_t stretch = 64;
-    for (int k = 0; k < threads; ++k) workers_[k]->order.clear(), workers_[k]->places.clear();
-    std::vector<int64_t> rest;
-    const size_t most = static_cast<size_t>((n + threads - 1) / threads);
-    const auto give = [&](Worker& to, int64_t place) {
-      to.order.push_back(order[place]), to.places.push_back(place);
-    };
-    for (int64_t k = 0; k < n; ++k) {
-      Worker& owner = *workers_[order[k] / stretch % threads];
-      if (owner.order.size() < most)
-        give(owner, k);
-      else
-        rest.push_back(k);
+  // The worker of each block. Stretches of blocks go by turns: where sequences are sorted, each has long and short ones.
+  const uint8_t* owners(int threads) {
+    constexpr size_t stretch = 64;
+    static_assert(most_threads <= 256);
+    if (owners_of_ != threads) {
+      owners_.resize(state_.blocks.size());
+      for (size_t i = 0; i < owners_.size(); ++i) owners_[i] = static_cast<uint8_t>(i / stretch % threads);
+      owners_of_ = threads;
     }
-    for (int k = 0; k < threads; ++k) {
-      Worker& own = *workers_[k];
-      for (; own.order.size() < most && !rest.empty(); rest.pop_back()) give(own, rest.back());
-      own.violations.resize(own.order.size());
-      own.slacks.resize(slacks ? own.order.size() : 0);
-    }
+    return owners_.data();
   }
 
-  // What the workers have found, in the order of the pass.
-  VisitReport collect(int threads, double* violations, double* slacks, int64_t visits) {
+  VisitReport collect(int threads, int64_t visits) {
     VisitReport total;
     double growth = 0;  // of |w|^2
-    for (int k = 0; k < threads; ++k) {
-      const Worker& own = *workers_[k];
-      total += own.report, growth += own.growth;
-      for (size_t j = 0; j < own.places.size(); ++j) violations[own.places[j]] = own.violations[j];
-      for (size_t j = 0; j < own.slacks.size(); ++j) slacks[own.places[j]] = own.slacks[j];
-    }
+    for (int k = 0; k < threads; ++k) total += workers_[k]->report, growth += workers_[k]->growth;
     if (trusted_ > 0)
       --trusted_;
     else

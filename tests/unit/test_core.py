@@ -355,6 +355,15 @@ def test_several_threads_read_what_is_predicted(seed, sparse):
         np.testing.assert_array_equal(a, b)
 
 
+def test_sparse_examples_are_tables():
+    if sp.csr_array(np.ones(2)).ndim != 1:
+        pytest.skip("this SciPy has no sparse array of one dimension")
+    X, Y = random_chains(3, 2, 4, sparse=True, random_state=0)
+    X[1] = sp.csr_array(X[1].toarray()[0])
+    with pytest.raises(ValueError, match=r"X\[1\] must have two dimensions"):
+        mm.StructuralSVM(models.Chain()).fit(X, Y)
+
+
 def test_rows_that_are_not_sorted_are_sorted_once():
     X = sp.csr_matrix(
         (np.array([1.0, 2.0, 3.0]), np.array([2, 0, 1], dtype=np.int32), np.array([0, 2, 3])),

@@ -137,15 +137,18 @@ def width_of_table(X: Any, name: str, says: str) -> int:
     return int(shape[1])
 
 
+def check_table(shape: tuple[int, ...], where: str) -> None:
+    """Refuse an example that has not two dimensions."""
+    if len(shape) != 2:
+        raise ValueError(f"{where} must have two dimensions (rows, features), got shape {shape}")
+
+
 def as_dense(x: Any, dtype: type | None, where: str) -> np.ndarray:
     """One example as a two-dimensional float array."""
     if sp.issparse(x):
         raise ValueError(f"{where} is sparse, but the first example is dense: use one kind for all")
     array = reals(x, where)
-    if array.ndim != 2:
-        raise ValueError(
-            f"{where} must have two dimensions (rows, features), got shape {array.shape}"
-        )
+    check_table(array.shape, where)
     return laid_out(array, dtype or float_type(array.dtype))
 
 
@@ -213,6 +216,7 @@ def as_csr(x: Any, dtype: type | None, where: str, canonical: bool = False) -> A
         raise ValueError(f"{where} is dense, but the first example is sparse: use one kind for all")
     if x.dtype.kind not in "fbiu":
         raise ValueError(f"{where} must hold numbers, got a sparse matrix of dtype {x.dtype}")
+    check_table(x.shape, where)
     x = x.tocsr()
     if canonical:
         x = x.copy()
@@ -245,7 +249,8 @@ def sparse_rows(
         set(map(type, matrices)) == {type(first)} and type(first) in CSR and first.dtype in SPARSE
     )
     widths = {shape[1:] for shape in map(attrgetter("shape"), matrices)} if plain else set()
-    if widths == {first.shape[1:] if n_features is None else (n_features,)}:
+    width = first.shape[1:] if n_features is None else (n_features,)
+    if width and widths == {width}:
         with suppress(TypeError, ValueError):  # one of them is not as the first: looked at below
             found = of_matrices(matrices, bias)
             if found.core.sorted and found.core.in_range:
