@@ -1,6 +1,7 @@
 // What mistakes cost: one number for each true label, or a matrix [true, predicted] with zeros on the diagonal.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <vector>
 
@@ -22,6 +23,10 @@ struct Costs {
     return row(right)[label];
   }
   const double* row(int right) const { return values.data() + static_cast<size_t>(right) * labels; }
+
+  double most(int right) const {
+    return uniform() ? values[right] : *std::max_element(row(right), row(right) + labels);
+  }
 
   // out[k] += scale cost[right, k]; where out is padded to `size`, the padding may change.
   template <class Real>

@@ -75,6 +75,15 @@ class LargeChain : public Chain<Real_, Label_> {
     if (this->data_.start && first) add(A + this->edge(this->K_, 0), u);
     if (this->data_.end && last) add(A + this->edge(this->K_ + 1, 0), u);
   }
+  // The same of one label.
+  double unary_score(int64_t row, bool first, bool last, const Real* W, int label) const {
+    const Real* A = W + this->transitions_;
+    double sum = this->data_.weight_of(row) * this->data_.cost.of(this->data_.truth[row], label) +
+                 this->data_.nodes.score_of(row, W, this->stride_, label);
+    if (this->data_.start && first) sum += A[this->edge(this->K_, label)];
+    if (this->data_.end && last) sum += A[this->edge(this->K_ + 1, label)];
+    return sum;
+  }
   double node_norm(int64_t row, bool first, bool last, int label) const {
     return this->data_.nodes.norm(row, label) + (this->data_.start && first) + (this->data_.end && last);
   }

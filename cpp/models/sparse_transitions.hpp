@@ -72,6 +72,12 @@ class SparseTransitions {
 
   // A[j, k] = value
   void set(int j, int k, Real value) {
+    if (value > 0 && slide(into_[k], {value, j}, larger)) {
+      slide(gains_[j], {value, k}, larger);
+      settle(j);
+      return settle_column(k);
+    }
+    if (value < 0 && slide(losses_[j], {value, k}, smaller)) return;
     if (take(into_[k], j))
       take(gains_[j], k);
     else
@@ -127,6 +133,15 @@ class SparseTransitions {
 
   static bool larger(const Entry& a, const Entry& b) { return a.value > b.value; }
   static bool smaller(const Entry& a, const Entry& b) { return a.value < b.value; }
+  // Gives an entry of a row another value, and moves it to where `put` would place it; whether it is there.
+  static bool slide(Row& row, Entry entry, bool (*before)(const Entry&, const Entry&)) {
+    auto at = std::find_if(row.begin(), row.end(), [&](const Entry& e) { return e.other == entry.other; });
+    if (at == row.end() || at->value == nothing.value) return false;
+    for (; at != row.begin() && before(entry, at[-1]); --at) *at = at[-1];
+    for (; at + 1 != row.end() && !before(entry, at[1]); ++at) *at = at[1];
+    *at = entry;
+    return true;
+  }
   static bool take(Row& row, int label) {
     const auto at = std::find_if(row.begin(), row.end(), [&](const Entry& e) { return e.other == label; });
     if (at == row.end()) return false;

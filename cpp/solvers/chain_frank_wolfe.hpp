@@ -14,6 +14,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <map>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -25,8 +27,9 @@ class ChainFrankWolfe {
  public:
   explicit ChainFrankWolfe(ChainGdmm& gdmm) : g_(gdmm) {
     Base truth{1, {}, {}};
-    for (const auto& shares : g_.unigrams_) truth.labels.push_back(shares[0].first);
-    for (const auto& pair : g_.pairs_) truth.pairs.push_back({pair.shares[0].first, pair.shares[0].second});
+    for (const auto& labels : g_.factors.labels) truth.labels.push_back(labels[0].label);
+    for (const auto& pairs : g_.factors.pairs)
+      truth.pairs.push_back(pairs.empty() ? none : std::pair(pairs[0].first, pairs[0].second));
     bases_.push_back(std::move(truth));
   }
 
@@ -50,32 +53,38 @@ class ChainFrankWolfe {
   std::vector<Base> bases_;
   std::vector<double> values_;
 
-  double mass(size_t f) const { return g_.mass_[g_.pairs_[f].ends[0]]; }
+  // What is no pair, at the first position of a sequence.
+  static constexpr std::pair<int32_t, int32_t> none{-1, -1};
 
   // The scores of all bases, of q, and of the best vertex, which is returned.
   Base look(const ChainGdmmOptions& options, double& mean, double& top, ChainGdmmReport& report) {
     Base best{0, {}, {}};
     values_.assign(bases_.size(), 0);
     mean = top = 0;
-    for (size_t r = 0; r < g_.unigrams_.size(); ++r) {
-      g_.score_variable(static_cast<int64_t>(r), options.rho);
+    for (int64_t r = 0; r < static_cast<int64_t>(g_.factors.labels.size()); ++r) {
+      const double mass = g_.factors.mass(r);
+      g_.score_variable(r, options.rho);
       best.labels.push_back(g_.best_label(options.partitions));
-      top += g_.mass_[r] * g_.scores_[best.labels[r]];
-      for (const Share& s : g_.unigrams_[r]) mean += s.mass * g_.scores_[s.first];
-      for (size_t k = 0; k < bases_.size(); ++k) values_[k] += g_.mass_[r] * g_.scores_[bases_[k].labels[r]];
+      top += mass * g_.scores_[best.labels[r]];
+      for (const ActiveLabel& y : g_.factors.labels[r]) mean += y.mass * g_.scores_[y.label];
+      for (size_t k = 0; k < bases_.size(); ++k) values_[k] += mass * g_.scores_[bases_[k].labels[r]];
+      ++report.searches;
+      best.pairs.push_back(none);
+      if (!g_.factors.first(r)) look_at_pair(r, options, best, mean, top, report);
     }
-    for (size_t f = 0; f < g_.pairs_.size(); ++f) {
-      const auto& pair = g_.pairs_[f];
-      const Scored found = g_.best_pair(pair.messages[0], pair.messages[1], options.rho, options.exhaustive);
-      best.pairs.emplace_back(found.first, found.second);
-      top += mass(f) * found.score;
-      const auto score = [&](int y, int z) { return g_.pair_score(pair, y, z, options.rho); };
-      for (const Share& s : pair.shares) mean += s.mass * score(s.first, s.second);
-      for (size_t k = 0; k < bases_.size(); ++k)
-        values_[k] += mass(f) * score(bases_[k].pairs[f].first, bases_[k].pairs[f].second);
-    }
-    report.searches += static_cast<int64_t>(g_.unigrams_.size() + g_.pairs_.size());
     return best;
+  }
+  void look_at_pair(int64_t r, const ChainGdmmOptions& options, Base& best, double& mean, double& top,
+                    ChainGdmmReport& report) {
+    const double mass = g_.factors.mass(r);
+    const Scored found = g_.best_pair(r, options.rho, options.exhaustive);
+    best.pairs.back() = {found.first, found.second};
+    top += mass * found.score;
+    for (const ActivePair& p : g_.factors.pairs[r])
+      mean += p.mass * g_.pair_score(r, p.first, p.second, options.rho);
+    for (size_t k = 0; k < bases_.size(); ++k)
+      values_[k] += mass * g_.pair_score(r, bases_[k].pairs[r].first, bases_[k].pairs[r].second, options.rho);
+    ++report.searches;
   }
 
   // One step; whether it was a drop step.
@@ -112,59 +121,64 @@ class ChainFrankWolfe {
     bases_.push_back(std::move(base));
   }
 
-  // Of gamma d, d = vertex - q: calls node(r, label, -gamma d) and edge(y, z, -gamma d), and adds to the residuals of pairs.
-  template <class Node, class Edge, class Residuals>
-  void each(const Base& vertex, double gamma, Node&& node, Edge&& edge, Residuals&& residuals) const {
-    const auto of_label = [&](size_t r, int32_t y, double d) {
-      node(static_cast<int64_t>(r), y, -gamma * d);
-      for (int side = 0; side < 2; ++side)
-        if (const int64_t f = g_.pairs_of_[r][side]; f >= 0)
-          message(residuals(f)[1 - side], y).residual -= gamma * d;
+  // Of gamma d, d = vertex - q: calls node(r, label, -gamma d), edge(y, z, -gamma d), and apart(r, side, label, change of
+  // the residual).
+  template <class Node, class Edge, class Apart>
+  void each(const Base& vertex, double gamma, Node&& node, Edge&& edge, Apart&& apart) const {
+    const ChainFactors& factors = g_.factors;
+    const auto of_label = [&](int64_t r, int32_t y, double d) {
+      node(r, y, -gamma * d);
+      if (!factors.first(r)) apart(r, 0, y, -gamma * d);
+      if (!factors.last(r)) apart(r, 1, y, -gamma * d);
     };
-    const auto of_pair = [&](size_t f, int32_t y, int32_t z, double d) {
+    const auto of_pair = [&](int64_t r, int32_t y, int32_t z, double d) {
       edge(y, z, -gamma * d);
-      message(residuals(f)[0], y).residual += gamma * d;
-      message(residuals(f)[1], z).residual += gamma * d;
+      apart(r - 1, 1, y, gamma * d);
+      apart(r, 0, z, gamma * d);
     };
-    for (size_t r = 0; r < g_.unigrams_.size(); ++r) {
-      for (const Share& s : g_.unigrams_[r]) of_label(r, s.first, -s.mass);
-      of_label(r, vertex.labels[r], g_.mass_[r]);
-    }
-    for (size_t f = 0; f < g_.pairs_.size(); ++f) {
-      for (const Share& s : g_.pairs_[f].shares) of_pair(f, s.first, s.second, -s.mass);
-      of_pair(f, vertex.pairs[f].first, vertex.pairs[f].second, mass(f));
+    for (int64_t r = 0; r < static_cast<int64_t>(factors.labels.size()); ++r) {
+      for (size_t n = 0; n < factors.labels[r].size(); ++n)  // `apart` may add to them
+        of_label(r, factors.labels[r][n].label, -factors.labels[r][n].mass);
+      of_label(r, vertex.labels[r], factors.mass(r));
+      if (factors.first(r)) continue;
+      for (const ActivePair& p : factors.pairs[r]) of_pair(r, p.first, p.second, -p.mass);
+      of_pair(r, vertex.pairs[r].first, vertex.pairs[r].second, factors.mass(r));
     }
   }
   // |w(d)|^2 + rho sum_jf |M d_f - d_j|^2
   double curvature(const Base& vertex, double rho) const {
     std::vector<double> w(g_.structure.weights(), 0);
-    std::vector<std::array<Messages, 2>> residuals(g_.pairs_.size());
+    std::map<std::tuple<int64_t, int, int32_t>, double> residuals;
     each(
         vertex, 1, [&](int64_t r, int32_t y, double c) { g_.add_node(r, y, c, w.data()); },
         [&](int32_t y, int32_t z, double c) { g_.structure.add_edge(y, z, c, w.data()); },
-        [&](int64_t f) -> auto& { return residuals[f]; });
+        [&](int64_t r, int side, int32_t y, double c) { residuals[{r, side, y}] += c; });
     double sum = 0, apart = 0;
     for (const double x : w) sum += x * x;
-    for (const auto& both : residuals)
-      for (const Messages& one : both)
-        for (const Message& m : one) apart += m.residual * m.residual;
+    for (const auto& [key, c] : residuals) apart += c * c;
     return sum + rho * apart;
   }
   // q += gamma (vertex - q), and w and the messages with it.
   void move(const Base& vertex, double gamma) {
+    ChainFactors& factors = g_.factors;
     each(
         vertex, gamma, [&](int64_t r, int32_t y, double c) { g_.move_node(r, y, c); },
         [&](int32_t y, int32_t z, double c) { g_.move_edge(y, z, c); },
-        [&](int64_t f) -> auto& { return g_.pairs_[f].messages; });
-    const auto shift = [&](std::vector<Share>& shares, int32_t y, int32_t z, double all) {
-      for (Share& s : shares) s.mass *= 1 - gamma;
-      ChainGdmm::put(shares, y, z).mass += gamma * all;
-      std::erase_if(shares, [&](const Share& s) { return s.mass <= 1e-15 * all; });
-    };
-    for (size_t r = 0; r < g_.unigrams_.size(); ++r)
-      shift(g_.unigrams_[r], vertex.labels[r], -1, g_.mass_[r]);
-    for (size_t f = 0; f < g_.pairs_.size(); ++f)
-      shift(g_.pairs_[f].shares, vertex.pairs[f].first, vertex.pairs[f].second, mass(f));
+        [&](int64_t r, int side, int32_t y, double c) { factors.label(r, y).residual[side] += c; });
+    for (int64_t r = 0; r < static_cast<int64_t>(factors.labels.size()); ++r) {
+      const double all = factors.mass(r);
+      for (ActiveLabel& y : factors.labels[r]) y.mass *= 1 - gamma;
+      factors.label(r, vertex.labels[r]).mass += gamma * all;
+      for (ActiveLabel& y : factors.labels[r]) drop_dust(y.mass, all);
+      if (factors.first(r)) continue;
+      for (ActivePair& p : factors.pairs[r]) p.mass *= 1 - gamma;
+      factors.pair(r, vertex.pairs[r].first, vertex.pairs[r].second).mass += gamma * all;
+      std::erase_if(factors.pairs[r], [&](const ActivePair& p) { return p.mass <= dust * all; });
+    }
+  }
+  static constexpr double dust = 1e-15;
+  static void drop_dust(double& mass, double all) {
+    if (mass <= dust * all) mass = 0;
   }
 };
 

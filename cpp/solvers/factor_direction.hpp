@@ -2,46 +2,79 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
-#include <cstdint>
 #include <vector>
-
-#include "solvers/path_decomposition.hpp"
 
 namespace mm {
 
 enum class Direction : int { pairwise, away, frank_wolfe };
 
-// The direction d over the active labels, by their scores s; returns the factor's gap, mass s(best) - <q, s>.
-inline double choose(Direction rule, const std::vector<Share>& shares, const std::vector<double>& scores,
-                     double mass, std::vector<double>& d) {
+struct Choice {  // one of the active labels of a factor, or of its pairs
+  int at;        // where it is
+  double mass, score;
+};
+struct Change {
+  int at;  // where the choice is
+  double by;
+};
+
+// The direction d over the choices, but for zeros; returns the factor's gap, mass s(best) - <q, s>.
+inline double choose(Direction rule, const std::vector<Choice>& choices, double mass,
+                     std::vector<Change>& d) {
   int best = 0, worst = -1;
   double mean = 0;
-  for (int n = 0; n < static_cast<int>(shares.size()); ++n) {
-    mean += shares[n].mass * scores[n];
-    if (scores[n] > scores[best]) best = n;
-    if (shares[n].mass > 0 && (worst < 0 || scores[n] < scores[worst])) worst = n;
+  for (int n = 0; n < static_cast<int>(choices.size()); ++n) {
+    mean += choices[n].mass * choices[n].score;
+    if (choices[n].score > choices[best].score) best = n;
+    if (choices[n].mass > 0 && (worst < 0 || choices[n].score < choices[worst].score)) worst = n;
   }
-  const double gap = mass * scores[best] - mean, away = mean - mass * scores[worst];
-  d.assign(shares.size(), 0);
+  const double gap = mass * choices[best].score - mean, away = mean - mass * choices[worst].score;
+  d.clear();
   if (rule == Direction::pairwise) {
-    if (best != worst) d[best] = mass, d[worst] = -mass;
+    if (best != worst) d = {{best, mass}, {worst, -mass}};
     return std::max(0.0, gap);
   }
   const bool back = rule == Direction::away && away > gap;
-  for (size_t n = 0; n < shares.size(); ++n) d[n] = back ? shares[n].mass : -shares[n].mass;
-  d[back ? worst : best] += back ? -mass : mass;
+  const double sign = back ? 1 : -1;
+  for (int n = 0; n < static_cast<int>(choices.size()); ++n) {
+    const double by = sign * choices[n].mass - (n == (back ? worst : best) ? sign * mass : 0);
+    if (by != 0) d.push_back({n, by});
+  }
   return std::max(0.0, gap);
 }
 
-// |M d|^2 for one end of a pair
-inline double marginal_squares(const std::vector<Share>& shares, const std::vector<double>& d,
-                               int32_t Share::* end) {
-  double sum = 0;
-  for (size_t n = 0; n < shares.size(); ++n)
-    for (size_t m = 0; m < shares.size(); ++m)
-      if (shares[n].*end == shares[m].*end) sum += d[n] * d[m];
-  return sum;
-}
+// Steps inside the active set of one factor after the other.
+struct FactorMoves {
+  std::vector<Choice> choices;
+  std::vector<Change> direction;
+
+  // At most `inner` exact steps; returns how many there were. read(turn): the choices as they are now; bend(): the curvature
+  // along the direction; moved(at, more): the mass of a choice, what follows from its move being done; gap grows by that
+  // of the factor before the first step.
+  template <class Read, class Bend, class Moved>
+  int improve(Direction rule, int inner, double mass, double& gap, Read&& read, Bend&& bend, Moved&& moved) {
+    for (int turn = 0; turn < inner; ++turn) {
+      choices.clear();
+      read(turn);
+      const double seen = choose(rule, choices, mass, direction);
+      if (turn == 0) gap += seen;
+      double slope = 0, longest = HUGE_VAL;  // until the first share is used up
+      for (const Change& d : direction) {
+        slope += d.by * choices[d.at].score;
+        if (d.by < 0) longest = std::min(longest, choices[d.at].mass / -d.by);
+      }
+      if (slope <= 1e-14 * mass || !(longest > 0)) return turn;
+      const double free = slope / bend(), step = std::min(longest, free);
+      for (const Change& d : direction) {
+        const Choice& c = choices[d.at];
+        double* share = moved(c.at, step * d.by);
+        const bool used = step == longest && d.by < 0 && c.mass / -d.by <= longest;
+        *share = used ? 0 : c.mass + step * d.by;
+      }
+    }
+    return inner;
+  }
+};
 
 }  // namespace mm

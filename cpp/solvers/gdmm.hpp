@@ -21,23 +21,27 @@
 //   bigram    curvature |d|^2 + rho |M_a d|^2 + rho |M_b d|^2
 // With a prior (metric.hpp, Sigma diagonal) R* is in place of 1/2 |w|^2, squares of features and ones count with their
 // scale, and w is clipped where it has a bound: R* curves no more than without, so a step gains what it claims.
-// Messages are kept for active labels only: all others are exactly zero.
+// Messages are kept for labels that were active: all others are exactly zero.
 // The best pair is found in the paper's four cases, see `PairSearch`.
+//
+// With `sweeps` the searches in a sequence are followed by steps among its active labels alone, back and forth, each sweep
+// after a step of the multipliers of the sequence: what one factor learnt reaches all others, for little. Before, the pairs
+// of labels that were found become active with the labels beside them, since a label without a pair can keep no mass.
+// With a proximal term k/2 |w - z|^2 (weights.hpp) w = (q + k z) / (1 + k), and curvatures of w are divided by 1 + k.
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdint>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
-#include "arrays.hpp"
 #include "models/large_chain.hpp"
 #include "runtime/interrupt.hpp"
+#include "solvers/chain_factors.hpp"
 #include "solvers/factor_direction.hpp"
 #include "solvers/pair_search.hpp"
-#include "solvers/path_decomposition.hpp"
 #include "solvers/priored_weights.hpp"
 
 namespace mm {
@@ -48,6 +52,8 @@ struct ChainGdmmOptions {
   int partitions = 1;       // labels of a unigram factor are searched in one of this many parts
   bool exhaustive = false;  // look at every pair of labels
   Direction direction = Direction::pairwise;
+  int sweeps = 0;  // over the active labels of a sequence, after the searches in it
+  double eta = 1;  // of the multipliers, before each sweep
 };
 
 struct ChainGdmmReport {
@@ -61,56 +67,23 @@ class ChainGdmm {
   Structure structure;
   PrioredWeights<Structure> prior;  // w is in it
   aligned<double>& W;
+  ChainFactors factors;
 
-  // Variables are the positions of all sequences, pairs are neighbours; nothing below knows more of a chain.
   ChainGdmm(const ChainData& data, std::vector<double> block_mass)
       : structure(data),
         prior(structure),
         W(prior.W),
+        factors(data, std::move(block_mass)),
         data_(data),
-        block_mass_(std::move(block_mass)),
-        search_(data.labels) {
+        search_(data.labels, structure.row_length()),
+        ordered_(data.labels > few_labels) {
     structure.index().order_rows();
-    const int64_t n = data.offsets.back();
-    mass_.resize(n);
-    unigrams_.resize(n);
-    pairs_of_.resize(n, {-1, -1});
-    for (int64_t i = 0; i < data.blocks(); ++i)
-      for (int64_t r = data.offsets[i]; r < data.offsets[i + 1]; ++r) {
-        mass_[r] = block_mass_[i];
-        unigrams_[r] = {{data.truth[r], -1, mass_[r]}};
-        if (r == data.offsets[i]) continue;
-        pairs_of_[r - 1][1] = pairs_of_[r][0] = static_cast<int64_t>(pairs_.size());
-        pairs_.push_back({{r - 1, r}, {{data.truth[r - 1], data.truth[r], mass_[r]}}, {}});
-      }
     scores_.resize(structure.row_length());
-    structure.watch(W.data());
+    watch();
   }
   ChainGdmm(const ChainGdmm&) = delete;
 
-  int64_t active() const {
-    int64_t n = 0;
-    for (const auto& shares : unigrams_) n += static_cast<int64_t>(shares.size());
-    for (const auto& pair : pairs_) n += static_cast<int64_t>(pair.shares.size());
-    return n;
-  }
-
-  // Labellings with multipliers of all blocks: a feasible point near the marginals.
-  SupportArrays support() const {
-    SupportList<int32_t> found;
-    PathDecomposition decomposition;
-    for (int64_t i = 0; i < data_.blocks(); ++i) {
-      const int64_t first = data_.offsets[i];
-      if (block_mass_[i] <= 0) continue;
-      decomposition.start(unigrams_[first], block_mass_[i]);
-      for (int64_t r = first + 1; r < data_.offsets[i + 1]; ++r)
-        decomposition.extend(pairs_[pairs_of_[r][0]].shares, unigrams_[r]);
-      decomposition.finish();
-      for (const auto& path : decomposition.paths())
-        found.add(i, path.mass, path.labels.data(), static_cast<int>(path.labels.size()));
-    }
-    return found;
-  }
+  SupportArrays support() const { return factors.support(); }
 
   // One pass over the factors of the blocks of an order (Algorithm 1, step 1).
   ChainGdmmReport pass(const int64_t* order, int64_t n, const ChainGdmmOptions& options, uint64_t seed) {
@@ -118,72 +91,59 @@ class ChainGdmm {
     random_ = seed | 1;
     for (int64_t k = 0; k < n; ++k) {
       const int64_t first = data_.offsets[order[k]], last = data_.offsets[order[k] + 1];
+      if (factors.mass(first) <= 0) continue;
+      poll();
+      factors.rest(first, last);
+      const double before = report.violation;
       for (int64_t r = first; r < last; ++r) {
-        poll();
-        if (pairs_of_[r][0] >= 0) visit_pair(pairs_of_[r][0], options, report);
+        if (r > first) visit_pair(r, options, report);
         visit_variable(r, options, report);
       }
+      if (options.sweeps > 0) sweep(first, last, options, report.violation - before);
     }
     return report;
   }
 
-  // lambda_jf += eta (M_jf q_f - q_j), and what became zero is forgotten (step 2); returns sum |M q_f - q_j|.
+  // lambda_jf += eta (M_jf q_f - q_j) (step 2); returns sum_jf <m_jf, M_jf q_f - q_j> as it was, without signs: what the
+  // messages add to the gap of the factors, over rho.
   double update_multipliers(double eta) {
-    double sum = 0;
-    for (Pair& pair : pairs_)
-      for (auto& messages : pair.messages) {
-        for (Message& m : messages) {
-          m.multiplier += eta * m.residual;
-          sum += std::abs(m.residual);
-        }
-        std::erase_if(messages, [](const Message& m) {
-          return std::abs(m.residual) < 1e-300 && std::abs(m.multiplier) < 1e-300;
-        });
-      }
-    return sum;
-  }
-
-  // sum_jf <m_jf, M_jf q_f - q_j>: what the messages add to the gap of the factors, over rho.
-  double disagreement() const {
-    double sum = 0;
-    for (const Pair& pair : pairs_)
-      for (const auto& messages : pair.messages)
-        for (const Message& m : messages) sum += std::abs(m.residual * (m.residual + m.multiplier));
-    return sum;
+    return factors.update_multipliers(0, static_cast<int64_t>(factors.labels.size()), eta);
   }
 
   // Takes the marginals of labellings with multipliers; w, messages and active sets are rebuilt.
   void restore(const int64_t* blocks, const double* multipliers, int64_t n, const int32_t* outputs) {
-    for (auto& shares : unigrams_) shares.clear();
-    for (Pair& pair : pairs_) pair.shares.clear(), pair.messages[0].clear(), pair.messages[1].clear();
-    for (int64_t p = 0; p < n; ++p) {
-      const int64_t first = data_.offsets[blocks[p]], last = data_.offsets[blocks[p] + 1];
-      for (int64_t r = first; r < last; ++r, ++outputs) {
-        put(unigrams_[r], *outputs, -1).mass += multipliers[p];
-        if (r > first) put(pairs_[pairs_of_[r][0]].shares, outputs[-1], *outputs).mass += multipliers[p];
-      }
-    }
-    for (size_t r = 0; r < unigrams_.size(); ++r)  // a block that is not mentioned is where its truth is
-      if (unigrams_[r].empty()) unigrams_[r] = {{data_.truth[r], -1, mass_[r]}};
-    for (Pair& pair : pairs_)
-      if (pair.shares.empty())
-        pair.shares = {{data_.truth[pair.ends[0]], data_.truth[pair.ends[1]], mass_[pair.ends[0]]}};
+    factors.restore(blocks, multipliers, n, outputs);
     rebuild();
   }
 
   // w of the marginals, which need not be consistent, in double precision.
   void rebuild() {
     std::vector<double> q(structure.weights(), 0);
-    for (size_t r = 0; r < unigrams_.size(); ++r) {
-      add_node(static_cast<int64_t>(r), data_.truth[r], mass_[r], q.data());
-      for (const Share& s : unigrams_[r]) add_node(static_cast<int64_t>(r), s.first, -s.mass, q.data());
-    }
-    for (const Pair& pair : pairs_) {
-      structure.add_edge(data_.truth[pair.ends[0]], data_.truth[pair.ends[1]], mass_[pair.ends[0]], q.data());
-      for (const Share& s : pair.shares) structure.add_edge(s.first, s.second, -s.mass, q.data());
+    for (int64_t r = 0; r < static_cast<int64_t>(factors.labels.size()); ++r) {
+      add_node(r, data_.truth[r], factors.mass(r), q.data());
+      for (const ActiveLabel& y : factors.labels[r]) add_node(r, y.label, -y.mass, q.data());
+      if (factors.first(r)) continue;
+      structure.add_edge(data_.truth[r - 1], data_.truth[r], factors.mass(r), q.data());
+      for (const ActivePair& p : factors.pairs[r]) structure.add_edge(p.first, p.second, -p.mass, q.data());
     }
     prior.follow(q);
-    structure.watch(W.data());
+    watch();
+  }
+  // The next round of the proximal term k/2 |w - z|^2, see weights.hpp.
+  void recenter(double momentum, double proximity) {
+    prior.recenter(momentum, proximity);
+    watch();
+  }
+  // sum_i mass_i^2 |psi_i|^2 / sum_i mass_i Delta_i for outputs that are wrong everywhere, and have no label twice: C
+  // |psi|^2 over the loss, with which the weight k of a proximal term is compared.
+  double stiffness() {
+    double square = 0, loss = 0;
+    for (int64_t r = 0; r < static_cast<int64_t>(factors.labels.size()); ++r) {
+      const double mass = factors.mass(r);
+      square += 2 * mass * mass * (node_norm(r, data_.truth[r]) + !factors.first(r));
+      loss += mass * data_.weight_of(r) * data_.cost.most(data_.truth[r]);
+    }
+    return loss > 0 ? square / loss : 0;
   }
   int64_t dimension() const { return structure.dimension(); }
   void set_origin(const double* flat) { prior.take_origin(flat), rebuild(); }
@@ -196,43 +156,67 @@ class ChainGdmm {
   double seek(const int64_t* order, int64_t n, double rho, bool exhaustive) {
     double sum = 0;
     for (int64_t k = 0; k < n; ++k)
-      for (int64_t r = data_.offsets[order[k]] + 1; r < data_.offsets[order[k] + 1]; ++r) {
-        const Pair& pair = pairs_[pairs_of_[r][0]];
-        sum += best_pair(pair.messages[0], pair.messages[1], rho, exhaustive).score;
-      }
+      for (int64_t r = data_.offsets[order[k]] + 1; r < data_.offsets[order[k] + 1]; ++r)
+        sum += best_pair(r, rho, exhaustive).score;
     return sum;
   }
 
   // max_{y, z} A[y, z] - rho m_a(y) - rho m_b(z) at these messages, by the four cases or by looking at all pairs.
-  Scored best_pair(const Messages& left, const Messages& right, double rho, bool exhaustive) {
+  // `known`: the score of a pair that is known, with which the search begins.
+  Scored best_pair(const Messages& left, const Messages& right, double rho, bool exhaustive,
+                   Scored known = {-HUGE_VAL, 0, 0}) {
     const PairTable table{W.data() + structure.first_transition(), structure.row_length(),
                           &structure.index()};
-    return exhaustive ? search_.every(table, left, right, rho) : search_.ordered(table, left, right, rho);
+    if (exhaustive) return search_.every(table, left, right, rho);
+    return ordered_ ? search_.ordered(table, left, right, rho, known) : search_.few(table, left, right, rho);
+  }
+  // From now on, however few labels there are.
+  void order_pairs() { ordered_ = true, watch(); }
+  // W was written as a whole.
+  void watch() {
+    if (ordered_) structure.watch(W.data());
   }
 
  private:
   friend class ChainFrankWolfe;  // its steps are over all factors at once
-  struct Pair {
-    std::array<int64_t, 2> ends;
-    std::vector<Share> shares;
-    std::array<Messages, 2> messages;
-  };
+  // Above, pairs are searched in order; a look at all of so few takes less time than to keep them in order.
+  static constexpr int few_labels = 64;
+  static constexpr double enough = 0.2;  // of the gap that the searches saw, at which sweeps end
   const ChainData& data_;
-  std::vector<double> block_mass_, mass_;  // mass_: of each position
-  std::vector<std::vector<Share>> unigrams_;
-  std::vector<std::array<int64_t, 2>> pairs_of_;  // the pairs in which a variable is the second, the first
-  std::vector<Pair> pairs_;
   PairSearch search_;
+  bool ordered_;
   aligned<double> scores_;
-  std::vector<double> active_scores_, direction_;
+  Messages left_, right_;
+  FactorMoves moves_;
   uint64_t random_ = 1;
   Sparse move_;  // of one label, under a metric
 
-  bool is_first(int64_t r) const { return pairs_of_[r][0] < 0; }
-  bool is_last(int64_t r) const { return pairs_of_[r][1] < 0; }
+  double pair_score(int64_t r, int32_t y, int32_t z, double rho) {
+    return structure.edge_weight(W.data(), y, z) -
+           rho * (factors.label(r - 1, y).message(1) + factors.label(r, z).message(0));
+  }
+  double active_score(int64_t r, const ActivePair& p, double rho) const {
+    return structure.edge_weight(W.data(), p.first, p.second) -
+           rho * (factors.labels[r - 1][p.left].message(1) + factors.labels[r][p.right].message(0));
+  }
+  Scored best_pair(int64_t r, double rho, bool exhaustive) {
+    read_messages(r - 1, 1, left_), read_messages(r, 0, right_);
+    Scored known{-HUGE_VAL, 0, 0};
+    for (const ActivePair& p : factors.pairs[r])
+      if (const double s = active_score(r, p, rho); s > known.score) known = {s, p.first, p.second};
+    return best_pair(left_, right_, rho, exhaustive, known);
+  }
+  void read_messages(int64_t r, int side, Messages& messages) const {
+    messages.clear();
+    for (const ActiveLabel& y : factors.labels[r])
+      if (const double m = y.message(side); m != 0) messages.push_back({y.label, m});
+    for (const Price& price : factors.prices[r])
+      if (const double m = price.multiplier[side]; m != 0) messages.push_back({price.label, m});
+  }
+
   template <class Target>
   void add_node(int64_t r, int label, double c, Target to) const {
-    structure.add_node(r, is_first(r), is_last(r), label, c, to);
+    structure.add_node(r, factors.first(r), factors.last(r), label, c, to);
   }
   // The features of a label, entry by entry.
   const Sparse& features_of(int64_t r, int label) {
@@ -243,7 +227,7 @@ class ChainGdmm {
   }
   // |x_j|^2 over the weights of a label, in the metric.
   double node_norm(int64_t r, int label) {
-    if (!prior.metric.scaled()) return structure.node_norm(r, is_first(r), is_last(r), label);
+    if (!prior.metric.scaled()) return structure.node_norm(r, factors.first(r), factors.last(r), label);
     double sum = 0;
     for (const size_t j : features_of(r, label).touched)
       sum += prior.metric.scale(j) * move_.dense[j] * move_.dense[j];
@@ -251,140 +235,159 @@ class ChainGdmm {
   }
   // w by the law of q + c x_j in the weights of a label; of q + c in those of a transition.
   void move_node(int64_t r, int label, double c) {
-    if (prior.metric.plain()) return add_node(r, label, c, W.data());
+    if (prior.metric.plain()) return add_node(r, label, c * prior.shrink(), W.data());
     for (const size_t j : features_of(r, label).touched) move_weight(j, c * move_.dense[j]);
   }
   void move_edge(int previous, int next, double c) {
-    if (prior.metric.plain()) return structure.add_edge(previous, next, c, W.data());
-    move_weight(structure.edge_place(previous, next), c);
+    if (!prior.metric.plain()) return move_weight(structure.edge_place(previous, next), c);
+    c *= prior.shrink();
+    ordered_ ? structure.add_edge(previous, next, c, W.data())
+             : void(W[structure.edge_place(previous, next)] += c);
   }
   void move_weight(size_t j, double c) {
+    c *= prior.metric.scale(j) * prior.shrink();
     if (prior.metric.bounded()) {
-      prior.unclipped[j] += prior.metric.scale(j) * c;
+      prior.unclipped[j] += c;
       W[j] = prior.metric.clipped(j, prior.unclipped[j]);
     } else {
-      W[j] += prior.metric.scale(j) * c;
+      W[j] += c;
     }
-    structure.changed(W.data(), j);
-  }
-
-  static Share& put(std::vector<Share>& shares, int32_t first, int32_t second) {
-    for (Share& s : shares)
-      if (s.first == first && s.second == second) return s;
-    shares.push_back({first, second, 0});
-    return shares.back();
+    if (ordered_) structure.changed(W.data(), j);
   }
   uint64_t draw() {  // xorshift
     random_ ^= random_ << 13, random_ ^= random_ >> 7, random_ ^= random_ << 17;
     return random_;
   }
 
-  void visit_variable(int64_t r, const ChainGdmmOptions& options, ChainGdmmReport& report) {
-    if (mass_[r] <= 0) return;
-    auto& shares = unigrams_[r];
-    const int degree = (pairs_of_[r][0] >= 0) + (pairs_of_[r][1] >= 0);
-    score_variable(r, options.rho);
-    put(shares, best_label(options.partitions), -1);
-    ++report.searches;
-    const auto norm = [&](const Share& s) { return node_norm(r, s.first) + options.rho * degree; };
-    const auto score = [&](const Share& s) { return scores_[s.first]; };
-    const auto renew = [&] {  // scores follow the moves, but for what is clipped
-      if (prior.metric.bounded()) score_variable(r, options.rho);
-    };
-    const auto bend = [&] {
-      double sum = 0;
-      for (size_t n = 0; n < shares.size(); ++n)
-        if (direction_[n] != 0) sum += norm(shares[n]) * direction_[n] * direction_[n];
-      return sum;
-    };
-    const auto moved = [&](const Share& s, double more) {
-      move_node(r, s.first, -more);
-      scores_[s.first] -= norm(s) * more;
-      for (int side = 0; side < 2; ++side)
-        if (const int64_t f = pairs_of_[r][side]; f >= 0)
-          message(pairs_[f].messages[1 - side], s.first).residual -= more;
-    };
-    improve(shares, mass_[r], score, bend, moved, renew, options, report);
-  }
-  // Loss, score and messages of every label of a position, into scores_.
-  void score_variable(int64_t r, double rho) {
-    structure.unary_scores(r, is_first(r), is_last(r), W.data(), scores_.data());
-    for (int side = 0; side < 2; ++side) {
-      const int64_t f = pairs_of_[r][side];
-      if (f < 0) continue;
-      for (const Message& m : pairs_[f].messages[1 - side])  // r is the second end of the pair before it
-        scores_[m.label] += rho * (m.residual + m.multiplier);
+  // Steps among the active labels of a sequence, back and forth, each after a step of its multipliers, until their gap is
+  // small beside what the searches saw.
+  void sweep(int64_t first, int64_t last, ChainGdmmOptions options, double seen) {
+    factors.join(first, last);
+    options.inner = 1;
+    for (int n = 0; n < options.sweeps; ++n) {
+      ChainGdmmReport found;
+      const double apart = options.rho * factors.update_multipliers(first, last, options.eta);
+      const bool back = n % 2 == 0;
+      for (int64_t k = 0; k < last - first; ++k) {
+        const int64_t r = back ? last - 1 - k : first + k, pair = back ? r + 1 : r;
+        if (k > 0 && factors.pairs[pair].size() > 1) move_pairs(pair, options, found);
+        revisit_variable(r, options, found);
+      }
+      if (found.violation + apart <= enough * seen) return;
     }
   }
 
+  void visit_variable(int64_t r, const ChainGdmmOptions& options, ChainGdmmReport& report) {
+    score_variable(r, options.rho);
+    factors.label(r, best_label(options.partitions)).find();
+    ++report.searches;
+    move_labels(r, [&] { score_variable(r, options.rho); }, options, report);
+  }
+  void revisit_variable(int64_t r, const ChainGdmmOptions& options, ChainGdmmReport& report) {
+    const auto& labels = factors.labels[r];
+    if (labels.size() < 2) return;
+    const auto score = [&] {
+      for (const ActiveLabel& y : labels)
+        if (y.live)
+          scores_[y.label] = structure.unary_score(r, factors.first(r), factors.last(r), W.data(), y.label) +
+                             options.rho * (y.message(0) + y.message(1));
+    };
+    score();
+    move_labels(r, score, options, report);
+  }
+  // Loss, score and messages of every label of a position, into scores_.
+  void score_variable(int64_t r, double rho) {
+    structure.unary_scores(r, factors.first(r), factors.last(r), W.data(), scores_.data());
+    for (const ActiveLabel& y : factors.labels[r]) scores_[y.label] += rho * (y.message(0) + y.message(1));
+    for (const Price& price : factors.prices[r])
+      scores_[price.label] += rho * (price.multiplier[0] + price.multiplier[1]);
+  }
   int32_t best_label(int partitions) {
     const int64_t K = data_.labels, parts = std::min<int64_t>(K, partitions);
     const int64_t part = parts == 1 ? 0 : static_cast<int64_t>(draw() % static_cast<uint64_t>(parts));
     const int64_t first = K * part / parts, last = K * (part + 1) / parts;
-    return static_cast<int32_t>(std::max_element(scores_.begin() + first, scores_.begin() + last) -
-                                scores_.begin());
+    return first_of_largest(first, last);
   }
-
-  double pair_score(const Pair& pair, int y, int z, double rho) const {
-    return structure.edge_weight(W.data(), y, z) - rho * value_of(pair.messages[0], y) -
-           rho * value_of(pair.messages[1], z);
-  }
-  void visit_pair(int64_t f, const ChainGdmmOptions& options, ChainGdmmReport& report) {
-    Pair& pair = pairs_[f];
-    const double mass = mass_[pair.ends[0]], rho = options.rho;
-    if (mass <= 0) return;
-    const Scored best = best_pair(pair.messages[0], pair.messages[1], rho, options.exhaustive);
-    put(pair.shares, best.first, best.second);
-    ++report.searches;
-    const auto score = [&](const Share& s) { return pair_score(pair, s.first, s.second, rho); };
-    const auto bend = [&] {
-      return squares(pair.shares) + rho * (marginal_squares(pair.shares, direction_, &Share::first) +
-                                           marginal_squares(pair.shares, direction_, &Share::second));
-    };
-    const auto moved = [&](const Share& s, double more) {
-      move_edge(s.first, s.second, -more);
-      message(pair.messages[0], s.first).residual += more;
-      message(pair.messages[1], s.second).residual += more;
-    };
-    improve(pair.shares, mass, score, bend, moved, [] {}, options, report);
-  }
-
-  // Moves the marginals of an active set, each time by the exact step.
-  template <class Score, class Bend, class Moved, class Renew>
-  void improve(std::vector<Share>& shares, double mass, Score&& score, Bend&& bend, Moved&& moved,
-               Renew&& renew, const ChainGdmmOptions& options, ChainGdmmReport& report) {
-    for (int turn = 0; turn < options.inner; ++turn) {
-      if (turn > 0) renew();
-      active_scores_.clear();
-      for (const Share& s : shares) active_scores_.push_back(score(s));
-      const double gap = choose(options.direction, shares, active_scores_, mass, direction_);
-      if (turn == 0) report.violation += gap;
-      double slope = 0, longest = HUGE_VAL;  // until the first share is used up
-      for (size_t n = 0; n < shares.size(); ++n) {
-        slope += direction_[n] * active_scores_[n];
-        if (direction_[n] < 0) longest = std::min(longest, shares[n].mass / -direction_[n]);
-      }
-      if (slope <= 1e-14 * mass || !(longest > 0)) break;
-      const double free = slope / bend(), step = std::min(longest, free);
-      for (size_t n = 0; n < shares.size(); ++n) {
-        if (direction_[n] == 0) continue;
-        const double more = step * direction_[n];
-        moved(shares[n], more);
-        const bool used = step == longest && direction_[n] < 0 && shares[n].mass / -direction_[n] <= longest;
-        shares[n].mass = used ? 0 : shares[n].mass + more;
-      }
-      ++report.updates;
+  // The label of the largest score in [first, last).
+  int32_t first_of_largest(int64_t first, int64_t last) const {
+    constexpr int64_t lanes = Vector<double>::lanes;
+    const double* s = scores_.data();
+    double top = s[first];
+    int64_t k = first;
+    if (last - first >= lanes) {
+      vec<double> most = load(s + first);
+      for (k += lanes; k + lanes <= last; k += lanes) most = maximum(most, load(s + k));
+      top = largest_lane<double>(most);
     }
-    std::erase_if(shares, [](const Share& s) { return s.mass <= 0; });
+    for (; k < last; ++k) top = std::max(top, s[k]);
+    return static_cast<int32_t>(std::find(s + first, s + last, top) - s);
+  }
+  // Moves mass among the live labels of a position, whose scores are known.
+  template <class Renew>
+  void move_labels(int64_t r, Renew&& renew, const ChainGdmmOptions& options, ChainGdmmReport& report) {
+    auto& labels = factors.labels[r];
+    const double messages = options.rho * factors.neighbours(r);
+    const auto norm = [&](int n) { return node_norm(r, labels[n].label) * prior.shrink() + messages; };
+    const auto read = [&](int turn) {
+      if (turn > 0 && prior.metric.bounded()) renew();  // scores follow the moves, but for what is clipped
+      for (int n = 0; n < static_cast<int>(labels.size()); ++n)
+        if (labels[n].live) moves_.choices.push_back({n, labels[n].mass, scores_[labels[n].label]});
+    };
+    const auto bend = [&] {
+      double sum = 0;
+      for (const Change& d : moves_.direction) sum += norm(moves_.choices[d.at].at) * d.by * d.by;
+      return sum;
+    };
+    const auto moved = [&](int n, double more) {
+      ActiveLabel& y = labels[n];
+      move_node(r, y.label, -more);
+      scores_[y.label] -= norm(n) * more;
+      if (!factors.first(r)) y.residual[0] -= more;
+      if (!factors.last(r)) y.residual[1] -= more;
+      return &y.mass;
+    };
+    report.updates += moves_.improve(options.direction, options.inner, factors.mass(r), report.violation,
+                                     read, bend, moved);
   }
 
-  // |d|^2 in the metric of the transitions
-  double squares(const std::vector<Share>& shares) const {
-    double sum = 0;
-    for (size_t n = 0; n < shares.size(); ++n)
-      sum += direction_[n] * direction_[n] *
-             prior.metric.scale(structure.edge_place(shares[n].first, shares[n].second));
-    return sum;
+  void visit_pair(int64_t r, const ChainGdmmOptions& options, ChainGdmmReport& report) {
+    const Scored best = best_pair(r, options.rho, options.exhaustive);
+    factors.pair(r, best.first, best.second);
+    ++report.searches;
+    move_pairs(r, options, report);
+  }
+  // Moves mass among the active pairs of a position and the one before it.
+  void move_pairs(int64_t r, const ChainGdmmOptions& options, ChainGdmmReport& report) {
+    auto& pairs = factors.pairs[r];
+    auto &left = factors.labels[r - 1], &right = factors.labels[r];
+    const double rho = options.rho;
+    const auto read = [&](int) {
+      for (int n = 0; n < static_cast<int>(pairs.size()); ++n) {
+        const ActivePair& p = pairs[n];
+        moves_.choices.push_back({n, p.mass, active_score(r, p, rho)});
+      }
+    };
+    const auto bend = [&] {
+      double sum = 0;
+      for (const Change& d : moves_.direction) {
+        const ActivePair& p = pairs[moves_.choices[d.at].at];
+        sum += d.by * d.by * prior.metric.scale(structure.edge_place(p.first, p.second)) * prior.shrink();
+        for (const Change& e : moves_.direction) {
+          const ActivePair& o = pairs[moves_.choices[e.at].at];
+          sum += rho * d.by * e.by * ((p.first == o.first) + (p.second == o.second));
+        }
+      }
+      return sum;
+    };
+    const auto moved = [&](int n, double more) {
+      ActivePair& p = pairs[n];
+      move_edge(p.first, p.second, -more);
+      left[p.left].residual[1] += more;
+      right[p.right].residual[0] += more;
+      return &p.mass;
+    };
+    report.updates += moves_.improve(options.direction, options.inner, factors.mass(r), report.violation,
+                                     read, bend, moved);
   }
 };
 

@@ -11,6 +11,7 @@
 // the other from where the last one was found. Where every entry is stored, all of them are looked at.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <utility>
@@ -22,21 +23,9 @@ namespace mm {
 
 struct Message {
   int32_t label;
-  double residual, multiplier;  // M q_f - q_j and lambda; the message is their sum
+  double value;
 };
 using Messages = std::vector<Message>;
-
-inline double value_of(const Messages& messages, int32_t label) {
-  for (const Message& m : messages)
-    if (m.label == label) return m.residual + m.multiplier;
-  return 0;
-}
-inline Message& message(Messages& messages, int32_t label) {
-  for (Message& m : messages)
-    if (m.label == label) return m;
-  messages.push_back({label, 0, 0});
-  return messages.back();
-}
 
 struct Scored {
   double score;
@@ -52,20 +41,44 @@ struct PairTable {
 
 class PairSearch {
  public:
-  explicit PairSearch(int labels) : K_(labels), left_(labels), right_(labels) {}
+  PairSearch(int labels, int stride)
+      : K_(labels), stride_(stride), left_(labels), right_(labels), less_(stride, HUGE_VAL) {
+    std::fill(less_.begin(), less_.begin() + labels, 0.0);
+  }
 
   Scored every(const PairTable& table, const Messages& left, const Messages& right, double rho) const {
     std::vector<double> m(K_, 0), n(K_, 0);
-    for (const Message& e : left) m[e.label] += rho * (e.residual + e.multiplier);
-    for (const Message& e : right) n[e.label] += rho * (e.residual + e.multiplier);
+    for (const Message& e : left) m[e.label] += rho * e.value;
+    for (const Message& e : right) n[e.label] += rho * e.value;
     Scored best{-HUGE_VAL, 0, 0};
     for (int y = 0; y < K_; ++y)
       for (int z = 0; z < K_; ++z) offer(best, table.at(y, z) - m[y] - n[z], y, z);
     return best;
   }
 
-  Scored ordered(const PairTable& table, const Messages& left, const Messages& right, double rho) {
+  // The same by whole vectors: where labels are few.
+  Scored few(const PairTable& table, const Messages& left, const Messages& right, double rho) {
+    for (const Message& e : right) less_[e.label] = rho * e.value;
+    above_.assign(K_, 0);
+    for (const Message& e : left) above_[e.label] = rho * e.value;
     Scored best{-HUGE_VAL, 0, 0};
+    for (int y = 0; y < K_; ++y) {
+      const double* row = table.A + static_cast<int64_t>(y) * stride_;
+      vec<double> most = load(row) - load(less_.data());
+      for (int z = lanes; z < stride_; z += lanes)
+        most = maximum(most, load(row + z) - load(less_.data() + z));
+      if (lanes_above(most, broadcast(best.score + above_[y])))
+        best = {largest_lane<double>(most) - above_[y], y, -1};
+    }
+    const double* row = table.A + static_cast<int64_t>(best.first) * stride_;
+    for (int z = 0, found = -1; z < K_; ++z)
+      if (found < 0 || row[z] - less_[z] > row[found] - less_[found]) best.second = found = z;
+    for (const Message& e : right) less_[e.label] = 0;
+    return best;
+  }
+
+  Scored ordered(const PairTable& table, const Messages& left, const Messages& right, double rho,
+                 Scored best = {-HUGE_VAL, 0, 0}) {
     mark(left_, left, 1);
     mark(right_, right, 1);
     bool found = free_pair(table, best);  // (i): a zero, then the gains
@@ -74,7 +87,8 @@ class PairSearch {
       if (!left_[y]) along(table.index->gains(y), right_, best, 0, [&](int z) { return std::pair(y, z); });
     }
     for (const Message& e : right) {  // (ii)
-      const double less = rho * (e.residual + e.multiplier);
+      const double less = rho * e.value;
+      if (table.index->most_into()[e.label] - less <= best.score) continue;
       found &= free_in(
           best, less, [&](int y) { return !left_[y] && table.at(y, e.label) == 0; },
           [&](int y) { return std::pair(y, e.label); });
@@ -82,27 +96,44 @@ class PairSearch {
             [&](int y) { return std::pair(y, e.label); });
     }
     for (const Message& e : left) {  // (iii)
-      const double less = rho * (e.residual + e.multiplier);
+      const double less = rho * e.value;
+      if (table.index->most()[e.label] - less <= best.score) continue;
       found &= free_in(
           best, less, [&](int z) { return !right_[z] && table.at(e.label, z) == 0; },
           [&](int z) { return std::pair(e.label, z); });
       along(table.index->gains(e.label), right_, best, less, [&](int z) { return std::pair(e.label, z); });
     }
-    for (const Message& e : left)  // (iv)
-      for (const Message& o : right)
-        offer(best,
-              table.at(e.label, o.label) - rho * (e.residual + e.multiplier) -
-                  rho * (o.residual + o.multiplier),
-              e.label, o.label);
+    both(table, left, right, rho, best);  // (iv)
     mark(left_, left, 0);
     mark(right_, right, 0);
     return found ? best : every(table, left, right, rho);
   }
 
  private:
-  int K_;
+  static constexpr int lanes = Vector<double>::lanes;
+  int K_, stride_;
   std::vector<uint8_t> left_, right_;  // labels with a message
+  aligned<double> less_;               // of `few`: what the messages take from a second label
+  std::vector<double> above_;          // and from a first one
   int next_ = 0;
+
+  // Pairs of two labels with messages: gains of a row in order, and what would be best without a gain.
+  void both(const PairTable& table, const Messages& left, const Messages& right, double rho, Scored& best) {
+    double most = -HUGE_VAL;
+    for (const Message& o : right) most = std::max(most, -rho * o.value), less_[o.label] = rho * o.value;
+    for (const Message& e : left) {
+      const double own = -rho * e.value;
+      for (const auto& gain : table.index->gains(e.label)) {
+        if (gain.value + own + most <= best.score) break;
+        if (right_[gain.other]) offer(best, gain.value + own - less_[gain.other], e.label, gain.other);
+      }
+      if (own + most <= best.score) continue;
+      for (const Message& o : right)
+        if (own - rho * o.value > best.score)
+          offer(best, table.at(e.label, o.label) + own - rho * o.value, e.label, o.label);
+    }
+    for (const Message& o : right) less_[o.label] = 0;
+  }
 
   static void mark(std::vector<uint8_t>& marks, const Messages& messages, uint8_t value) {
     for (const Message& m : messages) marks[m.label] = value;
@@ -140,6 +171,7 @@ class PairSearch {
 
   // A pair of labels without messages and without a weight.
   bool free_pair(const PairTable& table, Scored& best) {
+    if (best.score >= 0) return true;
     for (int n = 0; n < K_; ++n) {
       const int y = next_ + n < K_ ? next_ + n : next_ + n - K_;
       if (left_[y]) continue;

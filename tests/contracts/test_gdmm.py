@@ -23,6 +23,9 @@ VARIANTS = {
     "frank-wolfe": solvers.Gdmm(direction="frank-wolfe"),
     "partitions": solvers.Gdmm(partitions=2),
     "cautious": solvers.Gdmm(rho=2.0, eta=0.5, inner=1),
+    "as in the paper": solvers.Gdmm(rho=1.0, sweeps=0, proximity=0),
+    "stiff": solvers.Gdmm(proximity=10),
+    "away in sweeps": solvers.Gdmm(direction="away", sweeps=20),
 }
 
 
@@ -52,7 +55,18 @@ def test_variants_reach_the_optimum(seed, variant):
     assert svm.certificate_.primal == pytest.approx(case.optimum.value, rel=1e-3)
 
 
-@pytest.mark.parametrize("direction", ["pairwise", "away", "frank-wolfe"])
+@pytest.mark.parametrize(
+    ("direction", "sweeps", "k"),
+    [
+        ("pairwise", 0, 0.0),
+        ("away", 0, 0.0),
+        ("frank-wolfe", 0, 0.0),
+        ("pairwise", 3, 0.0),
+        ("pairwise", 0, 0.6),
+        ("pairwise", 5, 0.6),
+        ("away", 2, 0.6),
+    ],
+)
 @pytest.mark.parametrize(
     "options",
     [
@@ -60,16 +74,23 @@ def test_variants_reach_the_optimum(seed, variant):
         {"lengths": (3, 2), "costs": True, "mean": True, "weighted": True, "C": 3.0},
     ],
 )
-def test_steps_are_those_of_the_twin(seed, options, direction):
+def test_steps_are_those_of_the_twin(seed, options, direction, sweeps, k):
+    if sweeps > 0:  # where a position has no neighbour, they would begin with such a choice
+        options = options | {"lengths": (3, 2)}
     case = chain_case(fresh(seed, 21), n=5, **options)
     problem = problem_of(case)
     rho, eta, inner = 0.7, 0.8, 1  # after an exact step two scores tie: more would leave a choice
-    twin = GdmmTwin(case, rho, eta, inner, direction)
+    twin = GdmmTwin(case, rho, eta, inner, direction, sweeps)
     number = DIRECTIONS.index(direction)
     state = solvers.Gdmm().start(problem, 1e-3, fresh(seed))
+    twin.origin = 0.1 * fresh(seed, 22).normal(size=problem.dimension)  # no two labels tie
+    state.core.set_origin(twin.origin)
     for _ in range(4):
+        if k > 0:
+            twin.recenter(0.4, k)
+            state.core.recenter(0.4, k)
         twin.step(problem.active)
-        state.core.greedy_pass(problem.active, rho, inner, 1, True, number, 1)
+        state.core.greedy_pass(problem.active, rho, inner, 1, True, number, 1, sweeps, eta)
         state.core.update_multipliers(eta)
         np.testing.assert_allclose(state.core.weights(), twin.weights(), atol=2e-5)
 
@@ -88,6 +109,8 @@ def test_best_pair_is_that_of_all_pairs(data):
     model = models.Chain(classes=range(K))
     model.initialize(X, Y)
     state = solvers.Gdmm().start(mm.Problem(model.bind(X, Y)), 1e-3, generator).core
+    if data.draw(st.booleans()):  # else a look at all pairs of so few labels, by vectors
+        state.order_pairs()
     for _ in range(10):
         w = generator.normal(size=model.size_joint_feature)
         A = model.unpack(w)["transitions"]  # a view
@@ -101,6 +124,22 @@ def test_best_pair_is_that_of_all_pairs(data):
             score, y, z = state.best_pair(w, left, m, right, n, rho, exhaustive)
             assert score == pytest.approx(table.max(), abs=1e-12)
             assert table[y, z] == pytest.approx(score, abs=1e-12)
+
+
+@pytest.mark.parametrize("K", [20, 80])  # by vectors; in order
+def test_searches_find_what_a_look_at_all_pairs_finds(seed, K):
+    generator = fresh(seed, 23)
+    X = [generator.normal(size=(5, 4)) for _ in range(15)]
+    Y = [generator.integers(K, size=5) for _ in X]
+    model = models.Chain(classes=range(K))
+    model.initialize(X, Y)
+    problem = mm.Problem(model.bind(X, Y), 0.3)
+    solver = solvers.Gdmm()
+    state = solver.start(problem, 1e-3, generator)
+    for _ in range(8):
+        solver.step(problem, state)
+        ordered, every = (state.core.seek(problem.active, state.rho, way) for way in (False, True))
+        assert ordered == pytest.approx(every, abs=1e-9)
 
 
 @pytest.mark.parametrize("name", ["chain-1to4-dense", "chain-mean-weights"])
@@ -135,7 +174,7 @@ def test_marginals_that_agree_are_split_without_a_change(seed):
 def test_warm_start_certify_and_files(tmp_path):
     X, Y = random_chains(30, random_state=0)
     svm = mm.StructuralSVM(
-        models.Chain(), C=0.1, solver="gdmm", tol=0.02, random_state=0, warm_start=True
+        models.Chain(), C=0.1, solver="gdmm", tol=0.005, random_state=0, warm_start=True
     ).fit(X, Y)
     assert svm.certificate_.converged and svm.solver_ == "gdmm"
     assert mm.certify(svm, X, Y).gap == pytest.approx(svm.certificate_.gap, abs=1e-9)
@@ -179,6 +218,8 @@ def test_what_it_cannot_solve_is_refused(generator):
         ("eta", -1),
         ("inner", 0),
         ("partitions", 0.5),
+        ("sweeps", -1),
+        ("proximity", -0.5),
         ("search", "quick"),
     ],
 )

@@ -5,7 +5,9 @@
     w(q)         sum_f (c phi_f(truth) - sum_y q_f(y) phi_f(y)), always recomputed
     m_jf(y)      sum_{y_f with y at j} q_f(y_f) - q_j(y) + lambda_jf(y)
 
-Factors are visited in the order of the positions, the pair that ends at a position before that position.
+Factors are visited in the order of the positions, the pair that ends at a position before that position. With
+`sweeps` active labels of the example are visited again, back and forth, each time after a step of its
+multipliers. With k > 0 w is (w(q) + k z) / (1 + k), around a centre z.
 """
 
 from __future__ import annotations
@@ -21,10 +23,19 @@ class GdmmTwin:
     """State of the method on a case of chains; `rho` and `eta` as in the paper."""
 
     def __init__(
-        self, case: Any, rho: float, eta: float, inner: int, direction: str = "pairwise"
+        self,
+        case: Any,
+        rho: float,
+        eta: float,
+        inner: int,
+        direction: str = "pairwise",
+        sweeps: int = 0,
     ) -> None:
         self.truth, self.rho, self.eta, self.inner = case.truth, rho, eta, inner
-        self.direction = direction
+        self.direction, self.sweeps = direction, sweeps
+        self.k, self.seen = 0.0, 0.0  # seen: the gaps of the factors since it was set to 0
+        self.origin = self.center = np.zeros(case.truth.size_joint_feature)
+        self.previous: np.ndarray | None = None
         self.X = case.truth.examples(case.X)
         self.Y = [[case.truth.classes.index(label) for label in y] for y in case.Y]
         self.c = case.budgets
@@ -62,6 +73,16 @@ class GdmmTwin:
         return vector
 
     def weights(self) -> np.ndarray:
+        """w(q), and the centre."""
+        return (self.origin + self.of_marginals() + self.k * self.center) / (1 + self.k)
+
+    def recenter(self, momentum: float, k: float) -> None:
+        """z = w + momentum (w - w at the last call)."""
+        w = self.weights()
+        self.center = w if self.previous is None else w + momentum * (w - self.previous)
+        self.previous, self.k = w, k
+
+    def of_marginals(self) -> np.ndarray:
         """w(q)."""
         w = np.zeros(self.truth.size_joint_feature)
         for factor, marginals in self.q.items():
@@ -103,7 +124,7 @@ class GdmmTwin:
     def curvature(self, factor: Factor, d: dict[tuple, float]) -> float:
         """|w(d)|^2 + rho |what d does to the messages|^2."""
         vector = sum(c * self.phi(factor, labels) for labels, c in d.items())
-        square = float(np.sum(np.square(vector)))
+        square = float(np.sum(np.square(vector))) / (1 + self.k)
         ends = 2 if len(factor) == 3 else 1
         sums = np.zeros((ends, self.K))
         for labels, c in d.items():
@@ -130,35 +151,89 @@ class GdmmTwin:
             towards[down] -= c
         return towards
 
-    def visit(self, factor: Factor) -> None:
-        """The best label joins the active set; then exact steps inside it."""
+    def search(self, factor: Factor) -> None:
+        """The best label joins the active set."""
         scores = self.scores(factor)
         best = np.unravel_index(int(np.argmax(scores)), scores.shape)
         self.q[factor].setdefault(tuple(int(label) for label in best), 0.0)
-        for _ in range(self.inner):
+
+    def visit(self, factor: Factor, inner: int) -> None:
+        """Exact steps inside the active set."""
+        for turn in range(inner):
             scores, marginals = self.scores(factor), self.q[factor]
             d = self.move(factor, scores)
             slope = sum(c * float(scores[labels]) for labels, c in d.items())
+            if turn == 0:
+                top = max(float(scores[labels]) for labels in marginals)
+                mean = sum(mass * float(scores[labels]) for labels, mass in marginals.items())
+                self.seen += self.c[factor[0]] * top - mean
             if slope <= 1e-12:
                 break
             longest = min(marginals[labels] / -c for labels, c in d.items() if c < 0)
             step = min(longest, slope / self.curvature(factor, d))
             for labels, c in d.items():
-                marginals[labels] += step * c
-        self.q[factor] = {
-            labels: mass
-            for labels, mass in self.q[factor].items()
-            if mass > 1e-15 * self.c[factor[0]]
-        }
+                mass = marginals[labels] + step * c
+                marginals[labels] = mass if mass > 1e-15 * self.c[factor[0]] else 0.0
+
+    def rest(self, i: int) -> None:
+        """What has no mass leaves the active sets of an example."""
+        for factor in self.factors(i):
+            marginals = self.q[factor]
+            self.q[factor] = {labels: mass for labels, mass in marginals.items() if mass > 0}
+
+    def factors(self, i: int, back: bool = False) -> list[Factor]:
+        """Of an example, each pair between its positions, or before the second of them on the way."""
+        order = range(len(self.Y[i]))[:: -1 if back else 1]
+        found: list[Factor] = []
+        for n, t in enumerate(order):
+            if n > 0:
+                found.append((i, t, t + 1) if back else (i, t - 1, t))
+            found.append((i, t))
+        return found
+
+    def visit_example(self, i: int) -> None:
+        """Algorithm 1 on the factors of an example, and sweeps over its active labels."""
+        self.rest(i)
+        self.seen, fresh = 0.0, set()
+        for factor in self.factors(i):
+            before = set(self.q[factor])
+            self.search(factor)
+            fresh |= {(factor, labels) for labels in set(self.q[factor]) - before}
+            self.visit(factor, self.inner)
+        if not self.sweeps:
+            return
+        self.join(i, fresh)
+        enough = 0.2 * self.seen
+        for n in range(self.sweeps):
+            self.seen = self.update_multipliers(i)
+            for factor in self.factors(i, back=n % 2 == 0):
+                self.visit(factor, 1)
+            if self.seen <= enough:
+                return
+
+    def join(self, i: int, fresh: set) -> None:
+        """Pairs of active labels of which one is fresh."""
+        for pair in self.factors(i):
+            if len(pair) == 3:
+                left, right = (i, pair[1]), (i, pair[2])
+                for y in self.q[left]:
+                    for z in self.q[right]:
+                        if (left, y) in fresh or (right, z) in fresh:
+                            self.q[pair].setdefault((*y, *z), 0.0)
+
+    def update_multipliers(self, i: int) -> float:
+        """The step (13) of an example; rho |<m, residual>| as it was, summed."""
+        sum_before = 0.0
+        for pair in self.factors(i):
+            for end in (0, 1) if len(pair) == 3 else ():
+                residual, known = self.residual(pair, end), self.multipliers.get((pair, end), 0.0)
+                sum_before += self.rho * float(np.sum(np.abs(residual * (residual + known))))
+                self.multipliers[(pair, end)] = known + self.eta * residual
+        return sum_before
 
     def step(self, order: np.ndarray) -> None:
         """Algorithm 1: one pass over all factors, then the multipliers."""
         for i in order:
-            for t in range(len(self.Y[i])):
-                if t > 0:
-                    self.visit((i, t - 1, t))
-                self.visit((i, t))
-        for pair in [factor for factor in self.q if len(factor) == 3]:
-            for end in (0, 1):
-                known = self.multipliers.get((pair, end), 0.0)
-                self.multipliers[(pair, end)] = known + self.eta * self.residual(pair, end)
+            self.visit_example(i)
+        for i in range(len(self.Y)):
+            self.update_multipliers(i)

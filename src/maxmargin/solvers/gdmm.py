@@ -24,8 +24,14 @@ from maxmargin.data.arrays import FLAG, among, is_whole
 from maxmargin.models.registry import FACTORS
 from maxmargin.problem import Formulation, Problem, Support
 from maxmargin.problem.plane import MARGINALS, PLANES
-from maxmargin.solvers.base import Rule, Solver, StepReport, option
-from maxmargin.solvers.gdmm_chain import DIRECTIONS, SEARCHES, ChainsAsPrinted, OnChains
+from maxmargin.solvers.base import NOT_NEGATIVE, Rule, Solver, StepReport, option
+from maxmargin.solvers.gdmm_chain import (
+    DIRECTIONS,
+    SEARCHES,
+    ChainsAsPrinted,
+    ChainState,
+    OnChains,
+)
 from maxmargin.solvers.gdmm_graph import DENSE, GraphsAsPrinted, OnGraphs
 from maxmargin.solvers.gdmm_labels import OnLabelSets
 
@@ -52,7 +58,7 @@ class Gdmm(Solver):
     ----------
     rho : float or None
         Weight of the disagreement of factors, over the loss of a node (on chains: 1) divided by C v_i:
-        messages are of the size of a loss. None: 1 on chains, 3 on graphs, 0.5 on sets of labels.
+        messages are of the size of a loss. None: 3 on graphs, else 0.5; 1 on chains as printed.
     eta : float or None
         Step of the multipliers, in [0, 1]; 0: none, the soft constraints of Soft-BCFW, whose solution is not
         the optimum. None: 1 on chains and sets of labels, 0.3 on graphs.
@@ -65,6 +71,11 @@ class Gdmm(Solver):
     direction : "pairwise", "away" or "frank-wolfe"
         Chains: how the marginals of a factor move: from the worst to the best active label; towards the best
         or away from the worst, whichever is steeper; towards the best.
+    sweeps : int
+        Chains: at most this many sweeps over the active labels of an example, after the searches in it; 0:
+        none, as in the paper.
+    proximity : float
+        Chains: factor on the first weight k of the proximal term; 0 turns it off.
     grow : int or None
         Graphs: nodes of an example that may leave their true label in one pass; None: one where nodes have
         many links, else all. Sets of labels: labels that may, and as many pairs; None: the larger of 8 and
@@ -93,6 +104,8 @@ class Gdmm(Solver):
     partitions: int = option(1, COUNT)
     search: str = option("ordered", among(*SEARCHES))
     direction: str = option("pairwise", among(*DIRECTIONS))
+    sweeps: int = option(4, Rule("a whole number of at least 0", lambda x: x == 0 or is_count(x)))
+    proximity: float = option(1.0, NOT_NEGATIVE)
     grow: int | None = option(
         None, Rule(f"{COUNT.says}, or None", lambda x: x is None or is_count(x))
     )
@@ -144,3 +157,8 @@ class Gdmm(Solver):
 
     def solution(self, problem: Problem, state: Any) -> tuple[np.ndarray, Support]:
         return state.solution(problem)
+
+    def learn(self, problem: Problem, state: Any, slacks: np.ndarray) -> None:
+        super().learn(problem, state, slacks)
+        if isinstance(state, ChainState):
+            state.compare(problem, slacks)
