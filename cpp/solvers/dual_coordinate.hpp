@@ -214,7 +214,6 @@ class CoordinateOf final : public Coordinate {
   std::vector<int64_t> order_;           // blocks that have a mass
   static constexpr size_t ahead_ = 4;    // visits
   static constexpr size_t many_ = 2048;  // blocks, of which a sample is looked at
-  static constexpr double near_ = 6;     // times enough: a gap of old looks that is worth a sample
   int64_t planes_ = 0;
   double bound_ = std::numeric_limits<double>::infinity();
   std::vector<int64_t> due_, todo_, resting_;  // of a round
@@ -275,8 +274,7 @@ class CoordinateOf final : public Coordinate {
 
   // After a round: a gap that seems small enough is looked at once more.
   void settle(const RoundOptions& options, double seen, uint64_t& seed, RoundReport& report) {
-    if (measure(report) <= near_ * options.enough && confirm(options.enough, seed, report)) return;
-    if (report.ascent + report.lag > options.enough) return;
+    if (measure(report) > options.enough || confirm(options.enough, seed, report)) return;
     if (seen > options.far * options.enough) list_old();
     sweep(resting_, options, options.skip, seed);
     report.visits += static_cast<int64_t>(resting_.size());
@@ -311,7 +309,7 @@ class CoordinateOf final : public Coordinate {
     unsatisfied_ = static_cast<int64_t>(todo_.size());
     report.visits += static_cast<int64_t>(due_.size());
     confirmed_ = false;
-    if (seen <= near_ * options.enough) {
+    if (seen <= options.enough) {
       measure(report);
       if (confirm(options.enough, seed, report)) return seen;
     }

@@ -16,6 +16,7 @@ from maxmargin.problem import Formulation
 from maxmargin.runtime.deadline import TimeUp, deadline
 from maxmargin.solvers import coordinate_state
 from maxmargin.solvers.coordinate_state import CoordinateState
+from maxmargin.solvers.dual_state import PROBED
 from maxmargin.solvers.proximal import LAGGING, ProximalState, ProximalTerm
 from reference.cases import fresh
 
@@ -46,7 +47,7 @@ def test_rounds_end_where_searched_outputs_do(seed, classes, C):
     assert compiled.certificate.converged
     close = pytest.approx(searched.certificate.primal, abs=2e-9 * problem.total)
     assert compiled.certificate.primal == close
-    assert compiled.certificate.dual <= compiled.certificate.primal
+    assert compiled.certificate.dual <= compiled.certificate.primal * (1 + 1e-12)  # one rounding
 
 
 def test_the_way_follows_from_the_options(seed):
@@ -228,15 +229,14 @@ def test_a_sample_of_many_blocks_shows_the_gap(seed):
     X, y = rng.normal(size=(3000, 6)), rng.integers(0, 2, 3000)
     model = models.Binary()
     model.initialize(X, y)
-    problem = mm.Problem(model.bind(X, y), 1e-4)
-    # So small a C that one epoch, which begins at w = 0, moves all multipliers to where they stay.
-    state = solvers.Proximal(cached_passes=0).start(problem, 0.2, fresh(seed))
-    report = solvers.Proximal(cached_passes=0).step(problem, state)
+    problem = mm.Problem(model.bind(X, y), 1e-2)
+    solver = solvers.Proximal(cached_passes=5)
+    state = solver.start(problem, 0.2, fresh(seed))
+    report = solver.step(problem, state)
     bounds = problem.certify(*state.solution())
     gap = (bounds.primal - bounds.dual) / problem.total
-    assert report.oracle_calls < 2 * problem.n_blocks
-    assert report.estimate <= 0.2  # what the epoch itself saw is five times as much
-    assert gap <= report.estimate + 1e-9
+    assert report.oracle_calls == problem.n_blocks + PROBED  # those that rest are not visited again
+    assert gap <= report.estimate + 1e-9 <= 0.2
 
 
 @pytest.mark.parametrize("bias", [None, 2.0])

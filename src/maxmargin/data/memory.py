@@ -18,13 +18,13 @@ import scipy.sparse as sp
 from maxmargin._core import core
 from maxmargin.data.arrays import array_of, check_columns, reals
 from maxmargin.data.mapped import Mapped
-from maxmargin.runtime.reading import READERS
+from maxmargin.runtime.reading import THREADS_TO_READ
 
 INDEX = np.dtype(np.int32)
 SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
-DENSE: dict[Any, Any] = {SINGLE: core.dense32, DOUBLE: core.dense64}
+DENSE_READERS: dict[Any, Any] = {SINGLE: core.dense32, DOUBLE: core.dense64}
 CSR = (sp.csr_matrix, sp.csr_array)
-SPARSE: dict[Any, Any] = {SINGLE: core.sparse32, DOUBLE: core.sparse64}
+SPARSE_READERS: dict[Any, Any] = {SINGLE: core.sparse32, DOUBLE: core.sparse64}
 
 
 @dataclass
@@ -164,14 +164,16 @@ def laid_out(array: Any, dtype: Any) -> np.ndarray:
 
 def read_dense(arrays: list[Any], width: int, bias: float, on_disk: bool = False) -> Any:
     """What the core reads of arrays of the first one's type."""
-    return DENSE[arrays[0].dtype](arrays, width, bias, on_disk, READERS.get())
+    return DENSE_READERS[arrays[0].dtype](arrays, width, bias, on_disk, THREADS_TO_READ.get())
 
 
 def read_sparse(matrices: list[Any], width: int, bias: float) -> Any:
     """What the core reads of CSR matrices of the first one's type."""
     values, columns = [m.data for m in matrices], [m.indices for m in matrices]
     starts = [m.indptr for m in matrices]
-    return SPARSE[matrices[0].dtype](values, columns, starts, width, bias, READERS.get())
+    return SPARSE_READERS[matrices[0].dtype](
+        values, columns, starts, width, bias, THREADS_TO_READ.get()
+    )
 
 
 def dense_rows(
@@ -179,7 +181,9 @@ def dense_rows(
 ) -> FeatureRows:
     """Rows of dense arrays: where they are, if the core can read all of them."""
     arrays, first = list(items), items[0]
-    plain = set(map(type, arrays)) == {np.ndarray} and first.dtype in DENSE and first.ndim == 2
+    plain = (
+        set(map(type, arrays)) == {np.ndarray} and first.dtype in DENSE_READERS and first.ndim == 2
+    )
     if plain and n_features in (None, first.shape[1]):
         with suppress(TypeError, ValueError):  # one of them is not as the first: looked at below
             return of_arrays(arrays, bias)
@@ -246,7 +250,9 @@ def sparse_rows(
     """
     matrices, first = list(items), items[0]
     plain = (
-        set(map(type, matrices)) == {type(first)} and type(first) in CSR and first.dtype in SPARSE
+        set(map(type, matrices)) == {type(first)}
+        and type(first) in CSR
+        and first.dtype in SPARSE_READERS
     )
     widths = {shape[1:] for shape in map(attrgetter("shape"), matrices)} if plain else set()
     width = first.shape[1:] if n_features is None else (n_features,)

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-READERS: ContextVar[int] = ContextVar("readers", default=1)
+THREADS_TO_READ: ContextVar[int] = ContextVar("readers", default=1)
 
 
 @contextmanager
 def readers(threads: int) -> Iterator[None]:
     """Arrays and matrices are read by this many threads inside."""
-    before = READERS.set(threads)
+    before = THREADS_TO_READ.set(threads)
     try:
         yield
     finally:
-        READERS.reset(before)
+        THREADS_TO_READ.reset(before)
