@@ -320,7 +320,8 @@ class ChainGdmm {
       top = largest_lane<double>(most);
     }
     for (; k < last; ++k) top = std::max(top, s[k]);
-    return static_cast<int32_t>(std::find(s + first, s + last, top) - s);
+    const int64_t found = std::find(s + first, s + last, top) - s;
+    return static_cast<int32_t>(found < last ? found : first);  // none has it where it is NaN
   }
   // Moves mass among the live labels of a position, whose scores are known.
   template <class Renew>

@@ -1,7 +1,9 @@
 """Figure 2: GDMM beside Soft-BCFW in passes and in time, with and without sublinear oracles; and its rate.
 
 Soft-BCFW (Meshi, Srebro and Hazan) is GDMM without the step of the multipliers (`eta=0`): the penalty rho
-alone holds the factors together. "exhaustive" finds the same best pairs by a look at all of them.
+alone holds the factors together. "exhaustive" finds the same best pairs by a look at all of them. "Algorithm
+1 alone" is GDMM on chains without sweeps and without a proximal term, which the paper does not have; so are
+the rows of Soft-BCFW.
 
 Theorems 1 and 2 promise O(log 1/epsilon) passes: a gap that falls by the same factor in every pass, a
 straight line over passes on a logarithmic scale. `factor_of_ten_passes` is fitted to the later half of the
@@ -33,7 +35,9 @@ def passes_and_time(config: Row, small: bool) -> tuple[list[Row], list[Row]]:
         problem = problem_of(task, small)
         passes = 8 if small else task["passes"]
         for name in task["methods"]:
-            solver = solvers.Gdmm(**config["methods"][name])
+            settings = dict(config["methods"][name])
+            own = {kind: settings.pop(kind, {}) for kind in ("chain", "labels")}
+            solver = solvers.Gdmm(**settings, **own[task["kind"]])
             for row in looks(problem, solver, passes, task["seconds"]):
                 rows.append({"task": task["data"], "method": name, **row})
                 print(rows[-1], flush=True)
