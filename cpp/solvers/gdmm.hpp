@@ -25,7 +25,7 @@
 // The best pair is found in the paper's four cases, see `PairSearch`.
 //
 // With `sweeps` the searches in a sequence are followed by steps among its active labels alone, back and forth, each sweep
-// after a step of the multipliers of the sequence: what one factor learnt reaches all others, for little. Before, the pairs
+// after a smaller step of the multipliers of the sequence: what one factor learnt reaches all others, for little. Before, the pairs
 // of labels that were found become active with the labels beside them, since a label without a pair can keep no mass.
 // With a proximal term k/2 |w - z|^2 (weights.hpp) w = (q + k z) / (1 + k), and curvatures of w are divided by 1 + k.
 #pragma once
@@ -182,6 +182,8 @@ class ChainGdmm {
   // Above, pairs are searched in order; a look at all of so few takes less time than to keep them in order.
   static constexpr int few_labels = 64;
   static constexpr double enough = 0.2;  // of the gap that the searches saw, at which sweeps end
+  // Of eta, between sweeps: with all of it fits came to rest far from the optimum, since sweeps know no other labels.
+  static constexpr double gentle = 0.4;
   const ChainData& data_;
   PairSearch search_;
   bool ordered_;
@@ -266,7 +268,7 @@ class ChainGdmm {
     options.inner = 1;
     for (int n = 0; n < options.sweeps; ++n) {
       ChainGdmmReport found;
-      const double apart = options.rho * factors.update_multipliers(first, last, options.eta);
+      const double apart = options.rho * factors.update_multipliers(first, last, gentle * options.eta);
       const bool back = n % 2 == 0;
       for (int64_t k = 0; k < last - first; ++k) {
         const int64_t r = back ? last - 1 - k : first + k, pair = back ? r + 1 : r;

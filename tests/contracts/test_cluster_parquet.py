@@ -76,7 +76,9 @@ def test_parquet_has_the_optimum_of_one_process(client, folder):
         assert set(svm.model_.feature_names_) == set(alone.model_.feature_names_)
         assert "word=w4" in svm.model_.feature_names_.tolist()
         assert mm.certify(svm, X, y).gap <= 2 * TOL
-        assert svm.score(X, y) > 0.5  # rows as one process reads them
+        assert svm.score(X, y) == pytest.approx(
+            alone.score(X, y), abs=0.05
+        )  # rows as one process reads them
 
 
 def test_flat_estimators_and_models_in_python(client, folder):
@@ -85,7 +87,7 @@ def test_flat_estimators_and_models_in_python(client, folder):
     alone = mm.MulticlassSVC(**settings).fit(X, y)
     svm = cluster.fit(mm.MulticlassSVC(**settings), folder, client, label="label")
     agree(svm.certificate_, alone.certificate_)
-    assert svm.score(X, y) > 0.5
+    assert svm.score(X, y) > 0.4  # a guess has a third
     own, places = Sizes(1 - np.eye(3)), {"no": 0, "yes": 1, "perhaps": 2}
     alone = structural(own).fit(X, [places[label] for label in y.tolist()])
     svm = cluster.fit(structural(Sizes(1 - np.eye(3))), folder, client, label="label")

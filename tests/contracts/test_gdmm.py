@@ -157,6 +157,21 @@ def test_every_feasible_point_is_below_the_optimum(seed, name):
         assert state.dual <= case.optimum.value * (1 + 1e-9)
 
 
+def test_sweeps_do_not_come_to_rest_far_from_the_optimum(seed):
+    """With whole steps of the multipliers between sweeps the gap stayed at ten times tol."""
+    generator, K, symbols = fresh(seed, 24), 200, 12
+    after, shown = generator.permutation(K), generator.integers(0, symbols, K)
+    X, Y = [], []
+    for _ in range(60):
+        y = [int(generator.integers(K))]
+        for _ in range(int(generator.integers(3, 12))):
+            y.append(int(after[y[-1]] if generator.random() < 0.5 else generator.integers(K)))
+        X.append(np.eye(symbols)[shown[y]])
+        Y.append(y)
+    svm = mm.StructuralSVM(models.Chain(classes=range(K)), solver="gdmm", tol=0.01, max_passes=350)
+    assert svm.fit(X, Y).certificate_.converged
+
+
 def test_marginals_that_agree_are_split_without_a_change(seed):
     case = make_case("chain-1to4-dense", seed)
     problem = problem_of(case)

@@ -7,7 +7,7 @@
 
 Factors are visited in the order of the positions, the pair that ends at a position before that position. With
 `sweeps` active labels of the example are visited again, back and forth, each time after a step of its
-multipliers. With k > 0 w is (w(q) + k z) / (1 + k), around a centre z.
+multipliers by `GENTLE` times eta. With k > 0 w is (w(q) + k z) / (1 + k), around a centre z.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+GENTLE = 0.4  # of eta, between sweeps
 Factor = tuple[int, ...]  # (example, position) or (example, position, position + 1)
 
 
@@ -205,7 +206,7 @@ class GdmmTwin:
         self.join(i, fresh)
         enough = 0.2 * self.seen
         for n in range(self.sweeps):
-            self.seen = self.update_multipliers(i)
+            self.seen = self.update_multipliers(i, GENTLE)
             for factor in self.factors(i, back=n % 2 == 0):
                 self.visit(factor, 1)
             if self.seen <= enough:
@@ -221,14 +222,14 @@ class GdmmTwin:
                         if (left, y) in fresh or (right, z) in fresh:
                             self.q[pair].setdefault((*y, *z), 0.0)
 
-    def update_multipliers(self, i: int) -> float:
+    def update_multipliers(self, i: int, part: float = 1.0) -> float:
         """The step (13) of an example; rho |<m, residual>| as it was, summed."""
         sum_before = 0.0
         for pair in self.factors(i):
             for end in (0, 1) if len(pair) == 3 else ():
                 residual, known = self.residual(pair, end), self.multipliers.get((pair, end), 0.0)
                 sum_before += self.rho * float(np.sum(np.abs(residual * (residual + known))))
-                self.multipliers[(pair, end)] = known + self.eta * residual
+                self.multipliers[(pair, end)] = known + part * self.eta * residual
         return sum_before
 
     def step(self, order: np.ndarray) -> None:
