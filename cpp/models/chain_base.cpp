@@ -25,7 +25,7 @@ ChainBase<Real>::ChainBase(const Data& data)
   for (int a = 0; a < K_ && !data.cost.uniform(); ++a)
     for (int b = 0; b < K_; ++b)
       cost_[static_cast<size_t>(a) * stride_ + b] = static_cast<Real>(data.cost.of(a, b));
-  if (data.cost.uniform()) read_truths();
+  if (data.cost.uniform() && !data.node_weight.empty()) read_truths();
   counts_ = counts_mistakes();
   far_ = weights() * sizeof(Real) > size_t(1) << 24;
   if (!data.illegal.empty()) read_illegal();
@@ -33,11 +33,10 @@ ChainBase<Real>::ChainBase(const Data& data)
 
 template <class Real>
 void ChainBase<Real>::read_truths() {
-  truths_.reserve(data_.truth.size());
-  for (size_t r = 0; r < data_.truth.size(); ++r) {
-    const int32_t label = data_.truth[r];
-    truths_.push_back({static_cast<Real>(data_.weight_of(r) * data_.cost.mistake(label)), label});
-  }
+  std::vector<Truth> found;
+  found.reserve(data_.truth.size());
+  for (size_t r = 0; r < data_.truth.size(); ++r) found.push_back(truth_at(static_cast<int64_t>(r)));
+  truths_ = std::move(found);
 }
 
 template <class Real>
@@ -126,7 +125,10 @@ void ChainBase<Real>::prefetch_view(int64_t block) const {
   constexpr int per_line = 64 / sizeof(RowView), most = 8 * per_line;
   for (int t = 0; t < std::min(length(block), most); t += per_line)
     data_.nodes.features->prefetch_view(first + t);
-  if (!truths_.empty()) fetch_ahead(&truths_[first]);
+  if (truths_.empty())
+    fetch_ahead(&data_.truth[first]);
+  else
+    fetch_ahead(&truths_[first]);
 }
 template <class Real>
 void ChainBase<Real>::prefetch(int64_t block) const {
@@ -174,8 +176,8 @@ void ChainBase<Real>::open(int64_t block, const Real* W, Scratch& s, bool augmen
 template <class Real>
 void ChainBase<Real>::row_scores(int64_t r, const Real* W, Real* u, bool augmented, Real scale,
                                  uint64_t wanted) const {
-  if (augmented && !truths_.empty()) {
-    const Truth& own = truths_[r];
+  if (augmented && data_.cost.uniform()) {
+    const Truth own = truth_at(r);
     const vec<Real> mistake = broadcast(scale * own.mistake);
     for (int k = 0; k < stride_; k += Vector<Real>::lanes) store(u + k, mistake);
     u[own.label] = 0;
@@ -249,10 +251,10 @@ double ChainBase<Real>::loss_of_move(const Scratch& s) const {
   for (size_t a = 0; a < s.nodes.size(); ++a) {
     const Node& node = s.nodes[a];
     const int64_t r = row(s.block, node.t);
-    if (truths_.empty())
+    if (!data_.cost.uniform())
       sum += node.c * data_.weight_of(r) * data_.cost.of(data_.truth[r], node.label);
-    else if (node.label != truths_[r].label)
-      sum += node.c * truths_[r].mistake;
+    else if (const Truth own = truth_at(r); node.label != own.label)
+      sum += node.c * own.mistake;
   }
   return sum;
 }

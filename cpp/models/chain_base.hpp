@@ -167,12 +167,18 @@ class ChainBase {
   // W is larger than 16 MB, and so than most caches: its rows are asked for ahead (8 MB: 3 % more time, 54 MB: a sixth less).
   bool far_ = false;
   aligned<Real> cost_;
-  // Where all mistakes at a row cost the same: how much, and the true label.
+  // Where all mistakes at a row cost the same: how much, and the true label. Kept where positions have weights: else to find
+  // it is a look at two tables, and as much memory again as the labels take would be for little.
   struct Truth {
     Real mistake;
     int32_t label;
   };
   std::vector<Truth> truths_;
+  Truth truth_at(int64_t r) const {
+    if (!truths_.empty()) return truths_[r];
+    const int32_t label = data_.truth[r];
+    return {static_cast<Real>(data_.weight_of(r) * data_.cost.mistake(label)), label};
+  }
   // What is added to the transitions and to the ends, in their layout: -infinity for illegal ones, else 0. Null where
   // all are legal; copies of a structure share it.
   std::shared_ptr<const aligned<Real>> penalty_;
