@@ -36,8 +36,8 @@ def passes_and_time(config: Row, small: bool) -> tuple[list[Row], list[Row]]:
         passes = 8 if small else task["passes"]
         for name in task["methods"]:
             settings = dict(config["methods"][name])
-            own = {kind: settings.pop(kind, {}) for kind in ("chain", "labels")}
-            solver = solvers.Gdmm(**settings, **own[task["kind"]])
+            on_chains = settings.pop("chain", {})
+            solver = solvers.Gdmm(**settings, **(on_chains if task["kind"] == "chain" else {}))
             for row in looks(problem, solver, passes, task["seconds"]):
                 rows.append({"task": task["data"], "method": name, **row})
                 print(rows[-1], flush=True)

@@ -188,9 +188,11 @@ def dense_rows(
         with suppress(TypeError, ValueError):  # one of them is not as the first: looked at below
             return of_arrays(arrays, bias)
     first = as_dense(first, common_type(items), names.format(0))
-    for i, x in enumerate(arrays):
-        arrays[i] = as_dense(x, first.dtype.type, names.format(i))
-        check_count(arrays[i].shape[1], n_features if i == 0 else first.shape[1], names.format(i))
+    check_count(first.shape[1], n_features, names.format(0))
+    arrays[0] = first
+    for i in range(1, len(arrays)):
+        arrays[i] = as_dense(arrays[i], first.dtype.type, names.format(i))
+        check_count(arrays[i].shape[1], first.shape[1], names.format(i))
     return of_arrays(arrays, bias)
 
 
@@ -263,10 +265,11 @@ def sparse_rows(
                 return found
     for canonical in (False, True):
         first = as_csr(items[0], common_type(items), names.format(0), canonical)
-        for i, x in enumerate(items):
-            matrices[i] = as_csr(x, first.dtype.type, names.format(i), canonical)
-            width = n_features if i == 0 else first.shape[1]
-            check_count(matrices[i].shape[1], width, names.format(i))
+        check_count(first.shape[1], n_features, names.format(0))
+        matrices[0] = first
+        for i in range(1, len(items)):
+            matrices[i] = as_csr(items[i], first.dtype.type, names.format(i), canonical)
+            check_count(matrices[i].shape[1], first.shape[1], names.format(i))
         found = of_matrices(matrices, bias)
         if found.core.sorted and found.core.in_range:
             break

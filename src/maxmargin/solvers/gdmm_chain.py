@@ -131,7 +131,8 @@ class ChainState(UnderPrior):
         # of all mass on the true outputs
         self.dual: float = -problem.regularizer.conjugate(np.zeros(problem.dimension))
         self.rho: float = self.options.rho * len(problem.active) / (self.unit * problem.total)
-        self.latest = self.dual  # of the last solution
+        self.latest = self.dual  # of the last solution, and R(w) of it
+        self.value = np.inf
         self.k = self.first_k()
         self.seen = np.inf  # the gap of the factors
         self.trust = TRUST
@@ -177,7 +178,7 @@ class ChainState(UnderPrior):
 
     def compare(self, problem: Problem, slacks: np.ndarray) -> None:
         """How much of the gap of the factors is the gap of the problem, by what an exact pass found."""
-        primal = problem.regularizer.value(self.core.weights()) + problem.mass @ slacks
+        primal = self.value + problem.mass @ slacks
         part = (primal - self.latest) / (problem.total * self.seen)
         if self.bases is None and np.isfinite(part):
             self.trust = float(np.clip(part, LEAST_TRUST, 1.0))
@@ -194,7 +195,9 @@ class ChainState(UnderPrior):
         )
         self.latest = offset - problem.regularizer.conjugate(-vector)
         self.dual = max(self.dual, self.latest)
-        return self.core.weights(), support
+        w = self.core.weights()
+        self.value = problem.regularizer.value(w)
+        return w, support
 
     def restore(self, support: Support) -> None:
         """Start from these multipliers."""
