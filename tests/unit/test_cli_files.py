@@ -239,6 +239,8 @@ def test_mapped_shards_are_not_replaced_while_they_are_in_use(tmp_path):
         svm.save(victim)
     with refusal("mapped", str(victim), kinds=(OSError,)):
         svm.report(victim)
+    with refusal("mapped", kinds=(OSError,)):
+        svm.save(tmp_path / "manifest.json")
     with refusal("checkpoint", "mapped", kinds=(ValueError,)):
         svm.fit(data.X, data.Y, checkpoint=victim)
     assert victim.read_bytes() == before

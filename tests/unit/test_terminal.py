@@ -65,7 +65,7 @@ def test_errors_about_files_are_printable_and_bounded(kind):
     assert str(pickle.loads(pickle.dumps(error))) == str(error) and isinstance(error, ValueError)
 
 
-ROOMS = ("cli", "data", "io", "models", "checkpoint.py", "persistence.py")
+ROOMS = ("cli", "data", "io", "metrics", "models", "checkpoint.py", "persistence.py")
 
 
 def test_messages_of_rooms_that_see_files_quote_with_the_helper():

@@ -41,7 +41,7 @@ class OutputData(OutputPath):
 
 def template_path(text: str) -> str:
     """The name of templates that come with the package, or a file of templates."""
-    return text if text in NAMED_TEMPLATES else InputPath(text)
+    return text if text in NAMED_TEMPLATES else InputData(text)
 
 
 # Types of arguments whose values are texts.

@@ -39,7 +39,7 @@ from maxmargin.io.fields import (
     parse_json,
     texts,
 )
-from maxmargin.io.files import write_whole
+from maxmargin.io.files import write_parts
 from maxmargin.io.quoting import short
 
 SHARD_FORMAT, MANIFEST_VERSION, MANIFEST_NAME = "maxmargin-shards", 1, "manifest.json"
@@ -138,7 +138,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     else:
         del content["generation"]
     text = json.dumps(content, allow_nan=False, indent=1)
-    write_whole(folder / MANIFEST_NAME, text.encode("utf-8"))
+    write_parts(folder / MANIFEST_NAME, [text.encode("utf-8")], in_use=True)
 
 
 def read_manifest(folder: Path) -> Manifest:

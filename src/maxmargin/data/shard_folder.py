@@ -64,7 +64,7 @@ class ShardFolder:
             return set()
         if not overwrite:
             raise ShardError(f"{self.path} holds a data set already; overwrite=True replaces it")
-        self.before = check_target(self.path / MANIFEST_NAME)
+        self.before = check_target(self.path / MANIFEST_NAME, in_use=True)
         try:
             old = read_manifest(self.path)
         except ShardError:  # a damaged one is replaced as well; any files may be its own

@@ -60,14 +60,17 @@ def write_whole(target: Path, content: Any) -> None:
     write_parts(target, [content])
 
 
-def write_parts(target: Path, parts: Iterable[Any]) -> None:
-    """The same, of content that comes in parts; a device or a pipe just gets them."""
+def write_parts(target: Path, parts: Iterable[Any], in_use: bool = False) -> None:
+    """The same, of content that comes in parts; a device or a pipe just gets them.
+
+    in_use : whether to replace the file even if this process uses it as data
+    """
     if is_device(target):
         with open(target, "wb") as stream:
             stream.writelines(parts)
         return
     target = resolved(target)  # what a link leads to is replaced, not the link
-    before = check_target(target)
+    before = check_target(target, in_use)
     remove_left_over(target)
     try:
         handle, temporary = open_part(target, NEW_FILE if before is None else PRIVATE)
@@ -103,7 +106,7 @@ def resolved(path: Path) -> Path:
     return found
 
 
-def check_target(target: Path) -> os.stat_result | None:
+def check_target(target: Path, in_use: bool = False) -> os.stat_result | None:
     """Return the status of the file to replace, None if there is none; refuse a target that must stay."""
     if is_device(target):
         return None
@@ -119,7 +122,7 @@ def check_target(target: Path) -> os.stat_result | None:
     before = found.stat()
     if not before.st_mode & ANY_WRITER or not os.access(found, os.W_OK):
         raise PermissionError(errno.EACCES, READ_ONLY, str(target))
-    if MAPPED[before.st_dev, before.st_ino]:
+    if not in_use and MAPPED[before.st_dev, before.st_ino]:
         raise OSError(errno.EBUSY, IN_USE, str(target))
     return before
 
