@@ -12,7 +12,10 @@ import pytest
 import maxmargin as mm
 from helpers import refusal
 from maxmargin import cli
+from maxmargin.checkpoint import make_checkpoint
 from maxmargin.cli import main, roles
+from maxmargin.cluster.driver import ClusterCheckpoint
+from maxmargin.cluster.source import paths_in
 from maxmargin.data.read_file import Source, read_file, reading_of
 from maxmargin.data.templates import TEMPLATES
 from maxmargin.data.write_file import write_file
@@ -187,7 +190,8 @@ def test_locations_that_are_not_there_yet(tmp_path):
         [location_of("/dev/null")] * 2, []
     )
     assert location_of(os.devnull).key is None
-    assert location_of("/".join(["a"] * 1500)).key is not None  # deeper than Python's stack
+    deep = location_of("/".join(["a"] * 1500))  # deeper than Python's stack
+    assert clash([deep], [location_of("/".join(["a"] * 1500))])
 
 
 # The same in the library
@@ -275,3 +279,12 @@ def test_a_checkpoint_replaces_no_other_file(tmp_path):
     for _ in range(2):
         svm.fit([(read.X, read.Y)], checkpoint=tmp_path / "empty")
     assert (tmp_path / "empty").stat().st_size > 0
+
+
+def test_a_checkpoint_of_a_cluster_is_no_part_of_its_source(tmp_path):
+    mm.data.write_shards(tmp_path / "set", np.eye(4), [0, 1, 0, 1])
+    for source in (str(tmp_path / "set"), [tmp_path / "set", tmp_path / "other"]):
+        for path in (tmp_path / "set" / "manifest.json", tmp_path / "set" / "new"):
+            with refusal("checkpoint", "lies in", kinds=(ValueError,)):
+                make_checkpoint(path, 300.0, False, ClusterCheckpoint, paths_in(source))
+    assert not paths_in([(np.eye(2), [0, 1])]) and not paths_in(3)

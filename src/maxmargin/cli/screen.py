@@ -18,6 +18,7 @@ class Screen:
 
     def __init__(self, stream: Any):
         self.stream = stream
+        self.terminal: bool = stream is not None and stream.isatty()
 
     def __getattr__(self, name: str) -> Any:
         """Any other attribute is the one of the stream."""
@@ -38,11 +39,11 @@ class Screen:
             self.stream.flush()
 
     def isatty(self) -> bool:
-        return self.stream is not None and self.stream.isatty()
+        return self.terminal
 
     def write_data(self, text: str) -> None:
         """Write data raw, or with escapes if the stream is a terminal."""
-        if self.isatty():
+        if self.terminal:
             self.write(text)
         else:
             self.stream.write(text)
@@ -50,7 +51,7 @@ class Screen:
     @property
     def buffer(self) -> Any:
         """The stream of bytes for data."""
-        return ShownBytes(self) if self.isatty() else self.stream.buffer
+        return ShownBytes(self) if self.terminal else self.stream.buffer
 
 
 class ShownBytes:

@@ -61,7 +61,7 @@ def keys_from_root(real: str) -> list[Key]:
         try:
             keys.append(key_of(os.stat(step), step))
         except OSError:
-            keys.append((keys[-1] if keys else (), os.path.basename(step)))
+            keys.append((*(keys[-1] if keys else ()), os.path.basename(step)))
     return keys
 
 
