@@ -35,6 +35,7 @@ def folder(tmp_path, monkeypatch, capsys):
     capsys.readouterr()
     os.symlink("t", "link")
     os.symlink("none", "dangling")
+    (tmp_path / "empty").touch()
     os.link("t", "hard")
     os.mkdir("sub")
     os.symlink("sub", "way")
@@ -109,7 +110,15 @@ def test_an_output_that_is_an_input_is_refused(line, folder, capsys):
     assert contents(folder) == before and not said.out
 
 
+def test_data_after_which_the_model_was_forgotten_stay(folder, capsys):
+    before = contents(folder)
+    assert run("train t u --format crfsuite") == 1
+    assert "name another file" in capsys.readouterr().err
+    assert contents(folder) == before
+
+
 STAY = [
+    "train t empty --format crfsuite",
     "train t m --format crfsuite",
     "train t link2 --format crfsuite",
     "train t words --format crfsuite --templates words",
@@ -133,7 +142,7 @@ def test_what_is_in_order_stays_possible(line, folder, capsys):
     before = contents(folder)
     assert run(line) == 0, capsys.readouterr().err
     after = contents(folder)
-    written = {"m", "model", "words", "n", "c", "p", "none"}
+    written = {"m", "model", "words", "n", "c", "p", "none", "empty"}
     assert {name for name in before if before[name] != after[name]} <= {
         str(folder / name) for name in written
     }

@@ -19,6 +19,7 @@ from maxmargin.cli.roles import (
     InputData,
     InputPath,
     OutputData,
+    OutputModel,
     OutputPath,
     check_roles,
     template_path,
@@ -89,7 +90,7 @@ def add_train(commands: Any) -> None:
     train.add_argument(
         "data", type=InputData, metavar="TRAIN", help='a file, a folder of shards, or "-"'
     )
-    train.add_argument("model", type=OutputPath, metavar="MODEL", help="the model file to write")
+    train.add_argument("model", type=OutputModel, metavar="MODEL", help="the model file to write")
     add_file_options(train)
     train.add_argument(
         "--C", type=float, default=None, help="weight of the losses (default: by task)"

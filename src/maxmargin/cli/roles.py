@@ -35,6 +35,10 @@ class OutputPath(str):
     """A file that a command writes; one that it goes on from, such as a checkpoint, is an output too."""
 
 
+class OutputModel(OutputPath):
+    """A model file to write; it may replace a model, but no other file."""
+
+
 class OutputData(OutputPath):
     """A file of data to write, a folder of shards, or standard output."""
 
@@ -45,7 +49,7 @@ def template_path(text: str) -> str:
 
 
 # Types of arguments whose values are texts.
-ROLES = (word, InputPath, InputData, OutputPath, OutputData, template_path)
+ROLES = (word, InputPath, InputData, OutputPath, OutputModel, OutputData, template_path)
 
 
 def argument_values(given: Namespace) -> Iterator[object]:
@@ -74,6 +78,16 @@ def output_paths(given: Namespace) -> list[OutputPath]:
     ]
 
 
+def check_model_target(path: Path) -> None:
+    """Refuse to replace a file that is no model: its name may be data after which MODEL was forgotten."""
+    if not path.is_file():
+        return
+    from maxmargin.io.model_file import may_be_stored
+
+    if not may_be_stored(path):
+        raise ValueError(f"{path} is there and is no model file: name another file, or remove it")
+
+
 def check_roles(given: Namespace) -> None:
     """Refuse outputs that cannot be written, that are inputs, or that are one file."""
     paths = output_paths(given)
@@ -84,3 +98,6 @@ def check_roles(given: Namespace) -> None:
     found = clash(input_locations(given), outputs)
     if found:
         raise ValueError(found)
+    for path in paths:
+        if isinstance(path, OutputModel):
+            check_model_target(Path(path))
