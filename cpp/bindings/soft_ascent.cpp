@@ -54,12 +54,12 @@ static void bind_soft_ascent(nb::module_& m) {
       .def_prop_ro("potentials", &SoftAscent::potentials)
       .def_prop_ro("proximity", &SoftAscent::proximity)
       .def("visit", &visit_soft)
-      .def("lift",
-           [](SoftAscent& state, Array1<double> heights) {
-             check(size(heights) == state.blocks(), "a height for each example");
-             unlocked([&] { state.lift(heights.data()); });
-           })
       .def("recenter", &SoftAscent::recenter)
+      .def("set_center",
+           [](SoftAscent& state, Array1<double> w, double k) {
+             check_weights(w, state.dimension());
+             state.set_center(w.data(), k);
+           })
       .def("squared_distance", &SoftAscent::squared_distance)
       .def("dual", &SoftAscent::dual)
       .def("weights", &weights_of<SoftAscent>)

@@ -46,6 +46,9 @@ class PrioredWeights : public Weights<typename Structure::Real> {
     this->set_metric(std::move(given));
   }
 
+  // The centre of a proximal term, flat; W is to be written again afterwards.
+  [[gnu::cold]] void take_center(const double* flat, double k) { this->set_center(packed(flat, 0), k); }
+
   // w += c Sigma (the move that was built)
   void shift(Move<Structure>& move, const typename Structure::Scratch& s, double c) {
     if (metric.plain()) return structure.apply(s, W.data(), c);

@@ -62,8 +62,6 @@ class SoftAscent {
   virtual int64_t dimension() const = 0;
   virtual int64_t potentials() const = 0;  // of all blocks, without padding
   virtual SoftReport visit(const int64_t* order, int64_t n) = 0;
-  // Potentials of these heights more on the true labels of nodes; w is not changed.
-  virtual void lift(const double* heights) = 0;
   virtual void weights(double* flat) const = 0;
   virtual void set_origin(const double* flat) = 0;
   virtual void rebuild() = 0;  // w from the distributions, without the rounding of many updates
@@ -73,6 +71,7 @@ class SoftAscent {
   virtual double squared_distance() const = 0;
   virtual double proximity() const = 0;
   virtual void recenter(double momentum, double k) = 0;
+  virtual void set_center(const double* flat, double k) = 0;  // of the proximal term; w is not changed
 };
 
 template <class S>
@@ -113,6 +112,7 @@ class SoftAscentOf final : public SoftAscent {
   double squared_distance() const override { return w_.squared_distance(); }
   double proximity() const override { return w_.proximity; }
   void recenter(double momentum, double k) override { w_.recenter(momentum, k); }
+  void set_center(const double* flat, double k) override { w_.take_center(flat, k); }
   void weights(double* flat) const override { structure_.unpack(w_.W.data(), flat); }
   void set_origin(const double* flat) override { w_.take_origin(flat); }
   void rebuild() override {
@@ -150,15 +150,6 @@ class SoftAscentOf final : public SoftAscent {
     for (int64_t i = 0; i < blocks(); ++i)
       for (size_t r = 0; r < size(i); r += stride, out += labels)
         for (int k = 0; k < labels; ++k) out[k] = static_cast<float>(numbers_[2 * first(i) + r + k]);
-  }
-
-  void lift(const double* heights) override {
-    over_blocks([&](int64_t i, typename S::Scratch& s, Real* change, int) {
-      std::fill_n(change, size(i), Real(0));
-      structure_.subtract_truth(i, change);
-      for (size_t k = 0; k < nodes(i); ++k) theta(i)[k] -= static_cast<Real>(heights[i]) * change[k];
-      settle(s, i);
-    });
   }
 
   SoftReport visit(const int64_t* order, int64_t n) override {

@@ -148,6 +148,13 @@ std::pair<double, double> Weights<Real>::conjugate_and_distance() const {
 }
 
 template <class Real>
+void Weights<Real>::set_center(const std::vector<double>& z, double k) {
+  center_.assign(z.begin(), z.end());
+  previous_ = center_;
+  proximity = k;
+}
+
+template <class Real>
 void Weights<Real>::recenter(double momentum, double new_proximity) {
   if (center_.empty()) center_ = previous_ = W;
   const Real k = static_cast<Real>(proximity), beta = static_cast<Real>(momentum);

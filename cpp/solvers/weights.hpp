@@ -81,6 +81,9 @@ class Weights {
   // Both, in one walk over W: in a plain metric, with a proximal term.
   std::pair<double, double> conjugate_and_distance() const;
 
+  // The centre of a proximal term k, in the layout of W, which is to be written again afterwards.
+  void set_center(const std::vector<double>& z, double k);
+
   // The outer step of accelerated proximal dual ascent: a new centre, with momentum.
   //   z' = w + beta (w - w_previous);   w' = (q + k' z') / (1 + k')   with q = (1 + k) w - k z unchanged
   // With bounds it is the unclipped v that follows the law.

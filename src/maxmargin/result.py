@@ -35,7 +35,7 @@ class Result:
     """A trained solution.
 
     ``resumable``: the same solver can go on from ``support``. ``advice``: what to do where training did not
-    converge.
+    converge. ``dropped_warm``: the warm start was worse than a cold one, and training began again without it.
     """
 
     w: np.ndarray
@@ -46,6 +46,7 @@ class Result:
     solver: str
     advice: str = ""
     resumable: bool = True
+    dropped_warm: bool = False
 
 
 @dataclass(frozen=True)

@@ -6,21 +6,21 @@ A run is what is known on the way: counters, bounds, the best point, the history
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
+from maxmargin.budget import Budget, tolerance_of
 from maxmargin.callbacks import Callback, Progress
-from maxmargin.problem import Problem, Status, Support, Tolerance
+from maxmargin.problem import Problem, Status, Support
 from maxmargin.problem.certificate import AUTO, Best
 from maxmargin.result import History, Keeper, Result, Saved
 from maxmargin.runtime.deadline import TimeUp, deadline
 from maxmargin.solvers import Snapshot, Solver, StepReport
-from maxmargin.solvers.dual_state import mean_loss
 from maxmargin.solvers.free import fitted_to
 
 # An exact pass costs as much as a step: it is made once the running estimate is this close to tol.
@@ -30,7 +30,9 @@ CERTAIN = 0.01  # of tol: below, an exact pass is always worth its cost
 POLISH_PASSES = 300  # at most, once tol is reached
 WISHED_PASSES = 20  # passes, or as many as that took, for what is wished and not asked
 LARGEST_OBJECTIVE = 1e300  # in place of an objective that is not finite
-PATIENCE = 10  # steps without an exact pass, after which one is made whatever was learnt before
+# Steps without an exact pass, after which one is made whatever was learnt before; and of a warm start, after
+# which it must be better than a cold start was before its first.
+PATIENCE = 10
 LONG_PATIENCE = 30  # the same while the estimate is above the aim
 # Times what is enough: an estimate below this is worth an exact pass from time to time.
 NEARBY = 30.0
@@ -64,7 +66,8 @@ def train(
         Wanted gap: a number in units of the task loss, or a hundredth of the primal.
     max_passes, max_seconds : float
         Budgets; a pass is as many oracle calls as there are blocks, exact passes included. The time limit
-        ends a step in the middle; the exact pass of the certificate comes after it.
+        ends a step in the middle, early enough for the exact pass of the certificate. Only a first exact
+        pass that takes longer than expected goes on beyond the limit.
     certify_every : int or None
         Steps between two exact passes; None: one is made only when it has a chance to end training.
     polish : float or None
@@ -79,23 +82,27 @@ def train(
     if not asked:
         raise ValueError(f"tol must be a positive number or {AUTO!r}, got {tol!r}")
     solver.check(problem, warm)
-    rng = np.random.default_rng(random_state)
     limit = math.inf if max_seconds is None else max_seconds
-    tolerance, calls = tolerance_of(problem, tol, random_state)
+    budget = Budget(problem, max_passes, limit, proves=solver.verify)
+    rng = np.random.default_rng(random_state)
+    tolerance = tolerance_of(problem, tol, random_state, budget)
     best = Best(problem, tolerance, polish or math.inf)
-    run = Run(problem, solver, best, max_passes, limit, keeper=keeper)
-    run.oracle_calls += calls
+    run = Run(problem, solver, best, budget, keeper=keeper)
     for callback in callbacks:
         callback.on_start(run.progress())
     state = None
     try:
         if warm is None and problem.checked:
-            run.oracle_calls += problem.try_oracle()
+            budget.oracle_calls += problem.try_oracle()
         state = run.start(rng, warm)
         warm = warm if run.begun is None else run.begun.support
         if warm is not None and (problem.open_stream is not None or problem.feasible(warm)):
             run.look_first(state)  # for other masses it is never at its goal
-        while run.status is None:
+        while True:
+            if run.astray():
+                state = run.start_cold(rng)
+            if run.status is not None:
+                break
             run.advance(state, callbacks, certify_every)
             run.save(state, due=False)
     except KeyboardInterrupt:
@@ -129,23 +136,6 @@ def ended(run: Run, state: Any, callbacks: Sequence[Callback]) -> Result:
     return result
 
 
-def tolerance_of(problem: Problem, tol: float | str, random_state: Any) -> tuple[Tolerance, int]:
-    """What is asked of the gap, and the oracle calls that it took to know.
-
-    "auto" needs the mean loss at w = 0 of some examples: of a stream, those of its first part; where
-    these have no weight, 1.
-    """
-    loss, calls = math.nan, 0
-    if tol == AUTO and problem.formulation.soft:
-        zero = problem.at_zero()
-        return Tolerance(tol, problem.total, zero / problem.total, zero), problem.n_blocks
-    if tol == AUTO:
-        part = problem if problem.open_stream is None else problem.first_part()
-        rng = np.random.default_rng(random_state)
-        loss, calls = (1.0, 0) if part is None else mean_loss(part, rng)
-    return Tolerance(tol, problem.total, loss), calls
-
-
 @dataclass
 class Run:
     """Counters, the best certified point, history; a step at a time."""
@@ -153,14 +143,10 @@ class Run:
     problem: Problem
     chosen: Solver
     best: Best
-    max_passes: float
-    max_seconds: float
+    budget: Budget
     hope: float = HOPEFUL  # an estimate of this many times the aim is worth an exact pass
-    started: float = field(default_factory=time.perf_counter)
-    oracle_calls: int = 0
     steps: int = 0
     certified: int = -1  # the step after which the last exact pass was made
-    polish_until: float = math.inf
     history: History = field(default_factory=History)
     within: int = 0  # steps whose estimate was small enough
     last: StepReport = BEFORE  # in the history
@@ -168,6 +154,8 @@ class Run:
     proven: bool = True
     keeper: Keeper | None = None
     saved: float = 0.0  # seconds, at the last snapshot
+    warm: bool = False  # whether it began at given multipliers
+    dropped_warm: bool = False
 
     def __post_init__(self) -> None:
         free = self.problem.regularizer.free is not None
@@ -176,9 +164,9 @@ class Run:
         # What the run goes on from.
         self.begun: Snapshot | None = None if found is None else found.snapshot
         if found is not None:
-            self.oracle_calls += found.oracle_calls
-            self.started -= found.seconds
-        self.saved = self.seconds
+            self.budget.oracle_calls += found.oracle_calls
+            self.budget.earlier_seconds = found.seconds
+        self.saved = self.budget.earlier_seconds
         self.enough: float = math.inf  # as it seems
         self.aim: float = math.inf  # what the solver was given
         self.retarget(None, BEFORE)
@@ -193,33 +181,27 @@ class Run:
             self.solver.retarget(self.problem, state, aim / self.aim)
             self.aim = aim
 
-    @property
-    def seconds(self) -> float:
-        return time.perf_counter() - self.started
-
-    @property
-    def passes(self) -> float:
-        return self.oracle_calls / self.problem.n_blocks
-
     def certify(self, state: Any, report: StepReport | None, at: Snapshot | None = None) -> None:
         """One exact pass; the best w and the best multipliers are kept, each for its own bound."""
         w, support = self.solver.solution(self.problem, state)
         w = w if at is None else at.w
         given = None if report is None or not self.problem.exact else report.slacks
         leeway = LEEWAY * self.aim if self.aim < math.inf else 0.0
-        bounds = self.problem.certify(w, support, given, leeway)
-        self.oracle_calls += self.problem.n_blocks if given is None else 0
+        with self.budget.timed("exact" if given is None else "step"):
+            bounds = self.problem.certify(w, support, given, leeway)
+        self.budget.oracle_calls += self.problem.n_blocks if given is None else 0
         best, self.certified = self.best, self.steps
         best.take(w, support, bounds)
         if bounds.overflowed or (math.isinf(bounds.primal) and not self.problem.summed):
             self.status = Status.NUMERICAL
         if best.wants_zero and self.status is None and self.problem.open_stream is None:
-            self.oracle_calls += self.problem.n_blocks
             # Infinite for a sum over too many outputs: then it says nothing.
-            best.know_zero(min(self.problem.at_zero(), LARGEST_OBJECTIVE))
-        if best.gap <= best.tol and self.polish_until == math.inf:
-            more = max(self.passes, WISHED_PASSES) if math.isinf(best.polish) else POLISH_PASSES
-            self.polish_until = self.passes + more
+            best.know_zero(min(self.budget.at_zero(), LARGEST_OBJECTIVE))
+        if best.gap <= best.tol and self.budget.polish_until == math.inf:
+            more = (
+                max(self.budget.passes, WISHED_PASSES) if math.isinf(best.polish) else POLISH_PASSES
+            )
+            self.budget.polish_until = self.budget.passes + more
         if best.gap > best.goal:
             self.solver.learn(self.problem, state, bounds.slacks)
             if report is not None:
@@ -232,7 +214,7 @@ class Run:
         if w is None or self.best.support is None:
             return
         self.best.return_instead(w, self.problem.certify(w, self.best.support))
-        self.oracle_calls += self.problem.n_blocks
+        self.budget.oracle_calls += self.problem.n_blocks
         if self.status is Status.SOLVED and self.best.gap > self.best.tol:
             self.status = Status.STOPPED
         self.history.rows[-1] |= self.known()
@@ -240,25 +222,41 @@ class Run:
     def start(self, rng: np.random.Generator, warm: Support | None) -> Any:
         """The solver's state: from a snapshot, from multipliers, or from nothing."""
         if self.begun is None:
+            self.warm = warm is not None
             return self.solver.start(self.problem, self.aim, rng, warm)
         return self.solver.resume(self.problem, self.aim, rng, self.begun)
 
+    def astray(self) -> bool:
+        """Whether a warm start leads nowhere: numbers overflow, or both bounds are worse than a cold start's.
+
+        That one has all multipliers on the true outputs, whose dual is 0, and w = 0 or the mean of a prior.
+        """
+        if not self.warm or self.status is Status.NUMERICAL:
+            return self.warm
+        problem, dual = self.problem, self.last.dual
+        known = problem.open_stream is None and problem.frozen is None
+        if self.status is not None or self.steps != PATIENCE or not known or dual >= 0:
+            return False
+        return not dual + self.last.estimate * problem.total <= self.budget.at_zero()
+
+    def start_cold(self, rng: np.random.Generator) -> Any:
+        """Begin again from nothing; finite bounds that were proven before are kept."""
+        self.warm, self.dropped_warm, self.status = False, True, None
+        if not math.isfinite(self.best.gap):
+            self.best = Best(self.problem, self.best.tolerance, self.best.polish)
+        self.hope = HOPEFUL if self.problem.exact else HOPEFUL_OF_SEARCH
+        return self.solver.start(self.problem, self.aim, rng)
+
     def save(self, state: Any, due: bool = True) -> None:
         """Hand a snapshot to the keeper; where it is not `due` anyway, once enough time has passed."""
-        if self.keeper is None or not (due or self.seconds - self.saved >= self.keeper.every):
+        if self.keeper is None or not (
+            due or self.budget.seconds - self.saved >= self.keeper.every
+        ):
             return
         at = self.solver.snapshot(self.problem, state)
         at = at if self.best.w is None else replace(at, w=self.best.w)
-        self.keeper.save(Saved(at, self.oracle_calls, self.seconds))
-        self.saved = self.seconds
-
-    def budget(self) -> Status | None:
-        """Whether a budget has ended."""
-        if self.passes >= min(self.max_passes, self.polish_until):
-            return Status.PASS_LIMIT
-        if self.seconds >= self.max_seconds:
-            return Status.TIME_LIMIT
-        return None
+        self.keeper.save(Saved(at, self.budget.oracle_calls, self.budget.seconds))
+        self.saved = self.budget.seconds
 
     def settle(self, goal: float) -> None:
         """The certified gap may be small enough; or all that the argmax finds is, and more would not help."""
@@ -273,13 +271,7 @@ class Run:
 
     def known(self) -> dict[str, Any]:
         """What every row of the history has."""
-        return {
-            "seconds": self.seconds,
-            "passes": self.passes,
-            "oracle_calls": self.oracle_calls,
-            "primal": self.best.primal,
-            "gap": self.best.gap,
-        }
+        return self.budget.so_far() | {"primal": self.best.primal, "gap": self.best.gap}
 
     def record(self, report: StepReport | None = None) -> None:
         """Add a step to the history; without a report, the certified point."""
@@ -300,8 +292,8 @@ class Run:
             estimate=self.last.estimate,
             planes=self.last.planes,
             tol=self.best.tol,
-            max_passes=self.max_passes,
-            max_seconds=self.max_seconds,
+            max_passes=self.budget.max_passes,
+            max_seconds=self.budget.max_seconds,
             solver=self.chosen.name,
             status="" if self.status is None else self.status.value,
             weights=(lambda: self.solver.solution(self.problem, state)[0]) if shown else None,
@@ -312,13 +304,15 @@ class Run:
         if self.problem.files is not None:
             self.problem.files.check()
         if hasattr(state, "passes_left"):  # its steps may be of several passes
-            state.passes_left = min(self.max_passes, self.polish_until) - self.passes
-        with deadline(self.max_seconds - self.seconds):
+            state.passes_left = (
+                min(self.budget.max_passes, self.budget.polish_until) - self.budget.passes
+            )
+        with deadline(self.budget.seconds_left), self.budget.timed("step"):
             report = self.solver.step(self.problem, state)
         if report.ended and report.oracle_calls == 0 and self.certified == self.steps:
             self.status = report.ended  # nothing has moved since the last exact pass
             return
-        self.oracle_calls += report.oracle_calls
+        self.budget.oracle_calls += report.oracle_calls
         self.steps += 1
         self.retarget(state, report)
         asked = certify_every is not None and self.steps % certify_every == 0
@@ -343,7 +337,7 @@ class Run:
         progress = [self.progress(state)] if callbacks else []
         stop = [callback.on_step(step) for step in progress for callback in callbacks]
         if self.status is None:
-            self.status = report.ended or (Status.STOPPED if any(stop) else self.budget())
+            self.status = report.ended or (Status.STOPPED if any(stop) else self.budget.spent())
 
     def look_first(self, state: Any) -> None:
         """A warm start may be at its goal before the first step."""
@@ -352,8 +346,13 @@ class Run:
         self.settle(self.best.goal)
 
     def conclude(self, state: Any) -> None:
-        """A truthful certificate for where training ended, which may be better than was known."""
-        self.certify(state, None)
+        """A truthful certificate for where training ended, which may be better than was known.
+
+        If a point has one already and the time is up, the time limit ends this exact pass as well.
+        """
+        late = self.status is Status.TIME_LIMIT and self.best.w is not None
+        with suppress(TimeUp), deadline(self.budget.rest if late else math.inf):
+            self.certify(state, None)
         if not self.history.rows:  # interrupted in the first step
             self.record()
         self.history.rows[-1] |= self.known()
@@ -381,9 +380,7 @@ class Run:
             self.status,
             exact=self.problem.bounded and self.proven,
             advice=self.chosen.advice,
-            passes=self.passes,
-            oracle_calls=self.oracle_calls,
-            seconds=self.seconds,
+            **self.budget.so_far(),
             reduced_gap=reduced_gap,
         )
         return Result(
@@ -395,4 +392,5 @@ class Run:
             self.chosen.name,
             advice,
             resumable=best.support.kind in self.chosen.continues(self.problem),
+            dropped_warm=self.dropped_warm,
         )

@@ -2,10 +2,15 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers import EVERY, EXACT, assert_truthful, fit, quietly
+from helpers import EVERY, EXACT, assert_truthful, fit, prepared, quietly
+from maxmargin import solvers
+from maxmargin.problem import Formulation, Problem
+from maxmargin.train import train
+from reference import soft_cases
+from reference.cases import fresh
 from reference.strategies import cases
 
 # Solvers whose every step raises the dual of the problem itself.
@@ -67,3 +72,52 @@ def test_converged_means_within_tol_of_the_optimum(solver, case):
     assert_truthful(case, svm)
     assert svm.certificate_.primal <= case.optimum.value * (1 + 1.01e-3)
     assert svm.certificate_.dual >= case.optimum.value * (1 - 1.01e-3)
+
+
+@pytest.mark.parametrize("proximity", [0.0, 1.0])
+@settings(max_examples=20)
+@given(
+    salt=st.integers(0, 10**6),
+    name=st.sampled_from(soft_cases.ASCENT),
+    C=st.sampled_from([0.01, 0.3, 3.0, 100.0]),
+    weigh=st.booleans(),
+)
+def test_the_dual_of_the_log_loss_never_falls_over_a_pass_of_a_warm_start(
+    proximity, salt, name, C, weigh
+):
+    """With a centre z it is the dual of P(w) + k/2 |w - z|^2 that rises."""
+    case = soft_cases.CASES[name](fresh(0, salt))
+    examples = prepared(case).bind(case.X, case.Y).under(Formulation("log"))
+    solver = solvers.Exponentiated(proximity=proximity, precision="double")
+    first = train(Problem(examples, case.C), solver, tol=1e-3, random_state=0)
+    weights = fresh(1, salt).uniform(0.1, 10, len(case.Y)) if weigh else None
+    problem, rng = Problem(examples, C, weights), np.random.default_rng(0)
+    state = solver.start(problem, 1e-9, rng, first.support)
+
+    def dual(k, z):
+        entropy, vector = problem.plane(state.solution()[1])
+        q = k * z - vector
+        return entropy - 0.5 * q @ q / (1 + k) + 0.5 * k * z @ z
+
+    for _ in range(6):
+        k, z = state.k, state.core.weights()
+        state.core.recenter(0.0, k)
+        before = dual(k, z)
+        state.visit(problem.active, 0)
+        assert dual(k, z) >= before - 1e-5 * (problem.total + abs(before))  # potentials are single
+
+
+@pytest.mark.parametrize("C", [0.01, 0.3, 3.0, 100.0])
+def test_the_objective_never_rises_over_a_step_of_lbfgs_from_a_warm_start(C, generator):
+    case = soft_cases.CASES["chain"](generator)
+    examples = prepared(case).bind(case.X, case.Y).under(Formulation("log"))
+    for before in (solvers.Exponentiated(), solvers.LBFGS()):
+        first = train(Problem(examples, 1.0), before, tol=1e-3, random_state=0)
+        problem, solver = Problem(examples, C), solvers.LBFGS()
+        state = solver.start(problem, 1e-9, np.random.default_rng(0), first.support)
+        last = problem.objective(state.weights(state.v))
+        for _ in range(10):
+            solver.step(problem, state)
+            value = problem.objective(state.weights(state.v))
+            assert value <= last * (1 + 1e-12)
+            last = value

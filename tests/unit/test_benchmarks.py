@@ -142,6 +142,17 @@ def test_threads_run_small(tmp_path: Path) -> None:
     assert rows_of(tmp_path / "threads.csv")
 
 
+def test_paths_run_small(tmp_path: Path) -> None:
+    from benchmarks.paths.__main__ import CHAINS, ROWS, main
+
+    rows = main(["--small", "--values", "4", "--out", str(tmp_path)])
+    assert [(row["data"], row["loss"]) for row in rows] == [
+        (name, loss) for name in (*CHAINS, *ROWS) for loss in ("hinge", "log loss")
+    ]
+    assert all(row["bad"] == 0 and row["path_calls"] > 0 < row["calls"] for row in rows)
+    assert rows_of(tmp_path / "paths.csv")
+
+
 def test_footprint_runs_small(tmp_path: Path) -> None:
     from benchmarks.footprint.__main__ import main
 

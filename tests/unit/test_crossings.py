@@ -9,8 +9,8 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 
 import count_crossings
 
-# A third fewer than 99 for a chain on arrays, half of 208 for one in shards.
-MOST = {"chain": 66, "streaming": 104}
+# Before there were budgets that know what an exact pass takes: 66 and 104.
+MOST = {"chain": 71, "streaming": 113}
 
 
 @pytest.mark.parametrize("name", MOST)

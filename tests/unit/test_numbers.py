@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 import maxmargin as mm
 from helpers import SOFT, quietly, refusal
 from maxmargin import models, solvers
+from maxmargin.budget import Budget
 from maxmargin.estimators import advice
 from maxmargin.problem import (
     Certificate,
@@ -219,7 +220,7 @@ def test_what_a_search_saw_does_not_hide_a_ceiling_that_overflowed(generator):
     model.initialize(X, y)
     problem = Problem(model.bind(X, y), C=1.0)
     best = Best(problem, Tolerance(0.1, problem.total), 0.1, seen=-2.0, dual=-1.0)
-    run = Run(problem, solvers.SDA(), best, 10.0, 10.0)
+    run = Run(problem, solvers.SDA(), best, Budget(problem, 10.0, 10.0))
     run.status = Status.NUMERICAL  # the ceilings gave an infinite primal
     run.settle(0.1)
     assert run.status is Status.NUMERICAL

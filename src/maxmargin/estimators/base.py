@@ -289,6 +289,8 @@ class BaseSVM(CallbackSupportMixin, Reporting):
             result = train(problem, solver, warm=warm, polish=polish, keeper=checkpoint, **options)
         if self.solver == "auto":
             logger.info("solver='auto' took %r", solver)
+        if result.dropped_warm:
+            logger.info("the warm start was worse than w = 0: training began again without it")
         # Without an exact pass nothing can be proven: the running estimate is what was asked for.
         asked = not solver.verify and result.certificate.gap <= result.certificate.tol
         stopped = any(isinstance(callback, EarlyStopping) for callback in callbacks)

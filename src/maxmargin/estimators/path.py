@@ -118,7 +118,10 @@ def solutions(estimator: BaseSVM, given: Given, Cs: Any) -> Iterator[Any]:
             fitted = copy.copy(svm).set_params(C=float(C), warm_start=estimator.warm_start)
             with notified(fitted, given.callbacks):
                 polish = svm._polish(given)
-                result = svm._train(problem.at(float(C)), warm, polish, given.callbacks)
+                problem = problem.at(
+                    float(C)
+                )  # of the last: what it knows of w = 0 holds for the next
+                result = svm._train(problem, warm, polish, given.callbacks)
                 if result.status is Status.INTERRUPTED:
                     raise KeyboardInterrupt(f"the path was interrupted at C={C:g}")
                 warm = result.support if result.resumable else None

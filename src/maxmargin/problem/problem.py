@@ -56,6 +56,7 @@ class Problem:
     # Where the examples are never in memory all at once: see ``parts``.
     open_stream: Any = None
     first_part: Any = None
+    _zero: tuple[float, SquaredNorm, float] | None = None  # a C, a regulariser, and P there
     _plane: tuple[Support, tuple[float, np.ndarray]] | None = None  # of the last support asked for
 
     def __init__(
@@ -185,9 +186,19 @@ class Problem:
         linear = float(np.einsum("i,i->", self.frozen.vector, w))
         return risk + self.frozen.offset - linear, gradient - self.frozen.vector
 
+    def zero_known(self) -> bool:
+        """Whether ``at_zero`` was computed for this C, or for another."""
+        return self._zero is not None and self._zero[1] is self.regularizer
+
     def at_zero(self) -> float:
-        """P where the regulariser has no reason to leave: at w = 0, or the mean of a prior; an exact pass."""
-        return self.objective(self.regularizer.law(np.zeros(self.dimension)))
+        """P at w = 0 or the mean of a prior: C times the risk there, which one exact pass finds for all C."""
+        if self._zero is not None and self._zero[1] is self.regularizer:
+            return self._zero[2] * (self.C / self._zero[0])
+        w = self.regularizer.law(np.zeros(self.dimension))
+        value = self.objective(w)
+        if self.frozen is None and self.regularizer.value(w) == 0:
+            self._zero = self.C, self.regularizer, value
+        return value
 
     def walk(self, support: Support) -> Iterator[tuple[Problem, Support]]:
         """The problem part by part, with the multipliers of each: one part where all are in memory."""

@@ -38,7 +38,7 @@ from maxmargin.solvers.base import (
 )
 from maxmargin.solvers.box_state import tilted_by_plane
 from maxmargin.solvers.dual_state import PRECISIONS, shift_of
-from maxmargin.solvers.lbfgs import SOFT_FORMULATIONS
+from maxmargin.solvers.lbfgs import SOFT_FORMULATIONS, weights_at
 from maxmargin.solvers.proximal import STIFFEST, ProximalTerm
 
 # Of the first potentials of the true labels, and more by log k for a large first k: with less, the first w is
@@ -54,6 +54,9 @@ STIFF = 1000.0
 # Where nothing falls: a part of what is left in the blocks below which the proximal term is too weak, and the
 # factor on k then.
 ADRIFT, STIFFER = 0.05, 4.0
+# Factor on the first k of a warm start for another C: with more a path takes more passes, with less blocks
+# undo what others do.
+NEARER = 0.3
 SINGLE_NATS = 1e-4  # nats: a gap that single precision reaches
 # Of the potentials and their marginals: more may not fit, and less is solved by L-BFGS in no time.
 LEAST_BYTES, MOST_BYTES = 2**17, 2**32
@@ -220,18 +223,20 @@ class SoftState(ProximalTerm):
         self.core.rebuild()
 
     def restore(self, point: Support) -> None:
-        """Start from these distributions; those at weights are not kept by potentials.
+        """Start from these distributions; for other masses the centre is the w that they had.
 
-        For another mass the odds of the true labels change by the factor: what is left of E Psi - Psi(y),
-        and with it w, then stays about the same.
+        q is linear in the masses, so that it keeps its direction. Distributions that are moved towards the
+        truth change it: the terms of common features, which cancel in q, would no longer do so.
         """
-        if point.outputs.dtype != np.float32:
-            return
-        self.core.read(point.outputs)
-        if (point.multipliers != self.problem.mass).any():
-            with np.errstate(divide="ignore", invalid="ignore"):
-                heights = np.log(self.problem.mass / point.multipliers)
-            self.core.lift(np.where(np.isfinite(heights), heights, 0.0))
+        problem, potentials = self.problem, point.outputs
+        if potentials.dtype != np.float32:  # these are weights
+            answers, augmented = problem.examples.answers, float(problem.formulation.augmented)  # type: ignore[attr-defined]
+            potentials = answers.list_potentials(potentials, problem.n_jobs, augmented)
+        self.core.read(potentials)
+        if self.k > 0 and not np.array_equal(point.multipliers, problem.mass):
+            grown = float(problem.mass.sum() / point.multipliers.sum())
+            self.k = min(STIFFEST, max(NEARER * self.k, grown))
+            self.core.set_center(weights_at(problem, point), self.k)
 
     def solution(self) -> tuple[np.ndarray, Support]:
         """w as it is, and the distributions."""

@@ -83,14 +83,19 @@ def posteriors(problem: Problem, w: np.ndarray) -> Support:
 
 
 def weights_at(problem: Problem, point: Support) -> np.ndarray:
-    """The w to start from: that of the distributions where they are at weights, else by the law."""
+    """The w that distributions had with their own masses: their weights, or by the law."""
+    if len(point.multipliers) != problem.n_blocks:
+        raise ValueError(
+            f"warm_start: the last fit had {len(point.multipliers)} examples, now there are "
+            f"{problem.n_blocks}; set warm_start=False or fit the same examples"
+        )
     if point.outputs.dtype == np.float64:
         return point.outputs
-    everything = np.arange(problem.n_blocks)
-    _, vector = problem.examples.combine(everything, problem.mass, point.outputs, problem.n_jobs)
-    return problem.regularizer.law(
-        -vector if problem.frozen is None else problem.frozen.vector - vector
-    )
+    masses = point.multipliers
+    _, vector = problem.examples.combine(point.blocks, masses, point.outputs, problem.n_jobs)
+    if problem.frozen is not None:
+        vector = vector - masses.sum() / problem.mass.sum() * problem.frozen.vector
+    return problem.regularizer.law(-vector)
 
 
 @dataclass

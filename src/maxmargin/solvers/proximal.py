@@ -74,6 +74,7 @@ LAGGING = 1.5
 # The same where the gap has grown to `GROWN` times its least: a centre that is too far makes steps overshoot,
 # in a circle if nothing stops them.
 STRICT, GROWN = 0.5, 2.0
+WARM = 0.02  # factor on the first k of a warm start for another C: with more a path saves no oracle passes
 LIGHT = 0.05  # k below this is not used: it would save no visits, and its two copies of w take time
 LARGEST_SEED = 2**63 - 1
 SINGLE_MOST = 1e30  # squares of weights and of features whose products it can hold
@@ -164,7 +165,7 @@ class Proximal(Solver):
             k = k if k >= LIGHT else 0.0
         if warm is not None:
             state.restore(warm)
-            k *= 1.0 if problem.feasible(warm) else 0.5  # as in `_resume`
+            k *= 1.0 if problem.feasible(warm) else WARM  # as in `_resume`
         state.core.set_proximity(k)
         state.aim, state.loss, state.probed = tol, loss, len(blocks)
         return state
@@ -216,13 +217,13 @@ class Proximal(Solver):
     def _resume(self, problem: Problem, state: ProximalState, warm: Support) -> None:
         """Start from these multipliers.
 
-        For another C the outputs that they are on come first, before the oracle is asked; and k is half of
+        For another C the outputs that they are on come first, before the oracle is asked; and k is far below
         what it is at w = 0: the centre is nearer to the solution.
         """
         state.dual.restore(warm)
         if problem.feasible(warm):
             return
-        state.k *= 0.5
+        state.k *= WARM
         if state.k > 0:
             state.dual.core.recenter(0.0, state.k)
         todo, seen = self._visit(problem, state, problem.active, oracle=False)
