@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import resource
 import subprocess
 import sys
@@ -110,7 +109,7 @@ def tagger(learner: str, path: Path) -> Callable[[list[Any]], list[Any]]:
         found = pycrfsuite.Tagger()
         found.open(str(path))
         return lambda X: [found.tag(x) for x in X]
-    svm = mm.load(path).set_params(n_jobs=os.cpu_count())
+    svm = mm.load(path).set_params(n_jobs=-1)
     return svm.predict
 
 

@@ -1,5 +1,8 @@
+#include <nanobind/stl/string.h>
+
 #include "bindings/common.hpp"
 #include "portable.hpp"
+#include "runtime/cores.hpp"
 #include "runtime/interrupt.hpp"
 #include "shuffle.hpp"
 #include "simd.hpp"
@@ -43,6 +46,9 @@ NB_MODULE(MM_MODULE, m) {
     mm::shuffle(order, seed);
     return mm::to_numpy(std::move(order));
   });
+  m.def("usable_cores", &mm::usable_cores, "The number of cores that this process may use.");
+  m.def("cgroup_cores", &mm::cgroup_cores, nb::arg("root") = "",
+        "The CPU quota of the cgroups of this process, in cores.");
   bind_interrupt(m);
   for (const bool kind : {true, false})
     for (const auto bind : mm::Bindings::all(kind)) bind(m);

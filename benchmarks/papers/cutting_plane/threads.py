@@ -13,6 +13,7 @@ from typing import Any
 from benchmarks.papers import rows as reading
 from benchmarks.papers.cutting_plane.measure import line, measure
 from benchmarks.papers.cutting_plane.tasks import Task
+from maxmargin.runtime.executor import count_jobs
 
 THREADS = (1, 2, 4, 8)
 EPS = 30.0  # of the paper's: what threads gain is that of an iteration
@@ -21,7 +22,7 @@ EPS = 30.0  # of the paper's: what threads gain is that of an iteration
 def run(tasks: list[Task], options: argparse.Namespace) -> list[dict[str, Any]]:
     """1-slack without its cache, so that the oracle counts; as many threads as there are cores, at most."""
     found = []
-    cores = os.cpu_count() or 1
+    cores = count_jobs(-1)
     for task in tasks:
         for n_jobs in (each for each in THREADS if each <= cores):
             row = measure(

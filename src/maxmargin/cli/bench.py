@@ -8,7 +8,6 @@ proven: so it is known of LIBLINEAR, too.
 from __future__ import annotations
 
 import json
-import os
 import platform
 import time
 import warnings
@@ -26,6 +25,7 @@ from maxmargin.data.from_file import FileError
 from maxmargin.data.table import Table
 from maxmargin.data.write_rows import Numbers
 from maxmargin.formulation import Formulation
+from maxmargin.runtime.executor import count_jobs
 from maxmargin.solvers.auto import compatible
 
 Row = dict[str, Any]
@@ -82,7 +82,7 @@ def as_text(value: Any) -> str:
 
 def machine() -> str:
     """What this was measured on."""
-    return f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}"
+    return f"{platform.machine()}, {count_jobs(-1)} cores, {platform.system()}"
 
 
 def timed_solver(svm: Any, name: str, X: Any, Y: Any) -> Row:

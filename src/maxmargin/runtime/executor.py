@@ -7,7 +7,6 @@ threads never keep the interpreter from ending.
 
 from __future__ import annotations
 
-import os
 from _thread import start_new_thread
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, wait
@@ -69,7 +68,11 @@ Workers = Executor | Threads
 
 
 def count_jobs(n_jobs: Any) -> int:
-    """Number of threads from scikit-learn's n_jobs (None: 1; negative: from the number of cores)."""
+    """Return the number of workers that n_jobs asks for.
+
+    None means 1. Negative numbers count from the cores that this process may use: -1 is all of
+    them, -2 all but one.
+    """
     if n_jobs is None:
         return 1
     if isinstance(n_jobs, Executor):
@@ -80,7 +83,7 @@ def count_jobs(n_jobs: Any) -> int:
         )
     if n_jobs > MOST_JOBS:
         raise ValueError(f"n_jobs must be at most {MOST_JOBS}, got {n_jobs}")
-    return int(n_jobs) if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + int(n_jobs))
+    return int(n_jobs) if n_jobs > 0 else max(1, core.usable_cores() + 1 + int(n_jobs))
 
 
 @contextmanager
@@ -102,7 +105,7 @@ def workers(executor: Workers | None) -> int:
         return 1
     if isinstance(executor, Threads):
         return executor.count
-    return int(getattr(executor, "_max_workers", None) or os.cpu_count() or 1)
+    return int(getattr(executor, "_max_workers", None) or core.usable_cores())
 
 
 def map_chunks(
