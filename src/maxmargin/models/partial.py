@@ -23,6 +23,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import clone
 
+from maxmargin.data.mapped import encoder_in
 from maxmargin.models.chain import Chain, check_node_weight
 from maxmargin.models.examples import Examples
 from maxmargin.models.graph_input import read_item
@@ -133,7 +134,7 @@ class Partial(Latent):
         if len(known) == 0:
             raise ValueError("Y: no label is known")
         inner.initialize(kept, known)
-        if getattr(X, "encoder", None) is not None:
+        if encoder_in(X) is not None:
             inner.keep_names(X)  # which the parts of its examples do not have
         self._settle(inner)
         if not self.flat:  # refuses outputs of another length, which placeholders would hide
