@@ -1,4 +1,4 @@
-"""What an encoder has encoded carries the encoder wherever it goes: the model predicts from attributes."""
+"""Encoded attributes carry their encoder wherever they go, and a model then predicts from attributes."""
 
 import numpy as np
 import pytest
