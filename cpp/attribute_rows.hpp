@@ -152,7 +152,11 @@ class Numbering {
 class RowLine {
  public:
   RowLine(NameTable& table, bool grow, uint32_t hashed, int threads)
-      : table_(table), grow_(grow), hashed_(hashed), threads_(threads), own_(table, grow, hashed) {}
+      : table_(table),
+        grow_(grow),
+        hashed_(hashed),
+        threads_(std::clamp(threads, 1, std::min(usable_cores(), static_cast<int>(most_threads)))),
+        own_(table, grow, hashed) {}
   ~RowLine() { stop(); }
   RowLine(const RowLine&) = delete;
   RowLine& operator=(const RowLine&) = delete;
@@ -239,7 +243,7 @@ class RowLine {
     return true;
   }
   void start() {
-    const size_t others = static_cast<size_t>(std::min<int64_t>(threads_, most_threads)) - 1;
+    const size_t others = static_cast<size_t>(threads_) - 1;
     pool_.reserve(others);
     try {
       while (pool_.size() < others) pool_.emplace_back([this] { work(); });

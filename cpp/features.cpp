@@ -264,7 +264,7 @@ void Features::add_pair(int64_t r, Target W, int stride, int plus, int minus, nu
   };
   if (gram) {
     add(r * stride, c);
-    const double* row = gram->row(r);
+    const Gram::Row row = gram->row(r);
     for (int64_t j = 0; j < columns; ++j) add((columns + j) * stride, c * static_cast<Real>(row[j]));
     return;
   }
@@ -278,7 +278,7 @@ void Features::add_column(int64_t r, Target W, int stride, int column, number_at
   using Real = number_at<Target>;
   if (gram) {
     W[r * stride + column] += c;
-    const double* row = gram->row(r);
+    const Gram::Row row = gram->row(r);
     Target u = W + columns * stride + column;
     for (int64_t j = 0; j < columns; ++j, u += stride) *u += c * static_cast<Real>(row[j]);
     return;

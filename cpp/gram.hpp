@@ -8,17 +8,34 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <list>
+#include <memory>
+#include <mutex>
 #include <vector>
 
 namespace mm {
 
-// For one thread: a row is valid until the next is asked for.
+// For any number of threads. The values of a row do not depend on the state of the cache.
 class Gram {
+  using Block = std::shared_ptr<std::vector<double>>;
+
  public:
   using Compute = std::function<void(int64_t first, int64_t last, double* rows)>;
+
+  // The numbers of a row. They stay valid as long as this object lives, even if the cache drops their block meanwhile.
+  class Row {
+   public:
+    double operator[](int64_t j) const { return numbers_[j]; }
+
+   private:
+    friend class Gram;
+    Row(const double* numbers, Block keeps) : numbers_(numbers), keeps_(std::move(keeps)) {}
+    const double* numbers_;
+    Block keeps_;
+  };
 
   Gram(const double* whole, int64_t n) : n_(n), whole_(whole) {}
   Gram(int64_t n, int64_t block_rows, int64_t capacity, Compute compute)
@@ -32,45 +49,70 @@ class Gram {
   int64_t most_bytes() const { return most_ * static_cast<int64_t>(sizeof(double)); }
   int64_t computed() const { return computed_; }
 
-  const double* row(int64_t r) {
-    if (whole_) return whole_ + r * n_;
+  Row row(int64_t r) {
+    if (whole_) return Row(whole_ + r * n_, nullptr);
     const int64_t b = r / block_rows_;
-    if (slots_[b].rows.empty())
-      load(b);
-    else
-      recent_.splice(recent_.begin(), recent_, slots_[b].place);
-    return slots_[b].rows.data() + (r % block_rows_) * n_;
+    Block block = known(b);
+    if (!block) block = load(b);
+    const double* numbers = block->data() + (r % block_rows_) * n_;
+    return Row(numbers, std::move(block));
   }
 
  private:
   struct Slot {
-    std::vector<double> rows;
+    Block rows;
     std::list<int64_t>::iterator place;
   };
   static constexpr int64_t adopt = 32;
-  int64_t n_ = 0;
-  const double* whole_ = nullptr;
-  int64_t block_rows_ = 1, capacity_ = 1, held_ = 0, most_ = 0, computed_ = 0;
-  Compute compute_;
+  const int64_t n_ = 0;
+  const double* const whole_ = nullptr;
+  const int64_t block_rows_ = 1, capacity_ = 1;
+  const Compute compute_;
+  std::atomic<int64_t> most_ = 0, computed_ = 0;
+
+  std::mutex changes_;  // of what follows
+  int64_t held_ = 0;
   std::vector<Slot> slots_;
   std::list<int64_t> recent_;  // blocks in memory, the last used first
 
-  void load(int64_t b) {
-    std::vector<double> rows;
-    const bool full = static_cast<int64_t>(recent_.size()) >= capacity_;
-    if (full) {
-      rows.swap(slots_[recent_.back()].rows);
-      recent_.pop_back();
-      held_ -= static_cast<int64_t>(rows.size());
-    }
+  Block known(int64_t b) {
+    const std::scoped_lock lock(changes_);
+    if (slots_[b].rows) recent_.splice(recent_.begin(), recent_, slots_[b].place);
+    return slots_[b].rows;
+  }
+
+  // The lock is free while `compute_` runs, which may wait for the interpreter. Two threads may compute the same block at
+  // the same time: the thread that ends last drops its own copy.
+  Block load(int64_t b) {
+    const bool full = replaces();
     const int64_t first = b * block_rows_, last = std::min(n_, first + block_rows_);
-    rows.resize(static_cast<size_t>((last - first) * n_));
-    compute_(first, last, rows.data());
-    held_ += static_cast<int64_t>(rows.size());
-    most_ = std::max(most_, held_);
+    auto rows = std::make_shared<std::vector<double>>(static_cast<size_t>((last - first) * n_));
+    compute_(first, last, rows->data());
+    const std::scoped_lock lock(changes_);
+    Slot& slot = slots_[b];
+    if (slot.rows) return slot.rows;
+    make_room();
+    held_ += static_cast<int64_t>(rows->size());
+    most_ = std::max(most_.load(), held_);
     ++computed_;
     const auto place = full && computed_ % adopt != 0 ? recent_.end() : recent_.begin();
-    slots_[b] = {std::move(rows), recent_.insert(place, b)};
+    slot = {rows, recent_.insert(place, b)};
+    return rows;
+  }
+  // Whether a new block will take the place of another. Then that goes at once: its memory is free while rows are computed.
+  bool replaces() {
+    const std::scoped_lock lock(changes_);
+    return make_room();
+  }
+  // With the lock: drops the blocks that are last in the list until there is a place for one more. False: there was one.
+  bool make_room() {
+    bool full = false;
+    for (; static_cast<int64_t>(recent_.size()) >= capacity_; recent_.pop_back(), full = true) {
+      Block& rows = slots_[recent_.back()].rows;
+      held_ -= static_cast<int64_t>(rows->size());
+      rows.reset();
+    }
+    return full;
   }
 };
 

@@ -12,6 +12,9 @@ from pathlib import Path
 # Every worker of the suite has a core: threads of BLAS and OpenMP would only wait for each other.
 os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
 
+# Threads of the core start on a machine with one core, too: tests look at what they do together.
+os.environ.setdefault("MAXMARGIN_CORES", "4")
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings

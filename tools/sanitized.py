@@ -61,6 +61,7 @@ def environment(kind: str, site: Path) -> dict[str, str]:
         "PYTHONMALLOC": "malloc",  # so that objects of Python are guarded as well
         "PYTHONPATH": os.pathsep.join([str(site), str(ROOT)]),
         "MAXMARGIN_SIMD": "baseline",
+        "MAXMARGIN_CORES": "16",  # threads start even if there are fewer cores
     }
 
 

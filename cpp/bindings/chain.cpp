@@ -57,9 +57,9 @@ static void bind_chain(nb::module_& m) {
          Array1<int64_t> illegal, const Pairs* pairs) {
         Costs costs{labels, to_vector(cost)};
         const bool weighted = node_weight.size() > 0;
-        check(size(truth) == rows.size() && (!weighted || node_weight.size() == truth.size()) &&
-                  costs.fits() && offsets.size() > 0 && offsets.data()[offsets.size() - 1] == rows.size(),
+        check(size(truth) == rows.size() && (!weighted || node_weight.size() == truth.size()) && costs.fits(),
               "labels, weights or costs do not fit the examples");
+        check_offsets(offsets, rows.size(), EmptyRanges::refused, "sequences of rows");
         const int64_t known = static_cast<int64_t>(labels) * (labels + 2);
         check(within(illegal, 0, known), "no such transition");
         check(within(truth, 0, labels), "no such label");

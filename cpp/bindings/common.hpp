@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "arrays.hpp"
+#include "offsets.hpp"
 #include "runtime/pages.hpp"
 
 namespace nb = nanobind;

@@ -132,17 +132,19 @@ struct Seen {
   }
 };
 
-// Some rows by each thread, as many threads as so many numbers are worth.
+// Some rows by each thread, as many threads as so many numbers are worth and cores may be used.
 class Readers {
  public:
   Readers(int64_t rows, int64_t numbers, int most)
-      : rows_(rows), threads_(static_cast<int>(std::clamp<int64_t>(numbers / worth, 1, std::max(most, 1)))) {}
+      : rows_(rows),
+        threads_(
+            static_cast<int>(std::clamp<int64_t>(numbers / worth, 1, std::clamp(most, 1, usable_cores())))) {}
 
   // Calls look(from, to), which gives what was seen there.
   template <class Look>
   Seen look_over(const Look& look) {
     seen_.assign(threads_, {});
-    parallel(rows_, threads_, [&](int64_t from, int64_t to, int k) { seen_[k] = look(from, to); });
+    parallel_parts(rows_, threads_, [&](int64_t from, int64_t to, int k) { seen_[k] = look(from, to); });
     Seen all;
     for (const Seen& part : seen_) all.add(part);
     return all;
@@ -157,7 +159,7 @@ class Readers {
   void each_counted(const Work& work) const {
     std::vector<size_t> before(threads_, 0);
     for (int k = 1; k < threads_; ++k) before[k] = before[k - 1] + seen_[k - 1].count;
-    parallel(rows_, threads_, [&](int64_t from, int64_t to, int k) { work(from, to, before[k]); });
+    parallel_parts(rows_, threads_, [&](int64_t from, int64_t to, int k) { work(from, to, before[k]); });
   }
 
  private:

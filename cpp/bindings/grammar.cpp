@@ -23,11 +23,9 @@ static void check_rules(const RuleTable& t, int terminals) {
   check(t.tag.size() == t.terminal.size() && within(t.tag, 0, t.reals) && within(t.terminal, 0, terminals) &&
             std::is_sorted(t.terminal.begin(), t.terminal.end()),
         "lexical rules");
-  check(!t.chain_first.empty() && t.chain_first[0] == 0 &&
-            t.chain_first.back() == static_cast<int32_t>(t.chain_rules.size()) &&
-            within(t.chain_rules, 0, t.unaries()),
-        "chains");
-  for (int c = 0; c < t.chains(); ++c) check(t.chain_first[c] < t.chain_first[c + 1], "chains");
+  check_offsets(t.chain_first, static_cast<int64_t>(t.chain_rules.size()), EmptyRanges::refused,
+                "chains of rules");
+  check(within(t.chain_rules, 0, t.unaries()), "chains");
   for (int c = 0; c < t.chains(); ++c) {
     for (int32_t r = t.chain_first[c] + 1; r < t.chain_first[c + 1]; ++r)
       check(t.lower[t.chain_rules[r - 1]] == t.upper[t.chain_rules[r]], "rules of a chain");
@@ -79,11 +77,9 @@ static void bind_data(nb::class_<GrammarData>& kind) {
          bool spans) {
         GrammarData data{rules, to_vector(offsets), to_vector(words), to_vector(truth), spans};
         const int64_t terminals = static_cast<int64_t>(rules.terminal_first.size()) - 1;
-        check(!data.offsets.empty() && data.offsets[0] == 0 &&
-                  data.offsets.back() == static_cast<int64_t>(data.words.size()) &&
-                  within(data.words, 0, terminals),
-              "words");
-        for (int64_t i = 0; i < data.blocks(); ++i) check(data.length(i) > 0, "an empty sentence");
+        check_offsets(data.offsets, static_cast<int64_t>(data.words.size()), EmptyRanges::refused,
+                      "sentences of words");
+        check(within(data.words, 0, terminals), "words");
         const Grammar grammar(data);
         if (!data.truth.empty()) {
           check(static_cast<int64_t>(data.truth.size()) == data.place(data.blocks()), "size of trees");

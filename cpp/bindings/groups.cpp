@@ -8,11 +8,8 @@ namespace mm {
 static GroupsData groups_data(const Features& rows, Array1<int64_t> first, Array1<int64_t> row,
                               Array1<double> factor, Array1<double> margin) {
   const size_t n = row.size();
-  check(factor.size() == n && margin.size() == n && first.size() >= 1 && first.data()[0] == 0 &&
-            first.data()[first.size() - 1] == static_cast<int64_t>(n),
-        "groups, rows, factors and margins do not fit");
-  for (size_t i = 0; i + 1 < first.size(); ++i)
-    check(first.data()[i] <= first.data()[i + 1], "groups must not overlap");
+  check(factor.size() == n && margin.size() == n, "rows, factors and margins do not fit");
+  check_offsets(first, static_cast<int64_t>(n), EmptyRanges::allowed, "groups of constraints");
   GroupsData data{&rows, {}, to_vector(first)};
   data.constraints.reserve(n);
   for (size_t c = 0; c < n; ++c) {

@@ -30,16 +30,12 @@ static void take_query(RankingData& data, int64_t first, int64_t last) {
 }
 
 static RankingData ranking_data(const Features& rows, Array1<int64_t> first, Array1<double> grades) {
-  check(first.size() >= 1 && first.data()[0] == 0 && first.data()[first.size() - 1] == rows.size() &&
-            size(grades) == rows.size(),
-        "queries, rows and grades do not fit");
+  check(size(grades) == rows.size(), "rows and grades do not fit");
+  check_offsets(first, rows.size(), EmptyRanges::allowed, "queries of rows");
   RankingData data{&rows, to_vector(first), to_vector(grades)};
   for (double grade : data.grade) check(std::isfinite(grade), "a grade must be finite");
   for (auto* kept : {&data.level, &data.higher, &data.truth}) kept->resize(data.grade.size());
-  for (size_t i = 0; i + 1 < first.size(); ++i) {
-    check(data.first[i] <= data.first[i + 1], "queries must not overlap");
-    take_query(data, data.first[i], data.first[i + 1]);
-  }
+  for (size_t i = 0; i + 1 < first.size(); ++i) take_query(data, data.first[i], data.first[i + 1]);
   return data;
 }
 

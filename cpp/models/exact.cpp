@@ -29,7 +29,8 @@ void Exact::slacks(const double* flat, int threads, double* xi, Label* outputs, 
   if (structure_->walks() && !outputs && !ceilings)
     return parallel(blocks(), threads,
                     [&](int64_t from, int64_t to, int) { structure_->all_slacks(from, to, W, xi); });
-  each(blocks(), threads, packed, [&](int64_t i, Own& own) {
+  // What a block leaves over goes to the next blocks of its part.
+  each(blocks(), threads, packed, ceilings ? Split::fixed : Split::any, [&](int64_t i, Own& own) {
     own.leeway += leeway;
     if (ceilings) structure_->prove(own.s, own.leeway / 4);
     own.y.resize(structure_->output_size(i));
@@ -156,13 +157,13 @@ double Exact::combine(const int64_t* blocks, const double* c, int64_t n, const L
                       double* flat) const {
   std::vector<int64_t> first(1, 0);
   for (int64_t p = 0; p < n; ++p) first.push_back(first.back() + structure_->output_size(blocks[p]));
-  // Each has a sum of its own: all of these together are no longer than the labels.
+  // Each part has a sum of its own: all of these together are no longer than the labels.
   const int64_t fit = first.back() / std::max<int64_t>(1, static_cast<int64_t>(structure_->weights()));
-  const int most = static_cast<int>(std::clamp<int64_t>(fit, 1, most_threads));
-  const int adders = std::clamp(threads, 1, most);
+  const int adders =
+      static_cast<int>(std::clamp<int64_t>(threads, 1, std::clamp<int64_t>(fit, 1, most_threads)));
   std::vector<aligned<double>> sums(adders);
   std::vector<double> offsets(adders, 0);
-  parallel(n, adders, [&](int64_t from, int64_t to, int k) {
+  parallel_parts(n, adders, [&](int64_t from, int64_t to, int k) {
     sums[k].assign(structure_->weights(), 0);
     if (structure_->walks()) {
       offsets[k] = outputs_->all_planes(blocks + from, c + from, outputs + from, to - from, sums[k].data());

@@ -116,11 +116,18 @@ class Exact : public OnOutputs {
   // Calls f(block, own) for the first n blocks, whose argmax is that of w.
   template <class F>
   void each(int64_t n, int threads, const PackedWeights& w, F&& f) const {
-    parallel(n, threads, [&](int64_t from, int64_t to, int) {
+    each(n, threads, w, Split::any, f);
+  }
+  // `fixed`: if f reads what earlier blocks of the same part have left in `own`.
+  enum class Split { any, fixed };
+  template <class F>
+  void each(int64_t n, int threads, const PackedWeights& w, Split split, F&& f) const {
+    const auto part = [&](int64_t from, int64_t to, int) {
       Own own{structure_->scratch()};
       structure_->read_index(own.s, w.index.get());
       for (int64_t i = from; i < to; ++i) poll(), f(i, own);
-    });
+    };
+    split == Split::any ? parallel(n, threads, part) : parallel_parts(n, threads, part);
   }
   // The same for all blocks; adds up the sums of the threads, each as long as W.
   template <class F>

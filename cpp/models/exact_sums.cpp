@@ -46,9 +46,9 @@ void Exact::log_sums(const double* flat, int threads, double loss, double* xi) c
 
 template <class F>
 void Exact::add_up(int threads, double* flat, F&& f) const {
-  threads = static_cast<int>(std::clamp<int64_t>(threads, 1, std::min<int64_t>(most_threads, blocks())));
-  std::vector<aligned<double>> sums(threads);
-  parallel(blocks(), threads, [&](int64_t from, int64_t to, int k) {
+  const int parts = parts_with_sums(threads, potentials(), structure_->weights());
+  std::vector<aligned<double>> sums(parts);
+  parallel_parts(blocks(), parts, [&](int64_t from, int64_t to, int k) {
     sums[k].assign(structure_->weights(), 0);
     Own own{structure_->scratch()};
     own.sum = sums[k].data();
@@ -58,7 +58,7 @@ void Exact::add_up(int threads, double* flat, F&& f) const {
       f(i, own);
     }
   });
-  for (int k = 1; k < threads; ++k)
+  for (int k = 1; k < parts; ++k)
     for (size_t j = 0; j < sums[k].size(); ++j) sums[0][j] += sums[k][j];
   structure_->unpack(sums[0].data(), flat);
 }

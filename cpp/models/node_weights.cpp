@@ -7,11 +7,13 @@
 #include <utility>
 
 #include "feature_rows.hpp"
+#include "offsets.hpp"
 
 namespace mm {
 
 Pairs::Pairs(int labels, std::vector<int64_t> first, std::vector<Label> label)
     : labels_(labels), first_(std::move(first)), label_(std::move(label)) {
+  check_offsets(first_, size(), EmptyRanges::allowed, "features of pairs");
   if (!valid()) throw std::invalid_argument("these are not pairs of a feature and a label");
   const int64_t words = (labels + 63) / 64;
   for (int64_t j = 0; j < features(); ++j) {
@@ -21,12 +23,9 @@ Pairs::Pairs(int labels, std::vector<int64_t> first, std::vector<Label> label)
 }
 
 bool Pairs::valid() const {
-  if (first_.empty() || first_.front() != 0 || first_.back() != size()) return false;
-  for (int64_t j = 0; j < features(); ++j) {
-    if (first_[j] > first_[j + 1] || first_[j + 1] > size()) return false;
+  for (int64_t j = 0; j < features(); ++j)
     for (int64_t p = first_[j]; p < first_[j + 1]; ++p)
       if (label_[p] >= labels_ || (p > first_[j] && label_[p] <= label_[p - 1])) return false;
-  }
   return true;
 }
 

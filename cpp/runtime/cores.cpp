@@ -35,8 +35,8 @@ double quota_of(const std::string& folder) {
   return quota > 0 && period > 0 ? quota / period : unlimited;
 }
 
-// The least quota of a cgroup and of all above it. In a container the path may be that of the host: then only the
-// folder `top` itself exists.
+// The least quota of a cgroup and of all above it. A container may see the path of the host. Then only the
+// folder `top` exists.
 double least_quota(const std::string& top, std::string path) {
   double least = quota_of(top);
   for (; path.size() > 1; path.resize(path.rfind('/'))) least = std::min(least, quota_of(top + path));
@@ -81,7 +81,7 @@ int cores_of_affinity() {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-// What is read once per process: positive is what the environment says, negative the quota, rounded up.
+// The limits that are read once per process. Positive: the number in the environment. Negative: the quota, rounded up.
 int limit_of_process() {
   const int given = cores_of_environment();
   if (given > 0) return given;

@@ -10,6 +10,7 @@
 
 #include "portable.hpp"
 #include "runtime/interrupt.hpp"
+#include "runtime/process.hpp"
 
 namespace mm {
 
@@ -21,10 +22,11 @@ struct Crew::Desk {
   std::atomic<int> inside = 0;     // helpers at work
   int helpers = 0, asleep = 0, begun = 0, most = 0;
   bool ended = false;
+  const uint32_t process = process_generation();  // which has the helpers
   struct Work {
     Share call = nullptr;
     const void* object = nullptr;
-    Interrupt* leader = nullptr;
+    const Interrupt::Team* team = nullptr;
   } work;
 
   // Of a helper: its part of the work that lies here, if there is one left.
@@ -38,7 +40,7 @@ struct Crew::Desk {
       inside.fetch_add(1, std::memory_order_relaxed);
     }
     {
-      const Interrupt::Follower follower(*own.leader);
+      const Interrupt::Member member(*own.team);
       own.call(own.object, k);
     }
     inside.fetch_sub(1, std::memory_order_release);
@@ -79,16 +81,31 @@ struct Crew::Desk {
 Crew::Crew() : desk_(std::make_shared<Desk>()) {}
 
 Crew::~Crew() {
+  if (forked()) {
+    leave();
+    return;
+  }
   const std::lock_guard lock(desk_->mutex);
   desk_->ended = true;
   desk_->tell();
 }
 
+bool Crew::forked() const { return desk_->process != process_generation(); }
+
+// The desk stays as it is, for ever: a thread that does not exist here may hold its mutex or wait for its news, and to
+// destroy it would wait for that thread.
+void Crew::leave() { new std::shared_ptr<Desk>(std::move(desk_)); }
+
 void Crew::run(int threads, const void* work, Share share) {
+  if (forked()) {
+    leave();
+    desk_ = std::make_shared<Desk>();
+  }
   Desk& desk = *desk_;
+  const Interrupt::Team team;
   {
     const std::lock_guard lock(desk.mutex);
-    desk.work = {share, work, &Interrupt::here().leader()};
+    desk.work = {share, work, &team};
     desk.begun = 0, desk.most = threads - 1;
     try {
       for (; desk.helpers < threads - 1; ++desk.helpers) std::thread(Desk::serve, desk_).detach();
@@ -96,7 +113,11 @@ void Crew::run(int threads, const void* work, Share share) {
     }
     desk.tell();
   }
-  share(work, 0);
+  {
+    const Interrupt::Member member(team);
+    share(work, 0);
+  }
+  if (forked()) return;  // nobody is inside
   {
     const std::lock_guard lock(desk.mutex);
     desk.work = {};

@@ -2,7 +2,9 @@
 // tenth of a short pass.
 //
 // Whoever leads does not depend on the others: what a helper has not begun when the leader ends, it never begins. So work must
-// not be lost where nobody helps: the system may give no threads, or this may be a copy of the process that has none of them.
+// not be lost where nobody helps: the system may give no threads.
+//
+// A crew knows the process that its helpers belong to. In a child made by fork() it starts new helpers.
 #pragma once
 
 #include <memory>
@@ -18,6 +20,9 @@ class Crew {
 
   // Calls work(k) for k = 0 by the caller's thread and at the same time, by as many helpers as come before that ends, for
   // others of 1 .. threads - 1. The work does not throw.
+  //
+  // If the process forks meanwhile, by a signal handler, then in the child the work that helpers have begun never ends, and
+  // every poll by the caller's thread throws. So work must not wait for helpers after an error.
   template <class Work>
   void together(int threads, const Work& work) {
     run(threads, &work, [](const void* own, int k) { (*static_cast<const Work*>(own))(k); });
@@ -26,6 +31,8 @@ class Crew {
  private:
   using Share = void (*)(const void* work, int k);
   struct Desk;
+  bool forked() const;  // whether the helpers belong to another process
+  void leave();
   std::shared_ptr<Desk> desk_;  // helpers have it, too: they may leave last
 
   void run(int threads, const void* work, Share share);

@@ -4,20 +4,23 @@
 // deadline of its thread, or what `on_signals` throws where the user has pressed Ctrl-C. The clock is read once in
 // up to 64 calls and at least every few milliseconds; between these a call costs a few instructions.
 //
-// The threads of `parallel` follow the one that started them: its deadline holds for all of them, and when one of
-// them fails the others leave at their next poll.
+// Threads that work together are a team. The deadline of the thread that started the work holds for all of them. If one
+// of them fails, the others leave at their next poll. A member may start another team inside: it belongs to both.
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <exception>
 #include <limits>
+
+#include "runtime/process.hpp"
 
 namespace mm {
 
 struct TimeUp : std::exception {
   const char* what() const noexcept override { return "the time is up"; }
 };
-struct Abandoned {};  // another thread of the same work has failed
+struct Abandoned {};  // another member of a team has failed
 
 class Interrupt {
  public:
@@ -42,22 +45,37 @@ class Interrupt {
   }
   static double now();
 
-  // A thread of `parallel`, for as long as this object lives.
-  class Follower {
+  // The threads of one piece of work. The thread that starts the work makes it, and keeps it until all have ended.
+  class Team {
    public:
-    explicit Follower(Interrupt& leader) : own_(here()), before_(own_.leader_) {
-      if (&leader != &own_) own_.leader_ = &leader;
-    }
-    ~Follower() { own_.leader_ = before_; }
-    Follower(const Follower&) = delete;
-    Follower& operator=(const Follower&) = delete;
+    Team() : leader_(here().leader()), outer_(here().team_) {}
+    Team(const Team&) = delete;
+    Team& operator=(const Team&) = delete;
+    void abandon() { abandoned_ = true; }
+    bool abandoned() const { return abandoned_ || (outer_ && outer_->abandoned()); }
+    // Whether this process is a child that was forked meanwhile. It has at most one thread of the team.
+    bool forked() const { return process_ != process_generation(); }
+
+   private:
+    friend class Interrupt;
+    Interrupt& leader_;
+    const Team* const outer_;  // whose member starts this team, if any
+    const uint32_t process_ = process_generation();
+    std::atomic<bool> abandoned_ = false;
+  };
+
+  // Makes the calling thread a member, for as long as this object lives.
+  class Member {
+   public:
+    explicit Member(const Team& team) : own_(here()), before_(own_.team_) { own_.team_ = &team; }
+    ~Member() { own_.team_ = before_; }
+    Member(const Member&) = delete;
+    Member& operator=(const Member&) = delete;
 
    private:
     Interrupt& own_;
-    Interrupt* before_;
+    const Team* before_;
   };
-  void abandon(bool all) { abandoned_ = all; }
-  Interrupt& leader() { return leader_ ? *leader_ : *this; }
 
  private:
   static constexpr double often = 2e-3,
@@ -67,9 +85,9 @@ class Interrupt {
   double deadline_ = std::numeric_limits<double>::infinity();
   double looked_ = 0, asked_ = 0;
   int left_ = 1, calls_ = 1;
-  Interrupt* leader_ = nullptr;
-  std::atomic<bool> abandoned_ = false;
+  const Team* team_ = nullptr;
 
+  Interrupt& leader() { return team_ ? team_->leader_ : *this; }
   void look();
 };
 

@@ -5,8 +5,8 @@
 
 namespace mm {
 
-// The number of forks between the process that loaded the core and this one. A pool of threads that was made at another
-// number belongs to another process: this process has none of its threads.
+// The number of forks between the process that loaded the core and this one. If a pool of threads was made at another
+// number, its threads belong to another process and do not exist in this one.
 uint32_t process_generation();
 
 }  // namespace mm

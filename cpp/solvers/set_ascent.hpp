@@ -26,11 +26,13 @@ template <class Structure>
 CutReport cut_of_violators(DualState<Structure>& state, bool complete, const typename Structure::Real* W,
                            bool oracle, int threads, double* slacks, std::vector<double>& vector) {
   const int64_t n = static_cast<int64_t>(state.blocks.size());
-  threads = static_cast<int>(std::clamp<int64_t>(threads, 1, most_threads));
-  std::vector<CutReport> reports(threads);
-  std::vector<std::vector<double>> sums(threads);
+  int64_t labels = 0;
+  for (int64_t i = 0; i < n; ++i) labels += state.structure.output_size(i);
+  const int parts = parts_with_sums(threads, labels, state.structure.weights());
+  std::vector<CutReport> reports(parts);
+  std::vector<std::vector<double>> sums(parts);
   ++state.clock;
-  parallel(n, threads, [&](int64_t from, int64_t to, int k) {
+  parallel_parts(n, parts, [&](int64_t from, int64_t to, int k) {
     BoxAscent<Structure> worker(state, complete);
     sums[k].assign(state.structure.weights(), 0);
     std::vector<double> c;
@@ -59,7 +61,7 @@ CutReport cut_of_violators(DualState<Structure>& state, bool complete, const typ
   });
   vector.assign(state.structure.weights(), 0);
   CutReport total;
-  for (int k = 0; k < threads; ++k) {
+  for (int k = 0; k < parts; ++k) {
     total.offset += reports[k].offset;
     total.oracle_calls += reports[k].oracle_calls, total.found += reports[k].found;
     for (size_t j = 0; j < sums[k].size(); ++j) vector[j] += sums[k][j];

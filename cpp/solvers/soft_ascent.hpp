@@ -116,15 +116,16 @@ class SoftAscentOf final : public SoftAscent {
   void weights(double* flat) const override { structure_.unpack(w_.W.data(), flat); }
   void set_origin(const double* flat) override { w_.take_origin(flat); }
   void rebuild() override {
-    std::vector<aligned<Real>> sums(threads_of(blocks()));
-    over_blocks([&](int64_t i, typename S::Scratch& s, Real* change, int thread) {
-      if (kept_[i].mass == 0) return;
-      aligned<Real>& own = sums[thread];
-      if (own.empty()) own.resize(w_.W.size());
-      std::copy_n(marginals(i), size(i), change);
-      structure_.subtract_truth(i, change);
-      structure_.add_expected(s, i, change, own.data(), -kept_[i].mass);
-    });
+    std::vector<aligned<Real>> sums(parts_with_sums(threads_, potentials(), w_.W.size()));
+    parallel_parts(blocks(), static_cast<int>(sums.size()),
+                   over([&](int64_t i, typename S::Scratch& s, Real* change, int part) {
+                     if (kept_[i].mass == 0) return;
+                     aligned<Real>& own = sums[part];
+                     if (own.empty()) own.resize(w_.W.size());
+                     std::copy_n(marginals(i), size(i), change);
+                     structure_.subtract_truth(i, change);
+                     structure_.add_expected(s, i, change, own.data(), -kept_[i].mass);
+                   }));
     std::vector<double> q(w_.W.size(), 0);
     for (const aligned<Real>& own : sums)
       for (size_t j = 0; j < own.size(); ++j) q[j] += own[j];
@@ -199,21 +200,21 @@ class SoftAscentOf final : public SoftAscent {
   Real* theta(int64_t i) { return numbers_.data() + 2 * first(i); }
   Real* marginals(int64_t i) { return theta(i) + size(i); }
 
-  int threads_of(int64_t n) const {
-    return static_cast<int>(
-        std::clamp<int64_t>(threads_, 1, std::min(most_threads, std::max<int64_t>(n, 1))));
-  }
-  // Calls f(block, scratch, space for the numbers of a block, thread).
+  // The work of a part that calls f(block, scratch, space for the numbers of a block, part).
   template <class F>
-  void over_blocks(F&& f) {
-    parallel(blocks(), threads_of(blocks()), [&](int64_t from, int64_t to, int thread) {
+  auto over(F f) {
+    return [this, f](int64_t from, int64_t to, int part) {
       auto s = structure_.scratch();
       aligned<Real> space(change_.size());
       for (int64_t i = from; i < to; ++i) {
         poll();
-        f(i, s, space.data(), thread);
+        f(i, s, space.data(), part);
       }
-    });
+    };
+  }
+  template <class F>
+  void over_blocks(F f) {
+    parallel(blocks(), threads_, over(f));
   }
 
   // <a, b> and <b, b>

@@ -68,7 +68,7 @@ template <class F>
 void Weights<Real>::over_parts(F&& f) const {
   constexpr int64_t worthwhile = 200'000;  // of a thread: takes as long as starting some
   const int64_t size = static_cast<int64_t>(W.size());
-  parallel(size, static_cast<int>(std::min<int64_t>(threads, 1 + size / worthwhile)), f);
+  parallel_parts(size, static_cast<int>(std::min<int64_t>(threads, 1 + size / worthwhile)), f);
 }
 
 template <class Real>

@@ -152,8 +152,10 @@ def test_classifiers_take_dicts(tmp_path, kind):
     assert svm.n_features_in_ == matrix.shape[1] == len(svm.model_.feature_names_)
     svm.save(tmp_path / "svc")
     assert (mm.load(tmp_path / "svc").predict(FLAT) == svm.predict(FLAT)).all()
+    assert (expected.predict(FLAT) == svm.predict(FLAT)).all()  # the matrix carries its encoder
+    plain = kind(random_state=0).fit(matrix.copy(), y)
     with pytest.raises(ValueError, match="trained on arrays"):
-        expected.predict(FLAT)
+        plain.predict(FLAT)
     rows = AttributeEncoder(sequences=False).encode(FLAT, learn=True)
     search = GridSearchCV(kind(), {"C": [0.1, 1.0]}, cv=2, error_score="raise").fit(rows, y)
     assert (search.predict(FLAT) == search.predict(rows)).all()

@@ -25,7 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin._core import core
 from maxmargin._sklearn import BaseEstimator, TransformerMixin
 from maxmargin.data.arrays import FLAG, any_table, count_of, is_frame, package_of, records, whole
-from maxmargin.data.mapped import Mapped, MappedRows, MappedSequences, csr_of
+from maxmargin.data.mapped import Mapped, MappedRows, MappedSequences, csr_of, encoder_in
 from maxmargin.io.fields import MOST_FEATURES, FieldError, count, entries_of, texts
 from maxmargin.io.quoting import short
 from maxmargin.runtime.executor import count_jobs
@@ -298,8 +298,8 @@ def check_described(X: Any) -> None:
 
 
 def plain_matrix(encoded: Any) -> Any:
-    """Rows as SciPy's matrix; sequences as they are."""
-    return encoded.parts[0] if isinstance(encoded, MappedRows) else encoded
+    """Rows as SciPy's matrix, which carries its encoder; sequences as they are."""
+    return encoded.run(0, len(encoded)) if isinstance(encoded, MappedRows) else encoded
 
 
 # What models share: their inputs may be described by attributes
@@ -324,8 +324,9 @@ def known_attributes(
         if described:
             raise ValueError("X: the model was trained on arrays, but got attributes")
         return X
-    matrices = sp.issparse(X) or (sequences and all(map(sp.issparse, X)))
-    if matrices and len(X if sequences else [X]):
+    tables = X if sequences and not sp.issparse(X) else [X]
+    if len(tables) and all(sp.issparse(x) or has_columns(x, encoder) for x in tables):
+        check_encoder(X, encoder)
         return X
     if not described and any(describes(x) is False for x in (X if sequences else [X])):
         raise ValueError("X: the model was trained on attributes, but got arrays")
@@ -350,12 +351,12 @@ class Described:
     def learn_attributes(self, X: Any) -> Any:
         """X as features; the names in X are those of the model from now on."""
         X = learnt_attributes(X, self.sequences)
-        self.encoder_ = getattr(X, "encoder", None)
+        self.encoder_ = encoder_in(X)
         return X
 
     def keep_names(self, X: Any) -> None:
         """Know the names of these features."""
-        self.encoder_ = getattr(X, "encoder", None)
+        self.encoder_ = encoder_in(X)
 
     def one_row(self, x: Any) -> Any:
         """One example as a table of one row."""
@@ -366,9 +367,14 @@ class Described:
         return plain_matrix(self.convert([x]))
 
 
+def has_columns(x: Any, encoder: AttributeEncoder) -> bool:
+    """Whether this is an array with a column for each column of an encoder."""
+    return isinstance(x, np.ndarray) and x.ndim == 2 and x.shape[1] == encoder.n_features_
+
+
 def check_encoder(X: Any, encoder: Any) -> None:
     """Refuse what was encoded with other columns than those of a model."""
-    given = X.encoder
+    given = encoder_in(X)
     if given is not None and encoder is not None and not given.same_columns(encoder):
         raise ValueError(
             "X was encoded by another encoder than that of the model: give the attributes themselves"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ from maxmargin.data.file_labels import whole_where_exact
 from maxmargin.data.file_rows import load_rows, loaded, widened
 from maxmargin.data.file_sequences import column_sequences
 from maxmargin.data.manifest import columns_state
-from maxmargin.data.mapped import csr_of
+from maxmargin.data.mapped import csr_of, encoder_in
 from maxmargin.data.shard_writer import SHARD_BYTES, ShardWriter
+from maxmargin.data.sharded import open_shards
 from maxmargin.data.templates import describe_columns
 from maxmargin.data.text import batches_of, byte_lines, readable
 from maxmargin.io.fields import MOST_FEATURES
@@ -74,10 +76,12 @@ def columns_to_shards(
         ``partial(data.describe_columns, templates="window")`` makes few of them.
     hash_bits : int or None
         2^hash_bits columns by a hash of the names; None: a column for each name, kept in the manifest.
-    like : ShardedDataset or None
+    like : ShardedDataset, path of its folder, or None
         Use its columns, for a test file; names that it does not know are left out.
     """
-    if like is not None and (hash_bits is not None or getattr(like.X, "encoder", None) is None):
+    if isinstance(like, str | PathLike):
+        like = open_shards(like)
+    if like is not None and (hash_bits is not None or encoder_in(like.X) is None):
         raise ValueError("like must be a data set made from columns, without hash_bits beside it")
     if hash_bits is not None and not 1 <= hash_bits <= 30:
         raise ValueError(f"hash_bits must be None or from 1 to 30, got {short(hash_bits)}")

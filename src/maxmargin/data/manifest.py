@@ -6,7 +6,7 @@
     layout, dtype       "dense" or "csr", "<f4" or "<f8"
     features            columns
     labels              {"classes": [...], "dtype": ...} or null; the files hold codes, places in classes
-    attributes          {"names": [...]}, {"hash_bits": b} or null: what the columns stand for
+    attributes          {"names": [...]}, {"hash_bits": b}, {"n_features": n} or null: names of the columns
     shards              [{"examples", "rows", "entries", "files": {part: {"bytes", "sha256"}}}, ...]
 
 The files of shard 3 are called shard-00003.<part>, or shard-00003-<generation>.<part>; a manifest cannot
@@ -243,15 +243,23 @@ def parse_attributes(value: Any) -> dict[str, Any]:
     fields = entries_of(value, "attributes")
     if set(fields) == {"hash_bits"}:
         return {"hash_bits": count(fields, "hash_bits", 1, 30)}
+    if set(fields) == {"n_features"}:
+        return {"n_features": count(fields, "n_features", 1, MOST_FEATURES)}
     if set(fields) != {"names"}:
-        raise ShardError("attributes must hold names (texts) or hash_bits")
+        raise ShardError("attributes must hold names (texts), hash_bits or n_features")
     return {"names": texts(fields, "names")}
 
 
 def columns_state(encoder: AttributeEncoder) -> dict[str, Any]:
     """What a manifest says of the columns."""
-    if encoder.n_features is not None:
-        return {"hash_bits": encoder.n_features.bit_length() - 1}
+    columns = encoder.n_features
+    if columns is not None:
+        bits = int(columns).bit_length() - 1
+        return (
+            {"hash_bits": bits}
+            if 1 <= bits <= 30 and columns == 2**bits
+            else {"n_features": int(columns)}
+        )
     return {"names": encoder.state()["names"]}
 
 

@@ -167,10 +167,10 @@ class Mapped:
         )
 
     def run(self, first: int, last: int) -> Any:
-        """Rows first to last, of one part: a view of a dense part, or a CSR matrix."""
+        """Rows first to last, of one part: a view of a dense part, or a CSR matrix with the encoder."""
         k = int(np.searchsorted(self.firsts[:-1], first, side="right")) - 1
         start = int(self.firsts[k])
-        return row_slice(self.parts[k], first - start, last - start)
+        return with_encoder(row_slice(self.parts[k], first - start, last - start), self.encoder)
 
 
 def row_slice(part: Any, first: int, last: int) -> Any:
@@ -186,6 +186,34 @@ def csr_of(data: Any, indices: Any, indptr: Any, shape: tuple[int, ...]) -> sp.c
     matrix = sp.csr_matrix((len(indptr) - 1, shape[1]), dtype=data.dtype)
     matrix.data, matrix.indices, matrix.indptr = data, indices, indptr
     return matrix
+
+
+def with_encoder(rows: Any, encoder: Any) -> Any:
+    """Rows that carry their encoder, if they are sparse and have one; see ``encoder_in``."""
+    if encoder is not None and sp.issparse(rows):
+        rows.encoder = encoder
+    return rows
+
+
+def encoder_in(X: Any) -> Any:
+    """The encoder that made these features, or the examples of this list; None if there is none.
+
+    All that was encoded carries its encoder, also a single example. A list in which some examples
+    have no encoder holds plain numbers.
+    """
+    if not isinstance(X, list | tuple):
+        own = getattr(X, "encoder", None)  # a table may have a column of this name
+        return own if hasattr(own, "same_columns") else None
+    found = [encoder_in(x) if sp.issparse(x) else None for x in X]
+    if not found or any(encoder is None for encoder in found):
+        return None
+    first: Any = found[0]
+    for i, encoder in enumerate(found):
+        if encoder is not first and not first.same_columns(encoder):
+            raise ValueError(
+                f"X[{i}] was encoded by another encoder than X[0]: encode all with one"
+            )
+    return first
 
 
 def one_table(X: Mapped) -> Any:
@@ -259,7 +287,8 @@ class MappedRows(Mapped):
 
     def tocsr(self) -> sp.csr_matrix:
         """A copy in memory of all rows, as one CSR matrix."""
-        return sp.vstack([sp.csr_matrix(part) for part in self.parts], format="csr")
+        rows = sp.vstack([sp.csr_matrix(part) for part in self.parts], format="csr")
+        return with_encoder(rows, self.encoder)
 
 
 class MappedSequences(Mapped, Counted, Sequence[Any]):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,9 @@ from maxmargin.data.manifest import (
     FileEntry,
     Manifest,
     Shard,
+    columns_state,
 )
-from maxmargin.data.mapped import Mapped, MappedRows, ShardError, row_slice
+from maxmargin.data.mapped import Mapped, MappedRows, ShardError, encoder_in, row_slice
 from maxmargin.data.memory import as_csr, as_dense, float_type
 from maxmargin.data.shard_folder import ShardFolder
 from maxmargin.io.quoting import short
@@ -76,6 +78,7 @@ class ShardWriter:
         self.dtype: Any = self._stored_type(dtype, grow)
         self.grow: bool = grow
         self.attributes: dict[str, Any] | None = None
+        self.encoder: Any = None  # of all examples so far
         self.labelled: bool | None = None
         self.codes: dict[Any, int] = {}
         self.shards: list[Shard] = []
@@ -113,6 +116,7 @@ class ShardWriter:
 
     def add(self, X: Any, Y: Any = None) -> None:
         """Several rows of one matrix with their labels; or one sequence with its labels."""
+        self._know(encoder_in(X))
         matrix = self._checked(X)
         if matrix.shape[0] == 0:
             if self.kind == "sequences":
@@ -125,6 +129,18 @@ class ShardWriter:
             for first, last in self._pieces(matrix):
                 part = None if labels is None else labels[first:last]
                 self._take(row_slice(matrix, first, last), part)
+
+    def _know(self, encoder: Any) -> None:
+        """Keep the encoder of the examples; refuse examples of different encoders."""
+        if self.examples == 0:
+            self.encoder = encoder
+        known = self.encoder
+        same = encoder is known or (encoder and known and encoder.same_columns(known))
+        if not same:
+            raise ValueError(
+                f"X[{self.examples}] was encoded by another encoder than X[0], or by none: encode all "
+                "examples with one encoder"
+            )
 
     def _pieces(self, matrix: Any) -> Iterator[tuple[int, int]]:
         """Runs of rows that fit into a shard."""
@@ -262,6 +278,8 @@ class ShardWriter:
 
     def _manifest(self) -> Manifest:
         assert self.dtype is not None
+        if self.encoder is not None and self.attributes is None:
+            self.attributes = columns_state(self.encoder)
         return Manifest(
             kind=self.kind,
             layout=self._layout(),
@@ -328,11 +346,11 @@ def chunks_of(X: Any, Y: Any, kind: str) -> Iterable[tuple[Any, Any]]:
         return ((X[i], None if Y is None else Y[i]) for i in range(len(X)))
     if Y is not None and X.shape[0] != len(Y):
         raise ValueError(f"X has {X.shape[0]} examples, but Y has {len(Y)}")
-    parts = X.parts if isinstance(X, Mapped) else [X]
-    firsts = np.concatenate([[0], np.cumsum([part.shape[0] for part in parts])]).tolist()
+    firsts = X.firsts.tolist() if isinstance(X, Mapped) else [0, X.shape[0]]
     return (
-        (part, None if Y is None else Y[a : a + part.shape[0]])
-        for a, part in zip(firsts, parts, strict=False)
+        (X.run(a, b) if isinstance(X, Mapped) else X, None if Y is None else Y[a:b])
+        for a, b in pairwise(firsts)
+        if a < b
     )
 
 

@@ -28,7 +28,7 @@ from maxmargin.data.arrays import (
 )
 from maxmargin.data.attributes import Described, encoder_of, saved_attributes
 from maxmargin.data.labels import LabelSet, check_classes
-from maxmargin.data.mapped import CodedSequences, Mapped
+from maxmargin.data.mapped import CodedSequences, Mapped, encoder_in
 from maxmargin.data.memory import FeatureRows, feature_rows, width_of_table
 from maxmargin.io.fields import (
     MOST_FEATURES,
@@ -200,7 +200,7 @@ class Chain(Described, Model):
     def keep_names(self, X: Any) -> None:
         super().keep_names(X)
         if self.edges_ is not None and isinstance(X, EdgedSequences):
-            self.edges_.encoder = getattr(X.edges, "encoder", None)
+            self.edges_.encoder = encoder_in(X.edges)
 
     def _positions(self, X: Any, n_jobs: int = 1) -> Any:
         """The features of the positions of sequences."""

@@ -22,7 +22,7 @@ from maxmargin.data.attributes import (
     learnt_attributes,
     saved_attributes,
 )
-from maxmargin.data.mapped import Counted, MappedSequences, some_of
+from maxmargin.data.mapped import Counted, MappedSequences, encoder_in, some_of
 from maxmargin.data.memory import FeatureRows, feature_rows, width_of_table
 from maxmargin.io.fields import MOST_FEATURES, FieldError, count, flag
 
@@ -46,7 +46,7 @@ class EdgedSequences(Counted, Sequence[Any]):
     edges: Any
 
     def __post_init__(self) -> None:
-        self.encoder: Any = getattr(self.nodes, "encoder", None)
+        self.encoder: Any = encoder_in(self.nodes)
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -106,7 +106,7 @@ class ChainEdges:
         self.check_labels(n_labels)
         if edges is None:
             return
-        self.encoder = getattr(edges, "encoder", None)
+        self.encoder = encoder_in(edges)
         if self.encoder is not None:
             self.n_features = self.encoder.n_features_
             return

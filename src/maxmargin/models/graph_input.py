@@ -24,7 +24,7 @@ from scipy.sparse.csgraph import connected_components
 from maxmargin.data.arrays import array_of, count_of, unmasked
 from maxmargin.data.attributes import Place
 from maxmargin.data.labels import LabelSet, as_array, is_plain_array
-from maxmargin.data.mapped import Counted, some_of
+from maxmargin.data.mapped import Counted, encoder_in, some_of
 from maxmargin.io.quoting import short
 from maxmargin.models.cliques import read_cliques
 
@@ -93,14 +93,15 @@ def with_features(X: Any, convert: Callable[[list[Any], Place], Any]) -> Any:
         owner += [i] * len(own)
         tables += own
     found = convert(tables, lambda k, v: f"X[{owner[k]}][0], node {v}")
-    if getattr(found, "encoder", None) is None:
+    encoder = encoder_in(found)
+    if encoder is None:
         return X
     rows, items = iter(found), []
     for x in X:
         named = isinstance(x[0], Mapping)
         nodes = {name: next(rows) for name in x[0]} if named else next(rows)
         items.append((nodes, *x[1:]))
-    return Graphs(items, found.encoder)
+    return Graphs(items, encoder)
 
 
 def read_item(x: Any, i: int) -> Item:

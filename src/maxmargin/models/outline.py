@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin.data.labels import LabelSet, flatten
+from maxmargin.data.mapped import encoder_in
 from maxmargin.data.memory import shape_of, width_of_table
 from maxmargin.models.chain import Chain
 from maxmargin.models.chain_edges import split_edges
@@ -65,7 +66,7 @@ def sequence_like(X: Any, n: int, name: str) -> Any:
 
 def rows_like(X: Any, n: int) -> Any:
     """n rows that have the columns of X, or the names of its attributes; they hold no numbers."""
-    encoder = getattr(X, "encoder", None)
+    encoder = encoder_in(X)
     if encoder is not None and encoder.n_features is None:
         names: list[dict[Any, Any]] = [dict.fromkeys(encoder.get_feature_names_out().tolist(), 1.0)]
         return names + [{} for _ in range(n - 1)]

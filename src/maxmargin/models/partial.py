@@ -23,6 +23,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import clone
 
+from maxmargin.data.mapped import encoder_in
 from maxmargin.io.quoting import short
 from maxmargin.models.chain import Chain, check_node_weight
 from maxmargin.models.examples import Examples
@@ -136,7 +137,7 @@ class Partial(Latent):
         if len(known) == 0:
             raise ValueError("Y: no label is known")
         inner.initialize(kept, known)
-        if getattr(X, "encoder", None) is not None:
+        if encoder_in(X) is not None:
             inner.keep_names(X)  # which the parts of its examples do not have
         self._settle(inner)
         if not self.flat:  # refuses outputs of another length, which placeholders would hide

@@ -23,21 +23,38 @@ MOST_JOBS = 65_536  # threads: more is a typing mistake
 
 
 class Threads:
-    """Some threads that wait for work."""
+    """Some threads that wait for work.
+
+    ``count`` is how many pieces of work the caller wants to run at a time. No more threads start
+    than the process may use cores, and fewer if the system gives no more: results do not depend on
+    who runs a piece. In a child made by ``fork`` new threads start.
+    """
 
     def __init__(self, count: int):
         self.count = count
+        self._start()
+
+    def _start(self) -> None:
+        self.process, self.started = os.getpid(), 0
         self.work: SimpleQueue[Any] = SimpleQueue()
-        for _ in range(count):
-            start_new_thread(serve, (self.work,))  # threading.Thread waits for it with such a lock
+        try:
+            while self.started < min(self.count, core.usable_cores()):
+                # threading.Thread waits for it with such a lock
+                start_new_thread(serve, (self.work,))
+                self.started += 1
+        except RuntimeError:  # the system gives no more
+            pass
+        except BaseException:
+            self.close()
+            raise
 
     def map(self, work: Callable[..., Any], pieces: list[tuple[Any, ...]]) -> list[Any]:
         """work(*piece) of every piece, in order, within the deadline of the calling thread."""
-        answers: SimpleQueue[Any] = SimpleQueue()
-        for number, piece in enumerate(pieces):
-            self.work.put((answers, number, work, piece))
         found: dict[int, Any] = {}
+        asked = 0  # the process whose threads have the pieces
         while len(found) < len(pieces):
+            if asked != os.getpid():  # at first, and in a child that was forked meanwhile
+                asked, answers = os.getpid(), self._ask(work, pieces, found)
             try:
                 number, answer, error = answers.get(timeout=OFTEN)
             except Empty:
@@ -48,9 +65,24 @@ class Threads:
             found[number] = answer
         return [found[number] for number in range(len(pieces))]
 
+    def _ask(
+        self, work: Callable[..., Any], pieces: list[tuple[Any, ...]], found: dict[int, Any]
+    ) -> SimpleQueue[Any]:
+        """Give the pieces that are not found yet to the threads; return the queue of the answers."""
+        if self.process != os.getpid():
+            self._start()
+        answers: SimpleQueue[Any] = SimpleQueue()
+        for number, piece in enumerate(pieces):
+            if number not in found:
+                self.work.put((answers, number, work, piece))
+        if self.started == 0:  # the system gives no thread at all
+            self.work.put(None)
+            serve(self.work)
+        return answers
+
     def close(self) -> None:
         """Let the threads end when they have done what they do now."""
-        for _ in range(self.count):
+        for _ in range(self.started):
             self.work.put(None)
 
 
