@@ -7,6 +7,7 @@ threads never keep the interpreter from ending.
 
 from __future__ import annotations
 
+import os
 from _thread import start_new_thread
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, wait
@@ -38,7 +39,7 @@ class Threads:
         self.process, self.started = os.getpid(), 0
         self.work: SimpleQueue[Any] = SimpleQueue()
         try:
-            while self.started < min(self.count, core.usable_cores()):
+            while self.started < min(self.count, usable_cores()):
                 # threading.Thread waits for it with such a lock
                 start_new_thread(serve, (self.work,))
                 self.started += 1
