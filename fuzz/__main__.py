@@ -8,6 +8,7 @@ import sys
 from fuzz.common import run
 
 FUZZERS = [
+    "command_lines",
     "disk",
     "extremes",
     "files",

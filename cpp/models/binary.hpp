@@ -79,6 +79,8 @@ class Binary : public OneWeightPerFeature<BinaryData> {
 
   bool same(int64_t, const Label* a, const Label* b) const { return *a == *b; }
 
+  bool light_moves() const { return false; }  // a visit reads the weights that a move changes
+
   // move = sum_j c_j Psi(x, y_j)
   void build_pair(Scratch& s, int64_t block, const Label* plus, const Label* minus) const {
     s.block = block;

@@ -294,7 +294,7 @@ class AscentOf : public KeptStateOf<S, Ascent> {
       if (threads > 1 && options.oracle && !options.slacks && batch > 1)
         return ascent_.pass_ahead(order, n, options, violations, batch, threads);
     } else if constexpr (!given_planes<S>) {
-      if (replicas_.pays(n, state.threads))
+      if (replicas_.pays(n, state.threads, options))
         return replicas_.pass(order, n, options, violations, slacks, state.threads);
     }
     ++state.rewritten;

@@ -22,6 +22,7 @@
 #include "runtime/threads.hpp"
 #include "solvers/dual_state.hpp"
 #include "solvers/move_log.hpp"
+#include "solvers/pass_record.hpp"
 
 namespace mm {
 
@@ -63,7 +64,8 @@ class DualAscent {
       : state_(state), W_(state.W.data()), scratch_(state.structure.scratch()) {}
 
   void work_on(Real* W) { W_ = W; }  // a replica of w, or w itself
-  void write_to(MoveLog<Label>* log) { log_ = log; }
+  // Where moves of w, and the multipliers before them, are written down.
+  void write_to(MoveLog<Label>* log, PassRecord* record) { log_ = log, record_ = record; }
   // Moves that another has written down.
   void replay(const std::byte* bytes, size_t size) {
     MoveLog<Label>::replay(bytes, size, state_.structure, scratch_, W_);
@@ -126,6 +128,7 @@ class DualAscent {
   State& state_;
   Real* W_;                        // where updates go
   MoveLog<Label>* log_ = nullptr;  // and where they are written down, if anywhere
+  PassRecord* record_ = nullptr;   // so are the multipliers before them
   typename Structure::Scratch scratch_;
   Move<Structure> move_;
   std::vector<double> scores_, mixture_;
@@ -185,6 +188,7 @@ class DualAscent {
     report.violation += state_.mass[i] * violation;
 
     const bool enough = violation > options.tolerance;
+    if (record_ && enough && options.update) record_->save(i, block.planes, state_.mass[i]);
     if (enough && bare) state_.materialize_truth(i, state_.mass[i]);
     if (fresh && enough && !fits_budget(i, before, options, report)) {
       fresh = false;
@@ -330,6 +334,7 @@ class DualAscent {
     for (int j = static_cast<int>(planes.size()) - 1; j >= 0; --j) {
       planes[j].idle = planes[j].multiplier > 0 || j == u ? 0 : planes[j].idle + 1;
       if (planes[j].idle > (scores_[j] < near ? keep / 4 : keep)) {
+        if (record_ && !record_->forget(i, j, planes.size())) continue;
         state_.remove(i, j);
         if (u == static_cast<int>(planes.size())) u = j;
       }

@@ -1,27 +1,37 @@
-// A pass over threads, each with a replica of w.
+// A pass of dual ascent on several threads. Each worker has its own copy of w: its replica.
 //
-// The blocks of an order are dealt to as many workers as threads were asked for. A worker makes its own updates at once
-// and writes down the moves that made them; the others replay these on their replicas, `late` rounds later:
+// The blocks of a pass are dealt to the workers. A worker applies its own updates at once and logs its moves of w. The
+// others replay the log on their replicas, `lag` rounds later. A worker's round r:
 //
-//   round r:  once all others have posted round r - late: replay it -> visit the next own blocks -> post the moves
+//   1. wait until all others have posted their round r - lag, and replay it
+//   2. visit the next own blocks
+//   3. post the moves
 //
-// So a visit sees a w that lacks at most `late` rounds of each other worker, no update is ever lost, and a worker waits
-// only where another is that many rounds behind. A line of memory that another core has written takes as long to get as
-// half a visit or more: moves are posted a round at a time, in one piece, and asked for before they are needed.
+// No update is lost. A visit does not see the updates in flight, which are at most
 //
-// What a worker does in a round does not depend on who runs it, so that the result is the same bits for a given number of
-// threads. Each thread runs a worker of its own. Where that has to wait for longer than a moment, the thread goes on with
-// another worker that nobody runs: its thread was taken off its core, or there are fewer threads than workers.
+//   lag * visits of a round * (workers - 1).
 //
-// A step is exact at the w that its visit sees: steps that others make at the same time may overshoot together. What the
-// updates of a pass gain one by one is compared with what they gain together (k of the proximal term, else 0),
+// Each step is exact at the w that its visit sees, but steps that are made at the same time may overshoot together.
+// The number in flight decides by how much. If all blocks share all features (OCR letters), up to 16 updates in flight
+// cost nothing, 28 lose half of the gain, and from 45 on the dual falls. If features are many and rare, hundreds cost
+// nothing. So:
 //
-//   D' - D = sum a' Delta - sum a Delta - (1 + k) / 2 (|w'|^2 - |w|^2),
+//   - The gain of a pass is compared with the sum of the gains of its updates, one by one. The number in flight grows if
+//     these agree, and shrinks if they do not. If one update in flight is too many, one thread makes some passes: 2 at
+//     first, and twice as many each time that this happens again.
+//   - If the updates together gain less than half of that sum, the pass ends at the best point between the multipliers
+//     before it and after it. So the dual never falls over a pass. Both ends are computed from the multipliers, without
+//     the rounding of large steps. Along d = w' - w the dual is quadratic (k is that of the proximal term, else 0):
 //
-// and rounds grow or shrink by that; where one visit still overshoots, some passes run on one thread. While w is large and steps
-// do not overshoot, most passes are not compared: that takes a walk over w.
+//       D(t) - D(0) = t slope - t^2 / 2 curvature
+//       slope = sum (a' - a) Delta - (1 + k) <w, d>,   curvature = (1 + k) |d|^2
 //
-// With T threads a pass takes 1 / T of the visits, and all the moves: replaying is the price.
+// The work of a worker does not depend on the thread that runs it. So the same number of workers gives the same bits.
+// There are at most as many threads as cores, and each runs some workers. A thread that waits long runs workers of other
+// threads, too: their threads may have been taken off their cores.
+//
+// Each of T workers makes 1 / T of the visits, but applies all moves. Replaying takes a quarter of a visit, so more than
+// `most_workers` bring next to nothing.
 #pragma once
 
 #include <algorithm>
@@ -36,8 +46,10 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/cores.hpp"
 #include "runtime/crew.hpp"
 #include "solvers/dual_ascent.hpp"
+#include "solvers/pass_record.hpp"
 
 namespace mm {
 
@@ -49,49 +61,63 @@ class Replicas {
 
   explicit Replicas(DualState<Structure>& state) : state_(state) {}
 
-  // Where each thread has some blocks, a move of w is a sum of vectors, and to repeat it takes much less than a visit.
-  bool pays(int64_t n, int threads) {
-    if (threads < 2 || n < 8 * threads || !state_.metric.plain() || !state_.weighted.empty()) return false;
+  // Whether to use threads: if each worker has some blocks, and it is much cheaper to replay a move than to visit a block.
+  bool pays(int64_t n, int threads, const VisitOptions& options) {
+    if (threads < 2 || n < 8 * std::min(threads, most_workers)) return false;
+    if (!state_.metric.plain() || !state_.weighted.empty() || !long_visits()) return false;
     if constexpr (requires { state_.structure.light_moves(); })
       if (!state_.structure.light_moves()) return false;
-    return rest_ == 0 || --rest_ == 0;
+    int64_t& rest = limits_[options.oracle].rest;
+    return rest == 0 || --rest == 0;
   }
 
+  // Each block appears at most once in the order.
   VisitReport pass(const int64_t* order, int64_t n, const VisitOptions& options, double* violations,
                    double* slacks, int threads) {
-    const Rhythm rhythm(n, threads, visits_);
-    const bool stale = prepare(threads, n);
-    const Deal deal{owners(threads), order, violations, options.slacks ? slacks : nullptr, n};
+    Limit& limit = limits_[options.oracle];
+    const Rhythm rhythm(n, threads, limit.flight);
+    const bool stale = prepare(rhythm.workers, n);
+    const Deal deal{owners(rhythm.workers), order, violations, options.slacks ? slacks : nullptr, n};
     Failure failure;
     VisitOptions part = options;
-    if (options.byte_budget >= 0) part.byte_budget = options.byte_budget / threads;
+    if (options.byte_budget >= 0) part.byte_budget = options.byte_budget / rhythm.workers;
     const auto round = [&](Worker& own) {
       const int64_t r = own.round;
-      if (r < 0) return own.start(state_, deal, passes_, workers_, stale, trusted_ == 0);
-      failure.guard([&] { replay_others(own, r - late); });
+      if (r < 0) return own.start(state_, deal, passes_, workers_, stale);
+      failure.guard([&] { replay_others(own, r - rhythm.lag); });
       if (r >= rhythm.rounds) return;
       own.log.clear();
       if (!failure.seen()) failure.guard([&] { visit(own, rhythm, part); });
       failure.guard([&] { own.post(); });
     };
-    crew_.together(threads, [&](int k) { run(k, rhythm, round); });
+    const int crew = std::min(rhythm.workers, usable_cores());
+    crew_.together(crew, [&](int k) { run(k, crew, rhythm, round); });
     ++passes_;
+    const VisitReport total = collect(rhythm, threads, limit);
     failure.rethrow();
-    return collect(threads, rhythm.visits);
+    return total;
   }
 
  private:
-  static constexpr int late = 3;  // rounds
+  static constexpr int most_workers = 8;
+  static constexpr int most_lag = 3;          // rounds
+  static constexpr int64_t most_visits = 4;   // of a round
+  static constexpr int64_t free_flight = 16;  // updates in flight that cost nothing on dense data
 
-  // Rounds of a pass over n blocks, each of this many visits of a worker.
+  // How many workers a pass over n blocks has, and their rounds.
   struct Rhythm {
-    int workers;
+    int workers, lag;
     int64_t visits, rounds;
 
-    Rhythm(int64_t n, int threads, int64_t most) : workers(threads) {
-      visits = std::min(most, static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(n / (8 * threads)))));
-      rounds = ((n + threads - 1) / threads + visits - 1) / visits;
+    Rhythm(int64_t n, int threads, int64_t most_in_flight) {
+      workers = static_cast<int>(std::min<int64_t>({threads, most_workers, 1 + most_in_flight}));
+      const int64_t each = most_in_flight / (workers - 1);
+      lag = static_cast<int>(std::min<int64_t>(most_lag, each));
+      const auto few = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(n / (8 * workers))));
+      visits = std::min({most_visits, each / lag, few});
+      rounds = ((n + workers - 1) / workers + visits - 1) / visits;
     }
+    int64_t in_flight() const { return lag * visits * (workers - 1); }
   };
 
   // The blocks of a pass, who has each of them, and where what is found goes.
@@ -102,8 +128,8 @@ class Replicas {
     int64_t n;
   };
 
-  // Where others find the moves of a worker's last rounds: on one line of the cache, since they look here in each round.
-  static constexpr int slots = 2 * late;  // while it posts round r another may still read r - 2 late + 1
+  // The moves of a worker's last rounds, for the others. They look here in each round, so this is one cache line.
+  static constexpr int slots = 2 * most_lag;  // while it posts round r another may still read r - 2 lag + 1
   static int slot(int64_t round) { return static_cast<int>(round % slots); }
   struct alignas(64) Post {
     std::atomic<int64_t> rounds = -1;  // posted; -1: it has no replica yet
@@ -111,22 +137,22 @@ class Replicas {
     uint32_t size[slots];
   };
 
-  // On cache lines of its own: what one thread writes shall not slow down the others.
+  // Aligned against false sharing.
   struct alignas(64) Worker {
     DualAscent<Structure> ascent;
     const int number;
     int workers = 0;  // of this pass
     Deal deal;
-    std::vector<int64_t> order, places;  // its blocks of this pass, and where they are in the order of all
-    std::vector<int64_t> counts, spare;  // of all workers, while blocks are dealt; places that none has yet
+    std::vector<int64_t> order, places;  // its blocks of this pass, and their places in the order
+    std::vector<int64_t> counts, spare;  // blocks dealt to each worker; places not dealt yet
     std::vector<double> violations, slacks;
-    int64_t round = -1, known = -1;       // the next one; what all others have at least posted
+    int64_t round = -1, known = -1;       // the next round; a round that all others have posted
     aligned<Real> replica, *W = nullptr;  // W: the replica, or w itself
     MoveLog<Label> log;                   // of this round
+    PassRecord record;                    // multipliers before this pass
     std::vector<std::byte> posted[slots];
     VisitReport report;
-    double squares = 0, growth = 0;          // |w|^2 over a part of w, and by how much it grew in this pass
-    bool measures = true, measured = false;  // whether it is asked for; whether the last pass has left it
+    double squares = 0, growth = 0;  // |w|^2 over a part of w, and by how much it grew in this pass
     int parts = 0;
     int64_t rewritten = -1, passes = 0;  // of the w that it has a replica of
     Post to_others;
@@ -134,30 +160,25 @@ class Replicas {
     std::atomic<bool> wanted = false;             // by its own thread, while another runs it
     std::atomic<bool> ended = false;              // all of its rounds are made
 
-    Worker(DualState<Structure>& state, int k) : ascent(state), number(k) { ascent.write_to(&log); }
+    Worker(DualState<Structure>& state, int k) : ascent(state), number(k) { ascent.write_to(&log, &record); }
 
     bool has(const DualState<Structure>& state, int64_t pass) const {  // a replica of the w of now
       return rewritten == state.rewritten && passes == pass && parts == workers;
     }
-    // Where some replicas are stale, those of all get its part of w: with the parts of the others they are whole. |w|^2 over
-    // its part, where it is asked for, is as the last pass left it, or computed again.
+    // If some replicas are stale, each worker copies its part of w to all of them. |w|^2 over that part is as the last pass
+    // left it, or is computed again.
     void start(DualState<Structure>& state, const Deal& given, int64_t pass,
-               const std::vector<std::unique_ptr<Worker>>& all, bool stale, bool compared) {
+               const std::vector<std::unique_ptr<Worker>>& all, bool stale) {
       take(given);
       W = number > 0 ? &replica : &state.W;
-      measures = compared;
-      if (stale)
-        hand_out(state.W, all);
-      else if (measures && !measured)
-        squares = sum_squares(W->data(), first(number), first(number + 1));
+      if (stale) hand_out(state.W, all);
       rewritten = state.rewritten, parts = workers;
       passes = pass + 1;
       ascent.work_on(W->data());
       growth = -squares;
     }
     void finish() {
-      if (measures) squares = sum_squares(W->data(), first(number), first(number + 1));
-      measured = measures;
+      squares = sum_squares(W->data(), first(number), first(number + 1));
       growth += squares;
       for (size_t j = 0; j < places.size(); ++j) deal.violations[places[j]] = violations[j];
       for (size_t j = 0; j < slacks.size(); ++j) deal.slacks[places[j]] = slacks[j];
@@ -169,8 +190,8 @@ class Replicas {
       order.reserve(most + 1), places.reserve(most + 1), violations.reserve(most), slacks.reserve(most);
       counts.reserve(workers), spare.reserve(n);
     }
-    // A block goes to the same worker in every pass, so that what is kept of it stays in the cache of one core; then as many
-    // to each. All workers go through the whole deal, and keep what is their own: to get that from another core takes longer.
+    // A block goes to the same worker in every pass, so that its outputs stay in the cache of one core. Then the numbers of
+    // blocks are made equal. Each worker scans the whole order: to read its list from another core would take longer.
     void take(const Deal& given) {
       deal = given;
       const int64_t most = (deal.n + workers - 1) / workers;
@@ -223,15 +244,15 @@ class Replicas {
       squares = 0;
       for (int64_t from = first(number), last = first(number + 1); from < last; from += piece) {
         const int64_t to = std::min(from + piece, last);
-        if (measures) squares += sum_squares(w.data(), from, to);
+        squares += sum_squares(w.data(), from, to);
         for (int k = 1; k < workers; ++k)
           std::copy(w.data() + from, w.data() + to, all[k]->replica.data() + from);
       }
     }
   };
 
-  // A thread that has failed, or sees that another has, makes no more visits. It goes on with its rounds all the same: nobody
-  // waits for it, and w has all moves that were made.
+  // A thread that has failed, or sees that another has failed, makes no more visits. It still goes on with its rounds, so
+  // that the others do not wait for it and w has all moves that were made.
   class Failure {
    public:
     bool seen() const { return failed_; }
@@ -255,28 +276,45 @@ class Replicas {
     std::exception_ptr error_;
   };
 
-  static constexpr int64_t most_visits = 4;
+  // Products of a visit, about. A shorter visit is over before another core has read what it found.
+  static constexpr double long_visit = 1000;
+
   DualState<Structure>& state_;
+  double visit_ = 0;  // products of a visit, at most; 0: not counted yet
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<uint8_t> owners_;  // of all blocks
-  int owners_of_ = 0;            // threads
+  int owners_of_ = 0;            // workers
   Crew crew_;
   int64_t passes_ = 0;
-  int64_t visits_ = most_visits;  // of a round
-  int rest_ = 0;                  // passes that one thread makes
-  int trusted_ = 0;               // passes that are not compared
+  // Passes that ask the oracle, and passes over kept outputs, each have limits: most visits of the latter make an update.
+  struct Limit {
+    static constexpr int64_t first_rest = 2;
+    int64_t flight = free_flight;    // updates in flight at most
+    int64_t rest = 0;                // passes that one thread still makes
+    int64_t next_rest = first_rest;  // passes that it makes if threads fail again
+  } limits_[2];
 
-  // After a pass of rounds of this many visits, whose updates gained `each` one by one, and `all` together.
-  void adapt(int64_t visits, double each, double all) {
-    constexpr int long_rest = 20, long_trust = 3;
-    constexpr size_t large = size_t(1) << 20;
-    if (!(each > 0)) return;
-    if (all > 0.95 * each && visits == most_visits && state_.W.size() >= large) trusted_ = long_trust;
-    if (all > 0.95 * each && visits == visits_) visits_ = std::min(2 * visits_, most_visits);
-    if (all < 0.8 * each) {
-      if (visits == 1) rest_ = long_rest;
-      visits_ = std::max<int64_t>(1, visits / 2);
+  bool long_visits() {
+    if (visit_ == 0) {
+      double labels = 0;
+      for (size_t i = 0; i < state_.blocks.size(); ++i)
+        labels += state_.structure.output_size(static_cast<int64_t>(i));
+      visit_ = labels / static_cast<double>(state_.blocks.size()) * static_cast<double>(state_.W.size());
     }
+    return visit_ >= long_visit;
+  }
+
+  // After a pass whose updates gained `each` one by one, and `all` together.
+  void adapt(const Rhythm& rhythm, int threads, double each, double all, Limit& limit) {
+    const int64_t used = rhythm.in_flight();
+    if (all < 0.8 * each) {
+      if (used == 1) limit.rest = limit.next_rest, limit.next_rest *= 2;
+      limit.flight = std::max<int64_t>(1, used / 2);
+    } else if (used == 1) {
+      limit.next_rest = std::max(Limit::first_rest, limit.next_rest / 2);
+    }
+    const int64_t most = most_lag * most_visits * (std::min(threads, most_workers) - 1);
+    if (all > 0.95 * each) limit.flight = std::max(limit.flight, std::min(2 * used, most));
   }
 
   // Whether some replicas are not of the w of now.
@@ -288,6 +326,7 @@ class Replicas {
       Worker& own = *workers_[k];
       own.report = {};
       own.growth = 0;
+      own.record.clear();
       own.workers = threads;
       own.round = own.known = -1;
       own.to_others.rounds = -1;
@@ -302,7 +341,7 @@ class Replicas {
   // The worker of each block. Stretches of blocks go by turns: where sequences are sorted, each has long and short ones.
   const uint8_t* owners(int threads) {
     constexpr size_t stretch = 64;
-    static_assert(most_threads <= 256);
+    static_assert(most_workers <= 256);
     if (owners_of_ != threads) {
       owners_.resize(state_.blocks.size());
       for (size_t i = 0; i < owners_.size(); ++i) owners_[i] = static_cast<uint8_t>(i / stretch % threads);
@@ -311,45 +350,75 @@ class Replicas {
     return owners_.data();
   }
 
-  VisitReport collect(int threads, int64_t visits) {
+  // The sum of the workers' reports. If they have overshot, a line search comes first.
+  VisitReport collect(const Rhythm& rhythm, int threads, Limit& limit) {
     VisitReport total;
-    double growth = 0;  // of |w|^2
-    for (int k = 0; k < threads; ++k) total += workers_[k]->report, growth += workers_[k]->growth;
-    if (trusted_ > 0)
-      --trusted_;
-    else
-      adapt(visits, total.gain, total.loss - (1 + state_.proximity) / 2 * growth);
+    double growth = 0, squares = 0;  // of |w|^2, and |w|^2
+    for (int k = 0; k < rhythm.workers; ++k) {
+      const Worker& own = *workers_[k];
+      total += own.report, growth += own.growth, squares += own.squares;
+    }
+    const double h = (1 + state_.proximity) / 2, each = total.gain;
+    const double noise = std::numeric_limits<Real>::epsilon() * h * squares;  // of w as updates leave it
+    total.gain = total.loss - h * growth;
+    if (each > noise) adapt(rhythm, threads, each, total.gain, limit);
+    if (!(total.gain >= each / 2 - noise)) search_line(total, rhythm.workers);
     return total;
   }
 
-  // What thread k does: its own worker's rounds, and those of others where these keep it waiting.
+  // Goes to the best point between the multipliers before the pass and after it; see above.
+  [[gnu::cold]] void search_line(VisitReport& total, int workers) {
+    state_.refresh();
+    const aligned<Real> after = state_.W;
+    for (int k = 0; k < workers; ++k) workers_[k]->record.exchange(state_);
+    state_.refresh();
+    aligned<Real>& W = state_.W;
+    const auto d = [&](int64_t j) { return static_cast<double>(after[j]) - W[j]; };
+    const auto [along, square] = sums_of(
+        0, static_cast<int64_t>(W.size()), [&](int64_t j) { return W[j] * d(j); },
+        [&](int64_t j) { return d(j) * d(j); });
+    const double h = 1 + state_.proximity, slope = total.loss - h * along, curvature = h * square;
+    const double t = slope > 0 ? std::min(1.0, slope / curvature) : 0;
+    for (size_t j = 0; j < W.size(); ++j) W[j] += static_cast<Real>(t * d(static_cast<int64_t>(j)));
+    for (int k = 0; k < workers; ++k) workers_[k]->record.advance(state_, t);
+    state_.watch();
+    ++state_.rewritten;
+    total.loss *= t;
+    total.gain = t * slope - t * t / 2 * curvature;
+  }
+
+  // Thread k of a crew makes the rounds of its own workers. If it waits long, it makes rounds of other workers.
   template <class Round>
-  void run(int k, const Rhythm& rhythm, const Round& round) {
+  void run(int k, int crew, const Rhythm& rhythm, const Round& round) {
     constexpr int few_looks = 20;     // as long as it takes to see what another thread has written, and more
     constexpr int most_looks = 1000;  // as long as it takes to start a thread, and more
-    const int threads = rhythm.workers;
-    const auto all_ended = [&] {
-      for (int j = 0; j < threads; ++j)
-        if (!workers_[j]->ended) return false;
-      return true;
-    };
     int patience = most_looks;
-    for (int looks = 0; !all_ended(); ++looks) {
-      if (go_on(*workers_[k], true, rhythm, round)) {
+    for (int looks = 0;; ++looks) {
+      bool went_on = false;
+      for (int j = k; j < rhythm.workers; j += crew) went_on |= go_on(*workers_[j], true, rhythm, round);
+      if (went_on) {
         looks = 0;
+      } else if (all_ended(rhythm.workers)) {
+        return;
       } else if (looks < patience) {
         spin();
       } else {
         bool helped = false;
-        for (int j = 1; j < threads; ++j) helped |= go_on(*workers_[(k + j) % threads], false, rhythm, round);
+        for (int j = 1; j < rhythm.workers; ++j)
+          helped |= go_on(*workers_[(k + j) % rhythm.workers], false, rhythm, round);
         patience = helped ? few_looks : most_looks;  // who was helped may need it again
         looks = 0;
         if (!helped) std::this_thread::yield();
       }
     }
   }
+  bool all_ended(int workers) const {
+    return std::all_of(workers_.begin(), workers_.begin() + workers,
+                       [](const auto& own) { return own->ended.load(); });
+  }
 
-  // As many rounds of a worker as can be made now; of another's until its own thread wants it back. False: none.
+  // Makes as many rounds of a worker as can be made now. It leaves another thread's worker if that thread wants it back.
+  // Returns whether it made any round.
   template <class Round>
   bool go_on(Worker& worker, bool own, const Rhythm& rhythm, const Round& round) {
     if (worker.ended || worker.taken.exchange(true, std::memory_order_acquire)) {
@@ -358,13 +427,13 @@ class Replicas {
     }
     if (own) worker.wanted.store(false, std::memory_order_relaxed);
     bool any = false;
-    while (!worker.ended && may_begin(worker, worker.round - late + 1)) {
+    while (!worker.ended && may_begin(worker, worker.round - rhythm.lag + 1)) {
       round(worker);
       any = true;
       worker.round += 1;
       if (worker.round <= rhythm.rounds)
         worker.to_others.rounds.store(worker.round, std::memory_order_release);
-      if (worker.round == rhythm.rounds + late) worker.finish();
+      if (worker.round == rhythm.rounds + rhythm.lag) worker.finish();
       if (!own && worker.wanted.load(std::memory_order_relaxed)) break;
     }
     worker.taken.store(false, std::memory_order_release);
@@ -408,7 +477,7 @@ class Replicas {
     own.visit(from, half, options);
     each_other(own, [](const Worker& other) { fetch_ahead(&other.to_others); });
     own.visit(half, most, options);
-    const int64_t next = own.round + 1 - late;
+    const int64_t next = own.round + 1 - rhythm.lag;
     if (own.known <= next) look(own);
     if (next >= 0 && own.known > next)
       each_other(own, [&](const Worker& other) {

@@ -8,9 +8,8 @@ written whole or not at all (``io.files``): a kill at any moment leaves the one 
 from __future__ import annotations
 
 import math
-import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import astuple, fields, replace
 from functools import partial
 from importlib.metadata import version
@@ -21,6 +20,7 @@ import numpy as np
 
 from maxmargin.data.arrays import FLAG, POSITIVE
 from maxmargin.data.digest import digest_of
+from maxmargin.data.mapped import files_behind
 from maxmargin.io.fields import (
     FieldError,
     choice,
@@ -29,10 +29,12 @@ from maxmargin.io.fields import (
     field_of,
     flag,
     number,
-    short,
     table,
 )
-from maxmargin.io.model_file import CHECKPOINT, ModelFileError, read, write
+from maxmargin.io.files import check_target
+from maxmargin.io.model_file import CHECKPOINT, ModelFileError, may_be_stored, read, write
+from maxmargin.io.paths import refuse_clash
+from maxmargin.io.quoting import ForeignError, short
 from maxmargin.models.marginals import Marginals
 from maxmargin.problem import Problem, Support
 from maxmargin.problem.plane import DISTRIBUTIONS, MARGINALS, PLANES
@@ -72,15 +74,26 @@ class CheckpointFile:
         self.resume: bool = resume
         self.identity: dict[str, Any] = {}
 
+    def check_path(self, inputs: Iterable[Any] = ()) -> None:
+        """Refuse a path that cannot be written, and one of these inputs of the fit."""
+        refuse_clash(inputs, self.path, "checkpoint")
+        folder = self.path.parent
+        if not folder.is_dir():
+            raise ForeignError(f"checkpoint: {folder} is not a folder")
+        if self.path.exists() and not self.path.is_file():
+            raise ForeignError(f"checkpoint: {self.path} is not a regular file")
+        try:
+            check_target(self.path)
+        except OSError as error:
+            raise ForeignError(f"checkpoint: {self.path}: {error.strerror}") from None
+        if not self.resume and self.path.is_file() and not may_be_stored(self.path):
+            raise ForeignError(
+                f"checkpoint: {self.path} is there and is no checkpoint: remove it, or name another file"
+            )
+
     def begin(self, svm: Any, facts: dict[str, Any]) -> bool:
         """Know whose fit it is; whether there is a file to go on from."""
-        folder = self.path.resolve().parent
-        if not folder.is_dir():
-            raise ValueError(f"checkpoint: {folder} is not a folder")
-        if self.path.exists() and not self.path.is_file():
-            raise ValueError(f"checkpoint: {self.path} is not a regular file")
-        if not os.access(folder, os.W_OK):
-            raise ValueError(f"checkpoint: files cannot be written to {folder}")
+        self.check_path()
         whose = {"version of maxmargin": version("maxmargin"), "estimator": type(svm).__name__}
         self.identity = {**whose, **deciding_parameters(svm), **facts}
         return self.resume and self.path.exists()
@@ -113,7 +126,9 @@ class Checkpoint(CheckpointFile):
     def open(self, svm: Any, given: Any, problem: Problem, solver: Solver) -> None:
         """Know whose snapshots these are, and read the one to begin with."""
         if not solver.resumes(problem):
-            raise ValueError(f"checkpoint: solver {solver.name!r} cannot go on from a dual point")
+            raise ValueError(
+                f"checkpoint: solver {short(solver.name)} cannot go on from a dual point"
+            )
         sizes = {"number of examples": problem.n_blocks, "number of weights": problem.dimension}
         if self.begin(svm, sizes | data_of(given, problem)):
             self.found = self.stored(partial(saved_of, problem=problem))
@@ -182,14 +197,24 @@ def make_checkpoint(
     every: float,
     resume: bool,
     kind: type[File] = Checkpoint,  # type: ignore[assignment]
+    inputs: Iterable[Any] = (),
 ) -> File | None:
-    """What the parameters of ``fit`` ask for."""
+    """The checkpoint that the parameters of ``fit`` ask for, which is none of these inputs of the fit."""
     if path is None and not resume:
         return None
     FLAG.check("resume", resume)
     if path is None:
         raise ValueError("resume: give checkpoint, the file to go on from")
-    return kind(path, every, resume)
+    file = kind(path, every, resume)
+    file.check_path(inputs)
+    return file
+
+
+def checkpoint_of(given: Any, kind: type[File]) -> File | None:
+    """The checkpoint of a fit in one process; refuses the files that its data are mapped from."""
+    path, every, resume = given.kept
+    sources = files_behind([getattr(given, name) for name in DATA])
+    return make_checkpoint(path, every, resume, kind, sources)
 
 
 # Whose it is
@@ -245,7 +270,7 @@ def check_same(path: Any, known: dict[str, Any], wanted: dict[str, Any]) -> None
         if isinstance(then, dict) and isinstance(now, dict):
             part = next(key for key in {**now, **then} if then.get(key) != now.get(key))
             name, then, now = f"{name}: {part}", then.get(part), now.get(part)
-        raise ValueError(
+        raise ForeignError(
             f"resume: {path} is a checkpoint of something else: {name} was {short(then)}, now it is "
             f"{short(now)}; resume=False starts over"
         )

@@ -29,7 +29,8 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from maxmargin.data.table import Table
-from maxmargin.io.fields import FieldError, check_names, count, entries_of, field_of, number, short
+from maxmargin.io.fields import FieldError, check_names, count, entries_of, field_of, number
+from maxmargin.io.quoting import short
 
 # A temperature is sought this many times above and below the scale of the scores.
 TEMPERATURE_RANGE = 1e3

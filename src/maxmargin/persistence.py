@@ -30,11 +30,11 @@ from maxmargin.io.fields import (
     field_of,
     flag,
     is_whole_in,
-    short,
     table,
     texts,
 )
 from maxmargin.io.model_file import TYPES, ModelFileError, fold, read, unfold, write
+from maxmargin.io.quoting import short
 from maxmargin.models import Binary, Latent, Multiclass
 from maxmargin.models.groups import Groups, Regression
 from maxmargin.models.registry import LABELS, MODELS, is_listed

@@ -36,10 +36,12 @@ def test_dual_and_primal_bracket_the_optimum_at_any_stop(solver, case, passes):
     assert (primal[np.isfinite(primal)] >= optimum.dual * (1 - 1e-9)).all()
 
 
+@pytest.mark.parametrize("n_jobs", [1, 16])
 @pytest.mark.parametrize("solver", ASCENDING)
 @given(case=cases())
-def test_dual_never_decreases(solver, case):
-    svm = quietly(lambda: fit(case, EVERY[solver](), relative=1e-10, max_passes=25))
+def test_dual_never_decreases(solver, n_jobs, case):
+    settings = {"relative": 1e-10, "max_passes": 25, "n_jobs": n_jobs}
+    svm = quietly(lambda: fit(case, EVERY[solver](), **settings))
     dual = np.asarray(svm.history_["dual"], dtype=float)
     assert len(dual) >= 2
     assert np.diff(dual).min() >= -1e-11 * case.optimum.value

@@ -16,6 +16,7 @@ from fuzz.__main__ import FUZZERS
 from fuzz.common import run
 
 CASES = {
+    "command_lines": 150,
     "disk": 15,
     "extremes": 60,
     "files": 11_000,  # a thousand of each format

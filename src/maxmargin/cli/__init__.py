@@ -10,11 +10,24 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from importlib import import_module
 from importlib.metadata import version
-from typing import Any
+from typing import IO, Any, NoReturn, cast
 
+from maxmargin.cli.roles import (
+    InputData,
+    InputPath,
+    OutputData,
+    OutputModel,
+    OutputPath,
+    check_roles,
+    template_path,
+    word,
+)
+from maxmargin.cli.screen import Screen
 from maxmargin.io import FORMATS, TASKS
+from maxmargin.io.quoting import on_one_line, shortened
 
 # Where a command is; the others are in ``apply``.
 MODULES = dict.fromkeys(("train", "path", "convert", "demo"), "train")
@@ -45,9 +58,12 @@ def add_file_options(parser: argparse.ArgumentParser) -> None:
     """How a file is read."""
     parser.add_argument("--format", choices=FORMATS, help="of the file; guessed by default")
     parser.add_argument("--task", choices=TASKS, help="guessed from the labels by default")
-    parser.add_argument("--label", default="", help="column of the label, by number or name")
+    parser.add_argument(
+        "--label", type=word, default="", help="column of the label, by number or name"
+    )
     parser.add_argument(
         "--templates",
+        type=template_path,
         default="words",
         metavar="words|window|FILE",
         help="features of text columns; FILE: a template of CRF++ or wapiti",
@@ -59,7 +75,7 @@ def add_training_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tol", type=tolerance, default="auto", help="gap to reach, in units of the loss, or auto"
     )
-    parser.add_argument("--solver", default="auto")
+    parser.add_argument("--solver", type=word, default="auto")
     parser.add_argument("--max-seconds", type=float, default=None, help="of each training")
     parser.add_argument("--jobs", type=int, default=None, help="threads")
     parser.add_argument("--seed", type=int, default=0)
@@ -71,15 +87,20 @@ def add_training_options(parser: argparse.ArgumentParser) -> None:
 
 def add_train(commands: Any) -> None:
     train = commands.add_parser("train", help="train a model on a file")
-    train.add_argument("data", metavar="TRAIN", help='a file, a folder of shards, or "-"')
-    train.add_argument("model", metavar="MODEL", help="the model file to write")
+    train.add_argument(
+        "data", type=InputData, metavar="TRAIN", help='a file, a folder of shards, or "-"'
+    )
+    train.add_argument("model", type=OutputModel, metavar="MODEL", help="the model file to write")
     add_file_options(train)
     train.add_argument(
         "--C", type=float, default=None, help="weight of the losses (default: by task)"
     )
     add_training_options(train)
     train.add_argument(
-        "--checkpoint", metavar="FILE", help="write there what a later run needs to go on"
+        "--checkpoint",
+        type=OutputPath,
+        metavar="FILE",
+        help="write there what a later run needs to go on",
     )
     train.add_argument(
         "--checkpoint-every",
@@ -90,7 +111,10 @@ def add_train(commands: Any) -> None:
     )
     train.add_argument("--resume", action="store_true", help="go on from the checkpoint")
     train.add_argument(
-        "--scheduler", metavar="ADDRESS", help="train on the workers of this `dask scheduler`"
+        "--scheduler",
+        type=word,
+        metavar="ADDRESS",
+        help="train on the workers of this `dask scheduler`",
     )
     train.add_argument(
         "--parts", type=int, help="of the data on a cluster; one for each worker by default"
@@ -107,11 +131,18 @@ def add_train(commands: Any) -> None:
 
 def add_path(commands: Any) -> None:
     path = commands.add_parser("path", help="which C: a score for each of several")
-    path.add_argument("data", metavar="TRAIN")
-    path.add_argument("--dev", metavar="FILE", help="to score on; a fifth of TRAIN by default")
+    path.add_argument("data", type=InputData, metavar="TRAIN")
+    path.add_argument(
+        "--dev", type=InputData, metavar="FILE", help="to score on; a fifth of TRAIN by default"
+    )
     path.add_argument("--Cs", type=int, default=8, help="how many, over four decades")
-    path.add_argument("--report", metavar="PAGE", help="write a page about the best, for a browser")
-    path.add_argument("--scoring", help="such as entity_f1 or f1_macro")
+    path.add_argument(
+        "--report",
+        type=OutputPath,
+        metavar="PAGE",
+        help="write a page about the best, for a browser",
+    )
+    path.add_argument("--scoring", type=word, help="such as entity_f1 or f1_macro")
     add_file_options(path)
     add_training_options(path)
     path.add_argument("--json", action="store_true")
@@ -119,8 +150,8 @@ def add_path(commands: Any) -> None:
 
 def add_predict(commands: Any) -> None:
     predict = commands.add_parser("predict", help="predict for a file, to standard output")
-    predict.add_argument("model", metavar="MODEL")
-    predict.add_argument("data", metavar="INPUT")
+    predict.add_argument("model", type=InputPath, metavar="MODEL")
+    predict.add_argument("data", type=InputData, metavar="INPUT")
     predict.add_argument(
         "--append", action="store_true", help="print the tokens before their labels"
     )
@@ -129,25 +160,31 @@ def add_predict(commands: Any) -> None:
 
 def add_evaluate(commands: Any) -> None:
     evaluate = commands.add_parser("evaluate", help="scores of a model on a file with labels")
-    evaluate.add_argument("model", metavar="MODEL")
-    evaluate.add_argument("data", metavar="TEST")
+    evaluate.add_argument("model", type=InputPath, metavar="MODEL")
+    evaluate.add_argument("data", type=InputData, metavar="TEST")
     evaluate.add_argument("--json", action="store_true")
     evaluate.add_argument("--jobs", type=int, default=None, help="threads")
 
 
 def add_inspect(commands: Any) -> None:
     inspect = commands.add_parser("inspect", help="what is in a model file")
-    inspect.add_argument("model", metavar="MODEL")
+    inspect.add_argument("model", type=InputPath, metavar="MODEL")
     inspect.add_argument("--top", type=int, default=10, help="features per label")
     inspect.add_argument("--json", action="store_true")
 
 
 def add_report(commands: Any) -> None:
     report = commands.add_parser("report", help="a page about a model, for a browser")
-    report.add_argument("model", metavar="MODEL")
-    report.add_argument("data", metavar="TEST", nargs="?", help="a file with labels, for scores")
-    report.add_argument("--output", default="report.html", metavar="PAGE", help="the page to write")
-    report.add_argument("--title", default="", help="of the page; the name of the model by default")
+    report.add_argument("model", type=InputPath, metavar="MODEL")
+    report.add_argument(
+        "data", type=InputData, metavar="TEST", nargs="?", help="a file with labels, for scores"
+    )
+    report.add_argument(
+        "--output", type=OutputPath, default="report.html", metavar="PAGE", help="the page to write"
+    )
+    report.add_argument(
+        "--title", type=word, default="", help="of the page; the name of the model by default"
+    )
     report.add_argument("--top", type=int, default=10, help="features per label, and mistakes")
     report.add_argument(
         "--shape", type=int, nargs=2, metavar=("H", "W"), help="where features are pixels"
@@ -157,26 +194,32 @@ def add_report(commands: Any) -> None:
 
 def add_check(commands: Any) -> None:
     check = commands.add_parser("check", help="look at a file before training on it")
-    check.add_argument("data", metavar="FILE")
-    check.add_argument("--test", metavar="FILE", help="look for its examples in FILE")
+    check.add_argument("data", type=InputData, metavar="FILE")
+    check.add_argument(
+        "--test", type=InputData, metavar="FILE", help="look for its examples in FILE"
+    )
     add_file_options(check)
     check.add_argument("--json", action="store_true")
 
 
 def add_convert(commands: Any) -> None:
     convert = commands.add_parser("convert", help="write a file in another format")
-    convert.add_argument("data", metavar="IN", help='a file, a folder of shards, or "-"')
-    convert.add_argument("output", metavar="OUT", help='a file, a folder for shards, or "-"')
+    convert.add_argument(
+        "data", type=InputData, metavar="IN", help='a file, a folder of shards, or "-"'
+    )
+    convert.add_argument(
+        "output", type=OutputData, metavar="OUT", help='a file, a folder for shards, or "-"'
+    )
     convert.add_argument("--to", choices=FORMATS, help="format of OUT; by its name by default")
     add_file_options(convert)
 
 
 def add_bench(commands: Any) -> None:
     bench = commands.add_parser("bench", help="all solvers side by side on a file")
-    bench.add_argument("data", metavar="TRAIN")
+    bench.add_argument("data", type=InputData, metavar="TRAIN")
     add_file_options(bench)
     bench.add_argument("--C", type=float, default=None, help="as for train")
-    bench.add_argument("--solvers", nargs="+", metavar="NAME", help="some only")
+    bench.add_argument("--solvers", type=word, nargs="+", metavar="NAME", help="some only")
     add_training_options(bench)
     bench.set_defaults(max_seconds=10.0)
     bench.add_argument("--json", action="store_true")
@@ -184,8 +227,8 @@ def add_bench(commands: Any) -> None:
 
 def add_certify(commands: Any) -> None:
     certify = commands.add_parser("certify", help="the objective of a model on its training file")
-    certify.add_argument("model", metavar="MODEL")
-    certify.add_argument("data", metavar="TRAIN")
+    certify.add_argument("model", type=InputPath, metavar="MODEL")
+    certify.add_argument("data", type=InputData, metavar="TRAIN")
     certify.add_argument("--json", action="store_true")
 
 
@@ -204,9 +247,16 @@ COMMANDS = (
 )
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are of one line, however long the arguments are."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(shortened(on_one_line(message)))
+
+
 def parser() -> argparse.ArgumentParser:
     """All commands and their options."""
-    top = argparse.ArgumentParser(
+    top = Parser(
         prog="maxmargin",
         description="Structural support vector machines, each with a certificate.",
         epilog="examples:\n" + EXAMPLES,
@@ -225,7 +275,7 @@ def parsed(argv: Sequence[str] | None) -> argparse.Namespace:
     given, rest = parser().parse_known_args(argv)
     file = len(rest) == 1 and (rest[0] == "-" or not rest[0].startswith("-"))
     if file and given.command == "report" and given.data is None:
-        given.data = rest.pop()
+        given.data = InputData(rest.pop())
     if rest:
         parser().error(f"unrecognized arguments: {' '.join(rest)}")
     return given
@@ -233,12 +283,19 @@ def parsed(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def failed(why: str) -> int:
     """Say why; the exit status."""
-    print(f"maxmargin: error: {why}", file=sys.stderr)
+    print(f"maxmargin: error: {shortened(on_one_line(why))}", file=sys.stderr)
     return 1
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit status."""
+    """Run one command; the exit status. All that it prints goes through a ``Screen``."""
+    out, err = Screen(sys.stdout), Screen(sys.stderr)
+    with redirect_stdout(cast(IO[str], out)), redirect_stderr(cast(IO[str], err)):
+        return failed("standard output is closed") if out.stream is None else run_command(argv)
+
+
+def run_command(argv: Sequence[str] | None) -> int:
+    """Parse and run one command; the exit status."""
     given = parsed(argv)
     if given.version:
         print(f"maxmargin {version('maxmargin')}")
@@ -246,15 +303,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     if given.command is None:
         parser().print_help(sys.stderr)
         return 2
-    commands = import_module(f"maxmargin.cli.{MODULES.get(given.command, 'apply')}")
     try:
+        check_roles(given)
+        commands = import_module(f"maxmargin.cli.{MODULES.get(given.command, 'apply')}")
         getattr(commands, given.command)(given)
         sys.stdout.flush()
     except KeyboardInterrupt:
         print("maxmargin: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:  # whoever read has enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_output()
         return 0
     except MemoryError:
         return failed("there is not enough memory; train --memory SIZE keeps examples on the disk")
@@ -264,3 +322,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ValueError, TypeError) as error:
         return failed(str(error))
     return 0
+
+
+def discard_output() -> None:
+    """Send what is still to be printed nowhere: Python would fail to write it once more at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from maxmargin.certify import objective_of
-from maxmargin.cli.show import check_target, one_line, show
+from maxmargin.cli.screen import write_data
+from maxmargin.cli.show import one_line, show
 from maxmargin.data.from_file import FileError, FromFile, Reading
 from maxmargin.data.read_file import Source
 from maxmargin.metrics.tasks import TALLIES
@@ -35,7 +36,7 @@ def predict(given: Namespace) -> None:
         raise ValueError("--append is for tagging from columns")
     for read in source:
         for line in predicted_lines(read, svm.predict(read.X), given.append):
-            sys.stdout.write(line)
+            write_data(line)
         sys.stdout.flush()
 
 
@@ -105,7 +106,6 @@ def inspect(given: Namespace) -> None:
 
 
 def report(given: Namespace) -> None:
-    check_target(given.output)
     if given.data is None:
         svm, data = load(given.model), {}
     else:

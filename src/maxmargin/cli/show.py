@@ -1,11 +1,8 @@
-"""Results as lines or as JSON, and the files that they go to."""
+"""Results as lines or as JSON."""
 
 from __future__ import annotations
 
-import errno
 import json
-import os
-from pathlib import Path
 from typing import Any
 
 
@@ -23,14 +20,3 @@ def show(values: dict[str, Any], as_json: bool) -> None:
 def one_line(output: Any) -> str:
     """An output on one line."""
     return " ".join(str(output).split())
-
-
-def check_target(path: str) -> None:
-    """Refuse what cannot be written, before the work and not after it."""
-    target = Path(path)
-    if target.is_dir():
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-    if not target.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-    if not os.access(target.parent, os.W_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)

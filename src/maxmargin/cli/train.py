@@ -16,14 +16,16 @@ from typing import Any
 import numpy as np
 
 from maxmargin import metrics, models
-from maxmargin.cli.show import check_target, show
+from maxmargin.callbacks import ProgressLine
+from maxmargin.cli.screen import live_line
+from maxmargin.cli.show import show
 from maxmargin.data.file_parquet import files_of, groups_of, read_parquet
 from maxmargin.data.from_file import FileError, FromFile, Reading
 from maxmargin.data.patterns import template_of
 from maxmargin.data.read_file import Source, guess_name, read_encoded, reading_of
 from maxmargin.data.sharded import open_shards
 from maxmargin.data.templates import TEMPLATES
-from maxmargin.data.text import STANDARD_INPUT, numbered_lines
+from maxmargin.data.text import STANDARD_INPUT, small_text
 from maxmargin.data.write_file import ONE_WALK, write_file, write_shard_folder
 from maxmargin.estimators import BinarySVC, MulticlassSVC, RegressionSVR, StructuralSVM
 from maxmargin.estimators.path import regularization_path
@@ -55,7 +57,7 @@ def templates_of(given: str) -> str:
     if given in TEMPLATES:
         return given
     try:
-        text = "".join(line for _, line in numbered_lines(given))
+        text = small_text(given)
         template_of(text)
     except (OSError, ValueError) as error:
         raise FileError(f"{given}: {error}") from None
@@ -63,7 +65,6 @@ def templates_of(given: str) -> str:
 
 
 def train(given: Namespace) -> None:
-    check_target(given.model)
     with ExitStack() as stack:
         client = client_of(given, stack)
         there = client is not None and read_by_workers(client, given)
@@ -78,7 +79,6 @@ def train(given: Namespace) -> None:
         except ValueError as error:
             of_data = re.search(r"\b[XY]\b", str(error)) is not None
             raise FileError(f"{given.data}: {error}") if of_data else error from None
-        svm.set_params(verbose=0)
         read.reading.n_features = read.width
         svm.reading_ = read.reading.state()
         svm.save(given.model)
@@ -134,9 +134,10 @@ def fit_estimator(svm: Any, given: Namespace, read: FromFile, client: Any, there
     """Train as the options say: here, on a cluster, or with data on the disk."""
     if given.C is not None:
         svm.set_params(C=given.C)
-    svm.set_params(verbose=int(sys.stderr.isatty() and not given.quiet))  # a progress line
     names = ("checkpoint", "checkpoint_every", "resume")
     asked = {name: getattr(given, name) for name in names}
+    if sys.stderr.isatty() and not given.quiet:
+        asked["callbacks"] = [ProgressLine(live_line())]
     if given.memory:
         if read.reading.task not in IN_PARTS:
             raise ValueError(f"--memory is for {', '.join(IN_PARTS)}, not {read.reading.task}")

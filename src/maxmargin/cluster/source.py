@@ -100,6 +100,12 @@ def is_path(source: Any) -> bool:
     return isinstance(source, str | os.PathLike)
 
 
+def paths_in(source: Any) -> list[Any]:
+    """The paths that a source is or holds."""
+    some = source if isinstance(source, list | tuple) else [source]
+    return [path for path in some if is_path(path)]
+
+
 def parts_of(
     source: Any, n_parts: int | None, n_workers: int, columns: Columns = LABEL_LAST
 ) -> list[Any]:

@@ -21,6 +21,7 @@ from maxmargin.cluster.source import (
     ShardPart,
     first_look,
     parts_of,
+    paths_in,
     stacked_parts,
 )
 from maxmargin.cluster.worker import Facts, Job, collected, confirm, prove, start
@@ -97,7 +98,9 @@ def fit(
     POSITIVE.check("patience", patience)
     FLAG.check("collect", collect)
     solver = check_estimator(svm)
-    kept = make_checkpoint(checkpoint, checkpoint_every, resume, ClusterCheckpoint)
+    kept = make_checkpoint(
+        checkpoint, checkpoint_every, resume, ClusterCheckpoint, paths_in(source)
+    )
     await_worker(client)
     columns = Columns(label or "", weight or "", sequence or "")
     parts = parts_of(source, n_parts, len(client.nthreads()), columns)

@@ -18,6 +18,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
+from maxmargin.io.quoting import short
+
 PACKAGES = ("pandas", "polars", "pyarrow")  # of tables
 
 
@@ -100,7 +102,7 @@ class Rule:
     def check(self, name: str, value: Any) -> None:
         """Refuse another value. The error has the name, what was expected and what came."""
         if not self.allows(value):
-            raise ValueError(f"{name} must be {self.says}, got {value!r}")
+            raise ValueError(f"{name} must be {self.says}, got {short(value)}")
 
 
 def among(*allowed: Any) -> Rule:
@@ -270,7 +272,7 @@ def plain_outputs(Y: Any) -> Any:
     Y = plain_sequence(Y)
     single = isinstance(Y, str | bytes) or getattr(Y, "shape", None) == ()
     if single or (Y is not None and not hasattr(type(Y), "__iter__")):
-        raise ValueError(f"Y must be a sequence of true outputs, got {Y!r}")
+        raise ValueError(f"Y must be a sequence of true outputs, got {short(Y)}")
     if sp.issparse(Y):  # of MultiLabel: rows of 0 and 1
         check_columns(Y, "Y")
         return Y.toarray()

@@ -27,6 +27,7 @@ from maxmargin._sklearn import BaseEstimator, TransformerMixin
 from maxmargin.data.arrays import FLAG, any_table, count_of, is_frame, package_of, records, whole
 from maxmargin.data.mapped import Mapped, MappedRows, MappedSequences, csr_of, encoder_in
 from maxmargin.io.fields import MOST_FEATURES, FieldError, count, entries_of, texts
+from maxmargin.io.quoting import short
 from maxmargin.runtime.executor import count_jobs
 
 Place = Callable[[int, int], str]  # of a node that cannot be read, by its example and its number
@@ -130,7 +131,8 @@ class AttributeEncoder(TransformerMixin, BaseEstimator):
             return plain_matrix(encoded)
         if self.sequences_:
             raise ValueError(
-                f"set_output(transform={asked!r}): sequences are not a table; encode nodes, or give 'default'"
+                f"set_output(transform={short(asked)}): sequences are not a table; encode nodes, "
+                "or give 'default'"
             )
         rows = plain_matrix(encoded)
         if asked != "pandas":
@@ -214,7 +216,7 @@ class AttributeEncoder(TransformerMixin, BaseEstimator):
             where = place(i, t) if self.sequences_ else f"X[{i}]"
             raise ValueError(
                 f"{where}: expected a string, strings or a dict of attributes with numbers or strings as "
-                f"values, got {item!r}"
+                f"values, got {short(item)}"
             )
         return csr_of(data, indices, starts, (0, hashed or len(known))), offsets
 

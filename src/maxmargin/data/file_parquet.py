@@ -20,6 +20,7 @@ from maxmargin.data.file_rows import content_of, label_place
 from maxmargin.data.from_file import FileError, FromFile, Reading
 from maxmargin.data.mapped import MappedRows, MappedSequences, csr_of
 from maxmargin.data.text import STANDARD_INPUT
+from maxmargin.io.quoting import short
 
 PARQUET_SUFFIX = ".parquet"
 CELL = 8  # bytes, about
@@ -124,7 +125,7 @@ def checked_cells(path: str, name: str, cells: list[Any]) -> list[Any]:
     for cell in cells:
         if cell is not None and not isinstance(cell, (str, *NUMBER_TYPES)):
             raise FileError(
-                f"{path}: column {name!r} holds {type(cell).__name__}, not numbers or texts"
+                f"{path}: column {short(name)} holds {type(cell).__name__}, not numbers or texts"
             )
     numbers = [float(cell) if isinstance(cell, NUMBER_TYPES) else cell for cell in cells]
     return [None if isinstance(v, float) and not np.isfinite(v) else v for v in numbers]
@@ -155,13 +156,15 @@ def batches(groups: Sequence[RowGroup], columns: Columns) -> Iterator[TableBatch
             at = label_place(path, names, Reading("parquet", "", columns.label))
             for name in (columns.weight, columns.sequence):
                 if name and name not in names:
-                    raise FileError(f"{path}: no column {name!r}; there are {', '.join(names)}")
+                    raise FileError(
+                        f"{path}: no column {short(name)}; there are {', '.join(names)}"
+                    )
             first = 1 + sum(file.metadata.row_group(h).num_rows for h in range(g))
             for batch in file.iter_batches(ROWS_AT_ONCE, row_groups=[g]):
                 rows, cells = described_rows(path, batch, at, first)
                 others = [taken(path, rows, first, n) for n in (columns.weight, columns.sequence)]
                 if not all(isinstance(v, float) for v in others[0]):
-                    raise FileError(f"{path}: column {columns.weight!r} must hold numbers")
+                    raise FileError(f"{path}: column {short(columns.weight)} must hold numbers")
                 yield TableBatch(rows, column_labels(cells), *others)
                 first += batch.num_rows
 
@@ -172,7 +175,7 @@ def taken(path: str, rows: list[dict[str, Any]], first: int, name: str) -> list[
         return []
     cells = [row.pop(name, None) for row in rows]
     if None in cells:
-        raise FileError(f"{path}, row {first + cells.index(None)}: column {name!r} is missing")
+        raise FileError(f"{path}, row {first + cells.index(None)}: column {short(name)} is missing")
     return cells
 
 
@@ -223,7 +226,7 @@ def outputs_of(
         first = np.repeat(weights[begins], np.diff(ends))
         if (first != weights).any():
             name = names[int(np.argmax(first != weights))]
-            raise FileError(f"{start[0]}: sequence {name!r} has rows of different weights")
+            raise FileError(f"{start[0]}: sequence {short(name)} has rows of different weights")
         weights = weights[begins]
     return np.split(labels, begins[1:]), weights, ends
 
@@ -238,8 +241,8 @@ def check_begins(start: RowGroup, column: str, name: Any) -> None:
         cells = file.read_row_group(before[-1], columns=[column]).column(0)[-1:].to_pylist()
     if checked_cells(path, column, cells) == [name]:
         raise FileError(
-            f"{path}: sequence {name!r} lies in row groups {before[-1]} and {g}, which are in two parts; "
-            "write row groups that end with a sequence, or give a file for each part"
+            f"{path}: sequence {short(name)} lies in row groups {before[-1]} and {g}, which are "
+            "in two parts; write row groups that end with a sequence, or give a file for each part"
         )
 
 
@@ -283,7 +286,9 @@ def parquet_parts(
     """The content of a file of these columns, in parts; each holds numbers or texts."""
     for name, found in kinds.items():
         if str in found and len(found) > 1:
-            raise FileError(f"column {name!r} holds numbers and texts, and here it must be one")
+            raise FileError(
+                f"column {short(name)} holds numbers and texts, and here it must be one"
+            )
     pyarrow, sink = arrow("pyarrow"), Sink()
     schema = pyarrow.schema([(name, arrow_type(pyarrow, own)) for name, own in kinds.items()])
     with arrow("pyarrow.parquet").ParquetWriter(sink, schema) as writer:

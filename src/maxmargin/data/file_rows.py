@@ -19,11 +19,14 @@ from maxmargin.data.from_file import FileError, FromFile, Reading
 from maxmargin.data.mapped import csr_of
 from maxmargin.data.sharded import open_shards
 from maxmargin.data.text import batches_of, numbered_lines, open_raw
+from maxmargin.io.quoting import short, shortened
 
 LARGEST_FEATURE = 1e150  # of features: products of larger ones are not finite
 GROUP = re.compile(r"\bqid:(\d{1,18})\b")
 UNREADABLE = (ValueError, OverflowError, IndexError)
 NO_GROUP = "no qid: after the tag, which says of which sequence the line is"
+MOST_REASON = 200  # characters of another reader's message
+OBJECTS = "it holds objects of Python, which are not read: save arrays of numbers or texts"
 SHARD_TASKS = {"rows": "", "sequences": "tagging", "trees": "parsing"}
 
 
@@ -123,11 +126,11 @@ def loaded(path: Any, first: int, lines: list[Any], load: Callable[[list[Any]], 
             except UNREADABLE as found:
                 bad, reason = middle, found
         large = "a column number is too large: at most 2^31 - 1 can be"
-        said = large if isinstance(reason, OverflowError) else reason
+        said = large if isinstance(reason, OverflowError) else shortened(str(reason), MOST_REASON)
         got = (
             lines[good] if isinstance(lines[good], str) else lines[good].decode("utf-8", "replace")
         )
-        raise FileError(f"{path}, line {first + good}: {said}; got {got[:60].strip()!r}") from None
+        raise FileError(f"{path}, line {first + good}: {said}; got {short(got.strip())}") from None
 
 
 def load_rows(
@@ -205,7 +208,7 @@ def named_columns(read: FromFile, path: Any) -> np.ndarray:
             if not isinstance(row.get(name), float):
                 where = f"line {read.lines[i]}" if read.lines else f"row {i + 1}"
                 raise FileError(
-                    f"{path}, {where}: column {name!r} must be a number, for regression"
+                    f"{path}, {where}: column {short(name)} must be a number, for regression"
                 )
             table[i, j] = row[name]
     return table
@@ -220,7 +223,7 @@ def label_place(path: Any, header: list[str], reading: Reading) -> int | None:
         raise FileError(f"{path}: there are no columns")
     twice = next((name for j, name in enumerate(header) if name in header[:j]), None)
     if twice is not None:
-        raise FileError(f"{path}: two columns are named {twice!r}")
+        raise FileError(f"{path}: two columns are named {short(twice)}")
     label = reading.label
     if not label:
         at = len(header) - 1
@@ -231,7 +234,7 @@ def label_place(path: Any, header: list[str], reading: Reading) -> int | None:
     elif reading.unlabelled:
         return None
     else:
-        raise FileError(f"{path}: no column {label!r}; there are {', '.join(header)}")
+        raise FileError(f"{path}: no column {short(label)}; there are {', '.join(header)}")
     reading.label = header[at] or label  # an empty name says nothing
     return at
 
@@ -262,7 +265,8 @@ def read_npz(path: Any, reading: Reading, size: float) -> Iterator[FromFile]:
             if not (isinstance(X, np.ndarray) and isinstance(y, np.ndarray)):
                 raise ValueError("X or y is not an array")
     except Exception as error:  # of any kind, where bytes are damaged
-        raise FileError(f"{path}: {error}") from None
+        said = OBJECTS if "pickle" in str(error) else error
+        raise FileError(f"{path}: {said}") from None
     if X.ndim != 2 or y.ndim != 1 or len(X) != len(y):
         raise FileError(f"{path}: X must be (n, d) and y (n,), got {X.shape} and {y.shape}")
     if len(X):

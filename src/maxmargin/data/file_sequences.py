@@ -14,6 +14,7 @@ from maxmargin.data.from_file import FileError, FromFile, Reading
 from maxmargin.data.templates import describe_columns
 from maxmargin.data.text import numbered_lines
 from maxmargin.data.trees import ParseTree, TreeError, next_token, read_trees
+from maxmargin.io.quoting import short
 
 ESCAPED = re.compile(r"((?:\\.|[^\\:])*\\?)(?:(:)(.*))?", re.DOTALL)
 UD_COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
@@ -98,7 +99,9 @@ def label_column(path: Any, line: int, width: int, reading: Reading) -> int | No
         )
     at = int(reading.label) if reading.label.isdecimal() else width - 1
     if at >= width or not (reading.label.isdecimal() or not reading.label):
-        raise FileError(f"{path}: there is no column {reading.label!r}, only {width}, from 0 on")
+        raise FileError(
+            f"{path}: there is no column {short(reading.label)}, only {width}, from 0 on"
+        )
     reading.columns, reading.label = width, str(at)
     return at
 
@@ -114,7 +117,7 @@ def described_tokens(path: Any, line: int, rows: list[list[str]], templates: str
 def read_conllu(path: Any, reading: Reading, size: float) -> Iterator[FromFile]:
     at = reading.label or "upos"
     if at not in UD_COLUMNS[2:]:
-        raise FileError(f"label must be one of {', '.join(UD_COLUMNS[2:])}, got {at!r}")
+        raise FileError(f"label must be one of {', '.join(UD_COLUMNS[2:])}, got {short(at)}")
     return in_batches(conllu_examples(path, reading, UD_COLUMNS.index(at)), reading, size)
 
 
@@ -155,7 +158,7 @@ def attributes(path: str, line: int, texts: list[str]) -> dict[str, float]:
         try:
             number = float(value) if colon else 1.0
         except ValueError:
-            raise FileError(f"{path}, line {line}: {value!r} is not a number") from None
+            raise FileError(f"{path}, line {line}: {short(value)} is not a number") from None
         if name:
             found[name] = found.get(name, 0.0) + number
     return found

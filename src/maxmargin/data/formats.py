@@ -20,6 +20,7 @@ from maxmargin.data.sharded import open_shards
 from maxmargin.data.templates import describe_columns
 from maxmargin.data.text import batches_of, byte_lines, readable
 from maxmargin.io.fields import MOST_FEATURES
+from maxmargin.io.quoting import short
 
 CHUNK_BYTES = 8 * 2**20  # of text parsed at a time
 # Columns of tokens to their attributes.
@@ -40,7 +41,7 @@ def svmlight_to_shards(
     Columns begin at 1, or at 0 with ``zero_based``. ``n_features`` fixes the width, for a test file.
     Labels become whole numbers where all of a chunk are.
     """
-    source, most = readable(path), MOST_FEATURES if n_features is None else n_features
+    source, most = readable(path, folder), MOST_FEATURES if n_features is None else n_features
 
     def load(lines: list[bytes]) -> tuple[Any, Any]:
         X, y = load_rows(lines, dtype, zero_based)
@@ -83,8 +84,8 @@ def columns_to_shards(
     if like is not None and (hash_bits is not None or encoder_in(like.X) is None):
         raise ValueError("like must be a data set made from columns, without hash_bits beside it")
     if hash_bits is not None and not 1 <= hash_bits <= 30:
-        raise ValueError(f"hash_bits must be None or from 1 to 30, got {hash_bits!r}")
-    source = readable(path)
+        raise ValueError(f"hash_bits must be None or from 1 to 30, got {short(hash_bits)}")
+    source = readable(path, folder)
     encoder: AttributeEncoder = (
         AttributeEncoder(sequences=True).fit([]) if like is None else like.X.encoder
     )

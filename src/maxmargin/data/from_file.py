@@ -19,14 +19,14 @@ from maxmargin.io.fields import (
     choice,
     count,
     field_of,
-    short,
     texts,
 )
+from maxmargin.io.quoting import ForeignError, short
 
 NUMBERED = ("svmlight", "svmhmm")  # features, by columns from 1 on
 
 
-class FileError(ValueError):
+class FileError(ForeignError):
     """What is wrong with a file, with its name and line."""
 
 

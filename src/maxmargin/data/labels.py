@@ -16,7 +16,8 @@ import scipy.sparse as sp
 from maxmargin._core import core
 from maxmargin.data.arrays import unmasked
 from maxmargin.data.mapped import CodedLabels, CodedSequences
-from maxmargin.io.fields import FieldError, list_of, short
+from maxmargin.io.fields import FieldError, list_of
+from maxmargin.io.quoting import short
 
 PLAIN: set[type] = {list, tuple, np.ndarray}
 SORTED = frozenset("biufUS")  # kinds of arrays that NumPy can sort and compare
@@ -132,7 +133,7 @@ class LabelSet:
         classes = unmasked(classes, name) if is_masked(classes) else classes
         single = isinstance(classes, str | bytes) or getattr(classes, "shape", None) == ()
         if single or not isinstance(classes, Iterable):
-            raise ValueError(f"{name} must be a sequence of labels, got {classes!r}")
+            raise ValueError(f"{name} must be a sequence of labels, got {short(classes)}")
         if is_plain_array(classes):
             self.classes = distinct_labels(classes)  # type: ignore[arg-type]
         else:
@@ -254,7 +255,9 @@ def ordered(names: Iterable[Hashable]) -> LabelSet:
 def members(y: Any, name: str) -> list[Hashable]:
     """The labels of one example, which messages call by this name."""
     if isinstance(y, str) or not isinstance(y, Iterable) or getattr(y, "shape", None) == ():
-        raise ValueError(f"{name} must be a set (list, tuple) of labels, or Y a matrix; got {y!r}")
+        raise ValueError(
+            f"{name} must be a set (list, tuple) of labels, or Y a matrix; got {short(y)}"
+        )
     labels = y.tolist() if isinstance(y, np.ndarray) else list(y)
     try:
         distinct = len(set(labels))
@@ -262,7 +265,7 @@ def members(y: Any, name: str) -> list[Hashable]:
         raise ValueError(f"{name}: labels must be hashable; {error}") from None
     if distinct != len(labels):
         raise ValueError(
-            f"{name} names a label twice: {y!r}; rows of 0 and 1 must come as a matrix, np.array(Y)"
+            f"{name} names a label twice: {short(y)}; rows of 0 and 1 must come as a matrix, np.array(Y)"
         )
     return labels
 

@@ -37,10 +37,10 @@ from maxmargin.io.fields import (
     entries_of,
     list_of,
     parse_json,
-    short,
     texts,
 )
-from maxmargin.io.files import write_whole
+from maxmargin.io.files import write_parts
+from maxmargin.io.quoting import short
 
 SHARD_FORMAT, MANIFEST_VERSION, MANIFEST_NAME = "maxmargin-shards", 1, "manifest.json"
 REPLACED = 2  # the version of a manifest with a generation, which earlier readers do not know
@@ -138,12 +138,14 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     else:
         del content["generation"]
     text = json.dumps(content, allow_nan=False, indent=1)
-    write_whole(folder / MANIFEST_NAME, text.encode("utf-8"))
+    write_parts(folder / MANIFEST_NAME, [text.encode("utf-8")], in_use=True)
 
 
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of a folder; refuses one that no writer could have written."""
     path = folder / MANIFEST_NAME
+    if path.exists() and not path.is_file():
+        raise ShardError(f"{path} is not a regular file")
     try:
         return parse_manifest(parse_json(path.read_bytes().decode("utf-8"), finite=True))
     except FileNotFoundError:

@@ -23,8 +23,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from maxmargin.io.files import hold_mapped
+from maxmargin.io.quoting import ForeignError
 
-class ShardError(ValueError):
+
+class ShardError(ForeignError):
     """A folder of shards that is damaged, incomplete or not such a folder, or that cannot be written."""
 
 
@@ -33,9 +36,26 @@ def map_file(path: Path, dtype: Any, shape: tuple[int, ...]) -> np.ndarray:
     if 0 in shape:
         return np.empty(shape, dtype=dtype)
     try:
-        return np.asarray(np.memmap(path, dtype=dtype, mode="r", shape=shape))
+        found = np.memmap(path, dtype=dtype, mode="r", shape=shape)
     except ValueError as error:
         raise ShardError(f"{path} is shorter than its manifest says: {error}") from None
+    hold_mapped(found, path)
+    return np.asarray(found)
+
+
+def files_behind(value: Any) -> Iterator[str]:
+    """The mapped files that arrays show, alone or in lists."""
+    if isinstance(value, np.ndarray):
+        found = mapped_file(value)
+        if found is not None and found.filename is not None:
+            yield found.filename
+    elif sp.issparse(value):
+        for name in ("data", "indices", "indptr"):
+            yield from files_behind(getattr(value, name, None))
+    elif isinstance(value, list | tuple):
+        for item in value:
+            if hasattr(item, "shape") or isinstance(item, list | tuple):
+                yield from files_behind(item)
 
 
 def mapped_file(array: Any) -> np.memmap | None:

@@ -32,6 +32,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from maxmargin.io.quoting import short
+
 Rows = Sequence[Sequence[str]]
 MACRO = re.compile(
     r"%([xXtTmM])\[\s*([@*]?)\s*([+-]?\d{1,3})\s*,\s*(\d{1,3})\s*"
@@ -61,7 +63,7 @@ class Expression:
             width = 2 if text[position] == "\\" else 1
             char = text[position : position + width]
             if char in ("*", "?", "\\") or position + width > stop:
-                raise ValueError(f"{char!r} has nothing to belong to in {text!r}")
+                raise ValueError(f"{short(char)} has nothing to belong to in {short(text)}")
             position += width
             often = text[position : position + 1] if position < stop else ""
             often = often if often in ("*", "?") else ""
@@ -235,7 +237,7 @@ def line_of(line: str, number: int) -> Line:
     if line[0] not in "UBub*" or "%" in MACRO.sub("", line):
         raise ValueError(
             'templates must be "words", "window", or lines such as U00:%x[-1,0], u:%m[0,0,"^.?.?"] and B; '
-            f"got {line[:60]!r} in line {number}"
+            f"got {short(line)} in line {number}"
         )
     texts, macros, done = list[str](), list[Macro](), 0
     for found in MACRO.finditer(line):
@@ -253,9 +255,9 @@ def macro_of(found: re.Match[str]) -> Macro:
     name, counted, row, column, expression = found.groups()
     tested = name.lower() in "tm"
     if tested != (expression is not None):
-        raise ValueError(f"{found[0][:60]!r}: %t and %m have an expression in quotes, %x has none")
+        raise ValueError(f"{short(found[0])}: %t and %m have an expression in quotes, %x has none")
     if counted == "*" and int(row) < 0:
-        raise ValueError(f"{found[0][:60]!r}: columns count from 0")
+        raise ValueError(f"{short(found[0])}: columns count from 0")
     return Macro(
         int(row),
         int(column),

@@ -45,6 +45,7 @@ from maxmargin.data.from_file import NUMBERED, TASKS, FileError, FromFile, Readi
 from maxmargin.data.mapped import MappedSequences, csr_of, sequences_of
 from maxmargin.data.memory import offsets_of
 from maxmargin.data.text import STANDARD_INPUT, KeptInput, first_line
+from maxmargin.io.quoting import short
 
 Reader = Callable[[Any, Reading, float], Iterator[FromFile]]
 # Characters of text that are read at a time: attributes of words take a few hundred times as much memory.
@@ -112,7 +113,7 @@ def reading_of(path: Any, **given: Any) -> Reading:
     """How to read a file: what is given of it; the format is guessed, the task known when it was read."""
     found = given.pop("format", None) or guess_format(path)
     if found not in READERS:
-        raise FileError(f"format must be one of {sorted(READERS)}, got {found!r}")
+        raise FileError(f"format must be one of {sorted(READERS)}, got {short(found)}")
     return Reading(found, given.pop("task", None) or "", **given)
 
 

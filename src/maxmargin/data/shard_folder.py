@@ -10,6 +10,7 @@ import os
 import re
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 from maxmargin.data.manifest import (
     MANIFEST_NAME,
@@ -20,7 +21,14 @@ from maxmargin.data.manifest import (
     write_manifest,
 )
 from maxmargin.data.mapped import ShardError
-from maxmargin.io.files import lock_folder
+from maxmargin.io.files import (
+    NEW_FILE,
+    PRIVATE,
+    check_target,
+    keep_rights,
+    lock_folder,
+    open_new,
+)
 
 
 class ShardFolder:
@@ -28,6 +36,7 @@ class ShardFolder:
 
     generation: int = 0
     over: bool = False
+    before: os.stat_result | None = None  # of the manifest that is to be replaced
 
     def __init__(self, path: Path, overwrite: bool):
         self.path = path
@@ -55,6 +64,7 @@ class ShardFolder:
             return set()
         if not overwrite:
             raise ShardError(f"{self.path} holds a data set already; overwrite=True replaces it")
+        self.before = check_target(self.path / MANIFEST_NAME, in_use=True)
         try:
             old = read_manifest(self.path)
         except ShardError:  # a damaged one is replaced as well; any files may be its own
@@ -71,6 +81,14 @@ class ShardFolder:
         path = self.path / file_name(shard, part, self.generation)
         self.written.append(path)
         return path
+
+    def open_file(self, path: Path) -> IO[bytes]:
+        """A new file, with the rights of the manifest that is to be replaced."""
+        path.unlink(missing_ok=True)
+        stream = os.fdopen(open_new(path, NEW_FILE if self.before is None else PRIVATE), "wb")
+        if self.before is not None:
+            keep_rights(str(path), self.before)
+        return stream
 
     def check(self) -> None:
         """Refuse to go on after the end."""

@@ -30,7 +30,7 @@ from maxmargin.data.manifest import (
 from maxmargin.data.mapped import Mapped, MappedRows, ShardError, encoder_in, row_slice
 from maxmargin.data.memory import as_csr, as_dense, float_type
 from maxmargin.data.shard_folder import ShardFolder
-from maxmargin.io.fields import short
+from maxmargin.io.quoting import short
 
 SHARD_BYTES = 64 * 2**20
 
@@ -211,7 +211,7 @@ class ShardWriter:
             label = label.item()
         allowed = label is None or isinstance(label, str | int | float | bool)
         if not allowed or label != label or label in (np.inf, -np.inf):
-            raise ValueError(f"Y: labels must be texts, finite numbers or None, got {label!r}")
+            raise ValueError(f"Y: labels must be texts, finite numbers or None, got {short(label)}")
         if isinstance(label, int) and not -(2**63) <= label < 2**63:
             raise ValueError(f"Y: whole numbers must be from -2^63 to 2^63 - 1, got {short(label)}")
         if isinstance(label, str) and label[-1:] == "\0":
@@ -251,7 +251,7 @@ class ShardWriter:
         path = self.place.new_file(shard, part)
         content = memoryview(np.ascontiguousarray(array)).cast("B") if array.size else b""
         try:
-            with open(path, "wb") as file:
+            with self.place.open_file(path) as file:
                 write_all(file, content)
                 file.flush()
                 os.fsync(file.fileno())

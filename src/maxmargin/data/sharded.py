@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.data.manifest import (
+    MANIFEST_NAME,
     TREES,
     Manifest,
     Shard,
@@ -35,6 +36,7 @@ from maxmargin.data.mapped import (
 )
 from maxmargin.data.scratch import spilled
 from maxmargin.data.tree_shards import open_trees
+from maxmargin.io.files import hold_mapped
 
 HASHED = 2**22  # bytes hashed at a time
 
@@ -63,7 +65,12 @@ class ShardedDataset:
             self._check_files(k, shard, verify)
         if self.manifest.kind == TREES:
             self.X, self.Y = open_trees(self)
-            return
+        else:
+            self._open_arrays()
+        hold_mapped(self.X, self.folder / MANIFEST_NAME)
+
+    def _open_arrays(self) -> None:
+        """Map features and codes."""
         opened = enumerate(self.manifest.shards)
         parts = MappedParts(self._features(k, shard) for k, shard in opened)
         codes, encoder = self._codes(), columns_encoder(self.manifest)

@@ -18,6 +18,7 @@ from scipy.sparse import csr_matrix
 
 from maxmargin.data.arrays import whole
 from maxmargin.data.trees import ParseTree
+from maxmargin.io.quoting import short
 
 __all__ = [
     "LETTERS",
@@ -265,7 +266,7 @@ def _generator(random_state: Any) -> np.random.Generator:
 
 def _check_size(name: str, size: float) -> None:
     if not 0.0 <= size < np.inf:
-        raise ValueError(f"{name}: expected a finite number of at least 0, got {size!r}")
+        raise ValueError(f"{name}: expected a finite number of at least 0, got {short(size)}")
 
 
 def _check_words(words: tuple[str, ...]) -> None:
@@ -273,7 +274,7 @@ def _check_words(words: tuple[str, ...]) -> None:
         raise ValueError("words: expected at least one word, got none")
     for word in words:
         if not word or not set(word) <= set(LETTERS):
-            raise ValueError(f"words: expected words of the letters a to z, got {word!r}")
+            raise ValueError(f"words: expected words of the letters a to z, got {short(word)}")
 
 
 def _font() -> NDArray[np.float64]:

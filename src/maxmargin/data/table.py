@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.io.quoting import short
+
 MOST_SHOWN = 60  # rows or columns of a text
 
 
@@ -49,7 +51,7 @@ class Table:
                 return self._cells[column].tolist()[self.rows.index(row)]
         elif key in self._cells:
             return self._cells[key]
-        raise KeyError(f"{key!r}: give a column, one of {self.columns[:10]}, or (row, column)")
+        raise KeyError(f"{short(key)}: give a column, one of {self.columns[:10]}, or (row, column)")
 
     def __len__(self) -> int:
         return len(self.rows)

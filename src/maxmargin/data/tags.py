@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from maxmargin.data.arrays import among
+from maxmargin.io.quoting import short
 
 Span = tuple[str, int, int]  # type, first position, position after the last
 
@@ -71,7 +72,7 @@ def read_tag(tag: Any, scheme: str, outside: str = "O") -> tuple[str, str]:
     letter, _, kind = tag.partition("-") if isinstance(tag, str) else ("", "", "")
     if letter not in roles:
         raise ValueError(
-            f"the tag {tag!r} is not of the scheme {scheme!r}, whose tags are {outside!r} and "
+            f"the tag {short(tag)} is not of the scheme {short(scheme)}, whose tags are {short(outside)} and "
             f"{', '.join(letter + '-...' for letter in roles)}"
         )
     return roles[letter], str(kind)

@@ -15,14 +15,19 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from maxmargin.io.paths import refuse_clash
+
 STANDARD_INPUT = "-"
+MOST_SMALL = 2**20  # bytes of a template, unpacked
 PACKED: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
 BROKEN = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
 
 
-def readable(path: Any) -> Path:
-    """The path of a text file; refuses one that is not there or cannot be opened."""
+def readable(path: Any, folder: Any = None) -> Path:
+    """The path of a text file that can be opened, and that does not lie in the folder to write."""
     found = Path(path)
+    if folder is not None:
+        refuse_clash([found], folder, "folder")
     with open_bytes(found):
         return found
 
@@ -45,6 +50,8 @@ class KeptInput:
 
 def standard_input() -> Any:
     """The bytes of standard input, which a look at the first of them does not take away."""
+    if sys.stdin is None:
+        raise ValueError("standard input is closed: name a file")
     file = sys.stdin.buffer
     return file if hasattr(file, "peek") else io.BufferedReader(file)  # type: ignore[arg-type]
 
@@ -87,7 +94,24 @@ def byte_lines(path: Any) -> Iterator[bytes]:
 
 def numbered_lines(path: Any) -> Iterator[tuple[int, str]]:
     """The lines of a file in UTF-8, from 1 on; refuses one that is not such text."""
-    for number, raw in enumerate(byte_lines(path), 1):
+    return decoded_lines(path, byte_lines(path))
+
+
+def small_text(path: Any) -> str:
+    """All of a small file of text; refuses one that is larger, or that never ends."""
+    with open_bytes(path) as file:
+        try:
+            content = file.read(MOST_SMALL + 1)
+        except BROKEN as error:
+            raise ValueError(f"it cannot be unpacked: {error}") from None
+    if len(content) > MOST_SMALL:
+        raise ValueError(f"it has more than {MOST_SMALL} bytes: name a smaller file of text")
+    return "".join(line for _, line in decoded_lines(path, io.BytesIO(content)))
+
+
+def decoded_lines(path: Any, lines: Iterable[bytes]) -> Iterator[tuple[int, str]]:
+    """Lines of bytes as text."""
+    for number, raw in enumerate(lines, 1):
         if b"\0" in raw:
             raise ValueError(f"{path}, line {number}: a NUL character, which is not text")
         try:

@@ -23,6 +23,7 @@ from maxmargin.data.mapped import MappedParts, ShardError
 from maxmargin.data.shard_writer import SHARD_BYTES, ShardWriter
 from maxmargin.data.text import readable
 from maxmargin.data.trees import ParseTree, TreeError, as_tree, clean, write_trees
+from maxmargin.io.quoting import short
 
 
 class TreeShardWriter(ShardWriter):
@@ -83,7 +84,7 @@ def sentence_words(X: Any, tree: ParseTree | None) -> list[str]:
     words = words.split() if isinstance(words, str) else list(words)
     for word in words:
         if not isinstance(word, str) or not word or "\n" in word:
-            raise ValueError(f"a word must be a text without a line feed, got {word!r}")
+            raise ValueError(f"a word must be a text without a line feed, got {short(word)}")
     if not words:
         raise ValueError("the sentence is empty")
     if tree is not None and tree.leaves() != words:
@@ -187,7 +188,9 @@ def trees_to_shards(
     cleaned : bool
         Drop traces, function tags and unary loops (``data.trees.clean``); trees of which nothing is left go.
     """
-    sources = [readable(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
+    sources = [
+        readable(path, folder) for path in ([paths] if isinstance(paths, str | Path) else paths)
+    ]
     with TreeShardWriter(folder, "trees", shard_bytes, overwrite) as writer:
         for path in sources:
             for tree in bracket_trees(path, top=top):

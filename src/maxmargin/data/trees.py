@@ -13,6 +13,8 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from maxmargin.io.quoting import ForeignError, short
+
 __all__ = [
     "ParseTree",
     "TreeError",
@@ -35,12 +37,12 @@ BRACKETS = {"(": "-LRB-", ")": "-RRB-"}
 def __getattr__(name: str) -> Any:
     """The name that ``ParseTree`` had."""
     if name != "Tree":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise AttributeError(f"module {short(__name__)} has no attribute {short(name)}")
     warnings.warn("trees.Tree is deprecated, use ParseTree", FutureWarning, stacklevel=2)
     return ParseTree
 
 
-class TreeError(ValueError):
+class TreeError(ForeignError):
     """Text or an object that is not a tree."""
 
 
@@ -58,14 +60,14 @@ class ParseTree(Sequence[Any]):
 
     def __init__(self, label: str, children: Iterable[ParseTree | str]):
         if not isinstance(label, str):
-            raise TreeError(f"the label of a tree must be a string, got {label!r}")
+            raise TreeError(f"the label of a tree must be a string, got {short(label)}")
         if isinstance(children, str):
-            raise TreeError(f"the children of {label!r} must be a sequence, got a string")
+            raise TreeError(f"the children of {short(label)} must be a sequence, got a string")
         kids = tuple(children)
         for child in kids:
             if not isinstance(child, ParseTree | str):
                 raise TreeError(
-                    f"a child of {label!r} must be a ParseTree or a word, got {type(child).__name__}"
+                    f"a child of {short(label)} must be a ParseTree or a word, got {type(child).__name__}"
                 )
         object.__setattr__(self, "_label", label)
         object.__setattr__(self, "_children", kids)
@@ -76,7 +78,7 @@ class ParseTree(Sequence[Any]):
         """The one tree that a text in brackets holds."""
         trees = read_trees(text)
         if len(trees) != 1:
-            raise TreeError(f"expected one tree, got {len(trees)}: {text[:60]!r}")
+            raise TreeError(f"expected one tree, got {len(trees)}: {short(text)}")
         return trees[0]
 
     def label(self) -> str:
@@ -281,9 +283,9 @@ def write_trees(trees: Iterable[ParseTree], target: Any = None) -> str:
             for name in (node.label(), *(child for child in node if isinstance(child, str))):
                 whole = BRACKET_TOKEN.fullmatch(name) is not None
                 if not whole or (name in "()" and name is node.label()):
-                    raise TreeError(f"tree {number}: {name!r} cannot be written in brackets")
+                    raise TreeError(f"tree {number}: {short(name)} cannot be written in brackets")
             if len(node) == 0:
-                raise TreeError(f"tree {number}: {node.label()!r} has no children")
+                raise TreeError(f"tree {number}: {short(node.label())} has no children")
         lines.append(f"{tree}\n")
     text = "".join(lines)
     if target is not None:
@@ -310,7 +312,7 @@ def as_tree(value: Any) -> ParseTree:
                 done.append(child)
                 continue
             if id(child) in inside:
-                raise TreeError(f"a tree contains itself, under {label!r}")
+                raise TreeError(f"a tree contains itself, under {short(label)}")
             inside.add(id(child))
             pending.append((*node_parts(child), [], child))
             continue

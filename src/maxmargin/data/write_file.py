@@ -48,6 +48,8 @@ from maxmargin.data.write_rows import (
     write_table,
 )
 from maxmargin.io.files import write_parts
+from maxmargin.io.paths import refuse_clash
+from maxmargin.io.quoting import short
 
 FORM = UD_COLUMNS.index("form")
 
@@ -103,7 +105,7 @@ def write_crfsuite(batches: Batches) -> Iterator[bytes]:
             for token, label in zip(tokens, plain_list(labels), strict=True):
                 first = check_text(str(label), "\t\r\n\0", "as a label")
                 if not first.strip():
-                    raise FileError(f"the label {first!r} cannot be written")
+                    raise FileError(f"the label {short(first)} cannot be written")
                 lines.append("\t".join([first, *(attribute_text(*pair) for pair in token.items())]))
             lines.append("")
         yield file_content(lines)
@@ -124,7 +126,7 @@ def write_columns(batches: Batches) -> Iterator[bytes]:
             for row in rows:
                 for cell in row:
                     if cell.split() != [cell] or "\0" in cell:
-                        raise FileError(f"{cell[:60]!r} cannot be written in columns")
+                        raise FileError(f"{short(cell)} cannot be written in columns")
                 lines.append(" ".join(row))
             lines.append("")
         yield file_content(lines)
@@ -165,8 +167,13 @@ def write_file(examples: FromFile | Batches, path: str, format: str) -> None:
     Batches are walked through twice by the formats that are not in ``ONE_WALK``.
     """
     if format not in WRITERS and format != "shards":
-        raise FileError(f"format must be one of {sorted([*WRITERS, 'shards'])}, got {format!r}")
+        raise FileError(
+            f"format must be one of {sorted([*WRITERS, 'shards'])}, got {short(format)}"
+        )
     batches = [examples] if isinstance(examples, FromFile) else examples
+    source = getattr(examples, "path", None)  # of a ``Source``
+    if isinstance(source, str | Path) and STANDARD_INPUT not in (str(source), path):
+        refuse_clash([source], path, "path")
     if format == "shards":
         return write_shard_folder(batches, path)
     parts = marked(WRITERS[format](batches))

@@ -21,6 +21,7 @@ from maxmargin.data.file_labels import MOST_EXACT
 from maxmargin.data.file_parquet import parquet_parts
 from maxmargin.data.from_file import FileError, FromFile
 from maxmargin.data.trees import ParseTree
+from maxmargin.io.quoting import short
 
 MOST_CELLS = 2**28  # of a dense array that was sparse
 CELLS = 2**20  # of a part of a table
@@ -113,7 +114,7 @@ def plain_list(labels: Any) -> list[Any]:
 def check_text(value: str, forbidden: str, where: str) -> str:
     """A text; refuses one that would be read as something else."""
     if any(c in value for c in forbidden):
-        raise FileError(f"{value[:60]!r} cannot be written {where}")
+        raise FileError(f"{short(value)} cannot be written {where}")
     return value
 
 

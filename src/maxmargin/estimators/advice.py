@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
+from maxmargin.io.quoting import short
 from maxmargin.models.python import bind_model
 from maxmargin.problem import Problem, Status
 from maxmargin.result import Result
@@ -57,7 +58,7 @@ def lack_of(svm: Any, given: Any, problem: Problem, result: Result) -> str:
     # Below what one label alone would cost, several are predicted: no need to look.
     lone = said and result.certificate.primal >= ROUNDED * problem.floor_of_constant()
     found = lone_label(given, problem, result.w) if lone else []
-    return said.format(*found) if found else ""
+    return said.format(*map(short, found)) if found else ""
 
 
 def lone_label(given: Any, problem: Problem, w: np.ndarray) -> list[Any]:

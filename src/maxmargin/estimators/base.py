@@ -23,7 +23,7 @@ import numpy as np
 
 from maxmargin._sklearn import CallbackSupportMixin
 from maxmargin.callbacks import Callback, EarlyStopping, LogProgress, ProgressLine
-from maxmargin.checkpoint import Checkpoint, CheckpointFile, make_checkpoint
+from maxmargin.checkpoint import Checkpoint, CheckpointFile, checkpoint_of
 from maxmargin.data.arrays import (
     FINITE,
     FLAG,
@@ -163,7 +163,7 @@ class BaseSVM(CallbackSupportMixin, Reporting):
         """The one way from data to fitted attributes."""
         self.check_parameters()
         if given.kept[0] is not None or given.kept[2]:  # a file, or one to go on from
-            given = replace(given, checkpoint=make_checkpoint(*given.kept, self.keeper))
+            given = replace(given, checkpoint=checkpoint_of(given, self.keeper))
         with watched(self, given) as given:
             given = self._read(given)
             self._attach(given)

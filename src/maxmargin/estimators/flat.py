@@ -148,7 +148,7 @@ class FlatClassifier(ClassifierMixin, ConfidentSVM, Inspection, RowSVM):
     """What classifiers share, whatever they minimise: training, weights of examples, scores."""
 
     lone: ClassVar[dict[str, str]] = {
-        "multiclass": "all of X is predicted to be {!r} (other classes may need more weight)"
+        "multiclass": "all of X is predicted to be {} (other classes may need more weight)"
     }
 
     class_weight: Any = None

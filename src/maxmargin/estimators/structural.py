@@ -41,7 +41,7 @@ class Structured(ConfidentSVM, Inspection):
     pruning_: Pruning
 
     lone: ClassVar[dict[str, str]] = {
-        "tagging": "all labels are predicted to be {!r} (others may need more weight)"
+        "tagging": "all labels are predicted to be {} (others may need more weight)"
     }
     scored: ClassVar[bool] = True  # whether the score of a prediction is one of what is observed
 

@@ -13,11 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.io.quoting import ForeignError, short
+
 MOST_COUNT = 2**53  # no count is larger
 MOST_FEATURES = 2**31 - 1  # column numbers have 32 bits
 
 
-class FieldError(ValueError):
+class FieldError(ForeignError):
     """A value that no writer could have written."""
 
 
@@ -45,14 +47,6 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse_constant(name: str) -> float:
     raise FieldError(f"{name} is not a number that it may hold")
-
-
-def short(value: Any) -> str:
-    """A value for an error message."""
-    if isinstance(value, int) and abs(value) > MOST_COUNT:
-        return f"a whole number of {value.bit_length()} bits"
-    text = repr(value[:60] if isinstance(value, str | list) else value)
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def entries_of(value: Any, what: str) -> dict[str, Any]:

@@ -4,6 +4,9 @@ A file is written under a name of its own beside the target, which it then repla
 writes holds the system's lock (``flock``) of that file, or of the folder, for as long as it lives. A file
 that nobody has locked was left by a writer that has ended: the next writer removes it. Where the system
 has no such lock nothing is removed, since its writer may still be at work.
+
+The new file gets the rights of the old one, and has no more while it is written. A file is not replaced if it
+has no right to write, which root needs as well, or if this process has mapped it as data.
 """
 
 from __future__ import annotations
@@ -11,7 +14,10 @@ from __future__ import annotations
 import errno
 import os
 import re
-import tempfile
+import secrets
+import stat
+import weakref
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +30,10 @@ except ImportError:  # Windows
 
 UNFINISHED_SUFFIX = ".part"
 TAKEN = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
+NEW_FILE, PRIVATE, ANY_WRITER = 0o666, 0o600, 0o222  # rights, before the umask
+READ_ONLY = "the file is there and may not be written: change its rights, or name another"
+IN_USE = "the file holds data that this process has mapped: write to another"
+MAPPED = Counter[tuple[int, int]]()  # number of arrays that show a file, by its device and inode
 
 
 def lock(handle: int) -> bool | None:
@@ -50,16 +60,20 @@ def write_whole(target: Path, content: Any) -> None:
     write_parts(target, [content])
 
 
-def write_parts(target: Path, parts: Iterable[Any]) -> None:
-    """The same, of content that comes in parts; a device or a pipe just gets them."""
-    if target.exists() and not target.is_file() and not target.is_dir():
+def write_parts(target: Path, parts: Iterable[Any], in_use: bool = False) -> None:
+    """The same, of content that comes in parts; a device or a pipe just gets them.
+
+    in_use : whether to replace the file even if this process uses it as data
+    """
+    if is_device(target):
         with open(target, "wb") as stream:
             stream.writelines(parts)
         return
-    target = target.resolve()  # what a link leads to is replaced, not the link
+    target = resolved(target)  # what a link leads to is replaced, not the link
+    before = check_target(target, in_use)
     remove_left_over(target)
     try:
-        handle, temporary = open_part(target)
+        handle, temporary = open_part(target, NEW_FILE if before is None else PRIVATE)
     except OSError as error:  # of the file that is asked for, not of the one beside it
         raise type(error)(error.errno, error.strerror, str(target)) from None
     try:
@@ -67,8 +81,8 @@ def write_parts(target: Path, parts: Iterable[Any]) -> None:
             stream.writelines(parts)
             stream.flush()
             os.fsync(stream.fileno())
-            os.umask(mask := os.umask(0))
-            os.chmod(temporary, 0o666 & ~mask)
+            if before is not None:
+                keep_rights(temporary, before)
             if os.name == "posix":  # while it is locked
                 os.replace(temporary, target)
         if os.name != "posix":  # an open file cannot be renamed there
@@ -79,30 +93,106 @@ def write_parts(target: Path, parts: Iterable[Any]) -> None:
     sync_folder(target.parent)
 
 
+def is_device(path: Path) -> bool:
+    """Whether a path leads to a device or a pipe."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def resolved(path: Path) -> Path:
+    """The path that links lead to; refuses links that lead to themselves."""
+    found = Path(os.path.realpath(path))
+    if found.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+    return found
+
+
+def check_target(target: Path, in_use: bool = False) -> os.stat_result | None:
+    """Return the status of the file to replace, None if there is none; refuse a target that must stay."""
+    if is_device(target):
+        return None
+    found = resolved(target)
+    if found.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
+    if not found.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(target))
+    if not os.access(found.parent, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(target))
+    if not found.is_file():
+        return None
+    before = found.stat()
+    if not before.st_mode & ANY_WRITER or not os.access(found, os.W_OK):
+        raise PermissionError(errno.EACCES, READ_ONLY, str(target))
+    if not in_use and MAPPED[before.st_dev, before.st_ino]:
+        raise OSError(errno.EBUSY, IN_USE, str(target))
+    return before
+
+
+def hold_mapped(array: Any, path: Path) -> None:
+    """Protect a mapped file from the writers of this process until its array is gone."""
+    found = os.stat(path)
+    key = (found.st_dev, found.st_ino)
+    MAPPED[key] += 1
+    weakref.finalize(array, release_mapped, key).atexit = False
+
+
+def release_mapped(key: tuple[int, int]) -> None:
+    """Forget one of the arrays that show a file."""
+    MAPPED[key] -= 1
+    if not MAPPED[key]:
+        del MAPPED[key]
+
+
+def keep_rights(path: str, before: os.stat_result) -> None:
+    """Give a new file the owner, the group and the rights of the one that it is going to replace."""
+    rights = stat.S_IMODE(before.st_mode) & 0o777
+    if hasattr(os, "chown"):
+        with suppress(OSError):  # only root gives files away
+            os.chown(path, before.st_uid, before.st_gid)
+        if os.stat(path).st_gid != before.st_gid:  # another group gets what everybody has
+            rights &= ~0o070 | (rights & 0o007) << 3
+    os.chmod(path, rights)
+
+
 def part_prefix(target: Path) -> str:
     """How the names of unfinished files begin; a long name is cut, since the whole has 255 bytes."""
     return f".{target.name[:50]}."
 
 
-def open_part(target: Path) -> tuple[int, str]:
+def open_new(path: Path, rights: int) -> int:
+    """Create a file and return its handle; the umask may take some of the given rights away."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    return os.open(path, flags, rights & 0o777)
+
+
+def open_part(target: Path, rights: int = NEW_FILE) -> tuple[int, str]:
     """A new file beside the target, locked, and its name."""
     while True:
-        handle, name = tempfile.mkstemp(UNFINISHED_SUFFIX, part_prefix(target), target.parent)
+        name = part_prefix(target) + secrets.token_hex(4) + UNFINISHED_SUFFIX
+        path = target.parent / name
+        try:
+            handle = open_new(path, rights)
+        except FileExistsError:
+            continue
         taken = lock(handle)
         # Another writer may have found it before it was locked, and removed it or be about to.
-        if taken is not False and os.path.exists(name):
-            return handle, name
+        if taken is not False and path.exists():
+            return handle, str(path)
         os.close(handle)
-        Path(name).unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
+
+
+def is_left_over(path: str, target: str) -> bool:
+    """Whether a path has the name of an unfinished file of a target."""
+    begin = re.escape(part_prefix(Path(target)))
+    wanted = begin + r"[a-z0-9_]{8}" + re.escape(UNFINISHED_SUFFIX)
+    beside = os.path.dirname(path) == os.path.dirname(target)
+    return beside and re.fullmatch(wanted, os.path.basename(path), re.DOTALL) is not None
 
 
 def remove_left_over(target: Path) -> None:
     """Remove unfinished files of writers of this target that were killed."""
-    wanted = re.compile(
-        re.escape(part_prefix(target)) + r"[a-z0-9_]{8}" + re.escape(UNFINISHED_SUFFIX)
-    )
     for path in listed(target.parent):
-        if not wanted.fullmatch(path.name):
+        if not is_left_over(str(path), str(target)):
             continue
         with suppress(OSError):  # it is gone already, or somebody else's
             handle = os.open(path, os.O_RDONLY)

@@ -25,8 +25,9 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as encode
 
-from maxmargin.io.fields import FieldError, count, entries_of, parse_json, short, table
-from maxmargin.io.files import write_whole
+from maxmargin.io.fields import FieldError, count, entries_of, parse_json, table
+from maxmargin.io.files import resolved, write_whole
+from maxmargin.io.quoting import ForeignError, short
 
 MODEL, CHECKPOINT = "maxmargin-model", "maxmargin-checkpoint"
 MODEL_VERSION = 2  # 1 has all weights, in double precision
@@ -44,7 +45,7 @@ DAMAGE: tuple[type[Exception], ...] = (
 )
 
 
-class ModelFileError(ValueError):
+class ModelFileError(ForeignError):
     """A file that is not a model file (or checkpoint), or a damaged or a newer one."""
 
 
@@ -78,7 +79,7 @@ def write(
         "sha256": digest(arrays, text),
     }
     content = encode(arrays, metadata=metadata)
-    target = Path(path).resolve()
+    target = resolved(Path(path))
     if target.exists() and not target.is_file():
         raise ValueError(f"save: {path} exists and is not a regular file")
     try:
@@ -113,6 +114,14 @@ def read(path: Any, kind: str = MODEL) -> tuple[dict[str, Any], dict[str, np.nda
         raise ModelFileError(f"{path} is damaged: its header is wrong: {error}") from error
 
 
+def may_be_stored(path: Path) -> bool:
+    """Whether a file begins as one of ours does, with the length of its header, or is empty."""
+    size = path.stat().st_size
+    with open(path, "rb") as file:
+        start = file.read(9)
+    return size == 0 or (start[8:] == b"{" and int.from_bytes(start[:8], "little") <= size - 8)
+
+
 def check_version(path: Any, version: str, latest: int) -> None:
     """Refuse a file of a later format."""
     if version not in [str(known) for known in range(1, latest + 1)]:
@@ -131,7 +140,7 @@ def fold(w: np.ndarray, dtype: str) -> tuple[dict[str, Any], dict[str, np.ndarra
     with np.errstate(over="ignore"):
         plain = np.asarray(w).astype(dtype, copy=False)
     if np.isinf(plain).any():
-        raise ValueError(f"save: a weight is too large for dtype={dtype!r}")
+        raise ValueError(f"save: a weight is too large for dtype={short(dtype)}")
     index = np.union1d(np.flatnonzero(plain), np.arange(0, plain.size, SPARSEST))
     index = index.astype(np.int32 if plain.size < 2**31 else np.int64)
     if index.nbytes + len(index) * plain.itemsize < plain.nbytes:

@@ -11,6 +11,7 @@ from sklearn.metrics import get_scorer_names as plain_names
 from sklearn.metrics import make_scorer
 
 from maxmargin._sklearn import BaseEstimator
+from maxmargin.io.quoting import short
 from maxmargin.metrics.counts import flat
 from maxmargin.metrics.scores import (
     bracket_f1_score,
@@ -80,7 +81,9 @@ class UnknownScorer:
             return f"{start}{token[self.attribute]}"
         found = next((name for name in token if str(name).startswith(start)), None)
         if found is None:
-            raise ValueError(f"unknown_accuracy: no attribute {self.attribute!r} in {token!r}")
+            raise ValueError(
+                f"unknown_accuracy: no attribute {short(self.attribute)} in {short(token)}"
+            )
         return found
 
 
@@ -100,10 +103,10 @@ def get_scorer(name: str, **options: Any) -> Any:
         return make_scorer(SCORES[name], **options)
     if name not in plain_names():
         raise ValueError(
-            f"name must be one of {get_scorer_names()}, or one of scikit-learn's, got {name!r}"
+            f"name must be one of {get_scorer_names()}, or one of scikit-learn's, got {short(name)}"
         )
     if options:
-        raise ValueError(f"{name!r} takes no options, got {options}")
+        raise ValueError(f"{short(name)} takes no options, got {options}")
     return NodeScorer(name)
 
 

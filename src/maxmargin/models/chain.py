@@ -38,6 +38,7 @@ from maxmargin.io.fields import (
     count,
     flag,
 )
+from maxmargin.io.quoting import short
 from maxmargin.losses import Hamming, cost_of, saved_costs, sequence_costs
 from maxmargin.models.chain_edges import ChainEdges, EdgedSequences, edge_features, split_edges
 from maxmargin.models.chain_examples import ChainExamples, EdgeChainExamples
@@ -249,7 +250,9 @@ class Chain(Described, Model):
             position = int(np.argmin(codes))
             i = int(np.searchsorted(np.cumsum(lengths), position, side="right"))
             t = position - int(lengths[:i].sum())
-            raise ValueError(f"Y[{i}][{t}] = {Y[i][t]!r} is not among the classes of the model")
+            raise ValueError(
+                f"Y[{i}][{t}] = {short(Y[i][t])} is not among the classes of the model"
+            )
         return codes
 
     def joint_feature(self, x: Any, y: Any) -> np.ndarray:
@@ -359,7 +362,7 @@ def check_sequences(name: str, items: Sequence[Any]) -> None:
                 f"of sequences; for a single one give [{name}]"
             )
         if not hasattr(item, "__len__") or getattr(item, "shape", None) == ():
-            raise ValueError(f"{name}[{i}] must be a sequence of positions, got {item!r}")
+            raise ValueError(f"{name}[{i}] must be a sequence of positions, got {short(item)}")
 
 
 def check_node_weight(node_weight: Sequence[Any], lengths: np.ndarray) -> list[np.ndarray]:

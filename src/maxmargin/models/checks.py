@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from maxmargin.io.quoting import short
+
 if TYPE_CHECKING:
     from maxmargin.models.planes import Vector
     from maxmargin.models.python import PythonExamples
@@ -43,7 +45,9 @@ def beaten(example: int, lead: float) -> OracleError:
 
 def no_cost(label: Any) -> ValueError:
     """The error for a true label without a row in the cost matrix."""
-    return ValueError(f"the label {label!r} is not among the classes of the model: it has no cost")
+    return ValueError(
+        f"the label {short(label)} is not among the classes of the model: it has no cost"
+    )
 
 
 # w, lent to methods of a user's model

@@ -25,7 +25,8 @@ import numpy as np
 
 from maxmargin.data.arrays import array_of
 from maxmargin.data.labels import LabelSet
-from maxmargin.io.fields import FieldError, entries_of, field_of, is_whole_in, list_of, short
+from maxmargin.io.fields import FieldError, entries_of, field_of, is_whole_in, list_of
+from maxmargin.io.quoting import short
 
 CLIQUE_KINDS = ("full", "diagonal", "potts")
 ONE_CLIQUE = "clique"  # the name of the factors where none are given
@@ -125,7 +126,7 @@ def learn_cliques(
             for row in np.unique(own[members], axis=0).tolist():
                 if seen.setdefault(name, tuple(row)) != tuple(row):
                     raise ValueError(
-                        f"X[{i}][4]: factors {name!r} have members of the types "
+                        f"X[{i}][4]: factors {short(name)} have members of the types "
                         f"{[names[t] for t in row]} and {[names[t] for t in seen[name]]}; give them names"
                     )
     if not seen:
@@ -141,7 +142,7 @@ def kind_of_weights(kinds: Any, name: Hashable) -> str:
     kind = kinds.get(name) if isinstance(kinds, Mapping) else kinds
     if not isinstance(kind, str) or kind not in CLIQUE_KINDS:
         raise ValueError(
-            f"cliques must be one of {list(CLIQUE_KINDS)}, got {kind!r} for factors {name!r}"
+            f"cliques must be one of {list(CLIQUE_KINDS)}, got {short(kind)} for factors {short(name)}"
         )
     return kind
 
@@ -152,7 +153,9 @@ def made_cliques(
     """Factors of a name; refuses different labels where labels are compared, and too many states."""
     classes = [sets[t].classes.tolist() for t in types]
     if kind != "full" and any(own != classes[0] for own in classes):
-        raise ValueError(f"cliques={kind!r}: members of the factors {name!r} have different labels")
+        raise ValueError(
+            f"cliques={short(kind)}: members of the factors {short(name)} have different labels"
+        )
     made = Cliques(name, types, tuple(len(own) for own in classes), kind)
     check_states(made)
     return made
@@ -163,8 +166,8 @@ def check_states(made: Cliques) -> None:
     states = float(np.prod([float(size) for size in made.sizes]))
     if made.kind == "full" and states > MOST_STATES:
         raise ValueError(
-            f"cliques='full': factors {made.name!r} would have {states:.3g} states, at most {MOST_STATES} "
-            "are possible; 'potts' and 'diagonal' have few"
+            f"cliques='full': factors {short(made.name)} would have {states:.3g} states, at most "
+            f"{MOST_STATES} are possible; 'potts' and 'diagonal' have few"
         )
 
 

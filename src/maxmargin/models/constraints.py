@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.data.arrays import is_whole
+from maxmargin.io.quoting import short
 from maxmargin.models.milp import Linear
 
 
@@ -32,14 +33,14 @@ class Graph(ABC):
     def node(self, name: Any) -> int:
         """The number of a node; refuses what is not one."""
         if not is_whole(name, 0) or name >= self.n_nodes:
-            raise ValueError(f"constraints: there is no node {name!r} among {self.n_nodes}")
+            raise ValueError(f"constraints: there is no node {short(name)} among {self.n_nodes}")
         return int(name)
 
     def known(self, node: int, label: Hashable) -> int:
         """The code of a label that the node must have."""
         found = self.code(node, label)
         if found is None:
-            raise ValueError(f"constraints: node {node} has no label {label!r}")
+            raise ValueError(f"constraints: node {node} has no label {short(label)}")
         return found
 
     def holders(self, label: Hashable, nodes: Any) -> list[tuple[int, int]]:
@@ -49,7 +50,7 @@ class Graph(ABC):
         pairs = [(v, self.code(v, label)) for v in range(self.n_nodes)]
         found = [(v, k) for v, k in pairs if k is not None]
         if not found:
-            raise ValueError(f"constraints: no node has a label {label!r}")
+            raise ValueError(f"constraints: no node has a label {short(label)}")
         return found
 
 
@@ -137,5 +138,5 @@ def of_each(constraints: Any, n: int) -> list[list[Constraint]]:
     for i, own in enumerate(given):
         wrong = [c for c in own if not isinstance(c, Constraint)]
         if wrong:
-            raise ValueError(f"constraints[{i}] holds {wrong[0]!r}, which is not a constraint")
+            raise ValueError(f"constraints[{i}] holds {short(wrong[0])}, which is not a constraint")
     return [list(own) for own in given]

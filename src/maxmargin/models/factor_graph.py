@@ -33,6 +33,7 @@ from maxmargin.data.arrays import check_lengths, check_start
 from maxmargin.data.attributes import Described, check_encoder, encoder_of, saved_attributes
 from maxmargin.data.labels import LabelSet, check_classes
 from maxmargin.io.fields import MOST_FEATURES, bias_of, costs_of, count, field_of, flag
+from maxmargin.io.quoting import short
 from maxmargin.losses import Hamming, cost_of, mistake_costs, saved_costs, sequence_loss
 from maxmargin.models.chain import MOST_LABELS
 from maxmargin.models.checks import no_cost
@@ -216,7 +217,7 @@ class FactorGraph(Described, GraphModel):
         self.label_sets_: list[Any] = []
         for t, name in enumerate(self.types_.classes.tolist()):
             if given is not None and name not in given:
-                raise ValueError(f"classes: no labels are given for nodes of type {name!r}")
+                raise ValueError(f"classes: no labels are given for nodes of type {short(name)}")
             found = LabelSet(list(seen[t])) if given is None else LabelSet(given[name], "classes")
             self.label_sets_.append(found)
         for own_set in self.label_sets_:
@@ -249,11 +250,13 @@ class FactorGraph(Described, GraphModel):
             kind = kind.get(names, kind.get(names[::-1]))
         if not isinstance(kind, str) or kind not in PAIRWISE_KINDS:
             raise ValueError(
-                f"pairwise must be one of {list(PAIRWISE_KINDS)}, got {kind!r} for edges {names}"
+                f"pairwise must be one of {list(PAIRWISE_KINDS)}, got {short(kind)} for edges {names}"
             )
         first, second = (self.label_sets_[t].classes.tolist() for t in pair)
         if kind != "full" and first != second:
-            raise ValueError(f"pairwise={kind!r}: nodes of the types {names} have different labels")
+            raise ValueError(
+                f"pairwise={short(kind)}: nodes of the types {names} have different labels"
+            )
         return kind
 
     def _measure(self) -> None:
@@ -308,8 +311,8 @@ class FactorGraph(Described, GraphModel):
             raise no_cost(true)
         if len(costs) > 1:
             raise ValueError(
-                f"loss: the labels {true!r} and {other!r} belong to several types of nodes with different "
-                "costs; give the types labels of their own"
+                f"loss: the labels {short(true)} and {short(other)} belong to several types of "
+                "nodes with different costs; give the types labels of their own"
             )
         return costs.pop()
 

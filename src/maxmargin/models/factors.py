@@ -23,6 +23,7 @@ import scipy.sparse as sp
 
 from maxmargin._core import core
 from maxmargin.data.memory import FeatureRows
+from maxmargin.io.quoting import short
 from maxmargin.losses import cost_of
 from maxmargin.models.beliefs import Beliefs
 from maxmargin.models.constraints import Graph, of_each
@@ -208,7 +209,7 @@ class GraphExamples(CompiledExamples):
             lack = "has nodes of more than two labels"
         if not fits.all():
             i = int(np.argmin(fits[self.factors.shape]))
-            raise ValueError(f"inference={inference!r}: the graph of X[{i}] {lack}")
+            raise ValueError(f"inference={short(inference)}: the graph of X[{i}] {lack}")
 
     def output_sizes(self, blocks: np.ndarray) -> np.ndarray:
         return np.diff(self.offsets)[blocks]

@@ -32,6 +32,7 @@ from maxmargin.data.arrays import (
 from maxmargin.data.spans import matches, shown_words
 from maxmargin.data.trees import ParseTree, as_tree
 from maxmargin.io.fields import FieldError, count, field_of, table, texts
+from maxmargin.io.quoting import short
 from maxmargin.models.examples import CompiledExamples
 from maxmargin.models.lexicon import UNKNOWN, Lexicon
 from maxmargin.models.protocol import Model, as_weights
@@ -165,7 +166,7 @@ class Grammar(Model):
     def _check_top(self, tree: ParseTree) -> None:
         if self.top is not None and tree.label() != self.top:
             raise ValueError(
-                f"the root must be {self.top!r}, the parameter top, got {tree.label()!r}"
+                f"the root must be {short(self.top)}, the parameter top, got {short(tree.label())}"
             )
 
     def _take(self, rules: GrammarRules) -> None:
@@ -329,13 +330,13 @@ def read_sentences(X: Sequence[Any]) -> list[list[str]]:
                 f"X[{i}] is one string; a sentence is a sequence of words, such as X[{i}].split()"
             )
         if not hasattr(sentence, "__iter__") or getattr(sentence, "shape", None) == ():
-            raise ValueError(f"X[{i}] must be a sequence of words, got {sentence!r}")
+            raise ValueError(f"X[{i}] must be a sequence of words, got {short(sentence)}")
         words = [str(word) if isinstance(word, np.str_) else word for word in sentence]
         if not words:
             raise ValueError(f"X[{i}] is an empty sentence")
         for t, word in enumerate(words):
             if not isinstance(word, str) or not word:
-                raise ValueError(f"X[{i}][{t}] must be a word, got {word!r}")
+                raise ValueError(f"X[{i}][{t}] must be a word, got {short(word)}")
         sentences.append(words)
     return sentences
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from maxmargin.data.labels import LabelSet
 from maxmargin.data.memory import feature_rows
+from maxmargin.io.quoting import short
 from maxmargin.models.chain import weights_of_nodes
 from maxmargin.models.cliques import NEVER_TOGETHER, Cliques
 from maxmargin.models.factors import Bank, EdgeType, Factors, NodeType, Shape
@@ -93,13 +94,13 @@ class FactorBuilder:
         for name, members in item.cliques.items():
             if name not in self.known:
                 raise ValueError(
-                    f"X[{i}][4] has factors {name!r}, of which there were none in training"
+                    f"X[{i}][4] has factors {short(name)}, of which there were none in training"
                 )
             expected = self.known[name].types
             kinds = self.types[i][members]
             if members.shape[1] != len(expected) or (kinds != expected).any():
                 raise ValueError(
-                    f"X[{i}][4]: factors {name!r} must have {len(expected)} members, of the types "
+                    f"X[{i}][4]: factors {short(name)} must have {len(expected)} members, of the types "
                     f"{[self.model.types_.classes.tolist()[t] for t in expected]}"
                 )
 
@@ -205,7 +206,8 @@ class FactorBuilder:
             e = kinds.index(-1)
             a, b = (self.model.types_.classes.tolist()[t] for t in ends[e])
             raise ValueError(
-                f"X[{i}][1][{e}] joins nodes of the types {a!r} and {b!r}, which no edge did in training"
+                f"X[{i}][1][{e}] joins nodes of the types {short(a)} and {short(b)}, which no "
+                "edge did in training"
             )
         if item.cliques:
             own, edges, kinds = self._join(item, own, edges, kinds)
@@ -238,7 +240,7 @@ class FactorBuilder:
             if -1 in codes:
                 v = codes.index(-1)
                 raise ValueError(
-                    f"Y[{i}][{v}] = {labels[v]!r} is not among the classes of the model"
+                    f"Y[{i}][{v}] = {short(labels[v])} is not among the classes of the model"
                 )
             found += codes
         return np.array(found, dtype=np.int32)

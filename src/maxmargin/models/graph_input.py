@@ -25,6 +25,7 @@ from maxmargin.data.arrays import array_of, count_of, unmasked
 from maxmargin.data.attributes import Place
 from maxmargin.data.labels import LabelSet, as_array, is_plain_array
 from maxmargin.data.mapped import Counted, encoder_in, some_of
+from maxmargin.io.quoting import short
 from maxmargin.models.cliques import read_cliques
 
 ONE_TYPE = "node"  # the name of the type where none are given
@@ -51,7 +52,7 @@ class Item:
         if (found < 0).any():
             v = int(np.argmin(found))
             raise ValueError(
-                f"{where}[3][{v}] = {self.types[v]!r} is not among the types of the model"
+                f"{where}[3][{v}] = {short(self.types[v])} is not among the types of the model"
             )
         return found
 
@@ -155,11 +156,11 @@ def check_counts(item: Item, i: int) -> None:
             found = count_of(matrix, f"X[{i}][0][{name!r}]")
             if found != expected:
                 raise ValueError(
-                    f"X[{i}][0][{name!r}] has {found} rows, but {expected} nodes are of that type"
+                    f"X[{i}][0][{short(name)}] has {found} rows, but {expected} nodes are of that type"
                 )
         missing = [t for t in dict.fromkeys(names) if t not in item.nodes]
         if missing:
-            raise ValueError(f"X[{i}][0] has no features for nodes of type {missing[0]!r}")
+            raise ValueError(f"X[{i}][0] has no features for nodes of type {short(missing[0])}")
     elif (found := count_of(item.nodes, f"X[{i}][0]")) != item.n_nodes:
         raise ValueError(f"X[{i}][0] has {found} rows, but X[{i}][3] names {item.n_nodes} nodes")
     if item.edge_features is None:
@@ -225,6 +226,6 @@ def check_output(y: Any, n: int, i: int) -> None:
     """Refuse an output without exactly one label for each node."""
     unmasked(y, f"Y[{i}]")
     if isinstance(y, str) or not hasattr(y, "__len__") or getattr(y, "shape", None) == ():
-        raise ValueError(f"Y[{i}] must hold a label for each node, got {y!r}")
+        raise ValueError(f"Y[{i}] must hold a label for each node, got {short(y)}")
     if len(y) != n:
         raise ValueError(f"X[{i}] has {n} nodes, but Y[{i}] has {len(y)} labels")

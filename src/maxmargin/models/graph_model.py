@@ -15,8 +15,8 @@ from maxmargin.io.fields import (
     field_of,
     is_whole_in,
     list_of,
-    short,
 )
+from maxmargin.io.quoting import short
 from maxmargin.models.factors import METHODS
 from maxmargin.models.graph_factors import PAIRWISE_KINDS
 from maxmargin.models.protocol import Model

@@ -18,6 +18,7 @@ from maxmargin.data.arrays import Checks, Rule, array_of, check_start, floats, i
 from maxmargin.data.mapped import MappedSequences, sequences_of
 from maxmargin.data.memory import FeatureRows, feature_rows, rows_of_table, width_of_table
 from maxmargin.io.fields import MOST_FEATURES, FieldError, bias_of, count, number
+from maxmargin.io.quoting import short
 from maxmargin.models.examples import CompiledExamples, ExplicitConstraints
 from maxmargin.models.protocol import Model, weights_and_bias
 
@@ -43,7 +44,7 @@ class GroupExamples(CompiledExamples):
     def rebind(self) -> None:
         if self.formulation.rescaling != "margin":
             raise ValueError(
-                f"rescaling={self.formulation.rescaling!r}: constraints with margins have no slack "
+                f"rescaling={short(self.formulation.rescaling)}: constraints with margins have no slack "
                 "rescaling; use sample_weight, or multiply rows and margins"
             )
         super().rebind()

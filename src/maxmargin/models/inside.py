@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin.data.table import Table
+from maxmargin.io.quoting import short
 from maxmargin.models.chain_edges import split_edges
 
 START_NAME, END_NAME, BIAS_NAME = "(start)", "(end)", "(bias)"
@@ -87,7 +88,7 @@ class Inside:
         known = self.model.labels_.encode([label])[0]
         if known < 0:
             raise ValueError(
-                f"label must be one of {self.model.classes_[:10].tolist()}, got {label!r}"
+                f"label must be one of {self.model.classes_[:10].tolist()}, got {short(label)}"
             )
         return int(known)
 

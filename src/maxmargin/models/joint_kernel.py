@@ -21,6 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin.data.arrays import among, generator_of, whole
+from maxmargin.io.quoting import short
 from maxmargin.models.kernel import CHOICES
 from maxmargin.models.kernel_function import SPANS, KernelFunction, check_kernel, choose_basis
 from maxmargin.notebook import Shown
@@ -71,7 +72,7 @@ class JointKernel(Shown):
         for i, (x, y) in enumerate(zip(inputs, Y, strict=True)):
             outputs = list(self.model.outputs(x))
             if position(outputs, y) is None:
-                raise ValueError(f"Y[{i}] = {y!r} is not among the outputs of X[{i}]")
+                raise ValueError(f"Y[{i}] = {short(y)} is not among the outputs of X[{i}]")
             pairs += [(x, output) for output in outputs]
         if self.rank is not None and self.rank > len(pairs):
             raise ValueError(
@@ -121,7 +122,7 @@ class JointKernel(Shown):
         outputs, psi = self.features(x)
         place = position(outputs, y)
         if place is None:
-            raise ValueError(f"{y!r} is not among the outputs of this input")
+            raise ValueError(f"{short(y)} is not among the outputs of this input")
         return psi[place]
 
     def loss(self, y: Any, y_hat: Any) -> float:

@@ -32,9 +32,9 @@ from maxmargin.io.fields import (
     is_whole_in,
     list_of,
     number,
-    short,
     table,
 )
+from maxmargin.io.quoting import short
 from maxmargin.models.examples import Examples
 from maxmargin.models.kernel_examples import KernelExamples
 from maxmargin.models.kernel_function import (
@@ -136,12 +136,12 @@ class Kernel(Model):
     def _check(self) -> None:
         if not has_power(self.model, ROWS):
             raise ValueError(
-                f"Kernel: model must be one of {sorted(names_with(ROWS))}, got {self.model!r}; a model "
+                f"Kernel: model must be one of {sorted(names_with(ROWS))}, got {short(self.model)}; a model "
                 "written in Python takes JointKernel"
             )
         if getattr(self.model, "features", "all") != "all":
             raise ValueError(
-                f"Kernel: a kernel has weights for all pairs, got {self.model!r}; use features='all'"
+                f"Kernel: a kernel has weights for all pairs, got {short(self.model)}; use features='all'"
             )
         if self.rank is None and self.model.joint:
             raise ValueError(
@@ -150,7 +150,7 @@ class Kernel(Model):
         named = isinstance(self.kernel, str) and self.kernel in KERNELS
         if isinstance(self.kernel, type) or not (named or callable(self.kernel)):
             raise ValueError(
-                f"Kernel: kernel must be one of {list(KERNELS)} or a function, got {self.kernel!r}"
+                f"Kernel: kernel must be one of {list(KERNELS)} or a function, got {short(self.kernel)}"
             )
         among(*CHOICES).check("Kernel: basis", self.basis)
         whole(none=True).check("Kernel: rank", self.rank)
@@ -158,7 +158,7 @@ class Kernel(Model):
         for name in ("degree", "coef0"):
             value = getattr(self, name)
             if not is_number(value):
-                raise ValueError(f"Kernel: {name} must be a number, got {value!r}")
+                raise ValueError(f"Kernel: {name} must be a number, got {short(value)}")
 
     @property
     def needs_all(self) -> str:

@@ -20,6 +20,7 @@ from scipy.linalg import solve_triangular
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from maxmargin.data.arrays import is_number
+from maxmargin.io.quoting import short
 
 SPANS = "w is a sum over all examples under an exact kernel"  # why it takes no chunks
 KERNELS = ("linear", "poly", "rbf", "laplacian", "sigmoid", "cosine")
@@ -146,7 +147,7 @@ def resolve_gamma(gamma: Any, rows: Any) -> float:
             )
         return found
     if not is_number(gamma) or gamma <= 0:
-        raise ValueError(f"gamma must be None, 'scale' or a positive number, got {gamma!r}")
+        raise ValueError(f"gamma must be None, 'scale' or a positive number, got {short(gamma)}")
     return float(gamma)
 
 

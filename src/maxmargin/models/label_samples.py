@@ -19,6 +19,7 @@ import numpy as np
 
 from maxmargin.data.labels import LabelSet
 from maxmargin.data.memory import FeatureRows
+from maxmargin.io.quoting import short
 from maxmargin.losses import F1, LabelF1, MacroF1
 from maxmargin.models.multivariate import MultivariateExamples, SortedScores, worst_labelling
 from maxmargin.models.protocol import as_weights
@@ -40,15 +41,15 @@ class LabelSample(MultivariateExamples):
         if codes is not None and self.macro and not codes.any(axis=0).all():
             label = labels.classes.tolist()[int(np.argmin(codes.any(axis=0)))]
             raise ValueError(
-                f"Y has no example of the label {label!r}: {loss!r} needs one of each; drop it, or use "
-                "losses.MicroF1()"
+                f"Y has no example of the label {short(label)}: {short(loss)} needs one of each; "
+                "drop it, or use losses.MicroF1()"
             )
 
     def rebind(self) -> None:
         if self.macro and self.formulation.rescaling == "slack":
             raise ValueError(
-                f"{self.task_loss!r} has no exact oracle under slack rescaling; use rescaling='margin', or "
-                "losses.MicroF1()"
+                f"{short(self.task_loss)} has no exact oracle under slack rescaling; use "
+                "rescaling='margin', or losses.MicroF1()"
             )
         super().rebind()
 

@@ -28,6 +28,7 @@ from maxmargin.io.fields import (
     is_whole_in,
     list_of,
 )
+from maxmargin.io.quoting import short
 from maxmargin.models.chain import Chain
 from maxmargin.models.checks import lent
 from maxmargin.models.examples import Examples
@@ -229,7 +230,7 @@ def count_parts(parts: Any, classes: np.ndarray) -> list[int]:
         unknown = [label for label in parts if label not in labels]
         if unknown:
             raise ValueError(
-                f"Latent: parts names {unknown[0]!r}, which is not a class of the data"
+                f"Latent: parts names {short(unknown[0])}, which is not a class of the data"
             )
         counts = [parts.get(label, 1) for label in labels]
     else:

@@ -30,6 +30,7 @@ from maxmargin.io.fields import (
     flag,
     table,
 )
+from maxmargin.io.quoting import short
 from maxmargin.losses import (
     Hamming,
     LabelF1,
@@ -62,7 +63,7 @@ class LabelGraph(Graph):
     def node(self, name: Any) -> int:
         found = self.labels.code.get(name) if isinstance(name, Hashable) else None
         if found is None:
-            raise ValueError(f"constraints: {name!r} is not among the labels of the model")
+            raise ValueError(f"constraints: {short(name)} is not among the labels of the model")
         return found
 
     def code(self, node: int, label: Any) -> int | None:
@@ -171,21 +172,23 @@ class MultiLabel(Described, GraphModel):
         if isinstance(self.pairs, str):
             if self.pairs not in ("all", "none"):
                 raise ValueError(
-                    f'pairs must be "all", "none" or pairs of labels, got {self.pairs!r}'
+                    f'pairs must be "all", "none" or pairs of labels, got {short(self.pairs)}'
                 )
             found = np.argwhere(np.triu(np.ones((n, n), dtype=bool), 1))
             self.pair_codes_ = found if self.pairs == "all" else found[:0]
             return
         known: dict[tuple[int, int], None] = {}
         if not isinstance(self.pairs, Iterable) or getattr(self.pairs, "shape", None) == ():
-            raise ValueError(f'pairs must be "all", "none" or pairs of labels, got {self.pairs!r}')
+            raise ValueError(
+                f'pairs must be "all", "none" or pairs of labels, got {short(self.pairs)}'
+            )
         for p, pair in enumerate(self.pairs):
             if not isinstance(pair, Iterable) or len(tuple(pair)) != 2:
-                raise ValueError(f"pairs[{p}] must be two labels, got {pair!r}")
+                raise ValueError(f"pairs[{p}] must be two labels, got {short(pair)}")
             found = self.labels_.encode(list(pair), f"pairs[{p}]")
             if (found < 0).any() or found[0] == found[1]:
                 raise ValueError(
-                    f"pairs[{p}] must be two different labels of the model, got {pair!r}"
+                    f"pairs[{p}] must be two different labels of the model, got {short(pair)}"
                 )
             known[int(found.min()), int(found.max())] = None
         self.pair_codes_ = np.array(sorted(known), dtype=np.int64).reshape(-1, 2)
@@ -199,7 +202,7 @@ class MultiLabel(Described, GraphModel):
         spec = label_loss(self.task_loss)
         if isinstance(spec, LabelF1) and len(self.pair_codes_):
             raise ValueError(
-                f"loss: {spec!r} has an exact oracle for labels without weights for pairs only; give "
+                f"loss: {short(spec)} has an exact oracle for labels without weights for pairs only; give "
                 'pairs="none"'
             )
         self.hamming_: Hamming = Hamming() if isinstance(spec, LabelF1) else spec
@@ -222,7 +225,7 @@ class MultiLabel(Described, GraphModel):
             wrong = ~np.isin(table, (0, 1))
             if wrong.any():
                 i, j = np.argwhere(wrong)[0]
-                raise ValueError(f"Y[{i}, {j}] must be 0 or 1, got {table[i, j]!r}")
+                raise ValueError(f"Y[{i}, {j}] must be 0 or 1, got {short(table[i, j])}")
             return table.astype(np.int32)
         codes = np.zeros((len(Y), L), dtype=np.int32)
         for i, y in enumerate(Y):
@@ -231,7 +234,7 @@ class MultiLabel(Described, GraphModel):
             if (found < 0).any():
                 unknown = labels[int(np.argmin(found))]
                 raise ValueError(
-                    f"Y[{i}] has {unknown!r}, which is not among the classes of the model"
+                    f"Y[{i}] has {short(unknown)}, which is not among the classes of the model"
                 )
             codes[i, found] = 1
         return codes
@@ -244,7 +247,9 @@ class MultiLabel(Described, GraphModel):
         """The model on these data; without Y for prediction only."""
         if Y is not None and self.joint:
             if node_weight is not None:
-                raise ValueError(f"node_weight: {self.task_loss!r} is a loss of the whole sample")
+                raise ValueError(
+                    f"node_weight: {short(self.task_loss)} is a loss of the whole sample"
+                )
             return self._sample(X, Y)
         return MultiLabelExamples(self, self.factors(X, Y, node_weight))
 

@@ -37,6 +37,7 @@ import numpy as np
 
 from maxmargin.data.labels import LabelSet
 from maxmargin.data.memory import FeatureRows
+from maxmargin.io.quoting import short
 from maxmargin.losses import ROCArea, SampleLoss, TableLoss, sample_loss_state
 from maxmargin.models.planes import PlaneExamples, Vector
 from maxmargin.models.protocol import as_weights
@@ -251,7 +252,9 @@ class MultivariateExamples(PlaneExamples):
             loss.predicted(self.n_rows)  # refuses a k that is too large
         if codes is not None and len(set(codes.tolist())) < 2:
             only = labels.decode(codes[:1]).tolist()[0]
-            raise ValueError(f"Y holds the class {only!r} only: {loss!r} needs examples of both")
+            raise ValueError(
+                f"Y holds the class {short(only)} only: {short(loss)} needs examples of both"
+            )
 
     def rebind(self) -> None:
         self.exact: bool = not self.summed
@@ -349,7 +352,9 @@ class MultivariateExamples(PlaneExamples):
             return 0.0
         k = self.loss.predicted(self.n_rows)
         if k is not None and codes.sum() != k:
-            raise ValueError(f"{self.loss!r}: {k} labels must be positive, got {int(codes.sum())}")
+            raise ValueError(
+                f"{short(self.loss)}: {k} labels must be positive, got {int(codes.sum())}"
+            )
         hits, alarms = (np.array(np.sum(codes[self.codes == own] == 1)) for own in (1, 0))
         return float(self.loss.delta(hits, alarms, int(self.codes.sum()), self.n_rows))
 

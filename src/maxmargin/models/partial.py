@@ -24,6 +24,7 @@ import numpy as np
 from sklearn.base import clone
 
 from maxmargin.data.mapped import encoder_in
+from maxmargin.io.quoting import short
 from maxmargin.models.chain import Chain, check_node_weight
 from maxmargin.models.examples import Examples
 from maxmargin.models.graph_input import read_item
@@ -129,7 +130,9 @@ class Partial(Latent):
             )
         inner = clone(self.model, safe=False)
         if inner.joint:
-            raise ValueError(f"Partial: {inner.task_loss!r} is a loss of whole samples, all known")
+            raise ValueError(
+                f"Partial: {short(inner.task_loss)} is a loss of whole samples, all known"
+            )
         kept, known = self.known_part(X, Y)
         if len(known) == 0:
             raise ValueError("Y: no label is known")

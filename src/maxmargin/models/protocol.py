@@ -26,6 +26,7 @@ from maxmargin.data.arrays import BIAS_RULE, Checks
 from maxmargin.data.labels import LabelSet
 from maxmargin.data.memory import FeatureRows
 from maxmargin.io.fields import check_names, choice, entries_of, field_of
+from maxmargin.io.quoting import short
 from maxmargin.models.examples import Examples
 from maxmargin.models.registry import MODELS
 from maxmargin.notebook import Shown
@@ -46,7 +47,9 @@ def check_protocol(model: Any) -> None:
     """Refuse an object that is not a model, naming what it lacks."""
     if isinstance(model, str):
         found = [kind for kind in MODELS if kind.lower() == model.lower()] or ["Chain"]
-        raise TypeError(f"model must be an instance, such as models.{found[0]}(), got {model!r}")
+        raise TypeError(
+            f"model must be an instance, such as models.{found[0]}(), got {short(model)}"
+        )
     missing = [name for name in PROTOCOL if not callable(getattr(model, name, None))]
     if missing:
         raise TypeError(
@@ -73,7 +76,7 @@ def encode_all(labels: LabelSet, Y: Any) -> np.ndarray:
     codes = labels.encode(Y)
     if (codes < 0).any():
         i = int(np.argmin(codes))
-        raise ValueError(f"Y[{i}] = {Y[i]!r} is not among the classes of the model")
+        raise ValueError(f"Y[{i}] = {short(Y[i])} is not among the classes of the model")
     return codes
 
 
@@ -116,7 +119,7 @@ class Model(Shown):
         for name, value in params.items():
             if name not in known:
                 raise ValueError(
-                    f"{name!r} is not a parameter of {type(self).__name__}, which has {known}"
+                    f"{short(name)} is not a parameter of {type(self).__name__}, which has {known}"
                 )
             setattr(self, self.stored.get(name, name), value)
         return self

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from maxmargin._core import core
 from maxmargin.data.arrays import check_lengths, is_whole
+from maxmargin.io.quoting import short
 from maxmargin.models.checks import OracleError, check_ceilings, lent, try_argmax
 from maxmargin.models.examples import Examples
 from maxmargin.models.planes import PlaneExamples, PlaneTable, Vector
@@ -79,7 +80,7 @@ def size_of(model: Any) -> int:
     if not is_whole(size, 0):
         raise OracleError(
             "size_joint_feature must be a whole number of at least 0 after initialize(X, Y), got "
-            f"{size!r}"
+            f"{short(size)}"
         )
     return int(size)
 

@@ -22,6 +22,7 @@ import numpy as np
 
 from maxmargin._core import core
 from maxmargin.data.trees import ParseTree, TreeError
+from maxmargin.io.quoting import short
 
 MADE = "@"  # begins the symbols that binarisation makes
 
@@ -41,13 +42,14 @@ def check_tree(tree: ParseTree) -> None:
         label = node.label()
         if not label or label[0] == MADE or any(letter.isspace() for letter in label):
             raise TreeError(
-                f"a label must be a word without space that does not begin with {MADE!r}, got {label!r}"
+                f"a label must be a word without space that does not begin with {short(MADE)}, "
+                f"got {short(label)}"
             )
         if len(node) == 0:
-            raise TreeError(f"the node {label!r} has no children")
+            raise TreeError(f"the node {short(label)} has no children")
         if not node.is_tag() and any(isinstance(child, str) for child in node):
             word = next(child for child in node if isinstance(child, str))
-            raise TreeError(f"the word {word!r} under {label!r} has no tag of its own")
+            raise TreeError(f"the word {short(word)} under {short(label)} has no tag of its own")
 
 
 def made(parent: str, labels: Sequence[str], horizontal: int | None) -> str:

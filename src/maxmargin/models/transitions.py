@@ -24,6 +24,7 @@ from maxmargin.data.arrays import count_of
 from maxmargin.data.labels import LabelSet
 from maxmargin.data.tags import read_tag
 from maxmargin.io.fields import FieldError, choice, table
+from maxmargin.io.quoting import short
 
 RULED_SCHEMES = ("iob2", "iobes", "bilou")
 GIVEN = "given"  # in a file: pairs, not the name of a scheme
@@ -151,18 +152,18 @@ def read_transitions(given: Any, labels: LabelSet) -> TransitionRules:
     if isinstance(given, str):
         if given not in RULED_SCHEMES:
             raise ValueError(
-                f"transitions must be one of {list(RULED_SCHEMES)} or Transitions(...), got {given!r}"
+                f"transitions must be one of {list(RULED_SCHEMES)} or Transitions(...), got {short(given)}"
             )
         return scheme_rules(given, labels)
     names = [field.name for field in fields(Transitions)]
     if isinstance(given, Mapping):
         if unknown := [name for name in given if name not in names]:
-            raise ValueError(f"transitions: {unknown[0]!r} is not one of {names}")
+            raise ValueError(f"transitions: {short(unknown[0])} is not one of {names}")
         given = Transitions(**given)
     if not isinstance(given, Transitions):
         raise ValueError(
             f"transitions must be None, one of {list(RULED_SCHEMES)}, models.Transitions(...) or a dict of "
-            f"{names}, got {given!r}"
+            f"{names}, got {short(given)}"
         )
     return TransitionRules(labels, explicit_keys(given, labels))
 
@@ -171,18 +172,18 @@ def explicit_keys(given: Transitions, labels: LabelSet) -> np.ndarray:
     """Pairs of labels as numbers; refuses labels that the model does not have."""
     for name, value in vars(given).items():
         if isinstance(value, str | bytes) or not isinstance(value, Iterable):
-            raise ValueError(f"transitions: {name} must be a list, got {value!r}")
+            raise ValueError(f"transitions: {name} must be a list, got {short(value)}")
     pairs = [tuple(pair) if isinstance(pair, list | tuple) else (pair,) for pair in given.forbidden]
     for pair in pairs:
         if len(pair) != 2:
             raise ValueError(
-                f"transitions: forbidden must hold pairs (previous, next), got {pair!r}"
+                f"transitions: forbidden must hold pairs (previous, next), got {short(pair)}"
             )
 
     def code(label: Any) -> int:
         found = int(labels.encode([label], "transitions")[0])
         if found < 0:
-            raise ValueError(f"transitions: {label!r} is not among the classes of the model")
+            raise ValueError(f"transitions: {short(label)} is not among the classes of the model")
         return found
 
     K = len(labels)
@@ -196,7 +197,7 @@ def scheme_rules(scheme: str, labels: LabelSet) -> TransitionRules:
     try:
         tags = [read_tag(label, scheme) for label in labels.classes.tolist()]
     except ValueError as error:
-        raise ValueError(f"transitions={scheme!r}: {error}") from None
+        raise ValueError(f"transitions={short(scheme)}: {error}") from None
     roles, types = (np.array(part) for part in zip(*tags, strict=True))
     goes_on = np.isin(roles, ["I", "E"])  # it needs a span before it
     open_before = np.isin(roles, ["B", "I"])
@@ -228,17 +229,17 @@ def read_fixed(fixed: Any, labels: LabelSet, offsets: np.ndarray) -> np.ndarray:
             if isinstance(item, str | bytes) or not hasattr(item, "__len__") or len(item) != length:
                 raise ValueError(
                     f"fixed[{i}] must have {length} labels, None where one is free, or be a dict from "
-                    f"positions to labels; got {item!r}"
+                    f"positions to labels; got {short(item)}"
                 )
             item = dict(enumerate(item))
         known = {t: label for t, label in item.items() if label is not None}
         found = labels.encode(list(known.values()), f"fixed[{i}]")
         for (t, label), code in zip(known.items(), found.tolist(), strict=True):
             if not isinstance(t, int | np.integer) or not 0 <= t < length:
-                raise ValueError(f"fixed[{i}]: {t!r} is not a position of 0 to {length - 1}")
+                raise ValueError(f"fixed[{i}]: {short(t)} is not a position of 0 to {length - 1}")
             if code < 0:
                 raise ValueError(
-                    f"fixed[{i}][{t}] = {label!r} is not among the classes of the model"
+                    f"fixed[{i}][{t}] = {short(label)} is not among the classes of the model"
                 )
             codes[offsets[i] + t] = code
     return codes

@@ -21,6 +21,7 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from maxmargin._core import core
 from maxmargin.data.arrays import array_of, check_lengths
 from maxmargin.io.fields import MOST_FEATURES, FieldError, count, flag, table
+from maxmargin.io.quoting import short
 from maxmargin.models.examples import CompiledExamples
 from maxmargin.models.protocol import Model
 
@@ -252,7 +253,7 @@ def given_tree(edges: Any, n_parts: int) -> np.ndarray:
     links = array_of(edges, "edges")
     links = np.empty((0, 2), np.int64) if links.size == 0 else links
     if links.ndim != 2 or links.shape[1] != 2 or links.dtype.kind not in "iu":
-        raise ValueError(f"edges must be pairs of parts, got {edges!r}")
+        raise ValueError(f"edges must be pairs of parts, got {short(edges)}")
     if links.size and (links.min() < 0 or links.max() >= n_parts):
         raise ValueError(f"edges: parts are 0 to {n_parts - 1}, got {links.tolist()}")
     if len(links) != n_parts - 1:

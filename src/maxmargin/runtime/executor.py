@@ -39,7 +39,7 @@ class Threads:
         self.process, self.started = os.getpid(), 0
         self.work: SimpleQueue[Any] = SimpleQueue()
         try:
-            while self.started < min(self.count, core.usable_cores()):
+            while self.started < min(self.count, usable_cores()):
                 # threading.Thread waits for it with such a lock
                 start_new_thread(serve, (self.work,))
                 self.started += 1
@@ -100,6 +100,11 @@ def serve(work: SimpleQueue[Any]) -> None:
 Workers = Executor | Threads
 
 
+def usable_cores() -> int:
+    """Return the number of cores that this process may use: affinity and CPU quotas count."""
+    return int(core.usable_cores())
+
+
 def count_jobs(n_jobs: Any) -> int:
     """Return the number of workers that n_jobs asks for.
 
@@ -116,7 +121,7 @@ def count_jobs(n_jobs: Any) -> int:
         )
     if n_jobs > MOST_JOBS:
         raise ValueError(f"n_jobs must be at most {MOST_JOBS}, got {n_jobs}")
-    return int(n_jobs) if n_jobs > 0 else max(1, core.usable_cores() + 1 + int(n_jobs))
+    return int(n_jobs) if n_jobs > 0 else max(1, usable_cores() + 1 + int(n_jobs))
 
 
 @contextmanager
@@ -138,7 +143,7 @@ def workers(executor: Workers | None) -> int:
         return 1
     if isinstance(executor, Threads):
         return executor.count
-    return int(getattr(executor, "_max_workers", None) or core.usable_cores())
+    return int(getattr(executor, "_max_workers", None) or usable_cores())
 
 
 def map_chunks(

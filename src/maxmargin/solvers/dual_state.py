@@ -23,6 +23,7 @@ import numpy as np
 from maxmargin._core import core
 from maxmargin.problem import Problem, Support
 from maxmargin.problem.regularizer import Prior, SquaredNorm
+from maxmargin.runtime.executor import usable_cores
 from maxmargin.solvers.asked_state import AskedState
 from maxmargin.solvers.base import Snapshot, StepReport
 
@@ -162,8 +163,9 @@ class DualState(KeptState):
         self.core: Any = self._open(problem, self.unit * problem.mass)
         self.set_prior()
         copy_bytes = max(1, problem.dimension) * (4 if self.single else 8)
-        # Each beyond the first has a copy of w.
-        self.most_threads: int = 1 + COPIES_BYTES // copy_bytes
+        # Each thread beyond the first has a copy of w, and repeats all updates: more threads
+        # than cores only cost time.
+        self.most_threads: int = min(usable_cores(), 1 + COPIES_BYTES // copy_bytes)
         # g_i of each block, as its last oracle visit saw it
         self.violations: np.ndarray = np.full(problem.n_blocks, np.inf)
 
