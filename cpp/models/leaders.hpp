@@ -12,10 +12,10 @@ struct Leaders {
     Real value;
     int32_t label;
   };
-  static constexpr int most = 8;
+  static constexpr int most = 8;  // more need fewer full evaluations, but take longer to keep sorted
   int count;
-  Leader best[most];  // the best first
-  Real rest;          // no other label has more than this
+  Leader best[most];  // best first
+  Real rest;          // an upper bound on the values of all other labels
 
   void place(Leader one) {
     if (count == most) {
