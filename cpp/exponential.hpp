@@ -3,7 +3,7 @@
 //     x = n log 2 + r, |r| <= log 2 / 2;     exp(x) = 2^n (1 + r + r^2 / 2 + ...), to the rounding of the type
 //
 // Below `exp_least` the result is zero; above `exp_most` it is exp(exp_most). Callers subtract the largest
-// argument first, so that neither limit matters.
+// argument first, so that only negligible terms become zero.
 #pragma once
 
 #include <algorithm>

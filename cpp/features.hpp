@@ -52,7 +52,7 @@ class Features {
   Unwritten<float> owned_values;    // their values, unless all are one
   Unwritten<double> owned_doubles;  // the same in double precision
   Unwritten<float> own_pieces;      // rows made by `narrowed`
-  std::shared_ptr<Gram> gram;       // of the rows, if there is a kernel; else null
+  std::shared_ptr<Gram> gram;       // kernel matrix of the rows, or null without a kernel
 
   int64_t width() const { return columns + (bias != 0); }
   int64_t stored() const { return gram ? 2 * columns : width(); }  // rows of W

@@ -52,7 +52,7 @@ class Names {
       for (size_t k = 0; k < n; ++k) numbers[from + k] = slots_[place(names[from + k], h[k])].number;
     }
   }
-  // Returns the number of a name with this hash. A new name gets the next number.
+  // Returns the number of a name, whose hash is h. A new name gets the next number.
   int32_t add(std::string_view name, uint64_t h) {
     const size_t found = place(name, h);
     if (slots_[found].number >= 0) return slots_[found].number;

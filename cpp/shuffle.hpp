@@ -27,7 +27,7 @@ inline uint64_t shuffle(std::vector<int64_t>& order, uint64_t seed) {
 // training needs.
 class Runs {
  public:
-  // Longer runs read memory a little faster, but mix the blocks less.
+  // Longer runs mix the blocks less; shorter ones read memory out of order more often.
   static constexpr size_t length = 16;
   // Returns the next seed.
   uint64_t shuffle(std::vector<int64_t>& order, uint64_t seed) {

@@ -44,7 +44,7 @@ class Unlabelled {
 
   // Optional powers
   virtual bool exact() const { return true; }  // whether `best` always finds the best output
-  // If not exact: makes `best` work for a low ceiling, at most `leeway` above the value that it finds.
+  // If `best` is not exact: asks it to prove a ceiling, at most `leeway` above the value that it finds.
   virtual void prove(Scratch&, double) const {}
   virtual double ceiling(const Scratch&) const { return std::numeric_limits<double>::infinity(); }
   virtual void tolerate(Scratch&, double) const {}  // by how much `best` may miss the best output in training

@@ -8,9 +8,9 @@
 //                                   and the graph has few cycles, exactly by conditioning
 //
 // A binary problem is made smaller first. Let d_v = theta_v(1) - theta_v(0) + the contributions of the links.
-// Over the labels of the neighbours its range is [low_v, high_v]. Some best labelling has y_v = 1 if low_v >=
-// 0, and y_v = 0 if high_v <= 0. Fixing y_v narrows the ranges of the neighbours. If few nodes are left, all
-// their labellings are searched.
+// Over the labels of the neighbours its range is [low_v, high_v]. Some best labelling has y_v = 1 if
+// low_v >= 0, and y_v = 0 if high_v <= 0. Fixing y_v narrows the ranges of the neighbours. If few nodes are
+// left, all their labellings are searched.
 #pragma once
 
 #include <algorithm>
@@ -177,8 +177,8 @@ class Argmax {
       return solve_loops(rest, iterations, part_.data(), top);
     });
   }
-  // Fixes the labels that ranges decide; this also holds for relaxed labellings. solve(rest, top) writes the
-  // others into part_.
+  // Fixes the labels that ranges decide, which is valid for labellings and for their relaxation. The given
+  // function finds the other labels, and writes them into part_.
   template <class Solve>
   double solve_rest(const PairwiseView& p, int32_t* y, double& ceiling, Solve&& solve) {
     rest_.reduce(p, y);

@@ -3,9 +3,9 @@
 //     B(v, k) = c log sum_{y: y_v = k} exp(score(y) / c),     c > 0 a temperature
 //             = max_{y: y_v = k} score(y)                     c = 0
 //
-// Margins are differences of the beliefs at c = 0. At a temperature, p(y_v = k) = exp((B(v, k) - c log Z) /
-// c), and c log Z is the same sum over all k. Sums are taken in logarithms relative to the largest term, so
-// that nothing overflows. Terms below e^-45 of the largest are dropped; rounding would lose them anyway.
+// Margins are differences of the beliefs at c = 0. At a temperature, p(y_v = k) = exp((B(v, k) - c log
+// Z) / c), and c log Z is the same sum over all k. Sums are taken in logarithms relative to the largest term,
+// so that nothing overflows. Terms below e^-45 of the largest are dropped; rounding would lose them anyway.
 #pragma once
 
 #include <cstdint>

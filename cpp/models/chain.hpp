@@ -10,8 +10,8 @@
 // A visit computes the local scores U = X_i W once. Then T look-ups score a labelling. A move between
 // labellings is a short list of (position, label, coefficient) and a list of transitions. Its squared norm
 // and the update of W follow from these lists. W has a row of `stride` reals for each feature, then a row for
-// each previous label, then the rows `start` and `end`. The flat weights are unary (K, d), transitions (K,
-// K), then start (K) and end (K) if the model has them.
+// each previous label, then the rows `start` and `end`. The flat weights are unary (K, d), transitions
+// (K, K), then start (K) and end (K) if the model has them.
 #pragma once
 
 #include <algorithm>
@@ -54,7 +54,8 @@ class Chain : public ChainBase<Real_> {
     return sum;
   }
 
-  // Computes local scores only at positions where the n outputs disagree, which is enough to compare them.
+  // Computes local scores only for positions on which the n outputs disagree, which is enough to compare
+  // them.
   void open_where_different(int64_t block, const Real* W, Scratch& s, const Label* outputs, int n) const {
     const int T = length(block);
     open_positions(block, W, s, outputs, n, [&](int t) {
@@ -221,7 +222,7 @@ class Chain : public ChainBase<Real_> {
     return sum;
   }
 
-  // A partial opening: calls score(t) for the positions where the n outputs disagree.
+  // A partial opening: calls score(t) for the positions on which the n outputs disagree.
   template <class Score>
   void open_positions(int64_t block, const Real* W, Scratch& s, const Label* outputs, int n,
                       Score&& score) const {

@@ -3,19 +3,20 @@
 //     v(y) = c + sum_t u[t, y_t] + sum_t A[y_{t-1}, y_t] - (the same of the true labelling)
 //     wanted: sum_y max(0, v(y)), or with a loss sum_y Delta(y) max(0, v(y))
 //
-// Counting the y with v(y) > 0 is #P-hard even for two labels and A = 0: with u[t, 1] = -weight_t, u[t, 0] =
-// 0 and c the capacity, it counts the solutions of a knapsack. So there are two methods.
+// Counting the y with v(y) > 0 is #P-hard even for two labels and A = 0: with u[t, 1] = -weight_t,
+// u[t, 0] = 0 and c the capacity, it counts the solutions of a knapsack. So there are two methods.
 //
 // `each` visits the violators by depth-first search. It knows the best completions B[t, k], and enters a
 // prefix only if its best completion violates. So every prefix leads to a violator, at O(T K) work for each
 // violator.
 //
-// `bracket` counts them by cost. Let top = max_y v(y). Each step of a labelling has a cost >= 0, the loss
-// against the best completion, and v(y) = top - (sum of the costs). Costs are rounded down to a grid of width
-// h. For each label and each rounded cost b, a table holds the number N of prefixes and the sum of their
-// unrounded costs. In the end b h <= cost < (b + T) h. If (b + T) h <= top, all labellings of the bin
-// violate, and their sum N top - (sum of costs) is exact. For other bins the sum is at least that and at
-// least 0. It is at most the chord of max(0, top - cost) over the bin, because that function is convex.
+// `bracket` counts them by cost. Let top = max_y v(y). The cost of a step is how much its best completion is
+// below the best one, so that v(y) = top - (sum of the costs). Costs are rounded down to a grid of width h.
+// For each label and each rounded cost b, a table holds the number N of prefixes and the sum of their
+// unrounded costs. In the end the labellings of bin b have b h <= cost < (b + T) h. If (b + T) h <= top, they
+// all violate, and their sum N top - (sum of costs) is exact. For other bins the sum is at least this number,
+// and at least 0. Above, it is bounded by the chord of max(0, top - cost) over the bin, because that function
+// is convex.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +33,7 @@ class ChainSums final : public Violators {
   std::vector<int32_t> truth;
   int T = 0, K = 0;
 
-  // Reads the scores of a sequence; those of start and end are added to the first and last position.
+  // Reads the scores of a sequence. Adds the scores of start and end to the first and last position.
   void read(const SequenceScores& s, const int32_t* known);
 
   // Computes the best completions; returns top.

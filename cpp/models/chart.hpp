@@ -103,7 +103,7 @@ class Chart {
  public:
   struct Node {
     double score;
-    // Left, right: indices of tops; split: number of words of the left child.
+    // `left` and `right` are indices of tops; `split` is the number of words of the left child.
     int32_t rule, split, left, right;
   };
   struct Top {

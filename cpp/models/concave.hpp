@@ -3,7 +3,7 @@
 //     f(y) = g . y + 1/2 y' W y + constant,   y in {0, 1}^n,   W_ab = theta(0,0) + theta(1,1) - theta(0,1) - theta(1,0)
 //
 // As y_v^2 = y_v, subtracting a diagonal S changes nothing on the corners: f(x) = (g + s/2) . x + 1/2 x' (W -
-// S) x. If S - W is positive definite, f is concave on the box, and lies below its tangent at any point x:
+// S) x. If S - W is positive definite, f is concave on the box, and below its tangent at any x:
 //
 //     f(y) <= f(x) + sum_v max(d_v (1 - x_v), -d_v x_v),    d the gradient at x
 //
@@ -87,7 +87,7 @@ class ConcaveBound {
   int n_ = 0;
   double constant_ = 0, best_ = 0;
   std::vector<double> linear_, W_, shift_, root_, power_, factor_, gradient_;
-  std::vector<double> gain_;  // gain of flipping a node from 0 to 1
+  std::vector<double> gain_;  // gain of turning a node on
   std::vector<int32_t> best_y_, y_;
   std::vector<Part> open_;
 
@@ -110,7 +110,7 @@ class ConcaveBound {
   const double* row(int v) const { return W_.data() + static_cast<size_t>(v) * n_; }
 
   // Sets the shift to the smallest multiple of the sizes that is large enough; with `prove` a factorisation
-  // must confirm it. Returns false if none is found.
+  // must confirm it. Returns false if this fails.
   bool scale(const std::vector<double>& sizes, bool prove) {
     root_.resize(n_);
     for (int v = 0; v < n_; ++v) root_[v] = 1 / std::sqrt(sizes[v]);

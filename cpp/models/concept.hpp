@@ -10,7 +10,7 @@
 // Callers detect these optional powers with `requires`:
 //   watch(W), changed(W, j)               keep an index of the weights (LargeChain)
 //   one_thread                            the index allows only one update at a time
-//   light_moves()                         whether repeating a move is much cheaper than a visit; if not, one thread visits
+//   light_moves()                         repeating a move is much cheaper than a visit; if not, use one thread
 //   index_of(W), s.given                  the same index for constant weights, and a scratch that reads it
 //   exact(), s.ceiling, s.prove           the argmax is a search: its proven upper bound, and whether to prove one
 //   s.tolerance                           by how much such a search may miss the best output in training

@@ -39,7 +39,7 @@ class Conditioning {
   }
 
  private:
-  // Number_: index in the forest, or -1 - index in cut_.
+  // `number_` has for each node its index in the forest, or -1 - (its index in cut_).
   std::vector<int32_t> cut_, nodes_, number_, degree_, fixed_, part_;
   std::vector<char> gone_;
   std::vector<int32_t> leaves_;

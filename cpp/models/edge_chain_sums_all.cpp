@@ -1,8 +1,9 @@
 // Distributions over the labellings of a chain with features on its edges, or of second order (SumsAll).
 //
-// The potentials are a row for each position, which includes the scores of start and end; a zero table, whose
-// expectations belong to the transitions; a table P_t for each position except the first; and for second
-// order the table D. Sums of second order are sums of first order over pairs of neighbouring labels:
+// The potentials begin with a row for each position, which includes the scores of start and end. A zero table
+// follows, whose expectations belong to the transitions. Then there is a table P_t for each position except
+// the first, and for second order the table D. Sums of second order are sums of first order over pairs of
+// neighbouring labels:
 //     state (j, k) of position t:  P_t[j, k] + u_t[k] (+ u_0[j] at t = 1),    from (i, j) to (j, k):  D[i, j, k]
 #include <algorithm>
 #include <limits>
@@ -61,7 +62,8 @@ double EdgeChain::distribute_pairs(Scratch& s, int T, const double* u, const dou
   return log_sum;
 }
 
-// Computes the expectations of labels, pairs and triples from those of pair states and of moves between them.
+// Computes the expectations of labels, pairs and triples from the expectations of pair states and of their
+// transitions.
 void EdgeChain::spread_pairs(const Scratch& s, int T, double* m) const {
   const int wide = padded<double>(K_ * K_);
   double *E = m + static_cast<size_t>(T) * stride_, *D = E + T * pair_size_;

@@ -37,7 +37,7 @@ struct EdgeType {
   int a = 0, b = 0, bank = 0;   // types of the ends
   std::vector<int32_t> column;  // of each pair of labels, row-major by the label of a
   bool strict = false;          // whether some pairs of labels are forbidden
-  std::vector<int32_t> sieve;   // if the table only forbids pairs: its sieve (pairwise.hpp); else empty
+  std::vector<int32_t> sieve;   // the sieve of a table that only forbids pairs (pairwise.hpp), or empty
   double score(size_t pair, const double* values) const {
     const int32_t k = column[pair];
     return k >= 0 ? values[k] : k == never ? -std::numeric_limits<double>::infinity() : 0;

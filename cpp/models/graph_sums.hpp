@@ -24,8 +24,8 @@ namespace mm {
 
 class GraphSums final : public Violators {
  public:
-  // Reads the open scores of a block, which must not change afterwards. The layout of `loss` is that of the
-  // node scores.
+  // Reads the open scores of a block, which must not change afterwards. `loss` has the layout of the node
+  // scores.
   void read(const PairwiseView& p, const int32_t* known) {
     p_ = p;
     truth_.assign(known, known + p.graph->nodes());

@@ -1,8 +1,8 @@
 // Distributions over the labellings of a forest (SumsAll), by sum-product from the leaves to the roots and
 // back.
 //
-// The potentials are those of the nodes, in the layout of their scores, then the table of each link. Each
-// potential is a row of one number.
+// The potentials are the scores of the nodes, then the table of each link. Each potential is a row of one
+// number.
 //     up(v, k)    = u_v[k] + sum over children c of  log sum_l exp(table(k, l) + up(c, l))
 //     p(k, l)     ~ exp(rest(u, k) + table(k, l) + up(v, l)),   rest(u) = all of u's tree but the branch of v
 #include <algorithm>

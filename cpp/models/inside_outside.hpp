@@ -117,7 +117,7 @@ class InsideOutside {
   CellCosts costs_;
   int length_ = 0;
   double log_sum_ = 0;
-  std::vector<double> node_, top_, scale_;  // scores of each symbol of each cell
+  std::vector<double> node_, top_, scale_;  // log sums by cell and symbol; see `add`
   std::vector<double> node_share_, top_share_;
   std::vector<std::vector<int32_t>> alive_;  // symbols of each cell that have a top
   std::vector<Open> open_;                   // subtrees that are not drawn yet

@@ -7,8 +7,8 @@
 // enough, an upper bound on F'[k].
 //   1. losses(i): a label k with A[i, k] < 0 falls to U[k] + f + A[i, k]. The second best label and the largest gain
 //      into k may allow more; then k gets that ceiling, and is unsure.
-//   2. gains(j), for all j with F[j] + most(j) > f, the largest first, until F[j] + A[j, k] <= f: k rises. It is unsure
-//      if j is unsure.
+//   2. For each j with F[j] + most(j) > f, gains(j) are read, the largest first, until F[j] + A[j, k] <= f. Each
+//      label k that is read rises to at least U[k] + F[j] + A[j, k]; it is unsure if j is unsure.
 //   3. The best few labels, the leaders, must be sure. An unsure leader is evaluated: F'[k] over the previous leaders,
 //      then over the gains into k, as long as they can do better. If an unsure label can, it is evaluated first.
 // The passes over K labels are additions and maxima of vectors; the rest follows the entries that matter. The
@@ -238,7 +238,8 @@ class LargeChain : public Chain<Real_, Label_> {
         static_cast<Real>(cost) + this->data_.nodes.score_of(r, W, this->stride_, label);
   }
 
-  // Every so many positions all unsure labels are evaluated, which bounds the recursion of `evaluate`.
+  // Every so many positions all unsure labels are evaluated, which bounds the recursion of `evaluate`. Larger
+  // recurses deeper; smaller evaluates more labels.
   static constexpr int settled = 128;
 
   Real* forward(Scratch& s, int t) const { return s.forward.data() + static_cast<size_t>(t) * this->stride_; }
@@ -257,7 +258,7 @@ class LargeChain : public Chain<Real_, Label_> {
     s.peaks.fill(F, this->stride_, [=](int k) { return sum(k) + load(end + k); });
   }
 
-  // Finds the leaders of position t: the labels above a bar, or one that reaches it if none is above.
+  // Finds the leaders of position t: the labels above a bar, or else one that reaches it.
   void rank(Scratch& s, const Real* A, int t) const {
     Leaders& L = s.leaders[t];
     for (L.count = 0; L.count == 0;) {

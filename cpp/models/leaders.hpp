@@ -12,7 +12,7 @@ struct Leaders {
     Real value;
     int32_t label;
   };
-  static constexpr int most = 8;  // more need fewer full evaluations, but take longer to keep sorted
+  static constexpr int most = 8;  // more take longer to sort; with fewer, evaluations look at more labels
   int count;
   Leader best[most];  // best first
   Real rest;          // an upper bound on the values of all other labels

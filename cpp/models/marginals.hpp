@@ -1,13 +1,13 @@
-// Marginals: a point of the local polytope of each example, stored only where it differs from the true
-// labelling.
+// Marginals: a point of the local polytope of each example. Only its differences from the true labelling are
+// stored.
 //
 //     p_v(y) >= 0, sum_y p_v(y) = 1         for each listed node; any other has its true label
 //     q_l(y_a, y_b) >= 0                    for each listed link, with row and column sums p_a and p_b
 //
-// The marginals of other links follow from their nodes, which leave their true labels s, t one at a time:
-// q(y, t) = p_a(y), q(s, z) = p_b(z), q(s, t) = p_a(s) + p_b(t) - 1, which must not be negative. So a link to
-// a node with its true label need not be listed. On a forest marginals are means of labellings. On other
-// graphs they may also be points of the linear relaxation only.
+// If a link is not listed, its nodes leave their true labels s, t one at a time. Then q(y, t) = p_a(y),
+// q(s, z) = p_b(z) and q(s, t) = p_a(s) + p_b(t) - 1, which must not be negative. So a link to a node with
+// its true label need not be listed. On a forest marginals are means of labellings. On other graphs some are
+// not: they only belong to the linear relaxation.
 #pragma once
 
 #include <algorithm>

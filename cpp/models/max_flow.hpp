@@ -87,9 +87,9 @@ class MaxFlow {
 
 class GraphCut {
  public:
-  // A link still counts as attracting if P_l is negative by at most this fraction of its table's size. Larger
-  // accepts links that repel, and the ceiling becomes loose; smaller rejects links because of rounding
-  // errors.
+  // A link still counts as attracting if P_l is negative by at most this fraction of the sum of its table's
+  // absolute entries. Larger accepts links that repel, and the ceiling becomes loose; smaller rejects links
+  // because of rounding errors.
   static constexpr double rounding = 1e-12;
 
   static double attraction(const double* t) { return t[0] + t[3] - t[1] - t[2]; }

@@ -12,9 +12,9 @@
 //
 //     sum of theta over visited nodes and their links  <=  the sum of maxima so far + sum of M_vu(y_u), u not visited,
 //
-// because D_v <= 0 is at most the sum of its parts g_v D_v, and at most 1 / g_v of them are sent. After the
-// last node only the sum of maxima is left, which is the ceiling. Kolmogorov, Convergent Tree-Reweighted
-// Message Passing, PAMI 2006.
+// because at most 1 / g_v messages are sent, each with a share g_v D_v, and D_v <= 0 is at most the sum of
+// these shares. After the last node only the sum of maxima is left, which is the ceiling. Kolmogorov,
+// Convergent Tree-Reweighted Message Passing, PAMI 2006.
 #pragma once
 
 #include <algorithm>

@@ -21,8 +21,8 @@ struct Topology {
   std::vector<int32_t> around;  // indices of links
   std::vector<int32_t> order;   // nodes, each after its parent in a spanning forest
   std::vector<int32_t> parent;  // link to the parent of each node, or -1
-  // For links whose end a only forbids labels of end b: what each label of a allows (see `Sieve`). Null for
-  // other links, which use their tables; empty if no link has a sieve.
+  // The sieve of each link whose table only forbids pairs: the labels of end b that each label of a allows
+  // (see `Sieve`). Null for other links, which use their tables; empty if no link has a sieve.
   std::vector<const int32_t*> sieves;
   bool forest = true, binary = true;
 

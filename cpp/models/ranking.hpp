@@ -94,7 +94,8 @@ class Ranking : public OneWeightPerFeature<RankingData> {
 
   double best(Scratch& s, const Real*, Label* y) const {
     const int n = data_.size(s.block);
-    // At equal keys the truth scores as well; without the loss it is unknown.
+    // With the loss, equal keys are ordered like the truth, which scores the same. Without it the truth is
+    // unknown.
     const bool augmented = s.loss_scale != 0;
     for (int j = 0; j < n; ++j) y[j] = j;
     std::sort(y, y + n, [&](Label a, Label b) {

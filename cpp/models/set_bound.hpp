@@ -32,8 +32,9 @@ namespace mm {
 
 class SetBound : public SetRest {
  protected:
-  // The ranks k with a bound of their own, if more labels cannot be on; `more_ranks` if all weights repel.
-  // More ranks take longer; fewer force a full sort more often.
+  // Up to this k each k has a bound of its own; `more_ranks` is for weights that all repel. If larger sets
+  // may be better, every k gets one, after a full sort. Larger values take longer; smaller ones need the full
+  // sort more often.
   static constexpr int few_ranks = 8, more_ranks = 16;
 
   // Gains and their ranges; -infinity if a label is not free.
@@ -122,8 +123,8 @@ class SetBound : public SetRest {
   // share.
   std::vector<double> steps_, falls_;
   double excess_ = 0;              // the sum over v of max(c_v - t, 0) in the last bound
-  int ranks_ = 0, attracted_ = 0;  // number of separate k; the most positive weights of a label
-  int hint_ = 1;                   // the k that kept the last part open
+  int ranks_ = 0, attracted_ = 0;  // number of k with their own bound; most positive weights of a label
+  int hint_ = 1;                   // the last k whose bound was not low enough
 
   // Whether no larger set can be better at the root.
   bool few_are_enough(double enough) {
@@ -144,7 +145,7 @@ class SetBound : public SetRest {
     sorted_.resize(static_cast<size_t>(ranks) * row_);
     for (int v = 0; v < row_; v += lanes) sort_some<ranks>(v);
   }
-  // Sorts the largest weights of the labels in the vector that starts at v.
+  // Finds the largest shares of each label in the vector that starts at v, in order.
   template <int ranks>
   void sort_some(int v) {
     vec<double> found[ranks];
@@ -188,7 +189,7 @@ class SetBound : public SetRest {
     const double own = x.d[v] + tops[v];
     return priced_ ? own : std::min(own, 0.5 * (x.d[v] + x.high[v]));
   }
-  // An upper bound on what free labels add, with the caps of k labels, for any number of labels.
+  // The sum of the positive caps for k labels.
   double sum_of(const Level& x, int k) const {
     const double* tops = tops_.data() + static_cast<size_t>(k - 1) * row_;
     vec<double> sum = {};

@@ -4,8 +4,8 @@
 //     maximise  f(y) = g . y + sum_{a < b} A_ab y_a y_b,    y in {0, 1}^n
 //
 // Some labels are on, and some are free. Let d_v be the gain of turning v on now, and low_v and high_v its
-// least and largest value over all choices of the other free labels. In some best set v is off if high_v <=
-// 0, and on if low_v >= 0. set_bound.hpp bounds what the remaining free labels add.
+// least and largest value over all choices of the other free labels. In some best set v is off if
+// high_v <= 0, and on if low_v >= 0. set_bound.hpp bounds what the remaining free labels add.
 //
 // Before the root is ranked, labels that cannot be in a better set than the first one are dropped. This uses
 // the same bound, with the largest weight of each label in place of its k - 1 largest. A search that becomes
@@ -61,7 +61,8 @@ class SetSearch : public SetBound {
  private:
   // Parts after which a search is long and may use the leeway; fewer save time, but loosen ceilings.
   static constexpr int64_t easy = 300;
-  // Fraction of the value that a long search starts to give up; larger ends sooner, with a looser ceiling.
+  // Fraction of the value that a search gives up at first, after calm_ parts; larger ends sooner, with a
+  // looser ceiling.
   static constexpr double careless = 1e-3;
 
   // Zeros and one -infinity. Labels are removed by whole vectors, because a vector load soon after a store of
@@ -73,10 +74,10 @@ class SetSearch : public SetBound {
   }();
 
   aligned<double> top_;
-  std::vector<int32_t> on_;       // labels that are on in this part
-  double first_ = 0;              // value of the first set
-  double open_ = 0, leeway_ = 0;  // highest bound of the skipped parts; how much they may promise
-  int64_t parts_ = 0, most_ = 0, calm_ = 0;
+  std::vector<int32_t> on_;                  // labels that are on in this part
+  double first_ = 0;                         // value of the first set
+  double open_ = 0, leeway_ = 0;             // highest bound of the skipped parts; how much they may promise
+  int64_t parts_ = 0, most_ = 0, calm_ = 0;  // parts visited; limit; limit for an exact search
 
   double enough(double value) const {
     double more = tiny * (1 + std::abs(best_));
@@ -99,7 +100,7 @@ class SetSearch : public SetBound {
     if (m_ == 0) return;
     open_root();
     rank(enough(0));
-    // With near ties more parts would close little of the gap.
+    // With near ties, more parts would close little of the gap.
     if (priced_ && calm_ < most_) calm_ = most_ / 10;
     visit(0, 0);
   }

@@ -332,7 +332,7 @@ class Tree {
     return edge.pairs < 0 ? 0.0 : s.weights[spring_place() + pair_place(edge, above, below)];
   }
 
-  // sent(parent) = max_child belief(child) + bonds; also stores the types and places that attain it.
+  // sent(parent) = max_child belief(child) + bonds. Stores the types and places that attain it, too.
   void send(const PlaceMap& map, int e, Scratch& s) const {
     const Spring& edge = data_.edges[e];
     const size_t places = static_cast<size_t>(map.places());
