@@ -2,8 +2,11 @@
 //
 //     f(y) = g . y + 1/2 y' W y + constant,   y in {0, 1}^n,   W_ab = theta(0,0) + theta(1,1) - theta(0,1) - theta(1,0)
 //
-// As y_v^2 = y_v, subtracting a diagonal S changes nothing on the corners: f(x) = (g + s/2) . x + 1/2 x' (W -
-// S) x. If S - W is positive definite, f is concave on the box, and below its tangent at any x:
+// As y_v^2 = y_v, subtracting a diagonal S changes nothing on the corners. Let s be the diagonal of S:
+//
+//     f(x) = (g + s/2) . x + 1/2 x' (W - S) x
+//
+// If S - W is positive definite, f is concave on the box, and below its tangent at any x:
 //
 //     f(y) <= f(x) + sum_v max(d_v (1 - x_v), -d_v x_v),    d the gradient at x
 //
@@ -171,7 +174,8 @@ class ConcaveBound {
     return true;
   }
 
-  // Computes the ceiling of the whole problem, with a shift that is lowered where x is not at a corner.
+  // Computes the ceiling of the whole problem, with a shift that is lowered for nodes whose x is not at a
+  // corner.
   bool open_root(bool prove) {
     std::vector<double> sizes(n_), best_shift;
     for (int v = 0; v < n_; ++v) {

@@ -34,7 +34,7 @@ struct NodeType {
 struct EdgeType {
   // Column of a pair of labels that no output has; column -1 scores nothing.
   static constexpr int32_t never = -2;
-  int a = 0, b = 0, bank = 0;   // types of the ends
+  int a = 0, b = 0, bank = 0;   // types of the two nodes, and its bank
   std::vector<int32_t> column;  // of each pair of labels, row-major by the label of a
   bool strict = false;          // whether some pairs of labels are forbidden
   std::vector<int32_t> sieve;   // the sieve of a table that only forbids pairs (pairwise.hpp), or empty

@@ -73,7 +73,7 @@ class GraphSums final : public Violators {
   const Topology* graph_ = nullptr;
   std::vector<int32_t> truth_, path_;
   std::vector<int32_t> extra_;  // links outside the forest
-  // Links outside the forest by the first place in the order at which both ends are labelled.
+  // For each place in the order: the links outside the forest whose second end is labelled there.
   std::vector<std::vector<int32_t>> known_;
   MaxProduct down_;
   std::vector<double> peak_;

@@ -252,8 +252,8 @@ class LabelSets : public FactorGraph {
     return on;
   }
   // The most parts of a search; 0 means only the first set. With few labels and no tolerance the search is
-  // complete. In training one visit in sixteen searches far, and learns how much first sets miss. As long as
-  // this is small compared with the tolerance, the other visits only take the first set.
+  // complete. In training one visit in sixteen makes a full search, and learns how much first sets miss. As
+  // long as this is small compared with the tolerance, the other visits only take the first set.
   int64_t parts(Scratch& s) const {
     const int64_t far = size_ <= few ? int64_t{2} << few : s.prove || !s.augmented ? proof : careful;
     if (s.prove || !s.augmented || (size_ <= few && s.tolerance == 0)) return far;

@@ -134,7 +134,7 @@ struct PairwiseView {
   double at(int link, int ya, int yb) const {
     return tables[link][static_cast<int64_t>(ya) * graph->count[graph->b[link]] + yb];
   }
-  // The entry of a link, by the label of one end, v, and the label of the other end.
+  // The entry of a link's table for label yv of its end v and label yu of its other end.
   double seen_from(int link, int v, int yv, int yu) const {
     return graph->a[link] == v ? at(link, yv, yu) : at(link, yu, yv);
   }

@@ -65,8 +65,8 @@ class SetSearch : public SetBound {
   // looser ceiling.
   static constexpr double careless = 1e-3;
 
-  // Zeros and one -infinity. Labels are removed by whole vectors, because a vector load soon after a store of
-  // a single number stalls.
+  // A table of zeros with one -infinity. Adding a window of it removes a label. This writes whole vectors,
+  // because a vector load soon after a store of a single number stalls.
   static constexpr auto one_gone = [] {
     std::array<double, 2 * lanes - 1> row{};
     row[lanes - 1] = -infinity;
