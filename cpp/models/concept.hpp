@@ -23,7 +23,7 @@
 //   pack(flat, W, threads), unpack(W, flat, threads)   pack and unpack with several threads
 //   shift(s, c)                           update the open scores after W += c * move; cheaper than opening again
 //   prefetch_view(block), prefetch(block) prefetch the memory that a visit will read: views of rows, then rows
-//   list_move(s, list)                    a move of two outputs as a list for other threads: apply_list, prefetch_list
+//   list_move(s, list)                    a move between outputs as a list for other threads: apply_list, prefetch_list
 //   loss_of_move(s)                       the loss of the built move; cheaper than the losses of its outputs
 //   coefficients()                        with a kernel: how many of the weights are coefficients
 //   prepare()                             build tables as long as the data, which make visits faster
