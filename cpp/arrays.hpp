@@ -1,4 +1,4 @@
-// Kept outputs on their way into and out of the core, whatever their structure keeps a label in.
+// Cached outputs as the core takes and returns them, for any label type.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace mm {
 // Labels of outputs, one output after the other: one byte, two, or four for each label.
 using Labels = std::variant<std::vector<uint8_t>, std::vector<uint16_t>, std::vector<int32_t>>;
 
-// The same in memory of somebody else.
+// The same labels in memory that the caller owns.
 struct LabelView {
   const void* data = nullptr;
   size_t size = 0;
@@ -33,7 +33,7 @@ struct SupportArrays {
   Labels outputs;
 };
 
-// The same while it grows.
+// The same while planes are added.
 template <class Label>
 struct SupportList {
   std::vector<int64_t> blocks;
@@ -43,7 +43,7 @@ struct SupportList {
   void reserve(size_t planes, size_t labels) {
     blocks.reserve(planes), multipliers.reserve(planes), outputs.reserve(labels);
   }
-  void resize(size_t planes) {  // of one label each
+  void resize(size_t planes) {  // for outputs of one label each
     blocks.resize(planes), multipliers.resize(planes), outputs.resize(planes);
   }
   void add(int64_t block, double multiplier, const Label* y, int size) {

@@ -1,9 +1,9 @@
-// exp of vectors of reals, by bits and a polynomial.
+// exp of vectors of reals, by bit operations and a polynomial.
 //
-//   x = n log 2 + r, |r| <= log 2 / 2;     exp(x) = 2^n (1 + r + r^2 / 2 + ...), to the rounding of the type
+//     x = n log 2 + r, |r| <= log 2 / 2;     exp(x) = 2^n (1 + r + r^2 / 2 + ...), to the rounding of the type
 //
-// Below `exp_least` the result is zero, above `exp_most` it is that of `exp_most`: callers have taken the largest of
-// their arguments away before.
+// Below `exp_least` the result is zero; above `exp_most` it is exp(exp_most). Callers subtract the largest
+// argument first, so that only negligible terms become zero.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +39,7 @@ inline vec<Real> exponential(vec<Real> given) {
   using Bits = std::conditional_t<single, int32_t, int64_t>;
   constexpr int mantissa = single ? 23 : 52, terms = single ? 7 : 13;
   constexpr Bits bias = single ? 127 : 1023;
-  // Added and taken away, it leaves a whole number, whose bits are the lowest ones.
+  // Adding and subtracting this constant rounds to a whole number, and leaves its bits in the lowest places.
   constexpr Real whole = single ? Real(12582912.0f) : Real(6755399441055744.0);
   constexpr Real high = single ? Real(0.693359375f) : Real(6.93147180369123816490e-01);
   constexpr Real low = single ? Real(-2.12194440e-4f) : Real(1.90821492927058770002e-10);
@@ -58,14 +58,14 @@ inline vec<Real> exponential(vec<Real> given) {
 #endif
 }
 
-// out = exp(x - top) for whole vectors of numbers
+// out = exp(x - top) for `size` numbers, a multiple of the vector width.
 template <class Real>
 inline void exponentials(const Real* x, Real top, int size, Real* out) {
   constexpr int lanes = Vector<Real>::lanes;
   for (int k = 0; k < size; k += lanes) store(out + k, exponential<Real>(load(x + k) + broadcast(-top)));
 }
 
-// log sum_k exp(x[k]), where some may be minus infinity
+// log sum_k exp(x[k]); x may contain minus infinity.
 inline double log_sum(const double* x, int64_t n) {
   const double top = *std::max_element(x, x + n);
   if (top == -std::numeric_limits<double>::infinity()) return top;

@@ -1,4 +1,5 @@
-// Rows of features in their own type: for loops over them, compiled once for each kind of row.
+// Rows of features with their own static type, so that loops over them are compiled once for each kind of
+// row.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,7 @@ struct BinaryRow {
   static constexpr float value(int32_t) { return 1.0f; }
 };
 
-// Calls f with the row in its own type: one branch per row, none inside.
+// Calls f with the row in its own type, so that the loop inside f does not branch on the kind.
 template <class F>
 decltype(auto) with_view(Kind kind, const RowView& v, F&& f) {
   switch (kind) {
@@ -57,21 +58,21 @@ template <class F>
 decltype(auto) with_row(const Features& features, int64_t r, F&& f) {
   return with_view(features.kind, features.rows[r], f);
 }
-// The same for each feature, with that of the bias: f(index, value).
+// Calls f(index, value) for each feature of the row, including the bias.
 template <class F>
 void each_feature(const Features& features, int64_t r, F&& f) {
   with_row(features, r, [&](const auto& row) {
-    auto own = f;  // what it has copies of stays in registers, whatever it writes to
+    auto own = f;  // the members of a local copy stay in registers, whatever f writes to
     for (int32_t j = 0; j < row.length; ++j) own(row.index(j), row.value(j));
   });
   if (features.bias != 0) f(features.columns, features.bias);
 }
-// The same for each feature that two rows have: f(index, value, other value).
+// Calls f(index, value, other value) for each feature that two rows share, including the bias.
 template <class F>
 void each_shared(const Features& features, int64_t r, int64_t q, F&& f) {
   with_row(features, r, [&](const auto& a) {
     with_row(features, q, [&](const auto& b) {
-      for (int32_t i = 0, j = 0; i < a.length && j < b.length;) {  // merge of sorted index lists
+      for (int32_t i = 0, j = 0; i < a.length && j < b.length;) {  // merges the sorted index lists
         const int64_t left = a.index(i), right = b.index(j);
         if (left == right) f(left, a.value(i), b.value(j));
         i += left <= right;

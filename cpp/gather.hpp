@@ -1,7 +1,8 @@
-// A move of w as a sparse vector: what structures add to weights, gathered entry by entry instead.
+// A move of w as a sparse vector: collects, entry by entry, what structures would add to the weights.
 //
-// `Gather` is given where a structure expects a pointer to weights: `W[j] += v` lands in a Sparse. Where w is long and only
-// the length of the move is asked for, `Count` is given, and it lands in a Tally, which is no longer than the move.
+// Structures take a `Gather` in place of a pointer to weights; then `W[j] += v` adds to a Sparse. A Sparse is
+// as long as w. If w is long and only the norm of the move is needed, a `Count` adds to a Tally instead,
+// which is only as long as the move.
 #pragma once
 
 #include <cstddef>
@@ -42,7 +43,7 @@ struct Sparse {
   }
 };
 
-// Entries in the order in which they came, found by a hash of their place.
+// Entries in the order of their first use, found by a hash of their index.
 class Tally {
  public:
   void clear() {
@@ -68,7 +69,7 @@ class Tally {
     double value;
   };
   struct Slot {
-    uint32_t turn = 0, entry = 0;  // of another turn: free
+    uint32_t turn = 0, entry = 0;  // free if its turn is not the current one
   };
   std::vector<Entry> entries_;
   std::vector<Slot> slots_;
@@ -116,7 +117,7 @@ class GatherInto {
 using Gather = GatherInto<Sparse>;
 using Count = GatherInto<Tally>;
 
-// The type of the numbers behind a pointer to weights.
+// The type of the numbers that a pointer to weights points to.
 template <class Target>
 using number_at = std::conditional_t<std::is_pointer_v<Target>, std::remove_pointer_t<Target>, double>;
 

@@ -1,4 +1,5 @@
-// Names and their numbers, in the order of their first appearance: an open-addressing table over the bytes of the names.
+// Names and their numbers, in the order of first appearance: an open-addressing hash table over the bytes of
+// the names.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +12,7 @@
 
 namespace mm {
 
-// The cyclic redundancy check of zlib: the same in every process and on every machine.
+// The CRC-32 of zlib, which is the same in every process and on every machine.
 inline uint32_t crc32(std::string_view bytes) {
   static const auto table = [] {
     std::vector<uint32_t> t(256);
@@ -35,8 +36,8 @@ class Names {
     return {bytes_.data() + ends_[number], ends_[number + 1] - ends_[number]};
   }
   bool operator==(const Names& other) const { return ends_ == other.ends_ && bytes_ == other.bytes_; }
-  // The hashes of names, and their numbers; -1 for one that is not known. Memory is asked for ahead: a table of many
-  // names is not in the cache.
+  // Computes the hashes of names, and their numbers, or -1 for unknown names. Prefetches the slots and bytes,
+  // because a large table is not in the cache.
   void find(const std::vector<std::string_view>& names, int32_t* numbers, uint64_t* hashes) const {
     constexpr size_t ahead = 16;
     int32_t likely[ahead];
@@ -51,7 +52,7 @@ class Names {
       for (size_t k = 0; k < n; ++k) numbers[from + k] = slots_[place(names[from + k], h[k])].number;
     }
   }
-  // The number of a name with this hash, which is the next one for a new name.
+  // Returns the number of a name, whose hash is h. A new name gets the next number.
   int32_t add(std::string_view name, uint64_t h) {
     const size_t found = place(name, h);
     if (slots_[found].number >= 0) return slots_[found].number;
@@ -62,7 +63,7 @@ class Names {
     if (2 * ends_.size() > slots_.size()) grow();
     return number;
   }
-  // Takes the next number for something whose name is kept elsewhere.
+  // Uses up the next number for an item whose name is stored elsewhere.
   int32_t skip() {
     ends_.push_back(bytes_.size());
     return size() - 1;
@@ -75,7 +76,7 @@ class Names {
   };
   static constexpr Slot empty{0, -1};
 
-  // Eight bytes at a time: multiply and fold.
+  // Hashes eight bytes at a time, by multiplying and folding.
   static uint64_t hash(std::string_view name) {
     const char* p = name.data();
     size_t n = name.size();
@@ -99,7 +100,7 @@ class Names {
   static uint32_t tag(uint64_t h) { return static_cast<uint32_t>(h); }
 
   size_t home(uint64_t h) const { return (h >> 29) & (slots_.size() - 1); }
-  // The slot of a name, or the empty one where it would be.
+  // The slot of a name, or the empty slot into which it would go.
   size_t place(std::string_view name, uint64_t h) const {
     const size_t mask = slots_.size() - 1;
     size_t at = home(h);

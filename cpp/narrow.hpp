@@ -1,6 +1,7 @@
-// Rows of features in single precision: a copy for passes that are made many times, half the bytes of a visit and no
-// conversion in the inner loop. Indices of 16 bits, where they are enough, lie behind the values of their row: a visit
-// then reads one piece of memory. Others stay where they are.
+// A copy of rows of features in single precision, for many passes over the same rows. A visit reads half the
+// bytes, and the inner loop converts nothing. If 16-bit indices are enough, they lie behind the values of
+// their row, so that a visit reads one piece of memory. Otherwise the copy keeps pointing to the original
+// indices.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +13,12 @@
 
 namespace mm {
 
-// How many numbers of four bytes a row takes.
+// The number of floats that a row takes.
 inline size_t narrow_size(Kind kind, int32_t length) {
   return static_cast<size_t>(kind == Kind::short32 ? length + (length + 1) / 2 : length);
 }
 
-// Those at `places`, one after the other.
+// Returns the values at `places`, in this order.
 template <class Values>
 Values picked(const Values& values, const std::vector<int64_t>& places) {
   Values found;
@@ -26,7 +27,7 @@ Values picked(const Values& values, const std::vector<int64_t>& places) {
   return found;
 }
 
-// The rows in this order.
+// Copies the rows in this order.
 inline std::unique_ptr<Features> narrowed(const Features& wide, const std::vector<int64_t>& order) {
   auto narrow = std::make_unique<Features>();
   const bool few = wide.columns <= 65536;
@@ -44,7 +45,8 @@ inline std::unique_ptr<Features> narrowed(const Features& wide, const std::vecto
   reserve_in_large_pages(narrow->own_pieces, stored);
   narrow->own_pieces.resize(stored);
   float* pieces = narrow->own_pieces.data();
-  for (size_t i = 0; i < order.size(); ++i) {  // read one after the other, which is faster than to write so
+  // Reads in order and writes out of order, which is faster than the reverse.
+  for (size_t i = 0; i < order.size(); ++i) {
     const RowView& row = wide.rows[i];
     const double* from = static_cast<const double*>(row.value);
     float* to = pieces + first[i];

@@ -1,5 +1,5 @@
-// An order of all numbers. std::sort and its kin may read outside of what they sort where an order is not one, and NaN
-// (what overflow leaves behind) is neither above nor below anything.
+// A strict weak order of all numbers, including NaN. NaN (after an overflow) compares false with everything,
+// and std::sort may read outside its range if the order is inconsistent.
 #pragma once
 
 namespace mm {

@@ -1,4 +1,4 @@
-// What compilers spell in their own way: GCC and Clang (also as clang-cl) on one side, MSVC on the other.
+// Wrappers for features that GCC and Clang (also as clang-cl) spell differently from MSVC.
 #pragma once
 
 #if defined(__GNUC__) || defined(__clang__)
@@ -10,8 +10,8 @@
 
 namespace mm {
 
-// Asks for the cache line of an address that will be read soon. GCC takes a function that does nothing else for one
-// without an effect and drops its calls, hence the empty statement.
+// Prefetches the cache line of an address that will be read soon. GCC would treat a function that only
+// prefetches as free of effects, and drop its calls; the empty statement prevents this.
 inline void fetch_ahead(const void* p) {
 #if MM_GNU
   __builtin_prefetch(p);
@@ -23,7 +23,7 @@ inline void fetch_ahead(const void* p) {
 #endif
 }
 
-// The same for a line that will be written, and that another core may have.
+// Prefetches a cache line that will be written, and that another core may hold.
 inline void fetch_to_write(const void* p) {
 #if MM_GNU
   __builtin_prefetch(p, 1);
@@ -35,7 +35,7 @@ inline void fetch_to_write(const void* p) {
 #endif
 }
 
-// Within a loop that waits for another thread.
+// Call inside a loop that waits for another thread.
 inline void spin() {
 #if MM_GNU && defined(__x86_64__)
   __builtin_ia32_pause();

@@ -8,7 +8,7 @@
 
 namespace mm {
 
-// The next of the random numbers of SplitMix64.
+// Returns the next random number of SplitMix64.
 inline uint64_t mixed(uint64_t& seed) {
   uint64_t z = seed += 0x9e3779b97f4a7c15u;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -16,21 +16,22 @@ inline uint64_t mixed(uint64_t& seed) {
   return z ^ (z >> 31);
 }
 
-// Fisher and Yates; returns the seed of the next.
+// Shuffles by Fisher and Yates; returns the next seed.
 inline uint64_t shuffle(std::vector<int64_t>& order, uint64_t seed) {
   for (size_t k = order.size(); k > 1; --k) std::swap(order[k - 1], order[((mixed(seed) >> 32) * k) >> 32]);
   return seed;
 }
 
-// Runs of neighbours, in a random order. What lies side by side is visited one after the other: the processor reads memory
-// ahead then, which takes half of the time of an order without runs; where it lies in a random order, no more visits
-// are needed.
+// Shuffles runs of neighbouring blocks, and visits the blocks of a run in order, so that the processor reads
+// memory ahead. If blocks are stored in a random order, this does not increase the number of visits that
+// training needs.
 class Runs {
  public:
+  // Longer runs mix the blocks less; shorter ones read memory out of order more often.
   static constexpr size_t length = 16;
-  // Returns the seed of the next.
+  // Returns the next seed.
   uint64_t shuffle(std::vector<int64_t>& order, uint64_t seed) {
-    const size_t n = order.size(), lead = 1 + seed % length;  // runs begin elsewhere each time
+    const size_t n = order.size(), lead = 1 + seed % length;  // the runs start at other blocks each time
     first_.clear();
     for (size_t k = 0; k < n; k = k == 0 ? lead : k + length) first_.push_back(static_cast<int64_t>(k));
     seed = mm::shuffle(first_, seed);

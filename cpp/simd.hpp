@@ -1,4 +1,4 @@
-// Vectors of reals as wide as the instruction set that this file is compiled for.
+// Vectors of reals, as wide as the instruction set for which the file is compiled.
 #pragma once
 
 #include <array>
@@ -14,9 +14,9 @@
 #include "runtime/pages.hpp"
 
 #if MM_GNU && !defined(MAXMARGIN_PLAIN_LANES)
-#define MM_VECTORS 1  // vectors of the compiler
+#define MM_VECTORS 1  // vector types of the compiler
 #else
-#define MM_VECTORS 0  // arrays, which it may make vectors of
+#define MM_VECTORS 0  // arrays, which the compiler may vectorise
 #endif
 #if MM_VECTORS && (defined(__AVX2__) || defined(__SSE2__))
 #include <immintrin.h>
@@ -27,7 +27,7 @@ namespace mm {
 #if defined(__AVX2__)
 constexpr int vector_bytes = 32;
 #else
-constexpr int vector_bytes = 16;  // wider types on a narrow machine are split, badly
+constexpr int vector_bytes = 16;  // the compiler splits wider types badly on narrow machines
 #endif
 
 #if MM_VECTORS
@@ -69,7 +69,8 @@ struct Vector {
 template <class Real>
 using vec = typename Vector<Real>::type;
 
-// Row length of a table with `n` columns: whole vectors, so that no kernel has a tail.
+// Row length of a table with `n` columns. It is a multiple of the vector width, so that kernels need no tail
+// loop.
 template <class Real>
 constexpr int padded(int n) {
   constexpr int lanes = Vector<Real>::lanes;
@@ -94,7 +95,7 @@ inline vec<Real> broadcast(Real x) {
   return vec<Real>::each([&](int) { return x; });
 #endif
 }
-// x in one lane, zero in the others.
+// A vector with x in one lane, and zero in the others.
 template <class Real>
 inline vec<Real> one_lane(int lane, Real x) {
   constexpr int lanes = Vector<Real>::lanes;
@@ -105,7 +106,7 @@ inline vec<Real> one_lane(int lane, Real x) {
   }();
   return broadcast(x) * load(window.data() + (lanes - 1 - lane));
 }
-// As many numbers of another type as a vector of reals holds.
+// Loads as many numbers of another type as a vector of reals holds, and converts them.
 template <class Real, class T>
 inline vec<Real> load_as(const T* p) {
   if constexpr (std::is_same_v<Real, T>) {
@@ -128,7 +129,7 @@ inline Real sum_of_lanes(vec<Real> v) {
   return sum;
 }
 
-// The same by halves, which waits for fewer additions; the order of the sum is another one.
+// The same by halves: fewer dependent additions, but another order of summation, and so other rounding.
 template <class Real>
 inline Real sum_by_halves(vec<Real> v) {
 #if MM_VECTORS && defined(__AVX2__)
@@ -141,7 +142,7 @@ inline Real sum_by_halves(vec<Real> v) {
   return sum_of_lanes<Real>(v);
 }
 
-// A sum of vectors of reals in double precision.
+// Sums vectors of reals in double precision.
 template <class Real>
 class WideSum {
  public:
@@ -167,7 +168,7 @@ class WideSum {
   vec<double> low_ = {}, high_ = {};
 };
 
-// Calls f<N>(column) for all columns of a table with whole rows of vectors, N of them at a time, at most four.
+// Calls f<N>(column) for all columns of a table, N <= 4 vectors at a time. Rows must be whole vectors.
 template <class Real, class F>
 inline void by_vectors(int stride, F&& f) {
   constexpr int lanes = Vector<Real>::lanes;
@@ -188,7 +189,7 @@ inline void by_vectors(int stride, F&& f) {
   }
 }
 
-// A comparison and a blend are not folded into one `max` under IEEE rules, hence the intrinsics.
+// Compilers do not fold a comparison and a blend into one `max` under IEEE rules, so this uses intrinsics.
 #if MM_VECTORS && defined(__AVX2__)
 inline vec<float> maximum(vec<float> a, vec<float> b) {
   return (vec<float>)_mm256_max_ps((__m256)a, (__m256)b);
@@ -236,7 +237,7 @@ inline Real largest_lane(vec<Real> v) {
   return top;
 }
 
-// Which lanes of a comparison hold: a bit for each.
+// Returns a bit for each lane in which a comparison holds.
 #if MM_VECTORS
 template <class Lanes>
 inline int bits_of(Lanes holds) {
@@ -275,7 +276,7 @@ inline int lanes_different(const V& a, const V& b) {
 }
 #endif
 
-// Memory aligned to cache lines, zeroed by std::vector; much of it, in large pages.
+// Allocates memory aligned to cache lines; large blocks use large pages. std::vector zeroes it.
 template <class T>
 struct AlignedAllocator {
   using value_type = T;

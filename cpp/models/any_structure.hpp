@@ -1,5 +1,6 @@
-// Any structure behind virtual calls, in double precision: for what need not be compiled for each of them. That is
-// all exact answers, and the dual states of structures whose visits take long beside a call.
+// Any structure behind virtual calls, in double precision, for code that need not be compiled once per
+// structure. Exact passes use it, and so do the dual states of structures whose visits take long compared
+// with a virtual call.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +15,11 @@
 
 namespace mm {
 
-// What takes no labels: the same whatever they are kept in.
+// The part of the interface that does not depend on the label type.
 class Unlabelled {
  public:
   struct State {
-    int64_t block = 0;               // that is open
+    int64_t block = 0;               // the open block
     std::vector<uint16_t> narrowed;  // outputs for a structure that keeps labels in two bytes (wide.cpp)
     virtual ~State() = default;
   };
@@ -35,31 +36,33 @@ class Unlabelled {
   virtual void unpack_spent(double* W, double* flat, int threads) const = 0;  // W is not read again
   virtual Scratch scratch() const = 0;
   virtual void prepare() = 0;
-  virtual bool plain() const { return false; }  // weights inside are those outside
+  virtual bool plain() const { return false; }  // whether W has the layout of the flat weights
   virtual void open(int64_t block, const double* W, Scratch& s, bool augmented, double scale) const = 0;
   virtual double squared_norm(Scratch& s) const = 0;
   virtual void apply(const Scratch& s, double* W, double c) const = 0;
   virtual void apply(const Scratch& s, Gather W, double c) const = 0;
 
   // Optional powers
-  virtual bool exact() const { return true; }  // `best` never misses the best output;
-  // else it shall do what it can for a low ceiling, or for one that is not further above what it found than a leeway:
+  virtual bool exact() const { return true; }  // whether `best` always finds the best output
+  // If `best` is not exact: asks it to prove a ceiling, at most `leeway` above the value that it finds.
   virtual void prove(Scratch&, double) const {}
   virtual double ceiling(const Scratch&) const { return std::numeric_limits<double>::infinity(); }
-  virtual void tolerate(Scratch&, double) const {}     // by how much `best` may miss the best in training
-  virtual bool slack_argmax() const { return false; }  // whether `best_slack` answers
-  virtual int labels() const { return 0; }             // where an output is one label
-  // Where a visit is short beside a virtual call: xi of blocks [from, to), `all_planes`, and both, in one call.
+  virtual void tolerate(Scratch&, double) const {}  // by how much `best` may miss the best output in training
+  virtual bool slack_argmax() const { return false; }  // whether `best_slack` is implemented
+  virtual int labels() const { return 0; }  // the number of labels if an output is one label, else 0
+  // If a visit is short compared with a virtual call, one call handles many blocks: slacks of blocks [from,
+  // to), planes, or both.
   virtual bool walks() const { return false; }
   virtual void all_slacks(int64_t, int64_t, const double*, double*) const {}
-  // What lists violators, null where nothing does; it reads the scores of the open block, and losses.
+  // The lister of violators, or null if there is none. It reads the scores of the open block, and losses.
   virtual std::unique_ptr<Violators> lister() const { return nullptr; }
   virtual void list_scores(Scratch&, Violators&) const {}
   virtual void list_losses(int64_t, Violators&) const {}
-  // Labels of a node, where `beliefs` answers for the open block (beliefs.hpp): values of all nodes and their labels.
+  // The number of labels of a node if `beliefs` works, else 0. `beliefs` gives values for all nodes and
+  // labels (beliefs.hpp).
   virtual int node_labels(int64_t, int) const { return 0; }
   virtual void beliefs(Scratch&, const double*, double, double*) const {}
-  // Distributions over all outputs (SumsAll); rows of potentials are 0 where there are none.
+  // Distributions over all outputs (SumsAll). Structures without them have 0 rows of potentials.
   virtual bool sums_all() const { return false; }
   virtual int row_labels() const { return 0; }
   virtual int row_stride() const { return 0; }
@@ -70,14 +73,14 @@ class Unlabelled {
   virtual double expected_loss(int64_t, const double*) const { return 0; }
   virtual void add_expected(Scratch&, int64_t, const double*, double*, double) const {}
   virtual void draw(Scratch&, int64_t, const double*, const double*, int32_t*) const {}
-  // The open scores after W += c * move; false where the block must be opened again.
+  // Updates the open scores after W += c * move; returns false if the block must be opened again.
   virtual bool shifted(Scratch&, double) const { return false; }
-  // Where an argmax needs an index of the weights W: that index, else null; and what reads it with a scratch.
+  // The index of the weights W if an argmax needs one, else null. `read_index` makes a scratch use it.
   virtual std::shared_ptr<const void> index_of(const double*) const { return nullptr; }
   virtual void read_index(Scratch&, const void*) const {}
 };
 
-// Outputs of some blocks with multipliers, in memory of somebody else.
+// Outputs of some blocks with their multipliers; the arrays belong to the caller.
 template <class Label>
 struct Planes {
   const int64_t* blocks;
@@ -86,7 +89,7 @@ struct Planes {
   int64_t n;
 };
 
-// What takes labels or gives them.
+// The part of the interface that takes or returns labels.
 template <class Label>
 class Labelled {
  public:
@@ -105,7 +108,8 @@ class Labelled {
   // Optional powers
   virtual bool all_valid(const int64_t*, const Label*, int64_t) const { return false; }
   virtual double all_planes(const int64_t*, const double*, const Label*, int64_t, double*) const { return 0; }
-  // xi of all blocks at W, and the sum of planes that are in the order of their blocks: rows are read once for both.
+  // Computes xi of all blocks at W, and the sum of the planes, which must be sorted by block. Each row is
+  // read once for both.
   virtual double slacks_and_planes(const double*, double*, const Planes<Label>&, double*) const { return 0; }
 };
 
@@ -246,7 +250,7 @@ class Erased final : public AnyStructure<typename S::Label> {
         if (i % 8 == 0) poll();
         Label own;
         structure_.truth(i, &own);
-        while (p < n && blocks[p] == i && outputs[p] == own) ++p;  // of no loss
+        while (p < n && blocks[p] == i && outputs[p] == own) ++p;  // the true output adds nothing
         bool seen = false;
         if constexpr (joins)
           if (p < n && blocks[p] == i && structure_.plain()) {
@@ -328,7 +332,7 @@ class Erased final : public AnyStructure<typename S::Label> {
   }
 
  private:
-  // Whether the structure finds a slack and adds a plane in one walk over its row.
+  // Whether the structure can compute a slack and add a plane in one pass over its row.
   static constexpr bool joins =
       requires(const S& s, const Label* y, double* w) { s.slack_and_plane(0, w, y, 1.0, w); };
 
@@ -342,7 +346,7 @@ class Erased final : public AnyStructure<typename S::Label> {
   double add_plane(int64_t i, double c, const Label* y, typename S::Scratch& s, double* sum) const {
     Label own;
     structure_.truth(i, &own);
-    if (*y == own) return 0;  // of no loss
+    if (*y == own) return 0;  // the true output adds nothing
     structure_.build_pair(s, i, y, &own);
     structure_.apply(s, sum, c);
     return c * structure_.loss(i, y);

@@ -1,14 +1,16 @@
-// The argmax of a pairwise problem by the method that fits it, with a value that no labelling exceeds.
+// The argmax of a pairwise problem by the method that fits it, with a proven upper bound ("ceiling") on all
+// labellings.
 //
 //   forest                          max-product, exact
-//   two labels, all links attract   a cut, exact
-//   two labels, few nodes, dense    concave relaxation, split where it is not tight
-//   else                            message passing, with a proven ceiling; where that stays above what was found
+//   two labels, all links attract   graph cut, exact
+//   two labels, few nodes, dense    concave relaxation with branch and bound if it is not tight
+//   else                            message passing, with a proven ceiling; if that stays above the value found
 //                                   and the graph has few cycles, exactly by conditioning
 //
-// A binary problem is made smaller first. With d_v = theta_v(1) - theta_v(0) + what the links add, whose range over
-// the labels of the other ends is [low_v, high_v]: low_v >= 0 fixes y_v = 1 and high_v <= 0 fixes y_v = 0 in some
-// best labelling, which narrows the ranges of the neighbours. What is left, if little, is searched.
+// A binary problem is made smaller first. Let d_v = theta_v(1) - theta_v(0) + the contributions of the links.
+// Over the labels of the neighbours its range is [low_v, high_v]. Some best labelling has y_v = 1 if
+// low_v >= 0, and y_v = 0 if high_v <= 0. Fixing y_v narrows the ranges of the neighbours. If few nodes are
+// left, all their labellings are searched.
 #pragma once
 
 #include <algorithm>
@@ -26,23 +28,23 @@
 
 namespace mm {
 
-// `roof`: of binary problems, with the value of the linear relaxation as the ceiling.
+// `roof` is for binary problems; its ceiling is the value of the linear relaxation.
 enum class Inference : int { automatic, tree, cut, messages, outside, roof };
 
 struct ArgmaxOptions {
   Inference method = Inference::automatic;
   int iterations = 100;  // of message passing
-  // For `outside`: the labels of a best labelling; returns what none exceeds.
+  // For `outside`: writes a best labelling, and returns an upper bound on all labellings.
   std::function<double(const PairwiseView&, int32_t*)> solver;
 };
 
-// The nodes of a binary problem that no range decides.
+// The nodes of a binary problem that no range decides, as a smaller problem.
 class BinaryRest {
  public:
-  PairwiseView view;           // the problem over the nodes left
-  std::vector<int32_t> nodes;  // their numbers in the whole
+  PairwiseView view;           // the problem over the undecided nodes
+  std::vector<int32_t> nodes;  // their numbers in the whole problem
 
-  // Fixes what it can in y, and sets up the rest.
+  // Fixes the labels in y that ranges decide, and sets up the rest.
   void reduce(const PairwiseView& p, int32_t* y) {
     const Topology& g = *p.graph;
     measure(p);
@@ -60,7 +62,7 @@ class BinaryRest {
   std::vector<const double*> tables_;
   Topology graph_;
 
-  // What the link adds to d_v if the other end has label k.
+  // The contribution of the link to d_v if the other end has label k.
   static double push(const PairwiseView& p, int link, int v, int k) {
     return p.seen_from(link, v, 1, k) - p.seen_from(link, v, 0, k);
   }
@@ -121,13 +123,15 @@ class BinaryRest {
 
 class Argmax {
  public:
-  // The labelling that was found, its value, and into `ceiling` what no labelling exceeds: infinity where that
-  // takes more work and no proof is asked for.
+  // Writes a labelling, and returns its value. Sets `ceiling` to an upper bound on all labellings. The bound
+  // is infinite if it needs extra work and no proof is wanted.
   double solve(const PairwiseView& p, const ArgmaxOptions& options, bool prove, int32_t* y, double& ceiling);
 
  private:
-  static constexpr int few = 14;              // binary nodes whose labellings are searched (set_search.hpp)
-  static constexpr int64_t labellings = 256;  // of nodes whose removal leaves a forest
+  // Up to so many binary nodes all labellings are searched (set_search.hpp); time doubles per node.
+  static constexpr int few = 14;
+  // Conditioning: at most so many labellings of the cut nodes; work is linear in it.
+  static constexpr int64_t labellings = 256;
 
   MaxProduct product_;
   GraphCut cut_;
@@ -173,12 +177,13 @@ class Argmax {
       return solve_loops(rest, iterations, part_.data(), top);
     });
   }
-  // Fixes what ranges decide, for labellings and their relaxation alike; solve(rest, top) does the rest into part_.
+  // Fixes the labels that ranges decide, which is valid for labellings and for their relaxation. The given
+  // function finds the other labels, and writes them into part_.
   template <class Solve>
   double solve_rest(const PairwiseView& p, int32_t* y, double& ceiling, Solve&& solve) {
     rest_.reduce(p, y);
     part_.resize(rest_.nodes.size());
-    double top = 0;  // of the rest
+    double top = 0;  // the ceiling of the rest
     const double value = solve(rest_.view, top);
     for (size_t j = 0; j < part_.size(); ++j) y[rest_.nodes[j]] = part_[j];
     const double whole = p.value(y);
@@ -186,7 +191,7 @@ class Argmax {
     return whole;
   }
 
-  // A problem of few nodes as one of sets: of the nodes that have label 1.
+  // Solves a problem of few nodes as a set problem: the set of the nodes that have label 1.
   double try_sets(const PairwiseView& p) {
     const Topology& g = *p.graph;
     const int n = g.nodes(), stride = padded<double>(n);

@@ -54,7 +54,7 @@ void Beliefs::of_forest(const PairwiseView& p, double* out) {
 
 double Beliefs::term(double below) const {
   const double x = below / temperature_;
-  return x > -45 ? std::exp(x) : 0;  // false for -infinity less -infinity
+  return x > -45 ? std::exp(x) : 0;  // also 0 for NaN, from -infinity minus -infinity
 }
 
 template <class Value>

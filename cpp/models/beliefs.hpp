@@ -1,11 +1,11 @@
-// Beliefs: what each label of each node is worth, over all outputs that have it there.
+// Beliefs: the value of each label of each node, over all outputs that have the label there.
 //
-//   B(v, k) = c log sum_{y: y_v = k} exp(score(y) / c),     c > 0 a temperature
-//           = max_{y: y_v = k} score(y)                     c = 0
+//     B(v, k) = c log sum_{y: y_v = k} exp(score(y) / c),     c > 0 a temperature
+//             = max_{y: y_v = k} score(y)                     c = 0
 //
-// Margins are differences of the beliefs at 0; p(y_v = k) = exp((B(v, k) - c log Z) / c) at a temperature, where
-// c log Z is the same sum over all k. Sums are taken in logarithms, largest term first, so that nothing overflows; a
-// term below e^-45 of the largest is less than its rounding.
+// Margins are differences of the beliefs at c = 0. At a temperature, p(y_v = k) = exp((B(v, k) - c log
+// Z) / c), and c log Z is the same sum over all k. Sums are taken in logarithms relative to the largest term,
+// so that nothing overflows. Terms below e^-45 of the largest are dropped; rounding would lose them anyway.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,12 @@ class Beliefs {
  public:
   explicit Beliefs(double temperature = 0) : temperature_(temperature) {}
 
-  // Of a sequence, T x K: prefixes that end in a label, and what can follow it.
+  // Computes the T x K beliefs of a sequence, from the prefixes that end in a label and the suffixes that can
+  // follow it.
   void of_sequence(const SequenceScores& s, double* out);
 
-  // Of a forest, in the places of its scores: from the leaves to the roots, and back without what came from there.
+  // Computes the beliefs of a forest, in the layout of its scores: first from the leaves to the roots, then
+  // back. A message back to a child leaves out the message that came from it.
   void of_forest(const PairwiseView& p, double* out);
 
   // The soft maximum of n values.
@@ -43,7 +45,7 @@ class Beliefs {
   double from(const double* values, const double* row, int n) const;
   // out[k] = the soft maximum over j of values[j] + table[j, k]
   void into(const double* values, const double* table, int64_t stride, int rows, int columns, double* out);
-  // From one end of a link, v, to the other.
+  // The message from one end of a link, v, to the other.
   void send(const PairwiseView& p, int link, int v, const double* values, double* out);
 };
 

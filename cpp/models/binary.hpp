@@ -1,9 +1,9 @@
 // Binary: one of two labels for a row of features.
 //
-//   Psi(x, y) = y x / 2 with y = -1 for label 0 and +1 for label 1;   s_i(y) = cost[y_i] [y != y_i] + y <w, x_i> / 2
-//   psi_i(other) = - y_i x_i, so that xi_i = max(0, cost[y_i] - y_i <w, x_i>): the hinge
+//     Psi(x, y) = y x / 2 with y = -1 for label 0 and +1 for label 1;   s_i(y) = cost[y_i] [y != y_i] + y <w, x_i> / 2
+//     psi_i(other) = - y_i x_i, so that xi_i = max(0, cost[y_i] - y_i <w, x_i>): the hinge
 //
-// One weight per feature, inside as outside: no table, no padding.
+// W has the layout of the flat weights: one weight per feature, without padding.
 #pragma once
 
 #include <cmath>
@@ -17,7 +17,7 @@ namespace mm {
 struct BinaryData {
   const Features* features = nullptr;
   std::vector<int32_t> truth;  // 0 or 1 for each row
-  std::vector<double> cost;    // of a mistake, by true label
+  std::vector<double> cost;    // cost of a mistake, by true label
   int64_t blocks() const { return features->size(); }
   int64_t dimension() const { return features->width(); }
 };
@@ -34,7 +34,7 @@ class Binary : public OneWeightPerFeature<BinaryData> {
 
   struct Scratch {
     Real scores[2] = {0, 0};
-    double move = 0;  // the move that was built is this times x
+    double move = 0;  // the built move is this number times x
     int64_t block = 0;
   };
 
@@ -71,7 +71,7 @@ class Binary : public OneWeightPerFeature<BinaryData> {
     return s.scores[*y];
   }
 
-  // argmax_y Delta(y) (scores[y] + shift), where shift holds the constant and the score of the truth
+  // argmax_y Delta(y) (scores[y] + shift); `shift` is the constant minus the score of the truth.
   void best_slack(const Scratch& s, const Real*, double shift, const Label* truth, Label* y) const {
     const Label other = 1 - *truth;
     *y = data_.cost[*truth] * (s.scores[other] + shift) > 0 ? other : *truth;
@@ -96,15 +96,15 @@ class Binary : public OneWeightPerFeature<BinaryData> {
   void apply(const Scratch& s, Target W, double c) const {
     if (s.move != 0) data_.features->axpy(s.block, W, c * s.move);
   }
-  // The slack of a block, and sum += c psi(y), in one walk over its row.
+  // Returns the slack of a block, and adds c psi(y) to `sum`, in one pass over its row.
   double slack_and_plane(int64_t block, const double* W, const Label* y, double c, double* sum) const {
     const int32_t own = data_.truth[block];
     const double half = data_.features->dot_and_axpy(block, W, sum, c * (*y - own)) / 2;
     const double margin = own == 0 ? -half : half;
-    const double score = (data_.cost[own] - margin) - margin;  // as by `open`, to the bit
-    return score <= 0 ? 0 : score;                             // NaN stays
+    const double score = (data_.cost[own] - margin) - margin;  // the same rounding as in `open`
+    return score <= 0 ? 0 : score;                             // NaN is returned as NaN
   }
-  // Sums over both labels (SumsAll): a row of two potentials.
+  // Sums over both labels (SumsAll): the potentials are one row of two numbers.
   int row_labels() const { return 2; }
   int row_stride() const { return 2; }
   int64_t potentials(int64_t) const { return 1; }
@@ -136,7 +136,7 @@ class Binary : public OneWeightPerFeature<BinaryData> {
     products += data_.features->dot_weights(block, W);
     return step * products;
   }
-  // The scores of the open block after W += c * move.
+  // Updates the scores of the open block after W += c * move.
   void shift(Scratch& s, double c) const {
     const Real half = static_cast<Real>(c * s.move * data_.features->norms[s.block] / 2);
     s.scores[0] -= half, s.scores[1] += half;

@@ -1,16 +1,17 @@
 // Chain: a label for each position of a sequence, scored by position and by neighbouring labels.
 //
-//   <w, Psi(x, y)> = sum_t <w_{y_t}, x_t> + sum_{t>0} A[y_{t-1}, y_t] (+ start[y_0] + end[y_{T-1}])
-//   Delta_i(y)     = sum_t node_weight_t * cost[y_it, y_t]
+//     <w, Psi(x, y)> = sum_t <w_{y_t}, x_t> + sum_{t>0} A[y_{t-1}, y_t] (+ start[y_0] + end[y_{T-1}])
+//     Delta_i(y)     = sum_t node_weight_t * cost[y_it, y_t]
 //
-// Some transitions, starts and ends may be illegal. Every argmax is then one over legal labellings: it reads A with
-// -infinity in their places, from a copy, so that its loops are the same and the weights themselves stay finite.
+// Some transitions, starts and ends may be illegal. Every argmax is then one over legal labellings. It reads
+// a copy of A with -infinity for illegal pairs. So the same loops serve both cases, and the weights
+// themselves stay finite.
 //
-// A visit computes the local scores U = X_i W once; then a labelling is scored by T look-ups, and a move
-// between labellings is a short list of (position, label, coefficient) and of transitions, from which both
-// its squared norm and the update of W follow. Weights inside: feature-major rows of `stride` reals, then a
-// row for each previous label, then the rows `start` and `end`. Weights outside (flat): unary (K, d), transitions
-// (K, K), start (K) and end (K) where the model has them.
+// A visit computes the local scores U = X_i W once. Then T look-ups score a labelling. A move between
+// labellings is a short list of (position, label, coefficient) and a list of transitions. Its squared norm
+// and the update of W follow from these lists. W has a row of `stride` reals for each feature, then a row for
+// each previous label, then the rows `start` and `end`. The flat weights are unary (K, d), transitions
+// (K, K), then start (K) and end (K) if the model has them.
 #pragma once
 
 #include <algorithm>
@@ -53,7 +54,8 @@ class Chain : public ChainBase<Real_> {
     return sum;
   }
 
-  // Local scores at the positions where the n outputs do not agree: enough to compare them.
+  // Computes local scores only for positions on which the n outputs disagree, which is enough to compare
+  // them.
   void open_where_different(int64_t block, const Real* W, Scratch& s, const Label* outputs, int n) const {
     const int T = length(block);
     open_positions(block, W, s, outputs, n, [&](int t) {
@@ -64,7 +66,8 @@ class Chain : public ChainBase<Real_> {
     });
   }
 
-  // s_i(y) up to a constant of the block (and, after a partial opening, of the compared outputs).
+  // Returns s_i(y) up to a constant of the block; after a partial opening, up to a constant of the compared
+  // outputs.
   double score(const Scratch& s, const Label* y) const {
     const int T = length(s.block);
     const Real* A = s.weights + transitions_;
@@ -88,7 +91,7 @@ class Chain : public ChainBase<Real_> {
     return score(s, y);
   }
 
-  // argmax_y Delta(y) (score(y) + shift) for a loss that counts mistakes, each of one cost.
+  // argmax_y Delta(y) (score(y) + shift) for a loss that counts mistakes, all at the same cost.
   void best_slack(Scratch& s, const Real* W, double shift, const Label* truth, Label* y) const {
     best_slack_of(scores(s, W), s, shift, truth, y);
   }
@@ -126,8 +129,9 @@ class Chain : public ChainBase<Real_> {
     }
   }
 
-  // Such a move as a list, with which others repeat it: how many positions change, then each with the label that it gains
-  // and the one that it loses; pairs of labels that are gained and lost.
+  // Writes such a move as a list that other threads can apply. First comes the number of changed positions
+  // and the number of changed edges. Each position follows with the label that it gains and the one that it
+  // loses, then each pair of labels that is gained and the one that is lost.
   void list_move(const Scratch& s, std::vector<int32_t>& list) const {
     list.assign({static_cast<int32_t>(s.nodes.size() / 2), static_cast<int32_t>(s.edges.size() / 2)});
     for (size_t a = 0; a < s.nodes.size(); a += 2)
@@ -144,13 +148,13 @@ class Chain : public ChainBase<Real_> {
       A[edges[1]] += static_cast<Real>(-c);
     }
   }
-  // Asks for memory that this will read.
+  // Prefetches the memory that `apply_list` will read.
   void prefetch_list(int64_t block, const int32_t* list, const Real* W, Stage stage) const {
     if (stage == Stage::weights && !far_) return;
     for (int k = 0; k < list[0]; ++k) this->prefetch_row(row(block, list[2 + 3 * k]), W, stage);
   }
 
-  // move = sum_j c_j Psi(x, y_j), where the c_j sum to zero: positions on which all agree drop out.
+  // move = sum_j c_j Psi(x, y_j). The c_j sum to zero, so that positions on which all outputs agree drop out.
   void build_mixture(Scratch& s, int64_t block, const Label* outputs, const double* c, int n) const {
     const int T = length(block);
     s.block = block;
@@ -171,7 +175,7 @@ class Chain : public ChainBase<Real_> {
     }
   }
 
-  // All that scores a labelling of the open block.
+  // Gives the lister all scores of the open block.
   void list_scores(Scratch& s, Violators& sums) const {
     static_cast<ChainSums&>(sums).read(scores(s, s.weights), data_.truth.data() + row(s.block, 0));
   }
@@ -218,7 +222,7 @@ class Chain : public ChainBase<Real_> {
     return sum;
   }
 
-  // A partial opening: calls score(t) for the positions where the n outputs do not agree.
+  // A partial opening: calls score(t) for the positions on which the n outputs disagree.
   template <class Score>
   void open_positions(int64_t block, const Real* W, Scratch& s, const Label* outputs, int n,
                       Score&& score) const {
@@ -246,7 +250,7 @@ class Chain : public ChainBase<Real_> {
       if (s.nodes[a].label == label) return void(s.nodes[a].c += c);
     s.nodes.push({t, label, c});
   }
-  // Adds a coefficient to the item of the same key, of those from `first` on.
+  // Adds the coefficient to the item with the same key among the items from `first` on, or appends the item.
   template <class Item>
   static void gather(Stack<Item>& items, size_t first, const Item& item) {
     for (size_t a = first; a < items.size(); ++a)

@@ -70,7 +70,7 @@ typename ChainBase<Real>::Scratch ChainBase<Real>::scratch() const {
 }
 
 double ChainData::least_constant_loss(const double* mass) const {
-  std::vector<double> weight(labels);  // of each true label
+  std::vector<double> weight(labels);  // by true label
   for (int64_t i = 0; i < blocks(); ++i)
     for (int64_t r = offsets[i]; r < offsets[i + 1]; ++r) weight[truth[r]] += mass[i] * weight_of(r);
   double least = std::numeric_limits<double>::infinity();
@@ -85,7 +85,8 @@ double ChainData::least_constant_loss(const double* mass) const {
 template <class Real>
 template <class F>
 void ChainBase<Real>::each_weight(int threads, const F& f) const {
-  constexpr int64_t worthwhile = 200'000;  // weights of a thread: take as long as starting it
+  // Weights per thread; for fewer, starting a thread takes longer than its work.
+  constexpr int64_t worthwhile = 200'000;
   const int64_t size = data_.nodes.dimension(K_);
   parallel(data_.nodes.units(), static_cast<int>(std::min<int64_t>(threads, 1 + size / worthwhile)),
            [&](int64_t first, int64_t last, int) { data_.nodes.each(first, last, K_, stride_, F(f)); });
@@ -111,7 +112,7 @@ void ChainBase<Real>::unpack(const From* W, double* flat, int threads) const {
 template <class Real>
 void ChainBase<Real>::unpack_spent(double* W, double* flat, int threads) const {
   constexpr size_t piece = size_t(1) << 17, unknown = ~size_t(0);
-  // Weights follow one another inside, from the first of a thread on.
+  // The weights of a thread are contiguous in W, from its first one on.
   each_weight(threads, [=, done = unknown](size_t inside, size_t outside) mutable {
     flat[outside] = W[inside];
     if (done == unknown) done = inside;
@@ -141,7 +142,7 @@ void ChainBase<Real>::prepare() {
   gram_.assign(pairs_, std::numeric_limits<float>::quiet_NaN());
 }
 
-// Whether the loss of every sequence is a number of mistakes times one cost.
+// Whether the loss of every sequence is a number of mistakes times a constant.
 template <class Real>
 bool ChainBase<Real>::counts_mistakes() const {
   for (int a = 0; a < K_; ++a)
@@ -319,7 +320,8 @@ void ChainBase<Real>::list_losses(int64_t block, Violators& sums) const {
     }
 }
 
-// Distributions over the labellings: potentials of positions and transitions, and their expectations (SumsAll).
+// Distributions over the labellings: potentials of positions and transitions, and their expectations
+// (SumsAll).
 
 template <class Real>
 void ChainBase<Real>::list_potentials(Scratch& s, const Real* W, Real* theta) const {

@@ -1,4 +1,4 @@
-// What chains share whatever their labels are kept in: data, weights, local scores, moves (chain.hpp).
+// The part of chains that does not depend on the label type: data, weights, local scores, moves (chain.hpp).
 #pragma once
 
 #include <cstdint>
@@ -20,16 +20,16 @@ struct ChainData {
   bool start = false, end = false;
   std::vector<int64_t> offsets;     // rows of sequence i: offsets[i] .. offsets[i + 1]
   std::vector<int32_t> truth;       // a label for each row
-  std::vector<double> node_weight;  // for each row; 1 / T where the loss is a mean; empty: all are one
+  std::vector<double> node_weight;  // for each row, 1 / T if the loss is a mean; empty: all are one
   Costs cost;
-  bool many = false;  // labels: the argmax follows the transitions that are not zero (LargeChain)
-  // Pairs of labels that are illegal, previous * K + next, where K stands for the start and K + 1 for the end; and for
-  // each row the label that a prediction has there, or -1, where some are fixed.
+  bool many = false;  // many labels: the argmax follows the nonzero transitions (LargeChain)
+  // Illegal pairs of labels, previous * K + next; as `previous`, K means the start and K + 1 the end. `fixed`
+  // has the label that a prediction must have in each row, or -1; it is empty if no label is fixed.
   std::vector<int64_t> illegal = {};
   std::vector<int32_t> fixed = {};
   int64_t blocks() const { return static_cast<int64_t>(offsets.size()) - 1; }
   double weight_of(int64_t row) const { return node_weight.empty() ? 1 : node_weight[row]; }
-  // The least sum_i mass_i Delta_i(y_i) where all labels of all y_i are the same.
+  // The least of sum_i mass_i Delta_i(y_i) over outputs y_i that have the same label everywhere.
   double least_constant_loss(const double* mass) const;
   int64_t dimension() const {
     const int64_t K = labels;
@@ -37,7 +37,7 @@ struct ChainData {
   }
 };
 
-// A vector whose pushes do not check its size: it is made large enough once per move.
+// A vector whose pushes do not check its size: `clear` makes it large enough once per move.
 template <class T>
 class Stack {
  public:
@@ -56,7 +56,7 @@ class Stack {
   size_t size_ = 0;
 };
 
-// W += c x for n numbers, whole vectors of them; returns how |W|^2 has changed.
+// W += c x for n numbers, a multiple of the vector width. Returns the change of |W|^2.
 template <class Real>
 double add_counted(Real* W, const Real* x, size_t n, Real c) {
   constexpr size_t lanes = Vector<Real>::lanes;
@@ -96,17 +96,17 @@ class ChainBase {
   struct Scratch {
     aligned<Real> local;          // U with the loss, T x stride
     aligned<Real> forward;        // best score of a prefix that ends in a label
-    aligned<Real> arrivals;       // the same without the local score of that label
-    aligned<Real> legal;          // transitions and ends with their penalties, where some are illegal
-    std::vector<int> positions;   // of a partial opening: where outputs differ,
-    std::vector<int> moved;       // and where they or those before do
-    std::vector<int> path;        // of the best labelling
-    std::vector<double> counted;  // slack rescaling: the same with the number of mistakes
-    Tally tally;                  // a long move
+    aligned<Real> arrivals;       // `forward` without the local score of that label
+    aligned<Real> legal;          // transitions and ends with penalties, if some are illegal
+    std::vector<int> positions;   // partial opening: where outputs differ
+    std::vector<int> moved;       // partial opening: where outputs differ here or one position before
+    std::vector<int> path;        // the best labelling
+    std::vector<double> counted;  // slack rescaling: `forward` by the number of mistakes
+    Tally tally;                  // buffer for the norm of a long move
     Stack<Node> nodes;
     Stack<Edge> edges;
     std::shared_ptr<ForwardBackward<Real>> sums;  // made when first needed
-    aligned<Real> nodes_with_ends;                // potentials, where some labels are illegal at an end
+    aligned<Real> nodes_with_ends;  // potentials with penalties, if some starts or ends are illegal
     const Real* weights = nullptr;
     int64_t block = 0;
     bool partial = false;
@@ -126,28 +126,30 @@ class ChainBase {
   void pack(const double* flat, To* W, int threads = 1) const;
   template <class From>
   void unpack(const From* W, double* flat, int threads = 1) const;
-  // The same, and gives back the memory of W on the way: both are never there as a whole.
+  // The same, and frees the memory of W on the way, so that both are never in memory as a whole.
   void unpack_spent(double* W, double* flat, int threads) const;
   void prefetch_view(int64_t block) const;
   void prefetch(int64_t block) const;
-  void prepare();  // space for inner products of positions, for those who measure many moves
+  void prepare();  // allocates the cache of inner products of positions, for solvers that measure many moves
 
   void open(int64_t block, const Real* W, Scratch& s, bool augmented, Real loss_scale) const;
   double squared_norm(Scratch& s) const;
-  double loss_of_move(const Scratch& s) const;  // sum_j c_j Delta(y_j), where the c_j sum to zero
+  double loss_of_move(const Scratch& s) const;  // sum_j c_j Delta(y_j); the c_j sum to zero
   // W += c * move
   template <class Target>
   void apply(const Scratch& s, Target W, double c) const;
-  // The local scores of the open block after W += c * move; those of transitions are read off W itself.
+  // Updates the local scores of the open block after W += c * move. The scores of transitions are read from W
+  // itself.
   void shift(Scratch& s, double c) const;
 
   bool slack_argmax() const { return counts_; }
-  // Where a table of all transitions may be copied.
+  // Lists violators only if the table of all transitions is small enough to copy.
   std::unique_ptr<Violators> lister() const { return K_ <= 4096 ? std::make_unique<ChainSums>() : nullptr; }
   void list_losses(int64_t block, Violators& sums) const;
 
-  // Sums over all labellings (SumsAll): a row of potentials for each position, which has what the
-  // ends add, then the table of the transitions. What is illegal has no probability, whatever its potential.
+  // Sums over all labellings (SumsAll). There is a row of potentials for each position, which includes the
+  // scores of start and end, then the table of the transitions. Illegal labellings have probability zero,
+  // whatever their potentials.
   int row_labels() const { return K_; }
   int row_stride() const { return stride_; }
   int64_t potentials(int64_t block) const { return length(block) + K_; }
@@ -161,14 +163,15 @@ class ChainBase {
  protected:
   const Data& data_;
   int K_, stride_;
-  int64_t transitions_;  // where the transition rows begin
+  int64_t transitions_;  // offset of the transition rows
   int longest_ = 0;
   bool counts_ = false;
-  // W is larger than 16 MB, and so than most caches: its rows are asked for ahead (8 MB: 3 % more time, 54 MB: a sixth less).
+  // Whether W is larger than 16 MB, and so than most caches. Then its rows are prefetched; for a smaller W
+  // prefetching only costs time.
   bool far_ = false;
   aligned<Real> cost_;
-  // Where all mistakes at a row cost the same: how much, and the true label. Kept where positions have weights: else to find
-  // it is a look at two tables, and as much memory again as the labels take would be for little.
+  // If all mistakes at a row cost the same: this cost, and the true label. The table exists only if positions
+  // have weights. Without them two look-ups are enough, and the table would take more memory than the labels.
   struct Truth {
     Real mistake;
     int32_t label;
@@ -179,35 +182,38 @@ class ChainBase {
     const int32_t label = data_.truth[r];
     return {static_cast<Real>(data_.weight_of(r) * data_.cost.mistake(label)), label};
   }
-  // What is added to the transitions and to the ends, in their layout: -infinity for illegal ones, else 0. Null where
-  // all are legal; copies of a structure share it.
+  // The penalties of transitions and ends, in their layout: -infinity if illegal, else 0. Null if all are
+  // legal; copies of a structure share it.
   std::shared_ptr<const aligned<Real>> penalty_;
-  // <x_t, x_q> of pairs of positions of a sequence, each computed when first asked for.
+  // A cache of <x_t, x_q> for pairs of positions of a sequence, each computed when first needed. Sequences
+  // above `longest_gram` are not cached: the memory is quadratic in the length.
   static constexpr int longest_gram = 128;
   size_t pairs_ = 0;
   mutable std::vector<float> gram_;
   std::vector<size_t> first_pair_;
 
-  // The pairs of a move of n nodes are n^2 / 2; a table costs n rows, but lies far from the cache.
+  // Above so many nodes n, squared_norm adds up the move in a table, at the cost of n rows. Below, it takes
+  // n^2 / 2 inner products of pairs, which is faster for few nodes because the table causes cache misses.
   static constexpr size_t many_nodes = 48;
 
-  // Transitions and ends as an argmax reads them, one row for each previous label, then those of the start and the end.
+  // Returns transitions and ends as an argmax reads them: one row for each previous label, then the rows of
+  // start and end.
   const Real* legal_pairs(Scratch& s, const Real* W) const;
   bool has_start() const { return data_.start || penalty_; }
   bool has_end() const { return data_.end || penalty_; }
   Real penalty(int64_t edge) const { return penalty_ ? (*penalty_)[edge] : Real(0); }
 
-  // Potentials of positions as sums take them: with the penalties of the ends.
+  // Returns the potentials of positions plus the penalties of the ends.
   const Real* with_ends(Scratch& s, int64_t block, const Real* theta) const;
   static ForwardBackward<Real>& sums_of(Scratch& s);
 
-  // Viterbi: additions and maxima only; the labels are found again on the way back, most often the true one (of a
-  // prediction, where none is known, the first).
-  // Neighbouring labels of positions t - 1 and t are scored by the table at `pairs + t * step`.
+  // Viterbi with additions and maxima only: the way back searches each predecessor again, and tries the true
+  // label first, which is the most likely one. In predictions, without true labels, it tries label 0 first.
+  // The table at `pairs + t * step` scores the labels of positions t - 1 and t.
   const std::vector<int>& best_path(Scratch& s, const Real* A, const Real* pairs, size_t step) const;
   void row_scores(int64_t r, const Real* W, Real* u, bool augmented, Real scale,
                   uint64_t wanted = ~uint64_t(0)) const;
-  // Asks for what the scores of a row, or a move there, will read; of weights where they are far.
+  // Prefetches what the scores of a row, or a move there, will read.
   void prefetch_row(int64_t r, const Real* W, Stage stage) const {
     const Features& features = *data_.nodes.features;
     if (stage == Stage::views) return features.prefetch_view(r);
@@ -229,7 +235,7 @@ class ChainBase {
   void read_truths();
   double squared_norm_by_table(Scratch& s) const;
   int predecessor(const Real* from, const Real* column, Real best, int likely) const;
-  // Calls f(inside, outside) for every weight, where each thread has a copy of f.
+  // Calls f(inside, outside) for every weight; each thread has its own copy of f.
   template <class F>
   void each_weight(int threads, const F& f) const;
 };

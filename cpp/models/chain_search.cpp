@@ -11,7 +11,7 @@ struct Ranked {
   int label, rank;  // of the predecessor
 };
 
-// The k best of those that are legal.
+// Keeps the k best of the legal items.
 void keep_best(std::vector<Ranked>& all, int k) {
   std::erase_if(all,
                 [](const Ranked& item) { return item.score == -std::numeric_limits<double>::infinity(); });

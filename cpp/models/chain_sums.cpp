@@ -100,7 +100,7 @@ void ChainSums::extend(int k, int n, double cost, double lost) {
 SumBounds ChainSums::gather() const {
   const std::vector<double>&weight = now_[loss.empty() ? 0 : 2], &costs = now_[loss.empty() ? 1 : 3];
   SumBounds found;
-  double terms = 0;  // what was added and subtracted, for the rounding
+  double terms = 0;  // the sum of all terms, to bound the rounding
   for (int k = 0; k < K; ++k)
     for (int b = 0; b < bins_; ++b) {
       const size_t at = static_cast<size_t>(k) * bins_ + b;
@@ -112,7 +112,8 @@ SumBounds ChainSums::gather() const {
       found.ceiling += high <= top_ ? mean : std::max({0.0, mean, std::min(chord, m * (top_ - low))});
       terms += m * top_;
     }
-  // Numbers beyond the range of a double leave no ceiling; sums of doubles are off by their rounding.
+  // If numbers exceed the range of a double, the ceiling is infinite. Otherwise both bounds allow for
+  // rounding.
   if (!std::isfinite(found.ceiling) || !std::isfinite(terms))
     found.ceiling = std::numeric_limits<double>::infinity();
   if (!std::isfinite(found.floor)) found.floor = 0;

@@ -1,13 +1,14 @@
 // The chart of CKY: the best, or the k best, derivations of a sentence.
 //
-//   node(i, j, A) = max over rules A -> B C and splits m of  top(i, m, B) + top(m, j, C) + w[rule]
-//                   for j = i + 1: w[A -> word]
-//   top(i, j, A)  = max of node(i, j, A) and node(i, j, B) + w[chain] over unary chains from A down to B
-//   both with the cost of the labels that they put over words i .. j - 1, where the loss is added
+//     node(i, j, A) = max over rules A -> B C and splits m of  top(i, m, B) + top(m, j, C) + w[rule]
+//                     for j = i + 1: w[A -> word]
+//     top(i, j, A)  = max of node(i, j, A) and node(i, j, B) + w[chain] over unary chains from A down to B
+//     both include the cost of the labels over words i .. j - 1, if the loss is added
 //
-// Real symbols (labels of the trees) come first, then those that binarisation made; binarisation is to the
-// left, so that a right child is real. Rules are sorted by left, then right child: the rules of a pair of
-// real children are found at once, and only pairs that are alive in their cells are tried.
+// Real symbols (labels of the trees) come first, then the symbols that binarisation made. Binarisation is to
+// the left, so that a right child is always real. Rules are sorted by left, then right child, so that the
+// rules of a pair of real children are found at once. Only pairs of symbols that are alive in their cells are
+// tried.
 #pragma once
 
 #include <algorithm>
@@ -21,14 +22,15 @@ namespace mm {
 
 struct RuleTable {
   int symbols = 0, reals = 0;
-  std::vector<int32_t> left, right, parent;           // binary rules, sorted by (left, right)
-  std::vector<int32_t> upper, lower;                  // unary rules
-  std::vector<int32_t> chain_first;                   // unary rules of chain c: chain_first[c] .. [c + 1]
-  std::vector<int32_t> chain_rules;                   // from the top down; chains are sorted by bottom
-  std::vector<int32_t> terminal, tag;                 // lexical rules, sorted by terminal
-  std::vector<uint8_t> root;                          // whether a real symbol may be a root
-  std::vector<int32_t> pair_first, left_first;        // rules of a pair of real children; of a left child
-  std::vector<int32_t> bottom_first, terminal_first;  // chains of a bottom; lexical rules of a terminal
+  std::vector<int32_t> left, right, parent;     // binary rules, sorted by (left, right)
+  std::vector<int32_t> upper, lower;            // unary rules
+  std::vector<int32_t> chain_first;             // unary rules of chain c: chain_first[c] .. [c + 1]
+  std::vector<int32_t> chain_rules;             // from the top down; chains are sorted by bottom
+  std::vector<int32_t> terminal, tag;           // lexical rules, sorted by terminal
+  std::vector<uint8_t> root;                    // whether a real symbol may be a root
+  std::vector<int32_t> pair_first, left_first;  // rules of a pair of real children; rules of a left child
+  // Chains of a bottom symbol; lexical rules of a terminal.
+  std::vector<int32_t> bottom_first, terminal_first;
 
   int64_t binaries() const { return static_cast<int64_t>(left.size()); }
   int64_t unaries() const { return static_cast<int64_t>(upper.size()); }
@@ -54,26 +56,26 @@ struct RuleTable {
   }
 };
 
-// What is added to the score of a label over a span: the loss, or nothing.
+// Costs that are added to the score of a label over a span: the loss, or none.
 struct SpanCosts {
   const int64_t* first = nullptr;  // keys of the true labelled spans, sorted
   const int64_t* last = nullptr;
-  double scale = 0;  // of a label that is not true; a true one has minus this
+  double scale = 0;  // cost of a label that is not true; a true label has minus this
 };
 
 inline int64_t span_key(int i, int j, int label, int reals) {
   return ((static_cast<int64_t>(i) << 24) + j) * reals + label;
 }
 
-// The place of the cell of words i .. j - 1 in a chart.
+// The index of the cell of words i .. j - 1 in a chart.
 inline size_t cell_index(int i, int j) { return static_cast<size_t>(j) * (j - 1) / 2 + i; }
 
-// Costs of labels and chains over the words of the cell that is marked.
+// Costs of labels and chains over the words of the marked cell.
 class CellCosts {
  public:
   explicit CellCosts(const RuleTable& rules) : rules_(rules), is_true_(rules.reals, 0) {}
   void start(const SpanCosts& spans) { spans_ = spans; }
-  // Marks the cell of words i .. j - 1 (flag 1), or takes the mark away (flag 0).
+  // Marks the true labels of the cell of words i .. j - 1 (flag 1), or removes the marks (flag 0).
   void mark(int i, int j, uint8_t flag) {
     if (spans_.first == spans_.last) return;
     const int64_t from = span_key(i, j, 0, rules_.reals), to = from + rules_.reals;
@@ -101,7 +103,8 @@ class Chart {
  public:
   struct Node {
     double score;
-    int32_t rule, split, left, right;  // children: numbers of tops; split: words of the left one
+    // `left` and `right` are indices of tops; `split` is the number of words of the left child.
+    int32_t rule, split, left, right;
   };
   struct Top {
     double score;
@@ -113,7 +116,7 @@ class Chart {
     pending_tops_.start(rules.reals);
   }
 
-  // Fills the chart; `w` are the weights, `chain_scores` the sums over the unary rules of each chain.
+  // Fills the chart. `w` are the weights; `chain_scores` are sums over the unary rules of each chain.
   void fill(const int32_t* words, int length, const double* w, const double* chain_scores,
             const SpanCosts& costs, int k) {
     w_ = w, chain_scores_ = chain_scores, length_ = length;
@@ -135,7 +138,7 @@ class Chart {
       }
   }
 
-  // The tops of all roots, best first; at most k.
+  // Returns the tops of all roots, best first, at most k.
   const std::vector<int32_t>& roots(int k) {
     found_.clear();
     const Cell& cell = cells_[cell_index(0, length_)];
@@ -152,7 +155,7 @@ class Chart {
   }
   double score(int32_t top) const { return tops_[top].score; }
 
-  // Writes the derivation under a top in preorder: (chain, rule, split) of each node.
+  // Writes the derivation below a top in preorder: (chain, rule, split) of each node.
   void trace(int32_t top, int32_t* y) {
     stack_.assign(1, top);
     while (!stack_.empty()) {
@@ -171,17 +174,17 @@ class Chart {
  private:
   static constexpr double dead = -std::numeric_limits<double>::infinity();
   struct Alive {
-    int32_t symbol, first, count;  // its tops
+    int32_t symbol, first, count;  // range of its tops
   };
   struct Cell {
-    int32_t first, reals, last;  // alive symbols: real ones, then the others
+    int32_t first, reals, last;  // ranges of alive symbols: real ones, then the others
   };
 
-  // The best items of each symbol of the cell that is being filled.
+  // The best items of each symbol of the current cell.
   template <class Item>
   struct Pending {
     int k = 1;
-    std::vector<Item> best;                 // unless Many
+    std::vector<Item> best;                 // if not Many
     std::vector<std::vector<Item>> ranked;  // if Many: best first
     std::vector<int32_t> touched;
     void start(int symbols) {
@@ -234,7 +237,7 @@ class Chart {
   std::vector<Top> tops_;
   std::vector<Alive> alive_;
   std::vector<Cell> cells_;
-  std::vector<double> value_;   // best top of each real symbol of each cell, dead where there is none
+  std::vector<double> value_;   // best top of each real symbol of each cell, or `dead`
   std::vector<int32_t> where_;  // its entry in alive_
   std::vector<int32_t> stack_, found_;
   Pending<Node> pending_nodes_;
@@ -276,7 +279,7 @@ class Chart {
       }
   }
 
-  // Adds costs and chains to the nodes of a cell, and lists what is alive.
+  // Adds costs and chains to the nodes of a cell, and lists its alive symbols.
   void close(int i, int j) {
     const size_t reals = rules_->reals, row = cell_index(i, j) * reals;
     Cell& cell = cells_[cell_index(i, j)];

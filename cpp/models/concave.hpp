@@ -1,15 +1,19 @@
-// Binary problems whose links repel each other in many ways, where the linear relaxation is loose.
+// Binary problems in which many links repel, so that the linear relaxation is loose.
 //
-//   f(y) = g . y + 1/2 y' W y + constant,   y in {0, 1}^n,   W_ab = theta(0,0) + theta(1,1) - theta(0,1) - theta(1,0)
+//     f(y) = g . y + 1/2 y' W y + constant,   y in {0, 1}^n,   W_ab = theta(0,0) + theta(1,1) - theta(0,1) - theta(1,0)
 //
-// As y_v^2 = y_v, a diagonal S changes nothing on the corners: f(x) = (g + s/2) . x + 1/2 x' (W - S) x. With S - W
-// positive definite this is concave on the box, and lies below its tangent at any point x:
+// As y_v^2 = y_v, subtracting a diagonal S changes nothing on the corners. Let s be the diagonal of S:
 //
-//   f(y) <= f(x) + sum_v max(d_v (1 - x_v), -d_v x_v),    d the gradient at x
+//     f(x) = (g + s/2) . x + 1/2 x' (W - S) x
 //
-// Coordinate ascent finds a good x; a labelling is rounded from it and improved. That S is large enough is proven by
-// a Cholesky factorisation; it is made smaller where x is far from the corners, and larger elsewhere. What stays open is split on single nodes, the highest ceiling first; a node whose
-// other label is excluded by its term of the bound is fixed on the way.
+// If S - W is positive definite, f is concave on the box, and below its tangent at any x:
+//
+//     f(y) <= f(x) + sum_v max(d_v (1 - x_v), -d_v x_v),    d the gradient at x
+//
+// Coordinate ascent finds a good x, which is rounded to a labelling and improved. A Cholesky factorisation
+// proves that S is large enough. S is made smaller where x is far from the corners, and larger elsewhere. If
+// a gap remains, branch and bound splits on single nodes, the highest ceiling first. A node is fixed on the
+// way if its term of the bound excludes the other label.
 #pragma once
 
 #include <algorithm>
@@ -25,16 +29,19 @@ namespace mm {
 
 class ConcaveBound {
  public:
+  // Above this, quadratic memory and cubic factorisations take too long.
   static constexpr int most_nodes = 256;
-  static constexpr int64_t work = 200'000;  // of splits, each of about nodes^2
+  // Limits the splits, each of about nodes^2 steps; more takes longer, less leaves a larger gap.
+  static constexpr int64_t work = 200'000;
 
-  // Whether the graph is small and dense enough for this.
+  // Whether the graph is small and dense enough for this method.
   static bool fits(const Topology& g) {
     const int64_t n = g.nodes();
     return g.binary && n <= most_nodes && (n <= 32 || 4 * static_cast<int64_t>(g.links()) >= n * (n - 1));
   }
 
-  // Improves on `y` of the given value. With `prove` lowers `ceiling`; without, it is a heuristic and takes less.
+  // Improves `y`, whose value is given. With `prove` it also lowers `ceiling`; without, it is a faster
+  // heuristic.
   double solve(const PairwiseView& p, bool prove, int32_t* y, double value, double& ceiling) {
     read(p);
     best_ = value - constant_;
@@ -48,7 +55,7 @@ class ConcaveBound {
       open_.pop_back();
       if (part.bound <= best_ + tiny * (1 + std::abs(best_))) continue;
       const int v = undecided(part);
-      if (v < 0) {  // one labelling is left
+      if (v < 0) {  // one labelling is left in this part
         consider(part.label);
         continue;
       }
@@ -83,7 +90,7 @@ class ConcaveBound {
   int n_ = 0;
   double constant_ = 0, best_ = 0;
   std::vector<double> linear_, W_, shift_, root_, power_, factor_, gradient_;
-  std::vector<double> gain_;  // of turning a node on
+  std::vector<double> gain_;  // gain of turning a node on
   std::vector<int32_t> best_y_, y_;
   std::vector<Part> open_;
 
@@ -105,8 +112,8 @@ class ConcaveBound {
   }
   const double* row(int v) const { return W_.data() + static_cast<size_t>(v) * n_; }
 
-  // The smallest multiple of the sizes as a shift; with `prove` one that a factorisation confirms. False where
-  // none is found.
+  // Sets the shift to the smallest multiple of the sizes that is large enough; with `prove` a factorisation
+  // must confirm it. Returns false if this fails.
   bool scale(const std::vector<double>& sizes, bool prove) {
     root_.resize(n_);
     for (int v = 0; v < n_; ++v) root_[v] = 1 / std::sqrt(sizes[v]);
@@ -118,7 +125,8 @@ class ConcaveBound {
     }
     return false;
   }
-  // An estimate for R W R, R the diagonal `root_`: power iteration on R W R + c, c large enough.
+  // Estimates the largest eigenvalue of R W R, with R the diagonal `root_`: power iteration on R W R + c for
+  // a large enough c.
   double largest_eigenvalue(int steps) {
     double c = 0;
     for (int v = 0; v < n_; ++v) {
@@ -166,7 +174,8 @@ class ConcaveBound {
     return true;
   }
 
-  // The ceiling of the whole, by a shift that is lowered where x is not at a corner.
+  // Computes the ceiling of the whole problem, with a shift that is lowered for nodes whose x is not at a
+  // corner.
   bool open_root(bool prove) {
     std::vector<double> sizes(n_), best_shift;
     for (int v = 0; v < n_; ++v) {
@@ -194,7 +203,7 @@ class ConcaveBound {
     return true;
   }
 
-  // The ceiling of a part; fixes nodes that it decides, and tries labellings near its x.
+  // Computes the ceiling of a part, fixes nodes that it decides, and tries labellings near its x.
   void bound(Part& part, int sweeps) {
     gradient_.resize(n_);
     for (int v = 0; v < n_; ++v)
@@ -252,7 +261,7 @@ class ConcaveBound {
       if (moved < 1e-4) break;
     }
   }
-  // Labels near x, then single labels and pairs changed while that helps.
+  // Rounds x to labels, then changes single labels and pairs while that helps.
   void round(const Part& part) {
     y_.resize(n_);
     for (int v = 0; v < n_; ++v) y_[v] = part.x[v] > 0.5;
@@ -283,7 +292,7 @@ class ConcaveBound {
       if (y_[v]) value += (linear_[v] + gain[v]) / 2;
     if (value > best_) best_ = value, best_y_ = y_;
   }
-  // The best exchange of a node that is on for one that is off.
+  // Finds the best pair of nodes to exchange: `off` is on and is turned off, `on` is off and is turned on.
   double exchange(const std::vector<double>& gain, int& on, int& off) const {
     double most = 0;
     for (int v = 0; v < n_; ++v) {

@@ -1,7 +1,9 @@
-// Exact solution of a graph with few cycles: some nodes are given all their labels in turn, the rest is a forest.
+// Exact solution of a graph with few cycles: some nodes get each of their labels in turn, and the rest is a
+// forest.
 //
-// The nodes are chosen greedily: leaves are taken away, then the node with the most links left is cut out, until
-// nothing is left. The work is a max-product on the forest for each labelling of the nodes cut out.
+// The nodes are chosen greedily. Leaves are removed; then the node with the most remaining links is cut out;
+// and so on until no node is left. The work is one max-product on the forest for each labelling of the cut
+// nodes.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +18,8 @@ namespace mm {
 
 class Conditioning {
  public:
-  // Whether the nodes cut out have at most this many labellings; if so, a best labelling in y and its value.
+  // Returns whether the cut nodes have at most `most` labellings; if so, writes a best labelling to y, and
+  // its value.
   bool solve(const PairwiseView& p, int64_t most, int32_t* y, double& value) {
     if (!choose(*p.graph, most)) return false;
     set_up(p);
@@ -36,8 +39,8 @@ class Conditioning {
   }
 
  private:
-  std::vector<int32_t> cut_, nodes_, number_, degree_, fixed_,
-      part_;  // number_: in the forest, or -1 - in cut_
+  // `number_` has for each node its index in the forest, or -1 - (its index in cut_).
+  std::vector<int32_t> cut_, nodes_, number_, degree_, fixed_, part_;
   std::vector<char> gone_;
   std::vector<int32_t> leaves_;
   std::vector<double> unary_;
@@ -98,7 +101,7 @@ class Conditioning {
     forest_.finish();
   }
 
-  // The best value with the labels of the nodes cut out as they are now.
+  // The best value given the current labels of the cut nodes.
   double given(const PairwiseView& p) {
     const Topology& g = *p.graph;
     unary_.clear();

@@ -1,4 +1,5 @@
-// What mistakes cost: one number for each true label, or a matrix [true, predicted] with zeros on the diagonal.
+// Costs of mistakes: one number for each true label, or a matrix [true, predicted] with zeros on the
+// diagonal.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +16,7 @@ struct Costs {
     const size_t n = static_cast<size_t>(labels);
     return values.size() == n || values.size() == n * n;
   }
-  // Every mistake at a true label costs the same.
+  // Whether a mistake costs the same for every wrong label.
   bool uniform() const { return values.size() == static_cast<size_t>(labels); }
   double mistake(int right) const { return values[right]; }
   double of(int right, int label) const {
@@ -28,7 +29,7 @@ struct Costs {
     return uniform() ? values[right] : *std::max_element(row(right), row(right) + labels);
   }
 
-  // out[k] += scale cost[right, k]; where out is padded to `size`, the padding may change.
+  // out[k] += scale cost[right, k]. If `out` is padded to `size`, the padding may change.
   template <class Real>
   void add(int right, Real scale, Real* out, int size) const {
     if (uniform()) {

@@ -1,10 +1,10 @@
 // The generalised distance transform of a row, for any quadratic:
 //
-//   out(u) = max_q f(q) + A (q - u - m)^2 + B (q - u - m)
-//          = A u^2 - B u + max_q [ f(q) + A t^2 + B t - 2 A t u ],   t = q - m
+//     out(u) = max_q f(q) + A (q - u - m)^2 + B (q - u - m)
+//            = A u^2 - B u + max_q [ f(q) + A t^2 + B t - 2 A t u ],   t = q - m
 //
-// The maximum over q is one of lines in u, whose slopes are in the order of q or in the reverse order: their
-// upper envelope is found in one pass, whatever the sign of A. (Felzenszwalb and Huttenlocher have A < 0.)
+// The maximum over q is one of lines in u. Their slopes rise or fall with q, so one pass finds their upper
+// envelope, whatever the sign of A. (Felzenszwalb and Huttenlocher have A < 0.)
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace mm {
 
 class DistanceTransform {
  public:
-  // f, out and arg are `step` apart; f and out may not overlap.
+  // Elements of f, out and arg are `step` apart; f and out must not overlap.
   void run(const double* f, int n, int step, double A, double B, double m, double* out, int32_t* arg) {
     envelope(f, n, step, A, B, m);
     int line = 0;
@@ -29,8 +29,8 @@ class DistanceTransform {
   }
 
  private:
-  std::vector<int> lines_;                // of the envelope, by rising slope
-  std::vector<double> from_, intercept_;  // where each begins to be the highest; f + A t^2 + B t
+  std::vector<int> lines_;                // lines of the envelope, by rising slope
+  std::vector<double> from_, intercept_;  // where each line becomes the highest; f + A t^2 + B t
   int count_ = 0;
 
   void envelope(const double* f, int n, int step, double A, double B, double m) {
@@ -43,7 +43,7 @@ class DistanceTransform {
     for (int k = 0; k < n; ++k) add(A > 0 ? n - 1 - k : k, 2 * (A > 0 ? A : -A));
   }
 
-  // The slope rises by `rise` from a line to its neighbour.
+  // Adds the line of q to the envelope; `rise` is the difference in slope between neighbouring lines.
   void add(int q, double rise) {
     double from = -std::numeric_limits<double>::infinity();
     while (count_ > 0) {

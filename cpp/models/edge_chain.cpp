@@ -65,7 +65,7 @@ void EdgeChain::open(int64_t block, const double* W, Scratch& s, bool augmented,
   std::fill_n(s.open.begin(), T, local_scores | pair_table);
 }
 
-// Scores that are the same for all outputs are left out: those of positions and edges where they agree.
+// Leaves out the positions and edges on which the outputs agree, because their scores are the same for all.
 void EdgeChain::open_where_different(int64_t block, const double* W, Scratch& s, const Label* outputs,
                                      int n) const {
   Base::open_where_different(block, W, s, outputs, n);
@@ -203,7 +203,7 @@ void EdgeChain::build_mixture(Scratch& s, int64_t block, const Label* outputs, c
   build_edges(s, c, n, [&](int j) { return outputs + j * T; });
 }
 
-// What edges and triples add to a move; where all outputs agree, nothing is left.
+// Adds edges and triples to a move. Edges and triples on which all outputs agree drop out.
 template <class Output>
 void EdgeChain::build_edges(Scratch& s, const double* c, int n, Output&& output) const {
   const int T = length(s.block);

@@ -1,15 +1,16 @@
-// EdgeChain: a chain that scores neighbouring labels by features of their edge, and three labels in a row.
+// EdgeChain: a chain that also scores neighbouring labels by features of their edge, and three labels in a
+// row.
 //
-//   <w, Psi(x, y)> = (that of Chain) + sum_{t>0} <B[y_{t-1}, y_t], e_t> + sum_{t>1} D[y_{t-2}, y_{t-1}, y_t]
+//     <w, Psi(x, y)> = (that of Chain) + sum_{t>0} <B[y_{t-1}, y_t], e_t> + sum_{t>1} D[y_{t-2}, y_{t-1}, y_t]
 //
-// e_t are the features of the edge into position t; without them B is absent, and D unless the chain is of second order.
-// An opened block has besides its local scores a table for each edge,
-//   P_t[j, k] = A[j, k] + <B[j, k], e_t>,
-// and the argmax is Viterbi's over labels, or over pairs of neighbouring labels:
-//   F_t[k]    = u_t[k] + max_j F_{t-1}[j] + P_t[j, k]
-//   F_t[j, k] = u_t[k] + P_t[j, k] + max_i F_{t-1}[i, j] + D[i, j, k]
-// Weights inside: those of Chain, a table like A for each edge feature, then a row D[i, j, :] for each pair. Weights
-// outside: those of Chain, B (K, K, m), D (K, K, K).
+// e_t are the features of the edge into position t. B is absent if edges have no features, and D unless the
+// chain is of second order. An open block has, besides its local scores, a table for each edge,
+//     P_t[j, k] = A[j, k] + <B[j, k], e_t>.
+// The argmax is Viterbi's over labels, or over pairs of neighbouring labels:
+//     F_t[k]    = u_t[k] + max_j F_{t-1}[j] + P_t[j, k]
+//     F_t[j, k] = u_t[k] + P_t[j, k] + max_i F_{t-1}[i, j] + D[i, j, k]
+// W has the weights of Chain, a table like A for each edge feature, then a row D[i, j, :] for each pair. The
+// flat weights are the flat weights of Chain, B (K, K, m), D (K, K, K).
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,7 @@ namespace mm {
 
 struct EdgeChainData {
   const ChainData* chain = nullptr;
-  const Features* edges = nullptr;  // a row for each position but the first of its sequence; or null
+  const Features* edges = nullptr;  // a row for each position except the first of a sequence; or null
   bool triples = false;
   int64_t blocks() const { return chain->blocks(); }
   int64_t dimension() const {
@@ -42,12 +43,12 @@ class EdgeChain : public Chain<double, uint16_t> {
     double c;
   };
   struct Scratch : Base::Scratch {
-    aligned<double> tables;  // P_t, T x K x stride, where edges have features; illegal pairs are -infinity
+    aligned<double> tables;  // P_t, T x K x stride, if edges have features; illegal pairs are -infinity
     aligned<double> states;  // F_t over pairs, T x K x stride
     aligned<double> from;    // F_{t-1}[:, j]
-    std::vector<char> open;  // at t: local scores 1, table 2
-    aligned<double> pair_scores, pair_moves;       // of second order: see `list_pairs`
-    aligned<double> pair_expected, move_expected;  // and their sums
+    std::vector<char> open;  // flags for position t: 1 local scores, 2 table
+    aligned<double> pair_scores, pair_moves;       // second order: see `list_pairs`
+    aligned<double> pair_expected, move_expected;  // second order: their expectations
     Stack<Pair> pairs;
     Stack<Edge> triples;
   };
@@ -66,19 +67,20 @@ class EdgeChain : public Chain<double, uint16_t> {
   double best(Scratch& s, const double* W, Label* y) const;
   bool slack_argmax() const { return !all_.triples && Base::slack_argmax(); }
   void best_slack(Scratch& s, const double* W, double shift, const Label* truth, Label* y) const;
-  // Of second order: by a table of all pairs of pairs of labels.
+  // For second order: uses a table of all pairs of pairs of labels.
   void best_k(Scratch& s, const double* W, int k, std::vector<int32_t>& y, std::vector<double>& values) const;
 
-  // Of second order: over pairs of labels, whose beliefs are pooled.
+  // For second order: pools the beliefs of pairs of labels.
   void beliefs(Scratch& s, const double* W, double temperature, double* out) const;
 
   void build_pair(Scratch& s, int64_t block, const Label* plus, const Label* minus) const;
   void build_mixture(Scratch& s, int64_t block, const Label* outputs, const double* c, int n) const;
-  void list_move(const Scratch&, std::vector<int32_t>&) const = delete;  // edges have features, too
+  // The list has no room for features of edges.
+  void list_move(const Scratch&, std::vector<int32_t>&) const = delete;
   double squared_norm(Scratch& s) const;
   template <class Target>
   void apply(const Scratch& s, Target W, double c) const;
-  // Those of Chain know neither the tables of the edges nor triples.
+  // Deleted: the versions of Chain ignore the tables of the edges and the triples.
   void shift(Scratch& s, double c) const = delete;
   void unpack_spent(double* W, double* flat, int threads) const = delete;
   std::unique_ptr<Violators> lister() const = delete;
@@ -98,7 +100,7 @@ class EdgeChain : public Chain<double, uint16_t> {
   using Base::stride_;
   using Base::transitions_;
   const Data& all_;
-  size_t pair_size_;  // of a table over pairs of labels
+  size_t pair_size_;  // size of a table over pairs of labels
   size_t edges_at_, triples_at_;
 
   int64_t edge_row(int64_t block, int t) const { return data_.offsets[block] - block + t - 1; }
@@ -116,7 +118,7 @@ class EdgeChain : public Chain<double, uint16_t> {
     return all_.edges->dot(edge_row(block, t), edge_row(block, q));
   }
   SequenceScores sequence(Scratch& s, const double* W) const;
-  // A chain of second order as one of first order, whose labels are pairs of neighbouring labels:
+  // Writes a chain of second order as one of first order, whose labels are pairs of neighbouring labels:
   //   state (j, k) of position t:  local(t, j, k),    from (i, j) to (j, k):  D[i, j, k]
   template <class Local>
   SequenceScores list_pairs(Scratch& s, int T, const double* D, Local&& local) const {

@@ -1,9 +1,10 @@
 // Distributions over the labellings of a chain with features on its edges, or of second order (SumsAll).
 //
-// Potentials: a row for each position, with what the ends add; a table that is zero, whose expectations are those of the
-// transitions; a table P_t for each position but the first; of second order the table D. The sums of second order are
-// those of first order over pairs of neighbouring labels:
-//   state (j, k) of position t:  P_t[j, k] + u_t[k] (+ u_0[j] at t = 1),    from (i, j) to (j, k):  D[i, j, k]
+// The potentials begin with a row for each position, which includes the scores of start and end. A zero table
+// follows, whose expectations belong to the transitions. Then there is a table P_t for each position except
+// the first, and for second order the table D. Sums of second order are sums of first order over pairs of
+// neighbouring labels:
+//     state (j, k) of position t:  P_t[j, k] + u_t[k] (+ u_0[j] at t = 1),    from (i, j) to (j, k):  D[i, j, k]
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -41,7 +42,7 @@ double EdgeChain::distribute(Scratch& s, int64_t block, const double* theta, dou
   return log_sum;
 }
 
-// The first table becomes the sum of the others: what is expected of the transitions.
+// Sets the first table to the sum of the others, which is the expectation of the transitions.
 void EdgeChain::add_tables(int T, double* E) const {
   std::fill(E, E + pair_size_, 0.0);
   for (int t = 1; t < T; ++t)
@@ -61,7 +62,8 @@ double EdgeChain::distribute_pairs(Scratch& s, int T, const double* u, const dou
   return log_sum;
 }
 
-// What is expected of labels, pairs and triples, from that of pairs and of moves between them.
+// Computes the expectations of labels, pairs and triples from the expectations of pair states and of their
+// transitions.
 void EdgeChain::spread_pairs(const Scratch& s, int T, double* m) const {
   const int wide = padded<double>(K_ * K_);
   double *E = m + static_cast<size_t>(T) * stride_, *D = E + T * pair_size_;

@@ -1,9 +1,9 @@
 // Explicit: planes given as vectors, for models that are written in Python.
 //
-//   a plane is (offset, vector):  s_i(y) = offset + <w, vector>
+//     a plane is (offset, vector):  s_i(y) = offset + <w, vector>
 //
-// The oracle runs outside; what it found is offered to the block before the visit. A label is the number of
-// a plane in the pool, and plane 0 is the true output of every block: offset 0, vector 0.
+// The oracle runs outside the core. It offers the plane that it found to the block before the visit. A label
+// is the index of a plane in the pool. Plane 0 is the true output of every block, with offset 0 and vector 0.
 #pragma once
 
 #include <algorithm>
@@ -117,7 +117,7 @@ class Explicit {
   void apply(const Scratch& s, Target W, double c) const {
     s.move.apply(W, c);
   }
-  bool shifted(Scratch&, double) const { return true; }  // scores are read off W itself
+  bool shifted(Scratch&, double) const { return true; }  // scores are read from W itself
   int labels() const { return 0; }
 
  private:

@@ -1,11 +1,11 @@
 // Factor graphs: a label for each node of a graph, scored by nodes and by edges, with weights shared by type.
 //
-//   <w, Psi(x, y)> = sum_v <w_bank[column of y_v], x_v> + sum_e <w_bank[column of (y_a, y_b)], x_e>
-//   Delta_i(y)     = sum_v weight_v cost_type[y_v true, y_v]
+//     <w, Psi(x, y)> = sum_v <w_bank[column of y_v], x_v> + sum_e <w_bank[column of (y_a, y_b)], x_e>
+//     Delta_i(y)     = sum_v weight_v cost_type[y_v true, y_v]
 //
-// A visit computes the scores of nodes and the tables of links once; then a labelling is scored by look-ups, and a
-// move between labellings is a short list of (bank, column, row, coefficient).
-// Weights inside: banks one after the other, feature-major. Weights outside: each bank column-major.
+// A visit computes the scores of nodes and the tables of links once. Then look-ups score a labelling, and a
+// move between labellings is a short list of (bank, column, row, coefficient). W has the banks one after the
+// other, feature-major. The flat weights have each bank column-major.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +44,7 @@ class FactorGraph : public GraphFactors {
     return sum;
   }
 
-  // Scores where the n outputs do not agree: enough to compare them.
+  // Computes only scores on which the n outputs disagree, which is enough to compare them.
   void open_where_different(int64_t block, const double* W, Scratch& s, const Label* outputs, int n) const {
     const int nodes = output_size(block);
     s.differs.assign(nodes, 0);
@@ -54,7 +54,8 @@ class FactorGraph : public GraphFactors {
     open_marked(block, W, s);
   }
 
-  // s_i(y) up to a constant of the block (and, after a partial opening, of the compared outputs).
+  // Returns s_i(y) up to a constant of the block; after a partial opening, up to a constant of the compared
+  // outputs.
   double score(const Scratch& s, const Label* y) const {
     const Shape& g = data_.shape_of(s.block);
     const auto of_link = [&](int l) {
@@ -89,7 +90,7 @@ class FactorGraph : public GraphFactors {
   }
 
   int node_labels(int64_t block, int node) const { return data_.shape_of(block).count[node]; }
-  // Of forests alone.
+  // Beliefs; only for forests.
   void beliefs(Scratch& s, const double*, double temperature, double* out) const {
     Beliefs(temperature).of_forest(view(s), out);
   }
@@ -104,7 +105,8 @@ class FactorGraph : public GraphFactors {
   }
 
  private:
-  // move = sum_j c_j Psi(x, y_j), where the c_j sum to zero: where all agree, nothing is left.
+  // move = sum_j c_j Psi(x, y_j). The c_j sum to zero, so that nodes and links on which all outputs agree
+  // drop out.
   template <class Output>
   void build(Scratch& s, int64_t block, const double* c, int n, Output&& output) const {
     const Shape& g = data_.shape_of(block);

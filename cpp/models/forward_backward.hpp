@@ -1,13 +1,14 @@
 // Sums over all labellings of a sequence, in probability space.
 //
-//   p(y) = exp(sum_t u[t, y_t] + sum_{t>0} A[y_{t-1}, y_t]) / Z
-//   forward:   a_t[k] = e_t[k] sum_j a_{t-1}[j] P[j, k] / c_t      e_t = exp(u_t - max u_t),   P = exp(A - max A)
-//   backward:  b_{t-1}[j] = sum_k P[j, k] r_t[k]                   r_t = e_t b_t / c_t
-//   marginals: m_t = a_t b_t       pairs: E[j, k] = P[j, k] sum_t a_{t-1}[j] r_t[k]
-//   log Z = sum_t (log c_t + max u_t) + (T - 1) max A
+//     p(y) = exp(sum_t u[t, y_t] + sum_{t>0} A[y_{t-1}, y_t]) / Z
+//     forward:   a_t[k] = e_t[k] sum_j a_{t-1}[j] P[j, k] / c_t      e_t = exp(u_t - max u_t),   P = exp(A - max A)
+//     backward:  b_{t-1}[j] = sum_k P[j, k] r_t[k]                   r_t = e_t b_t / c_t
+//     marginals: m_t = a_t b_t       pairs: E[j, k] = P[j, k] sum_t a_{t-1}[j] r_t[k]
+//     log Z = sum_t (log c_t + max u_t) + (T - 1) max A
 //
-// c_t makes a_t sum to one. A c_t that is tiny says that the numbers are too far apart for this: then the same sums are
-// taken in logarithms. Tables have rows of `stride`; columns from K on are padding, zero in the marginals.
+// c_t makes a_t sum to one. If some c_t is tiny, the numbers are too far apart for this method, and the same
+// sums are taken in logarithms. Tables have rows of `stride` numbers; columns from K on are padding, and zero
+// in the marginals.
 #pragma once
 
 #include <algorithm>
@@ -64,9 +65,10 @@ inline void turn_block(const float* from, int64_t stride, float* to) {
 template <class Real>
 class ForwardBackward {
  public:
-  // log Z, with m (T x stride) and E (K x stride). `penalty`: added to A, or null. `step`: from the table of one
-  // position to that of the next, both of A and of E; 0 where all have one. Minus infinity where no labelling is
-  // possible, and NaN, of Real = float alone, where its range is too small.
+  // Returns log Z, and writes m (T x stride) and E (K x stride). `penalty` is added to A, unless it is null.
+  // `step` is the distance from the table of one position to the next, for both A and E; 0 means one table
+  // for all positions. Returns minus infinity if no labelling is possible. With Real = float, returns NaN if
+  // the range of float is too small.
   double run(int T, int K, int stride, const Real* u, const Real* A, const Real* penalty, int64_t step,
              Real* m, Real* E) {
     T_ = T, K_ = K, stride_ = stride, step_ = step;
@@ -93,7 +95,8 @@ class ForwardBackward {
     return log_sum;
   }
 
-  // A labelling from numbers in [0, 1), after `run`: the last label first, then each before by what leads to the next.
+  // Draws a labelling from numbers in [0, 1), after `run`: the last label first, then each earlier label
+  // given the next one.
   void draw(const double* chance, int T, int32_t* y) {
     weight_.resize(K_);
     for (int t = T - 1; t >= 0; --t) {
@@ -108,7 +111,8 @@ class ForwardBackward {
       double left = chance[t] * sum;
       int found = 0;
       while (found + 1 < K_ && (left -= weight_[found]) >= 0) ++found;
-      while (found > 0 && weight_[found] == 0) --found;  // what rounding left over
+      // Skip labels of weight zero that rounding has reached.
+      while (found > 0 && weight_[found] == 0) --found;
       y[t] = found;
     }
   }
@@ -122,10 +126,10 @@ class ForwardBackward {
   const Real* scores_ = nullptr;
   aligned<Real> a_, r_, b_, e_, P_, turned_, legal_;
   aligned<double> prefix_, suffix_, next_, weight_;
-  Real tail_[Vector<Real>::lanes] = {};  // minus infinity for the padding of the last vector of a row
-  bool logarithms_ = false;              // how the last sums were taken
+  Real tail_[Vector<Real>::lanes] = {};  // minus infinity in the padding of the last vector of a row
+  bool logarithms_ = false;              // whether the last sums were taken in logarithms
 
-  // The largest number of the first K columns of a table; 0 where all are minus infinity.
+  // The largest number in the first K columns of a table; 0 if all are minus infinity.
   Real largest(const Real* A, int rows) const {
     const int last = stride_ - lanes;
     const vec<Real> tail = load(tail_);
@@ -137,7 +141,7 @@ class ForwardBackward {
     const Real top = largest_lane<Real>(tops);
     return top > -std::numeric_limits<Real>::infinity() ? top : Real(0);
   }
-  // P of the pairs into position t; returns max A.
+  // Computes P of the pairs into position t; returns max A.
   Real open_pairs(int t) {
     const Real* A = scores_ + t * step_;
     const Real top = largest(A, K_);
@@ -207,7 +211,7 @@ class ForwardBackward {
     }
     if (T_ > 1 && !step_) add_pairs(1, T_, E);
   }
-  // E = P * sum_t a_{t-1} r_t over some positions; the sums of a row are held in registers
+  // E = P * sum_t a_{t-1} r_t over some positions; registers hold the sums of a row
   void add_pairs(int from, int to, Real* E) const {
     by_vectors<Real>(stride_, [&]<int N>(int column) {
       for (int j = 0; j < K_; ++j) {
@@ -223,7 +227,7 @@ class ForwardBackward {
     });
   }
 
-  // What prefixes that end in label j of position t are worth, where label `next` follows (-1: none).
+  // The weight of prefixes that end in label j of position t, if label `next` follows (-1: none).
   double before(int t, int j, int next) const {
     if (logarithms_) return prefix_[static_cast<size_t>(t) * K_ + j] + (next < 0 ? 0 : score(t + 1, j, next));
     const double own = a_[static_cast<size_t>(t) * stride_ + j];
@@ -233,7 +237,7 @@ class ForwardBackward {
     return scores_[t * step_ + static_cast<int64_t>(j) * stride_ + k];
   }
 
-  // The same in logarithms, where numbers are far apart.
+  // The same sums in logarithms, for numbers that are far apart.
   double by_logarithms(const Real* u, Real* m, Real* E) {
     const size_t nodes = static_cast<size_t>(T_) * K_, table = static_cast<size_t>(K_) * stride_;
     prefix_.assign(nodes, 0), suffix_.assign(nodes, 0), next_.resize(K_);

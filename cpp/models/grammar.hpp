@@ -1,11 +1,11 @@
 // Grammar: a parse tree for a sentence, by a binarised context-free grammar.
 //
-//   Psi(x, y) counts rules: binary, unary, lexical, in this order
-//   Delta(y, y') = number of labelled spans that one of the trees has and the other not, or [y != y']
+//     Psi(x, y) counts rules: binary, unary, lexical, in this order
+//     Delta(y, y') = number of labelled spans that are in exactly one of the trees, or [y != y']
 //
-// An output of a sentence of T words is its binarised tree of 2 T - 1 nodes in preorder, three numbers each:
-// unary chain above the node (number + 1; 0 for none), binary or lexical rule, words of the left child (0
-// over a word). A tree and its derivation are one to one.
+// An output of a sentence of T words is its binarised tree of 2 T - 1 nodes in preorder, three numbers for
+// each node. These are the unary chain above the node (number + 1; 0 for none), the binary or lexical rule,
+// and the number of words of the left child (0 over a word). Trees and derivations correspond one to one.
 #pragma once
 
 #include <cmath>
@@ -25,9 +25,9 @@ struct GrammarData {
   const RuleTable& rules;
   std::vector<int64_t> offsets;                // words of sentence i: offsets[i] .. offsets[i + 1]
   std::vector<int32_t> words;                  // terminals
-  std::vector<int32_t> truth;                  // true outputs one after the other; empty where not given
-  bool spans = false;                          // the loss
-  std::vector<int64_t> span_first, span_keys;  // labelled spans of the true trees, sorted in each
+  std::vector<int32_t> truth;                  // true outputs one after the other; empty if not given
+  bool spans = false;                          // whether the loss counts spans
+  std::vector<int64_t> span_first, span_keys;  // labelled spans of the true trees, sorted in each tree
 
   int64_t blocks() const { return static_cast<int64_t>(offsets.size()) - 1; }
   int64_t dimension() const { return rules.binaries() + rules.unaries() + rules.lexicals(); }
@@ -106,13 +106,13 @@ class Grammar {
     return sum;
   }
 
-  // The argmax of `score`. A sentence without a parse: minus infinity, and every rule is -1.
+  // The argmax of `score`. For a sentence without a parse: minus infinity, and every rule is -1.
   double best(Scratch& s, const Real*, Label* y) const {
     if (s.augmented && !data_.spans) return best_with_zero_one(s, y);
     return first_best(s, costs(s, s.block), y) + cost_of_none(s, s.block);
   }
 
-  // Whether `best_slack` answers: the spans loss needs a search over the loss multiplier.
+  // Whether `best_slack` works; the spans loss needs a search over the loss multiplier instead.
   bool slack_argmax() const { return !data_.spans; }
   // argmax_y Delta(y) (score + shift) for the zero-one loss, whose Delta is 0 or 1.
   void best_slack(Scratch& s, const Real*, double shift, const Label* truth, Label* y) const {
@@ -120,8 +120,8 @@ class Grammar {
     if (!(other + shift > 0)) std::copy(truth, truth + output_size(s.block), y);
   }
 
-  // Sums over all trees (SumsAll): a potential for each rule, whose expectation is how often it is used. The loss in
-  // the exponent is that of the open block.
+  // Sums over all trees (SumsAll): a potential for each rule; its expectation is how often the rule is used.
+  // If the block was opened with the loss, the exponent includes the loss.
   int row_labels() const { return 1; }
   int row_stride() const { return 1; }
   int64_t potentials(int64_t) const { return data_.dimension(); }
@@ -149,7 +149,7 @@ class Grammar {
     for (size_t k = 0; k < weights(); ++k) W[k] += c * m[k];
   }
 
-  // The k best trees by <w, Psi>, best first, one after the other; fewer where there are fewer.
+  // The k best trees by <w, Psi>, best first, one after the other, or all if there are fewer.
   void best_k(Scratch& s, const Real*, int k, std::vector<Label>& trees, std::vector<double>& scores) const {
     const auto& found = ranked(s, k);
     trees.resize(found.size() * output_size(s.block));
@@ -184,8 +184,8 @@ class Grammar {
     s.move.apply(W, c);
   }
 
-  // Calls f(i, j, label) for each phrase over words i .. j - 1 of an output: binary nodes of real symbols, and uppers of
-  // chains. Returns the end of what it has read.
+  // Calls f(i, j, label) for each phrase over words i .. j - 1 of an output: binary nodes of real symbols,
+  // and the upper symbols of chains. Returns the end of the part of `y` that it has read.
   template <class F>
   const Label* each_span(const Label* y, int i, int j, F&& f) const {
     const RuleTable& rules = data_.rules;
@@ -206,7 +206,7 @@ class Grammar {
   }
   const int64_t* true_keys(int64_t block) const { return data_.span_keys.data() + data_.span_first[block]; }
   int64_t true_spans(int64_t block) const { return data_.span_first[block + 1] - data_.span_first[block]; }
-  // The spans loss as costs of labels, and of a tree without any.
+  // The spans loss is the sum of costs of labels, and of `cost_of_none`, the cost of a tree without labels.
   SpanCosts costs(const Scratch& s, int64_t block) const {
     if (!s.augmented || !data_.spans) return {};
     return {true_keys(block), true_keys(block) + true_spans(block), s.loss_scale};
@@ -242,7 +242,7 @@ class Grammar {
     return s.several->roots(k);
   }
 
-  // The best tree other than the true one: the second best where the best is true.
+  // Finds the best tree other than the true one: the second best if the true tree is the best.
   double best_but(Scratch& s, const Label* truth, Label* y) const {
     const double top = first_best(s, {}, y);
     if (!same(s.block, y, truth)) return top;
@@ -262,7 +262,7 @@ class Grammar {
     return own;
   }
 
-  // One node of a derivation and all under it; returns its end, or null where it breaks a rule.
+  // Reads one node of a derivation and all nodes below it. Returns its end, or null if it breaks a rule.
   const Label* derives(int64_t block, const Label* y, int i, int j, int& symbol) const {
     const RuleTable& rules = data_.rules;
     const Label chain = y[0], rule = y[1], split = y[2];
@@ -298,7 +298,7 @@ class Grammar {
         counts[unary + data_.rules.chain_rules[r]] += c;
     }
   }
-  // All trees but the true one are e^scale as likely: Z' = e^scale (Z - Z_true) + Z_true.
+  // Makes all trees except the true one e^scale times as likely: Z' = e^scale (Z - Z_true) + Z_true.
   double with_zero_one(const Scratch& s, int64_t block, const Real* theta, double all, Real* m) const {
     const Label* truth = true_output(block);
     std::vector<double> own(weights(), 0);

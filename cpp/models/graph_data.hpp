@@ -1,8 +1,8 @@
 // The data of factor graphs: tables of weights, types of nodes and edges, shapes, examples.
 //
-// A bank is a table of weights: columns, and a row for each feature; without features it has one row, for the
-// constant 1. A type of nodes says which column of its bank a label takes, a type of edges which column a pair of
-// labels takes; -1 takes none. Edges that join the same two nodes are one link.
+// A bank is a table of weights. It has columns, and a row for each feature; without features it has one row,
+// for the constant 1. A type of nodes maps each label to a column of its bank, and a type of edges maps each
+// pair of labels; -1 means no column. Edges that join the same two nodes form one link.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace mm {
 struct Bank {
   const Features* features = nullptr;  // null: the constant 1
   int columns = 0, stride = 0;
-  int64_t inside = 0, outside = 0;  // where its weights begin
+  int64_t inside = 0, outside = 0;  // offsets of its weights
   int64_t width() const { return features ? features->width() : 1; }
 };
 struct NodeType {
@@ -32,12 +32,12 @@ struct NodeType {
   int labels() const { return static_cast<int>(column.size()); }
 };
 struct EdgeType {
-  static constexpr int32_t never =
-      -2;                       // the column of a pair of labels that no output has; -1: it scores nothing
-  int a = 0, b = 0, bank = 0;   // types of the ends
+  // Column of a pair of labels that no output has; column -1 scores nothing.
+  static constexpr int32_t never = -2;
+  int a = 0, b = 0, bank = 0;   // types of the two nodes, and its bank
   std::vector<int32_t> column;  // of each pair of labels, row-major by the label of a
-  bool strict = false;          // some pairs of labels never are
-  std::vector<int32_t> sieve;   // where nothing else is said of pairs (pairwise.hpp); else empty
+  bool strict = false;          // whether some pairs of labels are forbidden
+  std::vector<int32_t> sieve;   // the sieve of a table that only forbids pairs (pairwise.hpp), or empty
   double score(size_t pair, const double* values) const {
     const int32_t k = column[pair];
     return k >= 0 ? values[k] : k == never ? -std::numeric_limits<double>::infinity() : 0;
@@ -47,18 +47,19 @@ struct EdgeType {
 // A graph without its features; many examples may share one.
 struct Shape : Topology {
   struct Edge {
-    int32_t type, number;  // number: among the edges as they were given
-    bool reversed;         // its first end is the end b of the link
+    int32_t type, number;  // number: index among the given edges
+    bool reversed;         // whether its first end is the end b of the link
   };
   std::vector<int32_t> type;        // of each node
   std::vector<int32_t> link_first;  // edges of link l: edges[link_first[l]] .. edges[link_first[l + 1]]
   std::vector<Edge> edges;
-  // Nodes whose label follows from those of their neighbours: factors over several nodes, of which each state is a label.
+  // Nodes whose label follows from the labels of their neighbours. They stand for factors over several nodes;
+  // each state of the factor is a label.
   std::vector<int32_t> derived;
-  std::vector<int64_t> own;  // where the table of a link begins; -1: that of its type serves
+  std::vector<int64_t> own;  // offset of the own table of a link; -1: the link uses the table of its type
   int64_t own_size = 0;
 
-  // Joins edges, given by their ends and types, to links.
+  // Joins edges, given by their ends and types, into links.
   void join(const int32_t* ends, const int32_t* types, int64_t n) {
     std::map<std::pair<int32_t, int32_t>, int32_t> known;
     std::vector<int32_t> link(n);
@@ -76,7 +77,8 @@ struct Shape : Topology {
     for (int64_t e = 0; e < n; ++e)
       edges[next[link[e]]++] = {types[e], static_cast<int32_t>(e), ends[2 * e] != a[link[e]]};
   }
-  // Places for the tables of links that no type serves: of several edges, or with features.
+  // Reserves tables for links that cannot use the table of their type: links with several edges, or with
+  // features.
   template <class HasFeatures>
   void place_tables(HasFeatures&& has_features) {
     own.assign(links(), -1);
@@ -102,16 +104,17 @@ struct GraphData {
   std::vector<int64_t> node_row;       // in the features of the node's bank
   std::vector<int32_t> truth;
   std::vector<double> weight;
-  std::vector<int64_t> edge_first, edge_row;  // the same for edges; empty: no edge has features
+  std::vector<int64_t> edge_first, edge_row;  // as for nodes; edge_row is empty if no edge has features
   ArgmaxOptions argmax;
-  int64_t stored = 0, size = 0;  // weights inside, outside
+  int64_t stored = 0, size = 0;  // number of weights inside (padded), outside
 
   int64_t blocks() const { return static_cast<int64_t>(shape.size()); }
   int64_t dimension() const { return size; }
   const Shape& shape_of(int64_t block) const { return shapes[shape[block]]; }
 };
 
-// Of each type of nodes and label: whether some edge has a weight there. Links to quiet labels are zero.
+// For each type of nodes and each label: whether some edge has a weight there. Tables of links are zero at
+// the other labels.
 inline std::vector<std::vector<char>> loud_labels(const GraphData& data) {
   std::vector<std::vector<char>> loud;
   for (const NodeType& type : data.node_types) loud.emplace_back(type.labels(), 0);
@@ -124,7 +127,7 @@ inline std::vector<std::vector<char>> loud_labels(const GraphData& data) {
   return loud;
 }
 
-// Whether every example is a row with the same labels, off or on: label v takes column v of the first bank.
+// Whether every example is one row with the same labels, off or on; label v uses column v of the first bank.
 inline bool are_rows_of_labels(const GraphData& data) {
   if (data.shapes.size() != 1 || data.banks.empty() || !data.banks[0].features) return false;
   const Shape& g = data.shapes[0];

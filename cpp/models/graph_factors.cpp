@@ -8,7 +8,7 @@
 
 namespace mm {
 
-// Local scores of nodes; neighbours in the order often share a row, whose scores are then at hand.
+// Local scores of nodes. Consecutive nodes often share a row of features; then its scores are reused.
 struct GraphFactors::NodeScores {
   const GraphFactors& graph;
   Scratch& s;
@@ -98,7 +98,8 @@ void GraphFactors::open_marked(int64_t block, const double* W, Scratch& s) const
     });
 }
 
-// The labels p and q of the ends of a link, as its edge has them: row-major by the edge's own first end.
+// The index of the labels p and q of a link's ends in the table of an edge, which is row-major by the edge's
+// own first end.
 static size_t pair_of(const Shape& g, int l, const Shape::Edge& edge, int p, int q) {
   return edge.reversed ? static_cast<size_t>(q) * g.count[g.a[l]] + p
                        : static_cast<size_t>(p) * g.count[g.b[l]] + q;
@@ -169,7 +170,8 @@ double GraphFactors::node_loss(int64_t block, int v, int label) const {
   return type.cost.of(truth_of(block, v), label) * node_weight(block, v);
 }
 
-// Labels with different weights are orthogonal; n labels with the same weight have the eigenvalue n |x|^2.
+// The size n of the largest group of labels that share a column. Such a group has the eigenvalue n |x|^2;
+// labels with different columns are orthogonal.
 static double largest_group(const std::vector<int32_t>& columns) {
   std::vector<int32_t> sorted(columns);
   std::sort(sorted.begin(), sorted.end());
@@ -188,7 +190,7 @@ double GraphFactors::node_curvature(int64_t block, int v) const {
 }
 double GraphFactors::link_curvature(int64_t block, int l) const {
   const Shape& g = data_.shape_of(block);
-  double sum = 0;  // of |x| over the edges: the length of a sum is at most the sum of the lengths
+  double sum = 0;  // sum of |x| over the edges; the length of a sum is at most the sum of the lengths
   for (int32_t e = g.link_first[l]; e < g.link_first[l + 1]; ++e) {
     const EdgeType& type = data_.edge_types[g.edges[e].type];
     const Features* features = data_.banks[type.bank].features;
@@ -251,7 +253,7 @@ double GraphFactors::find_best(Scratch& s) const {
   } catch (const std::invalid_argument& error) {
     throw std::invalid_argument("example " + std::to_string(s.block) + ": " + error.what());
   }
-  if (s.augmented) {  // a search never does worse than what is known
+  if (s.augmented) {  // a search must not do worse than the true output
     const int32_t* known = data_.truth.data() + data_.node_first[s.block];
     const double own = p.value(known);
     if (own > value) value = own, std::copy(known, known + n, s.labels.begin());
@@ -281,7 +283,7 @@ double GraphFactors::squared_norm_by_table(Scratch& s) const {
   if (s.dense.empty()) s.dense.assign(weights(), 0);
   apply(s, s.dense.data(), 1.0);
   double sum = 0;
-  for (const Item& x : s.move) {  // each entry counts once
+  for (const Item& x : s.move) {  // zeroed once read, so that each entry counts once
     const Bank& bank = data_.banks[x.bank];
     double* column = s.dense.data() + bank.inside + x.column;
     if (bank.features)

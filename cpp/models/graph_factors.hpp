@@ -1,4 +1,5 @@
-// What factor graphs share whatever their labels are kept in: weights, scores, the argmax, moves (factor_graph.hpp).
+// The part of factor graphs that does not depend on the label type: weights, scores, argmax, moves
+// (factor_graph.hpp).
 #pragma once
 
 #include <cstdint>
@@ -23,23 +24,23 @@ class GraphFactors {
   struct Scratch {
     std::vector<double> unary, own, shared;
     std::vector<const double*> tables;  // of each link
-    std::vector<int64_t> shared_place;  // where the table of a type of edges begins
-    std::vector<int64_t> stamp;         // the opening that computed it
-    aligned<double> row_scores;         // of all columns of a bank
+    std::vector<int64_t> shared_place;  // offset of the table of each type of edges
+    std::vector<int64_t> stamp;         // the opening that computed this table
+    aligned<double> row_scores;         // scores of all columns of a bank
     std::vector<int32_t> nodes, links;  // after a partial opening: where outputs differ
     std::vector<char> differs, changes;
     std::vector<int32_t> labels, changed;
     std::vector<Item> move;
-    std::vector<double> dense;            // a long move as a vector; zero between uses
-    std::vector<double> up, row, column;  // of sum-product
+    std::vector<double> dense;            // buffer for a long move as a vector; zero between uses
+    std::vector<double> up, row, column;  // buffers of sum-product
     std::vector<std::vector<double>> messages;
     std::vector<int64_t> link_place;
     Argmax argmax;
     int64_t opened = 0, block = 0;
     uint64_t chance = 1;
     bool partial = false, augmented = false;
-    bool prove = false;  // whether `best` shall do what it can for a low ceiling
-    double ceiling = 0;  // no output scores more, after `best`; infinity where it is not known
+    bool prove = false;  // whether `best` should work for a low ceiling
+    double ceiling = 0;  // after `best`: an upper bound on all scores, maybe infinite
   };
 
   explicit GraphFactors(const Data& data) : data_(data) {}
@@ -48,7 +49,7 @@ class GraphFactors {
   int64_t dimension() const { return data_.size; }
   size_t weights() const { return static_cast<size_t>(data_.stored); }
   int output_size(int64_t block) const { return data_.shape_of(block).nodes(); }
-  bool exact() const;  // whether the argmax is always the best labelling; else there is a `ceiling`
+  bool exact() const;  // whether the argmax is always the best labelling; if not, use `ceiling`
   bool slack_argmax() const { return false; }
   Scratch scratch() const;
   void pack(const double* flat, double* W) const;
@@ -63,7 +64,7 @@ class GraphFactors {
     return {&data_.shape_of(s.block), s.unary.data(), s.tables.data()};
   }
 
-  // Sums over all labellings of forests (SumsAll; graph_sums_all.cpp).
+  // Sums over all labellings; only for forests (SumsAll, graph_sums_all.cpp).
   bool can_sum() const;
   int row_labels() const { return 1; }
   int row_stride() const { return 1; }
@@ -75,34 +76,35 @@ class GraphFactors {
   void add_expected(Scratch& s, int64_t block, const double* m, double* W, double c) const;
   void draw(const Scratch& s, int64_t block, const double* m, const double* chance, int32_t* y) const;
 
-  // Parts of a visit, for methods that move one factor at a time.
+  // Parts of a visit, for solvers that move one factor at a time.
   void open_nodes(int64_t block, const double* W, Scratch& s) const;
-  // Loss and score of each label of one node.
+  // Computes loss and score of each label of one node.
   void node_scores(int64_t block, int v, const double* W, double* out) const;
-  // Scores of all pairs of labels of one link, row-major by its end a.
+  // Computes the scores of all pairs of labels of one link, row-major by its end a.
   void link_scores(int64_t block, int l, const double* W, double* out) const;
   double pair_score(int64_t block, int l, int p, int q, const double* W) const;
-  bool never(const Shape& g, int l, int p,
-             int q) const;  // whether no output has these labels at the ends of a link
+  // Whether no output has these labels at the ends of a link.
+  bool never(const Shape& g, int l, int p, int q) const;
   void push_node(Scratch& s, const Shape& g, int v, int label, double c) const;
   void push_pair(Scratch& s, const Shape& g, int l, int p, int q, double c) const;
   double node_loss(int64_t block, int v, int label) const;
-  // The largest eigenvalue of the inner products of the labels of a factor, or more.
+  // An upper bound on the largest eigenvalue of the Gram matrix of a factor's labels.
   double node_curvature(int64_t block, int v) const;
   double link_curvature(int64_t block, int l) const;
 
  protected:
   const Data& data_;
 
-  double find_best(Scratch& s) const;  // into s.labels
-  // One visit in sixteen, by chance, takes its time: what certificates find must be found in training, too.
+  double find_best(Scratch& s) const;  // the labels go into s.labels
+  // Returns true for one random visit in sixteen, which then searches as thoroughly as a certificate does.
+  // Otherwise training might never find the outputs that keep the certified gap open.
   static bool thorough(Scratch& s) {
     s.chance = s.chance * 6364136223846793005u + 1442695040888963407u;
     return s.chance >> 60 == 0;
   }
-  // A partial opening: the nodes that differ are marked in s.differs.
+  // A partial opening; s.differs marks the nodes that differ.
   void open_marked(int64_t block, const double* W, Scratch& s) const;
-  // Links of a node that is marked; one between two marked nodes is met once.
+  // Calls f for the links of a marked node; a link between two marked nodes is visited once.
   template <class F>
   static void each_link_once(const Shape& g, const std::vector<char>& marked, int v, F&& f) {
     for (int32_t e = g.first[v]; e < g.first[v + 1]; ++e) {
@@ -115,7 +117,8 @@ class GraphFactors {
   struct NodeScores;
   static void place_links(const Shape& g, std::vector<int64_t>& place);
   void distribute_down(const Shape& g, Scratch& s, const double* theta, double* m) const;
-  static constexpr size_t many = 24;  // items of a move, from which a table is cheaper than all pairs
+  // From so many items of a move on, a table is cheaper than all pairs of items.
+  static constexpr size_t many = 24;
 
   int truth_of(int64_t block, int v) const { return data_.truth[data_.node_first[block] + v]; }
   double node_weight(int64_t block, int v) const { return data_.weight[data_.node_first[block] + v]; }

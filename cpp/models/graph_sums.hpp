@@ -1,14 +1,14 @@
-// The violating labellings of a graph, by a search in depth.
+// The violating labellings of a graph, by depth-first search.
 //
-//   v(y) = c + sum_v theta_v(y_v) + sum_l theta_l(y_a, y_b) - (the same of the true labelling)
+//     v(y) = c + sum_v theta_v(y_v) + sum_l theta_l(y_a, y_b) - (the same of the true labelling)
 //
-// Nodes are labelled in an order in which each, but for roots, has its parent in a spanning forest before it. With
-//   B[v, k] = theta_v(k) + sum over children u of max_n theta(k, n) + B[u, n]
-// a prefix has a completion worth at most: what is known of it, B of the open children, and the largest entry of each
-// link outside the forest that is not known yet. On a forest this is attained: every prefix that is entered leads to
-// a violator, O(N K) work for each. On graphs with cycles prefixes may be entered for nothing; they are counted, and
-// beyond `patience` of them for each violator that is asked for the search gives up.
-// What is not listed has the ceiling (number of labellings) max_y v(y).
+// Nodes are labelled in an order in which each node comes after its parent in a spanning forest. Let
+//     B[v, k] = theta_v(k) + sum over children u of max_n theta(k, n) + B[u, n].
+// The best completion of a prefix has at most this value: the scores known so far, plus B of the open
+// children, plus the largest entry of each open link outside the forest. On a forest this bound is attained.
+// So every prefix that is entered leads to a violator, at O(N K) work for each violator. On graphs with
+// cycles some prefixes lead to no violator. The search counts them, and gives up after `patience` prefixes of
+// each length per violator. Then the sum has the ceiling (number of labellings) max_y v(y).
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,8 @@ namespace mm {
 
 class GraphSums final : public Violators {
  public:
-  // The open scores of a block, which must stay as they are; the loss is that of a label at its place in the unary.
+  // Reads the open scores of a block, which must not change afterwards. `loss` has the layout of the node
+  // scores.
   void read(const PairwiseView& p, const int32_t* known) {
     p_ = p;
     truth_.assign(known, known + p.graph->nodes());
@@ -66,14 +67,14 @@ class GraphSums final : public Violators {
   }
 
  private:
-  static constexpr int64_t patience =
-      16;  // prefixes of each length that are entered for one violator, on average
+  // Prefixes of each length per violator; larger searches graphs with cycles longer before it gives up.
+  static constexpr int64_t patience = 16;
   PairwiseView p_;
   const Topology* graph_ = nullptr;
   std::vector<int32_t> truth_, path_;
   std::vector<int32_t> extra_;  // links outside the forest
-  std::vector<std::vector<int32_t>>
-      known_;  // those of them that are known once this node of the order is labelled
+  // For each place in the order: the links outside the forest whose second end is labelled there.
+  std::vector<std::vector<int32_t>> known_;
   MaxProduct down_;
   std::vector<double> peak_;
   double top_ = 0, least_ = 0;
@@ -84,7 +85,7 @@ class GraphSums final : public Violators {
     return *std::max_element(p_.tables[l], p_.tables[l] + size);
   }
 
-  // The links that are not in the spanning forest.
+  // Lists the links outside the spanning forest.
   void list_extra(const Topology& g) {
     extra_.clear();
     known_.assign(g.nodes(), {});
@@ -97,7 +98,7 @@ class GraphSums final : public Violators {
     }
   }
 
-  // `ceiling`: of the labels before node `at` of the order with their best completion.
+  // `ceiling` is the value of the labels before place `at` in the order, with their best completion.
   bool walk(size_t at, double ceiling, double lost, const Found& f) {
     if (at == graph_->order.size()) {
       if (left_-- <= 0) return false;

@@ -1,8 +1,10 @@
-// Distributions over the labellings of a forest (SumsAll), by sum-product: from the leaves to the roots and back.
+// Distributions over the labellings of a forest (SumsAll), by sum-product from the leaves to the roots and
+// back.
 //
-// Potentials: those of the nodes in the places of their scores, then the table of each link, all in rows of one number.
-//   up(v, k)    = u_v[k] + sum over children c of  log sum_l exp(table(k, l) + up(c, l))
-//   p(k, l)     ~ exp(rest(u, k) + table(k, l) + up(v, l)),   rest(u) = all of u's tree but the branch of v
+// The potentials are the scores of the nodes, then the table of each link. Each potential is a row of one
+// number.
+//     up(v, k)    = u_v[k] + sum over children c of  log sum_l exp(table(k, l) + up(c, l))
+//     p(k, l)     ~ exp(rest(u, k) + table(k, l) + up(v, l)),   rest(u) = all of u's tree but the branch of v
 #include <algorithm>
 #include <cmath>
 
@@ -39,7 +41,7 @@ void GraphFactors::list_potentials(const Scratch& s, const double*, double* thet
     theta = std::copy_n(s.tables[l], static_cast<int64_t>(g.count[g.a[l]]) * g.count[g.b[l]], theta);
 }
 
-// Where the table of each link begins.
+// Computes the offset of the table of each link.
 void GraphFactors::place_links(const Shape& g, std::vector<int64_t>& place) {
   place.assign(1, g.place.back());
   for (int l = 0; l < g.links(); ++l)
@@ -88,7 +90,7 @@ void GraphFactors::distribute_down(const Shape& g, Scratch& s, const double* the
           s.row[p * stride + q] = s.up[g.place[u] + yu] - s.messages[v][yu] + table[p * stride + q] + own[yv];
         }
       normalise(s.row.data(), static_cast<int64_t>(rows) * stride, pairs);
-      // What the rest of the tree says of v, and of its own children from there on.
+      // From here on up(v) also includes the rest of the tree, for v and for its children.
       for (int k = 0; k < n; ++k) {
         s.column.clear();
         for (int j = 0; j < g.count[u]; ++j)
@@ -100,8 +102,8 @@ void GraphFactors::distribute_down(const Shape& g, Scratch& s, const double* the
   }
 }
 
-// A labelling from a number in [0, 1) for each node: roots by their marginals, any other node by those of its link, given
-// the label of its parent.
+// Draws a labelling from a number in [0, 1) for each node. Roots follow their marginals; every other node
+// follows the marginals of its link, given the label of its parent.
 void GraphFactors::draw(const Scratch& s, int64_t block, const double* m, const double* chance,
                         int32_t* y) const {
   const Shape& g = data_.shape_of(block);
@@ -119,7 +121,7 @@ void GraphFactors::draw(const Scratch& s, int64_t block, const double* m, const 
     double left = chance[v] * sum;
     int found = 0;
     for (int k = 0; k < n && left >= 0; ++k)
-      if (p[k * step] > 0) found = k, left -= p[k * step];  // what rounding leaves goes to the last
+      if (p[k * step] > 0) found = k, left -= p[k * step];  // rounding errors go to the last label
     y[v] = found;
   }
 }

@@ -1,11 +1,11 @@
-// Groups: explicit constraints, those of a group share one slack (generalised SVM of the dual coordinate
-// paper, Section 1).
+// Groups: explicit constraints; the constraints of a group share one slack (generalised SVM of the dual
+// coordinate paper, Section 1).
 //
-//   xi_i = max(0, max_j l_ij - <w, x_ij>)
-//   output 0 is "no constraint": psi = 0, Delta = 0;   output j >= 1:  psi_i(j) = -x_ij,  Delta_i(j) = l_ij
+//     xi_i = max(0, max_j l_ij - <w, x_ij>)
+//     output 0 is "no constraint": psi = 0, Delta = 0;   output j >= 1:  psi_i(j) = -x_ij,  Delta_i(j) = l_ij
 //
 // A constraint is a row of features with a factor, x_ij = factor_ij row_ij, so that the two sides of a
-// regression target need no copy of the row. One weight per feature, inside as outside.
+// regression target need no copy of the row. W has the layout of the flat weights: one weight per feature.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct Constraint {
   double margin;  // l
   int64_t row;
   float factor;
-  float square;  // |x|^2, to steer; certificates never use it
+  float square;  // |x|^2, a hint for solvers; certificates never use it
 };
 
 struct GroupsData {
@@ -74,7 +74,7 @@ class Groups : public OneWeightPerFeature<GroupsData> {
     s.scores.resize(static_cast<size_t>(n) + 1);
     s.scores[0] = 0;
     Real dot = 0;
-    for (int j = 0; j < n; ++j) {  // neighbours with one row share the inner product
+    for (int j = 0; j < n; ++j) {  // consecutive constraints on one row share the inner product
       if (j == 0 || x[j].row != x[j - 1].row) dot = data_.features->dot_weights(x[j].row, W);
       s.scores[j + 1] = -static_cast<Real>(x[j].factor) * dot;
       if (augmented) s.scores[j + 1] += loss_scale * static_cast<Real>(x[j].margin);

@@ -1,12 +1,12 @@
-// The search over the loss multiplier: slack rescaling by an oracle for margins.
+// The search over the loss multiplier: slack rescaling with an oracle for margin rescaling.
 //
-//   wanted:  max_y Delta(y) (c + m(y)),   m(y) = <w, psi(y)>
-//   at hand: max_y lambda Delta(y) + m(y)
+//     wanted: max_y Delta(y) (c + m(y)),   m(y) = <w, psi(y)>
+//     oracle: max_y lambda Delta(y) + m(y)
 //
-// The oracle walks the upper hull of the points (Delta, m): no output is above a line that it has answered.
-// Segments between two points are split, most promising first, until none promises more than the best point
-// found, or the calls are spent. What lies under the hull can be missed, so that the search has a ceiling
-// too: no output is better than that.
+// The oracle walks along the upper hull of the points (Delta, m): each answer proves that no output lies
+// above a line. Segments between two points are split, most promising first. The search stops when no segment
+// promises more than the best point found, or after `calls` oracle calls. It can miss outputs below the hull,
+// so it also returns a ceiling, an upper bound on all outputs.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace mm {
 struct HullPoint {
   double loss, margin;
   double multiplier;  // no output is above the line of slope -multiplier through the point,
-  double missed = 0;  // raised by what the oracle may have missed
+  double missed = 0;  // raised by this much, if the oracle may have missed outputs
 
   double top() const { return margin + missed; }
   double ceiling(double at) const {
@@ -30,15 +30,17 @@ struct HullPoint {
 
 class HullSearch {
  public:
-  static constexpr int calls = 16;  // of the margin oracle, at most
+  // Most calls of the margin oracle; more take longer, fewer leave a larger gap to the ceiling.
+  static constexpr int calls = 16;
 
-  // `ask(lambda)` answers the point of the best output for that multiplier, `keep()` remembers that output.
-  // Returns the ceiling; `best` is the value of the best output, 0 or that of an end at the start.
+  // `ask(lambda)` returns the point of the best output for that multiplier; `keep()` stores that output.
+  // `best` is the value of the best output; at the start it is 0, or the value of an end. Returns the
+  // ceiling.
   template <class Ask, class Keep>
   double run(HullPoint left, HullPoint right, double constant, double& best, Ask&& ask, Keep&& keep) {
     constant_ = constant;
     open_ = {{left, right, promise(left, right)}};
-    // An output of less loss than the left end is at most as good as this.
+    // An upper bound on outputs with less loss than the left end.
     double closed = std::max(best, left.loss * (constant_ + left.top()));
     for (int call = 0; call < calls; ++call) {
       const auto top = std::max_element(open_.begin(), open_.end(),
@@ -78,7 +80,7 @@ class HullSearch {
   double constant_ = 1;
   std::vector<Segment> open_;
 
-  // The largest Delta (c + m) on the line of slope -lambda through a, raised, between a and b.
+  // The largest Delta (c + m) between a and b, on the line of slope -lambda through a, raised by `raised`.
   double edge(const HullPoint& a, const HullPoint& b, double lambda, double raised) const {
     const double high = constant_ + a.margin + raised, peak = (high + lambda * a.loss) / (2 * lambda);
     double most = 0;
@@ -87,7 +89,7 @@ class HullSearch {
     return most;
   }
 
-  // The largest Delta (c + m) that an output between two points can have.
+  // An upper bound on Delta (c + m) for outputs between two points.
   double promise(const HullPoint& a, const HullPoint& b) const {
     if (b.loss <= a.loss) return std::max({value(a), value(b), b.loss * (constant_ + a.top())});
     std::vector<double> tops = {a.loss, b.loss};

@@ -1,10 +1,12 @@
 // Sums over all trees of a sentence: the chart of chart.hpp with sums of exponentials in place of maxima.
 //
-//   inside, in logarithms:   node(i, j, A), top(i, j, A), and log Z over the roots
-//   outside, in probabilities, from the whole sentence down:
+//     inside, in logarithms:   node(i, j, A), top(i, j, A), and log Z = log sum exp top over the roots
+//     outside, in probabilities, from the whole sentence down:
 //     p(chain over node B)  = p(top A) exp(node(B) + w[chain] - top(A))
-//     p(rule A -> B C at m) = p(node A) exp(top(B) + top(C) + w[rule] + cost - node(A)), which both children receive
-//   sums of the latter are the expected numbers of rules. Nothing is divided by a small number.
+//     p(rule A -> B C at m) = p(node A) exp(top(B) + top(C) + w[rule] + cost - node(A))
+//
+// Both children receive the probability of a rule. The sums of these probabilities are the expected numbers
+// of rules. No step divides by a small number.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +22,8 @@ class InsideOutside {
  public:
   explicit InsideOutside(const RuleTable& rules) : rules_(rules), costs_(rules) {}
 
-  // log Z; the expected number of each rule (binary, unary, lexical) into `counts` unless it is null.
+  // Returns log Z. Writes the expected number of each rule (binary, unary, lexical) into `counts`, unless it
+  // is null.
   double run(const int32_t* words, int length, const double* w, const double* chain_scores,
              const SpanCosts& costs, double* counts) {
     words_ = words, length_ = length, w_ = w, chain_scores_ = chain_scores;
@@ -41,8 +44,8 @@ class InsideOutside {
     return log_sum_;
   }
 
-  // A tree, as Chart::trace writes it, from three numbers in [0, 1) for each node, after `run`: from the root down, each
-  // node by what lies inside. Where there is no tree every rule is -1.
+  // Draws a tree after `run`, in the format of Chart::trace, from three numbers in [0, 1) for each node. It
+  // goes from the root down, and draws each node by the sums inside. If there is no tree, every rule is -1.
   void draw(const double* chance, int32_t* y) {
     for (int n = 0; n < 3 * (2 * length_ - 1); ++n) y[n] = n % 3 == 1 ? -1 : 0;
     if (log_sum_ == dead) return;
@@ -62,9 +65,10 @@ class InsideOutside {
 
  private:
   struct Open {
-    int i, j, symbol;  // the top of a tree over words i .. j - 1
+    int i, j, symbol;  // the top of a subtree over words i .. j - 1
   };
-  // One of several things whose probabilities sum to one, by a number in [0, 1); what rounding leaves goes to the last.
+  // Chooses one of several items, whose probabilities sum to one, by a number in [0, 1). Rounding errors go
+  // to the last item.
   struct Choice {
     explicit Choice(double chance) : left(chance) {}
     double left;
@@ -75,7 +79,7 @@ class InsideOutside {
       left -= p;
     }
   };
-  // The chain above a node; returns the symbol under it.
+  // Draws the chain above a node; returns the symbol below it.
   int draw_chain(const Open& at, double chance, int32_t* y) {
     const double *node = cell(node_, at.i, at.j), top = cell(top_, at.i, at.j)[at.symbol];
     Choice found(chance);
@@ -113,10 +117,10 @@ class InsideOutside {
   CellCosts costs_;
   int length_ = 0;
   double log_sum_ = 0;
-  std::vector<double> node_, top_, scale_;  // scores of each symbol of each cell
+  std::vector<double> node_, top_, scale_;  // log sums by cell and symbol; see `add`
   std::vector<double> node_share_, top_share_;
   std::vector<std::vector<int32_t>> alive_;  // symbols of each cell that have a top
-  std::vector<Open> open_;                   // of a tree that is drawn
+  std::vector<Open> open_;                   // subtrees that are not drawn yet
 
   double* cell(std::vector<double>& values, int i, int j) {
     return values.data() + cell_index(i, j) * rules_.symbols;
@@ -128,7 +132,8 @@ class InsideOutside {
     const double top = std::max(a, b);
     return top + std::log1p(std::exp(std::min(a, b) - top));
   }
-  // sums[A] += exp(x), kept as exp(values[A]) sums[A] with the largest x in values
+  // Adds exp(x) to the sum of A, which is stored as exp(values[A]) scale_[A]; values[A] is the largest x so
+  // far.
   void add(double* values, int A, double x) {
     if (x <= values[A])
       scale_[A] += std::exp(x - values[A]);
@@ -136,7 +141,7 @@ class InsideOutside {
       scale_[A] = (values[A] == dead ? 0 : scale_[A] * std::exp(values[A] - x)) + 1, values[A] = x;
   }
 
-  // Calls f(rule, left, right) for every pair of children over i .. m and m .. j.
+  // Calls f(rule, left, right) for every rule and pair of children over words i .. m - 1 and m .. j - 1.
   template <class F>
   void each_join(int i, int m, int j, F&& f) {
     const double *L = cell(top_, i, m), *R = cell(top_, m, j);

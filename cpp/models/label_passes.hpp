@@ -1,4 +1,4 @@
-// Passes over a number for each of many labels, a vector at a time.
+// Passes over an array with one number per label, for many labels, a vector at a time.
 #pragma once
 
 #include <algorithm>
@@ -10,13 +10,14 @@
 
 namespace mm {
 
-// The largest number of each group of labels, which are those of one remainder: found without a look across a vector.
+// The maximum of each group of labels. Labels with the same remainder modulo `groups` form a group, so that
+// no operation across the lanes of a vector is needed.
 template <class Real>
 class Peaks {
  public:
   static constexpr int groups = 16;
 
-  // F[k] = at(k) for the `stride` labels, a whole number of vectors.
+  // Sets F[k] = at(k) for the `stride` labels; `stride` is a multiple of the vector width.
   template <class At>
   void fill(Real* F, int stride, const At& at) {
     vec<Real> top[ways];
@@ -33,7 +34,7 @@ class Peaks {
     for (int n = 0; n < ways; ++n) store(best_ + n * lanes, top[n]);
   }
 
-  // The largest number of the n-th best group.
+  // Returns the n-th largest of the maxima of the groups.
   Real of_best(int n) const {
     int32_t above[groups] = {};
     for (int a = 0; a < groups; ++a)
@@ -49,7 +50,8 @@ class Peaks {
   Real best_[groups];
 };
 
-// Lists the labels of which `bits(k)`, a bit for each of the vector from label k on, names; returns how many.
+// Lists the labels whose bit is set, and returns their number. `bits(k)` has one bit for each lane of the
+// vector that starts at label k.
 template <class Real, class Bits>
 int list_labels(int stride, int32_t* out, const Bits& bits) {
   const int32_t* first = out;

@@ -1,11 +1,12 @@
-// Sets of labels: a factor graph of two labels a node, off and on, where weights belong to labels that are on and to
-// pairs of these, the same for all examples, and many pairs have one.
+// Sets of labels: a factor graph whose nodes have two labels, off and on. Only labels that are on, and pairs
+// of them, have weights. These are the same for all examples, and many pairs have one.
 //
-//   <w, Psi(x, y)> = sum_v y_v <w_v, x> + sum_{a < b} A_ab y_a y_b
+//     <w, Psi(x, y)> = sum_v y_v <w_v, x> + sum_{a < b} A_ab y_a y_b
 //
-// Few labels are on: a visit compares and moves their weights alone, not the tables of all links. The argmax is a
-// search over sets (set_search.hpp); where a proof is asked for and it is cut short, that of factor graphs goes on.
-// Weights inside: those of labels feature-major, then A as the upper half of a square. Outside: as in factor_graph.hpp.
+// Few labels are on, so a visit compares and moves only their weights, not the tables of all links. The
+// argmax is a search over sets (set_search.hpp). If a proof is wanted and the search is cut short, the argmax
+// of factor graphs continues. W has the weights of labels feature-major, then A as the upper half of a
+// square. The flat weights are as in factor_graph.hpp.
 #pragma once
 
 #include <algorithm>
@@ -26,25 +27,25 @@ class LabelSets : public FactorGraph {
   using Base = FactorGraph;
 
   struct Change {
-    int32_t at;  // the label, or the place of a pair in the square
+    int32_t at;  // the label, or the index of a pair in the square
     double c;
   };
   struct Scratch : GraphFactors::Scratch {
-    const double* W = nullptr;  // what the block was opened with
-    aligned<double> scores;     // of labels
-    std::vector<double> gains;  // of turning a label on, with the loss
+    const double* W = nullptr;  // the weights with which the block was opened
+    aligned<double> scores;     // scores of labels
+    std::vector<double> gains;  // gain of turning a label on, with the loss
     double constant = 0;        // the score of the empty set
     double tolerance = 0;       // by how much a set may miss the best one in training
-    double missed = 0;          // by first sets, on average of late
-    double leeway = 0;          // of a proof
-    // Of the outputs that were scored since the block was opened, the best one: a search begins with it.
+    double missed = 0;          // running average of how much first sets miss
+    double leeway = 0;          // how far a proven ceiling may stay above the value
+    // The best of the outputs that were scored since the block was opened; a search starts with it.
     mutable std::vector<Label> known;
     mutable double known_score = 0;
     std::vector<int32_t> begin;  // its labels
     std::vector<int32_t> on, both, plus, minus;
     std::vector<Change> moved, moved_pairs;
-    std::vector<double> sums;     // of coefficients; zero between uses
-    std::vector<int32_t> second;  // labels of another search
+    std::vector<double> sums;     // sums of coefficients; zero between uses
+    std::vector<int32_t> second;  // labels found by the second search
     SetSearch search;
   };
 
@@ -60,7 +61,8 @@ class LabelSets : public FactorGraph {
     }
   }
 
-  // Whether data are of this kind: one shape, label v in column v, one weight for a pair of labels that are both on.
+  // Whether the data are of this kind: one shape, label v in column v, one weight for each pair of labels
+  // that are both on.
   static bool fits(const GraphData& data) {
     if (!are_rows_of_labels(data) || data.banks.size() != 2) return false;
     const Shape& g = data.shapes[0];
@@ -169,7 +171,8 @@ class LabelSets : public FactorGraph {
       }
   }
 
-  // Labels and pairs that occur in several outputs are added up, so that each is in the move once.
+  // Adds up the coefficients of labels and pairs that occur in several outputs, so that each is in the move
+  // once.
   void build_mixture(Scratch& s, int64_t block, const Label* outputs, const double* c, int n) const {
     s.block = block;
     s.sums.resize(size_ + paired_.size());
@@ -208,16 +211,18 @@ class LabelSets : public FactorGraph {
 
  private:
   using GraphFactors::data_;
-  static constexpr int64_t proof = 10'000, careful = 300;  // parts of a search
-  static constexpr int few = 14;                           // labels
+  // The largest number of parts of a search: in predictions and proofs; in training. More take longer; fewer
+  // leave more sets without a proof.
+  static constexpr int64_t proof = 10'000, careful = 300;
+  static constexpr int few = 14;  // up to so many labels, a search is complete
 
   const Bank& bank_;
   int size_, stride_;
-  int64_t square_ = 0;                // where the weights of pairs begin
-  std::vector<char> paired_;          // whether a place of the square has a weight
-  std::vector<double> miss_, alarm_;  // costs of each label
+  int64_t square_ = 0;                // offset of the weights of pairs
+  std::vector<char> paired_;          // whether an entry of the square has a weight
+  std::vector<double> miss_, alarm_;  // costs of missing a label, of a wrong label
 
-  // Calls f(v) for the labels that are on in either of two sets, in order.
+  // Calls f(v) for the labels that are on in a or in b, in order.
   template <class F>
   void each_on(const Label* a, const Label* b, F&& f) const {
     for (int first = 0; first < size_; first += 64) {
@@ -226,7 +231,8 @@ class LabelSets : public FactorGraph {
       for (; on; on &= on - 1) f(first + std::countr_zero(on));
     }
   }
-  // Up to 64 labels of a set as bits. A product moves the lowest bits of the labels of eight bytes side by side.
+  // Returns up to 64 labels of a set as bits. One multiplication gathers the lowest bits of the labels in
+  // eight bytes.
   uint64_t bits(const Label* y, int first) const {
     constexpr int width = 8 * sizeof(Label), together = 64 / width;
     constexpr uint64_t spread = [] {
@@ -245,8 +251,9 @@ class LabelSets : public FactorGraph {
     for (; j < n; ++j) on |= static_cast<uint64_t>(y[first + j]) << j;
     return on;
   }
-  // How far a search goes: to the end for few labels, where it may not miss the best. In training one in sixteen goes far,
-  // and tells by how much first sets miss the best; while that is little beside the tolerance, these are enough for the others.
+  // The most parts of a search; 0 means only the first set. With few labels and no tolerance the search is
+  // complete. In training one visit in sixteen makes a full search, and learns how much first sets miss. As
+  // long as this is small compared with the tolerance, the other visits only take the first set.
   int64_t parts(Scratch& s) const {
     const int64_t far = size_ <= few ? int64_t{2} << few : s.prove || !s.augmented ? proof : careful;
     if (s.prove || !s.augmented || (size_ <= few && s.tolerance == 0)) return far;
@@ -275,7 +282,7 @@ class LabelSets : public FactorGraph {
         data_.banks[1].outside + data_.edge_types[g.edges[g.link_first[l]].type].column[3]);
   }
 
-  // Scores and tables as factor graphs have them.
+  // Computes scores and tables in the format of factor graphs.
   void complete(Scratch& s) const {
     const Shape& g = data_.shapes[0];
     s.unary.assign(2 * size_, 0);
@@ -290,7 +297,7 @@ class LabelSets : public FactorGraph {
     s.unary[1] += s.constant;
   }
 
-  // What the relaxations of factor graphs add to a search that was cut short.
+  // Continues a search that was cut short with the relaxations of factor graphs.
   double go_on(Scratch& s, double value) const {
     complete(s);
     s.second.resize(size_);
@@ -301,7 +308,7 @@ class LabelSets : public FactorGraph {
     s.labels = s.second;
     return other;
   }
-  // A search never does worse than what is known.
+  // Replaces y by the true output if that scores more.
   double at_least_truth(const Scratch& s, double value, Label* y) const {
     Label known[ConcaveBound::most_nodes];
     Base::truth(s.block, known);

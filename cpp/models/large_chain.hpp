@@ -1,16 +1,18 @@
-// A chain with many labels: the same model and the same weights as `Chain`, an argmax that is exact for less.
+// A chain with many labels: the same model and the same weights as `Chain`, with a faster argmax that is
+// still exact.
 //
-// Viterbi asks for F'[k] = U[k] + max_j (F[j] + A[j, k]), K^2 work per position. Most A[j, k] are exactly zero: no
-// update ever touched them. So all K labels k begin at U[k] + f, f = F[i] the largest of F, and differ from that
-// only by what is stored. And few labels matter: what is kept of the others is a ceiling, F'[k] at most.
-//   1. losses(i): k with A[i, k] < 0 falls to U[k] + f + A[i, k], or to the ceiling that the second best label and the
-//      largest gain into k allow, if that is more; then k is unsure.
-//   2. gains(j) of those j with F[j] + most(j) > f, the largest first, until F[j] + A[j, k] <= f: k rises; it is
-//      unsure if j is.
-//   3. The best few labels, the leaders, must be sure. An unsure one is evaluated: F'[k] over the leaders before it,
-//      then over the gains into k, as long as they can do better; unsure labels that can are evaluated first.
+// Viterbi computes F'[k] = U[k] + max_j (F[j] + A[j, k]), which takes K^2 work per position. But most A[j, k]
+// are exactly zero, because no update ever touched them. So all K labels start at U[k] + f, with f = F[i] the
+// largest of F, and only stored entries change that. Moreover, few labels matter. For the others a ceiling is
+// enough, an upper bound on F'[k].
+//   1. losses(i): a label k with A[i, k] < 0 falls to U[k] + f + A[i, k]. The second best label and the largest gain
+//      into k may allow more; then k gets that ceiling, and is unsure.
+//   2. For each j with F[j] + most(j) > f, gains(j) are read, the largest first, until F[j] + A[j, k] <= f. Each
+//      label k that is read rises to at least U[k] + F[j] + A[j, k]; it is unsure if j is unsure.
+//   3. The best few labels, the leaders, must be sure. An unsure leader is evaluated: F'[k] over the previous leaders,
+//      then over the gains into k, as long as they can do better. If an unsure label can, it is evaluated first.
 // The passes over K labels are additions and maxima of vectors; the rest follows the entries that matter. The
-// predecessors of the labels on the best path are found by evaluating these again.
+// predecessors on the best path are found by evaluating its labels again.
 #pragma once
 
 #include <algorithm>
@@ -34,38 +36,41 @@ class LargeChain : public Chain<Real_, Label_> {
   using Real = Real_;
   using Label = Label_;
   using Index = SparseTransitions<Real>;
-  static constexpr bool one_thread = true;  // updates keep the order of the entries: one at a time
+  // Updates keep the index sorted, so only one at a time is possible.
+  static constexpr bool one_thread = true;
   using Leaders = mm::Leaders<Real>;
-  struct Scratch : Base::Scratch {  // `forward` of Base: F of all positions, or ceilings
-    std::vector<char> unsure;       // of all positions and labels
-    std::vector<Leaders> leaders;   // of all positions
-    aligned<Real> reach;            // of a position: max_j (F[j] + A[j, k]), or ceilings
-    Peaks<Real> peaks;              // of the position looked at last
-    aligned<Real> ends;             // what the last position adds; empty where that is nothing
+  struct Scratch : Base::Scratch {  // `forward` of Base has F of all positions, or ceilings
+    std::vector<char> unsure;       // for all positions and labels
+    std::vector<Leaders> leaders;   // for all positions
+    aligned<Real> reach;            // for one position: max_j (F[j] + A[j, k]), or ceilings
+    Peaks<Real> peaks;              // of the latest position
+    aligned<Real> ends;             // scores added at the last position; empty if there are none
     std::vector<int32_t> found, order;
-    const Index* given =
-        nullptr;  // what is read in place of the structure's own index, where W does not change
+    // The index to read instead of the structure's own; for weights that do not change.
+    const Index* given = nullptr;
   };
 
   using Base::Base;
 
-  // An index of the weights W, which a scratch may be given: one index serves many data sets.
+  // Returns an index of the weights W for scratches to read. One index serves many data sets.
   std::shared_ptr<const void> index_of(const Real* W) const {
     auto index = std::make_shared<Index>();
     read(W, *index);
     return index;
   }
-  // Reads the transitions of W; `apply` to this W keeps the index up to date, any other change asks for `watch`.
+  // Reads the transitions of W. `apply` to this W keeps the index up to date; after any other change call
+  // `changed` or `watch`.
   void watch(const Real* W) {
     watched_ = W;
     read(W, index_);
   }
-  // Scores of a sequence, on average.
+  // The average number of local scores of a sequence.
   int64_t work() const {
     return this->data_.offsets.back() * this->stride_ / std::max<int64_t>(1, this->blocks());
   }
 
-  // What a factorwise solver asks: a position is a row of the features, `first` and `last` in its sequence or not.
+  // The interface for factorwise solvers. A position is a row of the features; `first` and `last` tell
+  // whether it begins or ends its sequence.
   Index& index() { return index_; }
   int row_length() const { return this->stride_; }
   int64_t first_transition() const { return this->transitions_; }
@@ -75,7 +80,7 @@ class LargeChain : public Chain<Real_, Label_> {
     if (this->data_.start && first) add(A + this->edge(this->K_, 0), u);
     if (this->data_.end && last) add(A + this->edge(this->K_ + 1, 0), u);
   }
-  // The same of one label.
+  // The same for one label.
   double unary_score(int64_t row, bool first, bool last, const Real* W, int label) const {
     const Real* A = W + this->transitions_;
     double sum = this->data_.weight_of(row) * this->data_.cost.of(this->data_.truth[row], label) +
@@ -95,7 +100,7 @@ class LargeChain : public Chain<Real_, Label_> {
     if (this->data_.start && first) A[this->edge(this->K_, label)] += static_cast<To>(c);
     if (this->data_.end && last) A[this->edge(this->K_ + 1, label)] += static_cast<To>(c);
   }
-  // Where the weight of a transition is in W.
+  // The index in W of the weight of a transition.
   size_t edge_place(int previous, int next) const {
     return static_cast<size_t>(this->transitions_ + this->edge(previous, next));
   }
@@ -124,13 +129,13 @@ class LargeChain : public Chain<Real_, Label_> {
   void open(int64_t block, const Real* W, Scratch& s, bool augmented, Real loss_scale) const {
     Base::open(block, W, s, augmented, loss_scale);
     const Real never = -std::numeric_limits<Real>::infinity();
-    for (int t = 0; t < this->length(block); ++t) {  // no label is in the padding
+    for (int t = 0; t < this->length(block); ++t) {  // the padding has no labels
       Real* u = s.local.data() + static_cast<size_t>(t) * this->stride_;
       std::fill(u + this->K_, u + this->stride_, never);
     }
   }
 
-  // As in Chain, but for the labels of the outputs only.
+  // As in Chain, but only for the labels of the outputs.
   void open_where_different(int64_t block, const Real* W, Scratch& s, const Label* outputs, int n) const {
     const int T = this->length(block);
     this->open_positions(block, W, s, outputs, n, [&](int t) {
@@ -161,7 +166,7 @@ class LargeChain : public Chain<Real_, Label_> {
     return this->score(s, y);
   }
 
-  // Long moves: only nodes of one label, and edges of one key, have inner products.
+  // For long moves: only nodes with the same label, and edges with the same key, have inner products.
   double squared_norm(Scratch& s) const {
     if (s.nodes.size() <= Base::many_nodes) return Base::squared_norm(s);
     double sum = 0;
@@ -180,7 +185,7 @@ class LargeChain : public Chain<Real_, Label_> {
   }
 
   void apply(const Scratch& s, Gather W, double c) const { Base::apply(s, W, c); }
-  // A weight of the watched W was changed by others than `apply`.
+  // Updates the index after a weight of the watched W was changed by other code than `apply`.
   void changed(const Real* W, size_t at) const {
     const int64_t key = static_cast<int64_t>(at) - this->transitions_;
     const int64_t j = key / this->stride_, k = key % this->stride_;
@@ -204,7 +209,7 @@ class LargeChain : public Chain<Real_, Label_> {
   const Index& known(const Scratch& s) const { return s.given ? *s.given : index_; }
   static constexpr int lanes = Vector<Real>::lanes;
 
-  // An illegal transition is in the index, as a loss of infinity.
+  // The index has an illegal transition as a loss of infinity.
   void read(const Real* W, Index& index) const {
     const Real* penalty = this->penalty_ ? this->penalty_->data() : nullptr;
     index.read(W + this->transitions_, this->K_, this->stride_, penalty);
@@ -220,7 +225,7 @@ class LargeChain : public Chain<Real_, Label_> {
   void add(const Real* x, Real* to) const {
     for (int k = 0; k < this->stride_; ++k) to[k] += x[k];
   }
-  // The row of the start or of the end.
+  // Adds the row of the start or of the end.
   void add_ends(const Real* A, int row, Real* to) const {
     add(A + this->edge(row, 0), to);
     if (this->penalty_) add(this->penalty_->data() + this->edge(row, 0), to);
@@ -233,17 +238,18 @@ class LargeChain : public Chain<Real_, Label_> {
         static_cast<Real>(cost) + this->data_.nodes.score_of(r, W, this->stride_, label);
   }
 
-  static constexpr int settled =
-      128;  // after this many positions no label stays unsure: evaluations end there
+  // Every so many positions all unsure labels are evaluated, which bounds the recursion of `evaluate`. Larger
+  // recurses deeper; smaller evaluates more labels.
+  static constexpr int settled = 128;
 
   Real* forward(Scratch& s, int t) const { return s.forward.data() + static_cast<size_t>(t) * this->stride_; }
   char* unsure(Scratch& s, int t) const { return s.unsure.data() + static_cast<size_t>(t) * this->stride_; }
-  // What the last position adds, or null.
+  // Returns the scores of the end at the last position, else null.
   const Real* end_scores(const Scratch& s, int t) const {
     return !s.ends.empty() && t + 1 == this->length(s.block) ? s.ends.data() : nullptr;
   }
 
-  // F of position t by U and `reach`, and the largest of each group.
+  // Computes F of position t from U and `reach`, and the maxima of the groups.
   void complete(Scratch& s, int t) const {
     const Real *U = this->local(s, t), *reach = s.reach.data(), *end = end_scores(s, t);
     Real* F = forward(s, t);
@@ -252,7 +258,7 @@ class LargeChain : public Chain<Real_, Label_> {
     s.peaks.fill(F, this->stride_, [=](int k) { return sum(k) + load(end + k); });
   }
 
-  // The leaders of position t: the labels above a bar; where there is none, one that reaches it.
+  // Finds the leaders of position t: the labels above a bar, or else one that reaches it.
   void rank(Scratch& s, const Real* A, int t) const {
     Leaders& L = s.leaders[t];
     for (L.count = 0; L.count == 0;) {
@@ -284,13 +290,13 @@ class LargeChain : public Chain<Real_, Label_> {
   int list(Scratch& s, const Bits& bits) const {
     return list_labels<Real>(this->stride_, s.found.data(), bits);
   }
-  // What an evaluation of k will read.
+  // Prefetches what an evaluation of k will read.
   void fetch_column(Scratch& s, const Real* A, int t, int k) const {
     const Leaders& L = s.leaders[t - 1];
     fetch_ahead(known(s).gains_into(k).data());
     for (int n = 0; n < L.count; ++n) fetch_ahead(A + this->edge(L.best[n].label, k));
   }
-  // Ceilings of position t, all of them sure but those that steps 1 and 2 name.
+  // Computes the ceilings of position t. They are all sure, except for the labels that steps 1 and 2 mark.
   void advance(Scratch& s, int t) const {
     std::fill(s.reach.begin(), s.reach.end(), s.leaders[t - 1].best[0].value);
     std::fill(unsure(s, t), unsure(s, t) + this->stride_, 0);
@@ -298,7 +304,7 @@ class LargeChain : public Chain<Real_, Label_> {
     raise(s, t);
     complete(s, t);
   }
-  // 1: what the best label does not like
+  // Step 1: labels into which the best label has a negative transition.
   void lower(Scratch& s, int t) const {
     const Leaders& L = s.leaders[t - 1];
     const Real f = L.best[0].value, second = L.count > 1 ? L.best[1].value : L.rest;
@@ -310,7 +316,7 @@ class LargeChain : public Chain<Real_, Label_> {
       doubt[e.other] = other > kept;
     }
   }
-  // 2: what is liked by labels that can do more than the best one
+  // Step 2: labels with a positive transition from labels that can do better than the best one.
   void raise(Scratch& s, int t) const {
     const Real *F = forward(s, t - 1), *most = known(s).most(), f = s.leaders[t - 1].best[0].value;
     const vec<Real> bar = broadcast(f);
@@ -324,7 +330,7 @@ class LargeChain : public Chain<Real_, Label_> {
       const Real own = F[j];
       const char source = unsure(s, t - 1)[j];
       const auto* e = known(s).gains(j).data();
-      do {  // without branches, which would be foreseen badly: what is not more than f changes nothing
+      do {  // no branches, which would be mispredicted: values up to f change nothing
         for (size_t n = 0; n < Index::block; ++n, ++e) {
           const Real value = own + e->value, old = reach[e->other];
           const int before = doubt[e->other], raised = -static_cast<int>(value > old);
@@ -334,7 +340,7 @@ class LargeChain : public Chain<Real_, Label_> {
       } while (own + e[-1].value > f);
     }
   }
-  // 3: F[k] of position t, which is then sure; returns the predecessor.
+  // Step 3: computes F[k] of position t, which is then sure; returns the predecessor.
   int evaluate(Scratch& s, const Real* A, int t, int k) const {
     const Leaders& L = s.leaders[t - 1];
     const Real most = known(s).most_into()[k];
@@ -350,7 +356,7 @@ class LargeChain : public Chain<Real_, Label_> {
     unsure(s, t)[k] = 0;
     return from;
   }
-  // The label before k on the best path to it at position t.
+  // The label before k on the best path to k at position t.
   int predecessor(Scratch& s, const Real* A, int t, int k) const {
     const auto& first = s.leaders[t - 1].best[0];
     const Real* end = end_scores(s, t);
@@ -358,7 +364,8 @@ class LargeChain : public Chain<Real_, Label_> {
     const Real value = this->local(s, t)[k] + reach + (end ? end[k] : Real(0));
     return value == forward(s, t)[k] ? first.label : evaluate(s, A, t, k);
   }
-  // The labels that are not leaders: by their gains into k, and all of them if the leaders do not like k.
+  // Tries the labels that are not leaders: by their gains into k, and all of them if the leaders score too
+  // little.
   void among_rest(Scratch& s, const Real* A, int t, int k, Real& reach, int& from) const {
     const Real *F = forward(s, t - 1), rest = s.leaders[t - 1].rest;
     const auto offer = [&](int j, Real weight) {
@@ -377,12 +384,12 @@ class LargeChain : public Chain<Real_, Label_> {
         offer(l, transition(A, l, k));
       }
   }
-  // Nothing stays unsure.
+  // Evaluates all unsure labels.
   void settle(Scratch& s, const Real* A, int t) const {
     for (int k = 0; k < this->K_; ++k)
       if (unsure(s, t)[k]) evaluate(s, A, t, k);
   }
-  // Calls f(a, b), b <= a, for all pairs of one key.
+  // Calls f(a, b), b <= a, for all pairs with the same key.
   template <class Key, class F>
   static void over_equal(Scratch& s, size_t n, Key&& key, F&& f) {
     s.order.resize(n);

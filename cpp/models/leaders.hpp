@@ -12,10 +12,10 @@ struct Leaders {
     Real value;
     int32_t label;
   };
-  static constexpr int most = 8;
+  static constexpr int most = 8;  // more take longer to sort; with fewer, evaluations look at more labels
   int count;
-  Leader best[most];  // the best first
-  Real rest;          // no other label has more than this
+  Leader best[most];  // best first
+  Real rest;          // an upper bound on the values of all other labels
 
   void place(Leader one) {
     if (count == most) {

@@ -1,11 +1,13 @@
-// Marginals: a point of the local polytope of each example, written where it differs from the true labelling.
+// Marginals: a point of the local polytope of each example. Only its differences from the true labelling are
+// stored.
 //
-//   p_v(y) >= 0, sum_y p_v(y) = 1         of a node that is listed; any other has its true label
-//   q_l(y_a, y_b) >= 0, of a link that is listed, with sums p_a and p_b
+//     p_v(y) >= 0, sum_y p_v(y) = 1         for each listed node; any other has its true label
+//     q_l(y_a, y_b) >= 0                    for each listed link, with row and column sums p_a and p_b
 //
-// A link that is not listed is that of nodes which leave their true labels s, t one at a time: q(y, t) = p_a(y),
-// q(s, z) = p_b(z), q(s, t) = p_a(s) + p_b(t) - 1, which must not be negative. So a link to a node with its true label
-// need not be listed. On a forest these are means of labellings; elsewhere they may be more: the linear relaxation.
+// If a link is not listed, its nodes leave their true labels s, t one at a time. Then q(y, t) = p_a(y),
+// q(s, z) = p_b(z) and q(s, t) = p_a(s) + p_b(t) - 1, which must not be negative. So a link to a node with
+// its true label need not be listed. On a forest marginals are means of labellings. On other graphs some are
+// not: they only belong to the linear relaxation.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +25,7 @@ namespace mm {
 struct Marginals {
   std::vector<int64_t> node_block, link_block;  // ascending
   std::vector<int32_t> node, link;
-  std::vector<double> node_value, link_value;  // one after the other
+  std::vector<double> node_value, link_value;  // values of all nodes (links), one after the other
 };
 
 class MarginalSum {
@@ -32,7 +34,7 @@ class MarginalSum {
   explicit MarginalSum(const GraphData& data)
       : data_(data), structure_(data), s_(structure_.scratch()), loud_(loud_labels(data)) {}
 
-  // sum_i c_i psi(marginals of i) into W, and sum_i c_i Delta as the result; c of every block.
+  // Adds sum_i c_i psi(marginals of i) to W, and returns sum_i c_i Delta. `c` has one number for each block.
   double run(const Marginals& m, const double* c, double* W) {
     double offset = 0;
     size_t n = 0, l = 0, node_place = 0, link_place = 0;
@@ -56,10 +58,10 @@ class MarginalSum {
   Structure::Scratch s_;
   const Shape* g_ = nullptr;
   const int32_t* truth_ = nullptr;
-  std::vector<const double*> p_;        // of each node; null: its true label
-  std::map<int32_t, const double*> q_;  // of the links that are listed
+  std::vector<const double*> p_;        // for each node; null: its true label
+  std::map<int32_t, const double*> q_;  // for each listed link
   std::vector<int32_t> listed_;
-  std::vector<std::vector<char>> loud_;  // of each type of nodes and label
+  std::vector<std::vector<char>> loud_;  // by type of node and label, see loud_labels
 
   void fail(const char* what) const {
     throw std::invalid_argument("marginals of example " + std::to_string(s_.block) + ": " + what);
@@ -116,7 +118,7 @@ class MarginalSum {
   bool loud(int v) const { return loud_[g_->type[v]][truth_[v]] != 0; }
   double at(int v, int y) const { return p_[v] ? p_[v][y] : (truth_[v] == y ? 1 : 0); }
 
-  // The move c psi of the listed nodes and of their links; returns Delta.
+  // Lists the move c psi of the listed nodes and of their links; returns Delta.
   double gather(double c) {
     double loss = 0;
     for (const int32_t v : listed_) {
@@ -128,7 +130,7 @@ class MarginalSum {
       for (int32_t e = g_->first[v]; e < g_->first[v + 1]; ++e) {
         const int l = g_->around[e];
         const int other = g_->other(l, v);
-        if (p_[other] ? other < v : !loud(other)) continue;  // met from there, or without weights
+        if (p_[other] ? other < v : !loud(other)) continue;  // visited from the other end, or without weights
         push_link(l, c);
       }
     }

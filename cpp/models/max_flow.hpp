@@ -1,10 +1,10 @@
-// Maximum flow with real capacities, and the cut that solves a binary problem whose links attract.
+// Maximum flow with real capacities, and the cut that solves a binary problem in which all links attract.
 //
-//   maximise theta with  theta(0,0) + theta(1,1) >= theta(0,1) + theta(1,0)  for every link:
-//   the energy -theta is  const + sum_v c_v y_v + sum_l P_l (1 - y_a) y_b  with P_l >= 0, and its smallest value
-//   is const + the capacity of a smallest cut: s -> v of c_v or v -> t of -c_v, and a -> b of P_l.
+//     maximise theta with  theta(0,0) + theta(1,1) >= theta(0,1) + theta(1,0)  for every link:
+//     the energy -theta is  const + sum_v c_v y_v + sum_l P_l (1 - y_a) y_b  with P_l >= 0, and its smallest value
+//     is const + the capacity of a smallest cut: s -> v of c_v or v -> t of -c_v, and a -> b of P_l.
 //
-// Flow by layers (Dinic): it ends after at most as many phases as there are nodes, whatever the capacities.
+// Flow by layers (Dinic) ends after at most as many phases as there are nodes, whatever the capacities.
 #pragma once
 
 #include <algorithm>
@@ -38,7 +38,7 @@ class MaxFlow {
     }
     return flow;
   }
-  // Whether the source still reaches the node, after `run`.
+  // After `run`: whether the source still reaches the node.
   bool reached(int v) const { return level_[v] >= 0; }
 
  private:
@@ -62,7 +62,7 @@ class MaxFlow {
     }
     return level_[sink] >= 0;
   }
-  // One path along the layers, filled; 0 when there is none left.
+  // Fills one path along the layers; returns its flow, or 0 if no path is left.
   double augment(int source, int sink) {
     path_.clear();
     for (int v = source; v != sink;) {
@@ -87,7 +87,9 @@ class MaxFlow {
 
 class GraphCut {
  public:
-  // By how much a link fails to attract: P_l < 0, of its size; below this it is rounding.
+  // A link still counts as attracting if P_l is negative by at most this fraction of the sum of its table's
+  // absolute entries. Larger accepts links that repel, and the ceiling becomes loose; smaller rejects links
+  // because of rounding errors.
   static constexpr double rounding = 1e-12;
 
   static double attraction(const double* t) { return t[0] + t[3] - t[1] - t[2]; }
@@ -95,20 +97,20 @@ class GraphCut {
     const double size = std::abs(t[0]) + std::abs(t[1]) + std::abs(t[2]) + std::abs(t[3]);
     return attraction(t) >= -rounding * size;
   }
-  // The first link that does not attract, or -1.
+  // Returns the first link that does not attract, or -1.
   static int obstacle(const PairwiseView& p) {
     for (int l = 0; l < p.graph->links(); ++l)
       if (!attracts(p.tables[l])) return l;
     return -1;
   }
 
-  // The best labelling, and into `ceiling` what none exceeds.
+  // Writes the best labelling, and an upper bound on all labellings into `ceiling`.
   double solve(const PairwiseView& p, int32_t* y, double& ceiling) {
     const Topology& g = *p.graph;
     const int n = g.nodes(), source = n, sink = n + 1;
     flow_.reset(n + 2);
     cost_.resize(n);
-    double base = 0;  // of the energy
+    double base = 0;  // constant of the energy
     for (int v = 0; v < n; ++v) base -= p.scores(v)[0], cost_[v] = p.scores(v)[0] - p.scores(v)[1];
     for (int l = 0; l < g.links(); ++l) {
       const double* t = p.tables[l];
@@ -117,7 +119,7 @@ class GraphCut {
       cost_[g.b[l]] += t[2] - t[3];
       const double attraction = GraphCut::attraction(t);
       if (attraction > 0) flow_.add(g.a[l], g.b[l], attraction);
-      if (attraction < 0) base += attraction;  // rounding: the bound must not gain by it
+      if (attraction < 0) base += attraction;  // by rounding; keeps the ceiling an upper bound
     }
     for (int v = 0; v < n; ++v) {
       if (cost_[v] > 0) flow_.add(source, v, cost_[v]);
@@ -135,15 +137,17 @@ class GraphCut {
   std::vector<double> cost_;
 };
 
-// The linear relaxation of a binary problem, exactly, as a cut of twice the size (roof duality).
+// Solves the linear relaxation of a binary problem exactly, as a cut of twice the size (roof duality).
 //
-// Every node v gets a second one, v', for its opposite label. Links that attract join (a, b) and (a', b'), those that
-// repel (a, b') and (a', b), each with half of the table, its rows or columns exchanged at a second node.
-// So all links attract. The best labelling of the two copies has the value of the relaxation over the local polytope:
-// v = 1 - v' is a label, v = v' means one half.
+// Every node v gets a copy v' with the opposite label. An attracting link joins (a, b) and (a', b'); a
+// repelling link joins (a, b') and (a', b). Each of the two new links has half of the table, with rows or
+// columns swapped at a copy. So all links attract. The best labelling of nodes and copies has the value of
+// the relaxation over the local polytope. If v = 1 - v', the relaxation gives v this label; if v = v', it
+// gives one half.
 class RoofDual {
  public:
-  // A labelling that agrees with the relaxation where that has labels; into `ceiling` the relaxation's value.
+  // Writes a labelling that agrees with the relaxation at its integral nodes; `ceiling` is the value of the
+  // relaxation.
   double solve(const PairwiseView& p, int32_t* y, double& ceiling) {
     const Topology& g = *p.graph;
     const int n = g.nodes();
@@ -177,7 +181,7 @@ class RoofDual {
     }
     graph_.finish();
   }
-  // The link between a or a' and b or b'.
+  // Adds the link between a or a' and b or b'.
   void add(const Topology& g, int l, const double* t, bool second_a, bool second_b, int n) {
     graph_.a.push_back(g.a[l] + (second_a ? n : 0));
     graph_.b.push_back(g.b[l] + (second_b ? n : 0));

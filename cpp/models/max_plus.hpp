@@ -1,4 +1,4 @@
-// The product of a vector and a matrix in which sums are maxima and products are sums: a step of Viterbi.
+// The product of a vector and a matrix in the max-plus algebra: a step of Viterbi.
 #pragma once
 
 #include <cstdint>

@@ -1,17 +1,20 @@
-// Sequential tree-reweighted message passing: a labelling, and a value that no labelling exceeds.
+// Sequential tree-reweighted message passing: a labelling, and an upper bound on all labellings (the
+// ceiling).
 //
-// Nodes have an order, their number. With D_v = theta_v + sum of the messages into v, and g_v = 1 / max(links to
-// later nodes, links to earlier ones), a sweep takes the nodes in turn and sends along their links ahead
+// Nodes are ordered by their index. Let D_v = theta_v + sum of the messages into v, and g_v = 1 / max(links
+// to later nodes, links to earlier ones). A forward sweep visits the nodes in order, and sends a message
+// along each link to a later node:
 //
-//   M_vu(y_u) = max_{y_v} [ g_v D_v(y_v) - M_uv(y_v) + theta_vu(y_v, y_u) ]
+//     M_vu(y_u) = max_{y_v} [ g_v D_v(y_v) - M_uv(y_v) + theta_vu(y_v, y_u) ]
 //
-// The sweep back is a proof whatever the messages were before. Let D_v be lowered by its maximum, and each M_vu
-// that is sent back by its own, and let these maxima be summed. By induction over the nodes done,
+// The backward sweep proves a ceiling, whatever the messages were before. Each D_v is lowered by its maximum,
+// and so is each M_vu that is sent back; these maxima are summed. By induction over the visited nodes,
 //
-//   sum of theta over nodes done and links that touch them  <=  the sum so far + sum of M_vu(y_u), u not done,
+//     sum of theta over visited nodes and their links  <=  the sum of maxima so far + sum of M_vu(y_u), u not visited,
 //
-// since D_v <= 0 is at most its g_v-th parts, of which no more than 1 / g_v are sent. At the end nothing is left but
-// the sum: the ceiling. Kolmogorov, Convergent Tree-Reweighted Message Passing, PAMI 2006.
+// because at most 1 / g_v messages are sent, each with a share g_v D_v, and D_v <= 0 is at most the sum of
+// these shares. After the last node only the sum of maxima is left, which is the ceiling. Kolmogorov,
+// Convergent Tree-Reweighted Message Passing, PAMI 2006.
 #pragma once
 
 #include <algorithm>
@@ -27,9 +30,10 @@ namespace mm {
 
 class MessagePassing {
  public:
-  static constexpr double tiny = 1e-12;   // relative: the labelling is the best
-  static constexpr int patience = 5;      // sweeps there and back
-  static constexpr double enough = 0.98;  // in which the gap must fall to this part, or it is left as it is
+  static constexpr double tiny = 1e-12;  // relative gap at which the labelling counts as the best
+  static constexpr int patience = 5;     // iterations between two checks of the progress
+  // Stop if the gap is above this fraction of the gap `patience` iterations ago; larger stops later.
+  static constexpr double enough = 0.98;
 
   double solve(const PairwiseView& p, int iterations, int32_t* y, double& ceiling) {
     start(p);
@@ -54,7 +58,7 @@ class MessagePassing {
   }
 
  private:
-  std::vector<int64_t> into_a_, into_b_;  // where the messages into the ends of a link begin
+  std::vector<int64_t> into_a_, into_b_;  // offsets of the messages into the two ends of a link
   std::vector<double> messages_, belief_, part_;
   std::vector<int32_t> found_;
 
@@ -76,7 +80,8 @@ class MessagePassing {
   double* into(const Topology& g, int link, int v) {
     return messages_.data() + (g.a[link] == v ? into_a_[link] : into_b_[link]);
   }
-  // What the labels of v are worth: by the labels of the nodes before `end`, and by the messages of the others.
+  // Computes the values of the labels of v, from the labels of neighbours before `end` and the messages of
+  // the other neighbours.
   void believe(const PairwiseView& p, int v, int end) {
     const Topology& g = *p.graph;
     std::copy(p.scores(v), p.scores(v) + g.count[v], belief_.begin());
@@ -95,7 +100,8 @@ class MessagePassing {
     return top;
   }
 
-  // One sweep there or back; the sum of what was taken off, a ceiling if it is the sweep back.
+  // Makes one sweep, forward (`ahead`) or backward. Returns the sum of the maxima, which is a ceiling for the
+  // backward sweep.
   double sweep(const PairwiseView& p, bool ahead) {
     const Topology& g = *p.graph;
     double sum = 0;
@@ -120,7 +126,7 @@ class MessagePassing {
     return sum;
   }
 
-  // Labels in turn: by the labels of earlier nodes and the messages of later ones.
+  // Labels the nodes in order, by the labels of earlier nodes and the messages of later ones.
   void round(const PairwiseView& p) {
     const Topology& g = *p.graph;
     for (int v = 0; v < g.nodes(); ++v) {
@@ -129,7 +135,7 @@ class MessagePassing {
     }
   }
 
-  // Changes single labels while that helps; the value of the labelling.
+  // Changes single labels while that helps; returns the value of the labelling.
   double improve(const PairwiseView& p) {
     const Topology& g = *p.graph;
     bool moved = true;

@@ -1,9 +1,9 @@
 // Multiclass: one of K labels for a row of features.
 //
-//   Psi(x, y) = x in the column of y;   s_i(y) = cost[y_i, y] + <w_y - w_{y_i}, x_i>
-//   |psi_i(u) - psi_i(v)|^2 = 2 |x_i|^2
+//     Psi(x, y) = x in the column of y;   s_i(y) = cost[y_i, y] + <w_y - w_{y_i}, x_i>
+//     |psi_i(u) - psi_i(v)|^2 = 2 |x_i|^2
 //
-// Weights inside: feature-major, W[f, k] at W[f * stride + k]. Weights outside (flat): class-major (K, d).
+// W is feature-major, W[f, k] at W[f * stride + k]. The flat weights are class-major (K, d).
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace mm {
 struct MulticlassData {
   const Features* features = nullptr;
   int labels = 0;
-  std::vector<int32_t> truth;  // label of each row; -1 where not given
+  std::vector<int32_t> truth;  // label of each row; -1 if not given
   Costs cost;
   int64_t blocks() const { return features->size(); }
   int64_t dimension() const { return features->width() * labels; }
@@ -96,7 +96,7 @@ class Multiclass {
     return s.scores[top];
   }
 
-  // argmax_y Delta(y) (scores[y] + shift), where shift holds the constant and the score of the truth
+  // argmax_y Delta(y) (scores[y] + shift); `shift` is the constant minus the score of the truth.
   void best_slack(const Scratch& s, const Real*, double shift, const Label* truth, Label* y) const {
     *y = *truth;
     double top = 0;
@@ -108,8 +108,9 @@ class Multiclass {
 
   bool same(int64_t, const Label* a, const Label* b) const { return *a == *b; }
 
-  // A move changes two weights of each feature of an example, and a visit reads those of all labels: of few labels these are
-  // about as many cache lines. Then moves are light only where the cache of a core holds all weights.
+  // A move changes two weights of each feature of an example; a visit reads the weights of all labels. With
+  // few labels both touch about as many cache lines. Then moves are light only if the cache of a core holds
+  // all weights.
   bool light_moves() const {
     constexpr size_t cache = 1 << 20, long_row = 256;  // bytes
     return weights() * sizeof(Real) <= cache || stride_ * sizeof(Real) >= long_row;
@@ -138,13 +139,13 @@ class Multiclass {
     for (const Term& t : s.move) data_.features->add_column(s.block, W, stride_, t.label, c * t.c);
   }
 
-  // The scores of the open block after W += c * move.
+  // Updates the scores of the open block after W += c * move.
   void shift(Scratch& s, double c) const {
     for (const Term& t : s.move)
       s.scores[t.label] += static_cast<Real>(c * t.c * data_.features->norms[s.block]);
   }
 
-  // Sums over all labels (SumsAll): one row of potentials.
+  // Sums over all labels (SumsAll): the potentials are one row.
   int row_labels() const { return K_; }
   int row_stride() const { return stride_; }
   int64_t potentials(int64_t) const { return 1; }
@@ -184,8 +185,8 @@ class Multiclass {
     return data_.features->add_measured(block, W, stride_, m, static_cast<Real>(c));
   }
 
-  // W[:, label] += c x for all terms of the move, whose sum is zero, in one walk over the row; scores are gone then.
-  // Vectors of columns are added as fast as single ones.
+  // W[:, label] += c x for all terms of the move, which sum to zero, in one pass over the row. Overwrites the
+  // scores. Adding whole vectors of columns is as fast as adding single columns.
   void scatter(Scratch& s, Real* W) const {
     const bool narrow = !data_.features->gram && static_cast<size_t>(stride_ / lanes) <= s.move.size();
     if (!narrow && s.move.size() == 2)
@@ -200,8 +201,8 @@ class Multiclass {
   static constexpr int lanes = Vector<Real>::lanes;
   const Data& data_;
   int K_, stride_;
-  Real counts_[lanes],
-      floor_[lanes];  // of the last vector of a row: 1 and 0, but 0 and the lowest for padding
+  // For the last vector of a row: 1 and 0 at labels, 0 and the lowest number at padding.
+  Real counts_[lanes], floor_[lanes];
 };
 
 }  // namespace mm

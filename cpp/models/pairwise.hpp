@@ -1,8 +1,8 @@
 // A pairwise problem on a graph, and its solution on forests.
 //
-//   maximise  sum_v theta_v(y_v) + sum_l theta_l(y_a, y_b)      nodes v, links l = (a, b)
+//     maximise  sum_v theta_v(y_v) + sum_l theta_l(y_a, y_b)      nodes v, links l = (a, b)
 //
-// The scores of node v are unary[place[v] ...], the table of a link is row-major by the label of its end a.
+// The scores of node v start at unary[place[v]]. The table of a link is row-major by the label of its end a.
 #pragma once
 
 #include <algorithm>
@@ -12,16 +12,17 @@
 
 namespace mm {
 
-// Who is linked with whom. No two links join the same nodes.
+// The nodes, their labels and their links. No two links join the same nodes.
 struct Topology {
   std::vector<int32_t> count;   // labels of each node
-  std::vector<int64_t> place;   // where the scores of a node begin; their number at the end
+  std::vector<int64_t> place;   // offset of each node's scores; the last entry is their number
   std::vector<int32_t> a, b;    // ends of each link
   std::vector<int32_t> first;   // links of node v: around[first[v]] .. around[first[v + 1]]
-  std::vector<int32_t> around;  // numbers of links
+  std::vector<int32_t> around;  // indices of links
   std::vector<int32_t> order;   // nodes, each after its parent in a spanning forest
   std::vector<int32_t> parent;  // link to the parent of each node, or -1
-  // Of links whose end a only allows labels of end b, what each label of a allows: see `Sieve`. Null, or empty: tables.
+  // The sieve of each link whose table only forbids pairs: the labels of end b that each label of a allows
+  // (see `Sieve`). Null for other links, which use their tables; empty if no link has a sieve.
   std::vector<const int32_t*> sieves;
   bool forest = true, binary = true;
 
@@ -34,7 +35,7 @@ struct Topology {
     a.clear();
     b.clear();
   }
-  // Derives the rest from counts and links.
+  // Computes the other members from counts and links.
   void finish() {
     place.assign(1, 0);
     binary = true;
@@ -68,9 +69,10 @@ struct Topology {
   }
 };
 
-// The labels of a node that a state of a factor over several nodes allows: one, all but one, or all. The best state of m
-// nodes with K labels is then found from K scores of each node in O(m K), not from all labellings: for a state that
-// allows all but one label the best score counts, or the second where the best is that label's.
+// The labels of a node that a state of a factor over several nodes allows: one, all but one, or all. With
+// sieves the best state of m nodes with K labels takes O(m K), instead of a search over all labellings. A
+// state that allows all labels but one takes the best score of the node, or the second best if the best label
+// is the forbidden one.
 struct Sieve {
   static constexpr int32_t everything = std::numeric_limits<int32_t>::min();
   static int32_t only(int k) { return k; }
@@ -88,7 +90,7 @@ struct Sieve {
   static void of_states(const int32_t* allows, int states, const double* from, int labels, double* out) {
     const double never = -std::numeric_limits<double>::infinity();
     double all = never, first = never, second = never;
-    int kept = -1;  // the label that the best of the states "all but" leaves out
+    int kept = -1;  // the label that the best of the "all but" states forbids
     std::fill(out, out + labels, never);
     for (int s = 0; s < states; ++s) {
       const int32_t a = allows[s];
@@ -132,7 +134,7 @@ struct PairwiseView {
   double at(int link, int ya, int yb) const {
     return tables[link][static_cast<int64_t>(ya) * graph->count[graph->b[link]] + yb];
   }
-  // The entry of a link by the labels of one end, v, and of the other.
+  // The entry of a link's table for label yv of its end v and label yu of its other end.
   double seen_from(int link, int v, int yv, int yu) const {
     return graph->a[link] == v ? at(link, yv, yu) : at(link, yu, yv);
   }
@@ -142,7 +144,7 @@ struct PairwiseView {
     for (int l = 0; l < graph->links(); ++l) sum += at(l, y[graph->a[l]], y[graph->b[l]]);
     return sum;
   }
-  // out(y_u) = max over y_v of from(y_v) + theta_l, where u is the other end of the link.
+  // out(y_u) = max over y_v of from(y_v) + theta_l; u is the other end of the link.
   void send(int link, int v, const double* from, double* out) const {
     const int rows = graph->count[graph->a[link]], columns = graph->count[graph->b[link]];
     const double* table = tables[link];
@@ -170,8 +172,9 @@ inline int top_of(const double* values, int n) {
   return static_cast<int>(std::max_element(values, values + n) - values);
 }
 
-// Max-product on a spanning forest, from the leaves to the roots, by the tables of its links alone:
-//   best[v, k] = theta_v(k) + sum over children u of  max_n theta(k, n) + best[u, n]
+// Max-product on a spanning forest, from the leaves to the roots. It uses only the tables of the links in the
+// forest:
+//     best[v, k] = theta_v(k) + sum over children u of  max_n theta(k, n) + best[u, n]
 struct MaxProduct {
   std::vector<double> best, message;
 
@@ -187,7 +190,7 @@ struct MaxProduct {
       for (int k = 0; k < g.count[u]; ++k) best[g.place[u] + k] += message[k];
     }
   }
-  // The best labelling where the graph is a forest: back from the roots.
+  // Finds the best labelling if the graph is a forest, by going back from the roots.
   double solve(const PairwiseView& p, int32_t* y) {
     const Topology& g = *p.graph;
     climb(p);

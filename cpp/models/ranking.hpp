@@ -1,16 +1,17 @@
-// Ranking: an order of the candidates of a query, learnt from grades (a ranking SVM with one slack per query).
+// Ranking: an order of the candidates of a query, learnt from grades (a ranking SVM with one slack per
+// query).
 //
-//   Delta(y)       = 1/N sum of g_a - g_b over the pairs (a, b), g_a > g_b, that y has the wrong way round
-//   <w, Psi(x, y)> = 1/N sum of -(s_a - s_b) over the same pairs,   s_j = <w, x_j>,   N = sum of all g_a - g_b
+//     Delta(y)       = 1/N sum of g_a - g_b over the pairs (a, b), g_a > g_b, that y orders wrongly
+//     <w, Psi(x, y)> = 1/N sum of -(s_a - s_b) over the same pairs,   s_j = <w, x_j>,   N = sum of all g_a - g_b
 //
-// so that the true order has neither. With c_j(y) = (wrong pairs in which j is the better one) - (those in which it
-// is the worse one),
+// Both are zero for the true order. Let c_j(y) = (wrong pairs in which j has the higher grade) - (wrong pairs
+// in which it has the lower grade). Then
 //
-//   Delta(y) + <w, Psi(x, y)> = 1/N sum_j c_j(y) (g_j - s_j)
+//     Delta(y) + <w, Psi(x, y)> = 1/N sum_j c_j(y) (g_j - s_j)
 //
-// is largest for the order of s_j - g_j, by one sort: having a pair wrong pays where s_a - s_b < g_a - g_b.
-// An output is the numbers of the candidates, best first. Neighbours of one grade, whose order does not matter, are
-// sorted by number, so that equal outputs look equal.
+// is largest for the order of s_j - g_j, which takes one sort: a wrong pair pays if s_a - s_b < g_a - g_b. An
+// output is the indices of the candidates, best first. The order of neighbours with equal grades does not
+// matter; they are sorted by index, so that equal outputs compare equal.
 #pragma once
 
 #include <algorithm>
@@ -26,10 +27,10 @@ struct RankingData {
   const Features* features = nullptr;
   std::vector<int64_t> first;   // candidates of query i: rows first[i] .. first[i + 1]
   std::vector<double> grade;    // of each row
-  std::vector<int32_t> level;   // place of the grade among those of the query, the lowest is 0
-  std::vector<int32_t> higher;  // candidates of the query with a higher grade
+  std::vector<int32_t> level;   // rank of the grade among the grades of the query; the lowest is 0
+  std::vector<int32_t> higher;  // number of candidates of the query with a higher grade
   std::vector<int32_t> truth;   // the true orders
-  std::vector<double> unit;     // 1/N of each query; 0 where all grades are equal
+  std::vector<double> unit;     // 1/N of each query; 0 if all grades are equal
   int64_t blocks() const { return static_cast<int64_t>(first.size()) - 1; }
   int64_t dimension() const { return features->width(); }
   int size(int64_t query) const { return static_cast<int>(first[query + 1] - first[query]); }
@@ -43,7 +44,7 @@ class Ranking : public OneWeightPerFeature<RankingData> {
 
   struct Scratch {
     std::vector<double> scores, keys, counts;
-    mutable std::vector<int32_t> seen;  // candidates above, by level: a Fenwick tree, for one count
+    mutable std::vector<int32_t> seen;  // levels of the candidates above, in a Fenwick tree; for one count
     Sparse move;
     int64_t block = 0;
     double loss_scale = 0;
@@ -93,8 +94,9 @@ class Ranking : public OneWeightPerFeature<RankingData> {
 
   double best(Scratch& s, const Real*, Label* y) const {
     const int n = data_.size(s.block);
-    const bool augmented =
-        s.loss_scale != 0;  // where keys are equal the truth is as good; else it is not known
+    // With the loss, equal keys are ordered like the truth, which scores the same. Without it the truth is
+    // unknown.
+    const bool augmented = s.loss_scale != 0;
     for (int j = 0; j < n; ++j) y[j] = j;
     std::sort(y, y + n, [&](Label a, Label b) {
       if (s.keys[a] != s.keys[b]) return Descending()(s.keys[a], s.keys[b]);
@@ -104,7 +106,7 @@ class Ranking : public OneWeightPerFeature<RankingData> {
     if (augmented) sort_neighbours(s.block, y);
     return score(s, y);
   }
-  // The worst output under slack rescaling is searched over the loss multiplier.
+  // The argmax of slack rescaling is a search over the loss multiplier.
   bool slack_argmax() const { return false; }
 
   // move = sum_k c_k Psi(x, y_k)
@@ -138,7 +140,7 @@ class Ranking : public OneWeightPerFeature<RankingData> {
     }
   }
 
-  // f(j, c_j(y)) for all candidates, in O(n log n)
+  // Calls f(j, c_j(y)) for all candidates, in O(n log n).
   template <class F>
   void each_count(int64_t query, const Label* y, std::vector<int32_t>& seen, F&& f) const {
     const int n = data_.size(query);
@@ -150,7 +152,7 @@ class Ranking : public OneWeightPerFeature<RankingData> {
       for (int at = own + 1; at <= n; at += at & -at) ++seen[at];
     }
   }
-  // candidates seen whose level is below this one
+  // The number of candidates in `seen` whose level is below this one.
   static int below(const std::vector<int32_t>& seen, int level) {
     int sum = 0;
     for (int at = level; at > 0; at -= at & -at) sum += seen[at];

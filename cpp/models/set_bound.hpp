@@ -1,18 +1,22 @@
-// What the free labels of a search over sets add at most (set_search.hpp; d_v and high_v are of there).
+// An upper bound on what the free labels of a search over sets can add (see set_search.hpp for d_v and
+// high_v).
 //
-// A bound on what is left: of k more labels each sees the k - 1 others that suit it best and shares their weights with
-// them,
+// Suppose k more labels are turned on. Each gets at most the weights to the k - 1 others that suit it best,
+// and shares each weight with the other label. So
 //
-//   f <= value + max_k  sum of the k largest c_v(k),    c_v(k) = min(d_v + 1/2 sum of the k - 1 largest A_vu,  (d_v + high_v) / 2)
+//     f <= value + max_k  sum of the k largest c_v(k),
+//     c_v(k) = min(d_v + 1/2 sum of the k - 1 largest A_vu,  (d_v + high_v) / 2)
 //
-// The sums of largest weights are those among what is free at the root. Where all weights repel, high_v = d_v says nothing, and a pair's
-// weight need not be halved: with prices p_v the label v has the share (A_vu + p_v - p_u) / 2 of it, and its k - 1 largest are sought
-// among these. A label that all others suit well has a high price, so that not all of them count on it. Where labels repel each other, as those of
-// documents do, this is much tighter than the linear relaxation, which puts everything at one half. The k largest are
-// not sorted: their sum is at most  k t + sum_v max(c_v - t, 0)  for any t >= 0, with equality at the k-th largest.
+// The largest weights are taken among the labels that are free at the root. If all weights repel, high_v =
+// d_v tells nothing, and a pair's weight need not be halved. With prices p_v, label v has the share (A_vu +
+// p_v - p_u) / 2 of it, and its k - 1 largest shares count. A label that suits all others gets a high price,
+// so that not all of them count on it. If labels repel each other, as the labels of documents do, this is
+// much tighter than the linear relaxation, which sets every label to one half. The k largest are not sorted.
+// Instead, their sum is at most  k t + sum_v max(c_v - t, 0)  for any t >= 0, with equality at the k-th
+// largest.
 //
-// Where labels repel each other, a bound for k labels also says something of j labels: the caps change by no more than
-// some share for each label more or less. So the k around the last one that mattered are enough.
+// If labels repel each other, a bound for k labels also gives one for j labels, because each label more or
+// less changes the caps c_v by a bounded share. So it is enough to try k near the last one that mattered.
 #pragma once
 
 #include <algorithm>
@@ -28,16 +32,18 @@ namespace mm {
 
 class SetBound : public SetRest {
  protected:
-  // k of the bound that are told apart, where no more can be on; the latter where all weights repel.
+  // Up to this k each k has a bound of its own; `more_ranks` is for weights that all repel. If larger sets
+  // may be better, every k gets one, after a full sort. Larger values take longer; smaller ones need the full
+  // sort more often.
   static constexpr int few_ranks = 8, more_ranks = 16;
 
-  // Gains and their ranges; -infinity where a label is not free.
+  // Gains and their ranges; -infinity if a label is not free.
   struct Level {
     double *d, *low, *high;
   };
   aligned<double> levels_;
   std::vector<double> sorted_;
-  bool priced_ = false;  // no weight is above zero
+  bool priced_ = false;  // whether all weights repel, so that prices are used
 
   Level level(int depth) {
     double* at = levels_.data() + 3 * static_cast<size_t>(depth) * row_;
@@ -60,7 +66,8 @@ class SetBound : public SetRest {
     }
   }
 
-  // tops_[k - 1][v]: half of the k - 1 largest weights of v, k = 1 .. ranks; then what holds for all k from there.
+  // Computes tops_[k - 1][v], half of the sum of the k - 1 largest weights of v, for k = 1 .. ranks; the last
+  // row holds for all larger k.
   void rank(double enough) {
     const int few = std::min(few_ranks, m_ - 1);
     price_.assign(row_, 0);
@@ -85,7 +92,8 @@ class SetBound : public SetRest {
     add_up([&](int v, int k) { return sorted_[v * row_ + k]; });
   }
 
-  // The bound on what free labels add, or something above `enough` if that is not enough.
+  // Returns an upper bound on what free labels add. It stops early, with a value above `enough`, if the bound
+  // is larger than that.
   double bound(const Level& x, double enough) {
     if (priced_ && enough < infinity) return bound_around(x, enough);
     double most = 0;
@@ -111,20 +119,21 @@ class SetBound : public SetRest {
  private:
   aligned<double> tops_, price_;
   std::vector<double> theta_;
-  // Of each k half of the largest k-th and of the least k - 1-st share of a label, where there are prices.
+  // With prices, for each k: half of the largest k-th share of any label, and half of the least (k - 1)-st
+  // share.
   std::vector<double> steps_, falls_;
-  double excess_ = 0;              // of the last bound
-  int ranks_ = 0, attracted_ = 0;  // k that are told apart; the most positive weights of a label
-  int hint_ = 1;                   // the k that kept the last part open
+  double excess_ = 0;              // the sum over v of max(c_v - t, 0) in the last bound
+  int ranks_ = 0, attracted_ = 0;  // number of k with their own bound; most positive weights of a label
+  int hint_ = 1;                   // the last k whose bound was not low enough
 
-  // Whether no larger set is better at the root.
+  // Whether no larger set can be better at the root.
   bool few_are_enough(double enough) {
     if (sum_of(level(0), ranks_ + 1) <= enough) return true;
     return priced_ && bound_of(level(0), ranks_, enough) <= enough && bound_above(ranks_) <= enough;
   }
-  // Twice the share that v has of the weight of a pair.
+  // Twice the share of v in the weight of a pair.
   double share(int v, int u) const { return row(v)[u] + price_[v] - price_[u]; }
-  // The most that others add to v under prices, for any number of them.
+  // An upper bound on what others add to v under prices, for any number of them.
   double half_positive(int v) const {
     double sum = 0;
     for (int u = 0; u < m_; ++u)
@@ -136,7 +145,7 @@ class SetBound : public SetRest {
     sorted_.resize(static_cast<size_t>(ranks) * row_);
     for (int v = 0; v < row_; v += lanes) sort_some<ranks>(v);
   }
-  // The largest weights of the labels v, v + 1, ... of a vector, in order.
+  // Finds the largest shares of each label in the vector that starts at v, in order.
   template <int ranks>
   void sort_some(int v) {
     vec<double> found[ranks];
@@ -180,14 +189,14 @@ class SetBound : public SetRest {
     const double own = x.d[v] + tops[v];
     return priced_ ? own : std::min(own, 0.5 * (x.d[v] + x.high[v]));
   }
-  // All that free labels add at most as k.
+  // The sum of the positive caps for k labels.
   double sum_of(const Level& x, int k) const {
     const double* tops = tops_.data() + static_cast<size_t>(k - 1) * row_;
     vec<double> sum = {};
     for (int u = 0; u < row_; u += lanes) sum += maximum(caps(x, tops, u), vec<double>{});
     return sum_of_lanes<double>(sum);
   }
-  // The bound for k labels: t is sought between the caps until the bound is low enough, or as low as it becomes.
+  // The bound for k labels: searches t between the caps until the bound is low enough, or as low as possible.
   double bound_of(const Level& x, int k, double enough) {
     const double* tops = tops_.data() + static_cast<size_t>(k - 1) * row_;
     double below = -1, above = infinity, t = theta_[k], least = infinity;
@@ -216,7 +225,8 @@ class SetBound : public SetRest {
     if (most > enough) hint_ = std::max(1, ranks_);
     return most;
   }
-  // The same where all weights repel: k from the hint on upwards, then downwards, until others are bounded by this one.
+  // The bound if all weights repel: goes up from k = hint, then down, until the current bound covers the
+  // remaining k.
   double bound_around(const Level& x, double enough) {
     double most = 0;
     const int first = hint_;
@@ -235,15 +245,16 @@ class SetBound : public SetRest {
     }
     return most;
   }
-  // After bound_of(k), with t and e = sum_v max(c_v(k) - t, 0): for j > k labels, c_v(j) <= c_v(k) + (j - k) s with s half of the largest
-  // share that is k-th for any label, so that their sum is at most  e + j t + j (j - k) s.
+  // Call after bound_of(k), with its t and e = sum_v max(c_v(k) - t, 0). For j > k labels c_v(j) <= c_v(k) +
+  // (j - k) s; s is half of the largest k-th share of any label. So the sum is at most  e + j t + j (j - k)
+  // s.
   double bound_above(int k) const {
     const double s = steps_[k];
     if (!(s < 0)) return infinity;
     const double j = std::max(k + 1.0, (k - theta_[k] / s) / 2);
     return excess_ + j * (theta_[k] + (j - k) * s);
   }
-  // For j < k labels: s is half of the least share that is k - 1-st.
+  // The same for j < k labels; here s is half of the least (k - 1)-st share.
   double bound_below(int k) const {
     const double s = std::min(0.0, falls_[k]), t = theta_[k];
     const double j = s < 0 ? std::min(k - 1.0, (k - t / s) / 2) : k - 1.0;

@@ -1,5 +1,5 @@
-// A search over sets before it branches: the labels that the ranges of their gains leave free, with their weights, and a
-// first set (set_search.hpp).
+// The steps of a search over sets before it branches (set_search.hpp). The ranges of gains decide some
+// labels; the others are free. Their weights are collected, and a first set is found.
 #pragma once
 
 #include <algorithm>
@@ -30,13 +30,14 @@ class SetRest {
   static constexpr double infinity = std::numeric_limits<double>::infinity(), tiny = 1e-12;
   static constexpr int lanes = Vector<double>::lanes;
 
-  int m_ = 0, row_ = 0;               // labels that are free, and the length of a row of their weights
-  std::vector<int32_t> free_, set_;   // labels: those that are free, those of the best set so far
+  int m_ = 0, row_ = 0;               // number of free labels, and the length of a row of their weights
+  std::vector<int32_t> free_, set_;   // free labels; labels of the best set so far
   double best_ = 0;                   // its value
-  std::vector<double> gains_, caps_;  // of free labels; what they add at most
+  std::vector<double> gains_, caps_;  // of free labels; upper bounds on what they add
   std::vector<char> flags_;
 
-  // Without weights between free labels: `gather` has them, and a climb those of the labels that it meets.
+  // Sets up everything except the weights between free labels. `gather` reads all of them; a climb reads only
+  // the rows that it needs.
   void begin(int n, const double* g, const double* upper, int stride, int32_t* y) {
     upper_ = upper, stride_ = stride, best_ = 0;
     set_.clear();
@@ -51,7 +52,7 @@ class SetRest {
     built_.assign(m_, 0);
   }
   const double* row(int v) const { return A_.data() + static_cast<size_t>(v) * row_; }
-  // The weights between what is free.
+  // Reads the weights between free labels.
   void gather() {
     row_ = padded<double>(m_);
     A_.assign(static_cast<size_t>(m_) * row_, 0);
@@ -61,7 +62,7 @@ class SetRest {
     }
   }
 
-  // A good set to begin with: climbed to from labels that are known, from none, or the better of the two.
+  // Climbs to a good first set: from known labels, from the empty set, or the better of the two.
   void climb(const std::vector<int32_t>& known, bool from_none) {
     double other = -infinity;
     if (from_none || known.empty()) {
@@ -75,7 +76,7 @@ class SetRest {
       if (std::binary_search(known.begin(), known.end(), free_[j])) best_ += caps_[j], flip(j);
     if (!climb_on(other)) best_ = other;
   }
-  // Only labels with a flag are free from now on.
+  // Keeps only the labels with a flag free.
   void compress() {
     int left = 0;
     for (int j = 0; j < m_; ++j)
@@ -88,18 +89,18 @@ class SetRest {
  private:
   const double* upper_ = nullptr;
   int stride_ = 0;
-  aligned<double> A_, sums_,
-      ups_;  // weights of what is free; of each label their sum, and that of those above zero
+  // Weights between free labels; for each label their sum, and the sum of the positive ones.
+  aligned<double> A_, sums_, ups_;
   std::vector<int32_t> sure_;  // labels that are on
-  std::vector<char> built_;    // rows of weights that a climb has
-  aligned<double> signs_,
-      offs_;  // of a climb: -1 for labels that are on; gains of those that are off, else -infinity
+  std::vector<char> built_;    // whether a climb has read the row of weights
+  // In a climb: -1 for labels that are on; gains of labels that are off, else -infinity.
+  aligned<double> signs_, offs_;
 
   double pair_of(int v, int u) const {
     return upper_[static_cast<size_t>(std::min(u, v)) * stride_ + std::max(u, v)];
   }
 
-  // Turns labels on and off that the ranges over all others decide; the rest is free.
+  // Turns labels on or off if the ranges over all other labels decide them; the other labels are free.
   void reduce(int n, const double* g, int32_t* y) {
     measure(n);
     free_.clear(), sure_.clear();
@@ -113,7 +114,7 @@ class SetRest {
     }
     m_ = static_cast<int>(free_.size());
   }
-  // Sums of the weights of each label.
+  // Computes the sums of the weights of each label.
   void measure(int n) {
     sums_.assign(stride_, 0);
     ups_.assign(stride_, 0);
@@ -149,7 +150,8 @@ class SetRest {
     caps_.assign(gains_.begin(), gains_.end());
     caps_.resize(row_, -infinity);
   }
-  // Labels are changed one at a time, and exchanged, while that helps. Whether a set of more value was found.
+  // Changes labels one at a time, or exchanges two, while that helps. Returns whether the set found is better
+  // than `than`.
   bool climb_on(double than) {
     for (int step = 0; step < 4 * m_; ++step) {
       int off = -1;
@@ -168,7 +170,8 @@ class SetRest {
       if (flags_[j]) set_.push_back(free_[j]);
     return true;
   }
-  // The first place of the largest of some values, which are given as vectors; -1 where none is above `most`.
+  // Returns the first place of the largest value, which `values` gives as vectors; -1 if no value is above
+  // `most`.
   template <class F>
   int place_of_most(double& most, F&& values) const {
     vec<double> tops = broadcast<double>(most);
@@ -190,7 +193,7 @@ class SetRest {
     for (int u = 0; u < row_; u += lanes)
       store<double>(caps_.data() + u, load<double>(caps_.data() + u) + sign * load<double>(own + u));
   }
-  // The best exchange of a label that is on for one that is off.
+  // Finds the best exchange of a label that is on for one that is off.
   double exchange(int& v, int& off) {
     double best = tiny;
     offs_.assign(caps_.begin(), caps_.end());

@@ -1,13 +1,15 @@
-// The best set of labels under gains and weights of pairs, by branch and bound; exact unless it is cut short.
+// The best set of labels, given gains and weights of pairs, by branch and bound; exact unless it is cut
+// short.
 //
-//   maximise  f(y) = g . y + sum_{a < b} A_ab y_a y_b,    y in {0, 1}^n
+//     maximise  f(y) = g . y + sum_{a < b} A_ab y_a y_b,    y in {0, 1}^n
 //
-// With some labels free and d_v the gain of turning v on beside what is on already, low_v and high_v are the least and the
-// most that d_v becomes for any choice of the others: high_v <= 0 turns v off and low_v >= 0 turns it on in some best set.
-// What is left is bounded by set_bound.hpp.
+// Some labels are on, and some are free. Let d_v be the gain of turning v on now, and low_v and high_v its
+// least and largest value over all choices of the other free labels. In some best set v is off if
+// high_v <= 0, and on if low_v >= 0. set_bound.hpp bounds what the remaining free labels add.
 //
-// Before the root is ranked, labels that are in no set better than the first are dropped, by the same bound with the largest weight of each label in place of its k - 1 largest.
-// A search that becomes long also leaves parts that promise only a little more; how much is in the ceiling.
+// Before the root is ranked, labels that cannot be in a better set than the first one are dropped. This uses
+// the same bound, with the largest weight of each label in place of its k - 1 largest. A search that becomes
+// long also skips parts that promise only a little more; the ceiling includes how much.
 #pragma once
 
 #include <algorithm>
@@ -23,25 +25,26 @@
 
 namespace mm {
 
-// How far a search goes.
+// The effort of a search.
 struct SetEffort {
-  int64_t most = 0;   // parts
-  double leeway = 0;  // what a search that has become long need not look for
+  int64_t most = 0;   // limit on the parts; 0: only the first set
+  double leeway = 0;  // a long search may skip parts that promise at most this much more
 };
 
 class SetSearch : public SetBound {
  public:
-  // A best set in y unless more than `most` parts are looked at; its value, and into `ceiling` what no set exceeds. With
-  // most = 0 the first set is taken, without a ceiling. `known` is a set to begin with. A_ab is upper[a * stride + b] for a < b; the other places, and
-  // the padding of the rows to whole vectors, are zero.
+  // Writes a best set to y, unless the search needs more than `most` parts. Returns its value, and an upper
+  // bound on all sets in `ceiling`. With most = 0 it only finds the first set, without a ceiling. `known` is
+  // a set to start from. A_ab is upper[a * stride + b] for a < b. The other entries, and the padding of the
+  // rows to whole vectors, must be zero.
   double solve(int n, const double* g, const double* upper, int stride, const SetEffort& effort,
                const std::vector<int32_t>& known, int32_t* y, double& ceiling) {
     const int64_t most = effort.most;
     begin(n, g, upper, stride, y);
     open_ = -infinity, parts_ = 0, most_ = most, leeway_ = effort.leeway;
-    calm_ = m_ < 60 && (int64_t{2} << m_) <= most ? most : most * 2 / 5;  // few labels: to the end
+    calm_ = m_ < 60 && (int64_t{2} << m_) <= most ? most : most * 2 / 5;  // few labels: a complete search
     on_.clear();
-    climb(known, most == 0);  // a search does not need a second one
+    climb(known, most == 0);  // a search does not need a second start
     first_ = best_;
     if (most > 0)
       search();
@@ -53,13 +56,17 @@ class SetSearch : public SetBound {
     return value;
   }
   bool cut_short() const { return parts_ > most_; }
-  double gained() const { return best_ - first_; }  // by the search, over the first set
+  double gained() const { return best_ - first_; }  // by the search, above the first set
 
  private:
-  static constexpr int64_t easy = 300;      // parts of a search that is not long
-  static constexpr double careless = 1e-3;  // of the value: what is left first, once a search is long
+  // Parts after which a search is long and may use the leeway; fewer save time, but loosen ceilings.
+  static constexpr int64_t easy = 300;
+  // Fraction of the value that a search gives up at first, after calm_ parts; larger ends sooner, with a
+  // looser ceiling.
+  static constexpr double careless = 1e-3;
 
-  // Zeros and one -infinity: a label is taken out of whole vectors, as loads wait long for stores of single numbers.
+  // A table of zeros with one -infinity. Adding a window of it removes a label. This writes whole vectors,
+  // because a vector load soon after a store of a single number stalls.
   static constexpr auto one_gone = [] {
     std::array<double, 2 * lanes - 1> row{};
     row[lanes - 1] = -infinity;
@@ -67,14 +74,14 @@ class SetSearch : public SetBound {
   }();
 
   aligned<double> top_;
-  std::vector<int32_t> on_;       // labels of the part
-  double first_ = 0;              // the value of the first set
-  double open_ = 0, leeway_ = 0;  // the highest bound of a part that was left; what may be left
-  int64_t parts_ = 0, most_ = 0, calm_ = 0;
+  std::vector<int32_t> on_;                  // labels that are on in this part
+  double first_ = 0;                         // value of the first set
+  double open_ = 0, leeway_ = 0;             // highest bound of the skipped parts; how much they may promise
+  int64_t parts_ = 0, most_ = 0, calm_ = 0;  // parts visited; limit; limit for an exact search
 
   double enough(double value) const {
     double more = tiny * (1 + std::abs(best_));
-    if (parts_ > calm_)  // doubled with each tenth of the search
+    if (parts_ > calm_)  // doubles with each tenth of the search
       more += careless * std::abs(best_) *
               std::exp2(10.0 * static_cast<double>(parts_ - calm_) / static_cast<double>(most_));
     if (parts_ > easy) more = std::max(more, leeway_);
@@ -93,10 +100,11 @@ class SetSearch : public SetBound {
     if (m_ == 0) return;
     open_root();
     rank(enough(0));
-    if (priced_ && calm_ < most_) calm_ = most_ / 10;  // near ties: more parts would close little
+    // With near ties, more parts would close little of the gap.
+    if (priced_ && calm_ < most_) calm_ = most_ / 10;
     visit(0, 0);
   }
-  // Drops labels that are in no set better than the best one.
+  // Drops labels that cannot be in a better set than the best one.
   void drop() {
     const Level root = level(0);
     const double bar = enough(0);
@@ -110,7 +118,7 @@ class SetSearch : public SetBound {
     }
     flags_.assign(m_, 0);
     for (int k = 1; k <= m_; ++k) {
-      const bool rest = k > few_ranks;  // this and all that are more
+      const bool rest = k > few_ranks;  // k stands for itself and all larger ones
       double all = 0;
       for (int j = 0; j < m_; ++j) {
         const double half = 0.5 * (root.d[j] + root.high[j]);
@@ -119,7 +127,7 @@ class SetSearch : public SetBound {
                                          : std::min(root.d[j] + 0.5 * (k - 1) * top_[j], half);
         all += std::max(0.0, caps_[j]);
       }
-      if (all <= bar && (rest || !attracts)) break;  // nor have later k more
+      if (all <= bar && (rest || !attracts)) break;  // no larger k has more
       const double others = rest ? all : largest(k - 1);
       for (int j = 0; j < m_; ++j)
         if (caps_[j] + others > bar) flags_[j] = 1;
@@ -127,7 +135,7 @@ class SetSearch : public SetBound {
     }
     compress();
   }
-  // The sum of the k largest caps that are above zero.
+  // The sum of the k largest caps that are positive.
   double largest(int k) {
     if (k == 0) return 0;
     sorted_ = caps_;
@@ -136,7 +144,7 @@ class SetSearch : public SetBound {
     for (int j = 0; j < k; ++j) sum += std::max(0.0, sorted_[j]);
     return sum;
   }
-  // Takes a label out of those of a level: it is on, or off.
+  // Removes a label from the free ones of a level, and updates their gains: it is now on, or off.
   void take(const Level& x, int v, bool on) const {
     const double* a = row(v);
     const vec<double> zero = {};
@@ -152,7 +160,7 @@ class SetSearch : public SetBound {
       store<double>(at, load<double>(at) + gone);
     }
   }
-  // What ranges decide; the value of what is turned on.
+  // Decides labels by their ranges; returns the value of the labels that are turned on.
   double settle(const Level& x) {
     double value = 0;
     for (bool again = true; again;) {
@@ -168,15 +176,15 @@ class SetSearch : public SetBound {
     }
     return value;
   }
-  // Lanes of free labels whose range does not contain zero.
+  // A bit for each lane whose label is free and whose range does not contain zero.
   static unsigned decided(const Level& x, int u) {
     const vec<double> zero = {};
     const int open = lanes_above(zero, load<double>(x.low + u)) & lanes_above(load<double>(x.high + u), zero);
     return static_cast<unsigned>(lanes_above(load<double>(x.d + u), broadcast<double>(-1e300)) & ~open);
   }
 
-  // A part of all sets: the labels on_ have added up to `value`. Its labels are turned on one after the other, and
-  // off where that is done.
+  // Searches a part of all sets: the labels in on_ have the total `value`. Turns its labels on one after the
+  // other, and leaves each off after its part is done.
   void visit(int depth, double value) {
     const size_t before = on_.size();
     const Level x = level(depth);

@@ -44,7 +44,7 @@ class SlackRescaled final : public AnyStructure<Label> {
   Scratch scratch() const override {
     auto own = std::make_unique<Own>();
     own->base = base_->scratch();
-    base_->prove(own->base, 0);  // the search is steered by what the oracle may miss
+    base_->prove(own->base, 0);  // the search needs to know how much the oracle may miss
     return own;
   }
   void open(int64_t block, const double* W, Scratch& scratch, bool, double scale) const override {
@@ -107,19 +107,20 @@ class SlackRescaled final : public AnyStructure<Label> {
     std::vector<Label> truth, outputs, candidate;
     std::vector<double> coefficients;
     double margin_of_truth = 0, scale = 1;
-    double ceiling = 0;     // no output of the block scores more, after `best`
-    aligned<double> zeros;  // weights of no margin, for the search
+    double ceiling = 0;     // after `best`: an upper bound on all scores of the block
+    aligned<double> zeros;  // zero weights, to search the largest loss
     HullSearch search;
   };
   std::unique_ptr<Any> base_;
 
   static Own& in(const Scratch& s) { return static_cast<Own&>(*s); }
 
-  // The best output that the margin oracle shows at some multiplier of the loss, and the true one; returns the ceiling.
+  // Finds the best among the true output and the outputs that the margin oracle returns at some loss
+  // multipliers. Returns the ceiling.
   double search(Own& s, const double* W, Label* y) const {
     std::vector<Label>& found = s.candidate;
     found.resize(base_->output_size(s.block));
-    // What the margin oracle may have missed, if it is a search itself.
+    // How much the margin oracle may have missed, if it is a search itself.
     const auto missed = [&](double score) {
       const double top = base_->ceiling(s.base);
       return std::isinf(top) && base_->exact() ? 0 : std::max(0.0, top - score);

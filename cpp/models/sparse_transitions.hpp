@@ -1,13 +1,13 @@
-// The transitions of a chain that are not zero, in the order in which an argmax wants to see them.
+// The nonzero transitions of a chain, in the orders in which an argmax reads them.
 //
-//   gains(j):   entries A[j, k] > 0 of a row, the largest first        most(j)  = max(0, max_k A[j, k])
-//               in whole blocks, of which the last ends with entries of -infinity
-//   losses(j):  entries A[j, k] < 0 of a row, the smallest first
-//   gains_into(k): entries A[j, k] > 0 of a column, the largest first  most_into(k) = max(0, max_j A[j, k])
-//   by_most():  pairs (-most(j), j) in order, where `order_rows` has asked for them
+//     gains(j):   entries A[j, k] > 0 of a row, the largest first        most(j)  = max(0, max_k A[j, k])
+//                 in whole blocks; the last one ends with entries of -infinity
+//     losses(j):  entries A[j, k] < 0 of a row, the smallest first
+//     gains_into(k): entries A[j, k] > 0 of a column, the largest first  most_into(k) = max(0, max_j A[j, k])
+//     by_most():  pairs (-most(j), j), sorted; only after `order_rows`
 //
-// A transition that no update ever touched is exactly zero, and is nowhere here. An update of one entry finds it
-// by a walk over its row and its column and moves it to its new place.
+// A transition that no update ever touched is exactly zero, and is not stored. An update of one entry finds
+// it by a linear search in its row and its column, and moves it to its new place.
 #pragma once
 
 #include <algorithm>
@@ -42,8 +42,8 @@ class SparseTransitions {
   void order_rows() { ordered_ = true; }
   const std::set<std::pair<Real, int32_t>>& by_most() const { return by_most_; }
 
-  // Reads all of A, K rows of `stride` reals, with penalties where they are not null; `most` is padded with zeros to
-  // `stride`.
+  // Reads all of A, K rows of `stride` reals, plus penalties unless they are null. `most` is padded with
+  // zeros to `stride`.
   void read(const Real* A, int K, int stride, const Real* penalty = nullptr) {
     for (auto* rows : {&gains_, &losses_, &into_}) empty(*rows, K);
     for (Row& row : gains_) row.assign(block, nothing);
@@ -93,18 +93,18 @@ class SparseTransitions {
   std::vector<Row> gains_, losses_, into_;
   aligned<Real> most_, most_into_;
 
-  // Finds no place among the labels: `take` looks for others.
+  // Padding at the end of gains. Its label is never looked up, because `take` only looks for stored entries.
   static constexpr Entry nothing = {-std::numeric_limits<Real>::infinity(), 0};
 
   bool ordered_ = false;
   std::set<std::pair<Real, int32_t>> by_most_;
 
-  // Rows keep their memory from one reading to the next.
+  // Clears the rows but keeps their memory.
   static void empty(std::vector<Row>& rows, int K) {
     rows.resize(K);
     for (Row& row : rows) row.clear();
   }
-  // Calls f(k, value) for the numbers of a row that are not zero, few of many.
+  // Calls f(k, value) for the nonzero numbers of a row, of which there are few.
   template <class F>
   static void each_nonzero(const Real* row, const Real* penalty, int K, F&& f) {
     constexpr int lanes = Vector<Real>::lanes;
@@ -118,7 +118,7 @@ class SparseTransitions {
       }
     }
   }
-  // Whole blocks and at least one entry of nothing, but no block of these alone, except where there is no other.
+  // Pads a row with `nothing` to as few whole blocks as possible, with at least one `nothing` at the end.
   static void pad(Row& row) {
     while (row.size() > 1 && row[row.size() - 2].value == nothing.value) row.pop_back();
     row.resize((row.size() + block - 1) / block * block, nothing);
@@ -133,7 +133,8 @@ class SparseTransitions {
 
   static bool larger(const Entry& a, const Entry& b) { return a.value > b.value; }
   static bool smaller(const Entry& a, const Entry& b) { return a.value < b.value; }
-  // Gives an entry of a row another value, and moves it to where `put` would place it; whether it is there.
+  // Changes the value of an entry, and moves it to where `put` would insert it. Returns whether the entry
+  // exists.
   static bool slide(Row& row, Entry entry, bool (*before)(const Entry&, const Entry&)) {
     auto at = std::find_if(row.begin(), row.end(), [&](const Entry& e) { return e.other == entry.other; });
     if (at == row.end() || at->value == nothing.value) return false;

@@ -1,16 +1,16 @@
-// Tree: a place on a grid for each part of a tree of parts, and a type where a part has several.
+// Tree: a place on a grid for each part of a tree of parts, and a type for each part that has several.
 //
-//   <w, Psi(x, y)> = sum_p <w_{p, t_p}, x[y_p]> + sum_e <v_{e, t_child}, (r, r^2, c, c^2)> + b_e[t_parent, t_child]
-//   (r, c) = ((row, column) of the child - those of its parent - anchor_e) / spread_e
-//   Delta(y, y')   = sum_{p known} |y_p - y'_p| / P, which does not look at types
+//     <w, Psi(x, y)> = sum_p <w_{p, t_p}, x[y_p]> + sum_e <v_{e, t_child}, (r, r^2, c, c^2)> + b_e[t_parent, t_child]
+//     (r, c) = ((row, column) of the child - (row, column) of its parent - anchor_e) / spread_e
+//     Delta(y, y')   = sum_{p known} |y_p - y'_p| / P, which ignores types
 //
-// x is a map of features, one vector for each place. The argmax passes messages from the leaves to the root; a
-// message is a maximum over all places of a part, and takes two distance transforms (rows, then columns) for each
-// type of the child. An output is a number for each part, type * places + row * columns + column.
+// x is a map of features, one vector for each place. The argmax passes messages from the leaves to the root.
+// A message is a maximum over all places of a part, and takes two distance transforms (rows, then columns)
+// for each type of the child. An output is a number for each part, type * places + row * columns + column.
 //
-// A state is a part with one of its types. Inside, the weights of the states lie side by side (feature-major), so
-// that one read of x scores all. Flat weights: states (S, d), springs (edges by types of the child, 4), then for the
-// edges with several types b_e, row by row.
+// A state is a part with one of its types. In W, the weights of the states lie side by side (feature-major),
+// so that one pass over x scores all states. The flat weights are states (S, d), springs (edges by types of
+// the child, 4), then b_e, row by row, for the edges with several types.
 #pragma once
 
 #include <algorithm>
@@ -35,9 +35,9 @@ struct PlaceMap {
 struct Spring {
   int32_t parent, child;
   double anchor[2], spread[2];  // of rows, of columns
-  int32_t first = 0;            // of its weights: a spring for each type of the child
-  int32_t pairs = -1;           // of b_e; -1: a single type at both ends
-  int32_t sent = 0;             // of its messages: one for each type of the parent
+  int32_t first = 0;            // index of its first spring; it has one for each type of the child
+  int32_t pairs = -1;           // offset of b_e; -1: both ends have a single type
+  int32_t sent = 0;             // index of its first message; it has one for each type of the parent
 };
 
 struct TreeData {
@@ -45,17 +45,17 @@ struct TreeData {
   int32_t parts = 0, width = 0;
   std::vector<int32_t> types;  // of each part
   std::vector<int32_t> first;  // the first state of each part, and the number of states
-  std::vector<Spring> edges;   // a part is a child before it is a parent, but for the root
-  std::vector<int32_t> truth;  // outputs of all examples; empty where not given
+  std::vector<Spring> edges;   // except for the root, a part is a child before it is a parent
+  std::vector<int32_t> truth;  // outputs of all examples; empty if not given
   std::vector<char> known;     // whether the place of a part counts in the loss; empty: all do
-  bool strict = false;         // the loss counts the parts that are not in their place
+  bool strict = false;         // whether the loss counts the misplaced parts
   int32_t springs = 0, pairs = 0, messages = 0, most_types = 1;
   int64_t blocks() const { return static_cast<int64_t>(maps.size()); }
   int32_t states() const { return first.back(); }
   int64_t dimension() const { return static_cast<int64_t>(states()) * width + bonds(); }
   int64_t bonds() const { return 4 * static_cast<int64_t>(springs) + pairs; }
 
-  // Number states and weights, once parts, types and edges are known.
+  // Numbers states and weights, after parts, types and edges are set.
   void number() {
     first.assign(1, 0);
     for (int32_t count : types) {
@@ -80,10 +80,10 @@ class Tree {
   using Data = TreeData;
 
   struct Scratch {
-    std::vector<double> table;               // (state, place): score, and loss where augmented; for `full`
-    std::vector<double> belief;              // with the messages from the children
+    std::vector<double> table;               // (state, place): score, plus loss if augmented; only if `full`
+    std::vector<double> belief;              // `table` plus the messages from the children
     std::vector<double> lines, message;      // of an edge: (type of the child, place)
-    std::vector<double> sent;                // the best of these: (type of the parent, place)
+    std::vector<double> sent;                // maximum over types of the child: (type of the parent, place)
     std::vector<int32_t> row_of, column_of;  // (spring, place): the best places of children
     std::vector<int32_t> type_of;            // (message, place): the best types of children
     std::vector<double> at_place;            // scores of all states at a place
@@ -149,7 +149,7 @@ class Tree {
           s.table[state * places + l] += added;
       }
   }
-  // Few outputs: their places are scored when they are asked for.
+  // For few outputs: their places are scored on demand.
   void open_where_different(int64_t block, const Real* W, Scratch& s, const Label*, int) const {
     remember(block, W, s, true, 1);
     s.full = false;
@@ -198,7 +198,7 @@ class Tree {
     return score(s, y);
   }
   int node_labels(int64_t block, int p) const { return data_.maps[block].places() * data_.types[p]; }
-  // At temperature 0 alone: beliefs(child) = belief(child) + max_parent [beliefs(parent) - message + bonds].
+  // Only at temperature 0: beliefs(child) = belief(child) + max_parent [beliefs(parent) - message + bonds].
   void beliefs(Scratch& s, const Real* W, double, double* out) const {
     const PlaceMap& map = data_.maps[s.block];
     const size_t places = static_cast<size_t>(map.places());
@@ -223,7 +223,7 @@ class Tree {
       }
     }
   }
-  // The worst output under slack rescaling is searched over the loss multiplier.
+  // The argmax of slack rescaling is a search over the loss multiplier.
   bool slack_argmax() const { return false; }
 
   // move = sum_j c_j Psi(x, y_j)
@@ -261,7 +261,7 @@ class Tree {
 
  private:
   const Data& data_;
-  size_t stride_;  // of a feature's weights
+  size_t stride_;  // length of a feature's row of weights
 
   size_t place_of(int state, int feature) const { return static_cast<size_t>(feature) * stride_ + state; }
   int state(int64_t block, int part, Label y) const {
@@ -310,7 +310,7 @@ class Tree {
     const double r = a / map.columns - b / map.columns, c = a % map.columns - b % map.columns;
     return std::sqrt(r * r + c * c);
   }
-  // f(k, z): entry k of the springs' and pairs' features is z.
+  // Calls f(k, z) for each feature of springs and pairs; z is the value of feature k.
   template <class F>
   void each_bond(int64_t block, const Label* y, F&& f) const {
     const PlaceMap& map = data_.maps[block];
@@ -332,7 +332,7 @@ class Tree {
     return edge.pairs < 0 ? 0.0 : s.weights[spring_place() + pair_place(edge, above, below)];
   }
 
-  // sent(parent) = max_child belief(child) + bonds, and the types and places that attain it
+  // sent(parent) = max_child belief(child) + bonds. Stores the types and places that attain it, too.
   void send(const PlaceMap& map, int e, Scratch& s) const {
     const Spring& edge = data_.edges[e];
     const size_t places = static_cast<size_t>(map.places());
@@ -352,8 +352,8 @@ class Tree {
       }
     }
   }
-  // direction 1: r = q - u - anchor, for places q of the child and u of the parent; -1: q and u change sides, so that
-  // r = -(q - u + anchor).
+  // With direction 1, r = q - u - anchor, for places q of the child and u of the parent. With direction -1, q
+  // and u swap, so that r = -(q - u + anchor).
   void transform(const PlaceMap& map, int e, int below, double direction, const double* values,
                  Scratch& s) const {
     const Spring& edge = data_.edges[e];

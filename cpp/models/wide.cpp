@@ -7,12 +7,12 @@
 namespace mm {
 namespace {
 
-// Outputs go in and out as labels of two bytes.
+// Converts outputs between labels of four and of two bytes.
 class Wide final : public Labelled<int32_t> {
  public:
   using Label = int32_t;
   using Narrow = AnyStructure<uint16_t>;
-  using Outputs = std::vector<uint16_t>;  // one after the other
+  using Outputs = std::vector<uint16_t>;  // one output after the other
   explicit Wide(std::shared_ptr<const Narrow> narrow) : narrow_(std::move(narrow)) {}
 
   void truth(int64_t block, Label* y) const override {
@@ -53,13 +53,13 @@ class Wide final : public Labelled<int32_t> {
  private:
   std::shared_ptr<const Narrow> narrow_;
 
-  // n outputs of a block as labels of two bytes, or room for them.
+  // Returns n outputs of a block as labels of two bytes, or room for them.
   Outputs& of(int64_t block, const Label* y, int n, Outputs& own) const {
     own.resize(static_cast<size_t>(n) * narrow_->output_size(block));
     if (y) std::copy(y, y + own.size(), own.begin());
     return own;
   }
-  // The same where no scratch is at hand; until this thread asks again.
+  // The same without a scratch; the result is valid until this thread calls it again.
   Outputs& of(int64_t block, const Label* y) const {
     thread_local Outputs own;
     return of(block, y, 1, own);
