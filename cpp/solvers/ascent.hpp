@@ -37,11 +37,11 @@ class Ascent : public KeptState {
   // mean |psi(u)|^2 and mean Delta(u) of the loss-augmented outputs u of some blocks
   virtual std::pair<double, double> probe(const int64_t* blocks, int64_t n) = 0;
 
-  virtual void weights(bool exact, double* flat) = 0;  // exact: by the law; else as updates left them
+  virtual void weights(bool exact, double* flat) = 0;  // by the law if exact, else as updates left them
   virtual void weighted(double* flat) const = 0;       // sum_j c_j d_j of an averaged iterate
   virtual void start_average() = 0;
   // Resumes after this many steps. If the restored multipliers count visits, `sums` has their sum for each block, and W
-  // must hold `scale` times the origin; else `sums` is null. `weighted` may be null.
+  // must hold `scale` times the origin. Else `sums` is null. `weighted` may be null.
   virtual void go_on(double steps, double scale, const double* sums, const double* weighted) = 0;
 
   // The support of these blocks, in this order. Blocks without kept outputs are skipped.

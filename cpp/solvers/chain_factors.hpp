@@ -1,8 +1,8 @@
 // The factors of chains: active labels of each position and active pairs of neighbouring labels, with their marginals
 // and the messages between them.
 //
-// An active label has its mass in q_j. For the pair on either side of the position it has the residual
-// (M_jf q_f)(y) - q_j(y) and the multiplier lambda_jf(y). A pair stores the places of its two labels, so that it is scored without a
+// An active label has its mass in q_j. For the pair on either side of the position it has the residual (M_jf q_f)(y) -
+// q_j(y) and the multiplier lambda_jf(y). A pair stores the places of its two labels, so that it is scored without a
 // search. Labels and pairs that have lost all mass rest. Only the multipliers of a resting label are kept, as a price;
 // all other messages are zero. A label is live if it has mass or was found since `rest`. The mass of a position moves
 // among its live labels only.
@@ -165,7 +165,7 @@ class ChainFactors {
  private:
   static constexpr size_t usual = 4;  // active labels or pairs of a position, for which memory is reserved
   const ChainData& data_;
-  std::vector<double> block_mass_, mass_;  // mass_: of each position
+  std::vector<double> block_mass_, mass_;  // for each block; for each position
   std::vector<uint8_t> first_, last_;      // of its sequence
   std::vector<int32_t> moved_;             // new places of the labels of a position; -1: rests
 

@@ -67,7 +67,7 @@ class DualState : public PrioredWeights<Structure> {
   std::vector<double> mass;
   std::vector<Block> blocks;
   double steps = 0;          // visits so far
-  std::vector<double> base;  // the part of q whose multipliers are fixed and no longer stored; else empty
+  std::vector<double> base;  // the part of q whose multipliers are fixed and no longer stored, or empty
   int32_t clock = 0;         // passes so far
 
   // lean: without the structure's tables of inner products, which are as long as the data, and without distances of
