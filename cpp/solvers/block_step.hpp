@@ -171,7 +171,7 @@ class BlockStep<Groups<Real>> {
   }
 
  private:
-  static constexpr int most_ = 32;
+  static constexpr int most_ = 32;  // constraints; inner products of larger groups take too much memory
   const Groups<Real>& structure_;
   typename Groups<Real>::Scratch scratch_;
   std::vector<double> gram_, before_;

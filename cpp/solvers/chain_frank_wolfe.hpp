@@ -8,7 +8,7 @@
 //   until a step does not use up v-
 //
 // The paper prints c_v- as the longest away step; then v- would keep a part of its coefficient. It prints (15) over the
-// wrong labels only. Its first half, the best vertex, may contain true labels: this version converges.
+// wrong labels only. Here its first half, the best vertex, may contain true labels; this version converges.
 #pragma once
 
 #include <algorithm>

@@ -4,8 +4,8 @@
 // state, these labels are independent of each other. The marginals p_j of the nodes stay fixed:
 //   1. Each state keeps as much of its marginals as the p_j allow. At each node they are trimmed to the unused part of
 //      p_j, then scaled to the same total at every node.
-//   2. The unused rest of the p_j is spread over labellings. Each takes a label with mass left at every node, the least
-//      mass left of these labels, and the state that allows them.
+//   2. The unused rest of the p_j is spread over labellings. A labelling takes a label with mass left at every node.
+//      Its mass is the least mass left of these labels, and its state is one that allows them.
 #pragma once
 
 #include <algorithm>

@@ -43,7 +43,7 @@ struct VisitOptions {
 struct VisitReport {
   int64_t oracle_calls = 0, updates = 0;
   double violation = 0;  // sum_i mass_i g_i, each g_i at the w of its visit
-  double gain = 0;       // increase of the (proximal) dual, by the updates one by one
+  double gain = 0;       // sum of the updates' gains in the (proximal) dual
   double loss = 0;       // increase of sum a Delta
   int64_t bytes = 0;     // by which the memory of outputs grew
   int64_t refused = 0;   // outputs not kept, beyond the byte budget

@@ -334,7 +334,7 @@ class ChainGdmm {
     const double messages = options.rho * factors.neighbours(r);
     const auto norm = [&](int n) { return node_norm(r, labels[n].label) * prior.shrink() + messages; };
     const auto read = [&](int turn) {
-      if (turn > 0 && prior.metric.bounded()) renew();  // moves change the scores, but without clipping
+      if (turn > 0 && prior.metric.bounded()) renew();  // moves update scores_ as if w were not clipped
       for (int n = 0; n < static_cast<int>(labels.size()); ++n)
         if (labels[n].live) moves_.choices.push_back({n, labels[n].mass, scores_[labels[n].label]});
     };

@@ -4,7 +4,7 @@
 // has the symbols and the augmented Lagrangian. s_f is the ascent of a factor.
 //
 //   for each example:
-//     1. f* = the factor with the most to gain:  max over d of  <s_f, d> - Q_max / 2 |d|^2,  q_f + d in its simplex (18)
+//     1. f* = the factor with the most to gain:  max over d of <s_f, d> - Q_max / 2 |d|^2, q_f + d in its simplex (18)
 //     2. f* becomes an active factor of the example, for good
 //     3. for each active factor: q_f += the best such d; update w                                             (19)
 //   multipliers:  z += eta (M q - p)  for every node of every link

@@ -190,7 +190,7 @@ class LabelVisit {
 
  private:
   static constexpr double rounding = 1e-13;
-  static constexpr int patience = 2;
+  static constexpr int patience = 2;  // visits; with less, links of blocked labels come and go
   const GraphData& data_;
   const LinkNumbers& numbers_;
   const Bank& bank_;
@@ -361,7 +361,7 @@ class LabelVisit {
       if (u_[b] <= m_ - to || numbers_(a, b) < 0 || slot_[numbers_.place(a, b)] >= 0) continue;
       most = std::min(most, m_ - u_[b]);
       add_link(a, b);
-      moved_ = m_;  // the way is free in the next round
+      moved_ = m_;  // asks for another round, in which the way is free
     }
     if (most < to)  // it is blocked until the next visit, for which it needs all of its links
       for (const int32_t k : around_[a]) point_->links[k].idle = 0;

@@ -50,7 +50,7 @@ class PassRecord {
       own.first = first, own.size = planes.size();
     }
   }
-  // Call this after an exchange. It goes a part t of the way towards the saved multipliers.
+  // Call this after an exchange. Moves the multipliers a fraction t of the way to the saved ones.
   template <class State>
   void advance(State& state, double t) {
     for (const Saved& own : blocks_)

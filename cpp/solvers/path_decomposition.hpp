@@ -2,7 +2,7 @@
 //
 // On a chain, node marginals q_t and pair marginals p_t with row sums q_{t-1} and column sums q_t are a flow from the
 // first position to the last. A flow is a sum of paths. If the rows or columns of p_t sum to more than q allows, they
-// are scaled down. Then rows and columns miss the same amount in all, which is filled in one after the other
+// are scaled down. Then the rows miss as much mass as the columns; it is filled in one entry after the other
 // (north-west corner). Marginals that agree are not changed. The paths up to a position are split along the pairs that
 // lead on from it, so that there are no more paths than stored pairs.
 #pragma once

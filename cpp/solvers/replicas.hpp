@@ -61,8 +61,7 @@ class Replicas {
 
   explicit Replicas(DualState<Structure>& state) : state_(state) {}
 
-  // Whether to use threads: if each worker has some blocks, and it is much cheaper to replay a move than to visit a
-  // block.
+  // Whether threads pay: each worker must have some blocks, and a replayed move must be much cheaper than a visit.
   bool pays(int64_t n, int threads, const VisitOptions& options) {
     if (threads < 2 || n < 8 * std::min(threads, most_workers)) return false;
     if (!state_.metric.plain() || !state_.weighted.empty() || !long_visits()) return false;
@@ -100,9 +99,9 @@ class Replicas {
   }
 
  private:
-  static constexpr int most_workers = 8;
-  static constexpr int most_lag = 3;          // rounds
-  static constexpr int64_t most_visits = 4;   // of a round
+  static constexpr int most_workers = 8;      // each replays all moves, so more bring next to nothing
+  static constexpr int most_lag = 3;          // rounds; fewer let workers wait, more put more in flight
+  static constexpr int64_t most_visits = 4;   // of a round; fewer mean more posts, more put more in flight
   static constexpr int64_t free_flight = 16;  // updates in flight that cost nothing on dense data
 
   // How many workers a pass over n blocks has, and their rounds.
@@ -155,7 +154,7 @@ class Replicas {
     VisitReport report;
     double squares = 0, growth = 0;  // |w|^2 over a part of w, and by how much it grew in this pass
     int parts = 0;
-    int64_t rewritten = -1, passes = 0;  // of the w that its replica copies
+    int64_t rewritten = -1, passes = 0;  // identify the w that its replica copies
     Post to_others;
     alignas(64) std::atomic<bool> taken = false;  // a thread runs this worker
     std::atomic<bool> wanted = false;             // its own thread waits for it while another runs it
@@ -358,13 +357,13 @@ class Replicas {
   // The sum of the workers' reports. If they have overshot, a line search comes first.
   VisitReport collect(const Rhythm& rhythm, int threads, Limit& limit) {
     VisitReport total;
-    double growth = 0, squares = 0;  // of |w|^2, and |w|^2
+    double growth = 0, squares = 0;  // growth of |w|^2 in this pass; |w|^2 now
     for (int k = 0; k < rhythm.workers; ++k) {
       const Worker& own = *workers_[k];
       total += own.report, growth += own.growth, squares += own.squares;
     }
     const double h = (1 + state_.proximity) / 2, each = total.gain;
-    const double noise = std::numeric_limits<Real>::epsilon() * h * squares;  // of w as updates leave it
+    const double noise = std::numeric_limits<Real>::epsilon() * h * squares;  // rounding of |w|^2
     total.gain = total.loss - h * growth;
     if (each > noise) adapt(rhythm, threads, each, total.gain, limit);
     if (!(total.gain >= each / 2 - noise)) search_line(total, rhythm.workers);

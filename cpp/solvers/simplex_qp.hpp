@@ -13,7 +13,7 @@
 
 namespace mm {
 
-// H is n x n with rows of length `stride`. Makes `most` steps at most. Returns the gap that is left.
+// H is n x n with rows of length `stride`. Makes at most `most` steps. Returns the gap that is left.
 inline double simplex_qp(const double* H, int64_t stride, const double* b, double* beta, int64_t n,
                          double tolerance, int64_t most) {
   std::vector<double> slope(b, b + n);
