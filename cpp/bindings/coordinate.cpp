@@ -1,4 +1,4 @@
-// Python bindings of dual coordinate ascent over explicit constraints; one set of bindings serves every structure.
+// Python bindings of dual coordinate ascent over explicit constraints; one set serves all structures that have it.
 #include "solvers/coordinate.hpp"
 
 #include "bindings/common.hpp"
