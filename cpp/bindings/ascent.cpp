@@ -1,4 +1,4 @@
-// The dual state and its passes, as Python sees them: bound once for every structure.
+// Python bindings of the dual state and its passes; one set of bindings serves every structure.
 #include "solvers/ascent.hpp"
 
 #include "bindings/common.hpp"
@@ -29,7 +29,7 @@ static nb::tuple usage(const Ascent& a) {
 
 static void bind_ascent(nb::module_& m) {
   const nb::call_guard<nb::gil_scoped_release> without_lock;
-  nb::class_<KeptState> kept(m, "KeptState");  // before Box, which derives from it too
+  nb::class_<KeptState> kept(m, "KeptState");  // before Box, which also derives from it
   bind_prior(kept);
   kept.def("support", [](const KeptState& a) { return to_numpy(a.support()); })
       .def("restore",

@@ -1,4 +1,4 @@
-// Nodes that are described by attributes as rows of a sparse matrix: one walk over Python's own objects.
+// Turns nodes that are described by attributes into rows of a sparse matrix, in one walk over Python's own objects.
 //
 //   "name", ["name", ...], {"name", ...}     the value 1 for each name
 //   {"name": 0.5, "name": True}              the number
@@ -6,9 +6,9 @@
 //   {"name": {"inner": ...}}                 as {"name:inner": ...}
 //   {"name": None}                           nothing
 //
-// The names of a node are put together in a buffer of bytes and looked up there: no Python object is made for them, and
-// other threads do it (attribute_rows.hpp). Names that are not strings, and types that are not Python's own, go the slow
-// way through the interpreter.
+// The names of a node are put together in a buffer of bytes and looked up there. No Python object is made for them, and
+// other threads do the lookups (attribute_rows.hpp). Names that are not strings, and types that are not Python's own,
+// take the slow way through the interpreter.
 #include <algorithm>
 #include <string>
 
@@ -18,7 +18,7 @@
 namespace mm {
 namespace {
 
-constexpr size_t between_signals = 1024;  // examples
+constexpr size_t between_signals = 1024;  // examples between two checks for signals
 
 [[noreturn]] void refuse(const char* why) {
   PyErr_SetString(PyExc_TypeError, why);
@@ -30,7 +30,7 @@ nb::object checked(PyObject* made) {
   return nb::steal(made);
 }
 
-// A string as UTF-8; half of a surrogate pair as if it were a character.
+// Appends a string as UTF-8. Half of a surrogate pair is written as if it were a character.
 void append_text(std::string& bytes, PyObject* text) {
   const Py_ssize_t n = PyUnicode_GET_LENGTH(text);
   if (PyUnicode_IS_ASCII(text)) {
@@ -76,8 +76,8 @@ bool is_mapping(PyObject* o) {
   return found > 0;
 }
 
-// Lists of strings lie anywhere in memory: they are asked for some items ahead, and the strings, each with its head and
-// the text behind it, one list ahead.
+// Lists of strings lie anywhere in memory, so they are prefetched some items ahead. The strings are prefetched one list
+// ahead, each with its head and the text behind it.
 void ask_ahead(PyObject* lists, Py_ssize_t k) {
   const auto later = [&](Py_ssize_t ahead) -> PyObject* {
     return k + ahead < PyList_GET_SIZE(lists) ? PyList_GET_ITEM(lists, k + ahead) : nullptr;
@@ -93,7 +93,7 @@ void ask_ahead(PyObject* lists, Py_ssize_t k) {
     }
 }
 
-// What an iterable holds, with a reference to each while f looks at it.
+// Calls f for each item of an iterable, and holds a reference to the item meanwhile.
 template <class F>
 void each(PyObject* items, F&& f, bool nodes = false) {
   if (PyList_CheckExact(items)) {
@@ -108,13 +108,13 @@ void each(PyObject* items, F&& f, bool nodes = false) {
   if (PyErr_Occurred()) throw nb::python_error();
 }
 
-// The columns: a table of names, and numbers in it of those that are not strings.
+// The columns: a table of names that are strings, and numbers for the other names.
 struct Attributes {
   NameTable table;
   nb::dict others;
   int32_t next_other = 0;
 
-  // The number of a name that is not a string; -1: it has none.
+  // The number of a name that is not a string, or -1 if it has none.
   int32_t other(PyObject* name, bool grow) {
     PyObject* found = PyDict_GetItemWithError(others.ptr(), name);
     if (!found && PyErr_Occurred()) throw nb::python_error();
@@ -174,7 +174,7 @@ class Walk {
       if (offsets_.size() % between_signals == 0 && PyErr_CheckSignals() != 0) throw nb::python_error();
     });
   }
-  // Whether the error of the interpreter is one of a node, which is kept.
+  // Returns true if the interpreter's error comes from reading a node, and stores this node.
   bool blame(nb::python_error& error) {
     PyObject* const of_a_node[] = {PyExc_TypeError, PyExc_ValueError, PyExc_OverflowError,
                                    PyExc_RecursionError};
@@ -218,7 +218,7 @@ class Walk {
     while (PyDict_Next(node, &position, &key, &value)) {
       if (PyUnicode_CheckExact(key) && PyUnicode_CheckExact(value)) {
         indicator(key, value);
-      } else {  // which may call back into Python
+      } else {  // may call back into Python
         const nb::object own = nb::borrow(key), other = nb::borrow(value);
         pair(key, value);
       }
@@ -275,12 +275,12 @@ class Walk {
     if (PyFloat_CheckExact(value)) return PyFloat_AS_DOUBLE(value);
     return PyFloat_AS_DOUBLE(checked(PyNumber_Float(value)).ptr());
   }
-  // As a format string writes it.
+  // The text that a format string would write.
   static nb::object formatted(PyObject* part) {
     return PyUnicode_CheckExact(part) ? nb::borrow(part) : checked(PyObject_Format(part, nullptr));
   }
 
-  // A name as it was given, below the names around it; one that is not a string stands for itself.
+  // Adds a name below the names around it. A name that is not a string stands for itself.
   void name(PyObject* own, double value) {
     if (!PyUnicode_Check(own)) {
       if (hashed_) refuse("only strings have a hash that is the same everywhere");
@@ -297,13 +297,13 @@ class Walk {
   bool grow_, hashed_;
   RowLine line_;
   NamedRows& rows_ = line_.open();
-  std::vector<int64_t> offsets_{0};  // where the rows of each example begin
+  std::vector<int64_t> offsets_{0};  // number of rows before each example
   int64_t n_rows_ = 0;
   std::string around_;  // the names around a nested one
   nb::object node_, bad_item_;
 };
 
-// A node that cannot be read ends the walk.
+// Reads the nodes of all examples. A node that cannot be read ends the walk.
 nb::tuple read(Attributes& known, nb::object X, bool sequences, bool grow, uint32_t hashed, int threads) {
   Walk walk(known, grow, hashed, threads);
   try {

@@ -1,4 +1,4 @@
-// The box of multipliers of the summed error, as Python sees it: bound once for every structure.
+// Python bindings of the box of multipliers of the summed error; one set of bindings serves every structure.
 #include "solvers/box.hpp"
 
 #include <nanobind/stl/optional.h>
@@ -23,7 +23,7 @@ static nb::tuple visit_sets(Box& b, Array1<int64_t> order, bool oracle, double t
   return nb::make_tuple(r.oracle_calls, r.found, r.violation, r.gain);
 }
 
-// Slacks, offset, vector, which kept outputs violate, calls, new outputs
+// Returns slacks, offset, vector, marks of the violating kept outputs, number of oracle calls, number of new outputs.
 static nb::tuple cut(Box& b, Array1<double> w, bool oracle, int threads) {
   check_weights(w, b.dimension());
   BoxCut r = unlocked([&] { return b.cut(w.data(), oracle, threads); });

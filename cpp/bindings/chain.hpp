@@ -1,4 +1,4 @@
-// What chains are to solvers, in files of their own: they take the compiler longest.
+// States of chains for solvers. They have files of their own, since they take the compiler longest.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Dual coordinate ascent over explicit constraints, as Python sees it: bound once for every structure that has it.
+// Python bindings of dual coordinate ascent over explicit constraints; one set serves all structures that have it.
 #include "solvers/coordinate.hpp"
 
 #include "bindings/common.hpp"

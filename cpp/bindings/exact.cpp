@@ -1,4 +1,4 @@
-// The exact answers of a compiled model and its cache of outputs, as Python sees them: bound once.
+// Python bindings of the exact answers of a compiled model and of its cache of outputs; one set serves every model.
 #include "models/exact.hpp"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ static nb::tuple slacks(const Exact& e, Array1<double> w, int threads, bool outp
   return nb::make_tuple(to_numpy(std::move(xi)), to_numpy(std::move(y)));
 }
 
-// What f(floors, ceilings) writes for every block.
+// Returns the floors and ceilings that f(floors, ceilings) writes for every block.
 template <class F>
 static nb::tuple bounds(const Exact& e, const Array1<double>& w, F&& f) {
   check_weights(w, e.dimension());
@@ -46,7 +46,7 @@ static Result<int32_t> predict(const Exact& e, Array1<double> w, int threads) {
   return predict_packed(e, pack(e, w), threads);
 }
 
-// Of the first n examples.
+// Predicts the outputs of the first n examples.
 static Result<int32_t> glance(const Exact& e, Array1<double> w, int64_t n) {
   n = std::min(n, e.blocks());
   const PackedWeights packed = pack(e, w);
@@ -90,7 +90,8 @@ static nb::tuple combine(const Exact& e, Array1<int64_t> blocks, Array1<double> 
   });
 }
 
-// None where the planes are not in the order of their blocks.
+// The slacks of all blocks and the plane of given outputs, from one walk. None if the outputs are not in the order of
+// their blocks, or if the model cannot do this.
 static nb::object slacks_and_plane(const Exact& e, Array1<double> w, Array1<int64_t> blocks, Array1<double> c,
                                    Array1<int32_t> outputs) {
   check_weights(w, e.dimension());
@@ -123,7 +124,7 @@ static Result<double> log_sums(const Exact& e, Array1<double> w, int threads, do
   check(e.sums_all(), "this model has no sums over all outputs");
   return filled(e.blocks(), [&](double* xi) { e.log_sums(w.data(), threads, loss, xi); });
 }
-// sum_i mass_i xi_i and its gradient.
+// Returns sum_i mass_i xi_i and its gradient.
 static nb::tuple tilt(const Exact& e, Array1<double> w, Array1<double> mass, int threads, double loss) {
   check_weights(w, e.dimension());
   check_sums(e, mass);
@@ -136,7 +137,7 @@ static Result<float> list_potentials(const Exact& e, Array1<double> w, int threa
   return filled<float>(e.potentials(),
                        [&](float* theta) { e.list_potentials(w.data(), threads, loss, theta); });
 }
-// The plane of distributions that are given by potentials.
+// Returns the plane of the distributions that the potentials define.
 static nb::tuple mixture(const Exact& e, Array1<float> theta, Array1<double> mass, int threads,
                          bool augmented) {
   check_sums(e, mass);

@@ -6,7 +6,7 @@
 
 namespace mm {
 
-// What states of given planes have besides: planes are offered to them.
+// Binds a state of planes that Python gives. Planes can be offered to it.
 template <class S, class Kind>
 static nb::class_<S, Kind> bind_planes(nb::module_& m, const char* name) {
   nb::class_<S, Kind> bound(m, name);
@@ -16,7 +16,7 @@ static nb::class_<S, Kind> bind_planes(nb::module_& m, const char* name) {
              check(size(mass) == blocks, "masses do not fit the examples");
              new (self) S(std::make_unique<Explicit>(blocks, dimension), to_vector(mass), option);
            })
-      // Offers a plane to its block; returns by how much a kept output beats it at w.
+      // Offers a plane to its block. Returns its number, and by how much a kept output beats it at w.
       .def("offer",
            [](S& a, int64_t block, double offset, Array1<int32_t> index, Array1<double> value,
               Array1<double> w) {
@@ -28,7 +28,7 @@ static nb::class_<S, Kind> bind_planes(nb::module_& m, const char* name) {
              const int32_t id = structure.add(offset, index.data(), value.data(), size(index));
              structure.offer(block, id);
              const double own = structure.at(id, w.data());
-             double top = 0;  // of the true output
+             double top = 0;  // the value of the true output
              for (const int32_t y : a.state.blocks[block].outputs)
                top = std::max(top, structure.at(y, w.data()));
              return nb::make_tuple(id, top - own);
@@ -50,7 +50,8 @@ static nb::class_<S, Kind> bind_planes(nb::module_& m, const char* name) {
 }
 
 static void bind_explicit(nb::module_& m) {
-  // Where a - b is not zero, its values there, and whether they are finite and at most 1e150; b is sparse.
+  // For a dense a and a sparse b: the places of the nonzeros of a - b, their values, and whether all are finite and at
+  // most 1e150.
   m.def("difference", [](Array1<double> a, Array1<int32_t> index, Array1<double> value) {
     std::vector<int32_t> where;
     std::vector<double> what;
@@ -60,7 +61,7 @@ static void bind_explicit(nb::module_& m) {
       double d = a.data()[k];
       if (next < index.size() && static_cast<size_t>(index.data()[next]) == k) d -= value.data()[next++];
       if (d == 0) continue;
-      finite += d * 1e158 * 0;  // NaN above 1e150, too: its square would be infinite
+      finite += d * 1e158 * 0;  // above 1e150 this is NaN, too, since the square would be infinite
       where.push_back(static_cast<int32_t>(k));
       what.push_back(d);
     }

@@ -32,7 +32,8 @@ static void add_node_type(GraphData& g, int bank, Codes columns, Array1<double> 
   g.node_types.push_back({bank, to_vector(columns), std::move(costs)});
 }
 
-// What each label of the first end allows, if that is all that a type of edges says, and simple enough.
+// For each label of the first end, the labels that it allows. Empty if the type of edges has weights, too, or is not
+// simple enough.
 static std::vector<int32_t> sieve_of(const EdgeType& type, int rows, int columns) {
   std::vector<int32_t> sieve;
   for (int s = 0; s < rows && type.strict; ++s) {
@@ -138,7 +139,7 @@ static void set_examples(GraphData& g, Codes shape, Array1<int64_t> node_row, Co
   check_rows(g);
 }
 
-// A pairwise problem as arrays: labels of each node, scores, ends of the links, tables one after the other.
+// Returns a pairwise problem as arrays: labels of each node, scores, ends of the links, tables one after the other.
 static nb::tuple as_arrays(const PairwiseView& p) {
   const Topology& g = *p.graph;
   std::vector<int32_t> ends;
@@ -179,7 +180,7 @@ static void set_argmax(GraphData& g, int method, int iterations, std::optional<n
   };
 }
 
-// The argmax of one problem given by arrays: labels, value and ceiling.
+// Solves one problem that is given by arrays. Returns labels, value and ceiling.
 static nb::tuple pairwise_argmax(Codes count, Array1<double> unary, Array2<int32_t> links,
                                  Array1<double> tables, int method, int iterations) {
   Topology g;
@@ -211,7 +212,7 @@ static auto any_structure(const GraphData& data, Rescaling rescaling) {
   return LabelSets::fits(data) ? erased<LabelSets>(data, rescaling) : erased<FactorGraph>(data, rescaling);
 }
 
-// The pairwise problem of an example, with the loss or without.
+// Returns the pairwise problem of an example, with the loss or without.
 static nb::tuple problem(const GraphData& data, Array1<double> w, int64_t block, bool augmented) {
   check_weights(w, data.dimension());
   check_block(data, block);

@@ -53,7 +53,7 @@ static void bind_gdmm(nb::module_& m) {
              return filled(g.dimension(), [&](double* flat) { g.structure.unpack(g.W.data(), flat); });
            })
       .def("order_pairs", &ChainGdmm::order_pairs)
-      // The best pair of labels at weights and messages of one's own, for tests: (score, first, second).
+      // The best pair of labels at given weights and messages, for tests: (score, first, second).
       .def("best_pair",
            [](ChainGdmm& g, Array1<double> w, Array1<int32_t> left, Array1<double> m, Array1<int32_t> right,
               Array1<double> n, double rho, bool exhaustive) {

@@ -1,4 +1,4 @@
-// GDMM over marginals of factor graphs, and of sets of labels.
+// Python bindings of GDMM over marginals of factor graphs, and of sets of labels.
 #include "solvers/gdmm_graph.hpp"
 
 #include "bindings/common.hpp"
@@ -24,7 +24,7 @@ static nb::tuple written(Marginals&& m) {
                         to_numpy(std::move(m.link)), to_numpy(std::move(m.link_value)));
 }
 
-// sum_i c_i Delta and sum_i c_i psi of marginals, checked; c of every example.
+// Returns sum_i c_i Delta and sum_i c_i psi of given marginals, which it checks. c has a factor for every example.
 static nb::tuple marginal_sum(const GraphData& data, Values c, Numbers node_block, Codes node,
                               Values node_value, Numbers link_block, Codes link, Values link_value) {
   check(size(c) == data.blocks(), "a factor for each example");
@@ -38,7 +38,8 @@ static nb::tuple marginal_sum(const GraphData& data, Values c, Numbers node_bloc
   });
 }
 
-// What both have: a mass and a penalty for each example, marginals in and out. The options of a pass follow its order.
+// Binds a GDMM over marginals: a mass and a penalty for each example, marginals in and out. The options of a pass
+// follow its order.
 template <class Gdmm, class... Options>
 static nb::class_<Gdmm> bind(nb::module_& m, const char* name) {
   nb::class_<Gdmm> kind(m, name);
@@ -69,7 +70,8 @@ static nb::class_<Gdmm> bind(nb::module_& m, const char* name) {
   return kind;
 }
 
-// What the slack of every example in the linear relaxation cannot exceed at w, by prices of pairs: a proof for any of them.
+// Upper bounds on the slack of every example in the linear relaxation at w, from prices of pairs. They hold for any
+// prices.
 static auto label_ceilings(const GraphData& data, Values w, Numbers block, Codes link, Values first,
                            Values second) {
   check_weights(w, data.dimension());

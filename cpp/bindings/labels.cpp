@@ -1,4 +1,5 @@
-// Labels in Python's lists: the distinct ones, and their codes. Many are objects of their own, which lie anywhere.
+// Labels in Python's lists: the distinct labels, and their codes. Many labels are objects of their own, anywhere in
+// memory.
 #include <algorithm>
 
 #include "bindings/common.hpp"
@@ -7,7 +8,7 @@
 namespace mm {
 namespace {
 
-// Calls f(label) for the labels of all lists; those that come soon are asked for ahead.
+// Calls f(label) for the labels of all lists. Prefetches labels some places ahead.
 template <class F>
 void each_label(nb::list sequences, F&& f) {
   constexpr Py_ssize_t ahead = 8;
@@ -21,7 +22,7 @@ void each_label(nb::list sequences, F&& f) {
   }
 }
 
-// As keys, in the order in which they came.
+// Returns the distinct labels as keys, in the order in which they came.
 nb::dict distinct_labels(nb::list sequences) {
   nb::dict found;
   each_label(sequences, [&](const nb::object& label) {
@@ -30,7 +31,7 @@ nb::dict distinct_labels(nb::list sequences) {
   return found;
 }
 
-// -1 where a label has no code.
+// Returns the code of each label, or -1 for a label without a code.
 Result<int32_t> label_codes(nb::list sequences, nb::dict codes) {
   std::vector<int32_t> found;
   size_t total = 0;

@@ -17,7 +17,7 @@ static std::unique_ptr<Coordinate> make_coordinate(const MulticlassData& data, b
   return make_narrow<Multiclass<float>>(data, std::move(mass));
 }
 
-// <w_k, x_i>, a row for each example.
+// Returns <w_k, x_i>, with a row for each example.
 static Result<double> scores(const MulticlassData& data, Array1<double> w) {
   check_weights(w, data.dimension());
   return filled(data.blocks() * data.labels, [&](double* out) {

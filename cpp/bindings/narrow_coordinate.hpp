@@ -1,4 +1,4 @@
-// Dual coordinate ascent of classes in single precision, on a copy of rows that are in double precision.
+// Dual coordinate ascent of classes in single precision, on a copy of rows in double precision.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace mm {
 
-// Data with a copy of their rows in single precision, in a random order.
+// Data with a copy of its rows in single precision, in a random order.
 template <class Data>
 struct NarrowData {
   std::vector<int64_t> order;

@@ -1,8 +1,9 @@
-// What data of a compiled model can be asked for, registered in one line: `bind_powers<Ranking>(kind)`, with its structure.
+// Binds everything that the data of a compiled model can do, in one line: `bind_powers<Ranking>(kind)`, with its
+// structure.
 //
-// A model whose structure depends on the data or on the formulation says `bind_powers(kind)`, and writes
-//   any_structure(data, rescaling)                     its structure for a formulation, behind virtual calls
-// and any model where it has them
+// If the structure of a model depends on the data or on the formulation, call `bind_powers(kind)` and write
+//   any_structure(data, rescaling)                     the structure for a formulation, behind virtual calls
+// Any model may also have
 //   make_ascent(data, rescaling, single, mass, lean)   a dual state (hinge "max") that is compiled for its structure
 //   make_coordinate(data, single, mass)                dual coordinate ascent over explicit constraints
 //   bind_box_of<FactorGraph>(kind)                     the box of multipliers (hinge "sum") of a structure
@@ -24,7 +25,7 @@
 
 namespace mm {
 
-// Compiled in box.cpp and ascent.cpp.
+// These are compiled in box.cpp and ascent.cpp.
 extern template class BoxOf<AnyStructure<uint16_t>>;
 extern template class BoxOf<AnyStructure<int32_t>>;
 extern template class AscentOf<AnyStructure<uint16_t>>;
@@ -45,7 +46,7 @@ std::unique_ptr<AnyStructure<typename Plain::Label>> erased(const typename Plain
   return rescaling == Rescaling::margin ? std::move(plain) : slack_rescaled(std::move(plain));
 }
 
-// The structure S behind virtual calls, or what the model picks.
+// The structure S behind virtual calls, or the one that the model's any_structure returns.
 template <class S, class Data>
 auto structure_of(const Data& data, Rescaling rescaling) {
   if constexpr (std::is_void_v<S>)
@@ -54,12 +55,12 @@ auto structure_of(const Data& data, Rescaling rescaling) {
     return erased<S>(data, rescaling);
 }
 
-// AscentOf or CoordinateOf a structure: make<AscentOf, Binary<float>>(data, mass, lean).
+// Makes AscentOf or CoordinateOf a structure: make<AscentOf, Binary<float>>(data, mass, lean).
 template <template <Structure> class Of, class S, class... Options>
 std::unique_ptr<Of<S>> make(const typename S::Data& data, std::vector<double>&& mass, Options... options) {
   return std::make_unique<Of<S>>(std::make_unique<S>(data), std::move(mass), options...);
 }
-// AscentOf or BoxOf a structure behind virtual calls: any<AscentOf>(erased<Plain>(data, rescaling), mass, lean).
+// Makes AscentOf or BoxOf a structure behind virtual calls: any<AscentOf>(erased<Plain>(data, rescaling), mass, lean).
 template <template <Structure> class Of, class Label>
 auto any(std::unique_ptr<AnyStructure<Label>> structure, std::vector<double>&& mass, bool option) {
   return std::make_unique<Of<AnyStructure<Label>>>(std::move(structure), std::move(mass), option);
@@ -115,7 +116,7 @@ void bind_box_of(nb::class_<Data>& kind) {
       nb::keep_alive<0, 1>());
 }
 
-// The k best outputs of an example, or as many as exist: labels one after the other, and scores.
+// Returns the k best outputs of an example, or fewer if fewer exist: labels one after the other, and scores.
 template <class S>
 nb::tuple best_k(const typename S::Data& data, Array1<double> w, int64_t block, int k) {
   check_weights(w, data.dimension());

@@ -6,7 +6,7 @@ namespace mm {
 
 using Map = nb::ndarray<nb::ro, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
 
-// The data with the arrays that they point into.
+// The data and the arrays that it points into.
 struct TreeOwner : TreeData {
   std::vector<Map> arrays;
 };
@@ -24,7 +24,7 @@ static void take_maps(TreeOwner& data, std::vector<Map>&& arrays) {
   data.arrays = std::move(arrays);
 }
 
-// Edges from the root downwards, one for each other part.
+// Takes the edges, from the root downwards: one for each part but the root.
 static void take_edges(TreeOwner& data, const Array2<int32_t>& ends, const Array2<double>& springs) {
   check(ends.shape(1) == 2 && springs.shape(1) == 4 && ends.shape(0) == springs.shape(0),
         "shape of the edges");
@@ -41,7 +41,7 @@ static void take_edges(TreeOwner& data, const Array2<int32_t>& ends, const Array
   }
 }
 
-// How many types each part has; outputs are numbers of types and places together.
+// Takes the number of types of each part. An output encodes type and place of a part in one number.
 static void take_types(TreeOwner& data, const Array1<int32_t>& types) {
   data.types = to_vector(types);
   check(static_cast<int32_t>(data.types.size()) == data.parts, "a number of types for each part");

@@ -1,4 +1,4 @@
-// A dual state with its passes, whatever the structure: what a solver of dual ascent works with.
+// The dual state of any structure together with its passes: the interface that solvers of dual ascent use.
 #pragma once
 
 #include <algorithm>
@@ -20,16 +20,16 @@
 
 namespace mm {
 
-// What the outputs of each block take and hold.
+// Memory and multipliers of the outputs of each block.
 struct Usage {
   std::vector<int64_t> bytes;
-  std::vector<int32_t> spread;  // outputs with a multiplier
-  std::vector<uint8_t> moved;   // one of these is not the true output
+  std::vector<int32_t> spread;  // number of outputs with a multiplier
+  std::vector<uint8_t> moved;   // whether one of them is not the true output
 };
 
 class Ascent : public KeptState {
  public:
-  int64_t ahead = 0;  // blocks of a batch of searches ahead; 0: as many as are worthwhile, or none
+  int64_t ahead = 0;  // size of a batch of searches ahead; 0: choose the size, or make no searches ahead
 
   virtual VisitReport visit(const int64_t* order, int64_t n, const VisitOptions& options, int threads,
                             double* violations, double* slacks) = 0;
@@ -37,22 +37,22 @@ class Ascent : public KeptState {
   // mean |psi(u)|^2 and mean Delta(u) of the loss-augmented outputs u of some blocks
   virtual std::pair<double, double> probe(const int64_t* blocks, int64_t n) = 0;
 
-  virtual void weights(bool exact, double* flat) = 0;  // by the law, or as updates have left them
+  virtual void weights(bool exact, double* flat) = 0;  // by the law if exact, else as updates left them
   virtual void weighted(double* flat) const = 0;       // sum_j c_j d_j of an averaged iterate
   virtual void start_average() = 0;
-  // Go on after this many steps, where multipliers were restored that count visits: those of each block add up to
-  // `sums`, and W has `scale` times the origin. `weighted` may be null.
+  // Resumes after this many steps. If the restored multipliers count visits, `sums` has their sum for each block, and W
+  // must hold `scale` times the origin. Else `sums` is null. `weighted` may be null.
   virtual void go_on(double steps, double scale, const double* sums, const double* weighted) = 0;
 
-  // The support of some blocks alone, in their order; those that keep nothing are passed over.
+  // The support of these blocks, in this order. Blocks without kept outputs are skipped.
   virtual SupportArrays support_of(const int64_t* blocks, int64_t n) const = 0;
   virtual Usage usage() const = 0;
-  virtual void clear() = 0;                     // no multiplier is left
-  virtual void freeze(const double* flat) = 0;  // w of multipliers that are fixed from now on
+  virtual void clear() = 0;                     // sets all multipliers to zero
+  virtual void freeze(const double* flat) = 0;  // sets the part of q whose multipliers stay fixed
 
   virtual void recenter(double momentum, double proximity) = 0;
   virtual double lag() = 0;
-  virtual double squared_distance() = 0;  // to the centre
+  virtual double squared_distance() = 0;  // of w to the centre
   virtual double proximity() const = 0;
   virtual double steps() const = 0;
 };
@@ -75,10 +75,11 @@ class AscentOf : public KeptStateOf<S, Ascent> {
     state.threads = std::clamp<int>(threads, 1, most_threads);
     try {
       report = run(order, n, options, violations, slacks, threads);
-    } catch (...) {  // an interrupt, between two visits: the state is whole, but for what reports count
+    } catch (...) {  // an interrupt between two visits: the state is whole, but the running sums are old
       bytes_ = state.bytes_kept();
       loss_ = unknown;
-      state.steps += static_cast<double>(n);  // visits that were not made have not moved anything
+      state.steps +=
+          static_cast<double>(n);  // counts visits that were not made, too; they have not moved anything
       throw;
     }
     state.steps += static_cast<double>(n);
@@ -117,13 +118,13 @@ class AscentOf : public KeptStateOf<S, Ascent> {
     return {square / static_cast<double>(n), loss / static_cast<double>(n)};
   }
 
-  // Exact: by the law in double precision. Where w is kept in single precision beside a centre, which nobody else knows, it
-  // is as updates have left it.
+  // Exact: computes w by the law in double precision. A w in single precision beside a centre is the exception: it is
+  // returned as updates have left it, since only this state knows the centre.
   void weights(bool exact, double* flat) override {
     const bool running = !exact || (sizeof(typename S::Real) == sizeof(float) && Base::state.proximity > 0);
     auto& state = running ? awake() : Base::state;
-    // Who asks for them has vectors as long as w next to this state: a certificate. Planes given by Python are with who
-    // reads W there.
+    // The caller, a certificate, holds more vectors as long as w, so this state gives its memory back meanwhile. With
+    // planes given by Python it does not, because Python reads W in place.
     constexpr bool rests = !given_planes<S>;
     if (running) {
       if (exact && rests) state.rest_center();
@@ -144,7 +145,7 @@ class AscentOf : public KeptStateOf<S, Ascent> {
     auto& state = awake();
     state.steps = steps;
     loss_ = unknown;
-    if (sums) {  // true outputs that were dropped, since they say nothing of w
+    if (sums) {  // true outputs that were dropped, since they do not change w
       for (size_t i = 0; i < state.blocks.size(); ++i)
         state.materialize_truth(static_cast<int64_t>(i), sums[i]);
       for (size_t j = 0; j < state.origin.size(); ++j)
@@ -268,12 +269,13 @@ class AscentOf : public KeptStateOf<S, Ascent> {
   int64_t bytes_ = 0;
   DualAscent<S> ascent_;
   Replicas<S> replicas_;
-  double loss_ = unknown;  // sum a Delta, as visits have changed it since it was added up
-  // -R*(q) and |w - z|^2: who asks for one asks for the other next. False: w has changed since they were measured.
+  double loss_ = unknown;  // sum a Delta, kept up to date by visits; NaN: must be added up again
+  // -R*(q) and |w - z|^2. They are measured together, since a caller that asks for one asks for the other next.
+  // measured_ is false if w has changed since.
   double conjugate_ = 0, distance_ = 0;
   bool measured_ = false;
 
-  // The state, for what reads or writes W or the centre; who needs neither takes `Base::state`.
+  // The state, for methods that read or write W or the centre. Methods that need neither use `Base::state`.
   DualState<S>& awake() {
     Base::state.wake();
     return Base::state;

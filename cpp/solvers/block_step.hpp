@@ -1,6 +1,6 @@
-// How dual coordinate ascent looks at a block and moves it: all outputs are scored, none is searched for.
+// How dual coordinate ascent looks at a block and moves it. It scores all outputs, so it needs no search.
 //
-// Under a proximal term w moves by `shrink` = 1 / (1 + k) times the vectors, so that curvatures shrink as well.
+// Under a proximal term w moves by `shrink` = 1 / (1 + k) times the vectors, and curvatures shrink by the same factor.
 #pragma once
 
 #include <algorithm>
@@ -16,20 +16,20 @@
 namespace mm {
 
 struct Look {
-  double share;   // of the gap: mass g = mass s(u) - sum_y a(y) s(y)
-  double spread;  // s(u) - min_{a(v) > 0} s(v), what the largest pair step would see
+  double share;   // the block's part of the gap: mass g = mass s(u) - sum_y a(y) s(y)
+  double spread;  // s(u) - min_{a(v) > 0} s(v), the slope of the largest pair step
 };
 
-// What is kept of a block.
+// The state of one block.
 struct OneBlock {
   double mass;
-  double share;  // of the gap, as its last visit saw it
+  double share;  // its part of the gap at its last visit
   double* a;     // multipliers of its outputs
   int32_t outputs;
-  int32_t rest;  // rounds that it may still miss
+  int32_t rest;  // rounds that it still skips
 };
 
-// No branch on what nobody can foresee.
+// Has no branches, since the processor could not predict them.
 template <class Real>
 Look look_at(const Real* s, const double* a, double mass, int n) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -43,7 +43,7 @@ Look look_at(const Real* s, const double* a, double mass, int n) {
   return low < top ? Look{mass * top - mean, top - low} : Look{0, 0};
 }
 
-// By how much the best of n scores leads the next.
+// The lead of the best of n scores over the next best one.
 template <class Real>
 double lead_of(const Real* s, int n) {
   const Real* top = std::max_element(s, s + n);
@@ -53,7 +53,7 @@ double lead_of(const Real* s, int n) {
   return *top - next;
 }
 
-// The multiplier of an output beside the true one, which has the rest of the mass: (12), with s the slope.
+// Equation (12): the new multiplier of an output if the true output has the rest of the mass. s is the slope.
 inline double single_step(double a, double s, double curvature, double mass) {
   const double step = curvature > 0 ? s / curvature : s * std::numeric_limits<double>::infinity();
   return std::min(std::max(a + step, 0.0), mass);
@@ -62,14 +62,14 @@ inline double single_step(double a, double s, double curvature, double mass) {
 template <class Structure>
 class BlockStep;
 
-// Two classes: one multiplier decides. A visit is short, and waits for what it reads in no order: all that it needs
-// besides the features is in one cache line.
+// Two classes: one multiplier decides. A visit is short, and it reads memory in random order. So everything that it
+// needs besides the features is in one cache line.
 template <class Real>
 class BlockStep<Binary<Real>> {
  public:
   struct alignas(64) Block {
     double mass, share, a[2];
-    const int32_t* index;  // of the row of features, as its view has them
+    const int32_t* index;  // of the row of features, as in its view
     const void* value;
     int32_t length;
     float square;  // |x|^2
@@ -92,11 +92,11 @@ class BlockStep<Binary<Real>> {
   Look look(int64_t i, const Block& b, const Real* W) {
     const double product = data_.features->dot_weights(i, b.row(), W);
     score_ = data_.cost[b.own] - sign_[b.own] * product;
-    // No branch on what nobody can foresee.
+    // No branch, since the processor could not predict it.
     const double away = b.a[b.own ^ static_cast<int>(!(score_ > 0))], size = std::abs(score_);
     return {size * away, away > 0 ? size : 0};
   }
-  // After a look that has seen no spread: s(u) less the next best score.
+  // Call this after a look that saw no spread. Returns s(u) less the next best score.
   double lead(const Block&) const { return std::abs(score_); }
   // sum_y a(y) Delta(y)
   double offset(const Block& b) const { return b.a[1 - b.own] * data_.cost[b.own]; }
@@ -113,10 +113,10 @@ class BlockStep<Binary<Real>> {
  private:
   const BinaryData& data_;
   static constexpr double sign_[2] = {-1, 1};
-  double score_ = 0;  // of the wrong label less that of the true one, at the last look
+  double score_ = 0;  // score of the wrong label less score of the true one, at the last look
 };
 
-// Groups: pair steps, with the inner products of the group kept once they are known.
+// Groups: pair steps. The inner products of a group are cached once they are known.
 template <class Real>
 class BlockStep<Groups<Real>> {
  public:
@@ -154,8 +154,8 @@ class BlockStep<Groups<Real>> {
     return b.outputs == 2 ? std::abs(score_) : lead_of(scratch_.scores.data(), b.outputs);
   }
 
-  // Groups of one: the update of a single variable. Else pair steps until the block is solved, or one where
-  // the group is too large to keep its inner products.
+  // A group of one is solved by the update of its variable. Other groups make pair steps until the block is solved. A
+  // group that is too large for cached inner products makes one pair step.
   void move(int64_t i, Block& b, Real* W, double shrink) {
     const GroupsData& data = structure_.data();
     const int n = data.size(i);
@@ -171,7 +171,7 @@ class BlockStep<Groups<Real>> {
   }
 
  private:
-  static constexpr int most_ = 32;
+  static constexpr int most_ = 32;  // constraints; inner products of larger groups take too much memory
   const Groups<Real>& structure_;
   typename Groups<Real>::Scratch scratch_;
   std::vector<double> gram_, before_;
@@ -212,7 +212,7 @@ class BlockStep<Groups<Real>> {
     return known;
   }
 
-  // One pair step; applied to W, or without W to the scores. False if nothing is to be gained.
+  // Makes one pair step and applies it to W, or to the scores if W is null. Returns false if no step gains anything.
   bool pair(int64_t i, double* a, Real* W, double shrink) {
     Real* s = scratch_.scores.data();
     const int n = outputs(i);
@@ -242,8 +242,8 @@ class BlockStep<Groups<Real>> {
   }
 };
 
-// Classes: psi_i(y) is x_i in the column of y less x_i in that of the truth, so that the block is solved by
-// the projection of a + s / |x|^2 onto { a >= 0, sum a = mass }.
+// Classes: psi_i(y) is x_i in the column of y less x_i in the column of the true label. So the projection of a + s /
+// |x|^2 onto { a >= 0, sum a = mass } solves the block.
 template <class Real>
 class BlockStep<Multiclass<Real>> {
  public:
@@ -292,9 +292,10 @@ class BlockStep<Multiclass<Real>> {
   typename Multiclass<Real>::Scratch scratch_;
   std::vector<double> target_;
 
-  // max(0, target - shift) with the shift that makes the sum `mass`: entries that end at zero are dropped
-  // until none is left to drop (Michelot), at first all that are `mass` below the largest. Rounding may let an entry
-  // come back: the loop goes on only while entries are dropped, so that it ends after at most K rounds.
+  // Replaces the target by max(0, target - shift), with the shift that makes the sum `mass` (Michelot). The first shift
+  // drops all entries that are at least `mass` below the largest. Each round drops more entries, until a round drops
+  // none. Rounding may let an entry come back, so the loop goes on only while entries are dropped: it ends after at
+  // most K rounds.
   void project(double mass) {
     double shift = -std::numeric_limits<double>::infinity();
     for (const double t : target_) shift = std::max(shift, t - mass);

@@ -1,4 +1,4 @@
-// The box of multipliers of the summed error, with its passes, whatever the structure.
+// The box of multipliers of the summed error (hinge "sum") and its passes, for any structure.
 #pragma once
 
 #include <algorithm>
@@ -15,27 +15,27 @@
 
 namespace mm {
 
-// A cut at a w: which kept outputs violate (by number), and the sum of their planes.
+// A cut at some w: which kept outputs violate, by number, and the sum of their planes.
 struct BoxCut : CutReport {
   std::vector<double> slacks;  // of each block, over its kept outputs
   std::vector<double> vector;
   std::vector<uint8_t> violators;
 };
 
-// Kept outputs have numbers, in the order in which they came; the true ones have none. Bytes are those of outputs that
-// searches have found: those that are there from the start are counted with the examples.
+// Kept outputs are numbered in the order in which they were found; true outputs have no number. `bytes_kept` counts the
+// outputs that searches have found. Outputs that are kept from the start are counted with the examples.
 class Box : public KeptState {
  public:
   virtual BoxReport visit(const int64_t* order, int64_t n, const BoxOptions& options) = 0;
   virtual SetReport visit_sets(const int64_t* order, int64_t n, bool oracle, double tolerance) = 0;
   virtual BoxCut cut(const double* w, bool oracle, int threads) = 0;
-  // Multipliers of the kept outputs by number, as parts of their masses; and back.
+  // Read and write the multipliers of the kept outputs by number, as fractions of their masses.
   virtual std::vector<double> shares() = 0;
   virtual void set_shares(const double* shares, int64_t n) = 0;
-  // Violators at w (null: at the running w) that are not kept yet join, up to `most` for a block.
+  // Adds violators at w (null: at the running w) that are not kept yet, up to `most` kept outputs for a block.
   virtual int64_t widen(const double* w, int64_t most, int threads) = 0;
   virtual void weights(double* flat) const = 0;
-  // Multipliers of sets from those of outputs, and back.
+  // Convert the multipliers of outputs to multipliers of sets, and back.
   virtual void multipliers_to_sets() = 0;
   virtual void sets_to_multipliers() = 0;
   virtual int64_t sets() const = 0;
@@ -134,7 +134,7 @@ class BoxOf : public KeptStateOf<S, Box> {
     return found;
   }
 
-  // Multipliers from outside, no more of each than its block's mass.
+  // Adds multipliers from outside. Each output gets at most its block's mass.
   void restore(const int64_t* blocks, const double* multipliers, int64_t n, LabelView outputs) override {
     state.each_given(blocks, n, outputs, [&](int64_t p, int64_t i, const Label* y) {
       restore_plane(i, y, std::max(0.0, multipliers[p]));
@@ -165,7 +165,7 @@ class BoxOf : public KeptStateOf<S, Box> {
   int64_t sets() const override { return sets_.sets(); }
   void multipliers_to_sets() override { sets_.from_multipliers(); }
   void sets_to_multipliers() override { sets_.to_multipliers(); }
-  // A plane that was given joins V_i, whatever is there.
+  // Adds a given plane to V_i, even if an equal plane is kept.
   void keep(int64_t i, Label y) {
     state.materialize_truth(i, 0);
     state.add(i, &y, 0);
@@ -175,7 +175,7 @@ class BoxOf : public KeptStateOf<S, Box> {
   bool complete_;
   BoxAscent<S> ascent_;
   SetAscent<S> sets_;
-  std::vector<std::vector<int64_t>> numbers_;  // of the kept outputs, in the order in which they came
+  std::vector<std::vector<int64_t>> numbers_;  // of the kept outputs of each block; -1: the true output
   int64_t count_ = 0;
 
   aligned<Real> packed(const double* w) const {

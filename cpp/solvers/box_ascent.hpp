@@ -4,10 +4,11 @@
 //   g = s_i(y) - s_i(y_i) = Delta_i(y) + <w, psi_i(y)>            the gradient for one multiplier (IV.5)
 //   a_i(y) <- min(max(a_i(y) + g / |psi_i(y)|^2, 0), mass_i)      the step (IV.6), and w with it (IV.7)
 //
-// With a prior (metric.hpp) the length |psi|^2 is psi' Sigma psi and w moves by Sigma psi, then is clipped.
+// With a prior (metric.hpp) psi' Sigma psi replaces |psi|^2, and w moves by Sigma psi and is then clipped.
 //
-// V_i, the outputs kept for block i, begins with the true output, which has no multiplier: scores are compared with
-// its own. The problem reduced to the V_i has the gap sum_i sum_{y in V_i} mass_i max(0, g) - a_i(y) g.
+// V_i is the list of outputs kept for block i. It begins with the true output, which has no multiplier: the scores of
+// the others are compared with its score. The problem reduced to the V_i has the gap
+//   sum_i sum_{y in V_i} mass_i max(0, g) - a_i(y) g.
 #pragma once
 
 #include <algorithm>
@@ -24,15 +25,15 @@
 namespace mm {
 
 struct BoxOptions {
-  bool oracle = true;  // look for a violator first: a loop of type I, else of type II
-  bool update = true;  // move multipliers, or only look
+  bool oracle = true;  // search for a violator first (loop of type I), or not (type II)
+  bool update = true;  // move multipliers, or only measure
   int keep = 0;        // forget outputs without a multiplier after this many oracle visits; 0: never
 };
 
 struct BoxReport {
   int64_t oracle_calls = 0, found = 0;
-  double gap = 0;              // of the reduced problem, each block's share at the w of its visit
-  std::vector<double> shares;  // of the gap, in the order of the visits
+  double gap = 0;              // of the reduced problem; each block's part is taken at the w of its visit
+  std::vector<double> shares;  // parts of the gap, in the order of the visits
   double change = 0;           // sum of the squared steps
 };
 
@@ -58,14 +59,15 @@ class BoxAscent {
     return report;
   }
 
-  // All labels into V_i, where an output is one label.
+  // Adds all labels to V_i, for structures whose output is one label.
   static void fill(State& state, int64_t i) {
     state.materialize_truth(i, 0);
     for (Label k = 0; k < state.structure.labels(); ++k)
       if (state.find(i, &k) < 0) state.add(i, &k, 0);
   }
 
-  // Local scores at w; in an oracle visit the worst output joins V_i if it violates.
+  // Computes the local scores at w. In an oracle visit the worst output joins V_i if it violates; returns whether it
+  // did.
   bool open(int64_t i, const Real* W, bool oracle) {
     const Structure& structure = state_.structure;
     const auto& block = state_.blocks[i];
@@ -83,7 +85,7 @@ class BoxAscent {
   double score(int64_t i, int j) const { return state_.structure.score(scratch_, state_.output(i, j)); }
   typename Structure::Scratch& scratch() { return scratch_; }
 
-  // The length of the move that was built in the scratch.
+  // The squared length of the move that was built in the scratch.
   double measure() {
     move_.renew();
     return state_.squared_norm(move_, scratch_);
@@ -95,7 +97,7 @@ class BoxAscent {
   State& state_;
   typename Structure::Scratch scratch_;
   Move<Structure> move_;
-  bool complete_;  // V_i holds all outputs: there is nothing to look for
+  bool complete_;  // V_i holds all outputs, so no search is needed
   std::vector<Label> found_;
   std::vector<double> steps_;
 
@@ -130,7 +132,7 @@ class BoxAscent {
     if (options.oracle && options.keep > 0 && !complete_) forget(i, options.keep);
   }
 
-  // (IV.6); what ends at a bound is exactly there.
+  // Makes step (IV.6) and returns it. A multiplier that reaches a bound is exactly at the bound.
   double clipped(double g, double& a, double mass) {
     const double curvature = measure();
     const double before = a, longest = g > 0 ? mass - a : a;
@@ -152,7 +154,7 @@ class BoxAscent {
     found_.resize(structure.output_size(i));
     const double value = structure.best(scratch_, W, found_.data());
     const double own = own_score(i);
-    // Scores carry rounding: what violates by less than that does not.
+    // Scores carry rounding errors, so a smaller violation does not count.
     const bool fresh = value - own > 1e-13 * (1 + std::abs(own)) && state_.find(i, found_.data()) < 0;
     if (fresh) state_.add(i, found_.data(), 0);
     if constexpr (given_planes<Structure>)
@@ -169,8 +171,8 @@ class BoxAscent {
   }
 };
 
-// Violators that are not kept yet join V_i until it holds `most` outputs besides the true one, the larger first;
-// returns how many.
+// Adds violators that are not kept yet to V_i until it holds `most` outputs besides the true one. It prefers the
+// largest violations. Returns how many it added.
 template <class Structure>
 int64_t widen(DualState<Structure>& state, const typename Structure::Real* W, int64_t i, int64_t most,
               typename Structure::Scratch& s, Violators& sums) {

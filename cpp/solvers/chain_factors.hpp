@@ -1,10 +1,11 @@
-// The factors of chains: active labels of each position and active pairs of neighbours, with their marginals and the
-// messages between them.
+// The factors of chains: active labels of each position and active pairs of neighbouring labels, with their marginals
+// and the messages between them.
 //
-// An active label has its mass in q_j and, for the pair on either side of the position, the residual (M_jf q_f)(y) - q_j(y)
-// and the multiplier lambda_jf(y). A pair refers to the labels of its ends, so that its score is found without a search.
-// What has lost all mass rests: of a label its multipliers alone are kept, as a price; all other messages are zero. Live
-// are labels with mass and those found since `rest`; among these alone the mass of a position moves.
+// An active label has its mass in q_j. For the pair on either side of the position it has the residual (M_jf q_f)(y) -
+// q_j(y) and the multiplier lambda_jf(y). A pair stores the places of its two labels, so that it is scored without a
+// search. Labels and pairs that have lost all mass rest. Only the multipliers of a resting label are kept, as a price;
+// all other messages are zero. A label is live if it has mass or was found since `rest`. The mass of a position moves
+// among its live labels only.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +20,7 @@
 
 namespace mm {
 
-using BothSides = std::array<double, 2>;  // of the pair before a position, of the one after it
+using BothSides = std::array<double, 2>;  // for the pair before a position, for the pair after it
 
 struct ActiveLabel {
   int32_t label;
@@ -30,14 +31,14 @@ struct ActiveLabel {
   void find() { fresh |= !live, live = true; }
 };
 
-struct Price {  // of a label that rests
+struct Price {  // the multipliers of a label that rests
   int32_t label;
   BothSides multiplier;
 };
 
 struct ActivePair {
   int32_t first, second;  // labels
-  int32_t left, right;    // where these are among the labels of the ends
+  int32_t left, right;    // places of these among the active labels of their positions
   double mass = 0;
 };
 
@@ -45,8 +46,7 @@ class ChainFactors {
  public:
   std::vector<std::vector<ActiveLabel>> labels;  // of each position
   std::vector<std::vector<Price>> prices;        // of each position
-  std::vector<std::vector<ActivePair>>
-      pairs;  // of a position and the one before it; none at the first of a sequence
+  std::vector<std::vector<ActivePair>> pairs;    // of each position with the one before it, if any
 
   ChainFactors(const ChainData& data, std::vector<double> block_mass)
       : data_(data), block_mass_(std::move(block_mass)) {
@@ -82,7 +82,7 @@ class ChainFactors {
     return pairs[r].back();
   }
 
-  // Marginals with mass.
+  // The number of labels and pairs with mass.
   int64_t active() const {
     int64_t n = 0;
     for (const auto& own : labels)
@@ -92,7 +92,7 @@ class ChainFactors {
     return n;
   }
 
-  // What has no mass in a sequence rests from now on. Residuals are summed again.
+  // Lets all labels and pairs without mass rest, for one sequence. Sums the residuals again.
   void rest(int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       std::erase_if(pairs[r], [](const ActivePair& p) { return !has_mass(p); });
@@ -110,7 +110,7 @@ class ChainFactors {
       if (std::any_of(labels[r].begin(), labels[r].end(), idle)) set_aside(r);
   }
 
-  // Makes pairs of live labels active, of a sequence, where one of the two is fresh.
+  // Activates the pairs of live labels of a sequence in which at least one label is fresh.
   void join(int64_t begin, int64_t end) {
     for (int64_t r = begin + 1; r < end; ++r)
       for (const ActiveLabel& y : labels[r - 1])
@@ -118,7 +118,7 @@ class ChainFactors {
           if (y.live && z.live && (y.fresh || z.fresh)) pair(r, y.label, z.label);
   }
 
-  // lambda_jf += eta (M_jf q_f - q_j); returns sum_jf <m_jf, M_jf q_f - q_j> as it was, without signs.
+  // lambda_jf += eta (M_jf q_f - q_j). Returns the sum of |m_jf(y) (M_jf q_f - q_j)(y)| before this update.
   double update_multipliers(int64_t begin, int64_t end, double eta) {
     double sum = 0;
     for (int64_t r = begin; r < end; ++r)
@@ -130,7 +130,7 @@ class ChainFactors {
     return sum;
   }
 
-  // Labellings with multipliers of all blocks: a feasible point near the marginals.
+  // Labellings with multipliers for all blocks: a feasible point near the marginals.
   SupportArrays support() const {
     SupportList<int32_t> found;
     PathDecomposition decomposition;
@@ -147,7 +147,7 @@ class ChainFactors {
     return found;
   }
 
-  // Takes the marginals of labellings with multipliers; a block that is not mentioned is where its truth is.
+  // Sets the marginals from labellings with multipliers. A block without labellings gets its true labels.
   void restore(const int64_t* blocks, const double* multipliers, int64_t n, const int32_t* outputs) {
     for (auto& own : labels) own.clear();
     for (auto& own : prices) own.clear();
@@ -163,11 +163,11 @@ class ChainFactors {
   }
 
  private:
-  static constexpr size_t usual = 4;  // active labels, or pairs
+  static constexpr size_t usual = 4;  // active labels or pairs of a position, for which memory is reserved
   const ChainData& data_;
-  std::vector<double> block_mass_, mass_;  // mass_: of each position
-  std::vector<uint8_t> first_, last_;      // in its sequence
-  std::vector<int32_t> moved_;             // where the labels of a position go
+  std::vector<double> block_mass_, mass_;  // for each block; for each position
+  std::vector<uint8_t> first_, last_;      // of its sequence
+  std::vector<int32_t> moved_;             // new places of the labels of a position; -1: rests
 
   template <class Item>
   static bool has_mass(const Item& item) {
@@ -178,7 +178,8 @@ class ChainFactors {
     if (!first_[r]) pairs[r].push_back({data_.truth[r - 1], data_.truth[r], 0, 0, mass_[r]});
   }
 
-  // Whether a label has no mass and no pair with mass: after `rest` its residuals are sums of what has mass.
+  // Whether a label has no mass and no pair with mass. After `rest` its residuals are sums of masses, so both are zero
+  // then.
   static bool idle(const ActiveLabel& y) { return !y.live && y.residual[0] == 0 && y.residual[1] == 0; }
   void set_aside(int64_t r) {
     moved_.clear();
@@ -192,7 +193,7 @@ class ChainFactors {
     if (!last_[r])
       for (ActivePair& p : pairs[r + 1]) p.left = moved_[p.left];
   }
-  // The multipliers of a label that no longer rests.
+  // Returns the multipliers of a label that no longer rests, and removes its price.
   BothSides take_price(int64_t r, int32_t label) {
     for (Price& price : prices[r])
       if (price.label == label) {

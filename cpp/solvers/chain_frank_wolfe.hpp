@@ -1,14 +1,14 @@
-// Algorithm 2 of Yen et al. as printed: Frank-Wolfe with away steps over all factors of all examples at once.
+// Algorithm 2 of Yen et al.: Frank-Wolfe with away steps over all factors of all examples at once.
 //
 //   q = sum_v c_v v over bases v in A, each a label of every factor (times its mass);  c >= 0, sum_v c_v = 1     (14)
 //   v+ : the best label of every factor at the gradient                                                         (15)
 //   v- : the base of A with the least score                                                                     (16)
 //   repeat  d = v+ - q with a step in [0, 1], or d = q - v- with a step in [0, c_v- / (1 - c_v-)],
-//           whichever is steeper; the exact step; A and w with it                                               (17)
-//   until a step did not use up v-
+//           whichever is steeper; make the exact step; update A and w                                            (17)
+//   until a step does not use up v-
 //
-// The paper prints c_v- as the longest away step; then v- would not lose all of its coefficient. (15) is printed over
-// the wrong labels alone; its first half, the best vertex, may be the true label, and is what converges.
+// The paper prints c_v- as the longest away step; then v- would keep a part of its coefficient. It prints (15) over the
+// wrong labels only. Here its first half, the best vertex, may contain true labels; this version converges.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +35,7 @@ class ChainFrankWolfe {
 
   size_t bases() const { return bases_.size(); }
 
-  // Until a step that is not a drop step.
+  // Makes steps until one is not a drop step.
   ChainGdmmReport pass(const ChainGdmmOptions& options) {
     ChainGdmmReport report;
     while (step(options, report)) poll();
@@ -53,10 +53,10 @@ class ChainFrankWolfe {
   std::vector<Base> bases_;
   std::vector<double> values_;
 
-  // What is no pair, at the first position of a sequence.
+  // Stands for the pair that the first position of a sequence does not have.
   static constexpr std::pair<int32_t, int32_t> none{-1, -1};
 
-  // The scores of all bases, of q, and of the best vertex, which is returned.
+  // Computes the scores of all bases, of q, and of the best vertex. Returns the best vertex.
   Base look(const ChainGdmmOptions& options, double& mean, double& top, ChainGdmmReport& report) {
     Base best{0, {}, {}};
     values_.assign(bases_.size(), 0);
@@ -87,7 +87,7 @@ class ChainFrankWolfe {
     ++report.searches;
   }
 
-  // One step; whether it was a drop step.
+  // Makes one step. Returns whether it was a drop step.
   bool step(const ChainGdmmOptions& options, ChainGdmmReport& report) {
     double mean = 0, top = 0;
     Base towards = look(options, mean, top, report);
@@ -121,8 +121,8 @@ class ChainFrankWolfe {
     bases_.push_back(std::move(base));
   }
 
-  // Of gamma d, d = vertex - q: calls node(r, label, -gamma d), edge(y, z, -gamma d), and apart(r, side, label, change of
-  // the residual).
+  // Lists the changes that -gamma d makes, d = vertex - q: calls node(r, label, -gamma d), edge(y, z, -gamma d), and
+  // apart(r, side, label, change of the residual).
   template <class Node, class Edge, class Apart>
   void each(const Base& vertex, double gamma, Node&& node, Edge&& edge, Apart&& apart) const {
     const ChainFactors& factors = g_.factors;
@@ -158,7 +158,7 @@ class ChainFrankWolfe {
     for (const auto& [key, c] : residuals) apart += c * c;
     return sum + rho * apart;
   }
-  // q += gamma (vertex - q), and w and the messages with it.
+  // q += gamma (vertex - q); updates w and the residuals.
   void move(const Base& vertex, double gamma) {
     ChainFactors& factors = g_.factors;
     each(

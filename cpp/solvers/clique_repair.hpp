@@ -1,11 +1,11 @@
-// Marginals of a factor over several nodes that agree with those of its nodes.
+// Changes the marginals of a factor over several nodes so that they agree with the marginals of its nodes.
 //
-// The factor is a node z whose label, its state, says which labels its nodes j may have; given the state these are
-// independent of each other. With p_j as they are:
-//   1. each state keeps what it has, as far as the p_j allow it: of the labels that it has at each node, trimmed to
-//      what is left of p_j, the same total at every node
-//   2. what is left is spread over labellings, one after the other: a label with mass left at every node, as much of
-//      them as the least of these has, and the state that these labels are in
+// The factor is a node z. Its label is called its state, and it decides which labels each node j may have. Given the
+// state, these labels are independent of each other. The marginals p_j of the nodes stay fixed:
+//   1. Each state keeps as much of its marginals as the p_j allow. At each node they are trimmed to the unused part of
+//      p_j, then scaled to the same total at every node.
+//   2. The unused rest of the p_j is spread over labellings. A labelling takes a label with mass left at every node.
+//      Its mass is the least mass left of these labels, and its state is one that allows them.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ class CliqueRepair {
     }
   }
 
-  // p of every node, q of every link; those of z and of its links are changed.
+  // p of every node, q of every link. Changes p of z, and q of the links of z.
   void run(std::vector<std::vector<double>>& p, std::vector<std::vector<double>>& q) {
     const std::vector<double> had = p[z_];
     std::fill(p[z_].begin(), p[z_].end(), 0.0);
@@ -38,7 +38,7 @@ class CliqueRepair {
     }
     for (int s = 0; s < g_.count[z_]; ++s) keep(s, had[s], p, q);
     spread(p, q);
-    // The same numbers at every node, but for rounding: p of z as its links have it.
+    // All links of z give the same p of z, up to rounding; this takes the first.
     for (int s = 0; s < g_.count[z_]; ++s) {
       p[z_][s] = 0;
       for (int y = 0; y < g_.count[nodes_[0]]; ++y) p[z_][s] += at(q[links_[0]], 0, s, y);
@@ -50,9 +50,9 @@ class CliqueRepair {
   const Shape& g_;
   int z_;
   std::vector<int32_t> links_, nodes_;
-  std::vector<std::vector<double>> left_, had_;  // of p_j; the tables as they were
+  std::vector<std::vector<double>> left_, had_;  // unused parts of p_j; the tables before
 
-  // Of the table of the link to node j.
+  // The entry for state s and label y in the table of the link to node j.
   double& at(std::vector<double>& table, size_t j, int s, int y) const {
     const int l = links_[j], columns = g_.count[g_.b[l]];
     return table[g_.a[l] == z_ ? s * columns + y : y * columns + s];

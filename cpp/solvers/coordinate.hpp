@@ -1,5 +1,5 @@
-// Dual coordinate ascent over constraints that can all be written down, as the bindings see it: what a solver works
-// with, whatever the structure. The mathematics is in dual_coordinate.hpp.
+// Dual coordinate ascent over constraints that can all be written down: the interface that bindings and solvers use for
+// any structure. The mathematics is in dual_coordinate.hpp.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,19 @@ namespace mm {
 
 struct EpochReport {
   int64_t visits = 0, updates = 0, active = 0;
-  double violation =
-      0;  // sum_i mass_i g_i, each g_i at the w of its visit: the running upper bound less D(a)
+  double violation = 0;  // running upper bound less D(a): sum_i mass_i g_i, each g_i at the w of its visit
 };
 
 struct RoundOptions {
   uint64_t seed = 0;
-  double tolerance = 0;  // of g_i: a block with less is satisfied
+  double tolerance = 0;  // on g_i: a block with less is satisfied
   int sweeps = 3, skip = 3;
   double inner = 0.4, momentum = 0.4, decay = 1.3;  // as in solvers/proximal.py
-  int64_t rounds = 1, visits = 0;                   // at most; no round begins after so many visits of epochs
-  double enough = 0;                                // of the gap: then no further round
-  double far = 10;         // times that: what an epoch saw, from where sweeps move w far
-  double climb_below = 0;  // of the gap: a round that leaves less ends with a climb
-  double few = 1;          // of the blocks: satisfied ones rest where the last epoch left no more unsatisfied
+  int64_t rounds = 1, visits = 0;  // limits: no round begins after so many rounds, or visits of epochs
+  double enough = 0;               // stop once the gap is at most this
+  double far = 10;         // factor on `enough`: if the epoch saw a larger gap, sweeps have moved w far
+  double climb_below = 0;  // a round that leaves a smaller gap ends with a climb
+  double few = 1;          // fraction: if the last epoch left more blocks unsatisfied, no block rests
 };
 struct RoundReport {
   int64_t visits = 0, rounds = 0;
@@ -46,8 +45,8 @@ class Coordinate {
   virtual SupportArrays support() const = 0;
   virtual void restore(const int64_t* blocks, const double* multipliers, const int32_t* outputs,
                        int64_t n) = 0;
-  virtual void reopen() = 0;   // sees all blocks again
-  virtual void refresh() = 0;  // removes the rounding that the updates of w have gathered
+  virtual void reopen() = 0;   // visit all blocks again
+  virtual void refresh() = 0;  // removes the rounding errors that updates of w have added up
   virtual double dual() const = 0;
   virtual int64_t planes() const = 0;
 };

@@ -1,16 +1,17 @@
-// Sequential dual ascent: one pass over the blocks of an order.
+// Sequential dual ascent: one pass over the blocks in a given order.
 //
 // A visit to block i (FASOLE paper, Algorithm 2; h = 1 / (1 + k) of the proximal term, else 1):
 //   s(y) = Delta_i(y) + <w, psi_i(y)>       for the kept outputs; in an oracle pass u = argmax_y s(y) too
 //   g    = s(u) - sum_y a(y) s(y) / mass    the block's share of the gap, >= 0
 //   if g > tolerance: move multipliers along the direction of the rule, with the exact step
 //     pair rules: from v to u,   step = min(a(v), (s(u) - s(v)) / (h |psi(u) - psi(v)|^2))
-//       wss2: v of the largest gain (9) with its misprint mended;  mvp: v of the smallest score
+//       wss2: v of the largest gain (9), with its misprint corrected;  mvp: v of the smallest score
 //     frank-wolfe: towards the vertex u,   step = min(1, mass g / (h |mass psi(u) - sum a psi|^2))
 //
-// Where updates are not for several threads (an index of w is kept), these seek outputs ahead: for a small batch
-// of blocks, at the w before it. The visits then follow one after the other, each with what was found for it; its
-// score is that at the w of the visit. The result does not depend on the number of threads.
+// Structures that keep an index of w allow no updates on several threads. For them the threads search for outputs
+// ahead: for a small batch of blocks, at the w before the batch. Then the visits follow one after the other. Each uses
+// the output that was found for its block, scored at the w of the visit. The result does not depend on the number of
+// threads.
 #pragma once
 
 #include <algorithm>
@@ -30,22 +31,22 @@ enum class Rule : int { wss2, mvp, frank_wolfe };
 
 struct VisitOptions {
   Rule rule = Rule::wss2;
-  bool oracle = true;       // call the argmax, or compare kept outputs only
-  bool update = true;       // move multipliers, or only keep the output found
-  bool slacks = false;      // oracle: report each block's slack max_y s(y) - s(y_i), too
-  bool line_search = true;  // frank_wolfe: the exact step, or 2n / (visits + 2n)
+  bool oracle = true;       // call the argmax, or only compare kept outputs
+  bool update = true;       // move multipliers, or only keep the output that was found
+  bool slacks = false;      // in oracle passes: report each block's slack max_y s(y) - s(y_i), too
+  bool line_search = true;  // for frank_wolfe: the exact step, or 2n / (visits + 2n)
   double tolerance = 0;
-  int keep = 0;  // forget outputs without a multiplier after this many oracle visits, or fewer; 0: never
-  int64_t byte_budget = -1;  // for the outputs found in this pass; what exceeds it is not kept; -1: none
+  int keep = 0;  // oracle visits without a multiplier, or fewer, after which an output is forgotten; 0: never
+  int64_t byte_budget = -1;  // for the outputs found in this pass; further outputs are not kept; -1: no limit
 };
 
 struct VisitReport {
   int64_t oracle_calls = 0, updates = 0;
   double violation = 0;  // sum_i mass_i g_i, each g_i at the w of its visit
-  double gain = 0;       // increase of the (proximal) dual, by the updates one by one
+  double gain = 0;       // sum of the updates' gains in the (proximal) dual
   double loss = 0;       // increase of sum a Delta
-  int64_t bytes = 0;     // more than were kept before
-  int64_t refused = 0;   // outputs beyond the byte budget
+  int64_t bytes = 0;     // by which the memory of outputs grew
+  int64_t refused = 0;   // outputs not kept, beyond the byte budget
 
   void operator+=(const VisitReport& r) {
     oracle_calls += r.oracle_calls, updates += r.updates, violation += r.violation, gain += r.gain;
@@ -64,9 +65,9 @@ class DualAscent {
       : state_(state), W_(state.W.data()), scratch_(state.structure.scratch()) {}
 
   void work_on(Real* W) { W_ = W; }  // a replica of w, or w itself
-  // Where moves of w, and the multipliers before them, are written down.
+  // Sets the log for moves of w and the record for the multipliers before them.
   void write_to(MoveLog<Label>* log, PassRecord* record) { log_ = log, record_ = record; }
-  // Moves that another has written down.
+  // Makes the moves that another worker has logged.
   void replay(const std::byte* bytes, size_t size) {
     MoveLog<Label>::replay(bytes, size, state_.structure, scratch_, W_);
   }
@@ -78,7 +79,7 @@ class DualAscent {
     visits(order, n, 0, n, options, violations, slacks, report);
     return report;
   }
-  // Those of a pass that are at [from, to) in its order of n, which is one of several that are walked at the same time.
+  // Makes the visits [from, to) of an order of n blocks. `orders` such orders are walked at the same time.
   void visits(const int64_t* order, int64_t n, int64_t from, int64_t to, const VisitOptions& options,
               double* violations, double* slacks, VisitReport& report, int orders = 1) {
     for (int64_t k = from; k < to; ++k) {
@@ -90,14 +91,15 @@ class DualAscent {
     }
   }
 
-  // Blocks of a batch of searches ahead that is small beside all n and has enough work for threads; else 0.
+  // The number of blocks in a batch of searches ahead. Returns 0 if a batch that is small beside n has too little work
+  // for several threads.
   int64_t worthwhile(int64_t n) const {
     constexpr int64_t least_work = 100'000;  // scores: about as long as starting some threads
     const int64_t batch = std::clamp<int64_t>(n / 500, 1, 256);
     return batch * state_.structure.work() >= least_work ? batch : 0;
   }
 
-  // The same with argmax searches ahead; without slacks.
+  // The same with argmax searches ahead. Reports no slacks.
   VisitReport pass_ahead(const int64_t* order, int64_t n, const VisitOptions& options, double* violations,
                          int64_t batch, int threads) {
     const Structure& structure = state_.structure;
@@ -126,9 +128,9 @@ class DualAscent {
 
  private:
   State& state_;
-  Real* W_;                        // where updates go
-  MoveLog<Label>* log_ = nullptr;  // and where they are written down, if anywhere
-  PassRecord* record_ = nullptr;   // so are the multipliers before them
+  Real* W_;                        // the w that updates change
+  MoveLog<Label>* log_ = nullptr;  // the log of the moves, or null
+  PassRecord* record_ = nullptr;   // the multipliers before the moves, or null
   typename Structure::Scratch scratch_;
   Move<Structure> move_;
   std::vector<double> scores_, mixture_;
@@ -136,9 +138,10 @@ class DualAscent {
   double slack_ = 0;  // of the visited block
   std::vector<Label> found_, truth_, outputs_;
   std::vector<typename Structure::Scratch> seekers_;  // one per thread
-  const Label* ahead_ = nullptr;                      // what a search ahead has found for the visited block
+  const Label* ahead_ = nullptr;  // the output that a search ahead has found for the visited block
 
-  // What the visits after the k-th of n will read: blocks, then what these point to and views of rows, then rows.
+  // Prefetches memory for the visits after the k-th of n: blocks first, then their outputs and the views of rows, then
+  // rows.
   void prefetch(const int64_t* order, int64_t k, int64_t n) const {
     constexpr int64_t step = 2;
     const Structure& structure = state_.structure;
@@ -158,7 +161,7 @@ class DualAscent {
   double visit(int64_t i, const VisitOptions& options, VisitReport& report) {
     const Structure& structure = state_.structure;
     auto& block = state_.blocks[i];
-    const bool bare = block.planes.empty();  // the true output alone
+    const bool bare = block.planes.empty();  // keeps no outputs: all mass is on the true one
     const int kept = bare ? 1 : static_cast<int>(block.planes.size());
     if (!options.oracle && kept < 2) return 0;
     if (bare || options.slacks) state_.read_truth(i, truth_);
@@ -213,7 +216,7 @@ class DualAscent {
     return violation;
   }
 
-  // Scores for the kept outputs and the one that was found ahead.
+  // Computes scores for the kept outputs and for the output that was found ahead.
   void open_ahead(int64_t i, int kept, bool bare) {
     const int length = state_.structure.output_size(i);
     const Label* own = bare ? truth_.data() : state_.blocks[i].outputs.data();
@@ -222,7 +225,7 @@ class DualAscent {
     state_.structure.open_where_different(i, W_, scratch_, outputs_.data(), kept + 1);
   }
 
-  // Whether one more output of the block fits into what the pass may still take.
+  // Whether one more output of the block fits into the rest of the byte budget.
   bool fits_budget(int64_t i, int64_t before, const VisitOptions& options, const VisitReport& report) const {
     if (options.byte_budget < 0) return true;
     int64_t more = state_.cost(i, 1) - before;
@@ -230,7 +233,7 @@ class DualAscent {
     return report.bytes + more <= options.byte_budget;
   }
 
-  // The loss-augmented argmax into found_; true if it is better than all that is kept.
+  // Writes the loss-augmented argmax to found_. Returns true if it is better than all kept outputs.
   bool ask_oracle(int64_t i, bool bare, double& top, VisitReport& report) {
     const Structure& structure = state_.structure;
     found_.resize(structure.output_size(i));
@@ -238,7 +241,7 @@ class DualAscent {
     const double value =
         ahead_ ? structure.score(scratch_, found_.data()) : structure.best(scratch_, W_, found_.data());
     ++report.oracle_calls;
-    // Scores carry the rounding of Real: what is better by less than that is not better.
+    // Scores carry the rounding errors of Real, so a smaller improvement does not count.
     const double noise = (sizeof(Real) == 4 ? 1e-6 : 1e-13) * (1 + std::abs(top));
     if (value <= top + noise) return false;
     if (bare ? structure.same(i, truth_.data(), found_.data()) : state_.find(i, found_.data()) >= 0)
@@ -247,8 +250,8 @@ class DualAscent {
     return true;
   }
 
-  // mvp: the v of the smallest score. wss2: the v of the largest a(v) (s(u) - s(v)), an upper bound on its
-  // gain, so that most others need not be tried.
+  // The most promising output v to move from. mvp: the v of the smallest score. wss2: the v of the largest
+  // a(v) (s(u) - s(v)). This is an upper bound on its gain, so most other outputs need not be tried.
   int promising(int u, const std::vector<Kept>& planes, Rule rule) const {
     int v = -1;
     double most = 0;
@@ -318,15 +321,15 @@ class DualAscent {
     return step * (slope - step * curvature / 2);
   }
 
-  // w += c * (the move that was built), and its share of the average sum_j j w_j.
+  // w += c * (the move that was built). Also adds its part of the average sum_j j w_j.
   void move(double c) {
     if (log_) return state_.structure.apply(scratch_, W_, c);
     state_.shift(move_, scratch_, c);
     if (!state_.weighted.empty()) state_.weigh(move_, scratch_, c * step_ * (step_ - 1) / 2);
   }
 
-  // Outputs without a multiplier: where the score is far below the best, after a quarter of the visits. Each that stays
-  // makes visits longer, by itself and by the positions where only it differs.
+  // Forgets outputs that have had no multiplier for `keep` visits, or for a quarter of these if the score is far below
+  // the best. Each kept output makes visits longer, by itself and by the positions where only it differs.
   void forget(int64_t i, int u, double violation, int keep) {
     constexpr double far = 10;
     auto& planes = state_.blocks[i].planes;

@@ -1,26 +1,26 @@
-// Batch dual coordinate ascent over constraints that can all be written down (dual coordinate paper,
-// Algorithm 1): one epoch over the blocks in a fresh random order.
+// Batch dual coordinate ascent over constraints that can all be written down (dual coordinate paper, Algorithm 1). An
+// epoch visits the blocks in a fresh random order.
 //
 //   a_i(y) >= 0,  sum_y a_i(y) = mass_i,  w = - sum a psi     the true output (psi = 0, Delta = 0) has the rest
 //   s(y) = Delta_i(y) + <w, psi_i(y)>,  u = argmax s,  g = s(u) - sum_y a(y) s(y) / mass   the share of the gap
 //
-// The paper's update of one variable (12) is a pair step between an output and the true one; its update of two
-// (15), with the misprints mended, is the same step between two others:
+// The paper's update of one variable (12) is a pair step between an output and the true one. Its update of two
+// variables (15), with the misprints corrected, is the same step between two other outputs:
 //   step = min(a(v), (s(u) - s(v)) / |psi(u) - psi(v)|^2)     moves multiplier from v to u
-// A visit solves its block: pair steps for groups of constraints, a projection for classes (block_step.hpp).
+// A visit solves its block: by pair steps for groups of constraints, by a projection for classes (block_step.hpp).
 //
-// Shrinking: a block with all its mass at the best output, and no other output within `bound` of it, is put
-// aside; `bound` is the largest violation of the last epoch. Nobody may trust a certificate that left blocks
-// out: `reopen` brings all of them back, and the training loop makes an exact pass before it stops.
+// Shrinking: a block is put aside if all its mass is at the best output and no other output is within `bound` of it.
+// `bound` is the largest violation of the last epoch. A certificate that leaves blocks out proves nothing. So `reopen`
+// brings all blocks back, and the training loop makes an exact pass before it stops.
 //
-// Rounds: the same visits around a moving centre, the accelerated proximal ascent of solvers/proximal.py. A round is an
-// epoch over the blocks that are due and a few sweeps over those of them that were not satisfied; one that was, rests,
-// where these are few.
+// Rounds make the same visits around a moving centre: the accelerated proximal ascent of solvers/proximal.py. A round
+// is an epoch over the blocks that are due, then a few sweeps over those blocks that were not satisfied. Satisfied
+// blocks rest for some rounds if there are few blocks of the other kind.
 //   P(w) - D(a) = sum_i mass_i g_i + k^2 / 2 |w - z|^2        ascent and lag
-// Before a gap is believed to be small enough, blocks that rested are visited, and where w has moved far since the
-// epoch all blocks that the last sweep did not visit: what they saw is old. Of many blocks a sample is looked at, which
-// may show that no further sweep is needed.
-// Where a small gap is asked for, rounds that come near to it end with a climb of the face (face.hpp).
+// Before a gap counts as small enough, the blocks that rested are visited. If w has moved far since the epoch, so are
+// all blocks that the last sweep did not visit: their parts of the gap are old. If there are many blocks, a sample of
+// them is looked at, which may show that no further sweep is needed. If a small gap is asked for, rounds that come near
+// to it end with a climb of the face (face.hpp).
 #pragma once
 
 #include <algorithm>
@@ -54,8 +54,8 @@ class CoordinateOf final : public Coordinate {
   using Label = typename S::Label;
   using Block = typename BlockStep<S>::Block;
 
-  // `data`: what the structure reads, where nobody else holds it; `names`: the blocks of the structure in their order,
-  // which is random, as the caller knows them. Visits follow that order in runs then.
+  // `data` keeps alive the data that the structure reads, if they have no other owner. `names` gives the caller's
+  // number of each block, if the structure has the blocks in a random order. Visits then follow that order in runs.
   CoordinateOf(std::unique_ptr<S> structure, std::vector<double> block_mass,
                std::shared_ptr<const void> data = nullptr, std::vector<int64_t> names = {})
       : data_(std::move(data)),
@@ -154,7 +154,7 @@ class CoordinateOf final : public Coordinate {
     return {square / static_cast<double>(n), loss / static_cast<double>(n)};
   }
 
-  // D(a) by the running w: the lower bound.
+  // D(a), the lower bound, from the running w.
   double dual() const override {
     double offset = 0;
     if constexpr (requires(const Block& b) { step_.offset(b); })
@@ -170,7 +170,7 @@ class CoordinateOf final : public Coordinate {
     size_t planes = 0;
     for (const Block& b : blocks_)
       for (int y = 0; y < b.outputs; ++y) planes += b.a[y] > 0;
-    found.resize(planes + 1);  // each is written, and stays if the next does not take its place
+    found.resize(planes + 1);  // each entry is written, and overwritten by the next if its multiplier is zero
     planes = 0;
     for (size_t name = 0; name < blocks_.size(); ++name) {  // exact passes read in the order of the caller
       const Block& b = blocks_[place(static_cast<int64_t>(name))];
@@ -203,30 +203,30 @@ class CoordinateOf final : public Coordinate {
 
  private:
   std::shared_ptr<const void> data_;
-  std::vector<int64_t> names_, places_;  // and where the blocks of the caller are; empty: in the same order
+  std::vector<int64_t> names_, places_;  // the caller's number of each block, and back; empty: the same order
   std::unique_ptr<S> own_;
   const S& structure_;
-  std::vector<double> multipliers_;  // of all outputs of all blocks, where the blocks do not have them inside
+  std::vector<double> multipliers_;  // of all outputs of all blocks, unless the blocks contain them
   Weights<Real> w_;
   BlockStep<S> step_;
   Face<S> face_;
   std::vector<Block, AlignedAllocator<Block>> blocks_;
   std::vector<int64_t> order_;           // blocks that have a mass
-  static constexpr size_t ahead_ = 4;    // visits
-  static constexpr size_t many_ = 2048;  // blocks, of which a sample is looked at
+  static constexpr size_t ahead_ = 4;    // number of visits to prefetch ahead
+  static constexpr size_t many_ = 2048;  // number of blocks from which a sample is looked at
   int64_t planes_ = 0;
   double bound_ = std::numeric_limits<double>::infinity();
-  std::vector<int64_t> due_, todo_, resting_;  // of a round
+  std::vector<int64_t> due_, todo_, resting_;  // of a round: to visit, not satisfied, resting
   Runs runs_;
   std::vector<char> fresh_;
   int64_t rounds_ = 0;
-  int64_t unsatisfied_ = -1;  // blocks that the last epoch found so
-  bool confirmed_ = false;    // the gap of this round, by a sample
+  int64_t unsatisfied_ = -1;  // number of blocks that were not satisfied in the last epoch; -1: no epoch yet
+  bool confirmed_ = false;    // whether a sample has confirmed the gap of this round
   Balance balance_;
-  int64_t swept_ = 0, climbed_ = 0;  // visits so far
+  int64_t swept_ = 0, climbed_ = 0;  // visits so far, by sweeps and by climbs
   Pace pace_;
 
-  // All multipliers at the true outputs: w = 0.
+  // Puts all multipliers on the true outputs: w = 0.
   void clear() {
     for (size_t i = 0; i < blocks_.size(); ++i) {
       Block& b = blocks_[i];
@@ -239,7 +239,7 @@ class CoordinateOf final : public Coordinate {
 
   int64_t place(int64_t name) const { return places_.empty() ? name : places_[name]; }
 
-  // Calls f(block, output, multiplier) for each positive multiplier.
+  // Calls f(block, output, multiplier) for each positive multiplier of block i.
   template <class F>
   void supports_of(int64_t i, F&& f) const {
     for (int y = 0; y < blocks_[i].outputs; ++y)
@@ -250,7 +250,7 @@ class CoordinateOf final : public Coordinate {
     for (size_t i = 0; i < blocks_.size(); ++i) supports_of(static_cast<int64_t>(i), f);
   }
 
-  // w from the multipliers alone, in double precision; under a proximal term with its centre.
+  // w from the multipliers alone, in double precision. Under a proximal term it includes the centre.
   void law(std::vector<double>& w) const {
     w.assign(structure_.weights(), 0);
     auto s = structure_.scratch();
@@ -264,7 +264,7 @@ class CoordinateOf final : public Coordinate {
     w_.apply_law(w);
   }
 
-  // The gap as the last visits saw it.
+  // The gap, with each block's part as its last visit saw it.
   double measure(RoundReport& report) const {
     report.ascent = 0;
     for (const Block& b : blocks_) report.ascent += b.share;
@@ -272,7 +272,7 @@ class CoordinateOf final : public Coordinate {
     return report.ascent + report.lag;
   }
 
-  // After a round: a gap that seems small enough is looked at once more.
+  // If the gap seems small enough after a round, checks it once more.
   void settle(const RoundOptions& options, double seen, uint64_t& seed, RoundReport& report) {
     if (measure(report) > options.enough || confirm(options.enough, seed, report)) return;
     if (seen > options.far * options.enough) list_old();
@@ -282,7 +282,8 @@ class CoordinateOf final : public Coordinate {
     confirm(options.enough, seed, report);
   }
 
-  // Whether a sample of many blocks shows a gap that is small enough; if not, the report has no smaller one.
+  // Whether a sample of many blocks shows a gap that is small enough. If not, raises the reported gap to the
+  // sample's gap, if that is larger.
   bool confirm(double enough, uint64_t& seed, RoundReport& report) {
     if (order_.size() < many_) return false;
     const auto share = [&](size_t k) { return step_.look(order_[k], blocks_[order_[k]], w_.W.data()).share; };
@@ -293,13 +294,13 @@ class CoordinateOf final : public Coordinate {
     return confirmed_;
   }
 
-  // Blocks that are visited, and those that rest.
+  // Lists the blocks that are due and the blocks that rest.
   void list_due() {
     due_.clear(), resting_.clear();
     for (const int64_t i : order_) (blocks_[i].rest == 0 ? due_ : resting_).push_back(i);
   }
 
-  // Returns the gap as its epoch saw it.
+  // Makes one round. Returns the gap as its epoch saw it.
   double round(const RoundOptions& options, uint64_t& seed, RoundReport& report) {
     list_due();
     for (const int64_t i : resting_) --blocks_[i].rest;
@@ -320,7 +321,7 @@ class CoordinateOf final : public Coordinate {
     return seen;
   }
 
-  // Into `resting_`: all blocks but those of the last sweep.
+  // Lists all blocks that the last sweep did not visit in `resting_`.
   void list_old() {
     fresh_.assign(blocks_.size(), false);
     for (const int64_t i : due_) fresh_[i] = true;
@@ -329,7 +330,8 @@ class CoordinateOf final : public Coordinate {
       if (!fresh_[i]) resting_.push_back(i);
   }
 
-  // To the optimum of the face, with half as many visits as sweeps have made; false where these are too few.
+  // Climbs to the optimum of the face, with half as many visits as sweeps have made. Returns false if these are too
+  // few.
   bool climb(double enough) {
     face_.clear();
     for (const int64_t i : order_) face_.add(i, blocks_[i].a, blocks_[i].outputs);
@@ -349,8 +351,8 @@ class CoordinateOf final : public Coordinate {
     return true;
   }
 
-  // Visits some blocks in a fresh order; those that were not satisfied are `todo_` then, the others miss `skip` rounds.
-  // Returns their shares of the gap.
+  // Visits some blocks in a fresh order. Afterwards `todo_` has the blocks that were not satisfied; the others rest for
+  // `skip` rounds. Returns the sum of the blocks' parts of the gap.
   double sweep(std::vector<int64_t>& blocks, const RoundOptions& options, int skip, uint64_t& seed) {
     seed = arrange(blocks, seed);
     swept_ += static_cast<int64_t>(blocks.size());
@@ -376,13 +378,14 @@ class CoordinateOf final : public Coordinate {
     return sum;
   }
 
-  // What the visits after the k-th of n will read; runs of rows that lie in the order of visits are seen by the processor.
+  // Prefetches memory for the visits after the k-th of n. Runs of rows in the order of visits are prefetched by the
+  // processor itself.
   void prefetch(const int64_t* order, size_t k, size_t n) const {
     if (k + 2 * ahead_ < n) fetch_ahead(&blocks_[order[k + 2 * ahead_]]);
     if (names_.empty() && k + ahead_ < n) step_.prefetch(order[k + ahead_], blocks_[order[k + ahead_]]);
   }
 
-  // A fresh order; returns the seed of the next.
+  // Puts the blocks into a fresh order. Returns the seed of the next order.
   uint64_t arrange(std::vector<int64_t>& blocks, uint64_t seed) {
     return names_.empty() ? shuffle(blocks, seed) : runs_.shuffle(blocks, seed);
   }

@@ -1,7 +1,7 @@
-// The dual state: outputs kept for each block, their multipliers, and w by the law of these (weights.hpp).
+// The dual state: the outputs kept for each block, their multipliers, and w, which follows from these (weights.hpp).
 //
-// Multipliers of a block are >= 0 and sum to its mass C v_i. A block that keeps nothing has all of the mass on its
-// true output: it takes no memory until something is found.
+// The multipliers of a block are >= 0 and sum to its mass C v_i. A block without kept outputs has all of its mass on
+// its true output. It takes no memory until an output is found.
 #pragma once
 
 #include <algorithm>
@@ -21,10 +21,10 @@ namespace mm {
 struct Kept {
   double multiplier;
   int32_t idle;       // visits since the multiplier was last positive
-  int32_t stamp = 0;  // the pass that found the output, or last moved a multiplier to it
+  int32_t stamp = 0;  // the last pass that found the output, or in which it was the best one
 };
 
-// What the allocator takes for this many bytes (glibc: a header, multiples of 16, at least 32).
+// The bytes that the allocator takes for a request of this size (glibc: a header, multiples of 16, at least 32).
 inline int64_t heap_bytes(size_t bytes) {
   return bytes == 0 ? 0 : std::max<int64_t>(32, static_cast<int64_t>((bytes + 8 + 15) / 16 * 16));
 }
@@ -43,14 +43,15 @@ class DualState : public PrioredWeights<Structure> {
   struct Block {
     std::vector<Kept> planes;
     std::vector<Label> outputs;  // planes.size() outputs, one after the other
-    // |psi_j - psi_k|^2 of kept outputs k < j at j (j - 1) / 2 + k; NaN, or not there yet, where no visit has asked.
+    // |psi_j - psi_k|^2 of kept outputs k < j at j (j - 1) / 2 + k. An entry is NaN or missing until a visit asks for
+    // it.
     std::vector<Real> distances;
 
     Real& distance(int j, int k) {
       const size_t high = std::max(j, k), low = std::min(j, k);
       return distances[high * (high - 1) / 2 + low];
     }
-    void place_distances() {  // one for each pair
+    void place_distances() {  // makes room for one for each pair
       const size_t pairs = planes.size() * (planes.size() - 1) / 2;
       if (distances.size() == pairs) return;
       distances.reserve(pairs);
@@ -66,11 +67,11 @@ class DualState : public PrioredWeights<Structure> {
   std::vector<double> mass;
   std::vector<Block> blocks;
   double steps = 0;          // visits so far
-  std::vector<double> base;  // a part of q whose multipliers are fixed and forgotten; else empty
+  std::vector<double> base;  // the part of q whose multipliers are fixed and no longer stored, or empty
   int32_t clock = 0;         // passes so far
 
   // lean: without the structure's tables of inner products, which are as long as the data, and without distances of
-  // outputs, so that memory is for outputs alone.
+  // outputs. This leaves the memory to outputs.
   DualState(std::unique_ptr<Structure> given, std::vector<double> block_mass, bool lean = false)
       : Base(*given), own_(std::move(given)), lean_(lean), mass(std::move(block_mass)), blocks(mass.size()) {
     if constexpr (requires { structure.prepare(); })
@@ -78,7 +79,7 @@ class DualState : public PrioredWeights<Structure> {
     watch();
   }
 
-  // Some structures keep an index of W, which is read again whenever W changes other than by their own `apply`.
+  // Some structures keep an index of W. They must read W again after every change that their own `apply` did not make.
   void watch() {
     if constexpr (requires { structure.watch(W.data()); }) structure.watch(W.data());
   }
@@ -87,7 +88,7 @@ class DualState : public PrioredWeights<Structure> {
     y.resize(structure.output_size(block));
     structure.truth(block, y.data());
   }
-  // The true output with this multiplier, where a block keeps nothing.
+  // Keeps the true output with this multiplier, if the block keeps no outputs yet.
   void materialize_truth(int64_t block, double multiplier) {
     if (!blocks[block].planes.empty()) return;
     std::vector<Label> y;
@@ -102,7 +103,7 @@ class DualState : public PrioredWeights<Structure> {
     if (structure.same(block, b.outputs.data(), y.data())) b = Block();
   }
 
-  // Flat parts of a prior; w follows.
+  // Set the mean and the metric of a prior, given as flat vectors, and recompute w.
   void take_origin(const double* flat) { Base::take_origin(flat), refresh(); }
   void take_metric(const double* diagonal, const double* lower, const double* matrix) {
     Base::take_metric(diagonal, lower, matrix), refresh();
@@ -120,7 +121,7 @@ class DualState : public PrioredWeights<Structure> {
   }
   int add(int64_t block, const Label* y, double multiplier) {
     Block& b = blocks[block];
-    // As much memory as is needed: blocks are many, and their outputs few.
+    // Takes only as much memory as it needs, since there are many blocks with few outputs each.
     b.outputs.reserve(b.outputs.size() + structure.output_size(block));
     b.planes.reserve(b.planes.size() + 1);
     b.outputs.insert(b.outputs.end(), y, y + structure.output_size(block));
@@ -138,7 +139,8 @@ class DualState : public PrioredWeights<Structure> {
     b.outputs.resize(last * size);
   }
 
-  // |psi_j - psi_k|^2 of two kept outputs in the metric, computed when it is first asked for, or each time.
+  // |psi_j - psi_k|^2 of two kept outputs in the metric. It is computed on first use and cached; a lean state computes
+  // it each time.
   double distance_between(int64_t block, int j, int k, Move<Structure>& move,
                           typename Structure::Scratch& s) {
     const auto computed = [&] {
@@ -168,7 +170,7 @@ class DualState : public PrioredWeights<Structure> {
     }
   }
 
-  // Calls f(p, block, output) for outputs from outside, which must fit the blocks.
+  // Calls f(p, block, output) for outputs from outside. Throws if they do not fit the blocks.
   template <class F>
   void each_given(const int64_t* given, int64_t n, const LabelView& outputs, F&& f) const {
     const Label *y = outputs.as<Label>(), *end = y + outputs.size;
@@ -184,7 +186,7 @@ class DualState : public PrioredWeights<Structure> {
     fits(y == end);
   }
 
-  // The memory that a block's outputs take now, and with one more.
+  // The memory that a block's outputs take now, or would take with `more` more of them.
   int64_t cost(int64_t block, int more = 0) const {
     const Block& b = blocks[block];
     const size_t size = structure.output_size(block);
@@ -206,8 +208,8 @@ class DualState : public PrioredWeights<Structure> {
     return bytes;
   }
 
-  // Removes outputs without a multiplier, the oldest first, until no more than `most` bytes are kept (or none
-  // is left to remove); returns what is kept then.
+  // Removes outputs without a multiplier, the oldest first, until at most `most` bytes are kept or no such output is
+  // left. Returns the number of bytes that are kept then.
   [[gnu::cold]] int64_t prune(int64_t most) {
     int64_t now = bytes_kept();
     if (now <= most) return now;
@@ -234,8 +236,8 @@ class DualState : public PrioredWeights<Structure> {
     return now;
   }
 
-  // m - sum a psi in double precision, from the multipliers alone (under a metric without m); returns
-  // sum a Delta.
+  // Computes m - sum a psi in double precision from the multipliers alone; under a metric without m. Returns sum a
+  // Delta.
   double recompute(std::vector<double>& q) const {
     q = base;
     q.resize(structure.weights(), 0);
@@ -254,13 +256,13 @@ class DualState : public PrioredWeights<Structure> {
     return offset;
   }
 
-  // w by the law, in double precision.
+  // Computes w by the law, in double precision.
   void law(std::vector<double>& w) const {
     recompute(w);
     this->apply_law(w);
     this->clip(w);
   }
-  // Removes the rounding that the updates of w have gathered.
+  // Removes the rounding errors that updates of w have added up.
   void refresh() {
     std::vector<double> v;
     recompute(v);
@@ -277,7 +279,7 @@ class DualState : public PrioredWeights<Structure> {
     });
     return sum;
   }
-  // D(a) = sum a Delta - R*(q) with q read off the running w.
+  // D(a) = sum a Delta - R*(q), with q from the running w, or recomputed if the metric is a matrix.
   double dual(double offset) const {
     if (metric.matrix.empty()) return offset + this->negative_conjugate();
     std::vector<double> q;
@@ -292,7 +294,7 @@ class DualState : public PrioredWeights<Structure> {
   }
 
  private:
-  // The last output takes the place of the j-th.
+  // Removes the distances of output j. The last output takes its place.
   static void remove_distances(Block& b, int j) {
     b.place_distances();
     const int last = static_cast<int>(b.planes.size()) - 1;

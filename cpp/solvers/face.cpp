@@ -56,11 +56,13 @@ double FaceState::longest() const {
 }
 
 void FaceState::step_by(double step) {
-  for (size_t e = 0; e < a_.size(); ++e) a_[e] = std::max(0.0, a_[e] + step * p_[e]);  // rounding
+  for (size_t e = 0; e < a_.size(); ++e)
+    a_[e] = std::max(0.0, a_[e] + step * p_[e]);  // rounding may make it negative
 }
 
 void FaceState::leave() {
-  constexpr double rounding = 1e-14;  // of a block's largest multiplier: as good as zero
+  constexpr double rounding =
+      1e-14;  // multipliers below this fraction of a block's largest one count as zero
   size_t kept = 0, groups = 0;
   for (Group g : groups_) {
     const size_t first = kept;

@@ -1,11 +1,12 @@
-// The dual on the face that its positive multipliers are on, climbed by conjugate gradients.
+// Climbs the dual by conjugate gradients on its current face: multipliers that are zero stay zero.
 //
 //   max D(a + p)   over   sum_y p_i(y) = 0,   p_i(y) = 0 where a_i(y) = 0
-//   r_i(y) = s(y) - mean of s over the positive outputs of block i,   z = r / h_i,   h_i = |psi(u) - psi(v)|^2 of two of them
+//   r_i(y) = s(y) - mean of s over the positive outputs of block i
+//   z = r / h_i,   h_i = |psi(u) - psi(v)|^2 for two of these outputs
 //   p = z + beta p,   u = - sum p psi,   step = <p, s> / |u|^2, or less: a multiplier that comes to 0 leaves the face
 //
-// Visits of single blocks find out which multipliers are positive at the optimum, and creep then. Where few blocks have
-// several of them a climb costs less than a pass, and ends at the optimum of the face.
+// Visits of single blocks find out which multipliers are positive at the optimum, and then they become slow. If few
+// blocks have several positive multipliers, a climb costs less than a pass, and it ends at the optimum of the face.
 #pragma once
 
 #include <algorithm>
@@ -20,17 +21,17 @@
 
 namespace mm {
 
-// What a face has whatever the structure is: positive multipliers, their scores, and the direction.
+// The part of a face that does not depend on the structure: positive multipliers, their scores, and the direction.
 class FaceState {
  public:
   using Label = int32_t;
 
   void clear() { groups_.clear(), labels_.clear(), a_.clear(), left_.clear(); }
-  // A block and its multipliers; it takes part where several are positive.
+  // Adds a block with its multipliers. It takes part if several of them are positive.
   void add(int64_t block, const double* a, int outputs);
   int64_t blocks() const { return static_cast<int64_t>(groups_.size()); }
 
-  // f(block, output, multiplier) for all that took part.
+  // Calls f(block, output, multiplier) for all outputs that took part.
   template <class F>
   void each(F&& f) const {
     for (const Left& l : left_) f(l.block, l.label, l.a);
@@ -41,7 +42,7 @@ class FaceState {
  protected:
   struct Group {
     int64_t block;
-    size_t first, last;  // of its outputs
+    size_t first, last;  // range of its outputs
     double inverse;      // 1 / h
   };
   std::vector<Group> groups_;
@@ -49,11 +50,12 @@ class FaceState {
   std::vector<double> a_, s_, p_;  // multipliers, scores, direction
 
   double gap() const;  // sum a (max s - s)
-  // The next direction; returns <p, s>. `before`: <r, z> of the last, 0 for none.
+  // Computes the next direction and returns <p, s>. `before` is <r, z> of the last direction, or 0 if there was none.
   double turn(double& before);
-  double longest() const;  // the step at which the first multiplier comes to zero
+  double longest() const;  // the step at which the first multiplier reaches zero
   void step_by(double step);
-  // Drops the outputs whose multipliers have come to zero, and blocks with one that is left: it takes what rounding has left.
+  // Drops the outputs whose multipliers have reached zero, and then the blocks with a single output left. If
+  // rounding has left a small multiplier, it is added to the block's largest one.
   void leave();
 
  private:
@@ -64,7 +66,7 @@ class FaceState {
   };
   std::vector<Left> left_;
 
-  double mean(const Group& g) const;  // of s
+  double mean(const Group& g) const;  // the mean of s over the group
 };
 
 template <Structure S>
@@ -74,14 +76,15 @@ class Face : public FaceState {
 
   explicit Face(const S& structure) : structure_(structure), scratch_(structure.scratch()) {}
 
-  // Until the gap on the face is `enough`, or for about as many visits; returns how many were made. `shrink`: block_step.hpp.
+  // Climbs until the gap on the face is at most `enough`, or for about `visits` visits. Returns the number of visits
+  // made. `shrink` is explained in block_step.hpp.
   int64_t climb(aligned<Real>& W, double shrink, int64_t visits, double enough) {
     open(W);
     int64_t made = blocks();
     for (double before = 0; made < visits && gap() > enough;) {
       poll();
       const double slope = turn(before), square = collect(), longest_step = longest();
-      const bool ends = !(shrink * square * longest_step > slope);  // also where the face is flat
+      const bool ends = !(shrink * square * longest_step > slope);  // true if the face is flat, too
       const double step = ends ? longest_step : slope / (shrink * square);
       made += 2 * blocks();
       if (!(step < std::numeric_limits<double>::infinity())) break;
@@ -108,7 +111,7 @@ class Face : public FaceState {
       g.inverse = square > 0 ? 1 / square : 1;
     }
   }
-  // u of the direction; returns |u|^2.
+  // Computes u of the direction and returns |u|^2.
   double collect() {
     std::fill(u_.begin(), u_.end(), Real(0));
     for (const Group& g : groups_) {

@@ -1,4 +1,4 @@
-// Directions in which the marginals q of a factor move, inside of its active set: see gdmm.hpp.
+// Directions in which the marginals q of a factor move inside its active set; see gdmm.hpp.
 #pragma once
 
 #include <algorithm>
@@ -10,16 +10,16 @@ namespace mm {
 
 enum class Direction : int { pairwise, away, frank_wolfe };
 
-struct Choice {  // one of the active labels of a factor, or of its pairs
-  int at;        // where it is
+struct Choice {  // an active label of a factor, or an active pair of labels
+  int at;        // its place in the active set
   double mass, score;
 };
 struct Change {
-  int at;  // where the choice is
+  int at;  // the place of the choice
   double by;
 };
 
-// The direction d over the choices, but for zeros; returns the factor's gap, mass s(best) - <q, s>.
+// Writes the direction d over the choices, without zeros. Returns the factor's gap, mass s(best) - <q, s>.
 inline double choose(Direction rule, const std::vector<Choice>& choices, double mass,
                      std::vector<Change>& d) {
   int best = 0, worst = -1;
@@ -44,14 +44,15 @@ inline double choose(Direction rule, const std::vector<Choice>& choices, double 
   return std::max(0.0, gap);
 }
 
-// Steps inside the active set of one factor after the other.
+// Moves the marginals of one factor after the other, each inside its active set.
 struct FactorMoves {
   std::vector<Choice> choices;
   std::vector<Change> direction;
 
-  // At most `inner` exact steps; returns how many there were. read(turn): the choices as they are now; bend(): the curvature
-  // along the direction; moved(at, more): the mass of a choice, what follows from its move being done; gap grows by that
-  // of the factor before the first step.
+  // Makes at most `inner` exact steps and returns their number. `gap` grows by the factor's gap before the first step.
+  //   read(turn)        lists the current choices
+  //   bend()            returns the curvature along the direction
+  //   moved(at, more)   returns a pointer to the mass of a choice, and updates everything else that its move changes
   template <class Read, class Bend, class Moved>
   int improve(Direction rule, int inner, double mass, double& gap, Read&& read, Bend&& bend, Moved&& moved) {
     for (int turn = 0; turn < inner; ++turn) {
@@ -59,7 +60,7 @@ struct FactorMoves {
       read(turn);
       const double seen = choose(rule, choices, mass, direction);
       if (turn == 0) gap += seen;
-      double slope = 0, longest = HUGE_VAL;  // until the first share is used up
+      double slope = 0, longest = HUGE_VAL;  // the step at which the first mass is used up
       for (const Change& d : direction) {
         slope += d.by * choices[d.at].score;
         if (d.by < 0) longest = std::min(longest, choices[d.at].mass / -d.by);

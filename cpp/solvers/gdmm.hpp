@@ -1,8 +1,8 @@
-// Greedy direction method of multipliers: a structural SVM as small multiclass problems that exchange messages.
+// Greedy direction method of multipliers (GDMM): a structural SVM as small multiclass problems that exchange messages.
 //
 // Yen et al. (2016), in the scaling of this library: mass_i = C v_i, and marginals q instead of the paper's
-// alpha = mass e_truth - q. A variable j has a unigram factor with marginals q_j over its labels, a pair f = (a, b)
-// of neighbours has a bigram factor with marginals q_f over pairs of labels; q >= 0, and each sums to its mass.
+// alpha = mass e_truth - q. A variable j has a unigram factor with marginals q_j over its labels. A pair f = (a, b) of
+// neighbours has a bigram factor with marginals q_f over pairs of labels. All q are >= 0, and each sums to its mass.
 //
 //   min_q  1/2 |w(q)|^2 - sum_j <delta_j, q_j>     subject to  M_jf q_f = q_j  for both ends j of every pair f   (10)
 //   w(q) = sum_f (mass phi_f(truth) - sum_y q_f(y) phi_f(y))
@@ -12,22 +12,23 @@
 // The gradient of -L is a score of the labels of a factor,
 //   unigram   s(y)    = <w_y, x_j> + delta_j(y) + rho sum_{f of j} m_jf(y)
 //   bigram    s(y, z) = A[y, z] - rho m_af(y) - rho m_bf(z)
-// A visit to a factor asks for the best label (15), puts it into the active set, and moves the marginals q inside the
-// active set along a direction d, by the exact step, at most `inner` times:
+// A visit to a factor finds the best label (15) and puts it into the active set. Then it moves the marginals q inside
+// the active set along a direction d, by the exact step, at most `inner` times:
 //   frank-wolfe   d = mass e_best - q
-//   away          the steeper of that and d = q - mass e_worst                                       (16), (17)
+//   away          the steeper of frank-wolfe and d = q - mass e_worst                                (16), (17)
 //   pairwise      d = e_best - e_worst, both at once
 //   unigram   curvature sum_y (|x_j|_y^2 + [start] + [end] + rho pairs(j)) d_y^2,  |x|_y over the weights of y
 //   bigram    curvature |d|^2 + rho |M_a d|^2 + rho |M_b d|^2
-// With a prior (metric.hpp, Sigma diagonal) R* is in place of 1/2 |w|^2, squares of features and ones count with their
-// scale, and w is clipped where it has a bound: R* curves no more than without, so a step gains what it claims.
-// Messages are kept for labels that were active: all others are exactly zero.
-// The best pair is found in the paper's four cases, see `PairSearch`.
+// With a prior (metric.hpp, Sigma diagonal) R* takes the place of 1/2 |w|^2. The squares and ones in the curvatures are
+// then multiplied by the scales of their weights, and w is clipped at its bounds. Bounds do not make R* curve more, so
+// a step gains what it claims. Messages are kept for labels that were active; all other messages are exactly zero.
+// `PairSearch` finds the best pair, in the paper's four cases.
 //
-// With `sweeps` the searches in a sequence are followed by steps among its active labels alone, back and forth, each sweep
-// after a smaller step of the multipliers of the sequence: what one factor learnt reaches all others, for little. Before, the pairs
-// of labels that were found become active with the labels beside them, since a label without a pair can keep no mass.
-// With a proximal term k/2 |w - z|^2 (weights.hpp) w = (q + k z) / (1 + k), and curvatures of w are divided by 1 + k.
+// With `sweeps`, the searches in a sequence are followed by sweeps of steps among its active labels alone, back and
+// forth. Before each sweep the multipliers of the sequence make a smaller step. So the findings of one factor reach all
+// others at little cost. Before the sweeps, all pairs of a newly found label with the active labels beside it become
+// active, since a label without a pair can keep no mass. With a proximal term k/2 |w - z|^2
+// (weights.hpp), w is (q + k z) / (1 + k), and curvatures of w are divided by 1 + k.
 #pragma once
 
 #include <algorithm>
@@ -49,11 +50,11 @@ namespace mm {
 struct ChainGdmmOptions {
   double rho = 1;
   int inner = 4;
-  int partitions = 1;       // labels of a unigram factor are searched in one of this many parts
+  int partitions = 1;       // a unigram factor searches one of this many parts of the labels
   bool exhaustive = false;  // look at every pair of labels
   Direction direction = Direction::pairwise;
-  int sweeps = 0;  // over the active labels of a sequence, after the searches in it
-  double eta = 1;  // of the multipliers, before each sweep
+  int sweeps = 0;  // number of sweeps over the active labels of a sequence, after its searches
+  double eta = 1;  // step size of the multipliers before each sweep; multiplied by `gentle`
 };
 
 struct ChainGdmmReport {
@@ -65,7 +66,7 @@ class ChainGdmm {
  public:
   using Structure = LargeChain<double, uint16_t>;
   Structure structure;
-  PrioredWeights<Structure> prior;  // w is in it
+  PrioredWeights<Structure> prior;  // contains w
   aligned<double>& W;
   ChainFactors factors;
 
@@ -85,7 +86,7 @@ class ChainGdmm {
 
   SupportArrays support() const { return factors.support(); }
 
-  // One pass over the factors of the blocks of an order (Algorithm 1, step 1).
+  // Makes one pass over the factors of some blocks, in this order (Algorithm 1, step 1).
   ChainGdmmReport pass(const int64_t* order, int64_t n, const ChainGdmmOptions& options, uint64_t seed) {
     ChainGdmmReport report;
     random_ = seed | 1;
@@ -104,19 +105,19 @@ class ChainGdmm {
     return report;
   }
 
-  // lambda_jf += eta (M_jf q_f - q_j) (step 2); returns sum_jf <m_jf, M_jf q_f - q_j> as it was, without signs: what the
-  // messages add to the gap of the factors, over rho.
+  // lambda_jf += eta (M_jf q_f - q_j) (step 2). Returns the sum of |m_jf(y) (M_jf q_f - q_j)(y)| before this update:
+  // times rho, it is the part of the factors' gap that the messages cause.
   double update_multipliers(double eta) {
     return factors.update_multipliers(0, static_cast<int64_t>(factors.labels.size()), eta);
   }
 
-  // Takes the marginals of labellings with multipliers; w, messages and active sets are rebuilt.
+  // Sets the marginals from labellings with multipliers. Rebuilds w, messages and active sets.
   void restore(const int64_t* blocks, const double* multipliers, int64_t n, const int32_t* outputs) {
     factors.restore(blocks, multipliers, n, outputs);
     rebuild();
   }
 
-  // w of the marginals, which need not be consistent, in double precision.
+  // Recomputes w in double precision from the marginals, which need not be consistent.
   void rebuild() {
     std::vector<double> q(structure.weights(), 0);
     for (int64_t r = 0; r < static_cast<int64_t>(factors.labels.size()); ++r) {
@@ -129,13 +130,13 @@ class ChainGdmm {
     prior.follow(q);
     watch();
   }
-  // The next round of the proximal term k/2 |w - z|^2, see weights.hpp.
+  // Begins the next round of the proximal term k/2 |w - z|^2, see weights.hpp.
   void recenter(double momentum, double proximity) {
     prior.recenter(momentum, proximity);
     watch();
   }
-  // sum_i mass_i^2 |psi_i|^2 / sum_i mass_i Delta_i for outputs that are wrong everywhere, and have no label twice: C
-  // |psi|^2 over the loss, with which the weight k of a proximal term is compared.
+  // sum_i mass_i^2 |psi_i|^2 / sum_i mass_i Delta_i for outputs that are wrong everywhere and have no label twice. This
+  // is C |psi|^2 over the loss; the weight k of a proximal term is chosen relative to it.
   double stiffness() {
     double square = 0, loss = 0;
     for (int64_t r = 0; r < static_cast<int64_t>(factors.labels.size()); ++r) {
@@ -152,7 +153,7 @@ class ChainGdmm {
     prior.take_metric(diagonal, lower, nullptr), rebuild();
   }
 
-  // The searches for pairs of a pass, and nothing else: the sum of the scores found.
+  // Makes the pair searches of a pass and nothing else. Returns the sum of the scores found.
   double seek(const int64_t* order, int64_t n, double rho, bool exhaustive) {
     double sum = 0;
     for (int64_t k = 0; k < n; ++k)
@@ -161,8 +162,8 @@ class ChainGdmm {
     return sum;
   }
 
-  // max_{y, z} A[y, z] - rho m_a(y) - rho m_b(z) at these messages, by the four cases or by looking at all pairs.
-  // `known`: the score of a pair that is known, with which the search begins.
+  // max_{y, z} A[y, z] - rho m_a(y) - rho m_b(z) at these messages, by the four cases or by a look at all pairs.
+  // `known` is a pair with its score, with which the search begins.
   Scored best_pair(const Messages& left, const Messages& right, double rho, bool exhaustive,
                    Scored known = {-HUGE_VAL, 0, 0}) {
     const PairTable table{W.data() + structure.first_transition(), structure.row_length(),
@@ -170,19 +171,20 @@ class ChainGdmm {
     if (exhaustive) return search_.every(table, left, right, rho);
     return ordered_ ? search_.ordered(table, left, right, rho, known) : search_.few(table, left, right, rho);
   }
-  // From now on, however few labels there are.
+  // Searches pairs in order from now on, even if there are few labels.
   void order_pairs() { ordered_ = true, watch(); }
-  // W was written as a whole.
+  // Call this after W was written as a whole.
   void watch() {
     if (ordered_) structure.watch(W.data());
   }
 
  private:
   friend class ChainFrankWolfe;  // its steps are over all factors at once
-  // Above, pairs are searched in order; a look at all of so few takes less time than to keep them in order.
+  // With more labels than this, pairs are searched in order. With fewer, a look at all pairs takes less time than it
+  // takes to keep them in order.
   static constexpr int few_labels = 64;
-  static constexpr double enough = 0.2;  // of the gap that the searches saw, at which sweeps end
-  // Of eta, between sweeps: with all of it fits came to rest far from the optimum, since sweeps know no other labels.
+  static constexpr double enough = 0.2;  // sweeps end at this fraction of the gap that the searches saw
+  // Factor on eta between sweeps. With 1 fits came to rest far from the optimum, since sweeps see active labels only.
   static constexpr double gentle = 0.4;
   const ChainData& data_;
   PairSearch search_;
@@ -191,7 +193,7 @@ class ChainGdmm {
   Messages left_, right_;
   FactorMoves moves_;
   uint64_t random_ = 1;
-  Sparse move_;  // of one label, under a metric
+  Sparse move_;  // features of one label, under a metric
 
   double pair_score(int64_t r, int32_t y, int32_t z, double rho) {
     return structure.edge_weight(W.data(), y, z) -
@@ -220,7 +222,7 @@ class ChainGdmm {
   void add_node(int64_t r, int label, double c, Target to) const {
     structure.add_node(r, factors.first(r), factors.last(r), label, c, to);
   }
-  // The features of a label, entry by entry.
+  // Collects the features of a label, entry by entry.
   const Sparse& features_of(int64_t r, int label) {
     move_.resize(W.size());
     move_.clear();
@@ -235,7 +237,7 @@ class ChainGdmm {
       sum += prior.metric.scale(j) * move_.dense[j] * move_.dense[j];
     return sum;
   }
-  // w by the law of q + c x_j in the weights of a label; of q + c in those of a transition.
+  // Change w by the law: q changes by c x_j in the weights of a label, or by c in the weight of a transition.
   void move_node(int64_t r, int label, double c) {
     if (prior.metric.plain()) return add_node(r, label, c * prior.shrink(), W.data());
     for (const size_t j : features_of(r, label).touched) move_weight(j, c * move_.dense[j]);
@@ -261,8 +263,8 @@ class ChainGdmm {
     return random_;
   }
 
-  // Steps among the active labels of a sequence, back and forth, each after a step of its multipliers, until their gap is
-  // small beside what the searches saw.
+  // Makes sweeps over the active labels of a sequence, back and forth, each after a step of its multipliers. Ends when
+  // the gap of a sweep is small beside the gap that the searches saw.
   void sweep(int64_t first, int64_t last, ChainGdmmOptions options, double seen) {
     factors.join(first, last);
     options.inner = 1;
@@ -297,7 +299,7 @@ class ChainGdmm {
     score();
     move_labels(r, score, options, report);
   }
-  // Loss, score and messages of every label of a position, into scores_.
+  // Adds up loss, score and messages of every label of a position, into scores_.
   void score_variable(int64_t r, double rho) {
     structure.unary_scores(r, factors.first(r), factors.last(r), W.data(), scores_.data());
     for (const ActiveLabel& y : factors.labels[r]) scores_[y.label] += rho * (y.message(0) + y.message(1));
@@ -310,7 +312,7 @@ class ChainGdmm {
     const int64_t first = K * part / parts, last = K * (part + 1) / parts;
     return first_of_largest(first, last);
   }
-  // The label of the largest score in [first, last).
+  // The first label with the largest score in [first, last).
   int32_t first_of_largest(int64_t first, int64_t last) const {
     constexpr int64_t lanes = Vector<double>::lanes;
     const double* s = scores_.data();
@@ -323,16 +325,16 @@ class ChainGdmm {
     }
     for (; k < last; ++k) top = std::max(top, s[k]);
     const int64_t found = std::find(s + first, s + last, top) - s;
-    return static_cast<int32_t>(found < last ? found : first);  // none has it where it is NaN
+    return static_cast<int32_t>(found < last ? found : first);  // a NaN is not found
   }
-  // Moves mass among the live labels of a position, whose scores are known.
+  // Moves mass among the live labels of a position. Their scores must be known.
   template <class Renew>
   void move_labels(int64_t r, Renew&& renew, const ChainGdmmOptions& options, ChainGdmmReport& report) {
     auto& labels = factors.labels[r];
     const double messages = options.rho * factors.neighbours(r);
     const auto norm = [&](int n) { return node_norm(r, labels[n].label) * prior.shrink() + messages; };
     const auto read = [&](int turn) {
-      if (turn > 0 && prior.metric.bounded()) renew();  // scores follow the moves, but for what is clipped
+      if (turn > 0 && prior.metric.bounded()) renew();  // moves update scores_ as if w were not clipped
       for (int n = 0; n < static_cast<int>(labels.size()); ++n)
         if (labels[n].live) moves_.choices.push_back({n, labels[n].mass, scores_[labels[n].label]});
     };

@@ -1,18 +1,19 @@
-// Algorithm 3 of Yen et al. as printed: block-greedy coordinate descent with steps of the length 1 / Q_max.
+// Algorithm 3 of Yen et al.: block-greedy coordinate descent with steps of length 1 / Q_max.
 //
-//   every node and every link of an example is a factor of its own, with marginals q_f in mass * simplex;
-//   symbols and the augmented Lagrangian as in gdmm_graph.hpp, s_f the ascent of a factor
+// Every node and every link of an example is a factor of its own, with marginals q_f in mass * simplex. gdmm_graph.hpp
+// has the symbols and the augmented Lagrangian. s_f is the ascent of a factor.
 //
 //   for each example:
-//     1. f* = the factor with the most to gain:  max over d of  <s_f, d> - Q_max / 2 |d|^2,  q_f + d in its simplex (18)
-//     2. f* joins the active factors of the example, for good
-//     3. for each of these: q_f += the best such d, and w with it                                             (19)
+//     1. f* = the factor with the most to gain:  max over d of <s_f, d> - Q_max / 2 |d|^2, q_f + d in its simplex (18)
+//     2. f* becomes an active factor of the example, for good
+//     3. for each active factor: q_f += the best such d; update w                                             (19)
 //   multipliers:  z += eta (M q - p)  for every node of every link
 //
-// Q_max bounds the curvature of every factor: |phi|^2 over the labels that share a weight, and r times what the
-// factor does to messages; of a node r for each link, of a link r (K_a + K_b). The best d is a projection:
+// Q_max bounds the curvature of every factor. The curvature is |phi|^2 over the labels that share a weight, plus r
+// times the factor's effect on messages: r for each link of a node, r (K_a + K_b) for a link. The best d is a
+// projection:
 //   q_f + d = projection of q_f + s_f / Q_max onto the simplex.
-// A link is in memory from the moment that it, or one of its nodes, has left the true labels.
+// A link takes memory once it, or one of its nodes, has left the true labels.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +30,7 @@ namespace mm {
 
 class BoundedGdmm : public GdmmOnGraphs {
  public:
-  // As printed `grow` is 1.
+  // The paper has `grow` = 1.
   BoundedGdmm(const GraphData& data, std::vector<double> mass, std::vector<double> penalty, double eta,
               int inner, int grow)
       : GdmmOnGraphs(data, std::move(mass), std::move(penalty), eta, inner, grow), examples_(mass_.size()) {
@@ -51,7 +52,7 @@ class BoundedGdmm : public GdmmOnGraphs {
     return report;
   }
 
-  // A consistent point near the current one: nodes as they are, links trimmed to them and filled up.
+  // A consistent point near the current one: nodes stay, and links are trimmed to their nodes and filled up.
   Marginals repaired() const {
     Marginals m;
     std::vector<double> q;
@@ -80,7 +81,7 @@ class BoundedGdmm : public GdmmOnGraphs {
     return m;
   }
 
-  // Starts at a consistent point, with multipliers of zero.
+  // Starts at a consistent point; the multipliers z are zero.
   void restore(const Marginals& m) {
     size_t place = 0;
     for (size_t n = 0; n < m.node.size(); ++n) {
@@ -100,7 +101,7 @@ class BoundedGdmm : public GdmmOnGraphs {
     refresh();
   }
 
-  // w from the point as it is.
+  // Recomputes w from the marginals.
   void refresh() {
     std::vector<double> q(structure_.weights(), 0);
     for (size_t i = 0; i < examples_.size(); ++i) {
@@ -123,7 +124,7 @@ class BoundedGdmm : public GdmmOnGraphs {
     w_.take_metric(diagonal, lower, matrix);
     double most = 1;
     for (const double x : w_.metric.diagonal) most = std::max(most, x);
-    for (size_t f = 0; f < w_.metric.inside.size(); ++f) {  // no eigenvalue is above the largest sum of a row
+    for (size_t f = 0; f < w_.metric.inside.size(); ++f) {  // the largest row sum bounds all eigenvalues
       double sum = 0;
       for (size_t k = 0; k < w_.metric.inside.size(); ++k)
         sum += std::abs(w_.metric.matrix[f * w_.metric.inside.size() + k]);
@@ -141,8 +142,8 @@ class BoundedGdmm : public GdmmOnGraphs {
   };
   struct Example {
     std::vector<double> p;                    // of all nodes
-    std::unordered_map<int32_t, Link> links;  // those that have left the truth, or one of whose nodes has
-    std::vector<int32_t> active;              // factors: nodes, then nodes() + the number of a link
+    std::unordered_map<int32_t, Link> links;  // links that have left the truth, or that have a node which has
+    std::vector<int32_t> active;              // active factors: v for a node, nodes() + l for a link
   };
   double bound_ = 1;
   std::vector<Example> examples_;
@@ -201,10 +202,10 @@ class BoundedGdmm : public GdmmOnGraphs {
       for (int l = 0; l < g.links(); ++l)
         most = std::max(most, structure_.link_curvature(i, l) + r * (g.count[g.a[l]] + g.count[g.b[l]]));
     }
-    return most > 0 ? most * (1 + 1e-6) : 1;  // lengths are known in single precision
+    return most > 0 ? most * (1 + 1e-6) : 1;  // lengths are in single precision
   }
 
-  // The ascent of a factor into slope_, its marginals into now_.
+  // Computes the ascent of a factor into slope_, and its marginals into now_.
   void ascent(int64_t i, int f) {
     const Shape& g = data_.shape_of(i);
     Example& e = examples_[i];
@@ -239,7 +240,7 @@ class BoundedGdmm : public GdmmOnGraphs {
     }
   }
 
-  // next_ = the projection of now_ + slope_ / Q_max onto mass * simplex; returns what that gains by (18).
+  // Sets next_ to the projection of now_ + slope_ / Q_max onto mass * simplex. Returns its gain by (18).
   double project(double mass) {
     next_.resize(now_.size());
     for (size_t k = 0; k < now_.size(); ++k) next_[k] = now_[k] + slope_[k] / bound_;

@@ -20,7 +20,7 @@ void GraphGdmm::visit(int64_t block, double tolerance, GdmmReport& report) {
     around_[e_->links[k].a].push_back(static_cast<int32_t>(k));
     around_[e_->links[k].b].push_back(static_cast<int32_t>(k));
   }
-  GdmmReport ignored;  // the first step of a factor reports its share of the gap
+  GdmmReport ignored;  // only the first step of a factor reports its part of the gap
   for (size_t k = 0; k < e_->nodes.size(); ++k)
     for (int step = 0; step < inner_; ++step)
       if (!step_node(k, step == 0 ? report : ignored)) break;
@@ -33,7 +33,7 @@ void GraphGdmm::visit(int64_t block, double tolerance, GdmmReport& report) {
 }
 
 void GraphGdmm::activate(double tolerance, GdmmReport& report) {
-  if (!g_->derived.empty()) {  // a factor over several nodes can leave its true state only with these
+  if (!g_->derived.empty()) {  // a factor over several nodes leaves its true state only with them
     for (int v = 0; v < g_->nodes() && e_->nodes.size() < static_cast<size_t>(g_->nodes()); ++v)
       if (slot_[v] < 0) add_node(v);
     ++report.calls;
@@ -78,7 +78,7 @@ void GraphGdmm::audit(double tolerance, GdmmReport& report) {
   together_.clear();
   for (int l = 0; l < g_->links(); ++l) {
     int a = g_->a[l], b = g_->b[l];
-    if (slot_[a] >= 0 && slot_[b] >= 0) continue;  // a factor of its own
+    if (slot_[a] >= 0 && slot_[b] >= 0) continue;  // the link is a factor of its own
     double price = price_of(l);
     if (purse_[a] < purse_[b]) std::swap(a, b);
     for (const int v : {a, b}) {
@@ -205,7 +205,7 @@ bool GraphGdmm::choose(const std::vector<double>& mass, int& best, int& worst, G
   worst = -1;
   double mean = 0;
   for (size_t y = 0; y < mass.size(); ++y) {
-    if (mass[y] <= 0) continue;  // nothing has mass on labels that never are together
+    if (mass[y] <= 0) continue;  // labels that are never together have no mass
     mean += mass[y] * slope_[y];
     if (worst < 0 || slope_[y] < slope_[worst]) worst = static_cast<int>(y);
   }

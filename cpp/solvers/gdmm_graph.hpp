@@ -1,7 +1,7 @@
 // GDMM on pairwise factor graphs: one pass of block ascent over factors (Yen et al., Algorithms 1 to 3).
 //
 //   D(p, q) = sum Delta p - 1/2 |w|^2,   w = sum_i (mass_i Psi_i(y_i) - Psi_i(p, q))
-//   with a prior (metric.hpp) R* in place of 1/2 |w|^2, and w by its law: lengths of moves are those of its metric
+//   with a prior (metric.hpp) R* replaces 1/2 |w|^2, w follows its law, and moves have the lengths of its metric
 //   p_v in mass * simplex, q_l in mass * simplex, with consistency   rows of q_l = p_a,   columns of q_l = p_b
 //
 //   augmented Lagrangian   D - r/2 sum_(v, l) |M_v q_l - p_v + z_vl|^2
@@ -9,21 +9,21 @@
 //   ascent of a link:      s_l(y, z) - r ((M q - p_a + z_a)(y) + (M q - p_b + z_b)(z))
 //   multipliers:           z += eta (M q - p)
 //
-// Every step moves mass from the label of the least slope to that of the largest, exactly.
+// Every step moves mass from the label of the least slope to the label of the largest slope, by the exact amount.
 //
-// What is kept is sparse. A node is active once it has left its true label; a link is, once both of its nodes are.
-// The link of an active node a and a node with its true label z has no choice: q(y, z) = p_a(y). It is a part of
-// the node's own factor, consistent at all times, and takes no memory. So a pass costs the nodes, and the links of
-// active ones; and where a link is zero unless something rare happens (two labels that are both on), links to
-// nodes where it does not happen cost nothing at all: only `loud` true labels are looked at.
-// A visit makes the `grow` nodes active that have the most to gain.
+// The point is stored sparsely. A node is active once it has left its true label. A link is active once both of its
+// nodes are. A link between an active node a and a node z with its true label has no choice: q(y, z) = p_a(y). It is a
+// part of the factor of a, consistent at all times, and takes no memory. So a pass takes time for the nodes and for the
+// links of active nodes. Many links are zero unless something rare happens, for example that two labels are both on.
+// Links to nodes at which it does not happen cost nothing at all: only `loud` true labels are looked at. A visit
+// activates the `grow` nodes that have the most to gain.
 //
-// Two nodes, or more, may gain by leaving together where none gains alone. With e_v what node v loses by leaving alone,
-// and for a link of two nodes that have not left
-//   price = max over y, z that are not true of  s(y, z) - s(y, t_b) - s(t_a, z) + s(t_a, t_b),
-// no set of nodes gains if the prices can be paid out of the e_v: then the gain of a set is at most
-// sum_v (what v has paid) - e_v <= 0. In one of `period` passes an audit lets links be paid one after the other, by the
-// end with more left; the nodes of links that remain unpaid become active.
+// Two or more nodes may gain by leaving together although none gains alone. Let e_v be the loss of node v if it leaves
+// alone. A link of two nodes that have not left has the
+//   price = max over y, z that are not true of  s(y, z) - s(y, t_b) - s(t_a, z) + s(t_a, t_b)
+// No set of nodes gains if the prices can be paid out of the e_v. The gain of a set is then at most the sum of its
+// nodes' payments less the sum of their e_v, so it is <= 0. In one of `period` passes an audit pays the links one after
+// the other, first by the end with more left. The nodes of links that remain unpaid become active.
 #pragma once
 
 #include <algorithm>
@@ -41,12 +41,12 @@
 namespace mm {
 
 struct GdmmReport {
-  double violation = 0;     // sum of the factors' shares of the gap of the augmented Lagrangian
-  double inconsistent = 0;  // sum |r z (M q - p)|, what the multipliers' step has to do with the dual
+  double violation = 0;     // sum of the factors' parts of the gap of the augmented Lagrangian
+  double inconsistent = 0;  // sum |r z (M q - p)|, the effect of inconsistency on the dual
   int64_t updates = 0, calls = 0;
 };
 
-// How many nodes, or links, are active in all examples.
+// The number of active nodes, or links, in all examples.
 template <class Example, class Parts>
 int64_t count_parts(const std::vector<Example>& examples, Parts parts) {
   int64_t n = 0;
@@ -54,7 +54,7 @@ int64_t count_parts(const std::vector<Example>& examples, Parts parts) {
   return n;
 }
 
-// Sums over the columns and over the rows of a table.
+// Computes the row sums and the column sums of a table.
 inline void sum_up(const std::vector<double>& q, std::vector<double>& rows, std::vector<double>& columns) {
   std::fill(rows.begin(), rows.end(), 0.0);
   std::fill(columns.begin(), columns.end(), 0.0);
@@ -63,8 +63,8 @@ inline void sum_up(const std::vector<double>& q, std::vector<double>& rows, std:
     columns[k % columns.size()] += q[k];
   }
 }
-// q with the sums pa and pb: rows and columns that are too large are scaled down, and what is missing is
-// spread as the product of what is missing in rows and in columns.
+// Gives q the row sums pa and the column sums pb. Rows and columns that are too large are scaled down. Missing mass is
+// spread as the product of the missing row sums and the missing column sums.
 inline void repair_link(std::vector<double>& q, const std::vector<double>& pa,
                         const std::vector<double>& pb) {
   const size_t columns = pb.size();
@@ -82,14 +82,14 @@ inline void repair_link(std::vector<double>& q, const std::vector<double>& pa,
   for (size_t k = 0; k < q.size() && missing > 0; ++k) q[k] += a[k / columns] * b[k % columns] / missing;
 }
 
-// What both algorithms on graphs have: the data, the options and w.
+// The data, the options and w, which both algorithms on graphs need.
 class GdmmOnGraphs {
  public:
   using Structure = GraphFactors;
 
   GdmmOnGraphs(const GdmmOnGraphs&) = delete;
   int64_t dimension() const { return structure_.dimension(); }
-  // In the order of coef_.
+  // The weights, in the order of coef_.
   std::vector<double> weights() const {
     std::vector<double> flat(structure_.dimension());
     structure_.unpack(w_.W.data(), flat.data());
@@ -97,7 +97,7 @@ class GdmmOnGraphs {
   }
 
  protected:
-  // `grow` factors of an example become active in a visit, which makes `inner` rounds over the active ones.
+  // A visit activates `grow` factors of its example, then makes `inner` rounds over the active factors.
   GdmmOnGraphs(const GraphData& data, std::vector<double> mass, std::vector<double> penalty, double eta,
                int inner, int grow)
       : data_(data),
@@ -118,16 +118,16 @@ class GdmmOnGraphs {
   int inner_, grow_;
   PrioredWeights<Structure> w_;
   Move<Structure> move_;
-  std::vector<double> rows_, columns_;  // sums of the marginals of a link
+  std::vector<double> rows_, columns_;  // row and column sums of the marginals of a link
 
-  // A link has marginals q and multipliers za, zb.
+  // Sums up the marginals q of a link. A link also has multipliers za, zb.
   template <class Link>
   void sums(const Link& link) {
     rows_.resize(link.za.size());
     columns_.resize(link.zb.size());
     sum_up(link.q, rows_, columns_);
   }
-  // z += eta (M q - p) for both ends, of the penalty r.
+  // z += eta (M q - p) for both ends of a link with the penalty r.
   template <class Link>
   void pull(Link& link, const double* pa, const double* pb, double r, GdmmReport& report) {
     sums(link);
@@ -162,13 +162,13 @@ class GraphGdmm : public GdmmOnGraphs {
     return report;
   }
 
-  // A consistent point near the current one: nodes as they are, links trimmed to them and filled up.
+  // A consistent point near the current one: nodes stay, and links are trimmed to their nodes and filled up.
   Marginals repaired() const;
 
-  // Starts at a consistent point, with multipliers of zero.
+  // Starts at a consistent point; the multipliers z are zero.
   void restore(const Marginals& m);
 
-  // w from the point as it is, which removes the rounding that updates have gathered.
+  // Recomputes w from the point, which removes the rounding errors that updates have added up.
   void refresh();
   void set_origin(const double* flat) { w_.take_origin(flat), refresh(); }
   void set_metric(const double* diagonal, const double* lower, const double* matrix) {
@@ -195,8 +195,8 @@ class GraphGdmm : public GdmmOnGraphs {
   static constexpr int64_t period = 4;  // passes from one audit of an example to the next
   int64_t passes_ = 0;
   std::vector<Example> examples_;
-  std::vector<std::vector<char>> loud_;  // of each type of nodes and label
-  // Of the visited example:
+  std::vector<std::vector<char>> loud_;  // for each type of nodes and each label
+  // The visited example:
   const Shape* g_ = nullptr;
   const int32_t* truth_ = nullptr;
   Example* e_ = nullptr;
@@ -236,39 +236,41 @@ class GraphGdmm : public GdmmOnGraphs {
   }
 
   void visit(int64_t block, double tolerance, GdmmReport& report);
-  // Scores of the nodes with their true labels, as far as their neighbours have theirs; the best become active.
+  // Scores the nodes that still have their true labels, and activates the best of them.
   void activate(double tolerance, GdmmReport& report);
-  // Where no node gains alone: those that may gain together with others. Nodes that have left pay nothing.
+  // Activates nodes that may gain together with others, if no node gains alone. Nodes that have left pay nothing.
   void audit(double tolerance, GdmmReport& report);
   double price_of(int l);
   // scores[y] += s_l(y at node v, z at the other end)
   void add_slice(int l, int v, int z, double* scores) const;
-  // What leaving the true label gains from the links to active nodes: mass goes along with the best label that the
-  // active node has mass on.
+  // Adds the gain of leaving the true label from links to active nodes. The mass goes along with the best label that
+  // the active node has mass on.
   void add_active_neighbours();
   double best_partner(const Node& node, int l, int v, int y) const;
   void add_node(int32_t v);
 
-  // Psi of a change d of the marginals of a node, with its links to nodes that have their true labels.
+  // Builds Psi of a change c at label y of a node, with its links to nodes that have their true labels.
   void push_change(const Node& node, int y, double c);
   // q -= Psi(p of the node) - mass Psi(true label)
   void move_node(const Node& node, double* q);
   void move_link(const Link& link, double* q);
 
-  // The best pair of a slope over a simplex: to `best` from `worst` among those with mass; adds to the report.
+  // Finds the best pair step for slope_ over a simplex: to `best`, from `worst` among the labels with mass. Adds to the
+  // report. Returns false if the step gains nothing.
   bool choose(const std::vector<double>& mass, int& best, int& worst, GdmmReport& report) const;
 
   bool step_node(size_t k, GdmmReport& report);
   bool step_link(Link& link, GdmmReport& report);
 
-  // Of the move that was built, in the metric of the prior.
+  // The squared length of the move that was built, in the metric of the prior.
   double length() {
     move_.renew();
     return w_.squared_norm(move_, s_);
   }
-  // The same with factors over several nodes: nodes as they are, each factor trimmed to its nodes (clique_repair.hpp).
+  // Repairs graphs with factors over several nodes: nodes stay, and each factor is trimmed to its nodes
+  // (clique_repair.hpp).
   void repair_cliques(const Shape& g, int64_t i, Marginals& m) const;
-  // Moves mass along that move, by the exact step.
+  // Moves mass along the move that was built, by the exact step.
   void shift(std::vector<double>& mass, int best, int worst, double curvature, GdmmReport& report);
 };
 

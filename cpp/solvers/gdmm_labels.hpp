@@ -1,30 +1,32 @@
-// GDMM on sets of labels: many binary nodes, a weight for every two that are on together (Yen et al., Algorithm 3).
+// GDMM on sets of labels: many binary nodes, and a weight for every two labels that are on together (Yen et al.,
+// Algorithm 3).
 //
-// Written by what leaves the truth t of an example of mass m:
-//   u_a in [0, m]   of node a;   c_ab of both ends of a link,  max(0, u_a + u_b - m) <= c_ab <= min(u_a, u_b)
+// The variables are the masses that leave the truth t of an example of mass m:
+//   u_a in [0, m] leaves node a;   c_ab leaves both ends of a link,  max(0, u_a + u_b - m) <= c_ab <= min(u_a, u_b)
 //   both on:  r_ab = c | u_a - c | u_b - c | m - u_a - u_b + c     for (t_a, t_b) = 00 | 01 | 10 | 11
 //   D = sum delta_a u_a - 1/2 |w|^2,     w_a -= sigma_a u_a x,     w_ab -= r_ab - m t_a t_b
 //   dD/du_a = g_a = delta_a + sigma_a (<w_a, x> + sum_(b on in the truth) w_ab)        sigma = +1 off, -1 on
 //   dD/dc_ab = p_ab = s_ab w_ab                                                     s = +1 for t_a = t_b, else -1
-// g_a knows nothing of the other nodes, and a link is needed for its c alone. While c = 0 and u_a + u_b <= m it is a
-// part of its nodes: it takes no memory and no time. Active links have copies alpha, beta of u_a, u_b and multipliers:
+// g_a does not depend on the other nodes, so a link is needed for its c only. While c = 0 and u_a + u_b <= m, a link is
+// a part of its nodes: it takes no memory and no time. Active links have copies alpha, beta of u_a, u_b and
+// multipliers:
 //   D - sum over active links of  la (alpha - u_a) + rho/2 (alpha - u_a)^2 + the same for b
 //   node:         u_a by the exact step in [0, m];  slope  g_a + sum (la + rho (alpha - u_a))
 //   link:         alpha, beta, c exactly                                            joint_move.hpp
 //   multipliers:  la += eta rho (alpha - u_a)
 //
-// A visit to an example (x W once; after that steps within it change g by |x|^2, not by features):
-//   1. links become active: the `grow` whose joint move gains most                        joint_oracle.hpp
-//   2. nodes become active: the `grow` with the most to gain by leaving alone
-//   3. `inner` rounds over active nodes, links, multipliers                               label_visit.hpp
-// A step that would take u_a + u_b beyond m ends there, and makes the link active. A link is let go once c = 0,
-// alpha = u_a, beta = u_b and la = lb = 0, and u_a + u_b <= m for some visits: that is what a link that is not active
-// says.
+// A visit to an example computes x W once. After that, its steps change g by |x|^2, without the features:
+//   1. activate links: the `grow` links whose joint move gains most                      joint_oracle.hpp
+//   2. activate nodes: the `grow` nodes with the most to gain by leaving alone
+//   3. make `inner` rounds over active nodes, links, multipliers                         label_visit.hpp
+// A step that would take u_a + u_b beyond m ends there and activates the link. A link that is not active has
+// c = 0, alpha = u_a, beta = u_b, la = lb = 0 and u_a + u_b <= m. A link that stays in this state for some visits is
+// dropped.
 //
-// Pairs are not all: three labels may gain together where no two do. A link (a, b) needs no attention if prices
-// la + lb >= p_ab can be paid out of what its nodes lose by leaving, where a node that has left pays nothing. In
-// one of some passes an audit lets pairs be paid one after the other, by the end with more left; what remains unpaid
-// becomes active. So at the end nothing is left out that the linear relaxation has.
+// Pairs are not enough: three labels may gain together although no two of them do. A link (a, b) needs no attention if
+// prices la + lb >= p_ab can be paid out of the losses of its nodes when they leave. A node that has left pays nothing.
+// In one of `period` passes an audit lets pairs be paid one after the other, first by the end with more left. Pairs
+// that remain unpaid become active. So at the end the method covers the whole linear relaxation.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +42,8 @@
 
 namespace mm {
 
-// What the labels of a pair are paid for leaving together, by the number of its link and the order of its ends.
+// The prices that the two labels of each pair are paid for leaving together. A pair is given by the number of its link;
+// `first` and `second` follow the order of its ends.
 struct PairPrices {
   std::vector<int64_t> block;
   std::vector<int32_t> link;
@@ -64,8 +67,8 @@ class LabelGdmm {
         visit_(data, numbers_) {}
   LabelGdmm(const LabelGdmm&) = delete;
 
-  // One visit to each; pairs are audited in one of `period` passes, in each pass for other examples. Between audits a
-  // visit looks for labels in one of `partitions` parts of them, chosen at random.
+  // Makes one visit to each example of the order. In one of `period` passes a visit audits the pairs, in each pass for
+  // other examples. The other visits look for labels in one of `partitions` parts of them, chosen at random.
   GdmmReport pass(const int64_t* order, int64_t n, double tolerance, int64_t period, int partitions,
                   bool exhaustive, uint64_t seed) {
     if (period < 1 || partitions < 1) throw std::invalid_argument("period and partitions must be 1 or more");
@@ -88,7 +91,7 @@ class LabelGdmm {
     return report;
   }
 
-  // D at the consistent point near the current one: c trimmed to what the nodes allow.
+  // D at the consistent point near the current one: each c is trimmed to the values that its nodes allow.
   double dual() const {
     double loss = 0, square = 0;
     std::vector<double> change(shape_.links(), 0.0), left(shape_.nodes(), 0.0);
@@ -113,7 +116,7 @@ class LabelGdmm {
     return loss - 0.5 * square;
   }
 
-  // That point as marginals; a link with c = 0 need not be listed.
+  // The same consistent point as marginals. Links with c = 0 are not listed.
   Marginals repaired() const {
     Marginals m;
     std::vector<double> left(shape_.nodes(), 0.0);
@@ -152,12 +155,12 @@ class LabelGdmm {
     refresh();
   }
 
-  // w from the point as it is, which removes the rounding that updates have gathered.
+  // Recomputes w from the point, which removes the rounding errors that updates have added up.
   void refresh() {
     std::fill(W_.begin(), W_.end(), 0.0);
     if (!origin_.empty()) structure_.pack(origin_.data(), W_.data());
     for (int l = 0; l < shape_.links(); ++l) {
-      const Bank& bank = data_.banks[1];  // its weights are in pairs_, and nowhere else
+      const Bank& bank = data_.banks[1];  // its weights are in pairs_ only
       pairs_.set(shape_.a[l], shape_.b[l], origin_.empty() ? 0 : origin_[bank.outside + l]);
       W_[bank.inside + l] = 0;
     }
@@ -169,13 +172,14 @@ class LabelGdmm {
   }
 
   int64_t dimension() const { return structure_.dimension(); }
-  // The mean of a prior, flat.
+  // Sets the mean of a prior, given as flat weights.
   void set_origin(const double* flat) {
     origin_.assign(flat, flat + dimension());
     refresh();
   }
 
-  // The prices of the active pairs, which with w are a proof of `ceilings`; and that proof for any w and prices.
+  // The prices of the active pairs; with w they prove the `ceilings`. The next method proves ceilings for any w and
+  // prices.
   PairPrices prices() const {
     PairPrices found;
     std::vector<double> left(shape_.nodes(), 0.0);
@@ -209,8 +213,8 @@ class LabelGdmm {
     }
     return ceilings();
   }
-  // Of every example: what its slack in the linear relaxation cannot exceed at the weights as they are. A proof, whatever
-  // the state is; and near the slack when the state is near the optimum, if audits have left nothing out.
+  // Upper bounds on the slacks of all examples in the linear relaxation, at the current weights. They hold in any
+  // state. They are close to the slacks if the state is near the optimum and audits have left nothing out.
   std::vector<double> ceilings() {
     std::vector<double> found(points_.size());
     for (size_t i = 0; i < points_.size(); ++i) {
@@ -223,7 +227,7 @@ class LabelGdmm {
     return found;
   }
 
-  // What the joint oracle finds in an example now, best first, and the number of weights that it looked at.
+  // The pairs that the joint oracle finds for an example now, best first, and the number of weights that it looked at.
   std::pair<std::vector<JointGain>, int64_t> joint_gains(int64_t block, int wanted, bool exhaustive) {
     if (!shape_.links()) return {};
     enter(block);
@@ -234,7 +238,7 @@ class LabelGdmm {
     return {found, pairs_.looks() - before};
   }
 
-  // In the order of coef_.
+  // The weights, in the order of coef_.
   std::vector<double> weights() const {
     std::vector<double> flat(structure_.dimension());
     structure_.unpack(W_.data(), flat.data());
@@ -253,7 +257,7 @@ class LabelGdmm {
   LabelOptions options_;
   std::vector<LabelPoint> points_;
   std::vector<double> origin_;  // flat; empty: zero
-  aligned<double> W_;           // of labels; those of pairs are in pairs_
+  aligned<double> W_;           // weights of labels; the weights of pairs are in pairs_
   JointOracle pairs_;
   LinkNumbers numbers_;
   LabelVisit visit_;

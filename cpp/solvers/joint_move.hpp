@@ -1,14 +1,14 @@
-// The step of one link: how much of the mass that leaves two labels leaves them together.
+// The step of one link: how much of the mass that leaves two labels leaves both of them together.
 //
 //   minimise  1/2 (c - c*)^2 + rho/2 ((alpha - A)^2 + (beta - B)^2)
 //   over      0 <= c <= min(alpha, beta),   alpha + beta - c <= m
 //
-// the polytope of the masses (stay, stay), (leave, stay), (stay, leave), (leave, leave) of two nodes, written by
-// alpha and beta, what leaves each node, and c, what leaves both. For a given c the best alpha and beta are known,
-// and the derivative of what remains is piecewise linear and increasing in c:
+// This is the polytope of the masses (stay, stay), (leave, stay), (stay, leave), (leave, leave) of two nodes. alpha and
+// beta are the masses that leave each node, and c is the mass that leaves both. For a given c the best alpha and beta
+// are known. With them, the derivative by c is piecewise linear and increasing:
 //   alpha = max(A, c), beta = max(B, c)              while their sum is at most m + c
-//   else both less by the same amount, neither below c
-// so that Newton's method between two bounds ends at the minimum after a few steps.
+//   else both are smaller by the same amount, but neither is below c
+// So Newton's method between two bounds finds the minimum after a few steps.
 #pragma once
 
 #include <algorithm>

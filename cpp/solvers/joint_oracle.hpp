@@ -1,18 +1,20 @@
-// The two labels of an example that gain most by a joint move, without a look at all pairs (Yen et al., Section 3.2).
+// Finds the two labels of an example that gain most by a joint move, without a look at all pairs (Yen et al., Section
+// 3.2).
 //
 //   max over pairs (a, b) that are not active of   e_a + e_b + s_ab w_ab          e <= 0,  s_ab = +1 or -1
 //
-// -e_a is what label a loses by leaving the truth on its own (0 where it has left already), w_ab the weight of two
-// labels being on together; s is +1 where both are on or both off in the truth, else -1.
+// -e_a is the loss of label a if it leaves the truth alone, or 0 if it has left already. w_ab is the weight of two
+// labels that are on together. s_ab is +1 if both are on or both are off in the truth, else -1.
 //
-// Every label has its partners in the order of w. As e <= 0, a pair is worth no more than e_a + s w_ab, seen from
-// either end: from each a its partners are visited from the top (s = +1) and from the bottom (s = -1) of the order,
-// until that bound is no better than the best pair so far. Labels that lose much are done after one comparison.
-// Two labels with e = 0 would be found late from either end; there are few, and all pairs of them are looked at.
+// The partners of every label are sorted by w. Since e <= 0, a pair is worth at most e_a + s w_ab, seen from either
+// end. So the search visits the partners of each a from the top of the order (s = +1) and from the bottom (s = -1). It
+// stops once that bound is no better than the best pair so far. A label with a large loss is done after one comparison.
+// Two labels with e = 0 would be found late from either end. There are few such labels, so all their pairs are looked
+// at.
 //
-// The weights change all the time. An order is that of earlier weights, with a bound on how far any of them has moved
-// since (`drift`), which is added to the bound of the visit: the answer is exact at any time. A row is sorted again
-// when the looks that its age has wasted would have paid for it.
+// The weights change all the time, so each row is in the order of older weights. `drift` bounds how far any weight of
+// the row has moved since. It is added to the bound of the visit, which keeps the answer exact. A row is sorted again
+// once its age has wasted about as many looks as a sort costs.
 #pragma once
 
 #include <algorithm>
@@ -48,7 +50,7 @@ class JointOracle {
   double at(int a, int b) const { return weights(a)[b]; }
   int64_t looks() const { return looks_; }
 
-  // sum_b max(0, s_ab w_ab): no set of labels that leave with a gains more by being joined by it.
+  // sum_b max(0, s_ab w_ab): the most that label a can add to the gain of other labels if it leaves with them.
   double most(int a, const int32_t* truth, const std::vector<int32_t>& on) const {
     double sum = truth[a] ? losses_[a] : gains_[a];  // as if every other label were off
     for (const int32_t b : on) sum += truth[a] ? at(a, b) : -at(a, b);
@@ -62,8 +64,8 @@ class JointOracle {
     put(b, a, value);
   }
 
-  // The best pairs that are worth more than `least`, at most `wanted`, best first; active(a, b) says which do not
-  // count. Labels with e = -infinity take no part.
+  // Returns the pairs that are worth more than `least`, best first, at most `wanted` of them. Pairs with active(a, b)
+  // do not count. Labels with e = -infinity take no part.
   template <class Active>
   const std::vector<JointGain>& best(const double* e, const int32_t* truth, double least, int wanted,
                                      Active&& active) {
@@ -79,7 +81,7 @@ class JointOracle {
     return found_;
   }
 
-  // The same by a look at all pairs.
+  // The same, by a look at all pairs.
   template <class Active>
   const std::vector<JointGain>& exhaustive(const double* e, const int32_t* truth, double least, int wanted,
                                            Active&& active) {
@@ -91,14 +93,14 @@ class JointOracle {
 
  private:
   int L_;
-  std::vector<double> weight_, sorted_;  // L x L, now and when the row was sorted
-  std::vector<int32_t> order_;           // of each row, from the largest
-  std::vector<double> gains_, losses_;   // of each row: sum of max(0, w) and of max(0, -w)
-  std::vector<double> drift_;            // of each row: no weight has moved further since
+  std::vector<double> weight_, sorted_;  // L x L: the weights now, and when the row was sorted
+  std::vector<int32_t> order_;           // for each row: labels from the largest weight to the smallest
+  std::vector<double> gains_, losses_;   // for each row: sum of max(0, w), sum of max(0, -w)
+  std::vector<double> drift_;            // for each row: an upper bound on the change of its weights since
   std::vector<int64_t> wasted_;
   std::vector<int32_t> free_;
   std::vector<JointGain> found_;
-  double least_ = 0, worst_ = 0;  // a pair must be worth more
+  double least_ = 0, worst_ = 0;  // a pair must be worth more than these
   size_t wanted_ = 0;
   int64_t looks_ = 0;
 
@@ -134,11 +136,11 @@ class JointOracle {
     const double joint = truth[a] == truth[b] ? at(a, b) : -at(a, b);
     const double gain = e[a] + e[b] + joint;
     if (gain > worst_ && a != b && !active(a, b)) keep({gain, std::min(a, b), std::max(a, b)});
-    return e[a] + joint > worst_;  // it was worth a look
+    return e[a] + joint > worst_;  // whether it was worth a look
   }
   void keep(const JointGain& pair) {
     for (const JointGain& known : found_)
-      if (known.a == pair.a && known.b == pair.b) return;  // seen from its other end
+      if (known.a == pair.a && known.b == pair.b) return;  // it was found from its other end
     const auto less = [](const JointGain& x, const JointGain& y) { return x.gain > y.gain; };
     found_.insert(std::upper_bound(found_.begin(), found_.end(), pair, less), pair);
     if (found_.size() > wanted_) found_.pop_back();

@@ -1,4 +1,5 @@
-// What a state of kept outputs is asked, whatever its passes are: bound once for all of them. Weights are flat.
+// The interface of a state of kept outputs, whatever its passes are; Python binds it once for all kinds. Weights are
+// flat.
 #pragma once
 
 #include <cstdint>
@@ -19,16 +20,16 @@ class KeptState {
   virtual ~KeptState() = default;
   virtual int64_t dimension() const = 0;
   virtual int64_t blocks() const = 0;
-  // The prior: its mean; diag(Sigma), or Sigma itself, and lower bounds, null where not given.
+  // Set the prior: its mean; diag(Sigma) or Sigma itself; lower bounds. A part that is not given is null.
   virtual void set_origin(const double* flat) = 0;
   virtual void set_metric(const double* diagonal, const double* lower, const double* matrix) = 0;
   virtual SupportArrays support() const = 0;
   virtual void restore(const int64_t* blocks, const double* multipliers, int64_t n, LabelView outputs) = 0;
-  virtual void refresh() = 0;  // removes the rounding that the updates of w have gathered
+  virtual void refresh() = 0;  // removes the rounding errors that updates of w have added up
   virtual double dual() = 0;
   virtual int64_t planes() const = 0;
   virtual int64_t bytes_kept() const = 0;  // of all outputs, as the allocator counts them
-  // Forgets outputs without a multiplier until no more than `most` bytes are kept, or none is left to forget.
+  // Forgets outputs without a multiplier until at most `most` bytes are kept or no such output is left.
   virtual void prune(int64_t most) = 0;
 };
 

@@ -1,4 +1,4 @@
-// The point of one example in GDMM on sets of labels (gdmm_labels.hpp): what leaves the truth, sparsely.
+// The point of one example in GDMM on sets of labels (gdmm_labels.hpp): the masses that leave the truth, sparsely.
 #pragma once
 
 #include <algorithm>
@@ -24,30 +24,30 @@ inline bool are_label_sets(const GraphData& data) {
 
 struct LabelNode {
   int32_t label;
-  double u;  // left the truth
+  double u;  // mass that has left the truth
 };
 struct LabelLink {
   int32_t a, b;
-  double alpha, beta, c;  // left a, b, both, as the link has it
+  double alpha, beta, c;  // masses that have left a, b, and both, as the link has them
   double la, lb;          // multipliers
-  int idle = 0;           // visits in which it said no more than a link that is not active
+  int idle = 0;           // visits in which it was in the state of a link that is not active
 };
 struct LabelPoint {
   std::vector<LabelNode> nodes;
   std::vector<LabelLink> links;
 
-  // left[a] = u_a of those that have left, or zero again.
+  // Sets left[a] = u_a for the labels that have left, or sets these to zero again.
   void spread(std::vector<double>& left, bool clear = false) const {
     for (const LabelNode& node : nodes) left[node.label] = clear ? 0 : node.u;
   }
-  // c of a link as far as its nodes allow.
+  // c of a link, trimmed to the values that its nodes allow.
   static double trimmed(const LabelLink& link, const std::vector<double>& left, double mass) {
     const double a = left[link.a], b = left[link.b];
     return std::clamp(link.c, std::max(0.0, a + b - mass), std::min(a, b));
   }
 };
 
-// The number of the link of each two labels, -1 where there is none.
+// The number of the link of any two labels; -1 if they have no link.
 class LinkNumbers {
  public:
   explicit LinkNumbers(const Topology& g)

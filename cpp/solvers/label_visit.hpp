@@ -1,4 +1,4 @@
-// One visit of GDMM to a set of labels; symbols and formulas in gdmm_labels.hpp.
+// One visit of GDMM to a set of labels; gdmm_labels.hpp has the symbols and formulas.
 #pragma once
 
 #include <algorithm>
@@ -19,8 +19,8 @@ struct LabelOptions {
   double eta;
   int inner, grow;
   double tolerance = 0;
-  int64_t audit = 0;        // passes from one to the next, if this is one
-  bool exhaustive = false;  // pairs are found by a look at all of them
+  int64_t audit = 0;        // passes from one audit to the next; 0: this visit makes none
+  bool exhaustive = false;  // find pairs by a look at all of them
 };
 
 class LabelVisit {
@@ -41,7 +41,7 @@ class LabelVisit {
         listed_(L_, 0),
         slot_(numbers.places(), -1) {}
 
-  // What has left the truth of the example becomes the point of this visit.
+  // Begins a visit with the point of an example: the labels that have left the truth, and the links.
   void enter(int64_t block, LabelPoint& point, double mass, double penalty) {
     point_ = &point, m_ = mass, rho_ = penalty;
     first_ = data_.node_first[block];
@@ -63,8 +63,9 @@ class LabelVisit {
     }
   }
 
-  // g of every label, at weights W of labels and those of pairs; x W is computed here and nowhere else. Or of the labels
-  // of one of some parts, and of those that have left: the others take no part in this visit.
+  // Computes g of every label, at the weights W of labels and the weights of pairs. This is the only place that
+  // computes x W. With several parts, only the labels of one part and the labels that have left get their g. The others
+  // take no part in this visit.
   void open(const double* W, const JointOracle& pairs, int part = 0, int parts = 1) {
     const double* own = W + bank_.inside;
     std::fill(scores_.begin(), scores_.end(), 0.0);
@@ -82,7 +83,7 @@ class LabelVisit {
     for (const LabelLink& link : point_->links) base_.push_back(pairs.at(link.a, link.b) + both_on(link));
   }
 
-  // Pairs that gain by a joint move. A label that gains by leaving on its own takes no part: it leaves.
+  // Finds pairs that gain by a joint move. A label that gains by leaving alone takes no part, since it leaves anyway.
   const std::vector<JointGain>& seek(JointOracle& pairs, double least, int wanted, bool exhaustive) {
     for (int a = 0; a < L_; ++a) {
       const double s = u_[a] > 0 ? 0 : slope(a);
@@ -101,7 +102,7 @@ class LabelVisit {
       if (o.audit > 0) audit(o, report);
     }
     activate_nodes(o, report);
-    GdmmReport ignored;  // the first step of a factor reports its share of the gap
+    GdmmReport ignored;  // only the first step of a factor reports its part of the gap
     for (int round = 0; round < o.inner; ++round) {
       GdmmReport& own = round == 0 ? report : ignored;
       moved_ = 0;
@@ -116,11 +117,12 @@ class LabelVisit {
           std::abs(link.la * (link.alpha - u_[link.a])) + std::abs(link.lb * (link.beta - u_[link.b]));
   }
 
-  // What the linear relaxation of the example can gain over the truth at the open weights, or more. For any prices
-  // la + lb of what both labels of a pair gain, and with all sums over u, c of the local polytope in [0, 1],
-  //   sum g_a u_a + sum p_ab c_ab  <=  sum_a max(0, g_a + prices of a) + sum_ab max(0, -la, -lb, p_ab - la - lb):
-  // c is no more than u_a and u_b, and what a pair is short of is at most its own. Active pairs have the prices of their
-  // messages; each other pair with p > 0 is paid by its labels out of what these lose by leaving (see `audit`).
+  // An upper bound on the gain of the linear relaxation of the example over the truth, at the open weights. For any
+  // prices la, lb that the labels of a pair are paid, and for all u, c of the local polytope in [0, 1],
+  //   sum g_a u_a + sum p_ab c_ab  <=  sum_a max(0, g_a + prices of a) + sum_ab max(0, -la, -lb, p_ab - la - lb).
+  // The last sum bounds p_ab c_ab - la u_a - lb u_b, which is largest at a vertex of the pair's polytope. Active pairs
+  // have the prices of their messages. Every other pair with p > 0 is paid by its labels out of their losses (see
+  // `audit`).
   double ceiling(JointOracle& pairs) {
     pairs_ = &pairs;
     double sum = 0;
@@ -137,7 +139,7 @@ class LabelVisit {
     return sum;
   }
 
-  // Weights for what has changed since the visit began; `from_truth`: for all that has left.
+  // Adds the changes since the visit began to the weights; with `from_truth`, the changes since the truth.
   void write(double* W, JointOracle& pairs, bool from_truth) const {
     const auto change = [&](int a) { return u_[a] - (from_truth ? 0 : before_[a]); };
     int changed = 0;
@@ -161,7 +163,7 @@ class LabelVisit {
     }
   }
 
-  // Keeps what has left the truth, and all links.
+  // Ends the visit. The point keeps the labels that have left the truth, and all links.
   void leave() {
     point_->nodes.clear();
     for (const int32_t a : list_) {
@@ -171,8 +173,8 @@ class LabelVisit {
       slot_[numbers_.place(link.a, link.b)] = slot_[numbers_.place(link.b, link.a)] = -1;
     for (const int32_t a : list_) u_[a] = before_[a] = 0, listed_[a] = 0, around_[a].clear();
   }
-  // The same without links that have said no more than one that is not active for some visits: at once would be too
-  // early for a label that has just been blocked.
+  // Ends the visit, and drops links that have been in the state of an inactive link for some visits. To drop them at
+  // once would be too early for a label that has just been blocked.
   void forget() {
     gone_.clear();
     for (LabelLink& link : point_->links) {
@@ -188,7 +190,7 @@ class LabelVisit {
 
  private:
   static constexpr double rounding = 1e-13;
-  static constexpr int patience = 2;
+  static constexpr int patience = 2;  // visits; with less, links of blocked labels come and go
   const GraphData& data_;
   const LinkNumbers& numbers_;
   const Bank& bank_;
@@ -203,10 +205,10 @@ class LabelVisit {
   aligned<double> scores_;
   mutable aligned<double> coefficients_;
   std::vector<double> u_, before_, g_, e_;
-  std::vector<double> base_;   // of each link: w_ab + r_ab, which steps do not change
-  std::vector<double> start_;  // of each link: c at the beginning
+  std::vector<double> base_;   // for each link: w_ab + r_ab, which steps do not change
+  std::vector<double> start_;  // for each link: c at the beginning
   std::vector<char> listed_;
-  std::vector<int32_t> slot_;  // of each pair: its place among the active links, or -1
+  std::vector<int32_t> slot_;  // for each pair: its place among the active links, or -1
   std::vector<int32_t> list_, on_;
   std::vector<char> gone_;
   std::vector<std::pair<double, int32_t>> wish_;
@@ -218,7 +220,7 @@ class LabelVisit {
     for (int a = 0; a < L_; ++a) {
       if (listed_[a] || (a >= from && a < to))
         scores_[a] = x_.score_of(row_, W, bank_.stride, a);
-      else  // never the best
+      else  // such a label is never the best
         scores_[a] = (truth_[a] ? 1 : -1) * std::numeric_limits<double>::infinity();
     }
   }
@@ -251,7 +253,7 @@ class LabelVisit {
   }
   void add_link(int32_t a, int32_t b) {
     point_->links.push_back({a, b, u_[a], u_[b], 0, 0, 0});
-    // The weight as steps of this visit have left it: what the oracle knows is that of its beginning.
+    // `pairs_` has the weight at the beginning of the visit, so r_ab is taken at the same point.
     LabelLink then{a, b, 0, 0, 0, 0, 0};
     const double now_a = u_[a], now_b = u_[b];
     u_[a] = before_[a], u_[b] = before_[b];
@@ -270,7 +272,7 @@ class LabelVisit {
     return sum;
   }
 
-  // Of a link: what both ends gain by leaving together, what each is paid, and what the pair is short of.
+  // For a link: the gain p of both ends from leaving together, the price that each is paid, and the pair's shortage.
   struct Prices {
     double p, a, b, short_of;
   };
@@ -288,12 +290,12 @@ class LabelVisit {
     }
   }
 
-  // Pairs with p > 0 are paid by their nodes, the one with more left first; the largest unpaid become active.
+  // Pairs with p > 0 are paid by their nodes, first by the one with more left. The largest unpaid pairs become active.
   void audit(const LabelOptions& o, GdmmReport& report) {
-    wish_.clear();  // what each label may pay
+    wish_.clear();  // amounts that labels can pay
     for (int a = 0; a < L_; ++a) {
       e_[a] = u_[a] > 0 ? 0 : -slope(a);
-      // A label that gains on its own leaves; one that loses more than this can pay for all its pairs.
+      // A label that gains alone leaves anyway. A label that loses more than `most` can pay for all its pairs.
       if (e_[a] >= 0 && e_[a] < pairs_->most(a, truth_, on_) + rounding) wish_.emplace_back(e_[a], a);
     }
     charge_all(o.tolerance);
@@ -302,7 +304,7 @@ class LabelVisit {
     std::partial_sort(unpaid_.begin(), unpaid_.begin() + n, unpaid_.end(), std::greater<>());
     for (size_t k = 0; k < n; ++k) add_link(unpaid_[k].second.first, unpaid_[k].second.second);
   }
-  // Pairs of the labels in wish_, in the order of what these may pay.
+  // Charges the pairs of the labels in wish_, the smallest amounts first.
   void charge_all(double tolerance) {
     std::sort(wish_.begin(), wish_.end());
     unpaid_.clear();
@@ -314,7 +316,7 @@ class LabelVisit {
     double price = sign(a, b) * pairs_->at(a, b);
     if (price <= 0) return;
     if (e_[a] < e_[b]) std::swap(a, b);
-    // Where one end has left the truth, the other pays alone: what has left may be joined at any time.
+    // If one end has left the truth, the other pays alone: a label that has left may be joined at any time.
     for (const int v : {a, b}) {
       const double paid = std::min(price, e_[v]);
       e_[v] -= paid, price -= paid;
@@ -338,7 +340,7 @@ class LabelVisit {
   void step_node(int a, GdmmReport& report) {
     const double s = slope(a), h = curvature(a);
     report.violation += m_ * std::max(0.0, s) - u_[a] * s;
-    if (s == 0) return;  // else a label without features would move by 0 / 0
+    if (s == 0) return;  // otherwise a label without features would move by 0 / 0
     double to = std::clamp(u_[a] + s / (h + rho_ * static_cast<double>(around_[a].size())), 0.0, m_);
     if (to > u_[a]) to = std::max(u_[a], limited(a, to));
     const double d = to - u_[a];
@@ -350,7 +352,7 @@ class LabelVisit {
         if (numbers_(a, b) >= 0) g_[b] -= d;
     moved_ = std::max(moved_, std::abs(d));
   }
-  // How far u_a may go; links that are in the way become active.
+  // The value that u_a may go to. Links that are in the way become active.
   double limited(int a, double to) {
     double most = to;
     if (!numbers_.places()) return most;
@@ -359,9 +361,9 @@ class LabelVisit {
       if (u_[b] <= m_ - to || numbers_(a, b) < 0 || slot_[numbers_.place(a, b)] >= 0) continue;
       most = std::min(most, m_ - u_[b]);
       add_link(a, b);
-      moved_ = m_;  // the way is free in the next round
+      moved_ = m_;  // asks for another round, in which the way is free
     }
-    if (most < to)  // or in the next visit, for which it needs all of its links
+    if (most < to)  // it is blocked until the next visit, for which it needs all of its links
       for (const int32_t k : around_[a]) point_->links[k].idle = 0;
     return most;
   }
@@ -389,7 +391,7 @@ class LabelVisit {
            std::abs(link.beta - b) <= near && std::abs(link.la) <= rounding && std::abs(link.lb) <= rounding;
   }
 
-  // All columns at once: W[j, :] += x_j c
+  // Writes all columns at once: W[j, :] += x_j c
   template <class Change>
   void write_rows(double* W, Change&& change) const {
     std::fill(coefficients_.begin(), coefficients_.end(), 0.0);

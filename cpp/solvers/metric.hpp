@@ -1,11 +1,11 @@
-// The metric of a prior, and bounds: how a move of the multipliers moves w.
+// The metric of a prior, and bounds: they say how a move of the multipliers moves w.
 //
 //   R(w) = 1/2 (w - m)' Sigma^-1 (w - m),  infinite where w < lower
 //   q = - sum a psi      v = m + Sigma q      w = max(lower, v)
 //   R*(q) = <q, w> - R(w) = sum_j (v_j - m_j) w_j / s_j - (w_j - m_j)^2 / (2 s_j),   Sigma = diag(s)
 //
-// Sigma is the identity, a diagonal (kept in the structure's layout), or a matrix (over flat weights, without
-// bounds). R* curves no more than without bounds: a step that is exact for the latter gains what it claims.
+// Sigma is the identity, a diagonal (in the structure's layout), or a matrix (over flat weights, without bounds).
+// Bounds do not raise the curvature of R*. So a step that is exact without bounds gains at least its claim with them.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ struct Metric {
   std::vector<double> diagonal;  // of Sigma; empty: ones
   std::vector<double> lower;     // empty: no bounds
   std::vector<double> matrix;    // Sigma row by row; empty: diagonal
-  std::vector<size_t> inside;    // with a matrix: where the structure keeps each flat weight
+  std::vector<size_t> inside;    // with a matrix: the structure's place of each flat weight
   std::vector<size_t> outside;   // and back
 
   bool scaled() const { return !diagonal.empty() || !matrix.empty(); }
@@ -50,7 +50,7 @@ struct Metric {
   double clipped(size_t j, double v) const { return bounded() ? std::max(lower[j], v) : v; }
 };
 
-// One move in the metric: what was built in the structure's scratch, its length, and its way to w.
+// One move in the metric: the move that was built in the structure's scratch, its length, and its effect on w.
 template <class Structure>
 class Move {
  public:

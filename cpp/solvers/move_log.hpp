@@ -1,4 +1,4 @@
-// What a thread writes down for the others: moves of w in the order in which they were made.
+// The log that a worker writes for the others: its moves of w, in the order in which it made them.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +10,9 @@
 
 namespace mm {
 
-// w += c (Psi(y_1) - Psi(y_2)), or c sum_j c_j Psi(y_j). All of them are one stretch of bytes, which goes from one core to
-// another in few lines of the cache. Where a structure can, it lists what such a difference changes: then nobody compares
-// its two outputs again.
+// A move is w += c (Psi(y_1) - Psi(y_2)), or w += c sum_j c_j Psi(y_j). All moves are in one stretch of bytes, so that
+// few cache lines go from one core to another. If the structure can list the changes that a difference makes, the log
+// has this list, so that the two outputs are not compared again.
 template <class Label>
 class MoveLog {
  public:
@@ -20,7 +20,7 @@ class MoveLog {
   const std::byte* data() const { return bytes_.data(); }
   size_t size() const { return bytes_.size(); }
 
-  // The move that was built last.
+  // Adds the move that was built last.
   template <class Structure>
   void add_pair(const Structure& structure, const typename Structure::Scratch& s, int64_t block,
                 const Label* plus, const Label* minus, double c) {
@@ -66,8 +66,8 @@ class MoveLog {
   struct Made {
     int64_t block;
     double c;
-    uint32_t mixed;  // outputs of a mixture; 0: a pair
-    uint32_t bytes;  // that follow
+    uint32_t mixed;  // number of outputs of a mixture; 0: a pair
+    uint32_t bytes;  // number of bytes that follow
   };
   std::vector<std::byte> bytes_;
   std::vector<int32_t> list_;
@@ -78,7 +78,7 @@ class MoveLog {
         structure.list_move(s, list);
       };
 
-  // Asks for the memory that replaying will read: each stage for what the one before has pointed to.
+  // Prefetches the memory that replaying will read. Each stage needs the data that the stage before has fetched.
   template <class Structure>
   static void prefetch(const std::byte* bytes, size_t size, const Structure& structure,
                        const typename Structure::Real* W) {

@@ -1,4 +1,4 @@
-// What rounds of dual coordinate ascent remember of those before (dual_coordinate.hpp).
+// The state that rounds of dual coordinate ascent hand on to later rounds (dual_coordinate.hpp).
 #pragma once
 
 #include <algorithm>
@@ -6,9 +6,9 @@
 
 namespace mm {
 
-// k from round to round, as in solvers/proximal.py: lower where the centre is too far from w, by two steps where it is much
-// too far, or where nothing falls. Hard problems (one digit of USPS against the others, C = 100) take up to twelve times as
-// long where k falls at half the lag; easy ones are over sooner where it falls by two steps.
+// Chooses k for each round, like solvers/proximal.py. k falls if the centre is too far from w, by two steps if it is
+// much too far, and also if the gap has stopped falling. If k fell at a smaller lag, hard problems would take many
+// times as long. The two steps let easy problems end sooner.
 struct Balance {
   double k = 0;  // of the next round
   double best = std::numeric_limits<double>::infinity();
@@ -26,14 +26,15 @@ struct Balance {
   }
 
  private:
-  // Times the ascent: where the lag is more, k falls; where the gap has grown to this many times its least, sooner, since
-  // steps may overshoot in a circle.
+  // k falls if the lag is more than `lagging` times the ascent, by two steps if it is more than `far_behind` times.
+  // Once the gap is `grown` times its least value, `strict` replaces `lagging`, since steps may overshoot in a circle.
   static constexpr double lagging = 1.5, far_behind = 6, strict = 0.5, grown = 2;
 };
 
-// Rounds between two climbs: twice as many, and one more, after a climb that has not halved the gap.
+// The number of rounds between two climbs. After a climb that has not halved the gap it becomes twice as many plus one,
+// 15 at most; after any other climb it is 0.
 struct Pace {
-  double before = 0;  // the gap at the last climb; 0 once it was looked at
+  double before = 0;  // the gap at the last climb; 0 once it has been compared
   int pause = 0, wait = 0;
 
   bool due(double gap) {

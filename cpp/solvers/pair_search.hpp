@@ -1,14 +1,14 @@
-// The best pair of labels of an indicator factor with sparse messages, without a look at all pairs.
+// Finds the best pair of labels of an indicator factor with sparse messages, without a look at all pairs.
 //
-//   max_{y, z}  A[y, z] - rho m(y) - rho n(z)         m, n: zero but for a few labels
+//   max_{y, z}  A[y, z] - rho m(y) - rho n(z)         m, n: zero except for a few labels
 //
-// The maximum is that of four cases (Yen et al., Section 3.2):
-//   (i)   m(y) = n(z) = 0:   the rows in the order of their largest entry, each row in order, until no row can do
+// The maximum is the best of four cases (Yen et al., Section 3.2):
+//   (i)   m(y) = n(z) = 0:   the rows in the order of their largest entry, each row in order, until no row is better
 //   (ii)  m(y) = 0 /= n(z):  for each such z its column in order, until an entry whose y has no message
 //   (iii) m(y) /= 0 = n(z):  for each such y its row in order
 //   (iv)  both not zero:     all such pairs
-// Entries that are not stored are zero: in (i) to (iii) one of them represents all, found by trying labels one after
-// the other from where the last one was found. Where every entry is stored, all of them are looked at.
+// Entries that are not stored are zero. In (i) to (iii) one of them represents all. It is found by trying one label
+// after the other, beginning with the last one found. If every entry is stored, all pairs are looked at.
 #pragma once
 
 #include <algorithm>
@@ -56,7 +56,7 @@ class PairSearch {
     return best;
   }
 
-  // The same by whole vectors: where labels are few.
+  // The same with whole vectors, for few labels.
   Scored few(const PairTable& table, const Messages& left, const Messages& right, double rho) {
     for (const Message& e : right) less_[e.label] = rho * e.value;
     above_.assign(K_, 0);
@@ -81,7 +81,7 @@ class PairSearch {
                  Scored best = {-HUGE_VAL, 0, 0}) {
     mark(left_, left, 1);
     mark(right_, right, 1);
-    bool found = free_pair(table, best);  // (i): a zero, then the gains
+    bool found = free_pair(table, best);  // (i): a zero entry, then the gains
     for (const auto& [most, y] : table.index->by_most()) {
       if (-most <= best.score) break;
       if (!left_[y]) along(table.index->gains(y), right_, best, 0, [&](int z) { return std::pair(y, z); });
@@ -113,11 +113,12 @@ class PairSearch {
   static constexpr int lanes = Vector<double>::lanes;
   int K_, stride_;
   std::vector<uint8_t> left_, right_;  // labels with a message
-  aligned<double> less_;               // of `few`: what the messages take from a second label
-  std::vector<double> above_;          // and from a first one
+  aligned<double> less_;               // for `few`: amounts that messages take from a second label
+  std::vector<double> above_;          // amounts that messages take from a first label
   int next_ = 0;
 
-  // Pairs of two labels with messages: gains of a row in order, and what would be best without a gain.
+  // Offers pairs of two labels with messages: the gains of each row in order, then all such pairs of the row if one
+  // without a gain could be best.
   void both(const PairTable& table, const Messages& left, const Messages& right, double rho, Scored& best) {
     double most = -HUGE_VAL;
     for (const Message& o : right) most = std::max(most, -rho * o.value), less_[o.label] = rho * o.value;
@@ -142,7 +143,7 @@ class PairSearch {
     if (score > best.score) best = {score, y, z};
   }
 
-  // The first entry of an ordered list whose label has no message.
+  // Offers the first entry of an ordered list whose label has no message.
   template <class List, class Where>
   static void along(const List& list, const std::vector<uint8_t>& marks, Scored& best, double less,
                     Where&& where) {
@@ -154,7 +155,7 @@ class PairSearch {
     }
   }
 
-  // A label that is free, from where the last one was; false if there is none.
+  // Offers a free label, trying labels from the last one found. Returns false if no label is free.
   template <class Free, class Where>
   bool free_in(Scored& best, double less, Free&& free, Where&& where) {
     if (-less <= best.score) return true;  // it would be no better
@@ -169,7 +170,7 @@ class PairSearch {
     return false;
   }
 
-  // A pair of labels without messages and without a weight.
+  // Offers a pair of labels without messages and without a weight. Returns false if there is no such pair.
   bool free_pair(const PairTable& table, Scored& best) {
     if (best.score >= 0) return true;
     for (int n = 0; n < K_; ++n) {

@@ -14,7 +14,7 @@ class PassRecord {
  public:
   void clear() { blocks_.clear(), multipliers_.clear(); }
 
-  // Call this before the update of a block. A block without outputs has all of its mass on the true output.
+  // Call this before the update of a block. A block without kept outputs has all of its mass on the true output.
   void save(int64_t block, const std::vector<Kept>& planes, double mass) {
     const size_t first = multipliers_.size();
     if (planes.empty()) multipliers_.push_back(mass);
@@ -22,8 +22,8 @@ class PassRecord {
     blocks_.push_back({block, first, multipliers_.size() - first});
   }
 
-  // Call this before output j of the visited block is removed and the last one takes its place. Returns false if the output
-  // had a multiplier before the pass: then it must stay.
+  // Call this before output j of the visited block is removed and the last one takes its place. Returns false if the
+  // output had a multiplier before the pass: then it must stay.
   bool forget(int64_t block, int j, size_t outputs) {
     if (blocks_.empty() || blocks_.back().block != block) return true;
     Saved& own = blocks_.back();
@@ -41,8 +41,7 @@ class PassRecord {
     const std::vector<double> before = std::move(multipliers_);
     multipliers_.clear();
     for (Saved& own : blocks_) {
-      auto& planes =
-          state.blocks[own.block].planes;  // empty: all mass is on the true output, before and after
+      auto& planes = state.blocks[own.block].planes;  // empty: all mass stays on the true output
       const size_t first = multipliers_.size();
       for (size_t j = 0; j < planes.size(); ++j) {
         multipliers_.push_back(planes[j].multiplier);
@@ -51,7 +50,7 @@ class PassRecord {
       own.first = first, own.size = planes.size();
     }
   }
-  // Call this after an exchange. It goes a part t of the way towards the saved multipliers.
+  // Call this after an exchange. Moves the multipliers a fraction t of the way to the saved ones.
   template <class State>
   void advance(State& state, double t) {
     for (const Saved& own : blocks_)
@@ -64,7 +63,7 @@ class PassRecord {
  private:
   struct Saved {
     int64_t block;
-    size_t first, size;  // where its multipliers are; outputs that were found later have none
+    size_t first, size;  // the range of its multipliers; outputs that were found later have none
   };
   std::vector<Saved> blocks_;
   std::vector<double> multipliers_;

@@ -1,10 +1,10 @@
-// Marginals that need not agree, made into labellings with multipliers: a point that is feasible in the dual.
+// Turns marginals that need not agree into labellings with multipliers: a feasible point of the dual.
 //
 // On a chain, node marginals q_t and pair marginals p_t with row sums q_{t-1} and column sums q_t are a flow from the
-// first position to the last, and a flow is a sum of paths. Where the rows or columns of p_t sum to more than q says,
-// they are scaled down; then what is missing in rows and columns, as much in both, is filled in one after the other
-// (north-west corner). Marginals that agree are not changed. Paths: those of the positions before are split along the
-// pairs, so that there are no more of them than stored pairs.
+// first position to the last. A flow is a sum of paths. If the rows or columns of p_t sum to more than q allows, they
+// are scaled down. Then the rows miss as much mass as the columns; it is filled in one entry after the other
+// (north-west corner). Marginals that agree are not changed. The paths up to a position are split along the pairs that
+// lead on from it, so that there are no more paths than stored pairs.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +34,7 @@ class PathDecomposition {
     for (const Share& n : nodes_) paths_.push_back({{n.first}, n.mass});
   }
 
-  // The next position.
+  // Adds the next position.
   void extend(const std::vector<Share>& pairs, const std::vector<Share>& nodes) {
     const std::vector<Share> next = normed(nodes);
     coupling(pairs, next);
@@ -48,7 +48,7 @@ class PathDecomposition {
         longer.push_back({path.labels, part});
         longer.back().labels.push_back(p.second);
       }
-      if (path.mass > dust()) {  // rounding has left it without a pair
+      if (path.mass > dust()) {  // rounding has left a part of the path without a pair
         longer.push_back({path.labels, path.mass});
         longer.back().labels.push_back(next[0].first);
       }
@@ -57,7 +57,7 @@ class PathDecomposition {
     nodes_ = next;
   }
 
-  // The masses of the paths sum to the mass of the sequence.
+  // Drops negligible paths, and scales the others so that their masses sum to the mass of the sequence.
   void finish() {
     std::erase_if(paths_, [&](const Path& p) { return p.mass <= dust(); });
     double sum = 0;
@@ -85,7 +85,8 @@ class PathDecomposition {
     return nullptr;
   }
 
-  // Scales entries down where their sum over one end is more than its node allows; returns what is left to give.
+  // Scales entries down if their sum over one end is more than its node allows. Returns the masses that the nodes
+  // allow.
   template <class End>
   std::vector<Share> trim(const std::vector<Share>& nodes, End&& end) {
     std::vector<Share> left = nodes, sums = nodes;

@@ -16,9 +16,9 @@
 // cost nothing, 28 lose half of the gain, and from 45 on the dual falls. If features are many and rare, hundreds cost
 // nothing. So:
 //
-//   - The gain of a pass is compared with the sum of the gains of its updates, one by one. The number in flight grows if
-//     these agree, and shrinks if they do not. If one update in flight is too many, one thread makes some passes: 2 at
-//     first, and twice as many each time that this happens again.
+//   - The gain of a pass is compared with the sum of the gains of its updates, one by one. The number in flight grows
+//     if these agree, and shrinks if they do not. If one update in flight is too many, one thread makes some passes: 2
+//     at first, and twice as many each time that this happens again.
 //   - If the updates together gain less than half of that sum, the pass ends at the best point between the multipliers
 //     before it and after it. So the dual never falls over a pass. Both ends are computed from the multipliers, without
 //     the rounding of large steps. Along d = w' - w the dual is quadratic (k is that of the proximal term, else 0):
@@ -27,11 +27,11 @@
 //       slope = sum (a' - a) Delta - (1 + k) <w, d>,   curvature = (1 + k) |d|^2
 //
 // The work of a worker does not depend on the thread that runs it. So the same number of workers gives the same bits.
-// There are at most as many threads as cores, and each runs some workers. A thread that waits long runs workers of other
-// threads, too: their threads may have been taken off their cores.
+// There are at most as many threads as cores, and each runs some workers. A thread that waits long runs workers of
+// other threads, too: their threads may have been taken off their cores.
 //
-// Each of T workers makes 1 / T of the visits, but applies all moves. Replaying takes a quarter of a visit, so more than
-// `most_workers` bring next to nothing.
+// Each of T workers makes 1 / T of the visits, but applies all moves. Replaying takes a quarter of a visit, so more
+// than `most_workers` bring next to nothing.
 #pragma once
 
 #include <algorithm>
@@ -61,7 +61,7 @@ class Replicas {
 
   explicit Replicas(DualState<Structure>& state) : state_(state) {}
 
-  // Whether to use threads: if each worker has some blocks, and it is much cheaper to replay a move than to visit a block.
+  // Whether threads pay: each worker must have some blocks, and a replayed move must be much cheaper than a visit.
   bool pays(int64_t n, int threads, const VisitOptions& options) {
     if (threads < 2 || n < 8 * std::min(threads, most_workers)) return false;
     if (!state_.metric.plain() || !state_.weighted.empty() || !long_visits()) return false;
@@ -99,9 +99,9 @@ class Replicas {
   }
 
  private:
-  static constexpr int most_workers = 8;
-  static constexpr int most_lag = 3;          // rounds
-  static constexpr int64_t most_visits = 4;   // of a round
+  static constexpr int most_workers = 8;      // each replays all moves, so more bring next to nothing
+  static constexpr int most_lag = 3;          // rounds; fewer let workers wait, more put more in flight
+  static constexpr int64_t most_visits = 4;   // of a round; fewer mean more posts, more put more in flight
   static constexpr int64_t free_flight = 16;  // updates in flight that cost nothing on dense data
 
   // How many workers a pass over n blocks has, and their rounds.
@@ -120,15 +120,15 @@ class Replicas {
     int64_t in_flight() const { return lag * visits * (workers - 1); }
   };
 
-  // The blocks of a pass, who has each of them, and where what is found goes.
+  // The blocks of a pass, the owner of each, and the arrays for the results.
   struct Deal {
     const uint8_t* owner;
     const int64_t* order;
-    double *violations, *slacks;  // slacks: null where nobody asks
+    double *violations, *slacks;  // slacks: null if they are not asked for
     int64_t n;
   };
 
-  // The moves of a worker's last rounds, for the others. They look here in each round, so this is one cache line.
+  // The moves of a worker's last rounds. The others look here in each round, so this is one cache line.
   static constexpr int slots = 2 * most_lag;  // while it posts round r another may still read r - 2 lag + 1
   static int slot(int64_t round) { return static_cast<int>(round % slots); }
   struct alignas(64) Post {
@@ -137,7 +137,7 @@ class Replicas {
     uint32_t size[slots];
   };
 
-  // Aligned against false sharing.
+  // Aligned to cache lines, against false sharing.
   struct alignas(64) Worker {
     DualAscent<Structure> ascent;
     const int number;
@@ -154,19 +154,19 @@ class Replicas {
     VisitReport report;
     double squares = 0, growth = 0;  // |w|^2 over a part of w, and by how much it grew in this pass
     int parts = 0;
-    int64_t rewritten = -1, passes = 0;  // of the w that it has a replica of
+    int64_t rewritten = -1, passes = 0;  // identify the w that its replica copies
     Post to_others;
-    alignas(64) std::atomic<bool> taken = false;  // a thread runs it
-    std::atomic<bool> wanted = false;             // by its own thread, while another runs it
+    alignas(64) std::atomic<bool> taken = false;  // a thread runs this worker
+    std::atomic<bool> wanted = false;             // its own thread waits for it while another runs it
     std::atomic<bool> ended = false;              // all of its rounds are made
 
     Worker(DualState<Structure>& state, int k) : ascent(state), number(k) { ascent.write_to(&log, &record); }
 
-    bool has(const DualState<Structure>& state, int64_t pass) const {  // a replica of the w of now
+    bool has(const DualState<Structure>& state, int64_t pass) const {  // a replica of the current w
       return rewritten == state.rewritten && passes == pass && parts == workers;
     }
-    // If some replicas are stale, each worker copies its part of w to all of them. |w|^2 over that part is as the last pass
-    // left it, or is computed again.
+    // If some replicas are stale, each worker copies its part of w to all of them. |w|^2 over that part is as the last
+    // pass left it, or is computed again.
     void start(DualState<Structure>& state, const Deal& given, int64_t pass,
                const std::vector<std::unique_ptr<Worker>>& all, bool stale) {
       take(given);
@@ -184,18 +184,19 @@ class Replicas {
       for (size_t j = 0; j < slacks.size(); ++j) deal.slacks[places[j]] = slacks[j];
       ended = true;
     }
-    // Here, for nothing may fail where several threads run.
+    // Reserves memory before the threads start, because an allocation must not fail while they run.
     void reserve(int64_t n) {
       const size_t most = static_cast<size_t>((n + workers - 1) / workers);
       order.reserve(most + 1), places.reserve(most + 1), violations.reserve(most), slacks.reserve(most);
       counts.reserve(workers), spare.reserve(n);
     }
-    // A block goes to the same worker in every pass, so that its outputs stay in the cache of one core. Then the numbers of
-    // blocks are made equal. Each worker scans the whole order: to read its list from another core would take longer.
+    // Takes its blocks of the pass. A block goes to the same worker in every pass, so that its outputs stay in the
+    // cache of one core. Then the numbers of blocks are made equal. Each worker scans the whole order: to read its list
+    // from another core would take longer.
     void take(const Deal& given) {
       deal = given;
       const int64_t most = (deal.n + workers - 1) / workers;
-      // One more: each is written, and stays if the next does not take its place.
+      // One entry more: every block is written, and overwritten by the next if it goes to another worker.
       order.resize(most + 1), places.resize(most + 1);
       counts.assign(workers, 0), spare.clear();
       int64_t own = 0;
@@ -221,13 +222,14 @@ class Replicas {
       ascent.visits(order.data(), n, from, std::min(to, n), options, violations.data(), slacks.data(), report,
                     workers);
     }
-    // Asks for the lines that this round's moves will be written to, which others have read.
+    // Prefetches the cache lines that this round's moves will be written to, since other cores have read them.
     void expect_post() {
       constexpr size_t most = 1024;
       const std::vector<std::byte>& post = posted[slot(round)];
       for (size_t k = 0; k < std::min(post.size(), most); k += 64) fetch_to_write(post.data() + k);
     }
-    // The moves of this round, for others: all at once, since lines that others have read are slow to write.
+    // Posts the moves of this round. It copies all of them at once, since lines that others have read are slow to
+    // write.
     void post() {
       const int at = slot(round);
       to_others.size[at] = 0;
@@ -251,8 +253,8 @@ class Replicas {
     }
   };
 
-  // A thread that has failed, or sees that another has failed, makes no more visits. It still goes on with its rounds, so
-  // that the others do not wait for it and w has all moves that were made.
+  // A thread that has failed, or sees that another has failed, makes no more visits. It still goes on with its rounds,
+  // so that the others do not wait for it and w has all moves that were made.
   class Failure {
    public:
     bool seen() const { return failed_; }
@@ -276,17 +278,18 @@ class Replicas {
     std::exception_ptr error_;
   };
 
-  // Products of a visit, about. A shorter visit is over before another core has read what it found.
+  // The least number of products of a visit, about. A shorter visit is over before another core can read its moves.
   static constexpr double long_visit = 1000;
 
   DualState<Structure>& state_;
   double visit_ = 0;  // products of a visit, at most; 0: not counted yet
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<uint8_t> owners_;  // of all blocks
-  int owners_of_ = 0;            // workers
+  int owners_of_ = 0;            // the number of workers that these are for
   Crew crew_;
   int64_t passes_ = 0;
-  // Passes that ask the oracle, and passes over kept outputs, each have limits: most visits of the latter make an update.
+  // Passes with the oracle and passes over kept outputs have limits of their own: most visits of the latter make an
+  // update.
   struct Limit {
     static constexpr int64_t first_rest = 2;
     int64_t flight = free_flight;    // updates in flight at most
@@ -304,7 +307,7 @@ class Replicas {
     return visit_ >= long_visit;
   }
 
-  // After a pass whose updates gained `each` one by one, and `all` together.
+  // Adapts the limits after a pass whose updates gained `each` one by one, and `all` together.
   void adapt(const Rhythm& rhythm, int threads, double each, double all, Limit& limit) {
     const int64_t used = rhythm.in_flight();
     if (all < 0.8 * each) {
@@ -317,7 +320,7 @@ class Replicas {
     if (all > 0.95 * each) limit.flight = std::max(limit.flight, std::min(2 * used, most));
   }
 
-  // Whether some replicas are not of the w of now.
+  // Prepares the workers for a pass. Returns whether some replicas are not copies of the current w.
   bool prepare(int threads, int64_t n) {
     bool stale = false;
     while (static_cast<int>(workers_.size()) < threads)
@@ -338,7 +341,8 @@ class Replicas {
     return stale;
   }
 
-  // The worker of each block. Stretches of blocks go by turns: where sequences are sorted, each has long and short ones.
+  // The worker of each block. Stretches of blocks are dealt in turn: if sequences are sorted by length, each worker
+  // gets long and short ones.
   const uint8_t* owners(int threads) {
     constexpr size_t stretch = 64;
     static_assert(most_workers <= 256);
@@ -353,13 +357,13 @@ class Replicas {
   // The sum of the workers' reports. If they have overshot, a line search comes first.
   VisitReport collect(const Rhythm& rhythm, int threads, Limit& limit) {
     VisitReport total;
-    double growth = 0, squares = 0;  // of |w|^2, and |w|^2
+    double growth = 0, squares = 0;  // growth of |w|^2 in this pass; |w|^2 now
     for (int k = 0; k < rhythm.workers; ++k) {
       const Worker& own = *workers_[k];
       total += own.report, growth += own.growth, squares += own.squares;
     }
     const double h = (1 + state_.proximity) / 2, each = total.gain;
-    const double noise = std::numeric_limits<Real>::epsilon() * h * squares;  // of w as updates leave it
+    const double noise = std::numeric_limits<Real>::epsilon() * h * squares;  // rounding of |w|^2
     total.gain = total.loss - h * growth;
     if (each > noise) adapt(rhythm, threads, each, total.gain, limit);
     if (!(total.gain >= each / 2 - noise)) search_line(total, rhythm.workers);
@@ -390,8 +394,8 @@ class Replicas {
   // Thread k of a crew makes the rounds of its own workers. If it waits long, it makes rounds of other workers.
   template <class Round>
   void run(int k, int crew, const Rhythm& rhythm, const Round& round) {
-    constexpr int few_looks = 20;     // as long as it takes to see what another thread has written, and more
-    constexpr int most_looks = 1000;  // as long as it takes to start a thread, and more
+    constexpr int few_looks = 20;     // longer than it takes to see a write of another thread
+    constexpr int most_looks = 1000;  // longer than it takes to start a thread
     int patience = most_looks;
     for (int looks = 0;; ++looks) {
       bool went_on = false;
@@ -406,7 +410,7 @@ class Replicas {
         bool helped = false;
         for (int j = 1; j < rhythm.workers; ++j)
           helped |= go_on(*workers_[(k + j) % rhythm.workers], false, rhythm, round);
-        patience = helped ? few_looks : most_looks;  // who was helped may need it again
+        patience = helped ? few_looks : most_looks;  // a helped worker may need help again
         looks = 0;
         if (!helped) std::this_thread::yield();
       }
@@ -417,8 +421,8 @@ class Replicas {
                        [](const auto& own) { return own->ended.load(); });
   }
 
-  // Makes as many rounds of a worker as can be made now. It leaves another thread's worker if that thread wants it back.
-  // Returns whether it made any round.
+  // Makes as many rounds of a worker as can be made now. It leaves another thread's worker if that thread wants it
+  // back. Returns whether it made any round.
   template <class Round>
   bool go_on(Worker& worker, bool own, const Rhythm& rhythm, const Round& round) {
     if (worker.ended || worker.taken.exchange(true, std::memory_order_acquire)) {
@@ -440,8 +444,8 @@ class Replicas {
     return any;
   }
 
-  // Whether all others have posted this many rounds; before the first, whether they have their replicas: one works on w
-  // itself.
+  // Whether all others have posted this many rounds. Before the first round they must at least have their replicas,
+  // because one worker changes w itself.
   bool may_begin(Worker& worker, int64_t rounds) {
     if (worker.round < 0) return true;
     const int64_t least = std::max<int64_t>(0, rounds);
@@ -469,7 +473,7 @@ class Replicas {
     });
   }
 
-  // The visits of a round; meanwhile what others have posted comes, which the next round replays.
+  // Makes the visits of a round. Meanwhile prefetches the posts of the others that the next round replays.
   void visit(Worker& own, const Rhythm& rhythm, const VisitOptions& options) {
     const int64_t from = own.round * rhythm.visits, to = from + rhythm.visits;
     const int64_t half = from + rhythm.visits / 2, most = half + rhythm.visits / 4;

@@ -1,5 +1,6 @@
-// Vectors of one length that are zero nearly everywhere, while nobody reads them: what is not zero is kept, and their memory
-// is given back to the system. Afterwards they lie where they were, with the same bits.
+// Gives the memory of vectors back to the system while they are not in use. The vectors have one length and are zero
+// nearly everywhere; only their nonzero numbers are kept. Afterwards they lie at the same addresses, with the same
+// bits.
 #pragma once
 
 #include <bit>
@@ -18,13 +19,13 @@ class Resting {
  public:
   bool any() const { return !vectors_.empty(); }
 
-  // Leaves them alone where they are small, or have many numbers.
+  // Leaves the vectors alone if they are small, or have many nonzero numbers.
   void take(std::initializer_list<Real*> vectors, size_t size) {
     if (any() || size * sizeof(Real) < worthwhile) return;
     vectors_ = vectors;
     const size_t most = size / 4;
     places_.reserve((size + bits - 1) / bits);
-    values_.reserve(vectors_.size() * (most + bits));  // takes no memory before it is written
+    values_.reserve(vectors_.size() * (most + bits));  // takes no memory until it is written
     for (size_t first = 0; first < size; first += bits) {
       if (values_.size() > vectors_.size() * most) return end();
       places_.push_back(first + bits <= size ? word(first, bits) : word(first, size - first));
@@ -34,14 +35,15 @@ class Resting {
     }
     for (Real* v : vectors_) forget(v, v + size);
   }
-  // What the system took is zero now; where it took nothing, all numbers are still there.
+  // Writes the numbers back. Memory that the system took is zero now; memory that it did not take still has its
+  // numbers.
   void give_back() {
     for (size_t k = 0; k < vectors_.size(); ++k)
       each(k, [v = vectors_[k]](size_t place, Real value) { v[place] = value; });
     end();
   }
 
-  // Calls f(place, value) for the numbers of the k-th vector that are not zero, and for some that are.
+  // Calls f(place, value) for the nonzero numbers of the k-th vector, and for some zeros.
   template <class F>
   void each(size_t k, F&& f) const {
     const Real* value = values_.data() + k;
@@ -50,15 +52,15 @@ class Resting {
   }
 
  private:
-  static constexpr size_t worthwhile = size_t(5) << 20;  // bytes of a vector
+  static constexpr size_t worthwhile = size_t(5) << 20;  // bytes of a vector; smaller ones keep their memory
   static constexpr size_t bits = 64;                     // of a word
-  std::vector<Real*> vectors_;                           // none while all is where it was
-  std::vector<uint64_t> places_;  // a bit for each, set where one of the vectors is not zero
+  std::vector<Real*> vectors_;                           // empty while all vectors have their memory
+  std::vector<uint64_t> places_;  // a bit for each place, set if one of the vectors is not zero there
   std::vector<Real> values_;      // of all vectors at the first of these places, then at the second
 
   void end() { *this = Resting(); }
 
-  // By the bits of numbers: a zero may be negative.
+  // A bit for each nonzero number from `first` on. Looks at the bits of the numbers, since a zero may be negative.
   uint64_t word(size_t first, size_t n) const {
     using Bits = std::conditional_t<sizeof(Real) == 4, uint32_t, uint64_t>;
     Bits seen[bits] = {};

@@ -1,4 +1,4 @@
-// A sum over many, as a few of them show it: what a look at all would cost is not worth it.
+// Estimates a sum over many terms from a sample of the terms.
 #pragma once
 
 #include <cmath>
@@ -9,8 +9,8 @@
 
 namespace mm {
 
-// f(0) + ... + f(n - 1) and its standard error, by runs of neighbours from anywhere; by an eighth of the sample where
-// that is far above what would be `enough`.
+// f(0) + ... + f(n - 1) plus its standard error, from runs of neighbours at random places. An eighth of the sample must
+// do if it shows a sum far above `enough`.
 template <class F>
 double sampled_sum(size_t n, size_t run, double enough, uint64_t& seed, F&& f) {
   constexpr size_t sample = 512;

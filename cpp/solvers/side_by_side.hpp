@@ -1,4 +1,4 @@
-// Loops over numbers that may not fill whole vectors: the same lambda for vectors and for what is left, with two sums.
+// Loops over numbers that may not fill whole vectors. The same lambda runs on vectors and on the remaining numbers.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace mm {
 
-// V: a vector of reals, or one real at the end of a row that is not made of vectors.
+// V is a vector of reals, or a single real at the end of a row that does not fill its last vector.
 template <class V, class Real>
 inline V take(const Real* p) {
   V v;
@@ -32,8 +32,8 @@ inline V spread(Real x) {
 struct TwoSums {
   double first, second;
 };
-// f<V>(k, sums) adds to sums[0] and sums[1] what is at k, for all n numbers. Four vectors are added in Real, the rest in
-// double precision.
+// Two sums over n numbers: f<V>(k, sums) adds the terms at k to sums[0] and sums[1]. Up to four vectors are added in
+// Real, and their sums in double precision.
 template <class Real, class F>
 inline TwoSums sums_over(size_t n, F&& f) {
   constexpr size_t lanes = Vector<Real>::lanes, together = 4 * lanes;

@@ -1,9 +1,9 @@
 // Quadratic program over the simplex, for the multipliers of cutting planes:
 //
-//   max_beta <b, beta> - 1/2 beta' H beta,   beta >= 0, sum beta kept as it is given
+//   max_beta <b, beta> - 1/2 beta' H beta,   beta >= 0,   sum beta fixed
 //
-// Pair steps with the second-order choice, from the given beta, until the gap
-// sum_c beta_c (max slope - slope_c), slope = b - H beta, is at most `tolerance`.
+// Makes pair steps with the second-order choice from the given beta, until the gap sum_c beta_c (max slope - slope_c)
+// is at most `tolerance`; slope = b - H beta.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace mm {
 
-// H is n x n with rows of `stride`; returns the gap that is left.
+// H is n x n with rows of length `stride`. Makes at most `most` steps. Returns the gap that is left.
 inline double simplex_qp(const double* H, int64_t stride, const double* b, double* beta, int64_t n,
                          double tolerance, int64_t most) {
   std::vector<double> slope(b, b + n);

@@ -2,8 +2,9 @@
 //
 //   w_t = (1 - 1/t) w_{t-1} + (n / t) mass_i (Psi(y_i) - E_p Psi),   p at w_{t-1}
 //
-// is the sum S_t = t w_t, to which a visit adds n mass_i (Psi(y_i) - E_p Psi): nothing is ever rescaled. Where the objective
-// has a linear term - <v, w>, a visit adds v as well: its scores are those of S and, times the number of visits, of v.
+// This is the sum S_t = t w_t. A visit adds n mass_i (Psi(y_i) - E_p Psi) to it, so nothing is ever rescaled. If the
+// objective has a linear term - <v, w>, a visit also adds v. Its scores are then the scores of S plus the number of
+// visits times the scores of v.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@
 
 namespace mm {
 
-// The state behind virtual calls: what Python sees.
+// The interface of the state for Python, with virtual calls.
 class SoftGradient {
  public:
   virtual ~SoftGradient() = default;
@@ -25,7 +26,7 @@ class SoftGradient {
   virtual void visit(const int64_t* order, int64_t n) = 0;
   virtual void weights(double* flat) const = 0;
   virtual double time() const = 0;
-  virtual void go_on(double time, const double* flat) = 0;  // from these weights at this t
+  virtual void go_on(double time, const double* flat) = 0;  // resumes from these weights at this t
 };
 
 template <class S>
@@ -34,8 +35,8 @@ class SoftGradientOf final : public SoftGradient {
  public:
   using Real = typename S::Real;
 
-  // `first`: t before the first visit, above 0; `count`: n, the blocks of a pass.
-  // `linear`: v as flat weights, or null.
+  // `first` is t before the first visit, above 0. `count` is n, the number of blocks in a pass. `linear` is v as flat
+  // weights, or null.
   SoftGradientOf(const typename S::Data& data, std::vector<double> mass, bool augmented, double first,
                  double count, const double* linear)
       : structure_(data),
@@ -70,7 +71,7 @@ class SoftGradientOf final : public SoftGradient {
       const int64_t i = order[at];
       const size_t size = static_cast<size_t>(structure_.potentials(i)) * structure_.row_stride();
       theta_.resize(size), m_.resize(size);
-      // Scores of S, and with them the loss, are t times those of w.
+      // The scores of S are t times the scores of w, so the loss must be multiplied by t, too.
       structure_.open(i, sum_.data(), s, augmented_, static_cast<Real>(time_));
       structure_.list_potentials(s, sum_.data(), theta_.data());
       add_linear(s, i);
@@ -89,7 +90,7 @@ class SoftGradientOf final : public SoftGradient {
   double time_, count_, visits_ = 0;
   aligned<Real> sum_, theta_, m_, linear_, more_;
 
-  // The potentials of what v has added so far.
+  // Adds the potentials of the sum of all v that visits have added.
   void add_linear(typename S::Scratch& s, int64_t i) {
     if (linear_.empty()) return;
     more_.resize(theta_.size());

@@ -2,11 +2,11 @@
 //
 //   w_t = (1 - 1/t) w_{t-1} - (n/t) mass_i psi_i(u),   u the loss-augmented argmax of block i at w_{t-1}
 //
-// Hence w_t = (n/t) S_t with S_t = - sum_{j <= t} mass psi(u_j). W holds S; instead of w the loss is scaled,
-// since argmax [Delta + (n/t) <S, psi>] = argmax [(t/n) Delta + <S, psi>]. After p full passes the counts
-// of the chosen outputs, divided by p, are feasible multipliers that give w: a certificate for free.
-// With an origin m, W holds S_t + (t/n) m, which takes one sweep over w per step.
-// The average 2/(T(T+1)) sum_t t w_t = 2n/(T(T+1)) sum_t S_t needs sum_j j delta_j only.
+// Hence w_t = (n/t) S_t with S_t = - sum_{j <= t} mass psi(u_j). W holds S. Instead of w, the loss is scaled, since
+// argmax [Delta + (n/t) <S, psi>] = argmax [(t/n) Delta + <S, psi>]. The counts of the chosen outputs after p full
+// passes, divided by p, are feasible multipliers that give w. So the certificate is free. With an origin m, W holds S_t
+// + (t/n) m, which takes one sweep over w per step. The average 2/(T(T+1)) sum_t t w_t = 2n/(T(T+1)) sum_t S_t only
+// needs sum_j j delta_j.
 #pragma once
 
 #include "solvers/dual_ascent.hpp"
