@@ -19,7 +19,7 @@ from reference.strategies import SEED
 @pytest.fixture(autouse=True)
 def many_cores(monkeypatch):
     """Let a machine of few cores run the passes of a large one."""
-    monkeypatch.setattr(dual_state, "usable_cores", lambda: 64)
+    monkeypatch.setattr(dual_state.core, "usable_cores", lambda: 64)
 
 
 def sequences(generator, n, d=30, labels=8):
@@ -270,7 +270,7 @@ def test_short_visits_stay_on_one_thread():
 def test_no_more_threads_than_cores(given, monkeypatch):
     problem, one = state_of(given["chain"])
     one.visit(problem.active, threads=1)
-    monkeypatch.setattr(dual_state, "usable_cores", lambda: 1)
+    monkeypatch.setattr(dual_state.core, "usable_cores", lambda: 1)
     bounded = state_of(given["chain"])[1]
     bounded.visit(problem.active, threads=64)
     assert one.weights().tobytes() == bounded.weights().tobytes()

@@ -23,7 +23,6 @@ import numpy as np
 from maxmargin._core import core
 from maxmargin.problem import Problem, Support
 from maxmargin.problem.regularizer import Prior, SquaredNorm
-from maxmargin.runtime.executor import usable_cores
 from maxmargin.solvers.asked_state import AskedState
 from maxmargin.solvers.base import Snapshot, StepReport
 
@@ -165,7 +164,7 @@ class DualState(KeptState):
         copy_bytes = max(1, problem.dimension) * (4 if self.single else 8)
         # Each thread beyond the first has a copy of w, and repeats all updates: more threads
         # than cores only cost time.
-        self.most_threads: int = min(usable_cores(), 1 + COPIES_BYTES // copy_bytes)
+        self.most_threads: int = min(core.usable_cores(), 1 + COPIES_BYTES // copy_bytes)
         # g_i of each block, as its last oracle visit saw it
         self.violations: np.ndarray = np.full(problem.n_blocks, np.inf)
 
