@@ -83,7 +83,7 @@ def hessian(
 def optimum(
     blocks: Sequence[Block], budgets: np.ndarray, formulation: str = "log"
 ) -> tuple[np.ndarray, float]:
-    """The optimal w and P, by Newton's method in a trust region, proven by the gradient.
+    """The optimal w and P, by Newton's method in a trust region; the gradient proves them.
 
     P - P* <= 1/2 |grad P|^2, since P is at least as curved as 1/2 |w|^2.
     """
@@ -96,7 +96,7 @@ def optimum(
         method="trust-exact",
         options={"gtol": 1e-10, "maxiter": 500},
     ).x
-    for _ in range(3):  # whole Newton steps: quadratic from here
+    for _ in range(3):  # full Newton steps, which converge quadratically from here
         gradient = found + risk_gradient(blocks, budgets, found, formulation)
         found = found - np.linalg.solve(hessian(blocks, budgets, found, formulation), gradient)
     gradient = found + risk_gradient(blocks, budgets, found, formulation)
