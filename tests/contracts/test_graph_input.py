@@ -1,4 +1,4 @@
-"""FactorGraph: several types of nodes, constraints, and bad input, which is named."""
+"""FactorGraph: several types of nodes, constraints, and bad input, whose place the error names."""
 
 from itertools import pairwise, product
 
@@ -13,7 +13,7 @@ from maxmargin import losses, models
 from maxmargin.models.constraints import AtLeast, AtMost, Fixed, Forbidden
 from reference.cases import graph_case
 
-# Several types of nodes
+# Several types of nodes.
 
 
 def typed_case(generator, n=4):
@@ -120,7 +120,7 @@ def test_one_matrix_for_several_types(generator):
     assert left.certificate_.primal == right.certificate_.primal
 
 
-# Constraints
+# Constraints.
 
 
 def test_constraints_at_prediction(generator):
@@ -173,7 +173,7 @@ def test_constraints_that_cannot_be_kept_or_are_none(generator):
         other.predict(np.eye(3), constraints=[AtMost(1, 0)])
 
 
-# Manners
+# Files and the estimator's conventions.
 
 
 def test_files_bring_the_model_back(generator, tmp_path):
