@@ -21,7 +21,7 @@ SAME_THING = {
 
 
 def module_names(tree):
-    """The names that a module defines, without those that it imports."""
+    """Yield the names that a module defines, without its imports."""
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             yield node.name
