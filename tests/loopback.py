@@ -23,6 +23,6 @@ def start_cluster(n_workers=N_WORKERS):
 
 
 def agree(found, alone):
-    """Assert that the certificates of two solutions contradict neither each other nor convergence."""
+    """Assert that two solutions converged and that their certificates are consistent."""
     assert found.converged and alone.converged
     assert found.dual <= alone.primal and alone.dual <= found.primal

@@ -1,4 +1,4 @@
-"""Warnings that nothing is learnt at C, with a better C; early stopping by a validation score."""
+"""Warnings if training learns nothing at C, with a better C; early stopping by a validation score."""
 
 import re
 import warnings

@@ -1,4 +1,4 @@
-"""Every model with enumerable outputs against brute force.
+"""Every model with enumerable outputs is compared with brute force.
 
 The contracts of a fit, also with kernels, hidden parts and a user's models, are in
 test_every_fit.py.

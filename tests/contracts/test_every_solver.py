@@ -115,7 +115,7 @@ def test_every_solver_solves_what_it_declares(seed, solver, hinge, rescaling, na
         svm = fit(case, WALKED[solver](), relative, hinge=hinge, max_passes=limit)
     certificate = svm.certificate_
     assert any("gap" in str(w.message) for w in caught) == (not certificate.converged)
-    if solver == "gdmm":  # its multipliers are marginals
+    if solver == "gdmm":  # the multipliers of GDMM are marginals
         assert_relaxed(case, svm)
     else:
         assert_truthful(case, svm, searched)
@@ -289,7 +289,7 @@ def test_no_warning_when_converged(seed, solver):
 def test_budget_of_passes_is_kept(seed, solver):
     case = make_case("multiclass-cost-dense", seed)
     svm = quietly(lambda: fit(case, EVERY[solver](), relative=1e-13, max_passes=3))
-    assert svm.certificate_.oracle_calls <= 6 * len(case.Y)  # three passes and certificates
+    assert svm.certificate_.oracle_calls <= 6 * len(case.Y)  # three passes plus the certificates
     assert_truthful(case, svm)
 
 

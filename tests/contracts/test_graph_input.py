@@ -17,7 +17,7 @@ from reference.cases import graph_case
 
 
 def typed_case(generator, n=4):
-    """Words with three tags and two features, sentences with two classes and one feature."""
+    """Return words with three tags and two features, and sentences with two classes and one feature."""
     X, Y = [], []
     for _ in range(n):
         words = int(generator.integers(1, 4))
@@ -45,7 +45,7 @@ def typed_case(generator, n=4):
 
 
 def typed_score(parts, x, y):
-    """<w, Psi> by the names of the parts."""
+    """Return <w, Psi>, computed from the named parts of the weights."""
     nodes, edges, _, types = x
     classes = {"whole": ["no", "yes"], "word": ["D", "N", "V"]}
     rank, total = {"word": 0, "whole": 0}, 0.0

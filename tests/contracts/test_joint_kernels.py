@@ -188,7 +188,7 @@ def test_what_is_refused(seed, tmp_path):
 
 
 class Cells:
-    """Two classes of sparse matrices."""
+    """A joint kernel on two classes of sparse matrices."""
 
     def outputs(self, x):
         return [0, 1]

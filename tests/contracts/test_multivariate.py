@@ -166,8 +166,7 @@ def test_a_large_sample_with_few_positives_needs_no_table_of_pairs(generator):
 
 @pytest.mark.parametrize("scale", [0.1, 3.0, 1000.0])
 def test_half_of_the_sample_positive(generator, scale):
-    # The sample is too large for brute force; try all tables for F1, all numbers of swapped pairs
-    # for the area.
+    # Too large for brute force: try all tables for F1, and all numbers of swapped pairs for the area.
     n = 60
     y = generator.permutation(np.arange(n) % 2)
     scores = scale * (generator.normal(size=n) + y)
@@ -199,7 +198,7 @@ def first(svm, X, k):
 
 def test_loss_is_that_of_the_metrics(generator):
     X, y = tiny(generator, 60)
-    X[::5] = X[1::5]  # ties
+    X[::5] = X[1::5]  # creates ties
     for loss, metric in (
         ("f1", lambda svm: 1 - f1_score(y, svm.predict(X))),
         (losses.F1(beta=3.0), lambda svm: 1 - fbeta_score(y, svm.predict(X), beta=3.0)),

@@ -23,7 +23,7 @@ def test_groups_are_solved_in_single_precision_where_it_is_asked_for(kind, gener
     def fit(precision):
         solver = kind(precision=precision)
         svm = mm.GeneralizedSVM(C=0.5, solver=solver, tol=1e-4, random_state=0)
-        # no polishing to rounding, which single precision does not reach
+        # skip the polishing, since single precision is not exact
         svm._polish = lambda given: None
         return svm.fit(X, margins, groups=groups)
 

@@ -72,7 +72,7 @@ def fitted(task, solver, n_jobs, tol):
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("name", TASKS)
 def test_the_same_bits_for_as_many_threads_and_the_optimum_of_one(given, name, solver):
-    tol = 5e-3 if solver == "bcfw" else 1e-4  # it converges slowly
+    tol = 5e-3 if solver == "bcfw" else 1e-4  # BCFW converges slowly
     one = fitted(given[name], solver, 1, tol).certificate_
     for n_jobs in (2, 3):
         left, right = (fitted(given[name], solver, n_jobs, tol) for _ in range(2))

@@ -99,8 +99,8 @@ def test_epochs_of_dual_coordinate_ascent_are_the_twins(seed, name):
 @pytest.mark.parametrize("name", ["multiclass", "chain"])
 def test_updates_are_within_the_bound_of_theorem_1(seed, name, rule, share):
     # Algorithm 2 ends after at most 8 L D^2 / (eps^2 lambda) updates, with L the largest loss and D
-    # the largest |psi(x, y)|. With R = max |psi_i(u) - psi_i(v)| <= 2 D, the bound 2 L R^2 / (eps^2
-    # lambda) is not larger.
+    # the largest |psi(x, y)|. With R = max |psi_i(u) - psi_i(v)| <= 2 D,
+    #  2 L R^2 / (eps^2 lambda) is not larger.
     case = MAKERS[name](fresh(seed, 14))
     blocks = enumerated(case).blocks
     largest = max(block.offsets.max() for block in blocks)

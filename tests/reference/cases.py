@@ -193,7 +193,7 @@ def observed_case(generator: np.random.Generator, **settings: Any) -> Case:
     for x, y in zip(truth.examples(case.X), case.Y, strict=True):
         for row, label in zip(x, y, strict=True):
             seen[: len(row), label] |= row != 0
-            seen[len(row) :, label] = True  # the bias
+            seen[len(row) :, label] = True  # the bias has a weight for every label
     rest = truth.mean, truth.bias, truth.start, truth.end
     truth = ChainTruth(truth.classes, truth.n_features, options["costs"], *rest, observed=seen)
     return case.replace(truth=truth, options={**options, "features": "observed"})

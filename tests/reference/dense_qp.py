@@ -162,7 +162,7 @@ def _feasible(values: np.ndarray, budget: float) -> np.ndarray:
 
 
 def _proven(blocks: Sequence[Block], budgets: np.ndarray, flat: np.ndarray) -> Optimum:
-    """Primal and dual from the definition at the feasible point nearest to `flat`."""
+    """Primal and dual from the definition, at the feasible point made from `flat`."""
     ends = np.cumsum([len(block.offsets) for block in blocks])[:-1]
     pieces = np.split(flat, ends)
     multipliers = [_feasible(a, budget) for a, budget in zip(pieces, budgets, strict=True)]

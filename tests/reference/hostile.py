@@ -78,7 +78,7 @@ class Hostile:
     hinge: str
     tol: float
     prior: Prior
-    given: dict[str, Any]  # parameters of the regulariser
+    given: dict[str, Any]  # parameters of the estimator for this regulariser
     name: str  # a description of the problem
     max_passes: int = 30
     form: str = "built-in"  # other values: "python", "kernel"

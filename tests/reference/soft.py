@@ -1,6 +1,6 @@
 r"""The log loss over all enumerated outputs: sums, distributions, objectives, and the optimum by SciPy.
 
-    s_i(y) = <w, psi_i(y)>, and Delta_i(y) more for "softmax-margin";    p_i(y) = exp(s_i(y)) / Z_i
+    s_i(y) = <w, psi_i(y)>, plus Delta_i(y) for "softmax-margin";    p_i(y) = exp(s_i(y)) / Z_i
     primal   P(w) = 1/2 |w|^2 + sum_i c_i log Z_i,    gradient w + sum_i c_i E_p psi_i
     dual     D(a) = sum_i c_i (H(a_i) + E_a Delta_i) - 1/2 |sum_i c_i E_a psi_i|^2
 

@@ -78,7 +78,7 @@ class GdmmTwin:
         return vector
 
     def weights(self) -> np.ndarray:
-        """(w(q) + k z) / (1 + k), or w(q) if k = 0, plus the origin."""
+        """The weights (origin + w(q) + k z) / (1 + k)."""
         return (self.origin + self.of_marginals() + self.k * self.center) / (1 + self.k)
 
     def recenter(self, momentum: float, k: float) -> None:

@@ -82,7 +82,7 @@ class NanFeatures(PythonChain):
 
 
 class OtherFeatures(PythonChain):
-    """The features give other scores than inference maximises."""
+    """The features give scores that differ from the ones that inference maximises."""
 
     def joint_feature(self, x, y):
         return -super().joint_feature(x, y)

@@ -41,7 +41,7 @@ class Terminal(io.StringIO):
 
 
 class Clock:
-    """Advances by a fixed amount each time it is read."""
+    """A clock that advances by a fixed amount each time it is read."""
 
     def __init__(self, tick):
         self.now, self.tick = 0.0, tick

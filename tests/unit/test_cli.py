@@ -239,8 +239,7 @@ def test_arrays_and_shards(tmp_path, capsys):
     np.savez(tmp_path / "bad.npz", Z=X)
     with pytest.raises(FileError, match=r"bad\.npz: expected arrays X and y"):
         read_file(str(tmp_path / "bad.npz"))
-    # NumPy's reader raises many kinds of errors; a bracket in a header's padding fails in Python's
-    # tokenizer.
+    # NumPy raises many kinds of errors; a bracket in a header's padding fails in Python's tokenizer.
     np.save(tmp_path / "X.npy", X)
     with zipfile.ZipFile(tmp_path / "bad.npz", "w") as archive:
         archive.writestr("X.npy", (tmp_path / "X.npy").read_bytes().replace(b"), }   ", b"), }  ("))

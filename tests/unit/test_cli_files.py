@@ -199,7 +199,7 @@ def test_locations_that_are_not_there_yet(tmp_path):
         [location_of("/dev/null")] * 2, []
     )
     assert location_of(os.devnull).key is None
-    deep = location_of("/".join(["a"] * 1500))  # deeper than Python's stack
+    deep = location_of("/".join(["a"] * 1500))  # deeper than Python's recursion limit
     assert clash([deep], [location_of("/".join(["a"] * 1500))])
 
 

@@ -1,4 +1,4 @@
-"""No two different things of the package share a name."""
+"""Two different things of the package never share a name."""
 
 from __future__ import annotations
 

@@ -74,8 +74,7 @@ def test_a_leeway_is_left_open_on_average() -> None:
 
 
 def test_training_proves_what_it_needs() -> None:
-    """An exact pass of training leaves a part of tol open; `certify` proves a tighter primal for the same
-    w."""
+    """An exact pass of training leaves a part of tol open; for the same w `certify` proves more."""
     rng = np.random.default_rng(3)
     X = rng.normal(size=(80, 5))
     Y = (X @ rng.normal(size=(5, 40)) > 2.0).astype(int)
